@@ -1,0 +1,123 @@
+# The single door: `make` lists what there is. `make demo` and `make test` install what they need first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+BIN := $(CURDIR)/.venv/bin
+PYTHON_PACKAGES := agent ccp_algs datapath experiments
+BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch])
+NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
+EXTENSION := datapath/_native.abi3.so
+CARGO := scripts/cargo.sh
+# One profile for the extension, its lints and its tests: dependencies compile once.
+PROFILE := --release
+
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/.venv
+unexport CONDA_PREFIX
+
+# What needs root is run through sudo where that asks for no password, and left out, saying so, where it does.
+ifeq ($(shell id -u),0)
+ROOT := yes
+SUDO :=
+else
+ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
+SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
+endif
+PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider
+
+.PHONY: help
+help: ## list what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- install and build -------------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: ## install what is missing: packages, Rust, a virtual environment in .venv; build
+	@scripts/setup.sh
+
+.venv/.setup: pyproject.toml scripts/setup.sh
+	@scripts/setup.sh
+
+.PHONY: build
+build: $(EXTENSION) ## build the native extension, if its sources changed
+
+$(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
+	PATH=$(BIN):$$PATH maturin develop --release --skip-install
+	@touch $@
+
+# --- run ---------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: build ## kernel CUBIC against ccplane's CUBIC on real sockets (needs root): a table and a plot
+	$(SUDO) $(BIN)/ccp demo
+
+.PHONY: bench
+bench: build ## all benchmarks (need root): tables; `ccp bench NAME --json` for one, as JSON
+	for name in datapath latency reports flows; do $(SUDO) $(BIN)/ccp bench $$name; done
+
+# --- check -------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: lint test-rust test-unit test-kernel test-notebooks ## everything: lint, types, tests of all kinds
+
+.PHONY: lint
+lint: lint-python types lint-rust lint-bpf ## all that reads sources only; `make -k lint` shows all complaints
+
+.PHONY: lint-python
+lint-python: build ## ruff (rules and format), and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: types
+types: build ## mypy, strict
+	$(BIN)/mypy
+
+.PHONY: lint-rust
+lint-rust: build ## rustfmt and clippy
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(PROFILE) --workspace --all-targets -- -D warnings
+
+.PHONY: lint-bpf
+lint-bpf: build ## clang-format of the BPF programs
+	$(BIN)/clang-format --dry-run -Werror $(BPF_SOURCES)
+
+.PHONY: fmt
+fmt: build ## format Python, Rust and BPF sources
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(CARGO) fmt --all
+	$(BIN)/clang-format -i $(BPF_SOURCES)
+
+.PHONY: test-rust
+test-rust: build ## cargo tests; with root the compiler's differential test also runs programs in the kernel
+	$(CARGO) test $(PROFILE) --workspace $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
+	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
+
+.PHONY: test-unit
+test-unit: build ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
+	$(PYTEST) tests/unit
+
+.PHONY: test-kernel
+test-kernel: build ## tests on real sockets of this kernel (need root)
+	$(SUDO) $(PYTEST) tests/kernel
+
+.PHONY: test-notebooks
+test-notebooks: build ## execute the notebooks, where there are any
+	if [ -d tests/notebooks ]; then $(PYTEST) tests/notebooks; fi
+
+.PHONY: test-kernels
+test-kernels: build ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (about ten minutes)
+	$(BIN)/python -m scripts.vm
+
+# --- tidy up -----------------------------------------------------------------------------------------------------
+
+.PHONY: clean
+clean: ## remove what was built, the virtual environment and all caches
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist out
+	rm -rf native/target $(EXTENSION)
+	find $(PYTHON_PACKAGES) scripts tests -name __pycache__ -prune -exec rm -rf {} +

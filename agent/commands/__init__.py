@@ -1,0 +1,1 @@
+"""The commands of `ccp`, one module each; `agent.cli` puts them together."""

@@ -1,0 +1,100 @@
+"""`ccp check`: is this algorithm fit to run?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from agent import console
+from agent.algorithms import ccp_errors, compile_programs, find, name_of
+from ccp_algs import check_algorithm
+from ccp_algs.api import AnyAlgorithm
+from datapath import ebpf
+from datapath.errors import CcpError, Collector, LoadError, UsageError, VerifierError
+
+_VERDICT = {True: ", accepted by the verifier", False: ", refused by the verifier", None: ""}
+
+
+def check(
+    ctx: typer.Context,
+    algorithm: Annotated[str, typer.Argument(help="Name, FILE.py, FILE.py:Class or module:Class.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Import an algorithm, compile its programs, show them to the kernel's verifier, check its contract.
+
+    Exits with 1 if there is an error; nothing is attached to any flow.
+    """
+    found: dict[str, Any] = {"algorithm": algorithm, "name": None, "programs": [], "notes": []}
+    problems = Collector()
+    with problems.check():
+        cls = find(algorithm)
+        found["name"] = name_of(cls, algorithm)
+        with problems.check():
+            _check_programs(cls, found, problems)
+        with problems.check():
+            _check_contract(cls)
+    errors = [single for error in problems.errors for single in console.problems(error)]
+    if as_json:
+        console.print_json({**found, "ok": not errors, "errors": [error.as_dict() for error in errors]})
+    else:
+        _show(found, errors, debug=bool(ctx.find_root().params.get("debug")))
+    if errors:
+        raise typer.Exit(console.FAILED)
+
+
+def _check_programs(cls: AnyAlgorithm, found: dict[str, Any], problems: Collector) -> None:
+    for name, program in compile_programs(cls, ebpf.compile_program).items():
+        verified: bool | None = None
+        try:
+            ebpf.verify(program)
+            verified = True
+        except VerifierError as error:
+            verified = False
+            problems.errors.append(error)
+        except LoadError as error:
+            note = f"not shown to the kernel's verifier: {error.why or error.message}"
+            if note not in found["notes"]:
+                found["notes"].append(note)
+        found["programs"].append(
+            {
+                "name": name,
+                "n_instructions": program.n_instructions,
+                "report_fields": program.report_fields,
+                "control_fields": program.control_fields,
+                "primitives": program.primitives,
+                "verified": verified,
+            }
+        )
+
+
+def _check_contract(cls: AnyAlgorithm) -> None:
+    try:
+        with ccp_errors():
+            check_algorithm(cls)
+    except CcpError:
+        raise
+    except Exception as error:  # raised by the algorithm itself
+        raise UsageError(
+            "algorithm.check_failed",
+            f"{cls.__name__} raised {type(error).__name__}: {error}",
+            where=f"{cls.__module__}.{cls.__qualname__}",
+            why="a running flow would go to the fallback law here",
+            fix="run `ccp --debug check ...` for the traceback",
+        ) from error
+
+
+def _show(found: dict[str, Any], errors: list[CcpError], *, debug: bool) -> None:
+    for program in found["programs"]:
+        typer.echo(
+            f"program {program['name']}: {program['n_instructions']} instructions"
+            f"{_VERDICT[program['verified']]}\n"
+            f"  reports  {', '.join(program['report_fields']) or 'nothing'}\n"
+            f"  controls {', '.join(program['control_fields']) or 'none'}\n"
+            f"  reads    {', '.join(program['primitives']) or 'nothing'}"
+        )
+    for note in found["notes"]:
+        typer.echo(f"note: {note}")
+    for error in errors:
+        console.show_error(error, debug=debug)
+    typer.echo(f"{found['algorithm']}: " + (f"{len(errors)} error(s)" if errors else "OK"))

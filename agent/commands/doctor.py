@@ -1,0 +1,59 @@
+"""`ccp doctor`: what this kernel can do, and how to fix what it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent import console
+from agent.runfile import running
+from datapath import ebpf
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+"""The kernel's list of congestion controls."""
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
+) -> None:
+    """Say what the kernel datapath needs and whether it is here; exit 0 only if the datapath can load."""
+    capabilities = ebpf.probe()
+    can_load = all(one.ok for one in capabilities if one.required)
+    names = registered_names()
+    agent = running(pin_dir)
+    if as_json:
+        console.print_json(
+            {
+                "can_load": can_load,
+                "capabilities": [
+                    {"name": c.name, "ok": c.ok, "required": c.required, "detail": c.detail, "fix": c.fix}
+                    for c in capabilities
+                ],
+                "registered": names,
+                "agent_pid": None if agent is None else agent.pid,
+            }
+        )
+    else:
+        width = max((len(one.name) for one in capabilities), default=0)
+        for one in capabilities:
+            mark = "OK  " if one.ok else "FAIL" if one.required else "warn"
+            typer.echo(f"{mark}  {one.name:<{width}}  {one.detail}" + ("" if one.ok else f"; fix: {one.fix}"))
+        typer.echo("the eBPF datapath can load" if can_load else "the eBPF datapath cannot load")
+        typer.echo(
+            f"registered: {', '.join(names) or 'nothing'}; "
+            + ("no agent runs" if agent is None else f"agent: pid {agent.pid}")
+        )
+    if not can_load:
+        raise typer.Exit(console.FAILED)
+
+
+def registered_names() -> list[str]:
+    """Return the congestion controls of ccplane that sockets can choose now."""
+    try:
+        names = AVAILABLE.read_text().split()
+    except OSError:
+        return []
+    return sorted(name for name in names if name == "ccp" or name.startswith("ccp."))

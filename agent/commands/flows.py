@@ -1,0 +1,67 @@
+"""`ccp flows`: the flows of this machine that ccplane carries, live."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from agent import flowtable, runfile
+from agent.flowtable import FlowRow
+from datapath import ebpf
+from datapath.protocol import DatapathView
+
+
+def flows(
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one table, after one interval, and end.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON document an interval, one line each.")
+    ] = False,
+    interval: Annotated[float, typer.Option(min=0.01, help="Seconds between looks.")] = 1.0,
+    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
+) -> None:
+    """Show addresses, algorithm, window, rate, RTT, throughput and loss of each flow."""
+    view = ebpf.observe(pin_dir)
+    looks = _looks(view, interval, pin_dir)
+    if as_json:
+        for rows, agent in looks:
+            document = {
+                "agent_pid": None if agent is None else agent.pid,
+                "flows": [row.as_dict() for row in rows],
+                "counters": view.counters(),
+            }
+            typer.echo(json.dumps(document))
+            if once:
+                return
+    elif once:
+        rows, agent = next(looks)
+        # A pipe has no width: give the table what it needs instead of 80 columns.
+        console = Console() if Console().is_terminal else Console(width=200)
+        console.print(flowtable.render(rows, view.counters(), agent))
+    else:
+        try:
+            with Live(auto_refresh=False) as screen:
+                for rows, agent in looks:
+                    screen.update(flowtable.render(rows, view.counters(), agent), refresh=True)
+        except KeyboardInterrupt:
+            return
+
+
+def _looks(
+    view: DatapathView, interval_s: float, pin_dir: str
+) -> Iterator[tuple[list[FlowRow], runfile.RunInfo | None]]:
+    """Yield the rows of each interval; even the first takes one, because throughput needs two looks."""
+    before = flowtable.look(view)
+    while True:
+        time.sleep(interval_s)
+        now = flowtable.look(view)
+        agent = runfile.running(pin_dir)
+        yield flowtable.rows(before, now, agent), agent
+        before = now

@@ -1,0 +1,134 @@
+"""`ccp run`: algorithms steer flows until Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Annotated
+
+import typer
+
+from agent.plane import Plane
+from agent.serve import PLAIN, Plan, ServeOptions, serve
+from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
+from datapath.errors import Collector, UsageError
+
+STATUS_INTERVAL_S = 1.0
+"""How often `-v` prints a status line [s]."""
+
+
+def run(
+    algorithm: Annotated[list[str], typer.Argument(help="Name, FILE.py, FILE.py:Class or module:Class.")],
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE or ALGORITHM.NAME=VALUE.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule", help="'dst=10.0.0.0/8 -> cubic'; also src, sport, dport, cgroup. First match."
+        ),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name", help="ALGORITHM=ccp.NAME: another congestion-control name than ccp.ALGORITHM."
+        ),
+    ] = None,
+    default: Annotated[
+        str | None, typer.Option(help="Algorithm of `ccp` flows that no rule matches; else the first one.")
+    ] = None,
+    max_flows: Annotated[int, typer.Option(help="Concurrent flows; more run the fallback law.")] = 65_536,
+    heartbeat_timeout_ms: Annotated[
+        int, typer.Option(help="Silence of this agent after which flows go to the fallback law, in ms.")
+    ] = 200,
+    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = DEFAULT_PIN_DIR,
+    duration: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    unload: Annotated[
+        bool, typer.Option("--unload", help="Remove everything from the kernel at the end.")
+    ] = False,
+    keep_capabilities: Annotated[
+        bool, typer.Option("--keep-capabilities", help="Do not drop capabilities after loading.")
+    ] = False,
+    realtime: Annotated[
+        bool,
+        typer.Option(help="Real-time priority for the event loop; computing for 200 ms at a time loses it."),
+    ] = True,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print a status line every second.")
+    ] = False,
+) -> None:
+    """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`."""
+    if verbose:
+        logging.getLogger("ccplane").setLevel(logging.INFO)
+    options = ServeOptions(
+        algorithms=algorithm,
+        params=param or [],
+        rules=rule or [],
+        names=_names(name or []),
+        default=default,
+        load=LoadOptions(pin_dir=pin_dir, max_flows=max_flows, heartbeat_timeout_ms=heartbeat_timeout_ms),
+        duration_s=duration,
+        unload_at_end=unload,
+        keep_capabilities=keep_capabilities,
+        realtime=realtime,
+    )
+    plane = serve(options, on_start=_greet, each_turn=_Status() if verbose else None)
+    counters = plane.counters
+    typer.echo(
+        f"ccp: stopped; {counters.flows_created} flows, {counters.reports} reports"
+        + (f", {counters.flows_failed} flows failed" if counters.flows_failed else "")
+        + ("; unloaded" if unload else f"; {PLAIN} stays registered, flows run the fallback law")
+    )
+
+
+def _names(settings: list[str]) -> dict[str, str]:
+    problems = Collector()
+    names: dict[str, str] = {}
+    for setting in settings:
+        algorithm, equals, cc_name = setting.partition("=")
+        with problems.check():
+            if not (algorithm and equals and cc_name):
+                raise UsageError(
+                    "name.invalid",
+                    f"`{setting}` names nothing",
+                    where=f"--name {setting}",
+                    fix="write ALGORITHM=ccp.NAME, such as --name example_aimd=ccp.aimd",
+                )
+            names[algorithm] = cc_name
+    problems.finish()
+    return names
+
+
+def _greet(plane: Plane, ready: Plan) -> None:
+    loaded = ", ".join(
+        f"{running.name} ({PLAIN}, {running.cc_name})"
+        if running is ready.default
+        else f"{running.name} ({running.cc_name})"
+        for running in ready.running
+    )
+    adopted = plane.counters.flows_adopted
+    typer.echo(
+        f"ccp: {loaded} loaded, {adopted} flow{'' if adopted == 1 else 's'} adopted; "
+        f'use: iperf3 -C {PLAIN} ..., or setsockopt(TCP_CONGESTION, "{PLAIN}"); Ctrl-C stops'
+    )
+
+
+class _Status:
+    """Prints a status line every second."""
+
+    def __init__(self) -> None:
+        self._then_s = time.monotonic()
+        self._reports = 0
+
+    def __call__(self, plane: Plane) -> None:
+        now_s = time.monotonic()
+        if now_s - self._then_s < STATUS_INTERVAL_S:
+            return
+        counters = plane.counters
+        per_s = (counters.reports - self._reports) / (now_s - self._then_s)
+        typer.echo(
+            f"ccp: {len(plane.flow_ids())} flows, {per_s:.0f} reports/s, {counters.reports_stale} stale, "
+            f"{counters.flows_failed} failed, {counters.resyncs} resyncs",
+            err=True,
+        )
+        self._then_s, self._reports = now_s, counters.reports

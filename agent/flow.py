@@ -1,0 +1,293 @@
+"""What an algorithm holds as `self.flow`: the checked way from a decision to the datapath."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Final, Protocol, SupportsFloat, SupportsIndex
+
+from datapath.errors import FlowGone, ParamError, ProgramError, RegisterError, close_names
+from datapath.protocol import LAW_PROGRAM, FlowInfo
+
+if TYPE_CHECKING:
+    from agent.programs import Installed, ProgramSet
+
+MAX_AMOUNT: Final = 1 << 40
+"""Largest window [bytes] and rate [bytes/s] that is taken for meant: 8.8 Tbit/s. More is a unit error."""
+
+MAX_REGISTER: Final = (1 << 64) - 1
+"""Largest value of a register; in fold programs also `+infinity`."""
+
+Number = SupportsIndex | SupportsFloat
+"""What windows, rates and registers may be given as: int, float, bool and their NumPy kin."""
+
+
+class Update(Protocol):
+    """`Datapath.update`."""
+
+    def __call__(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        fields: dict[str, int] | None = None,
+    ) -> bool:
+        """Write to one flow."""
+        ...
+
+
+def whole_number(value: Number, name: str, low: int, high: int) -> int:
+    """Return `value` as an integer, fractions cut off.
+
+    Args:
+        value: A number.
+        name: What it is, for the message.
+        low: Smallest value allowed.
+        high: Largest value allowed.
+
+    Returns:
+        The integer.
+
+    Raises:
+        ParamError: `update.not_a_number` or `update.out_of_range`.
+    """
+    # Plain types first: this runs once a report. (isinstance with SupportsIndex would take 5 us.)
+    if type(value) is int:
+        number = value
+    else:
+        try:
+            number = int(value) if type(value) is float else _converted(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ParamError(
+                "update.not_a_number",
+                f"{name} must be a finite number, not {value!r}",
+                fix="check the arithmetic that made it, for example a division by an RTT of 0",
+            ) from None
+    if low <= number <= high:
+        return number
+    if number < 0:
+        why = "it is negative"
+    elif number < low:
+        why = f"the smallest value is {low}"
+    else:
+        why = f"the largest value is {high}"
+    raise ParamError(
+        "update.out_of_range",
+        f"{name} cannot be {value!r}",
+        why=why,
+        fix="windows are bytes, not segments; rates are bytes/s, not bit/s; pass None to leave one as it is",
+    )
+
+
+def describe(info: FlowInfo) -> str:
+    """Return a flow's id and addresses as messages name it."""
+    return f"{info.flow_id} ({info.src_addr}:{info.src_port} -> {info.dst_addr}:{info.dst_port})"
+
+
+def _converted(value: Number) -> int:
+    """Convert bool and NumPy numbers; text is no number, even if it spells one."""
+    if isinstance(value, str | bytes):
+        raise TypeError
+    try:
+        return operator.index(value)  # type: ignore[arg-type] # that is the question
+    except TypeError:
+        return int(float(value))
+
+
+class FlowControl:
+    """One flow, as its algorithm sees it.
+
+    While `on_create` runs, everything is gathered and reaches the datapath as one letter together with the
+    first program, so that no ACK is folded with half of it.
+
+    Attributes:
+        info: What is known of the flow from its start.
+        handle: Handle of the program that the flow was given last, 0 = none. Reports of others are stale.
+    """
+
+    __slots__ = ("_flow_id", "_installed", "_letter", "_programs", "_update", "handle", "info")
+
+    def __init__(self, info: FlowInfo, programs: ProgramSet, update: Update) -> None:
+        """Make the flow without program; `open()` ends the gathering.
+
+        Args:
+            info: What is known of the flow.
+            programs: Programs of its algorithm.
+            update: `Datapath.update`.
+        """
+        self.info = info
+        self.handle = LAW_PROGRAM
+        self._flow_id = info.flow_id
+        self._programs = programs
+        self._update = update
+        self._installed: Installed | None = None
+        self._letter: _Letter | None = _Letter()
+
+    def set(
+        self, *, cwnd_bytes: Number | None = None, rate_bytes_per_s: Number | None = None, **registers: Number
+    ) -> None:
+        """Set window, pacing rate and control registers, all at once.
+
+        Args:
+            cwnd_bytes: New window [bytes], >= 1; the datapath never goes below 2 segments. None leaves it.
+            rate_bytes_per_s: New pacing rate [bytes/s]; 0 ends pacing by the algorithm. None leaves it.
+            **registers: Control registers of the program by name.
+
+        Raises:
+            ParamError: If a value is no number, negative or absurd.
+            RegisterError: If the program has no such control register.
+            FlowGone: If the flow closed.
+        """
+        if cwnd_bytes is not None:
+            cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
+        if rate_bytes_per_s is not None:
+            rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
+        if self._letter is not None:
+            self._letter.add(cwnd_bytes, rate_bytes_per_s, self._fields(self._assumed(), registers))
+            return
+        fields = self._fields(self._assumed(), registers) if registers else None
+        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, fields):
+            raise self._gone()
+
+    def set_program(
+        self,
+        name: str,
+        *,
+        cwnd_bytes: Number | None = None,
+        rate_bytes_per_s: Number | None = None,
+        **registers: Number,
+    ) -> None:
+        """Change the fold program of this flow; its registers start at their initial values.
+
+        Args:
+            name: Program of the algorithm.
+            cwnd_bytes: As in `set`.
+            rate_bytes_per_s: As in `set`.
+            **registers: Control registers of the new program that start otherwise.
+
+        Raises:
+            ProgramError: If the algorithm has no such program.
+            ParamError: If a value is no number, negative or absurd.
+            RegisterError: If the program has no such control register.
+            FlowGone: If the flow closed.
+        """
+        installed = self._programs.named(name)
+        fields = self._fields(installed, registers)
+        if cwnd_bytes is not None:
+            cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
+        if rate_bytes_per_s is not None:
+            rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
+        if self._letter is not None:
+            self._letter.program = installed
+            self._letter.fields.clear()
+            self._letter.add(cwnd_bytes, rate_bytes_per_s, fields)
+            return
+        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, installed.handle, fields or None):
+            raise self._gone()
+        self._run(installed)
+
+    def open(self) -> None:
+        """Send what was gathered, with the first program, and write through from now on.
+
+        Raises:
+            FlowGone: If the flow closed.
+        """
+        letter = self._letter
+        assert letter is not None, "a flow is opened once"
+        program = letter.program or self._programs.initial
+        self._letter = None
+        handle = LAW_PROGRAM if program is None else program.handle
+        if not self._update(
+            self._flow_id, letter.cwnd_bytes, letter.rate_bytes_per_s, handle, letter.fields or None
+        ):
+            raise self._gone()
+        self._run(program)
+
+    def move(self, installed: Installed) -> bool:
+        """Give the flow another program, for the plane.
+
+        Returns:
+            False if the flow is gone.
+        """
+        if not self._update(self._flow_id, None, None, installed.handle, None):
+            return False
+        self._run(installed)
+        return True
+
+    def retire(self) -> None:
+        """Let go of the program, because the flow closed or went to the fallback law."""
+        self._run(None)
+
+    @property
+    def program(self) -> str | None:
+        """Name of the program that the flow was given last; None while it has none."""
+        return None if self._installed is None else self._installed.name
+
+    def _run(self, installed: Installed | None) -> None:
+        before, self._installed = self._installed, installed
+        self.handle = LAW_PROGRAM if installed is None else installed.handle
+        self._programs.moved(before, installed)
+
+    def _assumed(self) -> Installed | None:
+        """Return the program whose registers `set` means; in `on_create` the one that will be first."""
+        if self._letter is not None:
+            return self._letter.program or self._programs.initial
+        return self._installed
+
+    def _fields(self, installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
+        if not registers:
+            return {}
+        if installed is None:
+            raise ProgramError(
+                "program.none",
+                f"cannot set {', '.join(f'`{name}`' for name in registers)}: the flow has no program",
+                why="control registers belong to a fold program",
+                fix="call flow.set_program(NAME, ...) first",
+            )
+        known = installed.controls
+        for name in registers:
+            if name not in known:
+                raise _no_register(name, installed)
+        return {name: whole_number(value, name, 0, MAX_REGISTER) for name, value in registers.items()}
+
+    def _gone(self) -> FlowGone:
+        return FlowGone(
+            "flow.gone",
+            f"flow {describe(self.info)} closed",
+            fix="drop the flow; on_close is called with its last totals",
+        )
+
+
+class _Letter:
+    """What is gathered for a flow while `on_create` runs."""
+
+    __slots__ = ("cwnd_bytes", "fields", "program", "rate_bytes_per_s")
+
+    def __init__(self) -> None:
+        self.cwnd_bytes: int | None = None
+        self.rate_bytes_per_s: int | None = None
+        self.program: Installed | None = None
+        self.fields: dict[str, int] = {}
+
+    def add(self, cwnd_bytes: int | None, rate_bytes_per_s: int | None, fields: dict[str, int]) -> None:
+        if cwnd_bytes is not None:
+            self.cwnd_bytes = cwnd_bytes
+        if rate_bytes_per_s is not None:
+            self.rate_bytes_per_s = rate_bytes_per_s
+        self.fields.update(fields)
+
+
+def _no_register(name: str, installed: Installed) -> RegisterError:
+    program = installed.program
+    if name in program.report_fields:
+        return RegisterError(
+            "register.read_only",
+            f"`{name}` of program `{installed.name}` is a Report register",
+            why="only the fold program writes Report registers",
+            fix=f"define a control register beside it, (def ({name}_set 0) (Report ...)), and set that",
+        )
+    return RegisterError(
+        "register.unknown",
+        f"program `{installed.name}` has no control register `{name}`",
+        fix=close_names(name, program.control_fields, "control register"),
+    )

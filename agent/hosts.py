@@ -1,0 +1,189 @@
+"""Running algorithms: how each kind gets its flows, its reports and its farewells.
+
+An `Algorithm` has one instance a flow (`SingleHost`), a `VectorAlgorithm` one for all its flows
+(`VectorHost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from agent.algorithms import Running
+from agent.flow import FlowControl
+from agent.programs import ProgramSet
+from agent.vector import send
+from ccp_algs import Algorithm, VectorAlgorithm
+from datapath.protocol import Datapath, FlowInfo, FlowStats, Reports
+
+
+@dataclass(frozen=True, slots=True)
+class LostExit:
+    """Stands for the last totals of a flow whose close event was lost: unknown, so all are 0."""
+
+    flow_id: int
+    cwnd_bytes: int = 0
+    rate_bytes_per_s: int = 0
+    law: bool = True
+    program: int = 0
+    srtt_us: int = 0
+    min_rtt_us: int = 0
+    delivered_pkts: int = 0
+    lost_pkts: int = 0
+    retrans_pkts: int = 0
+    bytes_acked: int = 0
+    ca_state: int = 0
+    acks: int = 0
+    reports: int = 0
+    reports_missed: int = 0
+    fold_errors: int = 0
+    law_entries: int = 0
+    mail_applied: int = 0
+    mail_applied_us: int = 0
+    now_us: int = 0
+
+
+class Live:
+    """One flow that is there.
+
+    Attributes:
+        flow: Its way to the datapath.
+        host: Its algorithm.
+        instance: The algorithm's instance of this flow; None before `start`, and for vectorised algorithms.
+        on_report: The instance's callback; None if reports come as arrays.
+        failed: The algorithm raised; the fallback law steers.
+    """
+
+    __slots__ = ("failed", "flow", "host", "instance", "on_report")
+
+    def __init__(self, host: Host, flow: FlowControl) -> None:
+        """Make the flow; `Host.start` hands it to the algorithm."""
+        self.flow = flow
+        self.host = host
+        self.instance: Algorithm | None = None
+        self.on_report: Callable[[Any], None] | None = None
+        self.failed = False
+
+
+class Host:
+    """One running algorithm.
+
+    Attributes:
+        vectorised: Whether reports come as arrays.
+        name: Name of the algorithm.
+        cc_name: Congestion-control name of its own, empty for none.
+        algorithm: Its class.
+        programs: Its installed programs.
+    """
+
+    vectorised: bool
+
+    def __init__(self, running: Running, datapath: Datapath) -> None:
+        """Install the programs.
+
+        Raises:
+            VerifierError: If the kernel refuses one; none is left installed then.
+        """
+        self.name = running.name
+        self.cc_name = running.cc_name
+        self.algorithm = running.algorithm
+        self.programs = ProgramSet(running.name, datapath, running.programs, running.initial)
+        self._datapath = datapath
+
+    def live(self, info: FlowInfo) -> Live:
+        """Return a flow of this algorithm, not yet started."""
+        return Live(self, FlowControl(info, self.programs, self._datapath.update))
+
+    def start(self, live: Live) -> None:
+        """Let the algorithm take the flow over; raises what the algorithm raises."""
+        raise NotImplementedError
+
+    def end(self, live: Live, stats: FlowStats | None) -> None:
+        """Tell the algorithm that the flow closed; raises what the algorithm raises."""
+        raise NotImplementedError
+
+
+class SingleHost(Host):
+    """An algorithm with one instance a flow."""
+
+    vectorised = False
+
+    def start(self, live: Live) -> None:
+        """Make the instance, call `on_create`, and give the flow its program, in one letter."""
+        instance = cast("type[Algorithm]", self.algorithm)()
+        instance.flow = live.flow
+        live.instance = instance
+        instance.on_create(live.flow.info)
+        live.flow.open()
+        live.on_report = instance.on_report
+
+    def end(self, live: Live, stats: FlowStats | None) -> None:
+        """Call `on_close`."""
+        if live.instance is not None:
+            live.instance.on_close(stats or LostExit(live.flow.info.flow_id))
+
+
+class VectorHost(Host):
+    """An algorithm with one instance for all its flows."""
+
+    vectorised = True
+
+    def __init__(self, running: Running, datapath: Datapath) -> None:
+        """Install the programs; the first flow makes the instance."""
+        super().__init__(running, datapath)
+        self.instance: VectorAlgorithm | None = None
+        self._failed: set[int] = set()
+
+    def restart(self) -> None:
+        """Give up the instance, because it raised; the next flow makes another."""
+        self.instance = None
+
+    def start(self, live: Live) -> None:
+        """Call `on_create` and give the flow its program."""
+        if self.instance is None:
+            self.instance = cast("type[VectorAlgorithm]", self.algorithm)()
+        self.instance.on_create(live.flow.info)
+        live.flow.open()
+
+    def end(self, live: Live, stats: FlowStats | None) -> None:
+        """Call `on_close`."""
+        flow_id = live.flow.info.flow_id
+        if live.failed:
+            self._failed.discard(flow_id)
+        elif self.instance is not None:
+            self.instance.on_close(flow_id)
+
+    def fail(self, flow_id: int) -> None:
+        """Keep the reports of a flow from the instance, because the fallback law has it."""
+        self._failed.add(flow_id)
+
+    def feed(self, reports: Reports) -> int:
+        """Hand reports to the instance and write its decisions; raises what the algorithm raises.
+
+        Args:
+            reports: Of one program of this algorithm, in order of arrival.
+
+        Returns:
+            How many of them the instance got: those of flows that it steers.
+        """
+        if self._failed:
+            failed = np.fromiter(self._failed, np.uint64, len(self._failed))
+            reports = reports[~np.isin(reports["flow_id"], failed)]
+        if self.instance is not None and len(reports):
+            updates = self.instance.on_reports(reports)
+            if updates is not None:
+                send(self._datapath, updates)
+        return len(reports)
+
+
+def host_for(running: Running, datapath: Datapath) -> SingleHost | VectorHost:
+    """Return the host for an algorithm, its programs installed.
+
+    Raises:
+        VerifierError: If the kernel refuses a program.
+    """
+    kind = VectorHost if issubclass(running.algorithm, VectorAlgorithm) else SingleHost
+    return kind(running, datapath)

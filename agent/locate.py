@@ -1,0 +1,104 @@
+"""Where in a Python file the text of a fold program stands, so that errors point at its line."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a text begins.
+
+    Attributes:
+        file: Path, or a name in angle brackets where there is no file.
+        first_line: Line of the text's first line in `file`, counted from 1.
+    """
+
+    file: str
+    first_line: int
+
+
+def locate(owner: type, text: str) -> Origin:
+    """Find the string literal that a fold program came from.
+
+    Only blanks may differ (`textwrap.dedent`, `strip`); the literal in the class wins over one elsewhere in
+    its module. A text that was put together at run time is not found, and is then its own origin.
+
+    Args:
+        owner: The algorithm's class.
+        text: The program's source text.
+
+    Returns:
+        The origin.
+    """
+    nowhere = Origin(f"<{owner.__module__}.{owner.__qualname__}>", 1)
+    try:
+        file = inspect.getsourcefile(owner)
+        lines, class_line = inspect.getsourcelines(owner)
+    except (TypeError, OSError):
+        return nowhere
+    if file is None:
+        return nowhere
+    wanted = text.split()
+    class_lines = range(class_line, class_line + len(lines))
+    best: int | None = None
+    for literal in _literals(file):
+        if literal.value.split() != wanted:
+            continue
+        line = literal.first_line + _blank_lines(literal.value) - _blank_lines(text)
+        if literal.line in class_lines:
+            return Origin(shown(file), line)
+        best = line if best is None else best
+    return nowhere if best is None else Origin(shown(file), best)
+
+
+@dataclass(frozen=True, slots=True)
+class _Literal:
+    """A string literal: its value, the line of its opening quotes, and the line of its first character."""
+
+    value: str
+    line: int
+    first_line: int
+
+
+@functools.lru_cache(maxsize=32)
+def _parsed(file: str, _mtime_ns: int) -> tuple[_Literal, ...]:
+    """Return the literals of a file; `_mtime_ns` makes an edited file be read again."""
+    source = Path(file).read_text(encoding="utf-8")
+    return tuple(_walk(ast.parse(source), source.splitlines()))
+
+
+def _literals(file: str) -> tuple[_Literal, ...]:
+    try:
+        return _parsed(file, Path(file).stat().st_mtime_ns)
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return ()
+
+
+def _walk(tree: ast.AST, lines: list[str]) -> Iterator[_Literal]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            first = node.lineno
+            # A backslash right behind the opening quotes takes the line's end out of the value.
+            while first <= len(lines) and lines[first - 1].rstrip().endswith(('"""\\', "'''\\")):
+                first += 1
+            yield _Literal(node.value, node.lineno, first)
+
+
+def _blank_lines(text: str) -> int:
+    """Return how many line ends stand before the first character that is not blank."""
+    return text[: len(text) - len(text.lstrip())].count("\n")
+
+
+def shown(file: str) -> str:
+    """Return the path from the working directory if the file is below it."""
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return file

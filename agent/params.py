@@ -1,0 +1,110 @@
+"""Parameters of running algorithms by name: `--param`, and later notebooks and the control API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent.algorithms import ccp_errors
+from agent.names import unknown_algorithm
+from ccp_algs import Algorithm, params_of, set_params
+from ccp_algs.api import AnyAlgorithm
+from datapath.errors import Collector, ParamError, close_names
+
+
+def parse(settings: Sequence[str]) -> dict[str, str]:
+    """Read `NAME=VALUE` settings.
+
+    Args:
+        settings: Such as `beta=0.8` or `cubic.beta=0.8`.
+
+    Returns:
+        Text of the value by name.
+
+    Raises:
+        ParamError: `param.syntax`, if one is not of that form.
+        Several: If more are not.
+    """
+    problems = Collector()
+    values: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        with problems.check():
+            if not equals or not name.strip():
+                raise ParamError(
+                    "param.syntax",
+                    f"`{setting}` sets nothing",
+                    where=f"--param {setting}",
+                    fix="write NAME=VALUE or ALGORITHM.NAME=VALUE, such as --param cubic.beta=0.8",
+                )
+            values[name.strip()] = value.strip()
+    problems.finish()
+    return values
+
+
+def set_all(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]) -> None:
+    """Set parameters for all flows.
+
+    Args:
+        values: Value by `PARAMETER` (of every algorithm that has it) or `ALGORITHM.PARAMETER`.
+        algorithms: Running algorithms by name.
+
+    Raises:
+        ParamError: `param.nobody_has`, or what the parameter says of the value.
+        UsageError: `algorithm.unknown`.
+        Several: If more than one thing is wrong. What is right is set for algorithms without an error only.
+    """
+    problems = Collector()
+    by_algorithm: dict[str, dict[str, object]] = {}
+    for name, value in values.items():
+        with problems.check():
+            for algorithm, parameter in _owners(name, algorithms):
+                by_algorithm.setdefault(algorithm, {})[parameter] = value
+    problems.finish()
+    for algorithm, theirs in by_algorithm.items():
+        with problems.check(), ccp_errors(ParamError):
+            set_params(algorithms[algorithm], theirs)
+    problems.finish()
+
+
+def set_one(name: str, value: object, algorithm: str, instance: Algorithm | None) -> None:
+    """Set a parameter for one flow.
+
+    Args:
+        name: `PARAMETER` or `ALGORITHM.PARAMETER`.
+        value: The value, or text that spells it.
+        algorithm: Name of the flow's algorithm.
+        instance: The flow's instance; None if all its flows share one.
+
+    Raises:
+        ParamError: `param.shared`, `param.nobody_has`, or what the parameter says of the value.
+        UsageError: `algorithm.unknown`, if the flow has another algorithm.
+    """
+    if instance is None:
+        raise ParamError(
+            "param.shared",
+            f"`{name}` cannot be set for one flow of `{algorithm}`",
+            why="it is vectorised: one instance steers all its flows",
+            fix="set it for all flows",
+        )
+    ((_, parameter),) = _owners(name, {algorithm: type(instance)})
+    with ccp_errors(ParamError):
+        set_params(instance, {parameter: value})
+
+
+def _owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str, str]]:
+    """Return the algorithms that a parameter's name means, each with the name within the algorithm."""
+    algorithm, dot, parameter = name.partition(".")
+    if dot:
+        if algorithm not in algorithms:
+            raise unknown_algorithm(algorithm, list(algorithms), f"parameter {name}")
+        return [(algorithm, parameter)]
+    owners = [(one, name) for one, cls in algorithms.items() if name in params_of(cls)]
+    if not owners:
+        known = {parameter for cls in algorithms.values() for parameter in params_of(cls)}
+        raise ParamError(
+            "param.nobody_has",
+            f"no running algorithm has a parameter `{name}`",
+            where=", ".join(f"{cls.__module__}.{cls.__qualname__}" for cls in algorithms.values()),
+            fix=close_names(name, known, "parameter"),
+        )
+    return owners

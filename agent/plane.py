@@ -1,0 +1,427 @@
+"""The event loop: flows come, report and go; algorithms decide; decisions reach the datapath.
+
+One thread does everything. Only `request_stop` may be called from another thread.
+
+A batch goes to vectorised algorithms as arrays and to the others report by report. Whichever way, a flow's
+events come in order: created, reports, closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from agent import params
+from agent.algorithms import Running
+from agent.flow import describe
+from agent.hosts import Host, Live, SingleHost, VectorHost, host_for
+from agent.names import duplicate_algorithm, unknown_algorithm
+from agent.rules import Rule, choose
+from datapath.errors import FlowGone
+from datapath.protocol import LAW_PROGRAM, Batch, Datapath, FlowInfo, FlowStats, Program
+
+log = logging.getLogger("ccplane.agent")
+
+POLL_MS: Final = 100
+"""How long one poll waits for events [ms]: the delay of a stop, not of a report."""
+
+EVENTS_PER_HEARTBEAT: Final = 2048
+"""A long batch is no silence: the heartbeat is refreshed after so many events, about 10 ms of Python."""
+
+RESYNC_CHECK_S: Final = 0.2
+"""How often the loop looks whether the datapath had to drop create or close events [s]."""
+
+_REPORT, _CREATED, _CLOSED = range(3)
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the loop did since its start.
+
+    Attributes:
+        flows_created: Flows that got an algorithm, adopted ones included.
+        flows_adopted: Flows that were there before the agent, or whose create event was lost.
+        flows_closed: Flows that closed.
+        reports: Reports delivered.
+        reports_stale: Reports of a program that the flow no longer runs, dropped.
+        algorithm_errors: Exceptions of algorithms.
+        flows_failed: Flows given to the fallback law because of an exception.
+        resyncs: Times the list of flows was compared with the datapath's.
+    """
+
+    flows_created: int = 0
+    flows_adopted: int = 0
+    flows_closed: int = 0
+    reports: int = 0
+    reports_stale: int = 0
+    algorithm_errors: int = 0
+    flows_failed: int = 0
+    resyncs: int = 0
+
+
+class _Kinds(dict[type, int]):
+    """Which kind of event a class is: found out by its attributes once, then looked up.
+
+    Every datapath has event classes of its own; an isinstance check against a protocol costs more than a
+    report may.
+    """
+
+    def __missing__(self, cls: type) -> int:
+        if hasattr(cls, "as_dict"):
+            kind = _REPORT
+        elif hasattr(cls, "stats"):
+            kind = _CLOSED
+        else:
+            kind = _CREATED
+        self[cls] = kind
+        return kind
+
+
+class Plane:
+    """Runs algorithms on a datapath.
+
+    Attributes:
+        counters: What the loop did so far.
+        hosts: The running algorithms by name.
+    """
+
+    def __init__(
+        self,
+        datapath: Datapath,
+        algorithms: Sequence[Running],
+        rules: Sequence[Rule] = (),
+        *,
+        default: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Install the programs of all algorithms; `adopt` or `run` then takes the flows over.
+
+        Args:
+            datapath: Where the flows are.
+            algorithms: What to run, compiled; at least one.
+            rules: Which algorithm a flow of plain `ccp` gets; the first match decides.
+            default: Algorithm of flows that no rule matches; None for the first of `algorithms`.
+            clock: Seconds, monotonic.
+
+        Raises:
+            UsageError: `algorithm.duplicate` or `algorithm.unknown`.
+            VerifierError: If the kernel refuses a program; none is left installed then.
+        """
+        self.counters = Counters()
+        self._datapath = datapath
+        self._rules = list(rules)
+        self._clock = clock
+        self._flows: dict[int, Live] = {}
+        self._failures: dict[tuple[str, str, int], int] = {}
+        self._kinds = _Kinds()
+        self._stop = threading.Event()
+        self._deferred: list[tuple[Live, FlowStats | None]] = []
+        self._missed_before = 0
+        self._resyncs_due = 0
+        self._next_check_s = 0.0
+        names = [running.name for running in algorithms]
+        for name in names:
+            if names.count(name) > 1:
+                raise duplicate_algorithm(name)
+        self.default = default or names[0]
+        for wanted in (self.default, *(rule.algorithm for rule in rules)):
+            if wanted not in names:
+                raise unknown_algorithm(wanted, names, "default or rule")
+        self.hosts: dict[str, SingleHost | VectorHost] = {}
+        try:
+            for running in algorithms:
+                self.hosts[running.name] = host_for(running, datapath)
+        except BaseException:
+            for host in self.hosts.values():
+                host.programs.uninstall()
+            raise
+        self._by_cc_name = {host.cc_name: host for host in self.hosts.values() if host.cc_name}
+        self._any_single = any(not host.vectorised for host in self.hosts.values())
+        self._vectorised = [host for host in self.hosts.values() if isinstance(host, VectorHost)]
+
+    # Running
+
+    def run(self, duration_s: float | None = None, each_turn: Callable[[], None] | None = None) -> None:
+        """Adopt the flows that are there and serve until `request_stop`; then close the datapath.
+
+        Args:
+            duration_s: Stop after this time [s]; None for never.
+            each_turn: Called after every batch, for status lines; must be quick.
+        """
+        end_s = None if duration_s is None else self._clock() + duration_s
+        try:
+            self.adopt()
+            while not self._stop.is_set() and (end_s is None or self._clock() < end_s):
+                self.turn(POLL_MS)
+                if each_turn is not None:
+                    each_turn()
+        finally:
+            self._datapath.close()
+
+    def request_stop(self) -> None:
+        """Make `run` return after this batch; may be called from any thread and from a signal handler."""
+        self._stop.set()
+
+    def turn(self, timeout_ms: int) -> int:
+        """Wait for one batch, at most `timeout_ms` [ms], and handle it.
+
+        Returns:
+            How many events it had.
+        """
+        batch = self._datapath.poll(timeout_ms)
+        n = len(batch)
+        if n:
+            self._dispatch(batch)
+        if self._clock() >= self._next_check_s:
+            self._check_missed()
+        return n
+
+    # Flows
+
+    def adopt(self) -> int:
+        """Take over the flows that are there already and not yet ours; returns how many."""
+        self._missed_before = self._missed()
+        before = self.counters.flows_created
+        for info in self._datapath.flows():
+            self._create(info)
+        adopted = self.counters.flows_created - before
+        self.counters.flows_adopted += adopted
+        return adopted
+
+    def resync(self) -> None:
+        """Compare the list of flows with the datapath's, after create or close events were lost."""
+        self.counters.resyncs += 1
+        there = {info.flow_id for info in self._datapath.flows()}
+        for flow_id in [flow_id for flow_id in self._flows if flow_id not in there]:
+            self._close(flow_id, None)
+        self._finish_closes()
+        self.adopt()
+
+    def flow_ids(self, algorithm: str | None = None) -> list[int]:
+        """Return the flows that run an algorithm (one of them, if named); not those that failed."""
+        return [
+            flow_id
+            for flow_id, live in self._flows.items()
+            if not live.failed and (algorithm is None or live.host.name == algorithm)
+        ]
+
+    def _choose(self, info: FlowInfo) -> Host:
+        host = self._by_cc_name.get(info.cc_name)
+        if host is None:
+            host = self.hosts[choose(self._rules, info) or self.default]
+        return host
+
+    def _create(self, info: FlowInfo) -> None:
+        if info.flow_id in self._flows:
+            return  # adopted already, its create event came later
+        live = self._choose(info).live(info)
+        self._flows[info.flow_id] = live
+        self.counters.flows_created += 1
+        try:
+            live.host.start(live)
+        except FlowGone:
+            log.debug("flow %d closed while its algorithm started", info.flow_id)
+        except Exception as error:
+            self._fail(live, error, "on_create")
+
+    def _close(self, flow_id: int, stats: FlowStats | None) -> None:
+        live = self._flows.pop(flow_id, None)
+        if live is None:
+            return
+        self.counters.flows_closed += 1
+        live.flow.retire()
+        if live.host.vectorised:
+            self._deferred.append((live, stats))  # its reports of this batch come first
+        elif not live.failed:
+            self._finish_close(live, stats)
+
+    def _finish_close(self, live: Live, stats: FlowStats | None) -> None:
+        try:
+            live.host.end(live, stats)
+        except FlowGone:
+            pass  # an algorithm that writes in on_close; there is nobody to write to
+        except Exception as error:
+            self._log_failure(live, error, "on_close")
+
+    def _finish_closes(self) -> None:
+        for live, stats in self._deferred:
+            self._finish_close(live, stats)
+        self._deferred.clear()
+
+    # Batches
+
+    def _dispatch(self, batch: Batch) -> None:
+        # Reports of vectorised algorithms never become Python objects, unless others need objects anyway.
+        events: Iterable[Any] = batch if self._any_single else batch.events()
+        iterator = iter(events)
+        while chunk := list(islice(iterator, EVENTS_PER_HEARTBEAT)):
+            self._each(chunk)
+            self._datapath.heartbeat()
+        if self._vectorised:
+            self._arrays(batch)
+            self._finish_closes()
+
+    def _each(self, events: list[Any]) -> None:
+        kinds = self._kinds
+        flow_of = self._flows.get
+        reports = stale = 0
+        for event in events:
+            kind = kinds[type(event)]
+            if kind == _REPORT:
+                live = flow_of(event.flow_id)
+                if live is None or event.program_handle != live.flow.handle:
+                    stale += 1
+                    continue
+                on_report = live.on_report
+                if on_report is None:
+                    continue  # comes with the arrays
+                reports += 1
+                try:
+                    on_report(event)
+                except FlowGone:
+                    continue  # its close event follows
+                except Exception as error:
+                    self._fail(live, error, "on_report")
+            elif kind == _CREATED:
+                self._create(event.info)
+            else:
+                self._close(event.flow_id, event.stats)
+        self.counters.reports += reports
+        self.counters.reports_stale += stale
+
+    def _arrays(self, batch: Batch) -> None:
+        hosts = {installed.handle: host for host in self._vectorised for installed in host.programs.all()}
+        for handle, reports in batch.arrays():
+            host = hosts.get(handle)
+            if host is None:
+                if not self._any_single:  # else counted one by one
+                    self.counters.reports_stale += len(reports)
+                continue
+            try:
+                fed = host.feed(reports)
+            except Exception as error:
+                self._fail_all(host, error)
+                continue
+            self.counters.reports += fed
+            if not self._any_single:
+                self.counters.reports_stale += len(reports) - fed
+
+    # Failures
+
+    def _fail(self, live: Live, error: Exception, callback: str) -> None:
+        """Give one flow to the fallback law because its algorithm raised."""
+        self._log_failure(live, error, callback)
+        self._to_law(live)
+
+    def _fail_all(self, host: VectorHost, error: Exception) -> None:
+        """Give all flows of a vectorised algorithm to the fallback law; flows to come get a new instance."""
+        theirs = [live for live in self._flows.values() if live.host is host and not live.failed]
+        if theirs:
+            self._log_failure(theirs[0], error, "on_reports", n_flows=len(theirs))
+        for live in theirs:
+            self._to_law(live)
+        host.restart()
+
+    def _to_law(self, live: Live) -> None:
+        live.failed = True
+        live.flow.retire()
+        if isinstance(live.host, VectorHost):
+            live.host.fail(live.flow.info.flow_id)
+        self.counters.flows_failed += 1
+        self._datapath.update(live.flow.info.flow_id, program=LAW_PROGRAM)
+
+    def _log_failure(self, live: Live, error: Exception, callback: str, n_flows: int = 1) -> None:
+        """Log an exception, with traceback if it is the first from its line: 10,000 flows may raise it."""
+        self.counters.algorithm_errors += 1
+        line = error.__traceback__
+        while line is not None and line.tb_next is not None:
+            line = line.tb_next
+        key = (live.host.name, type(error).__name__, 0 if line is None else line.tb_lineno)
+        times = self._failures[key] = self._failures.get(key, 0) + 1
+        log.error(
+            "%s.%s raised %s (%s%s)%s: flow %s%s",
+            live.host.name,
+            callback,
+            type(error).__name__,
+            error,
+            "" if times == 1 else f"; {times} times so far, traceback above",
+            "" if callback == "on_close" else "; goes on with the fallback law",
+            describe(live.flow.info),
+            "" if n_flows == 1 else f" and {n_flows - 1} more",
+            exc_info=error if times == 1 else None,
+        )
+
+    # Lost events
+
+    def _missed(self) -> int:
+        counters = self._datapath.counters()
+        return counters.get("creates_missed", 0) + counters.get("closes_missed", 0)
+
+    def _check_missed(self) -> None:
+        self._next_check_s = self._clock() + RESYNC_CHECK_S
+        missed = self._missed()
+        if missed != self._missed_before:
+            self._missed_before = missed
+            # Twice: a create event that was still on its way at the first comparison may be of a flow that is
+            # gone.
+            self._resyncs_due = 2
+        if self._resyncs_due:
+            self._resyncs_due -= 1
+            log.warning("create or close events were lost: comparing flows with the datapath")
+            self.resync()
+
+    # Live changes
+
+    def set_param(self, name: str, value: object, flow_id: int | None = None) -> None:
+        """Set a parameter of an algorithm while it runs.
+
+        Args:
+            name: `PARAMETER` (of every running algorithm that has it) or `ALGORITHM.PARAMETER`.
+            value: The value, or text that spells it.
+            flow_id: Only for this flow; None for all, those to come included.
+
+        Raises:
+            ParamError: If no running algorithm has it, it refuses the value, or the flow is one of many of a
+                vectorised algorithm.
+            FlowGone: If there is no such flow.
+        """
+        if flow_id is None:
+            params.set_all({name: value}, {host.name: host.algorithm for host in self.hosts.values()})
+            return
+        live = self._flows.get(flow_id)
+        if live is None or live.failed:
+            raise FlowGone(
+                "flow.gone",
+                f"no algorithm steers a flow {flow_id}",
+                why="it closed, it was never here, or its algorithm failed",
+                fix="see `ccp flows`",
+            )
+        params.set_one(name, value, live.host.name, live.instance)
+
+    def replace_program(self, algorithm: str, name: str, program: Program) -> int:
+        """Replace a fold program under the live flows that run it; registers start at their initial values.
+
+        Args:
+            algorithm: A running algorithm.
+            name: Which of its programs; a new name adds one.
+            program: The compiled successor.
+
+        Returns:
+            How many flows went over.
+
+        Raises:
+            UsageError: If no such algorithm runs.
+            VerifierError: If the kernel refuses the successor; the flows keep the program that they run.
+        """
+        if algorithm not in self.hosts:
+            raise unknown_algorithm(algorithm, list(self.hosts), "replace_program")
+        before, after = self.hosts[algorithm].programs.replace(name, program)
+        if before is None:
+            return 0
+        theirs = [live.flow for live in self._flows.values() if live.flow.handle == before.handle]
+        return sum(flow.move(after) for flow in theirs)

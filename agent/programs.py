@@ -1,0 +1,128 @@
+"""Installed fold programs of one algorithm, shared by its flows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from datapath.errors import ProgramError, close_names
+from datapath.protocol import Datapath, Program
+
+
+class Installed:
+    """An installed program.
+
+    Attributes:
+        name: Its name within the algorithm.
+        program: The compiled program.
+        handle: Its handle in the datapath.
+        controls: Names of its control registers.
+        users: How many flows run it.
+        retired: Whether another program took its name; it goes when the last flow leaves it.
+    """
+
+    __slots__ = ("controls", "handle", "name", "program", "retired", "users")
+
+    def __init__(self, name: str, program: Program, handle: int) -> None:
+        """Take a program that has just been installed."""
+        self.name = name
+        self.program = program
+        self.handle = handle
+        self.controls = frozenset(program.control_fields)
+        self.users = 0
+        self.retired = False
+
+
+class ProgramSet:
+    """The installed programs of one running algorithm.
+
+    Attributes:
+        initial: The program that a flow gets if `on_create` chooses none; None leaves it to the fallback law.
+    """
+
+    def __init__(
+        self, algorithm: str, datapath: Datapath, programs: Mapping[str, Program], initial: str | None
+    ) -> None:
+        """Install all programs, or none if one of them is refused.
+
+        Args:
+            algorithm: Name of the algorithm, for messages.
+            datapath: Where to install them.
+            programs: Compiled programs by name.
+            initial: Name of the first program of a flow, None for none.
+
+        Raises:
+            VerifierError: If the kernel refuses one.
+        """
+        self._algorithm = algorithm
+        self._datapath = datapath
+        self._by_name: dict[str, Installed] = {}
+        try:
+            for name, program in programs.items():
+                self._by_name[name] = Installed(name, program, datapath.install(program))
+        except BaseException:
+            self.uninstall()
+            raise
+        self._initial = initial
+
+    @property
+    def initial(self) -> Installed | None:
+        """The program that a flow gets if `on_create` chooses none."""
+        return None if self._initial is None else self._by_name[self._initial]
+
+    def named(self, name: str) -> Installed:
+        """Return the program of this name.
+
+        Raises:
+            ProgramError: `program.unknown`, if there is none.
+        """
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise ProgramError(
+                "program.unknown",
+                f"algorithm `{self._algorithm}` has no fold program `{name}`",
+                fix=close_names(name, self._by_name, "program"),
+            ) from None
+
+    def all(self) -> list[Installed]:
+        """Return the programs that new flows may get."""
+        return list(self._by_name.values())
+
+    def replace(self, name: str, program: Program) -> tuple[Installed | None, Installed]:
+        """Install another program under this name; flows move one by one, see `FlowControl.move`.
+
+        Args:
+            name: Program of the algorithm, or a new name.
+            program: The compiled successor.
+
+        Returns:
+            The program before, None if the name is new, and the successor.
+
+        Raises:
+            VerifierError: If the kernel refuses it; nothing has changed then.
+        """
+        installed = Installed(name, program, self._datapath.install(program))
+        before = self._by_name.get(name)
+        self._by_name[name] = installed
+        if before is not None:
+            before.retired = True
+            self._collect(before)
+        return before, installed
+
+    def moved(self, before: Installed | None, after: Installed | None) -> None:
+        """Count a flow that went from one program to another."""
+        if after is not None:
+            after.users += 1
+        if before is not None:
+            before.users -= 1
+            self._collect(before)
+
+    def uninstall(self) -> None:
+        """Remove all programs from the datapath."""
+        for installed in self._by_name.values():
+            self._datapath.uninstall(installed.handle)
+        self._by_name.clear()
+
+    def _collect(self, installed: Installed) -> None:
+        if installed.retired and installed.users == 0:
+            self._datapath.uninstall(installed.handle)

@@ -1,0 +1,233 @@
+"""Rules that choose an algorithm for flows of the plain congestion control `ccp`.
+
+A rule is `CONDITION... -> ALGORITHM`; all conditions of a rule must hold, and the first rule that matches
+decides:
+
+    dst=10.0.0.0/8 -> cubic
+    dport=5001-5010 src=2001:db8::/32 -> const
+    cgroup=/sys/fs/cgroup/video.slice -> dctcp
+
+Conditions are `src`, `dst` (address or prefix, IPv4 or IPv6), `sport`, `dport` (port or range) and `cgroup`
+(a cgroup v2 directory; sockets made in it or in a cgroup below it match).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from datapath.errors import Collector, UsageError, close_names
+from datapath.protocol import FlowInfo
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def parse_address(text: str) -> Address:
+    """Return an address; an IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) counts as the IPv4 address.
+
+    Raises:
+        ValueError: If `text` is no address.
+    """
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+@dataclass(slots=True)
+class CgroupTree:
+    """A cgroup and those below it, known by id.
+
+    The id of a cgroup is the inode number of its directory. A cgroup can neither be moved nor get the id of
+    another, so that an answer once found stays right; a new id makes the tree be read again.
+    """
+
+    path: Path
+    _inside: set[int] = field(default_factory=set)
+    _outside: set[int] = field(default_factory=set)
+
+    def __contains__(self, cgroup_id: int) -> bool:
+        """Return whether the id is that of the cgroup or of one below it."""
+        if cgroup_id in self._inside:
+            return True
+        if cgroup_id in self._outside:
+            return False
+        for directory, _, _ in os.walk(self.path):
+            with suppress(FileNotFoundError):  # removed since it was listed
+                self._inside.add(os.stat(directory).st_ino)
+        if cgroup_id in self._inside:
+            return True
+        self._outside.add(cgroup_id)
+        return False
+
+
+Test = Callable[[FlowInfo], bool]
+
+
+def _prefix_test(value: str, attribute: str) -> Test:
+    network: Network = ipaddress.ip_network(value, strict=True)
+
+    def test(info: FlowInfo) -> bool:
+        return parse_address(getattr(info, attribute)) in network
+
+    return test
+
+
+def _port_test(value: str, attribute: str) -> Test:
+    found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", value)
+    if found is None:
+        raise ValueError(f"{value!r} is neither a port nor a range of ports such as 5001-5010")
+    low = int(found[1])
+    high = int(found[2] or low)
+    if not 1 <= low <= high <= 65_535:
+        raise ValueError("ports are 1 to 65535, the smaller one first")
+
+    def test(info: FlowInfo) -> bool:
+        return low <= int(getattr(info, attribute)) <= high
+
+    return test
+
+
+def _cgroup_test(value: str, attribute: str) -> Test:
+    path = Path(value)
+    if not (path / "cgroup.procs").exists():
+        raise ValueError(f"{value!r} is no cgroup directory of this machine")
+    tree = CgroupTree(path)
+
+    def test(info: FlowInfo) -> bool:
+        return getattr(info, attribute) in tree
+
+    return test
+
+
+_CONDITIONS: Final[dict[str, tuple[Callable[[str, str], Test], str, str]]] = {
+    "src": (_prefix_test, "src_addr", "src=10.0.0.0/8"),
+    "dst": (_prefix_test, "dst_addr", "dst=10.0.0.0/8"),
+    "sport": (_port_test, "src_port", "sport=5001 or sport=5001-5010"),
+    "dport": (_port_test, "dst_port", "dport=5001 or dport=5001-5010"),
+    "cgroup": (_cgroup_test, "cgroup_id", "cgroup=/sys/fs/cgroup/NAME"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        text: The rule as it was written.
+        algorithm: Name of the algorithm that it chooses.
+        tests: Conditions; all must hold.
+    """
+
+    text: str
+    algorithm: str
+    tests: tuple[Test, ...]
+
+    def matches(self, info: FlowInfo) -> bool:
+        """Return whether the rule is for this flow."""
+        return all(test(info) for test in self.tests)
+
+
+def parse_rule(text: str) -> Rule:
+    """Read one rule.
+
+    Args:
+        text: `CONDITION... -> ALGORITHM`, conditions separated by blanks or commas.
+
+    Returns:
+        The rule; that its algorithm runs is not checked here.
+
+    Raises:
+        UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+    """
+    left, arrow, algorithm = (part.strip() for part in text.partition("->"))
+    words = re.split(r"[\s,]+", left) if left else []
+    if not arrow or not words or re.fullmatch(r"[^\s>=]+", algorithm) is None:
+        raise UsageError(
+            "rule.syntax",
+            f"`{text}` is no rule",
+            where=f"rule `{text}`",
+            fix="write CONDITION... -> ALGORITHM in quotes, such as --rule 'dst=10.0.0.0/8 -> cubic'",
+        )
+    problems = Collector()
+    tests: list[Test] = []
+    for word in words:
+        with problems.check():
+            tests.append(_parse_condition(word, text))
+    problems.finish()
+    return Rule(text=text.strip(), algorithm=algorithm, tests=tuple(tests))
+
+
+def _parse_condition(word: str, text: str) -> Test:
+    key, equals, value = word.partition("=")
+    if not equals or not value:
+        raise UsageError(
+            "rule.syntax",
+            f"the condition `{word}` has no value",
+            where=f"rule `{text}`",
+            fix="write it as key=value, such as " + _CONDITIONS.get(key, _CONDITIONS["dst"])[2],
+        )
+    if key not in _CONDITIONS:
+        raise UsageError(
+            "rule.unknown_key",
+            f"rules cannot test `{key}`",
+            where=f"rule `{text}`",
+            fix=close_names(key, _CONDITIONS, "condition"),
+        )
+    make, attribute, example = _CONDITIONS[key]
+    try:
+        return make(value, attribute)
+    except ValueError as error:
+        raise UsageError(
+            "rule.bad_value",
+            f"the value of `{word}` cannot be used",
+            where=f"rule `{text}`",
+            why=str(error),
+            fix=f"write it as in {example}",
+        ) from error
+
+
+def parse_rules(texts: Sequence[str], algorithms: Sequence[str]) -> list[Rule]:
+    """Read all rules and check that their algorithms run.
+
+    Args:
+        texts: The rules in order of precedence.
+        algorithms: Names of the running algorithms.
+
+    Returns:
+        The rules.
+
+    Raises:
+        UsageError: If one of them is wrong.
+        Several: If more are.
+    """
+    problems = Collector()
+    rules: list[Rule] = []
+    for text in texts:
+        with problems.check():
+            rule = parse_rule(text)
+            if rule.algorithm not in algorithms:
+                raise UsageError(
+                    "rule.unknown_algorithm",
+                    f"the rule's algorithm `{rule.algorithm}` is not running",
+                    where=f"rule `{text}`",
+                    fix=close_names(rule.algorithm, algorithms, "running algorithm"),
+                )
+            rules.append(rule)
+    problems.finish()
+    return rules
+
+
+def choose(rules: Sequence[Rule], info: FlowInfo) -> str | None:
+    """Return the algorithm of the first rule that matches, None if none does."""
+    for rule in rules:
+        if rule.matches(info):
+            return rule.algorithm
+    return None

@@ -1,0 +1,236 @@
+"""Runs algorithms on the kernel datapath: everything checked first, then loaded, then served until a stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from agent import params
+from agent.algorithms import Running, prepare
+from agent.names import cc_names, unknown_algorithm
+from agent.plane import Plane
+from agent.priority import raise_priority
+from agent.rules import Rule, parse_rules
+from agent.runfile import RUN_DIR, RunFile, RunInfo
+from datapath import ebpf
+from datapath.errors import Collector
+from datapath.protocol import Datapath
+
+log = logging.getLogger("ccplane.agent")
+
+PLAIN = "ccp"
+"""Congestion control whose flows get their algorithm by rule or by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What to run and how.
+
+    Attributes:
+        algorithms: Names, files or `module:Class`; the first is the default.
+        params: `NAME=VALUE` or `ALGORITHM.NAME=VALUE`.
+        rules: `CONDITION... -> ALGORITHM`, the first match decides.
+        names: Congestion-control name by algorithm, where `ccp.ALGORITHM` is not wanted.
+        default: Algorithm of flows of plain `ccp` that no rule matches; None for the first.
+        load: How to load the datapath.
+        duration_s: Stop after this time [s]; None for never.
+        unload_at_end: Remove everything from the kernel at the end; else the registration stays.
+        keep_capabilities: Do not drop the capabilities that a running agent does not need.
+        realtime: Run the event loop with real-time priority, where that is allowed.
+        run_dir: Where the run file stands.
+    """
+
+    algorithms: Sequence[str]
+    params: Sequence[str] = ()
+    rules: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    default: str | None = None
+    load: ebpf.LoadOptions = field(default_factory=ebpf.LoadOptions)
+    duration_s: float | None = None
+    unload_at_end: bool = False
+    keep_capabilities: bool = False
+    realtime: bool = True
+    run_dir: Path = RUN_DIR
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was asked for, checked and compiled, before anything touches the kernel.
+
+    Attributes:
+        running: The algorithms, with their congestion-control names.
+        rules: The rules.
+        default: Name of the default algorithm.
+    """
+
+    running: Sequence[Running]
+    rules: Sequence[Rule]
+    default: Running
+
+    @property
+    def registrations(self) -> dict[str, bool]:
+        """Whether ECN is asked for, by congestion-control name; plain `ccp` follows the default algorithm."""
+        names = {PLAIN: self.default.needs_ecn}
+        names.update((running.cc_name, running.needs_ecn) for running in self.running if running.cc_name)
+        return names
+
+    def without_ecn(self) -> list[Rule]:
+        """Return the rules that send flows of `ccp`, which asks for no ECN, to algorithms that need it."""
+        if self.default.needs_ecn:
+            return []
+        needy = {running.name for running in self.running if running.needs_ecn}
+        return [rule for rule in self.rules if rule.algorithm in needy]
+
+
+def plan(options: ServeOptions) -> Plan:
+    """Check everything that can be checked without the kernel, and set the parameters.
+
+    Raises:
+        CcpError: The problem, if there is one.
+        Several: All problems, if there are more.
+    """
+    found = prepare(options.algorithms, ebpf.compile_program)
+    by_name = {running.name: running for running in found}
+    names: dict[str, str] = {}
+    rules: list[Rule] = []
+    problems = Collector()
+    with problems.check():
+        names = cc_names(list(by_name), options.names)
+    with problems.check():
+        rules = parse_rules(options.rules, list(by_name))
+    with problems.check():
+        if options.default is not None and options.default not in by_name:
+            raise unknown_algorithm(options.default, list(by_name), "--default")
+    with problems.check():
+        params.set_all(params.parse(options.params), {name: one.algorithm for name, one in by_name.items()})
+    problems.finish()
+    running = [one.called(names[one.name]) for one in found]
+    default = next((one for one in running if one.name == options.default), running[0])
+    return Plan(running, rules, default)
+
+
+def serve(
+    options: ServeOptions,
+    *,
+    on_start: Callable[[Plane, Plan], None] | None = None,
+    each_turn: Callable[[Plane], None] | None = None,
+) -> Plane:
+    """Run algorithms on the kernel datapath until SIGINT, SIGTERM or the end of the duration.
+
+    At the end flows go to the fallback law; the registration stays, so that the next agent finds them.
+
+    Args:
+        options: What to run and how.
+        on_start: Called once, when flows are served.
+        each_turn: Called after every batch; must be quick.
+
+    Returns:
+        The plane, stopped; its counters tell what happened.
+
+    Raises:
+        LoadError: If the datapath cannot be loaded, or another agent has it.
+        CcpError: If what was asked for makes no sense.
+    """
+    return serve_plan(plan(options), options, on_start=on_start, each_turn=each_turn)
+
+
+def serve_plan(
+    ready: Plan,
+    options: ServeOptions,
+    *,
+    on_start: Callable[[Plane, Plan], None] | None = None,
+    each_turn: Callable[[Plane], None] | None = None,
+) -> Plane:
+    """Run what is planned already; see `serve`."""
+    pin_dir = options.load.pin_dir
+    with RunFile(pin_dir, options.run_dir) as run_file:
+        datapath = ebpf.load(options.load)
+        with _cleared_up(datapath, pin_dir):
+            plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name)
+            _register(datapath, ready.registrations)
+            if options.realtime:
+                raise_priority()
+            if not options.keep_capabilities:
+                ebpf.drop_capabilities()
+            for rule in ready.without_ecn():
+                log.warning(
+                    "rule `%s`: %s needs ECN, but sockets of `ccp` do not ask for it; let them use `%s`",
+                    rule.text,
+                    rule.algorithm,
+                    plane.hosts[rule.algorithm].cc_name,
+                )
+            run_file.write(_run_info(plane, ready, pin_dir))
+            plane.adopt()
+        with _stopped_by_signals(plane):
+            if on_start is not None:
+                on_start(plane, ready)
+            plane.run(options.duration_s, None if each_turn is None else lambda: each_turn(plane))
+        if options.unload_at_end:
+            ebpf.unload(pin_dir)
+    return plane
+
+
+@contextmanager
+def _cleared_up(datapath: Datapath, pin_dir: str) -> Iterator[None]:
+    """Leave nothing half started: what was loaded goes, what was adopted stays with the fallback law."""
+    try:
+        yield
+    except BaseException:
+        datapath.close()
+        if not datapath.adopted:
+            ebpf.unload(pin_dir)
+        raise
+
+
+def _register(datapath: Datapath, registrations: Mapping[str, bool]) -> None:
+    """Offer the names of this run to sockets, and those of the agent before no longer."""
+    for cc_name, needs_ecn in registrations.items():
+        datapath.register(cc_name, needs_ecn)
+    for cc_name in datapath.registered():
+        if cc_name not in registrations:
+            log.info("`%s` of an earlier agent is not offered any more; its flows follow the rules", cc_name)
+            datapath.unregister(cc_name)
+
+
+def _run_info(plane: Plane, ready: Plan, pin_dir: str) -> RunInfo:
+    return RunInfo(
+        pid=os.getpid(),
+        pin_dir=pin_dir,
+        default=ready.default.name,
+        algorithms={running.cc_name: running.name for running in ready.running if running.cc_name},
+        programs={
+            installed.handle: f"{host.name}/{installed.name}"
+            for host in plane.hosts.values()
+            for installed in host.programs.all()
+        },
+        rules=[rule.text for rule in ready.rules],
+    )
+
+
+@contextmanager
+def _stopped_by_signals(plane: Plane) -> Iterator[None]:
+    """Let SIGINT and SIGTERM stop the plane cleanly; a second one interrupts an algorithm that hangs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python delivers signals to the main thread only; whoever runs us here calls request_stop
+        return
+    seen: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+        plane.request_stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,349 @@
+"""What an algorithm is, and what it gets to see.
+
+    @register("vegas")
+    class Vegas(Algorithm):
+        program = VegasFold                       # or CCP source text, or several programs by name
+
+        def on_report(self, report: Report) -> None:
+            self.flow.set(cwnd_bytes=report.cwnd_bytes + self.flow.info.mss_bytes)
+
+One instance a flow (`Algorithm`) or one instance a run (`VectorAlgorithm`). All callbacks run on one thread,
+in the order in which things happened. An exception in a callback costs that flow its algorithm, and no other
+flow anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccp_algs.errors import ContractError
+from ccp_algs.fold.program import FoldMeta
+from ccp_algs.params import ParamMeta, changes
+
+Program = str | FoldMeta
+"""A fold program: text in the CCP language, or a class derived from FoldProgram."""
+
+Programs = Program | Mapping[str, Program]
+"""One fold program, or several by name; the first of several is the one that flows start with."""
+
+DEFAULT_PROGRAM = "default"
+"""Name of the program of an algorithm that has one."""
+
+
+class FlowInfo(Protocol):
+    """What is known of a flow from its start."""
+
+    @property
+    def flow_id(self) -> int:
+        """Number of the flow, never used twice; the low 32 bits are its slot, below `max_flows`."""
+        ...
+
+    @property
+    def src_addr(self) -> str:
+        """Our address."""
+        ...
+
+    @property
+    def src_port(self) -> int:
+        """Our port."""
+        ...
+
+    @property
+    def dst_addr(self) -> str:
+        """The peer's address."""
+        ...
+
+    @property
+    def dst_port(self) -> int:
+        """The peer's port."""
+        ...
+
+    @property
+    def mss_bytes(self) -> int:
+        """Maximum segment size at the start [bytes]."""
+        ...
+
+    @property
+    def init_cwnd_bytes(self) -> int:
+        """Window at the start [bytes]."""
+        ...
+
+    @property
+    def cc_name(self) -> str:
+        """Congestion-control name that the socket chose: `ccp` or `ccp.NAME`."""
+        ...
+
+    @property
+    def created_us(self) -> int:
+        """When the flow came to the datapath [us]."""
+        ...
+
+    @property
+    def ecn_ok(self) -> bool:
+        """ECN was negotiated."""
+        ...
+
+
+class Report(Protocol):
+    """What the fold program reports: these and the program's own fields, such as `report.acked`."""
+
+    @property
+    def flow_id(self) -> int:
+        """The flow."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """When the fold program made it [us]."""
+        ...
+
+    @property
+    def cwnd_bytes(self) -> int:
+        """Window then, behind the fold [bytes]."""
+        ...
+
+    @property
+    def rate_bytes_per_s(self) -> int:
+        """Pacing rate then [bytes/s], 0 = not paced by the algorithm."""
+        ...
+
+    @property
+    def program(self) -> str:
+        """Name of the program that made it."""
+        ...
+
+    @property
+    def missed(self) -> int:
+        """Reports that found no room and are summed up in this one."""
+        ...
+
+    @property
+    def timeout(self) -> bool:
+        """A retransmission timeout happened since the last report."""
+        ...
+
+    @property
+    def fold_error(self) -> bool:
+        """The fold program stopped half way (overflow, division by 0) at least once since the last report."""
+        ...
+
+    def __getattr__(self, name: str, /) -> int:
+        """Return a field of the report."""
+        ...
+
+
+class FlowStats(Protocol):
+    """Totals and state of one flow."""
+
+    @property
+    def flow_id(self) -> int:
+        """The flow."""
+        ...
+
+    @property
+    def cwnd_bytes(self) -> int:
+        """Window [bytes]."""
+        ...
+
+    @property
+    def rate_bytes_per_s(self) -> int:
+        """Pacing rate set by the algorithm [bytes/s], 0 = none."""
+        ...
+
+    @property
+    def srtt_us(self) -> int:
+        """Smoothed RTT [us]."""
+        ...
+
+    @property
+    def min_rtt_us(self) -> int:
+        """Minimum RTT [us]."""
+        ...
+
+    @property
+    def delivered_pkts(self) -> int:
+        """Segments delivered."""
+        ...
+
+    @property
+    def lost_pkts(self) -> int:
+        """Segments marked lost."""
+        ...
+
+    @property
+    def retrans_pkts(self) -> int:
+        """Segments sent again."""
+        ...
+
+    @property
+    def bytes_acked(self) -> int:
+        """Bytes acknowledged in order."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """When this was read [us]."""
+        ...
+
+
+class Flow(Protocol):
+    """The flow, as its algorithm steers it."""
+
+    @property
+    def info(self) -> FlowInfo:
+        """What is known of the flow from its start."""
+        ...
+
+    def set(
+        self, *, cwnd_bytes: float | None = None, rate_bytes_per_s: float | None = None, **registers: float
+    ) -> None:
+        """Set window, pacing rate and control registers, all at once, before the next fold.
+
+        Args:
+            cwnd_bytes: New window [bytes]; the datapath never goes below 2 segments. None leaves it.
+            rate_bytes_per_s: New pacing rate [bytes/s], 0 = not paced by the algorithm. None leaves it.
+            **registers: Control registers of the program, by name. Fractions are cut off.
+        """
+        ...
+
+    def set_program(
+        self,
+        name: str,
+        *,
+        cwnd_bytes: float | None = None,
+        rate_bytes_per_s: float | None = None,
+        **registers: float,
+    ) -> None:
+        """Run another fold program; its registers start at their initial values.
+
+        Args:
+            name: One of the names in `program`.
+            cwnd_bytes: As in `set`.
+            rate_bytes_per_s: As in `set`.
+            **registers: Control registers that start with another value.
+        """
+        ...
+
+
+class _Common(metaclass=ParamMeta):
+    name: ClassVar[str] = ""
+    """Name it is registered by."""
+    program: ClassVar[Programs]
+    """Fold program, or several by name."""
+    needs_ecn: ClassVar[bool] = False
+    """Ask for ECN when connections are set up."""
+
+    _params_seen: int = -1
+
+    def params_changed(self) -> bool:
+        """Return whether a parameter may have changed since this was last asked; True the first time.
+
+        For parameters that live in control registers of the fold program:
+
+            if self.params_changed():
+                self.flow.set(beta_permille=round(1000 * self.beta))
+        """
+        now = changes()
+        changed = now != self._params_seen
+        self._params_seen = now
+        return changed
+
+
+class Algorithm(_Common):
+    """An algorithm with one instance a flow. Override what you need."""
+
+    flow: Flow
+    """The flow; set before `on_create`."""
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Take over a flow, new or not. What is set here reaches the datapath together with the program."""
+
+    def on_report(self, report: Any) -> None:
+        """Decide. `report` is a `Report` with the program's fields."""
+
+    def on_telemetry(self, sample: Any) -> None:
+        """Use a telemetry sample that belongs to this flow."""
+
+    def on_close(self, stats: FlowStats) -> None:
+        """Say good-bye: the flow is gone, and nothing can be set any more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Updates:
+    """What a `VectorAlgorithm` writes back: arrays of shape (n,), uint64.
+
+    Of two entries of one flow the last holds.
+
+    Attributes:
+        flow_ids: The flows.
+        cwnd_bytes: New windows [bytes]; 0 leaves a window as it is.
+        rate_bytes_per_s: New pacing rates [bytes/s]; 0 leaves a rate as it is, None leaves all.
+    """
+
+    flow_ids: NDArray[np.uint64]
+    cwnd_bytes: NDArray[np.uint64]
+    rate_bytes_per_s: NDArray[np.uint64] | None = None
+
+
+class VectorAlgorithm(_Common):
+    """An algorithm with one instance for all flows, which sees reports as arrays. Override what you need."""
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Take over a flow, new or not."""
+
+    def on_reports(self, reports: NDArray[np.void]) -> Updates | None:
+        """Decide for many flows at once.
+
+        Args:
+            reports: Structured array of shape (n,) in order of arrival, with the fields flow_id, now_us,
+                cwnd_bytes, rate_bytes_per_s (uint64), missed (uint32), flags (uint16; bit 0 = timeout, bit 1
+                = fold error), and one uint64 for each field of the program's report. A flow may have several
+                entries.
+
+        Returns:
+            What to write, or None for nothing.
+        """
+        raise NotImplementedError
+
+    def on_close(self, flow_id: int) -> None:
+        """Forget a flow."""
+
+
+AnyAlgorithm = type[Algorithm] | type[VectorAlgorithm]
+
+
+def programs_of(cls: AnyAlgorithm) -> dict[str, str]:
+    """Return the fold programs of an algorithm as CCP source text by name, the first one first.
+
+    Raises:
+        ContractError: `contract.no_program` or `contract.not_a_program`.
+    """
+    where = f"{cls.__module__}.{cls.__qualname__}"
+    programs = getattr(cls, "program", None)
+    if not programs:
+        raise ContractError(
+            "contract.no_program",
+            f"{cls.__name__} has no fold program",
+            where=where,
+            why="without one the datapath folds nothing and reports nothing",
+            fix="set `program` to a FoldProgram class or to CCP source text",
+        )
+    by_name = programs if isinstance(programs, Mapping) else {DEFAULT_PROGRAM: programs}
+    sources = {}
+    for name, program in by_name.items():
+        source = program if isinstance(program, str) else getattr(program, "source", None)
+        if not isinstance(source, str):
+            raise ContractError(
+                "contract.not_a_program",
+                f"program `{name}` of {cls.__name__} is {program!r}",
+                where=where,
+                why="it is neither text nor a FoldProgram class",
+                fix="derive the class from ccp_algs.fold.FoldProgram, or pass CCP source text",
+            )
+        sources[str(name)] = source
+    return sources

@@ -1,0 +1,62 @@
+"""Congestion avoidance by a segment a round trip, as part of a fold program: what Reno and DCTCP share.
+
+Acknowledged bytes are collected; whenever they make a window, the window grows by a segment.
+
+Sources: RFC 5681 section 3.1, RFC 3465 section 2.1 (byte counting). Deviation: none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ccp_algs.episodes import Episodes, Verdict
+from ccp_algs.fold import Ack, Block, Cwnd, Flow, Part, Register, Statement, on, state
+from ccp_algs.fold.expressions import Flag
+
+
+@dataclasses.dataclass(frozen=True)
+class Credit(Part):
+    """What was acknowledged in congestion avoidance and not yet turned into growth.
+
+    Attributes:
+        credit_bytes: The register [bytes].
+    """
+
+    credit_bytes: Register
+
+    def restart(self, verdict: Verdict) -> Sequence[Statement]:
+        """Return what begins anew with a loss episode, for `loss_episodes(also=...)`."""
+        return [self.credit_bytes.set(0, when=verdict.cut | verdict.timeout)]
+
+
+def credit() -> Credit:
+    """Build the register."""
+    return Credit(state())
+
+
+@dataclasses.dataclass(frozen=True)
+class AdditiveIncrease(Part):
+    """Congestion avoidance."""
+
+    earn: Block
+    spend: Block
+
+
+def additive_increase(loss: Episodes, earned: Credit, growing: Flag | None = None) -> AdditiveIncrease:
+    """Build the part; it goes in front of slow start, so that no ACK counts for both.
+
+    Args:
+        loss: The program's loss episodes.
+        earned: The program's credit.
+        growing: When the window may grow at all, if not `loss.may_grow`.
+
+    Returns:
+        The part, for one line of a FoldProgram.
+    """
+    growing = loss.may_grow if growing is None else growing
+    credit_bytes = earned.credit_bytes
+    return AdditiveIncrease(
+        earn=on(growing & (Cwnd >= loss.ssthresh_bytes), credit_bytes.add(Ack.bytes_acked)),
+        spend=on(credit_bytes >= Cwnd, credit_bytes.set(credit_bytes - Cwnd), Cwnd.add(Flow.mss)),
+    )

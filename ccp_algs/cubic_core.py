@@ -1,0 +1,267 @@
+"""CUBIC's growth as part of a fold program, and the numbers that steer it: what all variants of CUBIC share.
+
+In a fold program (integers, bytes, microseconds): `CubicState`, which a loss episode restarts, and
+`cubic_growth`, which grows the window. In Python (floats, where a cube root is easy): `k_us`, `w_max_bytes`,
+`cubic_scale`.
+
+The curve is W(t) = W_max + C (t - K)^3, here in bytes: the cube of the distance from K in units of 1024 us,
+divided by the register `cubic_scale` = 10^18 / (1024^3 C mss). With the distance cut to 2,000,000 units (34
+minutes), the cube fits 64 bits, and C * 2048^3 segments are more than any window.
+
+The window grows in steps: acknowledged bytes are collected until they make a 16th of the window, then the
+formulas of the RFC, which are per acknowledged segment, are applied to all of them. The datapath sets whole
+segments, so finer steps would change nothing that leaves the host, and most ACKs take the short way.
+
+Source: RFC 9438 sections 4.2 to 4.5, 4.7 and 4.8.
+
+Deviations: the steps, above. W_est is not allowed to shrink the window (section 4.3 sets cwnd to W_est when
+W_cubic(t) is below it, which RFC 9438 does not mean as a reduction), as in Linux.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from ccp_algs.episodes import Episodes, Verdict
+from ccp_algs.errors import ParamError
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Cwnd,
+    Flow,
+    Part,
+    Register,
+    Statement,
+    control,
+    distance,
+    field,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+
+BETA: Final = 0.7
+"""Multiplicative decrease factor (RFC 9438 section 4.6)."""
+C_PER_S3: Final = 0.4
+"""Aggressiveness [segments/s^3] (RFC 9438 section 5.1)."""
+
+K_UNKNOWN: Final = INFINITY
+"""Value of `k_us` behind a reduction until Python has computed K: the curve is out of reach, W_est rules."""
+
+STEPS_PER_WINDOW: Final = 16
+_UNIT_US: Final = 1024
+_MAX_UNITS: Final = 2_000_000
+
+
+def k_us(w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int, c_per_s3: float = C_PER_S3) -> int:
+    """Return K, the time that the curve takes from the window behind a reduction back to W_max.
+
+    Args:
+        w_max_bytes: W_max [bytes].
+        cwnd_epoch_bytes: Window at the beginning of congestion avoidance [bytes].
+        mss_bytes: Segment size [bytes], > 0.
+        c_per_s3: C [segments/s^3], > 0.
+
+    Returns:
+        K [us]; 0 where the window is not below W_max.
+
+    Raises:
+        ParamError: `param.out_of_range`, if mss_bytes or c_per_s3 is not positive.
+
+    Source: RFC 9438 section 4.2, figure 2: K = cbrt((W_max - cwnd_epoch) / C). Deviation: none.
+    """
+    _check_positive(mss_bytes=mss_bytes, c_per_s3=c_per_s3)
+    deficit_pkts = max(0.0, w_max_bytes - cwnd_epoch_bytes) / mss_bytes
+    return round(1e6 * math.cbrt(deficit_pkts / c_per_s3))
+
+
+def w_max_bytes(
+    prior_bytes: int, last_w_max_bytes: int, beta: float = BETA, *, fast_convergence: bool = True
+) -> int:
+    """Return W_max behind a reduction.
+
+    Args:
+        prior_bytes: Window before the reduction [bytes].
+        last_w_max_bytes: W_max of the epoch that ends [bytes].
+        beta: Multiplicative decrease factor, 0 < beta < 1.
+        fast_convergence: Make room for new flows: where the window did not reach the last W_max, aim lower.
+
+    Returns:
+        W_max [bytes].
+
+    Source: RFC 9438 section 4.7. Deviation: none.
+    """
+    if fast_convergence and prior_bytes < last_w_max_bytes:
+        return round(prior_bytes * (1 + beta) / 2)
+    return prior_bytes
+
+
+def alpha_permille(beta: float) -> int:
+    """Return alpha_cubic in thousandths: what W_est grows by to be fair to Reno, for a decrease factor.
+
+    Source: RFC 9438 section 4.3: 3 (1 - beta) / (1 + beta). Deviation: rounded to thousandths.
+    """
+    return round(3000 * (1 - beta) / (1 + beta))
+
+
+def cubic_scale(mss_bytes: int, c_per_s3: float = C_PER_S3) -> int:
+    """Return the divisor that makes bytes of a cube of time in units of 1024 us; see the module.
+
+    Args:
+        mss_bytes: Segment size [bytes], > 0.
+        c_per_s3: C [segments/s^3], > 0.
+
+    Returns:
+        The divisor [units^3/byte], >= 1.
+
+    Raises:
+        ParamError: `param.out_of_range`, if mss_bytes or c_per_s3 is not positive.
+    """
+    _check_positive(mss_bytes=mss_bytes, c_per_s3=c_per_s3)
+    return max(1, round(1e18 / (_UNIT_US**3 * c_per_s3 * mss_bytes)))
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise ParamError(
+                "param.out_of_range", f"{name} cannot be {value!r}", where=name, why="it must be positive"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class CubicState(Part):
+    """Registers of the curve.
+
+    Attributes:
+        credit_bytes: Acknowledged in congestion avoidance and not yet turned into growth [bytes].
+        w_max_bytes: W_max [bytes]; 0: the window at the start of the epoch (RFC 9438 sections 4.8 and 4.10).
+        k_us: K [us]; K_UNKNOWN until Python has computed it.
+        epoch: 1 while a congestion-avoidance epoch runs.
+        t_us: Time in this epoch, without the time in which the window was not used up [us].
+        w_est_bytes: W_est, the window that Reno would have [bytes].
+        cubic_scale: See the module.
+        alpha_permille: alpha_cubic, in thousandths.
+        old_w_max_bytes: Reported: W_max of the epoch that a reduction ended [bytes]; and so on.
+    """
+
+    credit_bytes: Register
+    w_max_bytes: Register
+    k_us: Register
+    epoch: Register
+    t_us: Register
+    w_est_bytes: Register
+    cubic_scale: Register
+    alpha_permille: Register
+    old_w_max_bytes: Register
+    old_k_us: Register
+    old_epoch: Register
+    old_t_us: Register
+    old_w_est_bytes: Register
+    mss_bytes: Register
+
+    def restart(self, verdict: Verdict) -> Sequence[Statement]:
+        """Return what ends an epoch, for `loss_episodes(also=...)`; the old one is kept for an undo."""
+        ended = verdict.cut | verdict.timeout
+        return [
+            self.old_w_max_bytes.set(self.w_max_bytes, when=ended),
+            self.old_k_us.set(self.k_us, when=ended),
+            self.old_epoch.set(self.epoch, when=ended),
+            self.old_t_us.set(self.t_us, when=ended),
+            self.old_w_est_bytes.set(self.w_est_bytes, when=ended),
+            self.mss_bytes.set(Flow.mss),
+            self.credit_bytes.set(0, when=ended),
+            # Also where a recovery needs no new reduction: the window comes back lower than it was.
+            self.epoch.set(0, when=ended | verdict.repairing),
+            self.k_us.set(K_UNKNOWN, when=verdict.cut),
+            self.w_max_bytes.set(0, when=verdict.timeout),
+        ]
+
+
+def cubic_state(mss_bytes: int = 1448) -> CubicState:
+    """Build the registers.
+
+    Args:
+        mss_bytes: Segment size that the scale is right for until Python sets it [bytes].
+    """
+    return CubicState(
+        credit_bytes=state(),
+        w_max_bytes=control(),
+        k_us=control(),
+        epoch=control(),
+        t_us=control(),
+        w_est_bytes=control(),
+        cubic_scale=control(cubic_scale(mss_bytes)),
+        alpha_permille=control(alpha_permille(BETA)),
+        old_w_max_bytes=field(volatile=False),
+        old_k_us=field(volatile=False),
+        old_epoch=field(volatile=False),
+        old_t_us=field(volatile=False),
+        old_w_est_bytes=field(volatile=False),
+        mss_bytes=field(volatile=False),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class CubicGrowth(Part):
+    """Congestion avoidance."""
+
+    last_us: Register
+    target_bytes: Register
+    alpha_now_permille: Register
+    pause: Statement
+    earn: Block
+    grow: Block
+
+
+def cubic_growth(cubic: CubicState, loss: Episodes) -> CubicGrowth:
+    """Build congestion avoidance; it goes in front of slow start, so that no ACK counts for both."""
+    last_us, target_bytes, alpha_now = state(), state(), state()
+    credit_bytes, w_max, k = cubic.credit_bytes, cubic.w_max_bytes, cubic.k_us
+    t, w_est = cubic.t_us, cubic.w_est_bytes
+
+    fresh = let(cubic.epoch == 0, "fresh_epoch")
+    credit = let(min_(credit_bytes, Cwnd), "credit")
+    # Where the curve will be in a round trip, W_cubic(t + RTT).
+    then_us = let(t + Flow.srtt_us, "then_us")
+    units = let(min_(distance(then_us, k) // _UNIT_US, _MAX_UNITS), "units")
+    off_bytes = let(units * units * units // cubic.cubic_scale, "off_bytes")
+    gained = Cwnd + credit * (target_bytes - Cwnd) // Cwnd
+    est_gain = (alpha_now * credit * Flow.mss + 500 * Cwnd) // (1000 * Cwnd)
+    return CubicGrowth(
+        last_us=last_us,
+        target_bytes=target_bytes,
+        alpha_now_permille=alpha_now,
+        pause=last_us.set(Ack.now, when=~Flow.cwnd_limited),
+        earn=on(loss.may_grow & (Cwnd >= loss.ssthresh_bytes), credit_bytes.add(Ack.bytes_acked)),
+        grow=on(
+            credit_bytes * STEPS_PER_WINDOW > Cwnd,
+            fresh,
+            k.set(0, when=fresh & (w_max == 0)),
+            w_max.set(Cwnd, when=fresh & (w_max == 0)),
+            w_est.set(Cwnd, when=fresh),
+            t.set(0, when=fresh),
+            last_us.set(Ack.now, when=fresh),
+            cubic.epoch.set(1),
+            credit,
+            t.add(min_(Ack.now - last_us, Flow.srtt_us)),
+            last_us.set(Ack.now),
+            then_us,
+            units,
+            off_bytes,
+            target_bytes.set(w_max + off_bytes),
+            target_bytes.set(w_max - off_bytes, when=then_us < k),
+            target_bytes.set(max_(min_(target_bytes, Cwnd + Cwnd // 2), Cwnd)),
+            alpha_now.set(cubic.alpha_permille),
+            alpha_now.set(1000, when=w_est >= loss.prior_bytes),
+            w_est.add(est_gain),
+            Cwnd.set(max_(gained, w_est)),
+            credit_bytes.set(0),
+        ),
+    )

@@ -1,0 +1,120 @@
+"""DCTCP: the window shrinks in proportion to how much of it was marked by ECN.
+
+    alpha <- alpha (1 - g) + g M     once a window; M = marked part of the acknowledged bytes
+    cwnd  <- cwnd (1 - alpha / 2)    on an ECN echo, once a window
+    loss, growth, slow start         as Reno
+
+The whole algorithm is its fold program: round trips in data centres are shorter than the way to Python. Marks
+arrive as the switch set them only if the receiver echoes each of them, that is if it runs a DCTCP receiver:
+the kernel's `dctcp` or ours. Sockets of this algorithm ask for ECN when the connection is set up
+(`needs_ecn`); without ECN it is Reno.
+
+Source: RFC 8257 sections 3.3 to 3.5 and 4.2.
+
+Parameters: `g` (1/16, section 4.2), `beta` (0.5, reaction to loss, section 3.5).
+
+Deviations: those of `episodes.py` and `slow_start.py`. The window does not grow in the window of data behind
+an ECN reduction, as in Linux, which is in CWR then; the RFC does not say. alpha is an integer in millionths.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.avoidance import additive_increase, credit
+from ccp_algs.episodes import REDUCING, STARTED, loss_episodes
+from ccp_algs.fold import (
+    Ack,
+    Cwnd,
+    Flow,
+    FoldProgram,
+    control,
+    every,
+    field,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+    total,
+)
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+from ccp_algs.slow_start import slow_start
+
+MILLION = 1_000_000
+REPORT_US = 100_000
+"""Shortest time between regular reports [us]; they only inform: what calls for a decision comes at once."""
+
+
+class DctcpFold(FoldProgram):
+    """The algorithm."""
+
+    acked = total(Ack.bytes_acked)
+    marked = total(Ack.ecn_bytes)
+    alpha_ppm = field(MILLION, volatile=False)
+    ecn_cuts = field()
+    g_inverse = control(16)
+    credit = credit()
+    loss = loss_episodes(500, ecn_is_loss=False, also=credit.restart)
+
+    # The observation window: RFC 8257 section 3.3, steps 1 to 8.
+    window_acked_bytes = state()
+    window_marked_bytes = state()
+    window_end_bytes = state()
+    count_acked = window_acked_bytes.add(Ack.bytes_acked)
+    count_marked = window_marked_bytes.add(Ack.ecn_bytes)
+    fraction_ppm = let(min_(window_marked_bytes, window_acked_bytes) * MILLION // window_acked_bytes)
+    observe = on(
+        Flow.delivered_bytes > window_end_bytes,
+        fraction_ppm,
+        alpha_ppm.set(alpha_ppm - alpha_ppm // g_inverse + fraction_ppm // g_inverse),
+        window_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight),
+        window_acked_bytes.set(0),
+        window_marked_bytes.set(0),
+    )
+
+    # The reduction: step 9, once for each window of data (RFC 3168 section 6.1.2).
+    cut_end_bytes = state()
+    ready = let((Flow.delivered_bytes > cut_end_bytes) & (loss.episode < REDUCING))
+    excess_bytes = let(Cwnd * alpha_ppm // (2 * MILLION))
+    reduce = on(
+        (Ack.ecn_bytes > 0) & ready,
+        excess_bytes,
+        Cwnd.set(max_(Cwnd - excess_bytes, 2 * Flow.mss)),
+        loss.ssthresh_bytes.set(Cwnd),
+        cut_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight),
+        credit.credit_bytes.set(0),
+        ecn_cuts.add(1),
+    )
+
+    # Growth as Reno, on windows that were not reduced.
+    growing = let(loss.may_grow & (Flow.delivered_bytes > cut_end_bytes))
+    avoidance = additive_increase(loss, credit, growing)
+    start = slow_start(loss, growing)
+    when = every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
+
+
+@register("dctcp")
+class Dctcp(Algorithm):
+    """DCTCP of RFC 8257; see the module."""
+
+    program = DctcpFold
+    needs_ecn = True
+    g = Param(1 / 16, min=0.001, max=1.0, doc="weight of the newest window in alpha")
+    beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Hand the parameters to the fold program."""
+        self._configure()
+
+    def on_report(self, report: Any) -> None:
+        """Hand over changed parameters, and all of them after the program started anew."""
+        if self.params_changed() or report.event == STARTED:
+            self._configure()
+
+    def _configure(self) -> None:
+        self.flow.set(g_inverse=round(1 / self.g), cut_permille=round(1000 * self.beta))

@@ -1,0 +1,244 @@
+"""Loss episodes in a fold program: one reduction a window of data, and packet conservation until repaired.
+
+The kernel finds losses and says so in `Flow.ca_state`; a congestion control with `cong_control`, as ours,
+does the rest itself: it reduces the window, keeps it down while the loss is repaired, and starts over after a
+timeout. This part does that on the ACK that shows the trouble, before Python hears of it, and says in the
+report field `event` what it did. It is common to all algorithms that answer loss by a factor.
+
+States of `episode`:
+
+    OPEN --- loss or ECN echo: CUT -------------> REDUCING --- kernel back in Open or Disorder --> OPEN
+    OPEN --- retransmission timeout: TIMEOUT ---> AFTER_TIMEOUT --- the same --------------------> OPEN
+    REDUCING, AFTER_TIMEOUT --- kernel restored the window: UNDO --------------------------------> OPEN
+    STARTING --- first fold: STARTED ------------> the one that fits the kernel's state
+
+Sources: RFC 5681 section 3.2 (reduction, timeout), RFC 6582 section 3.2 (`recover`: one reduction a window),
+RFC 6937 section 3 (the window follows what is delivered while a loss is repaired), RFC 3168 section 6.1.2
+(ECN once a window).
+
+Deviations, with reasons:
+
+* The reduction takes the window, not FlightSize (RFC 5681 equation 4), as Linux does; windows of these
+  algorithms grow only while they are used, so the two are close.
+* `recover` is estimated, as the datapath does not tell the highest sequence number sent: the window at the
+  cut, a quarter of it for data sent while the loss was being detected, and three segments. A second episode
+  that follows without a pause is therefore seen up to a quarter of a round trip late.
+* The window drops to the threshold at once instead of in the course of a round trip (PRR): sending pauses
+  until the pipe is down to it. Where the pipe is below, what an ACK delivers is sent, and a segment more if
+  it acknowledges in order and shows no loss, as PRR does; what the pause held back is not made up for.
+* A timeout leaves 2 segments, not 1: no window of the datapath is smaller.
+* A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Cwnd,
+    Flow,
+    Part,
+    Register,
+    Statement,
+    at_end,
+    control,
+    field,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+from ccp_algs.fold.expressions import Flag, Num
+from ccp_algs.fold.lines import AtEnd, LocalFlag
+
+# Values of the report field `event`.
+NOTHING: Final = 0
+STARTED: Final = 1
+"""The program has just started: its control registers have their initial values."""
+CUT: Final = 2
+"""The window was reduced because of loss, ECN, or a full queue of this host."""
+TIMEOUT: Final = 3
+"""A retransmission timeout: slow start again."""
+UNDO: Final = 4
+"""The kernel found the last reduction spurious and restored the window."""
+
+# Values of the register `episode`. Up to AFTER_TIMEOUT the window may grow.
+OPEN: Final = 0
+AFTER_TIMEOUT: Final = 1
+REDUCING: Final = 2
+STARTING: Final = 3
+
+DISORDER: Final = 1
+CWR: Final = 2
+RECOVERY: Final = 3
+LOSS: Final = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What an ACK that shows trouble means: conditions for statements of the algorithm.
+
+    Attributes:
+        cut: The window is reduced now.
+        timeout: A retransmission timeout happened.
+        undo: The last reduction was spurious.
+        repairing: A loss is being repaired, on this ACK and until it is done.
+    """
+
+    cut: Flag
+    timeout: Flag
+    undo: Flag
+    repairing: Flag
+
+
+@dataclasses.dataclass(frozen=True)
+class Episodes(Part):
+    """Registers and lines of loss episodes.
+
+    Attributes:
+        lost: Reported: newly lost since the last report [packets].
+        event: Reported: what happened since the last report, NOTHING to UNDO.
+        prior_bytes: Reported: window before the last reduction [bytes].
+        ssthresh_bytes: Slow-start threshold [bytes], INFINITY while there is none.
+        cut_permille: Window behind a reduction, in thousandths of that before.
+        episode: OPEN, AFTER_TIMEOUT, REDUCING or STARTING.
+        may_grow: The window is used up, and nothing is being repaired: it may grow.
+    """
+
+    lost: Register
+    event: Register
+    prior_bytes: Register
+    ssthresh_bytes: Register
+    cut_permille: Register
+    episode: Register
+    kind: Register
+    left_bytes: Register
+    recover_bytes: Register
+    undo_ssthresh_bytes: Register
+    window_bytes: Register
+    react: Block
+    may_grow: LocalFlag
+    leave: AtEnd
+
+
+def loss_episodes(
+    cut_permille: int,
+    *,
+    ecn_is_loss: bool = True,
+    also: Callable[[Verdict], Sequence[Statement]] = lambda _verdict: (),
+) -> Episodes:
+    """Build the part.
+
+    Args:
+        cut_permille: Window behind a reduction, in thousandths of that before; the initial value of the
+            register.
+        ecn_is_loss: Reduce also on ECN echoes as on loss (RFC 3168). False leaves ECN to the algorithm.
+        also: Further statements of the algorithm for ACKs that show trouble.
+
+    Returns:
+        The part, for one line of a FoldProgram.
+    """
+    lost = field()
+    event = field()
+    prior_bytes = field(volatile=False)
+    ssthresh_bytes = state(INFINITY)
+    permille = control(cut_permille)
+    episode = state(STARTING)
+    kind, left_bytes, recover_bytes, window_bytes = state(), state(), state(), state()
+    undo_ssthresh_bytes = state(INFINITY)
+
+    floor_bytes = 2 * Flow.mss
+    trouble = Ack.lost_pkts_sample + Flow.local_congestion
+    in_reduction = (Flow.ca_state > DISORDER) & (Flow.ca_state < LOSS)
+    told = in_reduction if ecn_is_loss else Flow.ca_state == RECOVERY
+    worst_quiet_state = DISORDER if ecn_is_loss else CWR
+
+    starting = let(episode == STARTING, "starting")
+    was_reducing = let(episode == REDUCING, "was_reducing")
+    fresh = let((episode == OPEN) | (Flow.delivered_bytes >= recover_bytes), "fresh")
+    cut, timeout, undo = let(kind == CUT, "cut"), let(kind == TIMEOUT, "timeout"), let(kind == UNDO, "undo")
+    reduced = let(cut | (timeout & fresh), "reduced")
+    open_now = let(Flow.ca_state <= worst_quiet_state, "open_now")
+    react = on(
+        (trouble + episode > 0) | (Flow.ca_state > worst_quiet_state),
+        lost.add(Ack.lost_pkts_sample),
+        # A flow that comes from the law, or from another program: what the kernel knows is all there is.
+        starting,
+        event.set(STARTED, when=starting),
+        ssthresh_bytes.set(Flow.snd_ssthresh, when=starting),
+        left_bytes.set(Cwnd, when=starting),
+        recover_bytes.set(_recover(Cwnd), when=starting),
+        # What is it? Later lines win.
+        fresh,
+        kind.set(NOTHING),
+        kind.set(CUT, when=fresh & (told | ((Flow.ca_state <= worst_quiet_state) & (trouble > 0)))),
+        kind.set(NOTHING, when=Flow.was_timeout),
+        kind.set(TIMEOUT, when=Flow.was_timeout & (Cwnd < left_bytes)),
+        kind.set(UNDO, when=(episode > OPEN) & (Cwnd > left_bytes)),
+        (cut, timeout, undo, reduced),
+        event.set(kind, when=kind > NOTHING),
+        # The window before: when a timeout is told, the kernel has already collapsed Cwnd.
+        prior_bytes.set(Cwnd, when=cut),
+        prior_bytes.set(left_bytes, when=timeout & fresh),
+        undo_ssthresh_bytes.set(ssthresh_bytes, when=reduced),
+        ssthresh_bytes.set(max_(prior_bytes * permille // 1000, floor_bytes), when=reduced),
+        ssthresh_bytes.set(undo_ssthresh_bytes, when=undo),
+        recover_bytes.set(_recover(prior_bytes), when=reduced),
+        # Where is the episode now?
+        open_now,
+        was_reducing,
+        episode.set(OPEN, when=open_now),
+        episode.set(REDUCING, when=cut | told),
+        episode.set(AFTER_TIMEOUT, when=Flow.ca_state == LOSS),
+        # The window.
+        window_bytes.set(Cwnd),
+        window_bytes.set(
+            max_(Cwnd, ssthresh_bytes), when=was_reducing & open_now & (ssthresh_bytes < INFINITY)
+        ),
+        window_bytes.set(min_(ssthresh_bytes, _pipe_and_delivered(0)), when=episode == REDUCING),
+        window_bytes.set(
+            min_(ssthresh_bytes, _pipe_and_delivered(1)), when=(episode == REDUCING) & _is_safe()
+        ),
+        window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=timeout),
+        window_bytes.set(Cwnd, when=undo),
+        Cwnd.set(max_(window_bytes, floor_bytes)),
+        also(Verdict(cut, timeout, undo, episode == REDUCING)),
+    )
+    return Episodes(
+        lost=lost,
+        event=event,
+        prior_bytes=prior_bytes,
+        ssthresh_bytes=ssthresh_bytes,
+        cut_permille=permille,
+        episode=episode,
+        kind=kind,
+        left_bytes=left_bytes,
+        recover_bytes=recover_bytes,
+        undo_ssthresh_bytes=undo_ssthresh_bytes,
+        window_bytes=window_bytes,
+        react=react,
+        may_grow=let(Flow.cwnd_limited & (episode <= AFTER_TIMEOUT)),
+        leave=at_end(left_bytes.set(Cwnd)),
+    )
+
+
+def _recover(window_bytes: Num) -> Num:
+    """Return where the cumulative ACK will be when all data sent until now is repaired [bytes], estimated."""
+    return Flow.delivered_bytes + window_bytes + window_bytes // 4 + 3 * Flow.mss
+
+
+def _pipe_and_delivered(more_pkts: int) -> Num:
+    """Return the window that sends what this ACK delivers, and `more_pkts` segments [bytes]."""
+    delivered_pkts = Ack.packets_acked + Ack.packets_misordered
+    return Flow.bytes_in_flight + (delivered_pkts + more_pkts) * Flow.mss
+
+
+def _is_safe() -> Flag:
+    """Return whether this ACK makes progress and shows no loss (RFC 9937 calls it SafeACK)."""
+    return (Ack.bytes_acked > 0) & (Ack.lost_pkts_sample == 0)

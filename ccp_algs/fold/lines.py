@@ -1,0 +1,391 @@
+"""The lines of a fold program: registers, statements, blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, overload
+
+from ccp_algs.errors import FoldError, caller
+from ccp_algs.fold.expressions import (
+    INFINITY,
+    Expr,
+    Flag,
+    HasSample,
+    Literal,
+    Negation,
+    Num,
+    flag,
+    max_,
+    min_,
+    number,
+)
+
+
+class Statement:
+    """One assignment.
+
+    Attributes:
+        where: File and line that made it.
+    """
+
+    def __init__(self, target: Register | Implicit, value: Num | int, when: Flag | None) -> None:
+        """Assign `value` to `target` on every ACK, or on those on which `when` holds."""
+        self.target = target
+        self.value = number(value)
+        self.when = None if when is None else flag(when)
+        if self.value.sampled:
+            self.when = HasSample() if self.when is None else HasSample() & self.when
+        self.where = caller()
+
+    def render(self) -> list[str]:
+        """Return it in the CCP language."""
+        target, value = self.target.render(), self.value.render()
+        if self.when is None:
+            return [f"(:= {target} {value})"]
+        if isinstance(self.target, Implicit):
+            # The language has `if` for declared registers only.
+            copy = copy_of(self.target)
+            return [
+                f"(:= {copy} {target})",
+                *Conditional(copy, value, self.when).render(),
+                f"(:= {target} {copy})",
+            ]
+        return Conditional(target, value, self.when).render()
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditional:
+    """`if` or `!if`."""
+
+    target: str
+    value: str
+    when: Flag
+
+    def render(self) -> list[str]:
+        """Return it in the CCP language."""
+        if isinstance(self.when, Negation):
+            return [f"(:= {self.target} (!if {self.when.of.render()} {self.value}))"]
+        return [f"(:= {self.target} (if {self.when.render()} {self.value}))"]
+
+
+class Average(Statement):
+    """A moving average; ACKs without a value leave it as it is."""
+
+    def __init__(self, target: Register, value: Num, keep: int, when: Flag | None) -> None:
+        """Keep `keep` tenths of the old average."""
+        super().__init__(target, value, when)
+        self.keep = keep
+
+    def render(self) -> list[str]:
+        """Return it in the CCP language; ewma cannot be conditional, so ACKs without a value repeat it."""
+        target, value = self.target.render(), self.value.render()
+        if self.when is None:
+            return [f"(:= {target} (ewma {self.keep} {value}))"]
+        copy = copy_of(self.target)
+        conditional = Conditional(copy, value, self.when).render()
+        return [f"(:= {copy} {target})", *conditional, f"(:= {target} (ewma {self.keep} {copy}))"]
+
+
+def copy_of(target: Register | Implicit) -> str:
+    """Return the name of the register in which a new value of `target` is prepared."""
+    return f"{target.name.lower()}_next"
+
+
+class _Target(Num):
+    """A number that can be assigned to."""
+
+    name: str
+
+    def set(self, value: Num | int, when: Flag | None = None) -> Statement:
+        """Return the statement that assigns `value`, always or where `when` holds."""
+        raise NotImplementedError
+
+    def add(self, value: Num | int, when: Flag | None = None) -> Statement:
+        """Return the statement that adds `value`, always or where `when` holds."""
+        return self.set(self + value, when)
+
+    def __repr__(self) -> str:
+        """Return the name."""
+        return self.render()
+
+
+class Register(_Target):
+    """A number that the program keeps from ACK to ACK.
+
+    Attributes:
+        in_report: It is a field of the report; else Python can set it.
+        volatile: A report sets it back to `initial`.
+        update: What changes it on every ACK, if it came with a rule.
+    """
+
+    def __init__(self, initial: int, *, in_report: bool, volatile: bool = False) -> None:
+        """Declare a register; the attribute it is assigned to becomes its name."""
+        self.initial = _constant(initial)
+        self.in_report = in_report
+        self.volatile = volatile
+        self.name = ""
+        self.huge = self.initial.huge
+        self.update: Statement | None = None
+        self.where = caller()
+
+    def set(self, value: Num | int, when: Flag | None = None) -> Statement:
+        """Return the statement that assigns `value`, always or where `when` holds."""
+        return Statement(self, value, when)
+
+    def render(self) -> str:
+        """Return the name that the program knows it by."""
+        return f"Report.{self.name}" if self.in_report else self.name
+
+    def declare(self) -> str:
+        """Return its declaration."""
+        return f"({'volatile ' if self.volatile else ''}{self.name} {self.initial.render()})"
+
+
+def _constant(value: int) -> Literal:
+    constant = number(value)
+    if isinstance(constant, Literal):
+        return constant
+    raise FoldError(
+        "fold.not_a_number",
+        f"{value!r} is no initial value",
+        where=caller(),
+        why="the initial value of a register is a constant",
+        fix="declare it with an int and add a line `name = register.set(...)`",
+    )
+
+
+class Implicit(_Target):
+    """A number that every program has: Cwnd, Rate and Micros."""
+
+    def __init__(self, name: str, *, nonzero: bool = False) -> None:
+        """Take the name."""
+        self.name = name
+        self.nonzero = nonzero
+
+    def set(self, value: Num | int, when: Flag | None = None) -> Statement:
+        """Return the statement that assigns `value`, always or where `when` holds."""
+        return Statement(self, value, when)
+
+    def render(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+Cwnd: Final = Implicit("Cwnd", nonzero=True)
+"""The congestion window [bytes], as it is now and as it shall be."""
+Rate: Final = Implicit("Rate")
+"""The pacing rate [bytes/s]; 0 = not paced by the algorithm."""
+Micros: Final = Implicit("Micros")
+"""Time since the last report, or since it was set to 0 [us]."""
+
+
+class Local:
+    """An intermediate result under a name of its own."""
+
+    def __init__(self, value: Expr, name: str = "") -> None:
+        """Take what it stands for, and its name if it is not a line of its own."""
+        self.value = value
+        self.name = name
+        self.where = caller()
+
+    def bind(self) -> list[str]:
+        """Return the statement that computes it, in the CCP language."""
+        return [f"(:= {self.name} {self.value.render()})"]
+
+
+class LocalNum(Local, Num):
+    """A named number; see `let`."""
+
+    def __init__(self, value: Num, name: str = "") -> None:
+        """Take what it stands for."""
+        super().__init__(value, name)
+        self.huge = value.huge
+        self.nonzero = value.nonzero
+        self.sampled = value.sampled
+
+    def render(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class LocalFlag(Local, Flag):
+    """A named condition; see `let`."""
+
+    def render(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+@overload
+def let(value: Num | int, name: str = "") -> LocalNum: ...
+@overload
+def let(value: Flag, name: str = "") -> LocalFlag: ...
+def let(value: Num | Flag | int, name: str = "") -> LocalNum | LocalFlag:
+    """Name an intermediate result, so that it is computed once.
+
+    It is computed where it stands, or inside the `on(...)` that it is passed to.
+
+    Args:
+        value: Expression or condition.
+        name: Its name in the program; needed only where it is not a line of its own.
+
+    Returns:
+        Something to use in its place, in the lines below.
+    """
+    return LocalFlag(value, name) if isinstance(value, Flag) else LocalNum(number(value), name)
+
+
+class Block:
+    """Statements under one condition; see `on`."""
+
+    def __init__(self, condition: Flag, body: tuple[Statement | Local, ...]) -> None:
+        """Take the condition and what to do."""
+        self.condition = condition
+        self.body = body
+
+
+def on(condition: Flag, *body: Any) -> Block:
+    """Do several things on ACKs on which `condition` holds; the datapath skips them otherwise.
+
+    Args:
+        condition: The condition.
+        *body: Statements and `let`s, also in lists and tuples. One that is a line of its own runs here
+            instead.
+
+    Returns:
+        The line for the program.
+    """
+    return Block(flag(condition), tuple(_flatten(body)))
+
+
+def _flatten(items: Any) -> Iterator[Statement | Local]:
+    for item in items:
+        if isinstance(item, Statement | Local):
+            yield item
+        elif isinstance(item, list | tuple):
+            yield from _flatten(item)
+        else:
+            raise FoldError(
+                "fold.not_a_statement",
+                f"{item!r} is no statement",
+                where=caller(),
+                why="only statements do something when an ACK arrives",
+                fix="use `x.set(...)`, `x.add(...)`, or `let(...)`",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class AtEnd:
+    """A statement that runs behind all other lines; see `at_end`."""
+
+    statement: Statement
+
+
+def at_end(statement: Statement) -> AtEnd:
+    """Run `statement` behind all other lines, wherever it stands: for parts that need the last word."""
+    return AtEnd(statement)
+
+
+class Part:
+    """Base of groups of lines that a function builds for several programs.
+
+    A part is a frozen dataclass: its fields that are registers, statements, blocks or `let`s become lines of
+    the program at the place of the part, under the names of the fields.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+class Never(Flag):
+    """No report; see `never`."""
+
+    def render(self) -> str:
+        """Return a condition that does not hold."""
+        return "(< 1 0)"
+
+
+never: Final = Never()
+"""`when = never`: the program does not report."""
+
+
+def control(initial: int = 0, *, volatile: bool = False) -> Register:
+    """Declare a number that Python sets with `flow.set(name=value)`.
+
+    Args:
+        initial: Value until then.
+        volatile: Set it back to `initial` after every report.
+    """
+    return Register(initial, in_report=False, volatile=volatile)
+
+
+def state(initial: int = 0) -> Register:
+    """Declare a number that the program remembers between ACKs; to the datapath the same as `control`."""
+    return Register(initial, in_report=False)
+
+
+def field(initial: int = 0, *, volatile: bool = True) -> Register:
+    """Declare a field of the report that statements of yours set.
+
+    Args:
+        initial: Value at the start.
+        volatile: Set it back to `initial` after every report.
+    """
+    return Register(initial, in_report=True, volatile=volatile)
+
+
+def _ruled(register: Register, update: Statement) -> Register:
+    register.update = update
+    return register
+
+
+def total(value: Num | int, when: Flag | None = None) -> Register:
+    """Report the sum of `value` over the ACKs since the last report."""
+    register = Register(0, in_report=True, volatile=True)
+    return _ruled(register, register.add(value, when))
+
+
+def count(condition: Flag | None = None) -> Register:
+    """Report on how many ACKs since the last report `condition` held; all ACKs without one."""
+    return total(1, condition)
+
+
+def latest(value: Num, when: Flag | None = None) -> Register:
+    """Report the last `value`; of ACKs that had one, if it is the RTT sample."""
+    register = Register(0, in_report=True)
+    return _ruled(register, register.set(value, when))
+
+
+def minimum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> Register:
+    """Report the smallest `value` since the program started or since the last report; INFINITY if none."""
+    register = Register(INFINITY, in_report=True, volatile=per_report)
+    return _ruled(register, register.set(min_(register, value), when))
+
+
+def maximum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> Register:
+    """Report the largest `value` since the program started or since the last report; 0 if none."""
+    register = Register(0, in_report=True, volatile=per_report)
+    return _ruled(register, register.set(max_(register, value), when))
+
+
+def smoothed(value: Num, when: Flag | None = None, *, keep: int = 8) -> Register:
+    """Report a moving average.
+
+    Args:
+        value: What to average.
+        when: ACKs to look at; all without it.
+        keep: How many tenths of the old average each ACK keeps, 0 to 9.
+
+    Raises:
+        FoldError: `fold.bad_weight`, if `keep` is out of range.
+    """
+    if keep not in range(10):
+        raise FoldError(
+            "fold.bad_weight",
+            f"a moving average cannot keep {keep!r} tenths",
+            where=caller(),
+            why="the CCP language has weights in tenths",
+            fix="choose `keep` from 0 to 9",
+        )
+    register = Register(0, in_report=True)
+    return _ruled(register, Average(register, number(value), keep, when))

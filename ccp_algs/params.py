@@ -1,0 +1,251 @@
+"""Parameters of algorithms: declared once, checked always, and changed while flows run.
+
+    class Vegas(Algorithm):
+        alpha_pkts = Param(2, min=1, max=100, unit="segments", doc="lower bound of the queue")
+
+    Vegas.alpha_pkts = 3          # all flows, those that run already included
+    vegas.alpha_pkts = 4          # one flow
+    set_params(Vegas, {"alpha_pkts": "5"})   # by name, from text: what the command line and notebooks use
+
+`Vegas.alpha_pkts` and `vegas.alpha_pkts` read the value that holds there. The type is that of the default:
+bool, int, float or str.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from ccp_algs.errors import ParamError, suggest
+
+T = TypeVar("T", bool, int, float, str)
+
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+
+_changes = 0
+
+
+def changes() -> int:
+    """Return how often any parameter was set in this process; see `Algorithm.params_changed`."""
+    return _changes
+
+
+class Param(Generic[T]):
+    """One parameter of an algorithm class.
+
+    Attributes:
+        name: Attribute it was assigned to.
+        default: Value unless set; its type is the parameter's type.
+        min: Smallest value allowed, inclusive; None = no bound.
+        max: Largest value allowed, inclusive; None = no bound.
+        choices: The only values allowed; empty = any.
+        unit: Unit of the value, empty if dimensionless.
+        doc: One sentence on what it does.
+    """
+
+    def __init__(
+        self,
+        default: T,
+        *,
+        min: T | None = None,
+        max: T | None = None,
+        choices: tuple[T, ...] = (),
+        unit: str = "",
+        doc: str = "",
+    ) -> None:
+        """Declare the parameter.
+
+        Raises:
+            ParamError: `param.wrong_type` or `param.out_of_range`, if the default breaks its own rules.
+        """
+        self.name = "?"
+        self.owner = "?"
+        self.default: T = default
+        self.min: T | None = min
+        self.max: T | None = max
+        self.choices: tuple[T, ...] = choices
+        self.unit = unit
+        self.doc = doc
+        self._by_class: dict[type, T] = {}
+        self.check(default)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Learn the name that the class body gives it."""
+        self.name = name
+        self.owner = owner.__name__
+
+    def __get__(self, instance: object | None, owner: type) -> T:
+        """Return the value that holds for this instance, or for the class."""
+        if instance is not None:
+            own = instance.__dict__.get(self.name, self)
+            if own is not self:
+                return own  # type: ignore[no-any-return]
+        if self._by_class:
+            for cls in owner.__mro__:
+                if cls in self._by_class:
+                    return self._by_class[cls]
+        return self.default
+
+    def __set__(self, instance: object, value: T) -> None:
+        """Set it for one flow.
+
+        Raises:
+            ParamError: As `check`.
+        """
+        instance.__dict__[self.name] = self.check(value)
+        _note_change()
+
+    def set_for_class(self, cls: type, value: T) -> None:
+        """Set it for `cls` and classes derived from it, unless these or single flows have set their own.
+
+        Raises:
+            ParamError: As `check`.
+        """
+        self._by_class[cls] = self.check(value)
+        _note_change()
+
+    def check(self, value: object) -> T:
+        """Return `value` in the parameter's type.
+
+        Raises:
+            ParamError: `param.wrong_type` if it is of another type (an int passes for a float, nothing else
+                does), `param.out_of_range` if it is outside the bounds, not among the choices, or not finite.
+        """
+        checked = self._typed(value)
+        if isinstance(checked, float) and not math.isfinite(checked):
+            raise self._refuse("param.out_of_range", value, "it is not a finite number")
+        if self.choices and checked not in self.choices:
+            known = ", ".join(str(choice) for choice in self.choices)
+            raise self._refuse(
+                "param.out_of_range", value, "it is not among the choices", f"choose from {known}"
+            )
+        if (self.min is not None and checked < self.min) or (self.max is not None and checked > self.max):
+            raise self._refuse("param.out_of_range", value, "it is out of range", f"choose {self.range()}")
+        return checked
+
+    def parse(self, text: str) -> T:
+        """Return the value that `text` spells, as the command line gives it.
+
+        Raises:
+            ParamError: `param.wrong_type` if it does not spell one, else as `check`.
+        """
+        kind = type(self.default)
+        try:
+            if kind is bool:
+                if text.lower() not in _TRUE | _FALSE:
+                    raise ValueError
+                return self.check(text.lower() in _TRUE)
+            return self.check(kind(text))
+        except ValueError:
+            fix = (
+                "write true or false"
+                if kind is bool
+                else f"write {kind.__name__}, for example {self.default}"
+            )
+            raise self._refuse("param.wrong_type", text, f"it does not spell {_article(kind)}", fix) from None
+
+    def range(self) -> str:
+        """Return the bounds for people, for example `0.1 <= beta <= 1.0`."""
+        low = "" if self.min is None else f"{self.min} <= "
+        high = "" if self.max is None else f" <= {self.max}"
+        return f"{low}{self.name}{high}" + (f" [{self.unit}]" if self.unit else "")
+
+    def _typed(self, value: object) -> T:
+        kind = type(self.default)
+        typed: Any = value
+        if kind is int and not isinstance(value, bool) and hasattr(value, "__index__"):
+            typed = operator.index(value)
+        elif kind is float and not isinstance(value, bool | str) and hasattr(value, "__float__"):
+            typed = float(value)
+        elif not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+            raise self._refuse(
+                "param.wrong_type", value, f"it takes {_article(kind)}, not {_article(type(value))}"
+            )
+        return typed  # type: ignore[no-any-return]
+
+    def _refuse(self, slug: str, value: object, why: str, fix: str = "") -> ParamError:
+        return ParamError(
+            slug,
+            f"{self.owner}.{self.name} cannot be {value!r}",
+            where=f"{self.owner}.{self.name}",
+            why=why,
+            fix=fix or f"its default is {self.default!r}" + (f" {self.unit}" if self.unit else ""),
+        )
+
+
+def _article(kind: type) -> str:
+    return ("an " if kind.__name__[0] in "aeiou" else "a ") + kind.__name__
+
+
+def _note_change() -> None:
+    global _changes
+    _changes += 1
+
+
+class ParamMeta(type):
+    """Metaclass that lets `Class.param = value` set a parameter for all flows instead of replacing it."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        """Set a parameter class-wide; everything else as usual."""
+        param = find_param(cls, name)
+        if param is None or isinstance(value, Param):
+            super().__setattr__(name, value)
+        else:
+            param.set_for_class(cls, value)
+
+
+def find_param(cls: type, name: str) -> Param[Any] | None:
+    """Return the parameter `name` of a class, its own or an inherited one; None if it has none."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            found = base.__dict__[name]
+            return found if isinstance(found, Param) else None
+    return None
+
+
+def params_of(cls: type) -> dict[str, Param[Any]]:
+    """Return all parameters of a class by name, inherited ones first."""
+    names = [name for base in reversed(cls.__mro__) for name in base.__dict__]
+    found = {name: find_param(cls, name) for name in names}
+    return {name: param for name, param in found.items() if param is not None}
+
+
+def set_params(target: object, values: Mapping[str, object]) -> None:
+    """Set parameters by name: for all flows if `target` is a class, for one if it is an instance.
+
+    Args:
+        target: Algorithm class or instance.
+        values: Value by parameter name; text is parsed. Nothing is set unless all are right.
+
+    Raises:
+        ParamError: `param.unknown`, `param.wrong_type` or `param.out_of_range`; `param.several` if more than
+            one is wrong, with all of them in the message.
+    """
+    cls = target if isinstance(target, type) else type(target)
+    known = params_of(cls)
+    checked: dict[str, object] = {}
+    problems: list[ParamError] = []
+    for name, value in values.items():
+        try:
+            if name not in known:
+                raise ParamError(
+                    "param.unknown",
+                    f"{cls.__name__} has no parameter `{name}`",
+                    where=f"{cls.__module__}.{cls.__qualname__}",
+                    fix=suggest(name, known, "parameter"),
+                )
+            param = known[name]
+            is_text = isinstance(value, str) and not isinstance(param.default, str)
+            checked[name] = param.parse(str(value)) if is_text else param.check(value)
+        except ParamError as error:
+            problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        everything = "\n".join(str(problem) for problem in problems)
+        raise ParamError("param.several", f"{len(problems)} parameters are wrong\n{everything}")
+    for name, value in checked.items():
+        setattr(target, name, value)

@@ -1,0 +1,256 @@
+"""Algorithms by name.
+
+    @register("vegas")
+    class Vegas(Algorithm): ...
+
+    get("vegas"), get("my/vegas.py"), get("my/vegas.py:Vegas"), get("package.module:Vegas")
+
+Names come from the modules of `ccp_algs`, which are imported when a name is first asked for, and from
+installed packages with entry points in the group `ccplane.algorithms`. A module that does not import is
+listed with its error and hides no other.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Final, TypeVar
+
+import ccp_algs
+from ccp_algs.api import Algorithm, AnyAlgorithm, VectorAlgorithm
+from ccp_algs.errors import RegistryError, suggest
+
+ENTRY_POINTS: Final = "ccplane.algorithms"
+
+Cls = TypeVar("Cls", bound=AnyAlgorithm)
+
+_algorithms: dict[str, AnyAlgorithm] = {}
+_failures: dict[str, Exception] = {}
+_scanned = False
+_loading_file: contextvars.ContextVar[bool] = contextvars.ContextVar("_loading_file", default=False)
+
+
+def register(name: str) -> Callable[[Cls], Cls]:
+    """Return a class decorator that gives an algorithm its name.
+
+    Args:
+        name: Lower-case identifier. Sockets choose the algorithm as `ccp.NAME`, and kernel names hold 15
+            characters, so 11 is the most.
+
+    Raises:
+        RegistryError: `registry.bad_name`, `registry.not_an_algorithm` or `registry.duplicate`.
+    """
+    if not (name.isidentifier() and name == name.lower() and len(name) <= 11 and name.isascii()):
+        raise RegistryError(
+            "registry.bad_name",
+            f"an algorithm cannot be called {name!r}",
+            why="sockets choose it as `ccp.NAME`, and the kernel takes 15 characters",
+            fix="use at most 11 lower-case letters, digits and underscores, the first a letter",
+        )
+
+    def decorate(cls: Cls) -> Cls:
+        _check_class(cls, cls.__qualname__)
+        if not _loading_file.get():
+            known = _algorithms.get(name)
+            if known is not None and _place(known) != _place(cls):
+                raise RegistryError(
+                    "registry.duplicate",
+                    f"two algorithms are called `{name}`",
+                    where=_place(cls),
+                    why=f"{_place(known)} has the name already",
+                    fix="choose another name",
+                )
+            _algorithms[name] = cls
+        cls.name = name
+        return cls
+
+    return decorate
+
+
+def names() -> list[str]:
+    """Return the names of all algorithms that can be had, sorted."""
+    _scan()
+    return sorted(_algorithms)
+
+
+def failures() -> dict[str, Exception]:
+    """Return modules and entry points that could not be imported, with the exception of each."""
+    _scan()
+    return dict(_failures)
+
+
+def get(name: str) -> AnyAlgorithm:
+    """Return an algorithm class.
+
+    Args:
+        name: A registered name, a `.py` file (with `:Class` if it has several), or `module:Class`.
+
+    Raises:
+        RegistryError: `registry.unknown` if there is none of that name, `registry.import_failed` if its
+            module does not import, `registry.no_algorithm` or `registry.several` if a file does not have
+            exactly one, `registry.not_an_algorithm` if the class is something else.
+    """
+    target, _, attribute = name.partition(":")
+    if target.endswith(".py"):
+        return _from_file(Path(target), attribute)
+    if attribute:
+        return _from_module(target, attribute)
+    _scan()
+    if name in _algorithms:
+        return _algorithms[name]
+    if name in _failures:
+        raise RegistryError(
+            "registry.import_failed",
+            f"`{name}` cannot be imported",
+            where=name,
+            why=_short(_failures[name]),
+            fix="repair the module; the cause is attached",
+        ) from _failures[name]
+    broken = "; ".join(f"{module}: {_short(error)}" for module, error in _failures.items())
+    raise RegistryError(
+        "registry.unknown",
+        f"no algorithm is called `{name}`",
+        why=f"these modules cannot be imported: {broken}" if broken else "",
+        fix=suggest(name, _algorithms, "algorithm") + "\na file works, too: path/to/algorithm.py",
+    )
+
+
+def _scan() -> None:
+    global _scanned
+    if _scanned:
+        return
+    _scanned = True
+    for module in pkgutil.iter_modules(ccp_algs.__path__):
+        try:
+            importlib.import_module(f"ccp_algs.{module.name}")
+        except Exception as error:  # whatever a module does wrong must not hide the others
+            _failures[module.name] = error
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            cls = _check_class(entry.load(), entry.name)
+            _algorithms.setdefault(entry.name, cls)
+        except Exception as error:
+            _failures[entry.name] = error
+
+
+def _from_file(path: Path, attribute: str) -> AnyAlgorithm:
+    if not path.is_file():
+        raise RegistryError(
+            "registry.unknown",
+            f"there is no file {path}",
+            where=str(path),
+            fix=f"check the path; algorithms known by name: {', '.join(names())}",
+        )
+    module = _load_file(path)
+    own = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Algorithm | VectorAlgorithm)
+        and value.__module__ == module.__name__
+    ]
+    if attribute:
+        return _attribute(module, attribute, str(path))
+    if len(own) != 1:
+        listed = ", ".join(cls.__name__ for cls in own)
+        raise RegistryError(
+            "registry.several" if own else "registry.no_algorithm",
+            f"{path} defines {len(own)} algorithms" + (f": {listed}" if own else ""),
+            where=str(path),
+            fix=f"say which: {path}:{own[0].__name__}" if own else "derive a class from ccp_algs.Algorithm",
+        )
+    return own[0]
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Import a file afresh, under a name that depends on its path only, so that its errors show the file."""
+    place = path.resolve()
+    name = f"ccp_algs_file_{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, place)
+    if spec is None or spec.loader is None:
+        raise RegistryError("registry.import_failed", f"{path} is no Python module", where=str(path))
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        with _file_names():
+            spec.loader.exec_module(module)
+    except Exception as error:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise RegistryError(
+            "registry.import_failed",
+            f"{path} cannot be imported",
+            where=str(path),
+            why=_short(error),
+            fix="repair the file; the cause is attached",
+        ) from error
+    return module
+
+
+@contextmanager
+def _file_names() -> Iterator[None]:
+    """Let a file use any name: it is asked for by path and stands beside the algorithm of that name."""
+    token = _loading_file.set(True)
+    try:
+        yield
+    finally:
+        _loading_file.reset(token)
+
+
+def _from_module(module_name: str, attribute: str) -> AnyAlgorithm:
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise RegistryError(
+            "registry.import_failed",
+            f"module `{module_name}` cannot be imported",
+            where=module_name,
+            why=_short(error),
+            fix="check the name, and that the module is on PYTHONPATH",
+        ) from error
+    return _attribute(module, attribute, module_name)
+
+
+def _attribute(module: ModuleType, attribute: str, where: str) -> AnyAlgorithm:
+    found = vars(module).get(attribute)
+    if found is None:
+        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        raise RegistryError(
+            "registry.unknown",
+            f"{where} has no `{attribute}`",
+            where=where,
+            fix=suggest(attribute, classes, "class"),
+        )
+    return _check_class(found, f"{where}:{attribute}")
+
+
+def _check_class(cls: object, where: str) -> AnyAlgorithm:
+    if isinstance(cls, type) and issubclass(cls, Algorithm | VectorAlgorithm):
+        return cls
+    raise RegistryError(
+        "registry.not_an_algorithm",
+        f"{cls!r} is no algorithm",
+        where=where,
+        why="it is not derived from Algorithm or VectorAlgorithm",
+        fix="derive it: `class Name(Algorithm)`, with `from ccp_algs import Algorithm`",
+    )
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,64 @@
+"""Reno: slow start, additive increase by a segment a round trip, halving once a loss episode.
+
+The whole algorithm is its fold program, so that it reacts at the speed of the kernel; Python only watches.
+The window grows by byte counting: a segment for each window acknowledged.
+
+    slow start --(window reaches ssthresh)--> congestion avoidance
+         ^                                             |
+         +---------- timeout: 2 segments --------------+---- loss: half the window, see episodes.py
+
+Sources: RFC 5681 sections 3.1 and 3.2, RFC 3465 section 2.1, RFC 6582 section 3.2.
+
+Parameters: `beta` (0.5, RFC 5681 equation 4).
+
+Deviations: those of `episodes.py` and `slow_start.py`. Loss is found by the kernel (SACK, RACK), so that Reno
+here is what RFC 6675 describes rather than three duplicate ACKs counted by hand.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.avoidance import additive_increase, credit
+from ccp_algs.episodes import STARTED, loss_episodes
+from ccp_algs.fold import Ack, Flow, FoldProgram, every, max_, total
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+from ccp_algs.slow_start import slow_start
+
+REPORT_US = 100_000
+"""Shortest time between regular reports [us]; they only inform: what calls for a decision comes at once."""
+
+
+class RenoFold(FoldProgram):
+    """The algorithm; reports once a round trip and at each event."""
+
+    acked = total(Ack.bytes_acked)
+    credit = credit()
+    loss = loss_episodes(500, also=credit.restart)
+    avoidance = additive_increase(loss, credit)
+    start = slow_start(loss)
+    when = every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
+
+
+@register("reno")
+class Reno(Algorithm):
+    """Reno with SACK-based loss detection; see the module."""
+
+    program = RenoFold
+    beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Hand the parameters to the fold program."""
+        self._configure()
+
+    def on_report(self, report: Any) -> None:
+        """Hand over changed parameters, and all of them after the program started anew."""
+        if self.params_changed() or report.event == STARTED:
+            self._configure()
+
+    def _configure(self) -> None:
+        self.flow.set(cut_permille=round(1000 * self.beta))

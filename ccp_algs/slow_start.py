@@ -1,0 +1,174 @@
+"""Slow start in a fold program: the standard one, and two that leave it before the queue overflows.
+
+A round ends when the data is acknowledged that was in flight when it began.
+
+HyStart++ (RFC 9406; `css_limit` > 0) compares the smallest RTT of this round with that of the last. A rise
+by an eighth (at least 4 ms, at most 16 ms) is taken for a queue: growth goes on at a quarter of the speed
+(CSS), and after `css_limit` such rounds (five) the window becomes the threshold. If the RTT falls again in
+between, it was noise and slow start goes on.
+
+HyStart (as Linux has it; `css_limit` = 0) makes the window the threshold at the first of two signs: the same
+rise over the smallest RTT of the connection, or a train of ACKs, less than 2 ms apart, that lasts longer than
+half of that RTT (and half a millisecond, for what offloads hold back).
+
+Sources: RFC 5681 section 3.1, RFC 3465 section 2.2 (byte counting), RFC 9406 sections 4.2 and 4.3; Ha and
+Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), section 4.
+
+Deviation: no limit L on what one ACK adds (RFC 3465 section 2.3, RFC 9406 L = 8), as in Linux: segments are
+acknowledged in batches as large as the offload of the network card makes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from ccp_algs.episodes import Episodes
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Cwnd,
+    Flow,
+    Part,
+    Register,
+    Statement,
+    control,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+from ccp_algs.fold.expressions import Flag, Num
+
+MIN_RTT_THRESH_US: Final = 4_000
+MAX_RTT_THRESH_US: Final = 16_000
+MIN_RTT_DIVISOR: Final = 8
+N_RTT_SAMPLE: Final = 8
+CSS_GROWTH_DIVISOR: Final = 4
+TRAIN_GAP_US: Final = 2_000
+TRAIN_SLACK_US: Final = 1_000
+LOW_WINDOW_PKTS: Final = 16
+"""HyStart looks for signs from this window on; smaller ones are too short to tell."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SlowStart(Part):
+    """Standard slow start."""
+
+    slow_start: Block
+
+
+def slow_start(loss: Episodes, growing: Flag | None = None) -> SlowStart:
+    """Build the part: below the threshold the window grows by what is acknowledged.
+
+    Args:
+        loss: The program's loss episodes.
+        growing: When the window may grow at all, if not `loss.may_grow`.
+
+    Returns:
+        The part, for one line of a FoldProgram.
+    """
+    growing = loss.may_grow if growing is None else growing
+    return SlowStart(on(growing & (Cwnd < loss.ssthresh_bytes), _grow(loss, Ack.bytes_acked)))
+
+
+@dataclasses.dataclass(frozen=True)
+class HyStart(Part):
+    """Slow start with HyStart++ or HyStart.
+
+    Attributes:
+        hystart: 0 switches both off: standard slow start.
+        css_limit: Rounds of conservative slow start; 0 chooses HyStart.
+        slow_start: All of it.
+    """
+
+    hystart: Register
+    css_limit: Register
+    ss_round_start_us: Register
+    ss_last_ack_us: Register
+    ss_divisor: Register
+    ss_round_end_bytes: Register
+    ss_samples: Register
+    ss_min_rtt_us: Register
+    ss_last_min_rtt_us: Register
+    css_baseline_us: Register
+    css_rounds: Register
+    slow_start: Block
+
+
+def hystart(loss: Episodes) -> HyStart:
+    """Build the part: the first slow start ends by delay, later ones at the threshold."""
+    enabled, css_limit = control(1), control(0)
+    round_start_us, last_ack_us = state(), state()
+    divisor = state(1)
+    round_end_bytes, samples, rounds = state(), state(), state()
+    min_rtt_us, last_min_rtt_us = state(INFINITY), state(INFINITY)
+    baseline_us = state(INFINITY)
+
+    new_round = let(Flow.delivered_bytes > round_end_bytes, "new_round")
+    ripe = let((samples >= N_RTT_SAMPLE) & (last_min_rtt_us < INFINITY), "ripe")
+    rise_us = max_(MIN_RTT_THRESH_US, min_(last_min_rtt_us // MIN_RTT_DIVISOR, MAX_RTT_THRESH_US))
+    in_css = baseline_us < INFINITY
+    plus = css_limit > 0
+    enter = let(
+        ripe & (divisor == 1) & (min_rtt_us >= last_min_rtt_us + rise_us) & (enabled > 0) & plus, "enter"
+    )
+    looking = let((enabled > 0) & (css_limit == 0) & (Cwnd >= LOW_WINDOW_PKTS * Flow.mss), "looking")
+    in_train = let(Ack.now <= last_ack_us + TRAIN_GAP_US, "in_train")
+    train_us = (Flow.min_rtt_us + TRAIN_SLACK_US) // 2
+    base_rise_us = max_(MIN_RTT_THRESH_US, min_(Flow.min_rtt_us // MIN_RTT_DIVISOR, MAX_RTT_THRESH_US))
+    queue = (samples >= N_RTT_SAMPLE) & (min_rtt_us >= Flow.min_rtt_us + base_rise_us)
+    sign = let(looking & ((in_train & (Ack.now > round_start_us + train_us)) | queue), "sign")
+    spurious = let(ripe & in_css & (min_rtt_us < baseline_us), "spurious")
+    body = on(
+        loss.may_grow & (Cwnd < loss.ssthresh_bytes),
+        new_round,
+        rounds.add(1, when=new_round & in_css),
+        last_min_rtt_us.set(min_rtt_us, when=new_round),
+        min_rtt_us.set(INFINITY, when=new_round),
+        samples.set(0, when=new_round),
+        round_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight, when=new_round),
+        round_start_us.set(Ack.now, when=new_round),
+        last_ack_us.set(Ack.now, when=new_round),
+        in_train,
+        last_ack_us.set(Ack.now, when=in_train),
+        min_rtt_us.set(min_(min_rtt_us, Flow.rtt_sample_us)),
+        samples.set(samples + 1, when=Flow.rtt_sample_us > 0),
+        ripe,
+        spurious,
+        baseline_us.set(INFINITY, when=spurious),
+        divisor.set(1, when=spurious),
+        enter,
+        rounds.set(0, when=enter),
+        baseline_us.set(min_rtt_us, when=enter),
+        divisor.set(CSS_GROWTH_DIVISOR, when=enter),
+        # Once there is a threshold, because of loss or of this line, slow start is the standard one.
+        loss.ssthresh_bytes.set(
+            Cwnd, when=(loss.ssthresh_bytes == INFINITY) & in_css & (rounds >= css_limit)
+        ),
+        looking,
+        sign,
+        loss.ssthresh_bytes.set(Cwnd, when=(loss.ssthresh_bytes == INFINITY) & sign),
+        divisor.set(1, when=loss.ssthresh_bytes < INFINITY),
+        _grow(loss, Ack.bytes_acked // divisor),
+    )
+    return HyStart(
+        hystart=enabled,
+        css_limit=css_limit,
+        ss_round_start_us=round_start_us,
+        ss_last_ack_us=last_ack_us,
+        ss_divisor=divisor,
+        ss_round_end_bytes=round_end_bytes,
+        ss_samples=samples,
+        ss_min_rtt_us=min_rtt_us,
+        ss_last_min_rtt_us=last_min_rtt_us,
+        css_baseline_us=baseline_us,
+        css_rounds=rounds,
+        slow_start=body,
+    )
+
+
+def _grow(loss: Episodes, added_bytes: Num) -> Statement:
+    return Cwnd.set(min_(Cwnd + added_bytes, loss.ssthresh_bytes))

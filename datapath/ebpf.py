@@ -1,0 +1,198 @@
+"""The kernel datapath: the thin Python face of the native module.
+
+The native class implements `datapath.protocol.Datapath` as it is. This face adds one thing: without the
+compiled part every function says so in one sentence (`load.no_native_module`) instead of an ImportError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from datapath.errors import LoadError
+
+if TYPE_CHECKING:
+    from datapath import _native
+    from datapath.protocol import Datapath, DatapathView
+
+DEFAULT_PIN_DIR = "/sys/fs/bpf/ccplane"
+"""Where the maps and links are pinned; one agent a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load the kernel datapath.
+
+    Attributes:
+        pin_dir: Directory in a bpffs.
+        max_flows: Concurrent flows that get a slot; the others run the fallback law.
+        ring_bytes: Size of the report ring [bytes], a power of two.
+        heartbeat_timeout_ms: Silence of the agent after which flows go to the fallback law [ms].
+        max_cwnd_bytes: No window ever gets larger [bytes]; the default is TCP's largest receive window.
+    """
+
+    pin_dir: str = DEFAULT_PIN_DIR
+    max_flows: int = 65_536
+    ring_bytes: int = 8 << 20
+    heartbeat_timeout_ms: int = 200
+    max_cwnd_bytes: int = 1 << 30
+
+
+@contextmanager
+def _native_part() -> Iterator[None]:
+    """Turn a failed import of the compiled part into a LoadError."""
+    try:
+        yield
+    except ImportError as error:
+        raise LoadError(
+            "load.no_native_module",
+            "the compiled part of ccplane (datapath._native) cannot be imported",
+            why=str(error),
+            fix="install the package with `pip install .` (needs Rust and clang), not by setting PYTHONPATH",
+        ) from error
+
+
+def load(options: LoadOptions) -> Datapath:
+    """Load the kernel datapath, or adopt the one that is pinned already.
+
+    Args:
+        options: How to load it.
+
+    Returns:
+        The datapath; this process owns it until `close()`.
+
+    Raises:
+        LoadError: If something is missing; it says what.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.EbpfDatapath(
+        pin_dir=options.pin_dir,
+        max_flows=options.max_flows,
+        ring_bytes=options.ring_bytes,
+        heartbeat_timeout_ms=options.heartbeat_timeout_ms,
+        max_cwnd_bytes=options.max_cwnd_bytes,
+    )
+
+
+def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
+    """Open a read-only view of the datapath that another process owns.
+
+    Args:
+        pin_dir: Directory in a bpffs.
+
+    Returns:
+        The view.
+
+    Raises:
+        LoadError: If nothing is loaded there, or it may not be read.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.EbpfDatapath.observe(pin_dir)
+
+
+def unload(pin_dir: str = DEFAULT_PIN_DIR) -> list[str]:
+    """Remove registration, programs and maps from the kernel.
+
+    Args:
+        pin_dir: Directory in a bpffs.
+
+    Returns:
+        What was removed, one line each; empty if nothing was loaded.
+
+    Raises:
+        LoadError: If it may not be removed.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.EbpfDatapath.unload(pin_dir)
+
+
+def compile_program(
+    source: str, name: str = "default", origin: str = "<source>", first_line: int = 1
+) -> _native.Program:
+    """Compile a fold program; needs no privilege.
+
+    Args:
+        source: CCP source text.
+        name: Name of the program, for messages.
+        origin: File in which the text stands.
+        first_line: Line of that file in which the text begins, counted from 1.
+
+    Returns:
+        The program.
+
+    Raises:
+        LangError: With the line in `origin`.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.compile(source, name=name, origin=origin, first_line=first_line)
+
+
+def verify(program: _native.Program) -> None:
+    """Show a program to the kernel's verifier without installing it.
+
+    Args:
+        program: The compiled program.
+
+    Raises:
+        VerifierError: If the kernel refuses it.
+        LoadError: If this process may not load BPF programs.
+    """
+    with _native_part():
+        from datapath import _native
+    _native.verify(program)
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that the kernel datapath needs, or can use.
+
+    Attributes:
+        name: What it is.
+        ok: Whether this machine has it.
+        required: Whether the datapath cannot load without it.
+        detail: What was found.
+        fix: What to do if it is missing.
+    """
+
+    name: str
+    ok: bool
+    required: bool
+    detail: str
+    fix: str
+
+
+def probe() -> list[Capability]:
+    """Return what this kernel and process can do, in the order in which to fix it.
+
+    Raises:
+        LoadError: If the compiled part is missing.
+    """
+    with _native_part():
+        from datapath import _native
+    return [
+        Capability(
+            name=name,
+            ok=bool(found["ok"]),
+            required=bool(found.get("required", True)),
+            detail=str(found["detail"]),
+            fix=str(found["fix"]),
+        )
+        for name, found in _native.probe().items()
+    ]
+
+
+def drop_capabilities() -> list[str]:
+    """Drop every capability that a running agent does not need.
+
+    Returns:
+        The names of those that are left.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.drop_capabilities()

@@ -1,0 +1,433 @@
+"""The `Datapath` protocol: what every datapath (eBPF now; simulator and IPC later) offers to the agent.
+
+All windows are bytes, all rates bytes/s, all times integer microseconds of CLOCK_MONOTONIC (of virtual time
+in a simulator). Everything here is structural: the native classes implement it without importing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reports = NDArray[np.void]
+"""Reports of one program: a structured array, `REPORT_HEAD` and then one u8 per Report register."""
+
+REPORT_HEAD: tuple[tuple[str, str], ...] = (
+    ("flow_id", "u8"),
+    ("now_us", "u8"),
+    ("cwnd_bytes", "u8"),
+    ("rate_bytes_per_s", "u8"),
+    ("missed", "u4"),
+    ("flags", "u2"),
+)
+"""What stands before the Report registers in every row of `Batch.arrays()`."""
+
+LAW_PROGRAM = 0
+"""The handle that means "no program": the flow runs the in-kernel fallback law."""
+
+
+class Program(Protocol):
+    """A compiled fold program, not yet installed."""
+
+    @property
+    def uid(self) -> int:
+        """Number that differs whenever source differs."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Name of the program within its algorithm."""
+        ...
+
+    @property
+    def report_fields(self) -> list[str]:
+        """Names of the Report registers, without `Report.`."""
+        ...
+
+    @property
+    def control_fields(self) -> list[str]:
+        """Names of the control registers, which `update(fields=...)` may set."""
+        ...
+
+
+P_co = TypeVar("P_co", bound=Program, covariant=True)
+
+
+@runtime_checkable
+class FlowInfo(Protocol):
+    """What is known of a flow from its start."""
+
+    @property
+    def flow_id(self) -> int:
+        """Never used twice, also not after a restart of the agent."""
+        ...
+
+    @property
+    def src_addr(self) -> str:
+        """Local address."""
+        ...
+
+    @property
+    def src_port(self) -> int:
+        """Local port."""
+        ...
+
+    @property
+    def dst_addr(self) -> str:
+        """Peer's address."""
+        ...
+
+    @property
+    def dst_port(self) -> int:
+        """Peer's port."""
+        ...
+
+    @property
+    def family(self) -> int:
+        """AF_INET or AF_INET6 of the socket."""
+        ...
+
+    @property
+    def mss_bytes(self) -> int:
+        """Maximum segment size at the start [bytes]."""
+        ...
+
+    @property
+    def init_cwnd_bytes(self) -> int:
+        """Window before anyone set one [bytes]."""
+        ...
+
+    @property
+    def cc_name(self) -> str:
+        """Congestion-control name that the socket chose: `ccp` or `ccp.NAME`."""
+        ...
+
+    @property
+    def netns_inum(self) -> int:
+        """Inode number of the socket's network namespace."""
+        ...
+
+    @property
+    def cgroup_id(self) -> int:
+        """Id (inode number) of the socket's cgroup."""
+        ...
+
+    @property
+    def created_us(self) -> int:
+        """When the flow came to the datapath [us]."""
+        ...
+
+    @property
+    def ecn_ok(self) -> bool:
+        """Whether ECN was negotiated."""
+        ...
+
+
+@runtime_checkable
+class FlowStats(Protocol):
+    """Totals and state of one flow at `now_us`."""
+
+    @property
+    def flow_id(self) -> int:
+        """The flow."""
+        ...
+
+    @property
+    def cwnd_bytes(self) -> int:
+        """Window [bytes]."""
+        ...
+
+    @property
+    def rate_bytes_per_s(self) -> int:
+        """Pacing rate set by the algorithm [bytes/s], 0 = none."""
+        ...
+
+    @property
+    def law(self) -> bool:
+        """Whether the fallback law steers the flow."""
+        ...
+
+    @property
+    def program(self) -> int:
+        """Handle of the program that it runs, 0 = none."""
+        ...
+
+    @property
+    def srtt_us(self) -> int:
+        """Smoothed RTT [us]."""
+        ...
+
+    @property
+    def min_rtt_us(self) -> int:
+        """Minimum RTT [us]."""
+        ...
+
+    @property
+    def delivered_pkts(self) -> int:
+        """Segments delivered."""
+        ...
+
+    @property
+    def lost_pkts(self) -> int:
+        """Segments marked lost."""
+        ...
+
+    @property
+    def retrans_pkts(self) -> int:
+        """Segments sent again."""
+        ...
+
+    @property
+    def bytes_acked(self) -> int:
+        """Bytes cumulatively acknowledged."""
+        ...
+
+    @property
+    def ca_state(self) -> int:
+        """Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4 (enum tcp_ca_state, include/uapi/linux/tcp.h)."""
+        ...
+
+    @property
+    def acks(self) -> int:
+        """ACKs seen."""
+        ...
+
+    @property
+    def reports(self) -> int:
+        """Reports made."""
+        ...
+
+    @property
+    def reports_missed(self) -> int:
+        """Reports that found no room and were summed up in later ones."""
+        ...
+
+    @property
+    def fold_errors(self) -> int:
+        """Folds that stopped with an arithmetic error."""
+        ...
+
+    @property
+    def law_entries(self) -> int:
+        """Times the fallback law took over."""
+        ...
+
+    @property
+    def mail_applied(self) -> int:
+        """Updates applied; several written before an ACK count once."""
+        ...
+
+    @property
+    def mail_applied_us(self) -> int:
+        """When the last update was applied [us], 0 = never."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """When the totals were last brought up to date: at an ACK [us]."""
+        ...
+
+
+@runtime_checkable
+class Report(Protocol):
+    """One report. The program's Report registers are attributes, too, and win over nothing listed here."""
+
+    @property
+    def flow_id(self) -> int:
+        """The flow."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """When the fold made it [us]."""
+        ...
+
+    @property
+    def cwnd_bytes(self) -> int:
+        """Window at that time [bytes]."""
+        ...
+
+    @property
+    def rate_bytes_per_s(self) -> int:
+        """Pacing rate at that time [bytes/s], 0 = none."""
+        ...
+
+    @property
+    def program(self) -> str:
+        """Name of the program that made it."""
+        ...
+
+    @property
+    def program_handle(self) -> int:
+        """Handle of the program that made it, as `install` returned it."""
+        ...
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the Report registers by name, and only these."""
+        ...
+
+
+@runtime_checkable
+class Created(Protocol):
+    """A flow came."""
+
+    @property
+    def info(self) -> FlowInfo:
+        """What is known of it."""
+        ...
+
+
+@runtime_checkable
+class Closed(Protocol):
+    """A flow went."""
+
+    @property
+    def flow_id(self) -> int:
+        """The flow."""
+        ...
+
+    @property
+    def stats(self) -> FlowStats:
+        """Its last totals."""
+        ...
+
+
+class Batch(Protocol):
+    """What one poll brought, in the order in which it happened."""
+
+    def __len__(self) -> int:
+        """Return how many events there are."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield `Created`, `Closed` and `Report` in order."""
+        ...
+
+    def arrays(self) -> list[tuple[int, Reports]]:
+        """Return the reports by program handle, each as one structured array in order of arrival."""
+        ...
+
+    def events(self) -> list[Any]:
+        """Return the `Created` and `Closed` events in order, without the reports."""
+        ...
+
+
+class Compile(Protocol[P_co]):
+    """The compiler of the CCP language, `datapath.ebpf.compile_program`."""
+
+    def __call__(self, source: str, name: str, origin: str, first_line: int, /) -> P_co:
+        """Compile `source`, which begins in line `first_line` of the file `origin`.
+
+        Raises:
+            LangError: If it does not compile.
+        """
+        ...
+
+
+class Datapath(Protocol):
+    """A datapath that the agent owns: at most one agent a datapath."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether flows and registrations of an earlier agent were taken over."""
+        ...
+
+    def register(self, cc_name: str, needs_ecn: bool = False) -> None:
+        """Offer `cc_name` to sockets; no effect if it is offered already."""
+        ...
+
+    def unregister(self, cc_name: str) -> None:
+        """Offer `cc_name` to new sockets no longer; its flows live on."""
+        ...
+
+    def registered(self) -> list[str]:
+        """Return the names on offer, also those that a former agent left."""
+        ...
+
+    def install(self, program: Any) -> int:
+        """Install a compiled program.
+
+        Returns:
+            Its handle, >= 1.
+
+        Raises:
+            VerifierError: If the kernel refuses the program.
+        """
+        ...
+
+    def uninstall(self, handle: int) -> None:
+        """Remove a program; a flow that still runs it goes to the fallback law."""
+        ...
+
+    def poll(self, timeout_ms: int) -> Batch:
+        """Wait for events, at most `timeout_ms` [ms], and refresh the heartbeat."""
+        ...
+
+    def update(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        fields: dict[str, int] | None = None,
+    ) -> bool:
+        """Write to one flow; None leaves a thing as it is, and a letter not fetched yet is added to.
+
+        `fields` are control registers of `program`, or of the program that the flow was given last.
+
+        Returns:
+            False if the flow is gone.
+        """
+        ...
+
+    def update_many(
+        self,
+        flow_ids: NDArray[np.uint64],
+        cwnd_bytes: NDArray[np.uint64],
+        rate_bytes_per_s: NDArray[np.uint64],
+    ) -> int:
+        """Write windows and rates of many flows, arrays of shape (n,); 0 leaves a thing as it is.
+
+        Returns:
+            How many of the flows were still there.
+        """
+        ...
+
+    def flows(self) -> Sequence[FlowInfo]:
+        """Return all flows of now."""
+        ...
+
+    def stats(self, flow_id: int) -> FlowStats | None:
+        """Return the totals of one flow, None if it is gone."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """Return the datapath's counters, `creates_missed` and `closes_missed` among them."""
+        ...
+
+    def heartbeat(self) -> None:
+        """Tell the datapath that the agent lives."""
+        ...
+
+    def close(self) -> None:
+        """Give all flows to the fallback law and let go; the registration stays."""
+        ...
+
+
+class DatapathView(Protocol):
+    """A datapath that somebody else owns, seen from outside: nothing here changes it."""
+
+    def flows(self) -> Sequence[FlowInfo]:
+        """Return all flows of now."""
+        ...
+
+    def all_stats(self) -> Sequence[FlowStats]:
+        """Return the totals of all flows of now."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """Return the datapath's counters."""
+        ...

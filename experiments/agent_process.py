@@ -1,0 +1,142 @@
+"""A `ccp run` of its own, as users start it: for benchmarks, the demo and tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import IO, Final
+
+from datapath import ebpf
+from datapath.errors import LoadError
+
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 10.0
+PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
+"""Not an agent's default: an experiment takes no flows from somebody's running agent."""
+
+
+class AgentProcess:
+    """An agent in a process of its own.
+
+    Attributes:
+        pid: Its process.
+        greeting: The line that it printed when it was ready.
+    """
+
+    def __init__(self, arguments: Sequence[str], pin_dir: str = PIN_DIR) -> None:
+        """Start the agent and wait until it is ready.
+
+        Args:
+            arguments: Those of `ccp run`.
+            pin_dir: Where its datapath is pinned.
+
+        Raises:
+            LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
+        """
+        command = [
+            sys.executable,
+            "-c",
+            "from agent.cli import main; main()",
+            "run",
+            *arguments,
+            "--pin-dir",
+            pin_dir,
+        ]
+        self._log: IO[str] = tempfile.TemporaryFile("a+")  # noqa: SIM115 - lives as long as the process
+        self._written = ""
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
+        )
+        self.pid = self._process.pid
+        try:
+            self.greeting = self._first_line()
+        except BaseException:  # Ctrl-C: it is in a session of its own and does not hear it
+            self.kill()
+            raise
+        if not self.greeting:
+            self.kill()
+            raise LoadError(
+                "load.agent",
+                "the agent did not start",
+                " ".join(["ccp run", *arguments]),
+                self.log().strip()[-2000:],
+                "run the command by hand; `ccp doctor` says what is missing",
+            )
+
+    def _first_line(self) -> str:
+        assert self._process.stdout is not None
+        late = threading.Timer(START_TIMEOUT_S, self._process.kill)
+        late.start()
+        try:
+            return self._process.stdout.readline().strip()
+        finally:
+            late.cancel()
+
+    def log(self) -> str:
+        """Return what it wrote to its error output so far."""
+        if not self._log.closed:
+            self._log.seek(0)
+            self._written = self._log.read()
+        return self._written
+
+    @property
+    def running(self) -> bool:
+        """Whether it lives."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """Kill it without a word (SIGKILL): its flows find out by themselves."""
+        if self.running:
+            os.kill(self.pid, signal.SIGKILL)
+        self._reap()
+
+    def stop(self) -> str:
+        """End it as Ctrl-C does; returns its last words."""
+        if self.running:
+            os.kill(self.pid, signal.SIGINT)
+        return self._reap()
+
+    def _reap(self) -> str:
+        if self._log.closed:
+            return ""
+        try:
+            out, _ = self._process.communicate(timeout=STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            out, _ = self._process.communicate()
+        self.log()
+        self._log.close()
+        return out
+
+
+@contextlib.contextmanager
+def running_agent(*arguments: str, pin_dir: str = PIN_DIR) -> Iterator[AgentProcess]:
+    """Run an agent for the length of a block, and leave nothing of it in the kernel.
+
+    Args:
+        *arguments: Those of `ccp run`.
+        pin_dir: Where its datapath is pinned.
+
+    Raises:
+        LoadError: As `AgentProcess`.
+    """
+    try:
+        agent = AgentProcess(arguments, pin_dir)
+    except LoadError:
+        raise  # what is pinned there may be another agent's
+    except BaseException:
+        ebpf.unload(pin_dir)
+        raise
+    try:
+        yield agent
+    finally:
+        try:
+            agent.stop()
+        finally:
+            ebpf.unload(pin_dir)

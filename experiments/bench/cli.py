@@ -1,0 +1,63 @@
+"""`ccp bench NAME`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from experiments.bench import datapath, flows, latency, reports
+from experiments.bench.result import BenchResult
+
+app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
+
+PIPE_WIDTH = 120
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Paired rounds; the figures are medians over them.")]
+
+
+def _show(result: BenchResult, as_json: bool) -> None:
+    if as_json:
+        typer.echo(result.to_json())
+    else:
+        # A pipe has no width; names of metrics should be whole there, too.
+        result.print(Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH))
+
+
+@app.command("datapath")
+def datapath_command(
+    rounds: Rounds = 9,
+    seconds: Annotated[float, typer.Option(min=1, help="Length of each transfer, in seconds.")] = 4.0,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(help="Another congestion control of this kernel to measure, such as a CCP module's."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """CPU per GB, throughput and retransmits of one flow, as ratios to kernel CUBIC."""
+    _show(datapath.run(rounds=rounds, seconds=seconds, peers=peer or []), as_json)
+
+
+@app.command("latency")
+def latency_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+    """Time from an ACK to the update it caused, idle and under load."""
+    _show(latency.run(rounds=rounds), as_json)
+
+
+@app.command("reports")
+def reports_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+    """Reports a second that one Python process takes, per flow and vectorised."""
+    _show(reports.run(rounds=rounds), as_json)
+
+
+@app.command("flows")
+def flows_command(
+    rounds: Rounds = 3,
+    count: Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")] = 10_000,
+    as_json: Json = False,
+) -> None:
+    """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
+    _show(flows.run(rounds=rounds, count=count), as_json)

@@ -1,0 +1,249 @@
+"""`ccp bench flows`: very many concurrent flows.
+
+As many connections as asked for, from one host to another over a bare veth pair, all with something to send
+again and again; in turn with kernel CUBIC and with ccplane's, the same bytes at the same rate. CPU is all of
+the machine's busy time while they send: the load generator and the agent are in it.
+
+Memory of the datapath is what the kernel charges for its maps, by flow that they have room for; memory of the
+agent is by how much its own (anonymous) memory grew, by flow that it has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import re
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from datapath import ebpf
+from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
+from experiments.bench.flow_load import BACKLOG, CHUNK
+from experiments.bench.progress import bench_progress
+from experiments.bench.result import BenchResult
+from experiments.netlab import CpuMeter, LabError, Path, process, two_hosts
+
+KERNEL: Final = "cubic"
+OURS: Final = "ccp.cubic"
+SECONDS: Final = 5.0
+RATE_BYTES_PER_S: Final = 100e6
+STEP_TIMEOUT_S: Final = 60.0
+"""How long opening or sending may take [s]; then the run is given up."""
+
+_SYS_BPF: Final = {"x86_64": 321, "aarch64": 280}  # <asm/unistd.h>
+_BPF_OBJ_GET: Final = 7  # <linux/bpf.h>
+_PACKAGES: Final = str(FilePath(__file__).parents[2])
+"""Where this package was imported from: the load generator is to come from there, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One load of ccplane's.
+
+    Attributes:
+        cpu_s_per_gb: Busy CPU time of the machine per 1e9 bytes sent [s].
+        with_agent: Flows that ran the algorithm when all had sent.
+        reports_per_s: Reports while they sent, by second.
+        agent_bytes_per_flow: By how much the agent's memory grew, by flow [bytes].
+        map_bytes_per_flow: Kernel memory of the maps, by flow that they have room for [bytes].
+    """
+
+    cpu_s_per_gb: float
+    with_agent: int
+    reports_per_s: float
+    agent_bytes_per_flow: float
+    map_bytes_per_flow: float
+
+
+def run(rounds: int, count: int) -> BenchResult:
+    """Measure.
+
+    Args:
+        rounds: Paired rounds.
+        count: Concurrent flows.
+
+    Returns:
+        `memory_per_flow_bytes`, `agent_memory_per_flow_bytes`, `cpu_ratio`, `flows_with_agent`,
+        `reports_per_s`, and the CPU time behind the ratio.
+
+    Raises:
+        LoadError: If the datapath does not load.
+        LabError: If the load cannot be made.
+    """
+    result = BenchResult("flows", rounds)
+    kernel: list[float] = []
+    ours: list[Sample] = []
+    with two_hosts() as path, bench_progress() as progress:
+        path.sender.set_sysctl("net.ipv4.ip_local_port_range", "1024 65535")
+        path.receiver.set_sysctl("net.core.somaxconn", BACKLOG)
+        task = progress.add_task("flows", total=2 * rounds)
+        for number in range(rounds):
+            for name in (KERNEL, OURS) if number % 2 == 0 else (OURS, KERNEL):
+                if name == KERNEL:
+                    with open_flows(path, KERNEL, count) as send:
+                        kernel.append(_cpu_s_per_gb(send)[0])
+                else:
+                    ours.append(_with_agent(path, count))
+                progress.advance(task)
+    result.add("memory_per_flow_bytes", [one.map_bytes_per_flow for one in ours], "bytes")
+    result.add("agent_memory_per_flow_bytes", [one.agent_bytes_per_flow for one in ours], "bytes")
+    result.add("cpu_ratio", [a.cpu_s_per_gb / b for a, b in zip(ours, kernel, strict=True)], "ratio")
+    result.add("flows_with_agent", [one.with_agent for one in ours], "flows", f">= {count}")
+    result.add("reports_per_s", [one.reports_per_s for one in ours], "reports/s")
+    result.add(f"cpu_s_per_gb.{KERNEL}", kernel, "s/GB")
+    result.add(f"cpu_s_per_gb.{OURS}", [one.cpu_s_per_gb for one in ours], "s/GB")
+    return result
+
+
+def _with_agent(path: Path, count: int) -> Sample:
+    with running_agent("cubic") as agent:
+        map_bytes = sum(memory_of_maps(PIN_DIR).values())
+        before_bytes = _own_memory(agent)
+        with open_flows(path, OURS, count) as send:
+            view = ebpf.observe(PIN_DIR)
+            reports = sum(one.reports for one in view.all_stats())
+            cpu_s_per_gb, took_s = _cpu_s_per_gb(send)
+            after = view.all_stats()
+            return Sample(
+                cpu_s_per_gb=cpu_s_per_gb,
+                with_agent=sum(one.program != 0 and not one.law for one in after),
+                reports_per_s=(sum(one.reports for one in after) - reports) / took_s,
+                agent_bytes_per_flow=(_own_memory(agent) - before_bytes) / count,
+                map_bytes_per_flow=map_bytes / ebpf.LoadOptions().max_flows,
+            )
+
+
+def _cpu_s_per_gb(send: Callable[[], int]) -> tuple[float, float]:
+    """Return the machine's busy time per 1e9 bytes [s], and how long sending took [s]."""
+    with CpuMeter() as meter:
+        sent_bytes = send()
+    return meter.spent.busy_s / (sent_bytes / 1e9), meter.spent.elapsed_s
+
+
+@contextlib.contextmanager
+def open_flows(path: Path, congestion: str, count: int) -> Iterator[Callable[[], int]]:
+    """Keep connections open for the length of a block.
+
+    Args:
+        path: From whom to whom.
+        congestion: Their congestion control at the sender.
+        count: How many.
+
+    Yields:
+        A function that sends on all of them in turn and returns how many bytes; to be called once.
+
+    Raises:
+        LabError: `lab.command_failed`, if sender or receiver gives up or takes too long.
+    """
+    address, port = path.receiver.ipv4, str(path.receiver.new_port())
+    seconds = max(SECONDS, 2 * count * len(CHUNK) / RATE_BYTES_PER_S)  # each has two turns at least
+    load = [sys.executable, "-m", "experiments.bench.flow_load"]
+    options = ["--count", str(count)]
+    pace = ["--seconds", str(seconds), "--bytes-per-s", str(RATE_BYTES_PER_S)]
+    paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    pipe = subprocess.PIPE
+    running: list[process.Process] = []
+    try:
+        server = path.receiver.popen(
+            [*load, "server", address, port, *options], stdout=pipe, stderr=pipe, env=env
+        )
+        running.append(server)
+        _hear(server, "receiver")
+        client = path.sender.popen(
+            [*load, "client", address, port, congestion, *options, *pace],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=env,
+        )
+        running.append(client)
+        _hear(client, "sender")
+
+        def send() -> int:
+            assert client.stdin is not None
+            client.stdin.write("\n")
+            client.stdin.flush()
+            return int(_hear(client, "sender")["sent_bytes"])
+
+        yield send
+    finally:
+        process.end(list(reversed(running)))  # the sender first: its connections are reset, none is left
+
+
+def _hear(speaker: process.Process, who: str) -> Any:
+    """Return the next line of JSON that a load generator prints."""
+    assert speaker.stdout is not None
+    assert speaker.stderr is not None
+    late = threading.Timer(STEP_TIMEOUT_S, speaker.kill)
+    late.start()
+    try:
+        line = speaker.stdout.readline()
+    finally:
+        late.cancel()
+    if not line:
+        process.kill(speaker)
+        why = speaker.stderr.read().strip()[-process.TAIL_CHARACTERS :]
+        raise LabError(
+            "lab.command_failed",
+            "the load generator ended or took too long",
+            f"host {who}: experiments.bench.flow_load",
+            why or f"it was killed after {STEP_TIMEOUT_S:.0f} s",
+            "try fewer flows with --count; each needs two sockets and their memory",
+        )
+    return json.loads(line)
+
+
+def _own_memory(agent: AgentProcess) -> int:
+    """Return an agent's anonymous memory [bytes]: the datapath's maps, which it maps, are not in it."""
+    status = FilePath(f"/proc/{agent.pid}/status").read_text()
+    found = re.search(r"^RssAnon:\s+(\d+) kB", status, re.MULTILINE)
+    if found is None:
+        raise ProcessLookupError(f"the agent (pid {agent.pid}) is gone")
+    return int(found[1]) * 1024
+
+
+def memory_of_maps(pin_dir: str) -> dict[str, int]:
+    """Return what the kernel charges for each map of a datapath.
+
+    Args:
+        pin_dir: Where the maps are pinned.
+
+    Returns:
+        Kernel memory by name of the map [bytes]; before Linux 6.4 the kernel estimates it from the sizes.
+
+    Raises:
+        OSError: If a map cannot be opened.
+    """
+    found = {}
+    for pin in sorted(one for one in FilePath(pin_dir).iterdir() if one.is_file()):
+        file = _open_pin(pin)
+        try:
+            text = FilePath(f"/proc/self/fdinfo/{file}").read_text()
+        finally:
+            os.close(file)
+        if (charged := re.search(r"^memlock:\s+(\d+)", text, re.MULTILINE)) is not None:
+            found[pin.name] = int(charged[1])
+    return found
+
+
+def _open_pin(pin: FilePath) -> int:
+    """Return a descriptor of a pinned BPF object: bpf(BPF_OBJ_GET), for which Python has no call."""
+    path = ctypes.create_string_buffer(bytes(pin))
+    attributes = ctypes.create_string_buffer(struct.pack("=QII", ctypes.addressof(path), 0, 0))
+    number = ctypes.c_long(_SYS_BPF[platform.machine()])
+    size = ctypes.c_uint(len(attributes) - 1)  # without the zero that ends a C string
+    libc = ctypes.CDLL(None, use_errno=True)
+    file: int = libc.syscall(number, ctypes.c_int(_BPF_OBJ_GET), attributes, size)
+    if file < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(pin))
+    return file

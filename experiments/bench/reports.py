@@ -1,0 +1,140 @@
+"""`ccp bench reports`: how many reports a second one Python process takes.
+
+The reports are real: flows whose fold program reports every ACK fill a large ring while nobody reads. Then
+the flows have ended, and what is timed is the agent alone: reader, dispatch, the algorithm's `on_report`, its
+answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from agent.algorithms import prepare
+from agent.plane import Plane
+from ccp_algs import Algorithm, Updates, VectorAlgorithm
+from datapath import ebpf
+from experiments.agent_process import PIN_DIR
+from experiments.bench.progress import bench_progress
+from experiments.bench.result import BenchResult
+from experiments.netlab import Path, start_iperf3, two_hosts
+
+RING_BYTES = 64 << 20
+FILL_S = 5
+FLOWS = 8
+PER_FLOW_GOAL = ">= 200000"
+VECTORISED_GOAL = ">= 2000000"
+PROGRAM = """
+(def (Report (volatile acked 0) (volatile lost 0) (rtt_us 0) (in_flight 0)))
+(when true
+    (:= Report.acked (+ Report.acked Ack.bytes_acked))
+    (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+    (:= Report.rtt_us Flow.rtt_sample_us)
+    (:= Report.in_flight Flow.bytes_in_flight)
+    (:= Cwnd 65536)
+    (report))
+"""
+"""A small window on a short path: many ACKs."""
+
+
+class PerFlow(Algorithm):
+    """Reads four fields of every report and writes a window when something was lost."""
+
+    name = "bench_per_flow"
+    program = PROGRAM
+    acked_bytes = 0
+    rtt_us = 0
+
+    def on_report(self, report: Any) -> None:
+        """Do what a small algorithm does."""
+        self.acked_bytes += report.acked
+        self.rtt_us = report.rtt_us
+        if report.lost and report.in_flight:
+            self.flow.set(cwnd_bytes=report.cwnd_bytes)
+
+
+class Vectorised(VectorAlgorithm):
+    """The same over arrays; answers with a window for every flow of the batch."""
+
+    name = "bench_vectorised"
+    program = PROGRAM
+    acked_bytes = 0
+
+    def on_reports(self, reports: Any) -> Updates | None:
+        """Do what a small algorithm does."""
+        self.acked_bytes += int(reports["acked"].sum())
+        lossy = reports[reports["lost"] > 0]
+        if not len(lossy):
+            return None
+        return Updates(
+            flow_ids=np.ascontiguousarray(lossy["flow_id"]),
+            cwnd_bytes=np.ascontiguousarray(lossy["cwnd_bytes"]),
+        )
+
+
+def _round(path: Path, algorithm: str) -> tuple[float, int]:
+    """Fill the ring and time the agent; returns reports/s and how many reports there were."""
+    ebpf.unload(PIN_DIR)
+    options = ebpf.LoadOptions(
+        pin_dir=PIN_DIR, max_flows=256, ring_bytes=RING_BYTES, heartbeat_timeout_ms=60_000
+    )
+    datapath = ebpf.load(options)
+    try:
+        plane = Plane(datapath, prepare([f"{__name__}:{algorithm}"], ebpf.compile_program))
+        plane.adopt()
+        transfer = start_iperf3(
+            path.sender, path.receiver, congestion="ccp", duration_s=FILL_S, parallel=FLOWS
+        )
+        with transfer:
+            _turn_until(plane, lambda: plane.counters.reports > 0)
+            transfer.wait()
+        before = plane.counters.reports
+        start = time.perf_counter()
+        while plane.turn(0):
+            pass
+        took_s = time.perf_counter() - start
+        taken = plane.counters.reports - before
+        return taken / took_s, taken
+    finally:
+        datapath.close()
+        ebpf.unload(PIN_DIR)
+
+
+def _turn_until(plane: Plane, done: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > end_s:
+            raise TimeoutError("no report came")
+        plane.turn(20)
+
+
+def run(rounds: int) -> BenchResult:
+    """Measure.
+
+    Args:
+        rounds: How often to fill the ring for each kind of algorithm.
+
+    Returns:
+        `per_flow_per_s` and `vectorised_per_s`.
+
+    Raises:
+        LoadError: If the datapath does not load.
+    """
+    result = BenchResult("reports", rounds)
+    rates: dict[str, list[float]] = {"PerFlow": [], "Vectorised": []}
+    counts: list[float] = []
+    with two_hosts() as path, bench_progress() as progress:
+        task = progress.add_task("reports", total=2 * rounds)
+        for _ in range(rounds):
+            for algorithm, values in rates.items():
+                rate, count = _round(path, algorithm)
+                values.append(rate)
+                counts.append(count)
+                progress.advance(task)
+    result.add("per_flow_per_s", rates["PerFlow"], "reports/s", PER_FLOW_GOAL)
+    result.add("vectorised_per_s", rates["Vectorised"], "reports/s", VECTORISED_GOAL)
+    result.add("reports_per_round", counts, "reports")
+    return result

@@ -1,0 +1,50 @@
+"""The network lab: small networks of Linux namespaces on this machine, with real sockets in them.
+
+Purpose: hosts, links and a bottleneck that exist while a `with` block runs; commands, sockets and iperf3
+transfers in the hosts; CPU time of the machine.
+
+May import: `datapath.errors`, pyroute2, rich, typer, the standard library. Never `agent` or `ccp_algs`: what
+runs in the network is none of its business.
+
+Entry points: `two_hosts()` and `bottleneck()` give a ready path, `Lab` builds any other network, `iperf3()`
+transfers, `TcpWatch` reads a connection's window and RTT, `CpuMeter` counts CPU time; on the command line
+`ccp lab list` and `ccp lab clean`.
+"""
+
+from experiments.netlab.cpu import CpuMeter, CpuSeconds, cpu_seconds
+from experiments.netlab.errors import LabError
+from experiments.netlab.host import Host
+from experiments.netlab.iperf import IperfRun, IperfServer, iperf3, start_iperf3
+from experiments.netlab.iperf_result import IperfInterval, IperfResult
+from experiments.netlab.lab import Lab, clean_leftovers
+from experiments.netlab.links import Interface, QueueStats
+from experiments.netlab.sockets import available_congestion_controls, congestion_of, set_congestion
+from experiments.netlab.tcp_info import TcpInfo, TcpWatch
+from experiments.netlab.topology import Path, Shaper, bottleneck, two_hosts
+
+__all__ = [
+    "CpuMeter",
+    "CpuSeconds",
+    "Host",
+    "Interface",
+    "IperfInterval",
+    "IperfResult",
+    "IperfRun",
+    "IperfServer",
+    "Lab",
+    "LabError",
+    "Path",
+    "QueueStats",
+    "Shaper",
+    "TcpInfo",
+    "TcpWatch",
+    "available_congestion_controls",
+    "bottleneck",
+    "clean_leftovers",
+    "congestion_of",
+    "cpu_seconds",
+    "iperf3",
+    "set_congestion",
+    "start_iperf3",
+    "two_hosts",
+]

@@ -1,0 +1,241 @@
+"""A host of the lab: a network namespace, and what runs in it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from experiments.netlab import links, namespace, process
+from experiments.netlab.errors import LabError, bad_value
+from experiments.netlab.links import Interface
+from experiments.netlab.sockets import (
+    allowed_congestion_controls,
+    available_congestion_controls,
+    no_congestion_control,
+    set_congestion,
+)
+
+Family = Literal["ipv4", "ipv6"]
+_FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
+_T = TypeVar("_T")
+
+
+@dataclass
+class Belongings:
+    """What a lab has to end and close when it goes.
+
+    Attributes:
+        processes: Started in its hosts; those that ended are dropped from time to time.
+        sockets: Opened in its hosts, likewise; an open socket would keep its namespace alive.
+        closed: Whether the lab is gone, so that nothing new can be started.
+    """
+
+    processes: list[process.Process] = field(default_factory=list)
+    sockets: list[socket.socket] = field(default_factory=list)
+    closed: bool = False
+
+    def release(self) -> None:
+        """End the processes and close the sockets."""
+        self.closed = True
+        process.end(self.processes)
+        self.processes.clear()
+        for sock in self.sockets:
+            sock.close()
+        self.sockets.clear()
+
+
+class Host:
+    """One host.
+
+    Attributes:
+        name: Its name in the lab, such as `sender`.
+        namespace: Its network namespace; `ip netns exec NAMESPACE sh` looks around in it.
+        interfaces: Its ends of links, in the order in which they were made.
+    """
+
+    def __init__(self, name: str, namespace: str, belongings: Belongings) -> None:
+        """Describe a host whose namespace exists; `Lab.add_host` makes both."""
+        self.name = name
+        self.namespace = namespace
+        self.interfaces: list[Interface] = []
+        self._belongings = belongings
+        self._next_port = 5201  # iperf3's own
+
+    def __repr__(self) -> str:
+        return f"Host({self.name!r}, namespace={self.namespace!r})"
+
+    @property
+    def ipv4(self) -> str:
+        """IPv4 address on the first link."""
+        return self._first.ipv4
+
+    @property
+    def ipv6(self) -> str:
+        """IPv6 address on the first link."""
+        return self._first.ipv6
+
+    def address(self, family: Family) -> str:
+        """Return the address of a family on the first link."""
+        return self.ipv4 if family == "ipv4" else self.ipv6
+
+    @property
+    def _first(self) -> Interface:
+        if not self.interfaces:
+            raise bad_value(
+                f"{self.name} has no address", f"host {self.name}", "connect it first: lab.connect(a, b)"
+            )
+        return self.interfaces[0]
+
+    def new_port(self) -> int:
+        """Return a port that no earlier call returned, for a server in this host."""
+        self._next_port += 1
+        return self._next_port - 1
+
+    def popen(
+        self,
+        args: Sequence[str],
+        *,
+        stdin: process.Stream = subprocess.DEVNULL,
+        stdout: process.Stream = subprocess.DEVNULL,
+        stderr: process.Stream = subprocess.DEVNULL,
+        env: Mapping[str, str] | None = None,
+    ) -> process.Process:
+        """Start a command in this host; the lab ends it, at the latest when it goes.
+
+        Only the network namespace is another one: unlike under `ip netns exec`, /sys is the machine's, and
+        with it the BPF file system and the control groups.
+
+        Args:
+            args: Program and arguments; no shell.
+            stdin: As for `subprocess.Popen`, text mode.
+            stdout: Likewise.
+            stderr: Likewise.
+            env: The environment, if not this process' own.
+
+        Returns:
+            The process; its number is the command's own.
+
+        Raises:
+            LabError: `lab.no_command` or `lab.closed`.
+        """
+        self._must_be_open()
+        enter = ["nsenter", f"--net={namespace.path_of(self.namespace)}", "--"]
+        running = process.start(
+            [*enter, process.which(args[0], self._at(args)), *args[1:]],
+            where=self._at(args),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=dict(env) if env is not None else None,
+        )
+        owned = self._belongings.processes
+        owned[:] = [other for other in owned if other.poll() is None]
+        owned.append(running)
+        return running
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        timeout_s: float = 30.0,
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in this host to its end.
+
+        Args:
+            args: Program and arguments; no shell.
+            timeout_s: How long it may take [s]; then it is killed with its children.
+            check: Whether an exit status other than 0 is an error.
+            env: The environment, if not this process' own.
+
+        Returns:
+            Status and output, text.
+
+        Raises:
+            LabError: `lab.timeout`, `lab.command_failed`, `lab.no_command` or `lab.closed`.
+        """
+        pipe = subprocess.PIPE
+        running = self.popen(args, stdout=pipe, stderr=pipe, env=env)
+        return process.finish(running, timeout_s=timeout_s, where=self._at(args), check=check)
+
+    def call(self, function: Callable[[], _T]) -> _T:
+        """Return what a function returns that runs inside this host, in a thread of its own.
+
+        Sockets and files under /proc/sys/net that it opens are the host's.
+
+        Raises:
+            LabError: `lab.closed`, or what the function raises.
+        """
+        self._must_be_open()
+        return namespace.call_inside(self.namespace, function)
+
+    def tcp_socket(self, family: Family = "ipv4", congestion: str | None = None) -> socket.socket:
+        """Open a TCP socket in this host.
+
+        Args:
+            family: Of addresses.
+            congestion: Its congestion control, such as `ccp`; None takes the host's default.
+
+        Returns:
+            The socket; usable from everywhere, closed at the latest when the lab goes.
+
+        Raises:
+            LabError: `lab.no_congestion_control` or `lab.closed`.
+        """
+        sock = self.call(lambda: socket.socket(_FAMILIES[family], socket.SOCK_STREAM))
+        owned = self._belongings.sockets
+        owned[:] = [other for other in owned if other.fileno() >= 0]
+        owned.append(sock)
+        if congestion is not None:
+            try:
+                set_congestion(sock, congestion)
+            except BaseException:
+                sock.close()
+                raise
+        return sock
+
+    def set_sysctl(self, name: str, value: str | int) -> None:
+        """Set a kernel parameter of this host, such as `net.ipv4.tcp_ecn`.
+
+        Raises:
+            LabError: `lab.bad_value` or `lab.closed`.
+        """
+        self._must_be_open()
+        links.write_sysctl(self.namespace, name, value)
+
+    def set_default_congestion(self, name: str) -> None:
+        """Choose the congestion control of sockets of this host that ask for none.
+
+        Only those in the machine's list of allowed ones can be; any can be chosen for a socket.
+
+        Raises:
+            LabError: `lab.no_congestion_control`, `lab.not_permitted` or `lab.closed`.
+        """
+        if name not in available_congestion_controls():
+            raise no_congestion_control(name, f"host {self.name}")
+        if name not in allowed_congestion_controls():
+            raise LabError(
+                "lab.not_permitted",
+                f"`{name}` cannot be the default of a host",
+                f"host {self.name}",
+                f"the kernel lets a namespace choose among {', '.join(allowed_congestion_controls())} only",
+                "choose it for each socket, or add it to the sysctl net.ipv4.tcp_allowed_congestion_control",
+            )
+        self.set_sysctl("net.ipv4.tcp_congestion_control", name)
+
+    def _must_be_open(self) -> None:
+        if self._belongings.closed:
+            raise LabError(
+                "lab.closed",
+                f"{self.name} is gone",
+                f"host {self.name}",
+                "its lab is closed",
+                "use it inside `with`",
+            )
+
+    def _at(self, args: Sequence[str]) -> str:
+        return f"host {self.name}: {' '.join(args)}"

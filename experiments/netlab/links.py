@@ -1,0 +1,275 @@
+"""Links between hosts: veth pairs, addresses, routes and token-bucket shapers, through netlink.
+
+Everything here runs inside a host's namespace (`namespace.call_inside`), so that no device is ever seen in,
+or clashes with one of, the machine's own namespace.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from experiments.netlab import namespace
+from experiments.netlab.errors import LabError, bad_value, from_kernel, no_qdisc
+from experiments.netlab.names import host_of
+
+PREFIX_V4: Final = 24
+PREFIX_V6: Final = 64
+DEFAULT_MTU_BYTES: Final = 1500
+ETHERNET_HEADER_BYTES: Final = 14
+MAX_TBF_RATE_BYTES_PER_S: Final = 2**32 - 1
+"""pyroute2 writes tbf's 32-bit rate and not TCA_TBF_RATE64: 34 Gbit/s, more than a veth carries here."""
+
+_ROOT_HANDLE: Final = 0x10000
+_FIRST_INDEX: Final = 1000
+_CARRIER_TIMEOUT_S: Final = 5.0
+_IFA_F_NODAD: Final = 0x02  # <linux/if_addr.h>: usable at once, no duplicate detection on a link of our own
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One end of a link.
+
+    Attributes:
+        name: Name of the device in its host, such as `eth0`.
+        ipv4: Its address.
+        ipv6: Its address.
+        mtu_bytes: Largest IP packet [bytes].
+    """
+
+    name: str
+    ipv4: str
+    ipv6: str
+    mtu_bytes: int
+
+
+@dataclass(frozen=True)
+class QueueStats:
+    """Counters of a queueing discipline since it was made.
+
+    Attributes:
+        sent_bytes: Passed on, with Ethernet headers.
+        sent_pkts: Passed on; a segmentation-offload packet counts as its segments.
+        dropped_pkts: Refused because the buffer was full.
+        backlog_bytes: Waiting now.
+        backlog_pkts: Waiting now.
+        overlimits: How often the bucket was empty when a packet was due.
+    """
+
+    sent_bytes: int
+    sent_pkts: int
+    dropped_pkts: int
+    backlog_bytes: int
+    backlog_pkts: int
+    overlimits: int
+
+
+def make_veth(
+    ns_a: str, name_a: str, ns_b: str, name_b: str, *, link_number: int, mtu_bytes: int
+) -> tuple[Interface, Interface]:
+    """Connect two namespaces by a veth pair with addresses; both ends are up afterwards.
+
+    Args:
+        ns_a: Namespace of one end.
+        name_a: Name of that end's device.
+        ns_b: Namespace of the other end.
+        name_b: Name of that end's device.
+        link_number: 1..254, unique in the lab; the subnets 10.77.<n>.0/24 and fd77:<n>::/64 are the link's.
+        mtu_bytes: Largest IP packet [bytes].
+
+    Returns:
+        The two ends.
+
+    Raises:
+        LabError: `lab.kernel_refused`.
+    """
+    ends = [
+        Interface(name, f"10.77.{link_number}.{n}", f"fd77:{link_number:x}::{n}", mtu_bytes)
+        for n, name in ((1, name_a), (2, name_b))
+    ]
+    file_b = os.open(namespace.path_of(ns_b), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+
+        def add(ipr: IPRoute) -> None:
+            # With the same index at both ends, as two new namespaces would give, the kernel takes the device
+            # for its own lower one and reports the carrier up to a second late; IPv6 drops packets until
+            # then.
+            index = _FIRST_INDEX + link_number
+            peer = {"ifname": name_b, "net_ns_fd": file_b, "mtu": mtu_bytes}
+            ipr.link("add", ifname=name_a, index=index, kind="veth", mtu=mtu_bytes, peer=peer)
+
+        _ask(ns_a, name_a, "make a veth pair", add)
+    finally:
+        os.close(file_b)
+    for ns, end in zip((ns_a, ns_b), ends, strict=True):
+        _set_up(ns, end)
+    for ns, end in zip((ns_a, ns_b), ends, strict=True):
+        _wait_until_up(ns, end)
+    return ends[0], ends[1]
+
+
+def _set_up(ns: str, end: Interface) -> None:
+    def set_up(ipr: IPRoute) -> None:
+        index = _index(ipr, end.name)
+        ipr.addr("add", index=index, address=end.ipv4, prefixlen=PREFIX_V4)
+        ipr.addr("add", index=index, address=end.ipv6, prefixlen=PREFIX_V6, flags=_IFA_F_NODAD)
+        ipr.link("set", index=index, state="up")
+
+    _ask(ns, end.name, "set addresses", set_up)
+
+
+def _wait_until_up(ns: str, end: Interface) -> None:
+    def wait(ipr: IPRoute) -> None:
+        deadline_s = time.monotonic() + _CARRIER_TIMEOUT_S
+        index = _index(ipr, end.name)
+        while ipr.get_links(index)[0].get_attr("IFLA_OPERSTATE") != "UP":
+            if time.monotonic() > deadline_s:
+                raise NetlinkError(errno.ETIMEDOUT, "no carrier")
+            time.sleep(0.001)
+
+    _ask(ns, end.name, "get the link up", wait)
+
+
+def set_loopback_up(ns: str) -> None:
+    """Bring a namespace's loopback device up."""
+    _ask(ns, "lo", "bring the loopback up", lambda ipr: ipr.link("set", index=_index(ipr, "lo"), state="up"))
+
+
+def add_default_routes(ns: str, gateway: Interface) -> None:
+    """Route everything else, IPv4 and IPv6, through a neighbour's interface."""
+
+    def add(ipr: IPRoute) -> None:
+        ipr.route("add", dst="0.0.0.0/0", gateway=gateway.ipv4)
+        ipr.route("add", dst="::/0", gateway=gateway.ipv6)
+
+    _ask(ns, gateway.ipv4, "add the default routes", add)
+
+
+def set_tbf(
+    ns: str, interface: str, *, rate_bytes_per_s: float, burst_bytes: int, buffer_bytes: int, change: bool
+) -> None:
+    """Shape what an interface sends with a token bucket.
+
+    Args:
+        ns: Namespace of the interface.
+        interface: Its name.
+        rate_bytes_per_s: Rate, Ethernet headers included [bytes/s].
+        burst_bytes: Size of the bucket [bytes]; at least one packet. A larger packet (segmentation offload)
+            is cut into segments first, which costs CPU.
+        buffer_bytes: Size of the queue in front of it [bytes], drop-tail.
+        change: Whether it is there already; the queue keeps its packets then.
+
+    Raises:
+        LabError: `lab.no_qdisc`, `lab.bad_value` or `lab.kernel_refused`.
+    """
+    where = f"interface {interface}"
+    if not 0 < rate_bytes_per_s <= MAX_TBF_RATE_BYTES_PER_S:
+        raise bad_value(
+            f"no token bucket has a rate of {rate_bytes_per_s:g} bytes/s",
+            where,
+            f"give more than 0 and at most {MAX_TBF_RATE_BYTES_PER_S} bytes/s, or None for no shaping",
+        )
+    if buffer_bytes <= 0 or burst_bytes <= 0:
+        raise bad_value(
+            f"a buffer of {buffer_bytes} bytes or burst of {burst_bytes} bytes passes nothing",
+            where,
+            f"give at least one packet, {DEFAULT_MTU_BYTES + ETHERNET_HEADER_BYTES} bytes",
+        )
+
+    def shape(ipr: IPRoute) -> None:
+        try:
+            ipr.tc(
+                "change" if change else "add",
+                "tbf",
+                index=_index(ipr, interface),
+                handle=_ROOT_HANDLE,
+                rate=int(rate_bytes_per_s),
+                burst=burst_bytes,
+                limit=buffer_bytes,
+            )
+        except NetlinkError as error:
+            if error.code == errno.ENOENT:  # what the kernel says when it finds no such qdisc
+                raise no_qdisc("tbf", where) from error
+            raise
+
+    _ask(ns, interface, "add a token-bucket shaper", shape)
+
+
+def queue_stats(ns: str, interface: str) -> QueueStats:
+    """Return the counters of an interface's root queueing discipline.
+
+    Raises:
+        LabError: `lab.kernel_refused`, also if the interface has none (a veth has none by itself).
+    """
+
+    def read(ipr: IPRoute) -> QueueStats:
+        for qdisc in ipr.get_qdiscs(index=_index(ipr, interface)):
+            stats = qdisc.get_attr("TCA_STATS2")
+            if qdisc["handle"] == _ROOT_HANDLE and stats is not None:
+                basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
+                return QueueStats(
+                    sent_bytes=basic["bytes"],
+                    sent_pkts=basic["packets"],
+                    dropped_pkts=queue["drops"],
+                    backlog_bytes=queue["backlog"],
+                    backlog_pkts=queue["qlen"],
+                    overlimits=queue["overlimits"],
+                )
+        raise NetlinkError(errno.ENOENT, "no shaper")
+
+    return _ask(ns, interface, "read the shaper's counters", read)
+
+
+def write_sysctl(ns: str, name: str, value: str | int) -> None:
+    """Set a kernel parameter of a namespace.
+
+    Args:
+        ns: Namespace.
+        name: Such as `net.ipv4.ip_forward`.
+        value: What to write.
+
+    Raises:
+        LabError: `lab.bad_value`, if there is no such parameter or it refuses the value.
+    """
+
+    def write() -> None:
+        Path("/proc/sys", *name.split(".")).write_text(f"{value}\n")
+
+    try:
+        namespace.call_inside(ns, write)
+    except OSError as error:
+        raise LabError(
+            "lab.bad_value",
+            f"cannot set {name} to {value}",
+            f"host {host_of(ns)}",
+            os.strerror(error.errno or 0),
+            "`ls /proc/sys/net/ipv4` in the host shows what there is",
+        ) from error
+
+
+def _index(ipr: IPRoute, name: str) -> int:
+    found: list[int] = ipr.link_lookup(ifname=name)
+    if not found:
+        raise NetlinkError(errno.ENODEV, name)
+    return found[0]
+
+
+def _ask(ns: str, interface: str, doing: str, question: Callable[[Any], _T]) -> _T:
+    def ask() -> _T:
+        try:
+            with IPRoute() as ipr:
+                return question(ipr)
+        except NetlinkError as error:
+            where = f"host {host_of(ns)}, interface {interface}"
+            raise from_kernel(OSError(error.code, str(error)), doing, where) from error
+
+    return namespace.call_inside(ns, ask)

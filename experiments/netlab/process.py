@@ -1,0 +1,176 @@
+"""Processes of a lab: started in groups of their own, bounded in time, and ended for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from typing import IO, Any, Final
+
+from experiments.netlab.errors import LabError, no_command
+
+TAIL_CHARACTERS: Final = 2000
+"""How much of a failed command's output an error quotes."""
+
+_TERM_GRACE_S: Final = 2.0
+"""How long a process may take to end by itself after SIGTERM [s]."""
+
+Process = subprocess.Popen[str]
+Stream = IO[Any] | int | None
+
+
+def which(program: str, where: str) -> str:
+    """Return the path of a program.
+
+    Raises:
+        LabError: `lab.no_command`, if it is not there or cannot be executed.
+    """
+    path = shutil.which(program)
+    if path is None:
+        raise no_command(program, where)
+    return path
+
+
+def start(
+    args: Sequence[str],
+    *,
+    where: str,
+    stdin: Stream,
+    stdout: Stream,
+    stderr: Stream,
+    env: dict[str, str] | None,
+) -> Process:
+    """Start a command in a process group of its own, so that it can be ended with all its children.
+
+    Raises:
+        LabError: `lab.no_command`, if the program is not there.
+    """
+    return subprocess.Popen(
+        [which(args[0], where), *args[1:]],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=env,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(
+    process: Process, *, timeout_s: float, where: str, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Wait for a process and return what it wrote.
+
+    Args:
+        process: A process started here.
+        timeout_s: How long it may take [s]; then its group is killed.
+        where: The host and command, for errors.
+        check: Whether an exit status other than 0 is an error.
+
+    Raises:
+        LabError: `lab.timeout`, or `lab.command_failed` if `check` and the status is not 0.
+    """
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        kill(process)
+        out, err = process.communicate()
+        raise LabError(
+            "lab.timeout",
+            f"the command did not end within {timeout_s:g} s and was killed",
+            where,
+            _tail(out, err),
+            "give it more time, or see what it waits for",
+        ) from error
+    except BaseException:  # Ctrl-C: nothing keeps running behind our back
+        kill(process)
+        raise
+    if check and process.returncode != 0:
+        raise LabError(
+            "lab.command_failed",
+            f"the command ended with {_status(process.returncode)}",
+            where,
+            _tail(out, err),
+            "run it by hand in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
+        )
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def kill(process: Process, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to a process and all others of its group; nothing if they are gone."""
+    if process.returncode is None:  # once reaped, the number may be another's
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+
+
+def end(processes: Sequence[Process]) -> None:
+    """End processes with their groups: SIGTERM first, SIGKILL for those that stay.
+
+    All are reaped, and our ends of their pipes closed.
+    """
+    running = [process for process in processes if process.poll() is None]
+    for process in running:
+        kill(process, signal.SIGTERM)
+    deadline_s = time.monotonic() + _TERM_GRACE_S
+    for process in running:
+        try:
+            process.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            kill(process)
+            process.wait()
+    for process in processes:
+        _close_streams(process)
+
+
+def _close_streams(process: Process) -> None:
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):  # unsent input of a dead process
+                stream.close()
+
+
+def kill_numbers(pids: Iterable[int], *, timeout_s: float = 5.0) -> None:
+    """Kill processes that are not our children, and wait until they are gone.
+
+    Raises:
+        LabError: `lab.timeout`, if one of them is still there after the time.
+    """
+    left = [pid for pid in pids if pid != os.getpid()]
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + timeout_s
+    while left := [pid for pid in left if runs(pid)]:
+        if time.monotonic() > deadline_s:
+            raise LabError(
+                "lab.timeout",
+                f"processes {left} do not die",
+                "clean-up of the lab",
+                "the kernel holds them in a system call",
+                "see /proc/PID/stack; a reboot removes them",
+            )
+        time.sleep(0.01)
+
+
+def runs(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and was not reaped does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _status(returncode: int) -> str:
+    if returncode < 0:
+        return f"signal {signal.Signals(-returncode).name}"
+    return f"status {returncode}"
+
+
+def _tail(out: str | None, err: str | None) -> str:
+    text = (err or "").strip() or (out or "").strip()
+    return text[-TAIL_CHARACTERS:] or "it wrote nothing"

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The congestion control: hooks of tcp_congestion_ops. What each does is in flow.h (agent) and law.h (no agent). */
+#include "flow.h"
+#include <bpf/bpf_tracing.h>
+
+/* One copy of these programs is loaded for each registered name. */
+const volatile u32 cc_id = 0;
+const volatile bool needs_ecn = false;
+
+SEC("struct_ops")
+void BPF_PROG(ccp_init, struct sock *sk)
+{
+	struct ccp_globals *g = ccp_globals();
+	struct ccp_sk *ca = ccp_sk(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ccp_create create = {};
+	struct ccp_flow *flow;
+	u64 generation;
+	u32 slot;
+
+	ca->slot1 = 0;
+	ca->prior_rcv_nxt = tp->rcv_nxt;
+	if (!g)
+		return;
+	if (bpf_map_pop_elem(&free_slots, &slot)) {
+		__sync_fetch_and_add(&g->flows_over_limit, 1);
+		law_enter(sk, ca);
+		return;
+	}
+	flow = bpf_map_lookup_elem(&flows, &slot);
+	if (!flow)
+		return;
+	generation = __sync_add_and_fetch(&g->generation, 1);
+	flow->flow_id = generation << 32 | slot;
+	flow->program = 0;
+	flow->law = 1;
+	flow->applied_pkts = tp->snd_cwnd;
+	flow->cwnd_bytes = (u64)tp->snd_cwnd * tp->mss_cache;
+	flow->cwnd_floor_bytes = flow->cwnd_bytes;
+	flow->rate_bytes_per_s = 0;
+	flow->fold_error = CCP_FOLD_OK;
+	flow->missed = 0;
+	flow->report_flags = 0;
+	flow->mail_applied_us = 0;
+	__builtin_memset(&flow->counts, 0, sizeof(flow->counts));
+	__builtin_memset(&flow->prim, 0, sizeof(flow->prim));
+	flow_fill_info(sk, &flow->info, cc_id);
+	flow_start_counting(tp, flow);
+	refresh_stats(sk, &flow->stats, tp->tcp_mstamp);
+	/* A letter for the slot's last flow may still lie here, or be in the writing: its flow_id gives it away. */
+	__sync_val_compare_and_swap(&flow->mail.owner, CCP_MAIL_FULL, CCP_MAIL_EMPTY);
+	law_enter(sk, ca);
+	flow->state = CCP_FLOW_ACTIVE;
+	ca->slot1 = slot + 1;
+	__sync_fetch_and_add(&g->flows_active, 1);
+
+	fill_record(&create.record, flow, CCP_RECORD_CREATE, tp->tcp_mstamp);
+	create.info = flow->info;
+	if (bpf_ringbuf_output(&records, &create, sizeof(create), 0))
+		__sync_fetch_and_add(&g->creates_missed, 1);
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_release, struct sock *sk)
+{
+	struct ccp_globals *g = ccp_globals();
+	struct ccp_sk *ca = ccp_sk(sk);
+	struct ccp_flow *flow = ccp_flow_of(ca);
+	struct ccp_close close = {};
+	u32 slot = ca->slot1 - 1;
+
+	if (!flow || !g)
+		return;
+	refresh_stats(sk, &flow->stats, tcp_sk(sk)->tcp_mstamp);
+	fill_record(&close.record, flow, CCP_RECORD_CLOSE, tcp_sk(sk)->tcp_mstamp);
+	close.stats = flow->stats;
+	close.counts = flow->counts;
+	flow->state = CCP_FLOW_FREE; /* first: whoever reads the record finds the flow gone */
+	ca->slot1 = 0;
+	if (bpf_ringbuf_output(&records, &close, sizeof(close), 0))
+		__sync_fetch_and_add(&g->closes_missed, 1);
+	__sync_fetch_and_sub(&g->flows_active, 1);
+	bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(ccp_ssthresh, struct sock *sk)
+{
+	struct ccp_sk *ca = ccp_sk(sk);
+	u32 half = tcp_sk(sk)->snd_cwnd >> 1;
+
+	if (ca->law)
+		return law_ssthresh(sk);
+	/* With cong_control the window is the algorithm's; this only tells the kernel that slow start is over. */
+	return half > CCP_MIN_CWND_PKTS ? half : CCP_MIN_CWND_PKTS;
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(ccp_undo_cwnd, struct sock *sk)
+{
+	ccp_sk(sk)->undone = 1;
+	return tcp_reno_undo_cwnd(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_set_state, struct sock *sk, u8 new_state)
+{
+	struct ccp_sk *ca = ccp_sk(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ccp_flow *flow = ccp_flow_of(ca);
+
+	if (flow) {
+		/*
+		 * A queue of this host refused a packet: the kernel enters CWR while transmitting. When an ACK with
+		 * ECE is the reason, that ACK has just raised tp->delivered and no fold has seen it yet.
+		 */
+		if (new_state == TCP_CA_CWR && tp->delivered == flow->last_delivered) {
+			flow->local_congestion++;
+			flow->counts.local_congestion++;
+		}
+		if (new_state == TCP_CA_Loss)
+			flow->counts.timeouts++;
+		if (flow_has_agent(sk, ca, flow)) {
+			if (new_state == TCP_CA_Loss) {
+				u32 program = flow->program;
+
+				load_primitives(sk, flow, NULL, false, new_state);
+				prepare_fold(tp, flow);
+				flow->report_flags |= CCP_REPORT_TIMEOUT;
+				bpf_tail_call(ctx, &folds_on_timeout, program);
+				flow->program = 0; /* the program is gone; the next ACK goes to the law */
+			}
+			return;
+		}
+	}
+	if (ca->law && HAVE_CUBIC)
+		cubictcp_state(sk, new_state);
+}
+
+/* RFC 8257 section 3.2: what a DCTCP receiver does when the CE mark of arriving data changes. */
+static __always_inline void dctcp_receive(struct sock *sk, bool ce)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ccp_sk *ca = ccp_sk(sk);
+
+	if (ca->ce_state != ce) {
+		if (tp->inet_conn.icsk_ack.pending & ICSK_ACK_TIMER) {
+			/* acknowledge what came before with the old mark, at once */
+			if (ca->ce_state)
+				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
+			else
+				tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+			bpf_tcp_send_ack(tp, ca->prior_rcv_nxt);
+		}
+		tp->inet_conn.icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+	ca->prior_rcv_nxt = tp->rcv_nxt;
+	ca->ce_state = ce;
+	if (ce)
+		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
+	else
+		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+}
+
+static __always_inline void tx_start(struct sock *sk)
+{
+	struct ccp_sk *ca = ccp_sk(sk);
+	struct ccp_flow *flow = ccp_flow_of(ca);
+
+	if (flow && flow_has_agent(sk, ca, flow))
+		return;
+	law_tx_start(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_TX_START)
+		tx_start(sk);
+	else if (needs_ecn && event == CA_EVENT_ECN_IS_CE)
+		dctcp_receive(sk, true);
+	else if (needs_ecn && event == CA_EVENT_ECN_NO_CE)
+		dctcp_receive(sk, false);
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_cwnd_event_tx_start, struct sock *sk)
+{
+	tx_start(sk);
+}
+
+/* Only where cong_control cannot see the ACK's flags (kernels before 6.10): a hook saved is CPU saved. */
+SEC("struct_ops")
+void BPF_PROG(ccp_in_ack_event, struct sock *sk, u32 flags)
+{
+	ccp_sk(sk)->ece = !!(flags & CA_ACK_ECE);
+}
+
+/* True: the caller tail-calls the fold program of this index. */
+static __always_inline u32 on_ack(struct sock *sk, const struct rate_sample *rs, bool ece)
+{
+	struct ccp_sk *ca = ccp_sk(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ccp_flow *flow = ccp_flow_of(ca);
+
+	if (!flow) {
+		law_on_ack(sk, ca, rs);
+		return 0;
+	}
+	flow->counts.acks++;
+	if (tp->tcp_mstamp - flow->stats.now_us > CCP_STATS_INTERVAL_US)
+		refresh_stats(sk, &flow->stats, tp->tcp_mstamp);
+	if (!flow_has_agent(sk, ca, flow)) {
+		flow->last_delivered = tp->delivered; /* set_state() tells local congestion by it */
+		law_on_ack(sk, ca, rs);
+		return 0;
+	}
+	if (!flow->rate_bytes_per_s)
+		update_pacing_rate(sk);
+	load_primitives(sk, flow, rs, ece, tcp_ca_state(tp));
+	prepare_fold(tp, flow);
+	return flow->program;
+}
+
+static __always_inline void fold_is_gone(struct sock *sk)
+{
+	struct ccp_flow *flow = ccp_flow_of(ccp_sk(sk));
+
+	if (flow)
+		flow->program = 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	u32 program = on_ack(sk, rs, flag & FLAG_ECE);
+
+	if (program) {
+		bpf_tail_call(ctx, &folds_on_ack, program);
+		fold_is_gone(sk); /* uninstalled under this flow: the law has it from the next ACK on */
+	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_cong_control_6_9, struct sock *sk, const struct rate_sample *rs)
+{
+	u32 program = on_ack(sk, rs, ccp_sk(sk)->ece);
+
+	if (program) {
+		bpf_tail_call(ctx, &folds_on_ack, program);
+		fold_is_gone(sk);
+	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_finish_on_ack, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	finish_fold(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_finish_on_ack_6_9, struct sock *sk, const struct rate_sample *rs)
+{
+	finish_fold(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_finish_on_timeout, struct sock *sk, u8 new_state)
+{
+	finish_fold(sk);
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___ccp ccp = {
+	.ssthresh = (void *)ccp_ssthresh,
+	.set_state = (void *)ccp_set_state,
+	.cwnd_event = (void *)ccp_cwnd_event,
+	.cwnd_event_tx_start = (void *)ccp_cwnd_event_tx_start,
+	.in_ack_event = (void *)ccp_in_ack_event,
+	.cong_control = (void *)ccp_cong_control,
+	.undo_cwnd = (void *)ccp_undo_cwnd,
+	.init = (void *)ccp_init,
+	.release = (void *)ccp_release,
+	.name = "ccp",
+	.flags = TCP_CONG_NON_RESTRICTED,
+};
+
+/* Never registered: it tells libbpf which member each of these is loaded for, so that folds may tail-call them. */
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___ccp ccp_finish = {
+	.cong_control = (void *)ccp_finish_on_ack,
+	.set_state = (void *)ccp_finish_on_timeout,
+	.name = "ccp_finish",
+};
+
+char LICENSE[] SEC("license") = "GPL";

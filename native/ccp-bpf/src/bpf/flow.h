@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A flow's slot: its life, its mailbox, its primitives and its reports. */
+#ifndef CCP_FLOW_H
+#define CCP_FLOW_H
+
+#include "law.h"
+
+#define PRIM_BIT(p) (1ULL << (p))
+#define PRIMS_RATES (PRIM_BIT(CCP_FLOW_RATE_INCOMING) | PRIM_BIT(CCP_FLOW_RATE_OUTGOING))
+#define PRIMS_ECN (PRIM_BIT(CCP_ACK_ECN_BYTES) | PRIM_BIT(CCP_ACK_ECN_PACKETS))
+#define PRIMS_TOTALS                                                                           \
+	(PRIM_BIT(CCP_FLOW_DELIVERED) | PRIM_BIT(CCP_FLOW_LOST) | PRIM_BIT(CCP_FLOW_RETRANS) | \
+	 PRIM_BIT(CCP_FLOW_BYTES_PENDING) | PRIM_BIT(CCP_FLOW_ECN_OK) | PRIM_BIT(CCP_FLOW_APP_LIMITED))
+#define ALL_ONES (~0ULL)
+#define NO_RTT_SAMPLE 0xffffffffULL /* as libccp reads an ACK without a sample */
+
+/* CCP's counters start here: for a new flow, and again when an agent takes over from the law. */
+static __always_inline void flow_start_counting(struct tcp_sock *tp, struct ccp_flow *flow)
+{
+	flow->last_bytes_acked = tp->bytes_acked;
+	flow->last_sacked_out = tp->sacked_out;
+	flow->last_lost = tp->lost;
+	flow->last_delivered = tp->delivered;
+	flow->last_delivered_ce = tp->delivered_ce;
+	flow->local_congestion = 0;
+}
+
+static __always_inline void put_be32(__u8 *out, __be32 address)
+{
+	__builtin_memcpy(out, &address, sizeof(address));
+}
+
+static __always_inline void put_in6(__u8 *out, const struct in6_addr *address)
+{
+	for (int i = 0; i < 4; i++)
+		put_be32(out + 4 * i, address->in6_u.u6_addr32[i]);
+}
+
+static __always_inline void flow_fill_info(struct sock *sk, struct ccp_flow_info *info, u32 cc_id)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	const __be32 mapped = bpf_htonl(0xffff);
+
+	info->family = sk->__sk_common.skc_family;
+	if (info->family == AF_INET6) {
+		put_in6(info->saddr, &sk->__sk_common.skc_v6_rcv_saddr);
+		put_in6(info->daddr, &sk->__sk_common.skc_v6_daddr);
+	} else {
+		__builtin_memset(info->saddr, 0, 8);
+		put_be32(info->saddr + 8, mapped);
+		put_be32(info->saddr + 12, sk->__sk_common.skc_rcv_saddr);
+		__builtin_memset(info->daddr, 0, 8);
+		put_be32(info->daddr + 8, mapped);
+		put_be32(info->daddr + 12, sk->__sk_common.skc_daddr);
+	}
+	info->sport = sk->__sk_common.skc_num;
+	info->dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	info->ecn_ok = tp->ecn_flags & TCP_ECN_OK;
+	info->mss = tp->mss_cache;
+	info->init_cwnd_bytes = tp->snd_cwnd * tp->mss_cache;
+	info->cc_id = cc_id;
+	info->netns_inum = 0;
+	if (sk->__sk_common.skc_net.net)
+		info->netns_inum = sk->__sk_common.skc_net.net->ns.inum;
+	info->cgroup_id = 0;
+	if (bpf_core_field_exists(sk->sk_cgrp_data) && sk->sk_cgrp_data.cgroup)
+		info->cgroup_id = sk->sk_cgrp_data.cgroup->kn->id;
+	info->created_us = tp->tcp_mstamp;
+	info->sock_cookie = sk->__sk_common.skc_cookie.counter;
+}
+
+static __always_inline void fill_record(struct ccp_record *record, struct ccp_flow *flow, u32 kind,
+					u64 now_us)
+{
+	record->kind = kind;
+	record->slot = (u32)flow->flow_id;
+	record->flow_id = flow->flow_id;
+	record->now_us = now_us;
+	record->cwnd_bytes = flow->cwnd_bytes;
+	record->rate_bytes_per_s = flow->rate_bytes_per_s;
+	record->program = flow->program;
+	record->missed = flow->missed;
+	record->flags = flow->report_flags;
+}
+
+/* Registers as the program declares them: libccp's reset_state(), init_register_state() and reset_time(). */
+static __always_inline void flow_start_program(struct ccp_flow *flow, u32 program, u64 now_us)
+{
+	struct ccp_program *p = bpf_map_lookup_elem(&programs, &program);
+
+	flow->program = program;
+	if (!p || !program)
+		return;
+	for (int i = 0; i < CCP_MAX_REPORT; i++)
+		flow->report[i] = p->report_init[i];
+	for (int i = 0; i < CCP_MAX_CONTROL; i++)
+		flow->control[i] = p->control_init[i];
+	for (int i = 0; i < CCP_MAX_LOCAL; i++)
+		flow->local[i] = 0;
+	flow->prims_used = p->prims_used;
+	flow->record.program_uid = p->uid;
+	flow->record.n_fields = p->n_report;
+	flow->time_zero_us = now_us;
+	flow->missed = 0;
+	flow->report_flags = 0;
+}
+
+static __always_inline void flow_set_rate(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow, u64 rate)
+{
+	if (rate == ALL_ONES) /* CCP programs write +infinity for "not paced" */
+		rate = 0;
+	flow->rate_bytes_per_s = rate;
+	if (rate)
+		pace_at(sk, ca, rate);
+	else
+		stop_pacing(sk, ca);
+}
+
+/* Takes the agent's letter. The owner word keeps the agent out while it is read, and us while it is written. */
+static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
+{
+	struct ccp_globals *g = ccp_globals();
+	struct ccp_mailbox *mail;
+	struct ccp_sk *ca;
+	u64 mask;
+
+	if (!flow || !g)
+		return 0;
+	mail = &flow->mail;
+	ca = ccp_sk(sk);
+	if (__sync_val_compare_and_swap(&mail->owner, CCP_MAIL_FULL, CCP_MAIL_READING) != CCP_MAIL_FULL)
+		return 0;
+	if (mail->flow_id == flow->flow_id) {
+		u64 now_us = tcp_sk(sk)->tcp_mstamp;
+
+		if (mail->what & CCP_MAIL_PROGRAM)
+			flow_start_program(flow, mail->program, now_us);
+		mask = mail->control_mask;
+		for (int i = 0; mask && i < CCP_MAX_CONTROL; i++, mask >>= 1) {
+			if (mask & 1)
+				flow->control[i] = mail->control[i];
+		}
+		if (mail->what & CCP_MAIL_CWND && mail->cwnd_bytes)
+			apply_cwnd(tcp_sk(sk), flow, mail->cwnd_bytes, g->max_cwnd_bytes);
+		if (mail->what & CCP_MAIL_RATE)
+			flow_set_rate(sk, ca, flow, mail->rate_bytes_per_s);
+		flow->counts.mail_applied++;
+		flow->mail_applied_us = bpf_ktime_get_ns() / 1000;
+	}
+	mail->what = 0;
+	mail->control_mask = 0;
+	__sync_lock_test_and_set(&mail->owner, CCP_MAIL_EMPTY);
+	return 0;
+}
+
+/*
+ * Who steers this flow now? The law where there is no program or no agent; else the algorithm, which finds its
+ * registers fresh after the law had the flow.
+ */
+static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow)
+{
+	struct ccp_globals *g = ccp_globals();
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!g)
+		return false;
+	if (flow->mail.owner == CCP_MAIL_FULL)
+		take_mail(sk, flow);
+	if (!flow->program || (s64)(tp->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us) {
+		if (!ca->law) {
+			law_enter(sk, ca);
+			flow->law = 1;
+			flow->rate_bytes_per_s = 0;
+			flow->counts.law_entries++;
+			__sync_fetch_and_add(&g->law_entries, 1);
+		}
+		return false;
+	}
+	if (ca->law) {
+		ca->law = 0;
+		flow->law = 0;
+		flow_start_counting(tp, flow);
+		flow_start_program(flow, flow->program, tp->tcp_mstamp);
+	}
+	return true;
+}
+
+static __always_inline void load_rates(struct tcp_sock *tp, struct ccp_flow *flow,
+				       const struct rate_sample *rs)
+{
+	u64 bytes;
+
+	/* An invalid sample (tcp_rate_gen() says so with -1) leaves the last valid rate. */
+	if (rs->delivered <= 0 || rs->interval_us <= 0)
+		return;
+	bytes = (u64)rs->delivered * tp->mss_cache * USEC_PER_SEC;
+	if (rs->snd_interval_us)
+		flow->prim[CCP_FLOW_RATE_OUTGOING] = bytes / rs->snd_interval_us;
+	if (rs->rcv_interval_us)
+		flow->prim[CCP_FLOW_RATE_INCOMING] = bytes / rs->rcv_interval_us;
+}
+
+/*
+ * CCP's primitives, with the meaning ccp-kernel's load_primitives() gives them, and ours. Losses are counted
+ * from tp->lost, so that those marked between two ACKs are in. rs is NULL when a timeout, not an ACK, is told.
+ */
+static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *flow,
+					    const struct rate_sample *rs, bool ece, u32 ca_state)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 mss = tp->mss_cache, used = flow->prims_used, *prim = flow->prim;
+	u64 bytes_acked = tp->bytes_acked - flow->last_bytes_acked;
+	u32 in_flight = packets_in_flight(tp), sacked_out = tp->sacked_out, lost = tp->lost;
+	u32 misordered = sacked_out > flow->last_sacked_out ? sacked_out - flow->last_sacked_out : 0;
+	u32 delivered = tp->delivered - flow->last_delivered, ssthresh = tp->snd_ssthresh;
+
+	prim[CCP_ACK_NOW] = tp->tcp_mstamp;
+	prim[CCP_ACK_BYTES_ACKED] = bytes_acked;
+	prim[CCP_ACK_PACKETS_ACKED] = delivered > misordered ? delivered - misordered : 0;
+	prim[CCP_ACK_PACKETS_MISORDERED] = misordered;
+	prim[CCP_ACK_BYTES_MISORDERED] = misordered * mss;
+	prim[CCP_ACK_LOST_PKTS_SAMPLE] = lost - flow->last_lost;
+	prim[CCP_FLOW_PACKETS_IN_FLIGHT] = in_flight;
+	prim[CCP_FLOW_BYTES_IN_FLIGHT] = in_flight * mss;
+	prim[CCP_FLOW_RTT_SAMPLE_US] = rs && rs->rtt_us > 0 ? rs->rtt_us : NO_RTT_SAMPLE;
+	prim[CCP_FLOW_WAS_TIMEOUT] = !rs;
+	prim[CCP_FLOW_SRTT_US] = tp->srtt_us >> 3;
+	prim[CCP_FLOW_MSS] = mss;
+	prim[CCP_FLOW_CA_STATE] = ca_state;
+	prim[CCP_FLOW_CWND_LIMITED] = cwnd_limited(tp);
+	prim[CCP_FLOW_LOCAL_CONGESTION] = flow->local_congestion;
+	prim[CCP_FLOW_DELIVERED_BYTES] = tp->bytes_acked;
+	prim[CCP_FLOW_SND_SSTHRESH] = ssthresh >= TCP_INFINITE_SSTHRESH ? ALL_ONES : ssthresh * mss;
+	prim[CCP_FLOW_MIN_RTT_US] = tp->rtt_min.s[0].v;
+	if (used & PRIMS_ECN) {
+		prim[CCP_ACK_ECN_BYTES] = ece ? bytes_acked : 0;
+		prim[CCP_ACK_ECN_PACKETS] = tp->delivered_ce - flow->last_delivered_ce;
+		flow->last_delivered_ce = tp->delivered_ce;
+	}
+	if (used & PRIMS_RATES && rs)
+		load_rates(tp, flow, rs);
+	if (used & PRIMS_TOTALS) {
+		prim[CCP_FLOW_DELIVERED] = tp->delivered;
+		prim[CCP_FLOW_LOST] = lost;
+		prim[CCP_FLOW_RETRANS] = tp->total_retrans;
+		prim[CCP_FLOW_BYTES_PENDING] = tp->write_seq - tp->snd_una;
+		prim[CCP_FLOW_ECN_OK] = tp->ecn_flags & TCP_ECN_OK;
+		prim[CCP_FLOW_APP_LIMITED] = rs && rs->is_app_limited;
+	}
+	flow->last_bytes_acked = tp->bytes_acked;
+	flow->last_sacked_out = sacked_out;
+	flow->last_lost = lost;
+	flow->last_delivered = tp->delivered;
+	flow->local_congestion = 0;
+}
+
+/* libccp's state before a fold: flags clear, Micros, Cwnd and Rate as they are. */
+static __always_inline void prepare_fold(struct tcp_sock *tp, struct ccp_flow *flow)
+{
+	refresh_cwnd(tp, flow);
+	flow->impl[CCP_IMPL_EVENT_FLAG] = 0;
+	flow->impl[CCP_IMPL_SHOULD_CONTINUE] = 0;
+	flow->impl[CCP_IMPL_SHOULD_REPORT] = 0;
+	flow->impl[CCP_IMPL_MICROS] = tp->tcp_mstamp - flow->time_zero_us;
+	flow->impl[CCP_IMPL_CWND] = flow->cwnd_bytes;
+	flow->impl[CCP_IMPL_RATE] = flow->rate_bytes_per_s;
+}
+
+/*
+ * Sends the report registers. Volatile ones are reset only when the report is in the ring: otherwise the next
+ * report carries their sum, and says how many went into it.
+ */
+static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *flow)
+{
+	u32 n = flow->record.n_fields, program = flow->program;
+	struct ccp_program *p = bpf_map_lookup_elem(&programs, &program);
+
+	if (!p || n > CCP_MAX_REPORT)
+		return;
+	fill_record(&flow->record, flow, CCP_RECORD_REPORT, flow->prim[CCP_ACK_NOW]);
+	if (bpf_ringbuf_output(&records, &flow->record, sizeof(flow->record) + n * sizeof(u64), 0)) {
+		flow->missed++;
+		flow->counts.reports_missed++;
+		__sync_fetch_and_add(&g->reports_missed, 1);
+		return;
+	}
+	flow->counts.reports++;
+	flow->missed = 0;
+	flow->report_flags = 0;
+	/* Unrolled: verifiers before 6.4 refuse the way clang lays these loops out ("back-edge"). */
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < CCP_MAX_REPORT; i++) {
+		if (p->report_volatile >> i & 1)
+			flow->report[i] = p->report_init[i];
+	}
+	if (!p->control_volatile)
+		return;
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < CCP_MAX_CONTROL; i++) {
+		if (p->control_volatile >> i & 1)
+			flow->control[i] = p->control_init[i];
+	}
+}
+
+/* After a fold that has something to apply, to report or to complain about. */
+static __always_inline void finish_fold(struct sock *sk)
+{
+	struct ccp_sk *ca = ccp_sk(sk);
+	struct ccp_flow *flow = ccp_flow_of(ca);
+	struct ccp_globals *g = ccp_globals();
+
+	if (!flow || !g)
+		return;
+	if (flow->fold_error) { /* as libccp: registers stay as they are, nothing is applied, nothing reported */
+		flow->counts.last_fold_error = flow->fold_error;
+		flow->counts.fold_errors++;
+		flow->fold_error = CCP_FOLD_OK;
+		flow->report_flags |= CCP_REPORT_FOLD_ERROR;
+		__sync_fetch_and_add(&g->fold_errors, 1);
+		return;
+	}
+	if (flow->impl[CCP_IMPL_CWND])
+		apply_cwnd(tcp_sk(sk), flow, flow->impl[CCP_IMPL_CWND], g->max_cwnd_bytes);
+	if (flow->impl[CCP_IMPL_RATE] != flow->rate_bytes_per_s)
+		flow_set_rate(sk, ca, flow, flow->impl[CCP_IMPL_RATE]);
+	if (flow->impl[CCP_IMPL_SHOULD_REPORT])
+		send_report(g, flow);
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/*
+ * What the kernel side and the agent share. The agent maps these structures into its memory, so every
+ * change here is a change of ABI: raise CCP_ABI_VERSION. Rust sees this file through bindgen.
+ *
+ * Units are in the names: _bytes, _pkts, _us (CLOCK_MONOTONIC where it is a point in time), _bytes_per_s.
+ */
+#ifndef CCP_INTF_H
+#define CCP_INTF_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+#endif
+
+enum ccp_limits {
+	CCP_ABI_VERSION = 1,
+	CCP_MAX_REPORT = 64,
+	CCP_MAX_CONTROL = 64,
+	CCP_MAX_LOCAL = 64,
+	CCP_MAX_PRIM = 32,
+	CCP_MAX_PROGRAMS = 1024, /* index 0 means "no program": the fallback law */
+	CCP_MAX_NAMES = 64, /* congestion-control names registered at once */
+	CCP_NAME_LEN = 16, /* TCP_CA_NAME_MAX, with the final zero */
+	CCP_MIN_CWND_PKTS = 2,
+	CCP_STATS_INTERVAL_US = 10000,
+};
+
+/* Index into ccp_flow.prim: CCP's fifteen in portus' (alphabetical) order, then ccplane's own. */
+enum ccp_prim {
+	CCP_ACK_BYTES_ACKED,
+	CCP_ACK_BYTES_MISORDERED,
+	CCP_ACK_ECN_BYTES,
+	CCP_ACK_ECN_PACKETS,
+	CCP_ACK_LOST_PKTS_SAMPLE,
+	CCP_ACK_NOW, /* [us], CLOCK_MONOTONIC */
+	CCP_ACK_PACKETS_ACKED,
+	CCP_ACK_PACKETS_MISORDERED,
+	CCP_FLOW_BYTES_IN_FLIGHT,
+	CCP_FLOW_BYTES_PENDING,
+	CCP_FLOW_PACKETS_IN_FLIGHT,
+	CCP_FLOW_RATE_INCOMING, /* [bytes/s] */
+	CCP_FLOW_RATE_OUTGOING, /* [bytes/s] */
+	CCP_FLOW_RTT_SAMPLE_US, /* 0xffffffff when this ACK gives no sample, as libccp reads it */
+	CCP_FLOW_WAS_TIMEOUT,
+	CCP_FLOW_MIN_RTT_US,
+	CCP_FLOW_SRTT_US,
+	CCP_FLOW_MSS, /* [bytes] */
+	CCP_FLOW_DELIVERED, /* [packets], total */
+	CCP_FLOW_LOST, /* [packets], total marked lost */
+	CCP_FLOW_RETRANS, /* [packets], total retransmitted */
+	CCP_FLOW_CA_STATE, /* TCP_CA_*: 0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss */
+	CCP_FLOW_APP_LIMITED, /* bool: this rate sample was application-limited */
+	CCP_FLOW_SND_SSTHRESH, /* [bytes], all ones while infinite */
+	CCP_FLOW_CWND_LIMITED, /* bool: the window, not the application, limits sending */
+	CCP_FLOW_LOCAL_CONGESTION, /* times a local queue refused a packet since the last fold */
+	CCP_FLOW_ECN_OK, /* bool: ECN was negotiated */
+	CCP_FLOW_DELIVERED_BYTES, /* [bytes], total cumulatively acknowledged */
+	CCP_PRIM_COUNT,
+};
+
+/* Index into ccp_flow.impl, libccp's order. */
+enum ccp_impl {
+	CCP_IMPL_EVENT_FLAG,
+	CCP_IMPL_SHOULD_CONTINUE,
+	CCP_IMPL_SHOULD_REPORT,
+	CCP_IMPL_MICROS,
+	CCP_IMPL_CWND, /* [bytes] */
+	CCP_IMPL_RATE, /* [bytes/s], 0 = not paced by the algorithm */
+	CCP_IMPL_COUNT,
+};
+
+/* What a fold leaves in ccp_flow.fold_error: libccp's errors, by name. */
+enum ccp_fold_error {
+	CCP_FOLD_OK,
+	CCP_FOLD_ADD_OVERFLOW,
+	CCP_FOLD_DIV_BY_ZERO,
+	CCP_FOLD_MUL_OVERFLOW,
+	CCP_FOLD_SUB_UNDERFLOW,
+};
+
+enum ccp_record_kind {
+	CCP_RECORD_REPORT = 1,
+	CCP_RECORD_CREATE,
+	CCP_RECORD_CLOSE,
+};
+
+enum ccp_record_flags {
+	CCP_REPORT_TIMEOUT = 1, /* made by a retransmission timeout, not by an ACK */
+	CCP_REPORT_FOLD_ERROR = 2, /* the fold stopped with an arithmetic error since the last report */
+};
+
+/* Head of every ring-buffer record. A report carries n_fields u64 registers behind it. */
+struct ccp_record {
+	__u32 kind;
+	__u32 slot;
+	__u64 flow_id; /* generation << 32 | slot: never used twice */
+	__u64 now_us;
+	__u64 cwnd_bytes;
+	__u64 rate_bytes_per_s;
+	__u32 program; /* index in the program table */
+	__u32 program_uid; /* uid of the program that filled the registers */
+	__u32 missed; /* reports folded into this one because the ring was full */
+	__u16 n_fields;
+	__u16 flags;
+};
+
+enum ccp_flow_state {
+	CCP_FLOW_FREE,
+	CCP_FLOW_ACTIVE,
+};
+
+/* Addresses are IPv6; IPv4 ones are mapped (::ffff:a.b.c.d). Ports in host order. */
+struct ccp_flow_info {
+	__u8 saddr[16];
+	__u8 daddr[16];
+	__u16 sport;
+	__u16 dport;
+	__u16 family; /* AF_INET or AF_INET6 of the socket */
+	__u16 ecn_ok;
+	__u32 mss;
+	__u32 init_cwnd_bytes;
+	__u32 cc_id; /* which registered name the socket chose */
+	__u32 netns_inum;
+	__u64 cgroup_id;
+	__u64 created_us;
+	__u64 sock_cookie; /* 0 when the kernel has not given the socket one */
+};
+
+/*
+ * The agent's letter to one flow. `owner` hands it over: the agent moves EMPTY or FULL to WRITING, the kernel
+ * FULL to READING, both by compare-and-exchange; so no side ever sees half a letter and a letter that was not
+ * fetched yet is added to, not replaced.
+ */
+enum ccp_mail_owner {
+	CCP_MAIL_EMPTY,
+	CCP_MAIL_WRITING,
+	CCP_MAIL_FULL,
+	CCP_MAIL_READING,
+};
+
+enum ccp_mail_what {
+	CCP_MAIL_CWND = 1,
+	CCP_MAIL_RATE = 2,
+	CCP_MAIL_PROGRAM = 4, /* 0 gives the flow to the fallback law */
+};
+
+struct ccp_mailbox {
+	__u64 flow_id; /* a letter that reaches another flow in the same slot is thrown away */
+	__u32 owner;
+	__u32 what;
+	__u32 program;
+	__u32 spare;
+	__u64 cwnd_bytes;
+	__u64 rate_bytes_per_s;
+	__u64 control_mask; /* bit i: control[i] below is new */
+	__u64 control[CCP_MAX_CONTROL];
+};
+
+/* What `ccp flows` shows; refreshed every CCP_STATS_INTERVAL_US while ACKs arrive, and at the end of the flow. */
+struct ccp_stats {
+	__u64 now_us;
+	__u64 bytes_acked;
+	__u64 bytes_retrans;
+	__u32 snd_cwnd_pkts;
+	__u32 mss_bytes;
+	__u32 srtt_us;
+	__u32 min_rtt_us;
+	__u32 delivered_pkts;
+	__u32 lost_pkts;
+	__u32 retrans_pkts;
+	__u32 packets_in_flight;
+	__u32 ca_state;
+	__u32 snd_ssthresh_pkts;
+	__u64 pacing_rate_bytes_per_s;
+};
+
+/* What ccplane itself did for the flow. */
+struct ccp_counts {
+	__u64 acks;
+	__u64 reports;
+	__u64 reports_missed;
+	__u32 mail_applied; /* letters applied */
+	__u32 fold_errors; /* folds that stopped with an error */
+	__u32 last_fold_error; /* enum ccp_fold_error */
+	__u32 law_entries; /* times the fallback law took over */
+	__u32 local_congestion; /* times a local queue refused a packet */
+	__u32 timeouts; /* retransmission timeouts */
+};
+
+/* One flow. In this order: identity, mailbox, what an ACK touches, registers. */
+struct ccp_flow {
+	__u64 flow_id;
+	__u32 state; /* enum ccp_flow_state */
+	__u32 law; /* 1 while the fallback law steers the flow */
+	struct ccp_flow_info info;
+
+	struct ccp_mailbox mail;
+
+	__u32 program; /* index in the program table, 0 = none */
+	__u32 applied_pkts; /* snd_cwnd as last written by us */
+	__u64 cwnd_bytes; /* the algorithm's window, with the bytes that snd_cwnd cannot hold */
+	__u64 cwnd_floor_bytes; /* snd_cwnd in bytes: while Cwnd stays within one segment above, nothing is applied */
+	__u64 rate_bytes_per_s;
+	__u64 time_zero_us; /* Micros counts from here */
+	__u64 prims_used; /* of the program in use */
+	__u64 last_bytes_acked;
+	__u32 last_sacked_out;
+	__u32 last_lost;
+	__u32 last_delivered;
+	__u32 last_delivered_ce;
+	__u32 local_congestion; /* since the last fold */
+	__u32 fold_error; /* set by a fold that fails, taken away when counted */
+	__u32 missed; /* reports folded into the next one */
+	__u32 report_flags; /* enum ccp_record_flags for the next report */
+	__u64 mail_applied_us; /* when the last letter was applied */
+	struct ccp_counts counts;
+	struct ccp_stats stats;
+
+	__u64 impl[CCP_IMPL_COUNT];
+	__u64 prim[CCP_MAX_PRIM];
+	__u64 control[CCP_MAX_CONTROL];
+	__u64 local[CCP_MAX_LOCAL];
+	struct ccp_record record; /* stands right before report: both leave in one copy */
+	__u64 report[CCP_MAX_REPORT];
+};
+
+struct ccp_create {
+	struct ccp_record record;
+	struct ccp_flow_info info;
+};
+
+struct ccp_close {
+	struct ccp_record record;
+	struct ccp_stats stats;
+	struct ccp_counts counts;
+};
+
+/* What the kernel side must know of a program besides its code. */
+struct ccp_program {
+	__u32 uid;
+	__u32 n_report;
+	__u32 n_control;
+	__u32 spare;
+	__u64 prims_used; /* bit i: the fold reads prim[i] */
+	__u64 report_volatile;
+	__u64 control_volatile;
+	__u64 report_init[CCP_MAX_REPORT];
+	__u64 control_init[CCP_MAX_CONTROL];
+};
+
+/* A registered congestion-control name; its index is ccp_flow_info.cc_id. Only agents use this table. */
+struct ccp_name {
+	char name[CCP_NAME_LEN];
+	__u32 registered;
+	__u32 needs_ecn;
+};
+
+struct ccp_globals {
+	__u32 abi_version;
+	__u32 max_flows;
+	__u64 build_hash;
+	/* written by the agent */
+	__u64 heartbeat_us;
+	__u64 heartbeat_timeout_us;
+	__u64 max_cwnd_bytes;
+	__u32 agent_pid;
+	__u32 spare;
+	/* written by the kernel side */
+	__u64 generation __attribute__((aligned(64)));
+	__u64 flows_active;
+	__u64 flows_over_limit; /* sockets that found no slot: they run the fallback law */
+	__u64 reports_missed;
+	__u64 creates_missed;
+	__u64 closes_missed;
+	__u64 fold_errors;
+	__u64 law_entries;
+};
+
+#endif

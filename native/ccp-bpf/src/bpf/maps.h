@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The maps. All are pinned and shared by every registered congestion-control name. */
+#ifndef CCP_MAPS_H
+#define CCP_MAPS_H
+
+#include "kernel.h"
+#include "intf.h"
+#include <bpf/bpf_helpers.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set by the loader: the limit of concurrent flows */
+	__type(key, u32);
+	__type(value, struct ccp_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ccp_globals);
+} globals SEC(".maps");
+
+/* Indices of flows[] that no socket holds; filled by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, u32);
+} free_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CCP_MAX_PROGRAMS);
+	__type(key, u32);
+	__type(value, struct ccp_program);
+} programs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CCP_MAX_NAMES);
+	__type(key, u32);
+	__type(value, struct ccp_name);
+} names SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} records SEC(".maps");
+
+/*
+ * Fold programs by index, once for each struct_ops member that runs them: the kernel lets a program tail-call
+ * only programs of its own member.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, CCP_MAX_PROGRAMS);
+	__type(key, u32);
+	__type(value, u32);
+} folds_on_ack SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, CCP_MAX_PROGRAMS);
+	__type(key, u32);
+	__type(value, u32);
+} folds_on_timeout SEC(".maps");
+
+/* What a fold tail-calls when it has something to apply or to report. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} finish_on_ack SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} finish_on_timeout SEC(".maps");
+
+static __always_inline struct ccp_globals *ccp_globals(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&globals, &zero);
+}
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Reading and steering a TCP socket. */
+#ifndef CCP_SOCK_H
+#define CCP_SOCK_H
+
+#include "maps.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+
+#define USEC_PER_SEC 1000000ULL
+
+/*
+ * Our part of icsk_ca_priv (104 bytes). The first 64 belong to the kernel's CUBIC (struct bictcp, 60 bytes),
+ * which the fallback law runs on the same socket.
+ */
+#define CCP_SK_OFFSET 64
+
+struct ccp_sk {
+	u32 slot1; /* index in flows[] + 1; 0: the socket found no slot */
+	u32 law; /* the kernel's CUBIC is initialised and steers */
+	u32 prr_delivered; /* packets delivered in this recovery (RFC 6937), for the law */
+	u32 prior_ca_state; /* ca_state at the law's last ACK */
+	u32 undone; /* the kernel undid this reduction */
+	u32 ece; /* kernels before 6.10: this ACK carries ECE, seen by in_ack_event */
+	u32 law_una; /* snd_una at the law's last ACK */
+	u16 ce_state; /* DCTCP receiver: the last data segment was marked (RFC 8257 section 3.2) */
+	u16 paced_by_us; /* we turned pacing on for an algorithm's rate */
+	u32 prior_rcv_nxt; /* DCTCP receiver */
+};
+
+static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+static __always_inline struct ccp_sk *ccp_sk(struct sock *sk)
+{
+	return (void *)tcp_sk(sk)->inet_conn.icsk_ca_priv + CCP_SK_OFFSET;
+}
+
+static __always_inline struct ccp_flow *ccp_flow_of(struct ccp_sk *ca)
+{
+	u32 slot = ca->slot1 - 1;
+
+	return bpf_map_lookup_elem(&flows, &slot); /* NULL for slot1 == 0: the index is out of range */
+}
+
+static __always_inline u32 tcp_ca_state(struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+}
+
+static __always_inline u32 packets_in_flight(struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+/* As the kernel judges it: in slow start half-used windows may still grow. */
+static __always_inline bool cwnd_limited(struct tcp_sock *tp)
+{
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return true;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/*
+ * The kernel computes sk_pacing_rate itself only where a congestion control has no cong_control. The rate sizes
+ * TSO packets and bounds what may sit in the qdisc even when nothing is paced, so it has to be kept: the
+ * kernel's rule, at its default ratios (net.ipv4.tcp_pacing_ss_ratio 200, tcp_pacing_ca_ratio 120).
+ */
+static __always_inline void update_pacing_rate(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cwnd = tp->snd_cwnd, srtt_us = tp->srtt_us;
+	u64 rate = (u64)tp->mss_cache * ((USEC_PER_SEC / 100) << 3);
+	u64 max_rate = sk->sk_max_pacing_rate;
+
+	rate *= cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
+	rate *= cwnd > tp->packets_out ? cwnd : tp->packets_out;
+	if (srtt_us)
+		rate /= srtt_us;
+	sk->sk_pacing_rate = rate < max_rate ? rate : max_rate;
+}
+
+static __always_inline void pace_at(struct sock *sk, struct ccp_sk *ca, u64 rate_bytes_per_s)
+{
+	u64 max_rate = sk->sk_max_pacing_rate;
+
+	sk->sk_pacing_rate = rate_bytes_per_s < max_rate ? rate_bytes_per_s : max_rate;
+	if (sk->sk_pacing_status == SK_PACING_NONE) {
+		sk->sk_pacing_status = SK_PACING_NEEDED; /* without fq the rate does nothing until then */
+		ca->paced_by_us = 1;
+	}
+}
+
+static __always_inline void stop_pacing(struct sock *sk, struct ccp_sk *ca)
+{
+	if (ca->paced_by_us && sk->sk_pacing_status == SK_PACING_NEEDED)
+		sk->sk_pacing_status = SK_PACING_NONE;
+	ca->paced_by_us = 0;
+	update_pacing_rate(sk);
+}
+
+/* The window in bytes becomes snd_cwnd in packets: at least 2, at most the socket's clamp and our limit. */
+static __always_inline void apply_cwnd(struct tcp_sock *tp, struct ccp_flow *flow, u64 cwnd_bytes,
+				       u64 max_bytes)
+{
+	u64 mss = tp->mss_cache, pkts;
+
+	if (!mss)
+		return;
+	if (cwnd_bytes > max_bytes)
+		cwnd_bytes = max_bytes;
+	if (cwnd_bytes < CCP_MIN_CWND_PKTS * mss)
+		cwnd_bytes = CCP_MIN_CWND_PKTS * mss;
+	pkts = cwnd_bytes / mss;
+	if (pkts > tp->snd_cwnd_clamp) {
+		pkts = tp->snd_cwnd_clamp;
+		cwnd_bytes = pkts * mss;
+	}
+	tp->snd_cwnd = pkts;
+	flow->applied_pkts = pkts;
+	flow->cwnd_bytes = cwnd_bytes;
+	flow->cwnd_floor_bytes = pkts * mss;
+}
+
+/* What the algorithm calls its window: ours, unless somebody else moved snd_cwnd since (a timeout, an undo). */
+static __always_inline void refresh_cwnd(struct tcp_sock *tp, struct ccp_flow *flow)
+{
+	u64 floor_bytes = (u64)tp->snd_cwnd * tp->mss_cache;
+
+	if (tp->snd_cwnd != flow->applied_pkts || floor_bytes != flow->cwnd_floor_bytes) {
+		flow->applied_pkts = tp->snd_cwnd;
+		flow->cwnd_bytes = floor_bytes;
+		flow->cwnd_floor_bytes = floor_bytes;
+	}
+}
+
+static __always_inline void refresh_stats(struct sock *sk, struct ccp_stats *stats, u64 now_us)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	stats->now_us = now_us;
+	stats->bytes_acked = tp->bytes_acked;
+	stats->bytes_retrans = tp->bytes_retrans;
+	stats->snd_cwnd_pkts = tp->snd_cwnd;
+	stats->mss_bytes = tp->mss_cache;
+	stats->srtt_us = tp->srtt_us >> 3;
+	stats->min_rtt_us = tp->rtt_min.s[0].v;
+	stats->delivered_pkts = tp->delivered;
+	stats->lost_pkts = tp->lost;
+	stats->retrans_pkts = tp->total_retrans;
+	stats->packets_in_flight = packets_in_flight(tp);
+	stats->ca_state = tcp_ca_state(tp);
+	stats->snd_ssthresh_pkts = tp->snd_ssthresh;
+	stats->pacing_rate_bytes_per_s = sk->sk_pacing_rate;
+}
+
+#endif

@@ -1,0 +1,379 @@
+//! The agent's handle on the loaded datapath.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ccp_lang::Program;
+
+use crate::fold::{self, Place};
+use crate::handles::Handles;
+use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
+use crate::kernel::Kernel;
+use crate::names::{self, Name};
+use crate::object::{self, Registration, Sizes};
+use crate::pins::{Pins, unload};
+use crate::ring::{Records, Ring};
+use crate::shared::{BUILD_HASH, Observer, Update, now_us};
+use crate::{Error, Result};
+
+/// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
+const HEARTBEATS_PER_TIMEOUT: u64 = 4;
+/// Shortest such time [ms]: a shorter one takes flows from a healthy agent.
+const MIN_HEARTBEAT_TIMEOUT_MS: u64 = 40;
+
+/// How to load.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directory in a BPF file system.
+    pub pin_dir: PathBuf,
+    /// Limit of concurrent flows.
+    pub max_flows: u32,
+    /// Size of the ring buffer of reports [bytes]: a power of two, a multiple of the page size.
+    pub ring_bytes: u32,
+    /// Age of the heartbeat at which flows go to the fallback law [ms].
+    pub heartbeat_timeout_ms: u64,
+    /// No window above this [bytes].
+    pub max_cwnd_bytes: u64,
+}
+
+/// The loaded datapath. One agent holds it at a time.
+pub struct Datapath {
+    shared: Observer,
+    kernel: Kernel,
+    sizes: Sizes,
+    adopted: bool,
+    heartbeat_slice_ms: u64,
+    handles: Mutex<Handles>,
+    ring: Mutex<Ring>,
+    programs: OwnedFd,
+    folds: [(OwnedFd, &'static str, OwnedFd); 2],
+    closed: Mutex<bool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        let bad = |what: String, fix: &str| Err(Error::new("load.option", what).fix(fix));
+        if !(1..=65536).contains(&self.max_flows) {
+            return bad(format!("max_flows is {}", self.max_flows), "choose 1 to 65536");
+        }
+        if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 4096 {
+            return bad(format!("ring_bytes is {}", self.ring_bytes), "choose a power of two from 4096 on");
+        }
+        if self.heartbeat_timeout_ms < MIN_HEARTBEAT_TIMEOUT_MS {
+            return bad(
+                format!("heartbeat_timeout_ms is {}", self.heartbeat_timeout_ms),
+                "choose at least 40",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Datapath {
+    /// Adopts the datapath pinned in `pin_dir`, or loads a new one and registers `ccp`.
+    ///
+    /// A datapath of another version or of other sizes is replaced; its flows run the fallback law to their end.
+    pub fn open(options: &Options) -> Result<Self> {
+        options.check()?;
+        let kernel = Kernel::read()?;
+        let pins = Pins::new(&options.pin_dir);
+        let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
+        pins.create()?;
+        let found = match Observer::open(pins.dir()) {
+            Ok(shared) if shared.max_flows() == options.max_flows => Some(shared),
+            Ok(_) => None,
+            Err(e) if matches!(e.slug, "load.not_loaded" | "load.version") => None,
+            Err(e) => return Err(e),
+        };
+        let adopted = found.is_some();
+        let shared = match found {
+            Some(shared) => shared,
+            None => {
+                unload(pins.dir())?;
+                pins.create()?;
+                fresh(&kernel, &pins, sizes, options).inspect_err(|_| {
+                    // leave nothing half made; the error that counts is the first
+                    let _ = unload(pins.dir());
+                })?
+            }
+        };
+        // SAFETY: aligned words in the mapping that only agents write.
+        unsafe {
+            let g = shared.globals();
+            ptr::write_volatile(&raw mut (*g).heartbeat_timeout_us, options.heartbeat_timeout_ms * 1000);
+            ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, options.max_cwnd_bytes);
+            ptr::write_volatile(&raw mut (*g).agent_pid, std::process::id());
+        }
+        let fold = |member, folds: &str, finish: &str| -> Result<_> {
+            Ok((pins.open_map(folds)?, member, pins.open_map(finish)?))
+        };
+        let datapath = Datapath {
+            kernel,
+            sizes,
+            adopted,
+            heartbeat_slice_ms: options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT,
+            handles: Mutex::new(Handles::new()),
+            ring: Mutex::new(Ring::new(pins.open_map("records")?)?),
+            programs: pins.open_map("programs")?,
+            folds: [
+                fold("cong_control", "folds_on_ack", "finish_on_ack")?,
+                fold("set_state", "folds_on_timeout", "finish_on_timeout")?,
+            ],
+            shared,
+            closed: Mutex::new(false),
+        };
+        if adopted {
+            // Programs and letters of the agent before us: gone. Its flows wait with the law for ours.
+            for handle in 1..MAX_PROGRAMS {
+                datapath.clear_folds(handle);
+            }
+            datapath.shared.clear_mailboxes();
+        }
+        if !datapath.registered()?.iter().any(|n| n.cc_name == "ccp") {
+            datapath.register("ccp", false)?;
+        }
+        datapath.shared.heartbeat();
+        Ok(datapath)
+    }
+
+    /// Whether flows and registrations of an earlier agent were taken over.
+    pub fn adopted(&self) -> bool {
+        self.adopted
+    }
+
+    /// The shared memory, to read from.
+    pub fn shared(&self) -> &Observer {
+        &self.shared
+    }
+
+    /// Registers a congestion-control name for new sockets. A name that is registered already stays as it is.
+    pub fn register(&self, cc_name: &str, needs_ecn: bool) -> Result<u32> {
+        names::check(cc_name)?;
+        let pins = self.shared.pins();
+        let table = names::read(pins)?;
+        let known = table.iter().position(|n| n.as_ref().is_some_and(|n| n.cc_name == cc_name));
+        if let Some(Name { registered: true, needs_ecn: as_is, .. }) = known.and_then(|i| table[i].as_ref()) {
+            if *as_is == needs_ecn {
+                return Ok(known.unwrap_or_default() as u32);
+            }
+            self.unregister(cc_name)?;
+        }
+        let free = known.or_else(|| table.iter().position(Option::is_none));
+        let Some(cc_id) = free.map(|i| i as u32) else {
+            return Err(Error::new("register.full", "no more congestion-control names can be registered")
+                .why(format!("{} are in the table", table.len()))
+                .fix("ccp unload, or unregister some"));
+        };
+        let registration = Registration { cc_name, cc_id, needs_ecn };
+        object::load(&self.kernel, pins, self.sizes, &registration)?.register(&self.kernel, pins, cc_name)?;
+        names::write(pins, cc_id, &Name { cc_name: cc_name.to_owned(), needs_ecn, registered: true })?;
+        Ok(cc_id)
+    }
+
+    /// Takes a name away from new sockets; sockets that have it keep it.
+    pub fn unregister(&self, cc_name: &str) -> Result<()> {
+        let pins = self.shared.pins();
+        let table = names::read(pins)?;
+        let found = table.iter().enumerate().find_map(|(i, n)| {
+            n.as_ref().filter(|n| n.cc_name == cc_name && n.registered).map(|n| (i, n.clone()))
+        });
+        let Some((cc_id, mut name)) = found else {
+            return Err(Error::new("register.unknown", format!("`{cc_name}` is not registered"))
+                .fix("see ccp doctor for the names that are"));
+        };
+        pins.unregister(cc_name).map_err(|e| {
+            Error::new("register.busy", format!("cannot unregister `{cc_name}`"))
+                .at(pins.registration(cc_name).display().to_string())
+                .why(e)
+                .fix("run as root")
+        })?;
+        name.registered = false;
+        names::write(pins, cc_id as u32, &name)
+    }
+
+    /// The registered names.
+    pub fn registered(&self) -> Result<Vec<Name>> {
+        Ok(names::read(self.shared.pins())?.into_iter().flatten().filter(|n| n.registered).collect())
+    }
+
+    /// Compiles a fold program to eBPF, has the verifier check it, and makes it available to flows.
+    ///
+    /// Returns its handle. On an error nothing has changed: flows keep running what they ran.
+    pub fn install(&self, program: &Program) -> Result<u32> {
+        let held = self.programs_in_flows();
+        let handle = lock(&self.handles).take(|h| held.contains_key(&h)).ok_or_else(|| {
+            Error::new("program.table_full", "no more fold programs can be installed")
+                .why(format!("{} are installed or still run by a flow", MAX_PROGRAMS - 1))
+                .fix("uninstall programs that no algorithm uses")
+        })?;
+        let installed = self.fill(handle, program);
+        if installed.is_err() {
+            self.clear_folds(handle);
+            lock(&self.handles).release(handle);
+        }
+        installed.map(|()| handle)
+    }
+
+    fn fill(&self, handle: u32, program: &Program) -> Result<()> {
+        let mut entry = ccp_program {
+            uid: program.uid,
+            n_report: program.reports.len() as u32,
+            n_control: program.controls.len() as u32,
+            prims_used: program.prims_used,
+            ..ccp_program::default()
+        };
+        for (i, r) in program.reports.iter().enumerate() {
+            entry.report_init[i] = r.init;
+            entry.report_volatile |= u64::from(r.volatile) << i;
+        }
+        for (i, r) in program.controls.iter().enumerate() {
+            entry.control_init[i] = r.init;
+            entry.control_volatile |= u64::from(r.volatile) << i;
+        }
+        put(&self.programs, handle, &entry)?;
+        for (folds, member, finish) in &self.folds {
+            let place = Place { member, flows: self.shared.flows_fd(), finish: finish.as_fd() };
+            let fd = fold::load(program, &self.kernel, &place)?;
+            put(folds, handle, &fd.as_raw_fd())?; // the prog array keeps the program from here on
+        }
+        Ok(())
+    }
+
+    fn programs_in_flows(&self) -> HashMap<u32, ()> {
+        let mut held = HashMap::new();
+        for flow_id in self.shared.flow_ids() {
+            // SAFETY: plain words in the mapping.
+            let pair = self.shared.read(flow_id, |f| unsafe {
+                (
+                    ptr::read_volatile(&raw const (*f).program),
+                    ptr::read_volatile(&raw const (*f).mail.program),
+                )
+            });
+            if let Some((current, coming)) = pair {
+                held.insert(current, ());
+                held.insert(coming, ());
+            }
+        }
+        held
+    }
+
+    /// Takes a program away. A flow that still runs it goes to the fallback law.
+    pub fn uninstall(&self, handle: u32) -> Result<()> {
+        if !lock(&self.handles).release(handle) {
+            return Err(Error::new("program.unknown", format!("no program has the handle {handle}"))
+                .fix("use a handle that install() returned"));
+        }
+        self.clear_folds(handle);
+        Ok(())
+    }
+
+    fn clear_folds(&self, handle: u32) {
+        for (folds, ..) in &self.folds {
+            // SAFETY: the key is a u32. A missing entry is what we want.
+            unsafe { libbpf_sys::bpf_map_delete_elem(folds.as_raw_fd(), (&raw const handle).cast()) };
+        }
+    }
+
+    /// Writes to a flow. Returns false when the flow is gone.
+    pub fn update(&self, flow_id: u64, update: &Update<'_>) -> Result<bool> {
+        if let Some(program) = update.program.filter(|p| *p != 0)
+            && !lock(&self.handles).is_used(program)
+        {
+            return Err(Error::new("program.unknown", format!("no program has the handle {program}"))
+                .fix("install the program first"));
+        }
+        Ok(self.shared.write(flow_id, update))
+    }
+
+    /// Waits for records, at most `timeout_ms`, telling the heartbeat meanwhile.
+    pub fn poll(&self, timeout_ms: u64) -> Records {
+        let mut ring = lock(&self.ring);
+        let end_us = now_us() + timeout_ms * 1000;
+        loop {
+            self.heartbeat();
+            let records = ring.drain();
+            let now_us = now_us();
+            if !records.is_empty() || now_us >= end_us {
+                return records;
+            }
+            let left_ms = (end_us - now_us).div_ceil(1000);
+            ring.wait(left_ms.min(self.heartbeat_slice_ms) as i32);
+        }
+    }
+
+    /// Tells the life sign, unless the datapath was closed.
+    pub fn heartbeat(&self) {
+        if !*lock(&self.closed) {
+            self.shared.heartbeat();
+        }
+    }
+
+    /// Hands all flows to the fallback law. Registrations and flows stay for the next agent.
+    pub fn close(&self) {
+        let mut closed = lock(&self.closed);
+        if !std::mem::replace(&mut *closed, true) {
+            self.shared.silence();
+        }
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn put<T>(map: &OwnedFd, key: u32, value: &T) -> Result<()> {
+    // SAFETY: callers pass the map's value type; the key is a u32.
+    let done = unsafe {
+        libbpf_sys::bpf_map_update_elem(
+            map.as_raw_fd(),
+            (&raw const key).cast(),
+            (&raw const *value).cast(),
+            0,
+        )
+    };
+    if done < 0 {
+        return Err(Error::new("load.map", "cannot write to a map of the datapath")
+            .why(std::io::Error::from_raw_os_error(-done))
+            .fix("see ccp doctor"));
+    }
+    Ok(())
+}
+
+/// Loads the programs (which makes the maps), fills the table of free slots, and says whose datapath it is.
+fn fresh(kernel: &Kernel, pins: &Pins, sizes: Sizes, options: &Options) -> Result<Observer> {
+    let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false };
+    let loaded = object::load(kernel, pins, sizes, &registration)?;
+    let free_slots = pins.open_map("free_slots")?;
+    for slot in 0..sizes.max_flows {
+        // SAFETY: a queue has no key; its value is a u32.
+        let done = unsafe {
+            libbpf_sys::bpf_map_update_elem(free_slots.as_raw_fd(), ptr::null(), (&raw const slot).cast(), 0)
+        };
+        if done < 0 {
+            return Err(Error::new("load.map", "cannot fill the table of free flow slots")
+                .why(std::io::Error::from_raw_os_error(-done))
+                .fix("see ccp doctor"));
+        }
+    }
+    let globals = intf::ccp_globals {
+        abi_version: intf::CCP_ABI_VERSION,
+        max_flows: sizes.max_flows,
+        build_hash: BUILD_HASH,
+        heartbeat_timeout_us: options.heartbeat_timeout_ms * 1000,
+        max_cwnd_bytes: options.max_cwnd_bytes,
+        ..Default::default()
+    };
+    put(&pins.open_map("globals")?, 0, &globals)?;
+    loaded.register(kernel, pins, "ccp")?;
+    names::write(pins, 0, &Name { cc_name: "ccp".to_owned(), needs_ecn: false, registered: true })?;
+    Observer::open(pins.dir())
+}

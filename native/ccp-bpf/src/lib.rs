@@ -1,0 +1,34 @@
+//! The eBPF datapath of ccplane.
+//!
+//! [`Datapath`] loads the congestion control `ccp` into the kernel (or adopts one that is already there),
+//! installs compiled fold programs under live flows, drains their reports and writes to flows through shared
+//! memory. [`Observer`] looks on without touching anything.
+
+mod datapath;
+mod error;
+mod fold;
+mod handles;
+mod kernel;
+mod names;
+mod object;
+mod pins;
+pub mod probe;
+mod ring;
+mod shared;
+
+pub use datapath::{Datapath, Options};
+pub use error::Error;
+pub use fold::verify;
+pub use pins::unload;
+pub use ring::{Record, Records};
+pub use shared::{Observer, Update};
+
+/// What the kernel side and we share, made from `src/bpf/intf.h`.
+#[allow(non_camel_case_types, non_snake_case, non_upper_case_globals, dead_code, missing_docs)]
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
+pub mod intf {
+    include!(concat!(env!("OUT_DIR"), "/intf.rs"));
+}
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;

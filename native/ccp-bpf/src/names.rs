@@ -1,0 +1,102 @@
+//! The table of registered congestion-control names, by `cc_id`.
+
+use std::os::fd::AsRawFd;
+
+use crate::intf::{self, ccp_name};
+use crate::pins::Pins;
+use crate::{Error, Result};
+
+/// A registered name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// What applications pass to `setsockopt(TCP_CONGESTION)`.
+    pub cc_name: String,
+    /// Whether its sockets ask for ECN when they connect.
+    pub needs_ecn: bool,
+    /// Whether new sockets can choose it now.
+    pub registered: bool,
+}
+
+fn failed(e: i32) -> Error {
+    Error::new("load.names", "cannot use the table of registered names")
+        .why(std::io::Error::from_raw_os_error(-e))
+        .fix("see ccp doctor")
+}
+
+/// Checks a name: what the kernel takes, and what can be pinned.
+pub(crate) fn check(cc_name: &str) -> Result<()> {
+    let longest = intf::CCP_NAME_LEN as usize - 1;
+    let fine =
+        cc_name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
+    if cc_name.is_empty() || cc_name.len() > longest || !fine {
+        return Err(Error::new("register.name", format!("`{cc_name}` cannot be a congestion-control name"))
+            .why(format!("kernel names hold {longest} characters; ours are of a-z, 0-9, _ and ."))
+            .fix("choose a shorter or simpler name"));
+    }
+    Ok(())
+}
+
+/// All entries, `None` where free.
+pub(crate) fn read(pins: &Pins) -> Result<Vec<Option<Name>>> {
+    let fd = pins.open_map("names")?;
+    (0..intf::CCP_MAX_NAMES)
+        .map(|i| {
+            let mut entry = ccp_name::default();
+            // SAFETY: key and value have the sizes the map was made with.
+            let done = unsafe {
+                libbpf_sys::bpf_map_lookup_elem(
+                    fd.as_raw_fd(),
+                    (&raw const i).cast(),
+                    (&raw mut entry).cast(),
+                )
+            };
+            if done < 0 {
+                return Err(failed(done));
+            }
+            let bytes: Vec<u8> = entry.name.iter().map(|c| *c as u8).take_while(|b| *b != 0).collect();
+            Ok((!bytes.is_empty()).then(|| Name {
+                cc_name: String::from_utf8_lossy(&bytes).into_owned(),
+                needs_ecn: entry.needs_ecn != 0,
+                registered: entry.registered != 0,
+            }))
+        })
+        .collect()
+}
+
+/// Writes one entry.
+pub(crate) fn write(pins: &Pins, cc_id: u32, name: &Name) -> Result<()> {
+    let fd = pins.open_map("names")?;
+    let mut entry = ccp_name {
+        registered: u32::from(name.registered),
+        needs_ecn: u32::from(name.needs_ecn),
+        ..Default::default()
+    };
+    for (to, from) in entry.name.iter_mut().zip(name.cc_name.bytes()) {
+        *to = from as _;
+    }
+    // SAFETY: key and value have the sizes the map was made with.
+    let done = unsafe {
+        libbpf_sys::bpf_map_update_elem(
+            fd.as_raw_fd(),
+            (&raw const cc_id).cast(),
+            (&raw const entry).cast(),
+            0,
+        )
+    };
+    if done < 0 { Err(failed(done)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn names_that_the_kernel_cannot_hold_are_refused() {
+        for good in ["ccp", "ccp.cubic", "ccp.flex_cubic1"] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["", "ccp.sixteen_chars", "CCP", "ccp-cubic", "ccp/x"] {
+            assert_eq!(check(bad).unwrap_err().slug, "register.name", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! One loaded copy of the BPF programs: opened, fitted to the running kernel, loaded, registered.
+
+use std::ffi::c_void;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+
+use crate::kernel::{Kernel, offset_of};
+use crate::pins::Pins;
+use crate::{Error, Result};
+
+/// The programs that take `cong_control`'s arguments, in either signature.
+const SINCE_6_10: [&str; 2] = ["ccp_cong_control", "ccp_finish_on_ack"];
+const BEFORE_6_10: [&str; 2] = ["ccp_cong_control_6_9", "ccp_finish_on_ack_6_9"];
+
+static OBJECT: &[u8] = include_bytes!(env!("CCP_BPF_OBJECT"));
+const OPS: &str = "tcp_congestion_ops___ccp";
+/// `BPF_F_LINK`: a `struct_ops` map that is registered by creating a link.
+const BPF_F_LINK: u32 = 1 << 13;
+const TCP_CONG_NON_RESTRICTED: u32 = 1;
+const TCP_CONG_NEEDS_ECN: u32 = 2;
+
+/// Sizes of the shared maps, fixed when they are created.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub max_flows: u32,
+    pub ring_bytes: u32,
+}
+
+/// The name a copy is registered under, and what goes with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Registration<'a> {
+    pub cc_name: &'a str,
+    pub cc_id: u32,
+    pub needs_ecn: bool,
+}
+
+/// libbpf's log goes to stderr by default; errors carry what is needed instead.
+fn keep_log() {
+    use std::sync::Once;
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, text| {
+            if std::env::var_os("CCP_LIBBPF_LOG").is_some() {
+                eprint!("{text}");
+            }
+        })));
+    });
+}
+
+fn bug(what: &str) -> Error {
+    Error::new("load.object", format!("the BPF object has no {what}"))
+        .why("the extension and its BPF object were built from different sources")
+        .fix("rebuild ccplane (make build)")
+}
+
+fn load_error(e: &libbpf_rs::Error) -> Error {
+    let error = Error::new("load.refused", "the kernel refused the eBPF datapath").why(format!("{e:#}"));
+    match e.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            error.fix("run as root or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (see ccp doctor)")
+        }
+        _ => error
+            .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing"),
+    }
+}
+
+/// Members of the `struct_ops` map's initial value, which libbpf keeps writable until load.
+struct Shadow<'a> {
+    btf: &'a Btf<'a>,
+    bytes: &'a mut [u8],
+}
+
+impl Shadow<'_> {
+    fn put(&mut self, member: &str, value: &[u8]) -> Result<()> {
+        let at = offset_of(self.btf, OPS, &[member]).ok_or_else(|| bug(member))? as usize;
+        self.bytes.get_mut(at..at + value.len()).ok_or_else(|| bug(member))?.copy_from_slice(value);
+        Ok(())
+    }
+
+    fn put_program(&mut self, member: &str, program: *const c_void) -> Result<()> {
+        self.put(member, &(program as usize).to_ne_bytes())
+    }
+}
+
+fn program_pointer(object: &OpenObject, name: &str) -> Result<*const c_void> {
+    object
+        .progs()
+        .find(|p| p.name() == name)
+        .map(|p| p.as_libbpf_object().as_ptr().cast_const().cast())
+        .ok_or_else(|| bug(name))
+}
+
+/// Picks, for each hook, the program this kernel takes; a hook the kernel does not have stays empty.
+fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>) -> Result<()> {
+    // SAFETY: the BTF lives as long as the object, which outlives this function.
+    let raw = unsafe { object.as_libbpf_object().as_ref() };
+    let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
+    let [fitting, other] =
+        if kernel.cong_control_has_flag { [SINCE_6_10, BEFORE_6_10] } else { [BEFORE_6_10, SINCE_6_10] };
+    for mut program in object.progs_mut().filter(|p| other.contains(&p.name().to_str().unwrap_or_default())) {
+        program.set_autoload(false);
+    }
+    let [control, finish] = fitting;
+    let control = program_pointer(object, control)?;
+    let finish = program_pointer(object, finish)?;
+    let mut flags = TCP_CONG_NON_RESTRICTED;
+    if registration.needs_ecn {
+        flags |= TCP_CONG_NEEDS_ECN;
+    }
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name != "ccp" && name != "ccp_finish" {
+            continue;
+        }
+        if !kernel.has_struct_ops_link {
+            let flags = map.map_flags() & !BPF_F_LINK;
+            map.set_map_flags(flags).map_err(|e| load_error(&e))?;
+        }
+        let mut shadow = Shadow { btf: &btf, bytes: map.initial_value_mut().ok_or_else(|| bug(&name))? };
+        if name == "ccp_finish" {
+            shadow.put_program("cong_control", finish)?;
+            continue;
+        }
+        shadow.put_program("cong_control", control)?;
+        for member in ["cwnd_event", "cwnd_event_tx_start"] {
+            if !kernel.has_member(member) {
+                shadow.put_program(member, std::ptr::null())?;
+            }
+        }
+        if kernel.cong_control_has_flag {
+            shadow.put_program("in_ack_event", std::ptr::null())?;
+        }
+        let mut cc_name = [0u8; crate::intf::CCP_NAME_LEN as usize];
+        cc_name[..registration.cc_name.len()].copy_from_slice(registration.cc_name.as_bytes());
+        shadow.put("name", &cc_name)?;
+        shadow.put("flags", &flags.to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+fn set_constants(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>) -> Result<()> {
+    // SAFETY: as in fit().
+    let raw = unsafe { object.as_libbpf_object().as_ref() };
+    let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
+    let rodata =
+        btf.type_by_name::<libbpf_rs::btf::types::DataSec<'_>>(".rodata").ok_or_else(|| bug(".rodata"))?;
+    let mut places = Vec::new();
+    for variable in rodata.iter() {
+        let name = btf
+            .type_by_id::<libbpf_rs::btf::types::Var<'_>>(variable.ty)
+            .and_then(|v| v.name().map(|n| n.to_string_lossy().into_owned()))
+            .ok_or_else(|| bug(".rodata variable"))?;
+        places.push((name, variable.offset as usize));
+    }
+    for mut map in object.maps_mut() {
+        if !map.name().to_string_lossy().ends_with(".rodata") {
+            continue;
+        }
+        let bytes = map.initial_value_mut().ok_or_else(|| bug(".rodata"))?;
+        for (name, offset) in &places {
+            match name.as_str() {
+                "cc_id" => bytes[*offset..offset + 4].copy_from_slice(&registration.cc_id.to_ne_bytes()),
+                "needs_ecn" => bytes[*offset] = u8::from(registration.needs_ecn),
+                "have_cubic" => bytes[*offset] = u8::from(kernel.cubic.any),
+                "have_cubic_cwnd_event" => bytes[*offset] = u8::from(kernel.cubic.cwnd_event),
+                "have_cubic_tx_start" => bytes[*offset] = u8::from(kernel.cubic.tx_start),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shared maps are pinned by name: the first copy creates them, later ones use them.
+fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> Result<()> {
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if !Pins::MAPS.contains(&name.as_str()) {
+            continue;
+        }
+        let entries = match name.as_str() {
+            "flows" | "free_slots" => Some(sizes.max_flows),
+            "records" => Some(sizes.ring_bytes),
+            _ => None,
+        };
+        if let Some(entries) = entries {
+            map.set_max_entries(entries).map_err(|e| load_error(&e))?;
+        }
+        map.set_pin_path(pins.map(&name)).map_err(|e| load_error(&e))?;
+    }
+    Ok(())
+}
+
+/// A loaded copy of the programs, not registered yet. Its maps are pinned.
+pub(crate) struct Loaded {
+    object: Object,
+}
+
+/// Loads a copy of the programs. The first copy makes the shared maps.
+pub(crate) fn load(
+    kernel: &Kernel,
+    pins: &Pins,
+    sizes: Sizes,
+    registration: &Registration<'_>,
+) -> Result<Loaded> {
+    keep_log();
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(|e| load_error(&e))?;
+    share_maps(&mut open, pins, sizes)?;
+    set_constants(&mut open, kernel, registration)?;
+    fit(&mut open, kernel, registration)?;
+    let object = open.load().map_err(|e| load_error(&e))?;
+
+    let [_, finish_on_ack] = if kernel.cong_control_has_flag { SINCE_6_10 } else { BEFORE_6_10 };
+    for (table, program) in [("finish_on_ack", finish_on_ack), ("finish_on_timeout", "ccp_finish_on_timeout")]
+    {
+        let fd = object
+            .progs()
+            .find(|p| p.name() == program)
+            .map(|p| p.as_fd().as_raw_fd() as u32)
+            .ok_or_else(|| bug(program))?;
+        let map = object.maps().find(|m| m.name() == table).ok_or_else(|| bug(table))?;
+        map.update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY).map_err(|e| load_error(&e))?;
+    }
+    Ok(Loaded { object })
+}
+
+impl Loaded {
+    /// Offers the congestion control to sockets. The registration lives on in its pin.
+    pub fn register(mut self, kernel: &Kernel, pins: &Pins, cc_name: &str) -> Result<()> {
+        let pin = pins.registration(cc_name);
+        let mut ops = self.object.maps_mut().find(|m| m.name() == "ccp").ok_or_else(|| bug("ccp"))?;
+        let mut link = ops.attach_struct_ops().map_err(|e| register_error(cc_name, &e))?;
+        let pinned = if kernel.has_struct_ops_link { link.pin(&pin) } else { ops.pin(&pin) };
+        // On an error the link is dropped, which takes the registration back.
+        pinned.map_err(|e| pin_error(&pin, &e))?;
+        link.disconnect();
+        Ok(())
+    }
+}
+
+fn register_error(cc_name: &str, e: &libbpf_rs::Error) -> Error {
+    let error = Error::new("load.register", format!("cannot register the congestion control `{cc_name}`"));
+    match e.kind() {
+        libbpf_rs::ErrorKind::AlreadyExists => error
+            .why("another congestion control of this name is registered, and not by ccplane under this pin directory")
+            .fix("find it with `bpftool struct_ops list` and unregister it, or `ccp unload --pin-dir` where it is pinned"),
+        _ => error.why(format!("{e:#}")).fix("see ccp doctor"),
+    }
+}
+
+fn pin_error(path: &Path, e: &libbpf_rs::Error) -> Error {
+    Error::new("load.pin", "cannot pin the datapath")
+        .at(path.display().to_string())
+        .why(format!("{e:#}"))
+        .fix("mount a BPF file system there: mount -t bpf bpf /sys/fs/bpf")
+}

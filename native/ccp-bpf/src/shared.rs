@@ -1,0 +1,295 @@
+//! The shared memory: flows and globals of the kernel side, mapped into this process.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::intf::{self, ccp_flow, ccp_flow_info, ccp_globals};
+use crate::names;
+use crate::pins::Pins;
+use crate::{Error, Result};
+
+/// Version of what [`crate::intf`] describes, and of the programs that go with it.
+pub(crate) const BUILD_HASH: u64 = parse(env!("CCP_BUILD_HASH"));
+
+const fn parse(text: &str) -> u64 {
+    let bytes = text.as_bytes();
+    let mut value = 0u64;
+    let mut i = 0;
+    while i < bytes.len() {
+        value = value.wrapping_mul(10).wrapping_add((bytes[i] - b'0') as u64);
+        i += 1;
+    }
+    value
+}
+
+/// CLOCK_MONOTONIC [us], the clock of `tcp_mstamp`.
+pub(crate) fn now_us() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid; CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+}
+
+/// What to write to a flow. `None` and missing registers stay as they are.
+#[derive(Clone, Debug, Default)]
+pub struct Update<'a> {
+    /// Window [bytes].
+    pub cwnd_bytes: Option<u64>,
+    /// Pacing rate [bytes/s]; 0 ends pacing.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Handle of an installed program; 0 gives the flow to the fallback law.
+    pub program: Option<u32>,
+    /// Control registers by index.
+    pub controls: &'a [(usize, u64)],
+}
+
+/// The mapped memory of one datapath. Reading it disturbs nobody.
+pub struct Observer {
+    pins: Pins,
+    flows_fd: OwnedFd,
+    flows: MmapRaw,
+    globals: MmapRaw,
+    max_flows: u32,
+}
+
+fn map(fd: &OwnedFd, bytes: usize, what: &str) -> Result<MmapRaw> {
+    MmapOptions::new().len(bytes).map_raw(fd).map_err(|e| {
+        Error::new("load.map", "cannot map the datapath's memory")
+            .at(what.to_string())
+            .why(e)
+            .fix("see ccp doctor")
+    })
+}
+
+impl Observer {
+    /// Opens the datapath that is pinned in `dir`.
+    ///
+    /// Fails with `load.not_loaded` when there is none, and with `load.version` when it was loaded by another
+    /// version of ccplane.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let pins = Pins::new(dir);
+        let globals_fd = pins.open_map("globals")?;
+        let globals = map(&globals_fd, size_of::<ccp_globals>(), "globals")?;
+        // SAFETY: the mapping is as large as the structure, and page aligned.
+        let (abi, hash, max_flows) = unsafe {
+            let g = globals.as_ptr().cast::<ccp_globals>();
+            (
+                ptr::read_volatile(&raw const (*g).abi_version),
+                ptr::read_volatile(&raw const (*g).build_hash),
+                ptr::read_volatile(&raw const (*g).max_flows),
+            )
+        };
+        if abi != intf::CCP_ABI_VERSION || hash != BUILD_HASH {
+            return Err(Error::new(
+                "load.version",
+                "the loaded datapath belongs to another version of ccplane",
+            )
+            .at(dir.display().to_string())
+            .why(format!(
+                "it has ABI {abi} (build {hash:016x}), this is ABI {} (build {BUILD_HASH:016x})",
+                intf::CCP_ABI_VERSION
+            ))
+            .fix("start an agent of this version (it replaces the datapath), or run ccp unload"));
+        }
+        let flows_fd = pins.open_map("flows")?;
+        let flows = map(&flows_fd, size_of::<ccp_flow>() * max_flows as usize, "flows")?;
+        Ok(Observer { pins, flows_fd, flows, globals, max_flows })
+    }
+
+    pub(crate) fn flows_fd(&self) -> BorrowedFd<'_> {
+        self.flows_fd.as_fd()
+    }
+
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// The configured limit of concurrent flows.
+    pub fn max_flows(&self) -> u32 {
+        self.max_flows
+    }
+
+    pub(crate) fn globals(&self) -> *mut ccp_globals {
+        self.globals.as_mut_ptr().cast()
+    }
+
+    fn slot(&self, slot: u32) -> Option<*mut ccp_flow> {
+        // SAFETY: the index is below the number of mapped elements.
+        (slot < self.max_flows)
+            .then(|| unsafe { self.flows.as_mut_ptr().cast::<ccp_flow>().add(slot as usize) })
+    }
+
+    /// Tells the agent's life sign.
+    pub fn heartbeat(&self) {
+        self.set_heartbeat(now_us());
+    }
+
+    /// Takes the life sign back: flows go to the fallback law with their next ACK.
+    pub fn silence(&self) {
+        self.set_heartbeat(0);
+    }
+
+    fn set_heartbeat(&self, time_us: u64) {
+        // SAFETY: an aligned u64 in the mapping that the kernel side only reads.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.globals()).heartbeat_us) }
+            .store(time_us, Ordering::Release);
+    }
+
+    /// Copies what `read` picks of an active flow; `None` when the flow is gone, even if it goes meanwhile.
+    pub(crate) fn read<T>(&self, flow_id: u64, read: impl Fn(*const ccp_flow) -> T) -> Option<T> {
+        let flow = self.slot(flow_id as u32)?;
+        if self.active_id(flow) != Some(flow_id) {
+            return None;
+        }
+        let value = read(flow);
+        (self.active_id(flow) == Some(flow_id)).then_some(value)
+    }
+
+    fn active_id(&self, flow: *const ccp_flow) -> Option<u64> {
+        // SAFETY: aligned words in the mapping; volatile because the kernel side writes them.
+        unsafe {
+            let id = ptr::read_volatile(&raw const (*flow).flow_id);
+            let state = ptr::read_volatile(&raw const (*flow).state);
+            (state == intf::CCP_FLOW_ACTIVE).then_some(id)
+        }
+    }
+
+    /// Ids of all active flows.
+    pub fn flow_ids(&self) -> Vec<u64> {
+        (0..self.max_flows).filter_map(|i| self.slot(i)).filter_map(|f| self.active_id(f)).collect()
+    }
+
+    /// Addresses and settings of a flow.
+    pub fn info(&self, flow_id: u64) -> Option<ccp_flow_info> {
+        // SAFETY: plain data in the mapping.
+        self.read(flow_id, |f| unsafe { ptr::read_volatile(&raw const (*f).info) })
+    }
+
+    /// A copy of all of a flow's state.
+    pub fn flow(&self, flow_id: u64) -> Option<Box<ccp_flow>> {
+        // SAFETY: plain data in the mapping.
+        self.read(flow_id, |f| Box::new(unsafe { ptr::read_volatile(f) }))
+    }
+
+    /// The kernel side's counters.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        // SAFETY: plain data in the mapping.
+        let g = unsafe { ptr::read_volatile(self.globals()) };
+        vec![
+            ("flows_active", g.flows_active),
+            ("flows_over_limit", g.flows_over_limit),
+            ("flows_created", g.generation),
+            ("reports_missed", g.reports_missed),
+            ("creates_missed", g.creates_missed),
+            ("closes_missed", g.closes_missed),
+            ("fold_errors", g.fold_errors),
+            ("law_entries", g.law_entries),
+            ("max_flows", u64::from(g.max_flows)),
+            ("agent_pid", u64::from(g.agent_pid)),
+            ("heartbeat_us", g.heartbeat_us),
+        ]
+    }
+
+    /// What the kernel charges for the datapath's maps [bytes].
+    pub fn memory_bytes(&self) -> Result<u64> {
+        Pins::MAPS.iter().map(|name| charged(&self.pins.open_map(name)?)).sum()
+    }
+
+    /// Registered congestion-control names by `cc_id`.
+    pub fn names(&self) -> Result<Vec<Option<names::Name>>> {
+        names::read(&self.pins)
+    }
+
+    /// Puts an update into the flow's mailbox. Returns false when the flow is gone.
+    ///
+    /// No system call, and no waiting but for the nanoseconds in which the kernel side reads a letter.
+    pub(crate) fn write(&self, flow_id: u64, update: &Update<'_>) -> bool {
+        let Some(flow) = self.slot(flow_id as u32) else {
+            return false;
+        };
+        if self.active_id(flow) != Some(flow_id) {
+            return false;
+        }
+        // SAFETY: the mailbox lies in the mapping; after the hand-over below it is ours until it is given back.
+        unsafe {
+            let mail = &raw mut (*flow).mail;
+            let owner = AtomicU32::from_ptr(&raw mut (*mail).owner);
+            if claim(owner) == intf::CCP_MAIL_EMPTY || (*mail).flow_id != flow_id {
+                (*mail).what = 0;
+                (*mail).control_mask = 0;
+                (*mail).flow_id = flow_id;
+            }
+            if update.program.is_some() {
+                (*mail).control_mask = 0; // registers staged for the old program are void, as in libccp
+            }
+            if let Some(program) = update.program {
+                (*mail).program = program;
+                (*mail).what |= intf::CCP_MAIL_PROGRAM;
+            }
+            if let Some(cwnd_bytes) = update.cwnd_bytes {
+                (*mail).cwnd_bytes = cwnd_bytes;
+                (*mail).what |= intf::CCP_MAIL_CWND;
+            }
+            if let Some(rate) = update.rate_bytes_per_s {
+                (*mail).rate_bytes_per_s = rate;
+                (*mail).what |= intf::CCP_MAIL_RATE;
+            }
+            for (index, value) in update.controls {
+                (*mail).control[*index] = *value;
+                (*mail).control_mask |= 1 << index;
+            }
+            owner.store(intf::CCP_MAIL_FULL, Ordering::Release);
+        }
+        true
+    }
+
+    /// An agent that died while writing leaves its letters half written: throws them away.
+    pub(crate) fn clear_mailboxes(&self) {
+        for flow in (0..self.max_flows).filter_map(|i| self.slot(i)) {
+            // SAFETY: an aligned u32 in the mapping.
+            let owner = unsafe { AtomicU32::from_ptr(&raw mut (*flow).mail.owner) };
+            for abandoned in [intf::CCP_MAIL_WRITING, intf::CCP_MAIL_FULL] {
+                let _ = owner.compare_exchange(
+                    abandoned,
+                    intf::CCP_MAIL_EMPTY,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
+            }
+        }
+    }
+}
+
+/// The field `memlock` of a map's fdinfo.
+fn charged(map: &OwnedFd) -> Result<u64> {
+    let path = format!("/proc/self/fdinfo/{}", map.as_raw_fd());
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let field = text.lines().find_map(|l| l.strip_prefix("memlock:"));
+    field.and_then(|value| value.trim().parse().ok()).ok_or_else(|| {
+        Error::new("load.map", "cannot tell a map's memory").at(path).fix("mount /proc; see ccp doctor")
+    })
+}
+
+/// Takes the mailbox for writing; returns whether it was empty or still full.
+fn claim(owner: &AtomicU32) -> u32 {
+    loop {
+        for free in [intf::CCP_MAIL_EMPTY, intf::CCP_MAIL_FULL] {
+            let taken =
+                owner.compare_exchange(free, intf::CCP_MAIL_WRITING, Ordering::AcqRel, Ordering::Relaxed);
+            if taken.is_ok() {
+                return free;
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+// SAFETY: the mappings are shared memory whose words are accessed atomically or volatile; letters are guarded by
+// their owner word, which also orders writers of this process among each other.
+unsafe impl Send for Observer {}
+// SAFETY: as above.
+unsafe impl Sync for Observer {}

@@ -1,0 +1,171 @@
+//! All machines with one program, run side by side.
+
+use std::fmt::{Display, Formatter, Write};
+
+use ccp_lang::prims::PRIMITIVES;
+use ccp_lang::{Implicit, Machine, Outcome, Program, Reg};
+
+use crate::kernel::{Kernel, Loaded};
+use crate::reference::Reference;
+
+/// What one run is given.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    pub prims: [u64; 32],
+    pub now_us: u64,
+    pub cwnd_bytes: u64,
+    pub rate_bytes_per_s: u64,
+    /// Registers that the agent sets before the run: control registers, Cwnd and Rate.
+    pub updates: Vec<(Reg, u64)>,
+}
+
+impl Inputs {
+    /// Sets the registers that the datapath and the agent set.
+    fn put(&self, machine: &mut Machine) {
+        machine.imp[Implicit::Cwnd as usize] = self.cwnd_bytes;
+        machine.imp[Implicit::Rate as usize] = self.rate_bytes_per_s;
+        for (reg, value) in &self.updates {
+            match reg {
+                Reg::Control(i) => machine.control[*i as usize] = *value,
+                Reg::Implicit(i) => machine.imp[*i as usize] = *value,
+                other => unreachable!("no agent sets {other:?}"),
+            }
+        }
+    }
+}
+
+impl Display for Inputs {
+    fn fmt(&self, f: &mut Formatter) -> std::fmt::Result {
+        write!(f, "now {} cwnd {} rate {}", self.now_us, self.cwnd_bytes, self.rate_bytes_per_s)?;
+        for (value, prim) in self.prims.iter().zip(&PRIMITIVES) {
+            write!(f, " {}={value}", prim.name)?;
+        }
+        write!(f, " updates {:?}", self.updates)
+    }
+}
+
+/// What a run ended with.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    pub outcome: Outcome,
+    /// The report registers, if there was a report.
+    pub report: Option<Vec<u64>>,
+}
+
+/// The interpreter, and the others as far as they can run the program.
+pub struct Machines<'a> {
+    program: &'a Program,
+    interpreter: Machine,
+    kernel: Option<(&'a Kernel, Loaded, Machine)>,
+    libccp: Option<Reference>,
+    /// The next run is the first one of the program.
+    starts: bool,
+}
+
+impl<'a> Machines<'a> {
+    /// Makes ready for `program`, which starts with the first run, or says why the kernel does not take it.
+    pub fn new(program: &'a Program, kernel: Option<&'a Kernel>, with_libccp: bool) -> Result<Self, String> {
+        let kernel = match kernel {
+            Some(kernel) => Some((kernel, kernel.load(program)?, Machine::new())),
+            None => None,
+        };
+        let libccp = with_libccp.then(|| Reference::new(program));
+        Ok(Machines { program, interpreter: Machine::new(), kernel, libccp, starts: true })
+    }
+
+    /// Returns how long the code in the kernel is.
+    pub fn n_insns(&self) -> usize {
+        self.kernel.as_ref().map_or(0, |(_, loaded, _)| loaded.n_insns)
+    }
+
+    /// Starts the program anew with the next run.
+    pub fn restart(&mut self) {
+        self.starts = true;
+        if let Some(libccp) = &self.libccp {
+            libccp.change_program();
+        }
+    }
+
+    /// Returns the verifier's account of the program: see [`Loaded::verified_insns`].
+    pub fn verified_insns(&self) -> u32 {
+        self.kernel.as_ref().map_or(0, |(_, loaded, _)| loaded.verified_insns())
+    }
+
+    /// Runs the program everywhere, or says what differs.
+    pub fn run(&mut self, inputs: &Inputs) -> Result<Ran, String> {
+        let program = self.program;
+        let starts = std::mem::replace(&mut self.starts, false);
+        if starts {
+            self.interpreter.reset(program, inputs.now_us);
+        }
+        inputs.put(&mut self.interpreter);
+        let outcome = self.interpreter.invoke(program, &inputs.prims, inputs.now_us);
+        let ours = Seen::new(program, &mut self.interpreter, outcome);
+        if let Some((kernel, loaded, registers)) = &mut self.kernel {
+            if starts {
+                registers.reset(program, inputs.now_us);
+            }
+            inputs.put(registers);
+            let outcome = kernel.invoke(loaded, registers, &inputs.prims, inputs.now_us);
+            ours.same("kernel eBPF", &Seen::new(program, registers, outcome))?;
+        }
+        if let Some(libccp) = &self.libccp {
+            libccp.update(program, &inputs.updates);
+            let run = libccp.invoke(&inputs.prims, inputs.now_us, inputs.cwnd_bytes, inputs.rate_bytes_per_s);
+            let ran = Ran { outcome: run.outcome, report: run.report };
+            ours.same("libccp", &Seen { ran, registers: with_plain_flag(run.registers) })?;
+        }
+        Ok(ours.ran)
+    }
+}
+
+/// EventFlag is a condition that no program can read; code for the kernel tests it and keeps no more than
+/// that.
+fn with_plain_flag(mut machine: Machine) -> Machine {
+    let flag = &mut machine.imp[Implicit::EventFlag as usize];
+    *flag = u64::from(*flag != 0);
+    machine
+}
+
+/// What one machine shows after a run.
+struct Seen {
+    ran: Ran,
+    registers: Machine,
+}
+
+impl Seen {
+    /// Does what the datapath does behind a fold.
+    fn new(program: &Program, machine: &mut Machine, outcome: Outcome) -> Self {
+        let report = matches!(outcome, Ok(folded) if folded.report).then(|| machine.take_report(program));
+        Seen { ran: Ran { outcome, report }, registers: with_plain_flag(machine.clone()) }
+    }
+
+    fn same(&self, name: &str, other: &Seen) -> Result<(), String> {
+        let mut differences = String::new();
+        let mut differ = |what: &str, ours: &dyn std::fmt::Debug, theirs: &dyn std::fmt::Debug| {
+            let _ = writeln!(differences, "  {what}: interpreter {ours:?}, {name} {theirs:?}");
+        };
+        if self.ran.outcome != other.ran.outcome {
+            differ("outcome", &self.ran.outcome, &other.ran.outcome);
+        }
+        if self.ran.report != other.ran.report {
+            differ("report", &self.ran.report, &other.ran.report);
+        }
+        let (a, b) = (&self.registers, &other.registers);
+        if a.time_zero_us != b.time_zero_us {
+            differ("time_zero_us", &a.time_zero_us, &b.time_zero_us);
+        }
+        let arrays: [(&str, &[u64], &[u64]); 4] = [
+            ("Report", &a.report, &b.report),
+            ("Control", &a.control, &b.control),
+            ("Local", &a.local, &b.local),
+            ("Implicit", &a.imp, &b.imp),
+        ];
+        for (kind, ours, theirs) in arrays {
+            for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate().filter(|(_, (a, b))| a != b) {
+                differ(&format!("{kind}({i})"), ours, theirs);
+            }
+        }
+        if differences.is_empty() { Ok(()) } else { Err(format!("{name} differs:\n{differences}")) }
+    }
+}

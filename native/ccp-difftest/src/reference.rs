@@ -1,0 +1,236 @@
+//! libccp, driven by the messages that an agent sends.
+
+use ccp_lang::{Event, FoldError, Folded, Implicit, Machine, Op, Outcome, Program, Reg};
+
+/// Most registers that libccp has room for, and most instructions, of which declarations are some.
+pub const MAX_TMPS: usize = 8;
+pub const MAX_LOCALS: usize = 8;
+/// One below its table's size: it counts in 8 bits and would never end a program that fills the table.
+pub const MAX_INSTRS: usize = 255;
+/// The initial value that libccp takes for infinity.
+pub const INFINITY: u64 = 0x3fff_ffff;
+
+const N_REGISTERS: usize = 110;
+
+#[repr(C)]
+struct Inputs {
+    now_us: u64,
+    cwnd_bytes: u64,
+    rate_bytes_per_s: u64,
+    prim: [u64; 15],
+}
+
+#[repr(C)]
+struct State {
+    report: [u64; N_REGISTERS],
+    control: [u64; N_REGISTERS],
+    local: [u64; MAX_LOCALS],
+    imp: [u64; 6],
+    time_zero_us: u64,
+    n_sent: u64,
+    sent: [u64; N_REGISTERS],
+}
+
+unsafe extern "C" {
+    fn difftest_start() -> i32;
+    fn difftest_message(message: *mut u8, bytes: i32) -> i32;
+    fn difftest_set_constant(instruction: i32, right: i32, value: u64);
+    fn difftest_clear_locals();
+    fn difftest_invoke(inputs: *const Inputs, state: *mut State) -> i32;
+}
+
+/// What libccp did in one run.
+pub struct Run {
+    pub outcome: Outcome,
+    /// The report registers, if it sent them.
+    pub report: Option<Vec<u64>>,
+    /// Its registers, as far as the interpreter has them.
+    pub registers: Machine,
+}
+
+/// A flow of libccp with one program. There is one per thread.
+pub struct Reference {
+    n_instrs: usize,
+}
+
+const INSTALL: u16 = 2;
+const UPDATE_FIELDS: u16 = 3;
+const CHANGE_PROGRAM: u16 = 4;
+/// libccp empties its table when this program is installed.
+const FIRST_UID: u32 = 1;
+
+impl Reference {
+    /// Returns a flow that runs `program` from its next ACK on.
+    pub fn new(program: &Program) -> Self {
+        // SAFETY: touches only the thread's own state.
+        let err = unsafe { difftest_start() };
+        assert_eq!(err, 0, "libccp does not start");
+        let instrs = wire_instrs(program);
+        let reference = Reference { n_instrs: instrs.len() };
+        assert!(instrs.len() <= MAX_INSTRS, "libccp has no room for {} instructions", instrs.len());
+        let n_defs = instrs.len() - program.instrs.len();
+        let mut message = Vec::new();
+        for n in [FIRST_UID, program.events.len() as u32, instrs.len() as u32] {
+            message.extend(n.to_le_bytes());
+        }
+        for Event { flag_start, n_flag, body_start, n_body, .. } in &program.events {
+            for n in [n_defs + flag_start, *n_flag, n_defs + body_start, *n_body] {
+                message.extend((n as u32).to_le_bytes());
+            }
+        }
+        message.extend(instrs.iter().flat_map(|i| i.bytes()));
+        reference.send(INSTALL, &message);
+        for (i, instr) in instrs.iter().enumerate() {
+            for (right, (_, value)) in [instr.left, instr.right].into_iter().enumerate() {
+                if value > u64::from(u32::MAX) {
+                    // SAFETY: the program has that instruction.
+                    unsafe { difftest_set_constant(i as i32, right as i32, value) };
+                }
+            }
+        }
+        reference.change_program();
+        reference
+    }
+
+    fn send(&self, kind: u16, body: &[u8]) {
+        let mut message = Vec::new();
+        message.extend(kind.to_le_bytes());
+        message.extend((body.len() as u16 + 8).to_le_bytes());
+        message.extend(1u32.to_le_bytes());
+        message.extend(body);
+        // SAFETY: libccp copies what it keeps.
+        let result = unsafe { difftest_message(message.as_mut_ptr(), message.len() as i32) };
+        assert!(
+            result >= 0,
+            "libccp refuses a message of kind {kind} with {} instructions: {result}",
+            self.n_instrs
+        );
+    }
+
+    /// Starts the program anew with the next ACK.
+    pub fn change_program(&self) {
+        self.send(CHANGE_PROGRAM, &[FIRST_UID.to_le_bytes(), [0; 4]].concat());
+        // SAFETY: touches only the thread's own state.
+        unsafe { difftest_clear_locals() };
+    }
+
+    /// Sets registers with the next ACK: a control register of `program`, or Cwnd or Rate.
+    pub fn update(&self, program: &Program, fields: &[(Reg, u64)]) {
+        let mut message = (fields.len() as u32).to_le_bytes().to_vec();
+        for (reg, value) in fields {
+            let (kind, index) = wire_reg(program, *reg);
+            message.push(kind);
+            message.extend((index as u32).to_le_bytes());
+            message.extend(value.to_le_bytes());
+        }
+        self.send(UPDATE_FIELDS, &message);
+    }
+
+    /// Runs the program for one ACK.
+    pub fn invoke(&self, prims: &[u64; 32], now_us: u64, cwnd_bytes: u64, rate_bytes_per_s: u64) -> Run {
+        let mut prim = [0; 15];
+        prim.copy_from_slice(&prims[..15]);
+        let inputs = Inputs { now_us, cwnd_bytes, rate_bytes_per_s, prim };
+        let mut state = State {
+            report: [0; N_REGISTERS],
+            control: [0; N_REGISTERS],
+            local: [0; MAX_LOCALS],
+            imp: [0; 6],
+            time_zero_us: 0,
+            n_sent: 0,
+            sent: [0; N_REGISTERS],
+        };
+        // SAFETY: both structures are laid out as in shim.c.
+        let result = unsafe { difftest_invoke(&inputs, &mut state) };
+        let sent = usize::try_from(state.n_sent).ok().filter(|n| *n <= N_REGISTERS);
+        let outcome = match result {
+            0 => Ok(Folded { report: sent.is_some() }),
+            -91 => Err(FoldError::AddOverflow),
+            -92 => Err(FoldError::DivByZero),
+            -93 => Err(FoldError::MulOverflow),
+            -94 => Err(FoldError::SubUnderflow),
+            other => panic!("libccp did not run the program: {other}"),
+        };
+        let mut registers = Machine::new();
+        registers.report.copy_from_slice(&state.report[..64]);
+        registers.control.copy_from_slice(&state.control[..64]);
+        registers.local[..MAX_LOCALS].copy_from_slice(&state.local);
+        registers.imp = state.imp;
+        registers.time_zero_us = state.time_zero_us;
+        Run { outcome, report: sent.map(|n| state.sent[..n].to_vec()), registers }
+    }
+}
+
+/// An instruction in libccp's numbers: kinds of registers, and indexes or constants.
+struct WireInstr {
+    op: u8,
+    res: (u8, u64),
+    left: (u8, u64),
+    right: (u8, u64),
+}
+
+impl WireInstr {
+    fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[0] = self.op;
+        for (at, (kind, value)) in [(1, self.res), (6, self.left), (11, self.right)] {
+            bytes[at] = kind;
+            bytes[at + 1..at + 5].copy_from_slice(&(value as u32).to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Returns how many instructions libccp needs for a program.
+pub fn n_instrs(program: &Program) -> usize {
+    program.reports.len() + program.controls.len() + program.instrs.len()
+}
+
+/// Returns the declarations of a program and then its instructions.
+fn wire_instrs(program: &Program) -> Vec<WireInstr> {
+    let reports = (0..program.reports.len()).map(|i| (Reg::Report(i as u8), program.reports[i].init));
+    let controls = (0..program.controls.len()).map(|i| (Reg::Control(i as u8), program.controls[i].init));
+    let defs = reports.chain(controls).map(|(reg, init)| {
+        assert_ne!(init, INFINITY, "libccp would take it for infinity");
+        let reg = wire_reg(program, reg);
+        WireInstr { op: 2, res: reg, left: reg, right: wire_reg(program, Reg::Imm(init)) }
+    });
+    let instrs = program.instrs.iter().map(|instr| WireInstr {
+        op: wire_op(instr.op),
+        res: wire_reg(program, instr.res),
+        left: wire_reg(program, instr.left),
+        right: wire_reg(program, instr.right),
+    });
+    defs.chain(instrs).collect()
+}
+
+fn wire_op(op: Op) -> u8 {
+    match op {
+        Op::Add => 0,
+        Op::Bind => 1,
+        Op::Div => 3,
+        Op::Equiv => 4,
+        Op::Ewma => 5,
+        Op::Gt => 6,
+        Op::If => 7,
+        Op::Lt => 8,
+        Op::Max => 9,
+        Op::MaxWrap => 10,
+        Op::Min => 11,
+        Op::Mul => 12,
+        Op::NotIf => 13,
+        Op::Sub => 14,
+    }
+}
+
+fn wire_reg(program: &Program, reg: Reg) -> (u8, u64) {
+    match reg {
+        Reg::Control(i) => (if program.controls[i as usize].volatile { 8 } else { 0 }, u64::from(i)),
+        Reg::Imm(n) => (1, n),
+        Reg::Implicit(i) => (2, Implicit::ALL.iter().position(|known| *known == i).unwrap() as u64),
+        Reg::Local(i) => (3, u64::from(i)),
+        Reg::Prim(i) => (4, u64::from(i)),
+        Reg::Report(i) => (if program.reports[i as usize].volatile { 5 } else { 6 }, u64::from(i)),
+        Reg::Tmp(i) => (7, u64::from(i)),
+    }
+}

@@ -1,0 +1,400 @@
+//! Lists to declarations, clauses and expressions: the grammar of the language.
+
+use crate::error::{Pos, Problem};
+use crate::read::Form;
+use crate::suggest::nearest;
+
+/// An operator as the source spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    /// Two numbers to a number.
+    Arithmetic,
+    /// Two numbers to a flag.
+    Compare,
+    /// Two flags to a flag.
+    Logic,
+    Bind,
+    /// `if`, `!if` and `ewma`: work on the register that a bind around them names.
+    Stateful,
+}
+
+/// Every spelling that portus takes for an operator; several spellings may mean the same.
+const OPERATORS: [(&str, Operator); 26] = [
+    ("+", Operator::Arithmetic),
+    ("add", Operator::Arithmetic),
+    ("-", Operator::Arithmetic),
+    ("sub", Operator::Arithmetic),
+    ("*", Operator::Arithmetic),
+    ("mul", Operator::Arithmetic),
+    ("/", Operator::Arithmetic),
+    ("div", Operator::Arithmetic),
+    ("max", Operator::Arithmetic),
+    ("min", Operator::Arithmetic),
+    ("wrapped_max", Operator::Arithmetic),
+    ("==", Operator::Compare),
+    ("eq", Operator::Compare),
+    (">", Operator::Compare),
+    ("gt", Operator::Compare),
+    ("<", Operator::Compare),
+    ("lt", Operator::Compare),
+    ("&&", Operator::Logic),
+    ("and", Operator::Logic),
+    ("||", Operator::Logic),
+    ("or", Operator::Logic),
+    (":=", Operator::Bind),
+    ("bind", Operator::Bind),
+    ("if", Operator::Stateful),
+    ("!if", Operator::Stateful),
+    ("ewma", Operator::Stateful),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Literal {
+    Num(u64),
+    Bool(bool),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expr {
+    pub kind: ExprKind,
+    pub at: Pos,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ExprKind {
+    Literal(Literal),
+    Name(String),
+    Apply { spelling: &'static str, operator: Operator, operands: Box<[Expr; 2]> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Statement {
+    Report,
+    Fallthrough,
+    Expr(Expr),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decl {
+    /// With the `Report.` of report registers.
+    pub name: String,
+    pub volatile: bool,
+    pub init: Literal,
+    pub at: Pos,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clause {
+    pub flag: Expr,
+    pub body: Vec<(Statement, Pos)>,
+    pub at: Pos,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ast {
+    /// The fields of `(Report ...)`.
+    pub fields: Vec<Decl>,
+    /// The other declarations.
+    pub decls: Vec<Decl>,
+    pub clauses: Vec<Clause>,
+}
+
+/// Returns the program in `forms`, or everything that is wrong with its grammar.
+pub(crate) fn parse(forms: &[Form]) -> Result<Ast, Vec<Problem>> {
+    let mut parser = Parser::default();
+    let ast = parser.program(forms);
+    if parser.problems.is_empty() { Ok(ast) } else { Err(parser.problems) }
+}
+
+/// Returns what is wrong with `name` as the name of a register, whatever registers there are: why, and the
+/// remedy.
+fn misread(name: &str) -> Option<(String, String)> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '_';
+    if !name.chars().all(legal) {
+        return Some((
+            "names are letters, digits, `.` and `_`".to_string(),
+            "rename it; operators stand first in their list, with a space behind".to_string(),
+        ));
+    }
+    if name.starts_with("__") {
+        return Some(("names that begin with `__` belong to the compiler".into(), "rename it".into()));
+    }
+    let prefix = ["true", "false"].into_iter().find(|p| name.starts_with(p))?;
+    Some((after_prefix(name, prefix), "rename it".into()))
+}
+
+/// Returns how portus misunderstands a name that begins with a word of the language.
+fn after_prefix(name: &str, prefix: &str) -> String {
+    format!("portus reads `{prefix}` and then `{}`", &name[prefix.len()..])
+}
+
+#[derive(Default)]
+struct Parser {
+    problems: Vec<Problem>,
+}
+
+impl Parser {
+    fn problem(&mut self, at: Pos, message: impl Into<String>, why: &str, fix: impl Into<String>) {
+        self.problems.push(Problem::new("lang.syntax", at, message, why, fix));
+    }
+
+    fn program(&mut self, forms: &[Form]) -> Ast {
+        let mut ast = Ast::default();
+        let shape = "a program is `(def ...)` and then one or more `(when CONDITION ...)`";
+        let start = forms.first().map_or(Pos { line: 1, column: 1 }, Form::at);
+        let mut rest = forms;
+        match forms.first() {
+            Some(Form::List(items, _)) if items.first().and_then(Form::atom) == Some("def") => {
+                self.definitions(&items[1..], &mut ast);
+                rest = &forms[1..];
+            }
+            _ => {
+                self.problem(start, "the program does not begin with `(def ...)`", shape, "put `(def)` first")
+            }
+        }
+        for form in rest {
+            match form {
+                Form::List(items, at) if items.first().and_then(Form::atom) == Some("when") => {
+                    ast.clauses.extend(self.clause(&items[1..], *at));
+                }
+                other => {
+                    let message = "only `(when CONDITION ...)` can stand here";
+                    self.problem(other.at(), message, shape, "put this into the body of a `when`");
+                }
+            }
+        }
+        if ast.clauses.is_empty() && self.problems.is_empty() {
+            self.problem(start, "the program has no `when`", shape, "add `(when true ...)`");
+        }
+        ast
+    }
+
+    fn definitions(&mut self, items: &[Form], ast: &mut Ast) {
+        let mut report_seen = false;
+        for item in items {
+            let report = match item {
+                Form::List(inner, at) if inner.first().and_then(Form::atom) == Some("Report") => {
+                    Some((inner, *at))
+                }
+                _ => None,
+            };
+            let Some((inner, at)) = report else {
+                ast.decls.extend(self.declaration(item, ""));
+                continue;
+            };
+            if report_seen {
+                self.problem(at, "a second `(Report ...)`", "a program has one report", "join the two");
+            } else if inner.len() == 1 {
+                self.problem(
+                    at,
+                    "`(Report)` has no fields",
+                    "a report carries at least one register",
+                    "declare one, for example `(Report (volatile acked 0))`, or remove it",
+                );
+            }
+            report_seen = true;
+            for field in &inner[1..] {
+                ast.fields.extend(self.declaration(field, "Report."));
+            }
+        }
+    }
+
+    fn declaration(&mut self, form: &Form, prefix: &str) -> Option<Decl> {
+        const SHAPE: &str = "a declaration is `(NAME VALUE)` or `(volatile NAME VALUE)`";
+        const EXAMPLE: &str = "write, for example, `(acked 0)`";
+        let at = form.at();
+        let (volatile, name, value) = match form {
+            Form::List(items, _) => match items.as_slice() {
+                [name, value] => (false, name, value),
+                [word, name, value] if word.atom() == Some("volatile") => (true, name, value),
+                _ => {
+                    self.problem(at, "this is no declaration", SHAPE, EXAMPLE);
+                    return None;
+                }
+            },
+            Form::Atom(text, _) => {
+                self.problem(at, format!("`{text}` is no declaration"), SHAPE, EXAMPLE);
+                return None;
+            }
+        };
+        let (Some(name_text), Some(value_text)) = (name.atom(), value.atom()) else {
+            self.problem(at, "this is no declaration", SHAPE, EXAMPLE);
+            return None;
+        };
+        let init = match self.atom(value_text, value.at())? {
+            ExprKind::Literal(literal) => literal,
+            _ => {
+                self.problem(
+                    value.at(),
+                    format!("`{value_text}` is no initial value"),
+                    "registers start from a constant",
+                    "write a number, +infinity, true or false",
+                );
+                return None;
+            }
+        };
+        if name_text.starts_with("volatile") {
+            let why = after_prefix(name_text, "volatile");
+            self.problem(name.at(), format!("`{name_text}` is no name for a declaration"), &why, "rename it");
+            return None;
+        }
+        match self.atom(name_text, name.at())? {
+            ExprKind::Name(name_text) => {
+                Some(Decl { name: format!("{prefix}{name_text}"), volatile, init, at: name.at() })
+            }
+            _ => {
+                self.problem(name.at(), format!("`{name_text}` is no name"), SHAPE, EXAMPLE);
+                None
+            }
+        }
+    }
+
+    fn clause(&mut self, items: &[Form], at: Pos) -> Option<Clause> {
+        let [condition, body @ ..] = items else {
+            self.problem(
+                at,
+                "`when` without a condition",
+                "a clause is `(when CONDITION EXPRESSION ...)`",
+                "write `(when true ...)` for every ACK",
+            );
+            return None;
+        };
+        let flag = self.expr(condition);
+        if body.is_empty() {
+            self.problem(
+                at,
+                "`when` without a body",
+                "a clause is `(when CONDITION EXPRESSION ...)`",
+                "add an expression, or remove the clause",
+            );
+        }
+        let mut statements = Vec::new();
+        for form in body {
+            let statement = match command(form) {
+                Some("report") => Some(Statement::Report),
+                Some(_) => Some(Statement::Fallthrough),
+                None => self.expr(form).map(Statement::Expr),
+            };
+            statements.extend(statement.map(|s| (s, form.at())));
+        }
+        Some(Clause { flag: flag?, body: statements, at })
+    }
+
+    fn expr(&mut self, form: &Form) -> Option<Expr> {
+        let at = form.at();
+        if let Some(word) = command(form) {
+            self.problem(
+                at,
+                format!("`({word})` cannot stand inside an expression"),
+                "it would be carried out whatever the expression's value is",
+                format!("put `({word})` straight into the body of a `when` with that condition"),
+            );
+            return None;
+        }
+        match form {
+            Form::Atom(text, _) => Some(Expr { kind: self.atom(text, at)?, at }),
+            Form::List(items, _) => self.apply(items, at),
+        }
+    }
+
+    fn apply(&mut self, items: &[Form], at: Pos) -> Option<Expr> {
+        let Some(head) = items.first().and_then(Form::atom) else {
+            self.problem(
+                at,
+                "this list does not begin with an operator",
+                "an expression is `(OPERATOR OPERAND OPERAND)`",
+                "write the operator first, or remove the parentheses",
+            );
+            return None;
+        };
+        let Some(&(spelling, operator)) = OPERATORS.iter().find(|(spelling, _)| *spelling == head) else {
+            self.unknown_operator(head, items.len(), items[0].at());
+            return None;
+        };
+        let operands: Vec<Option<Expr>> = items[1..].iter().map(|form| self.expr(form)).collect();
+        let Ok([left, right]) = <[Option<Expr>; 2]>::try_from(operands) else {
+            self.problem(
+                at,
+                format!("`{head}` has {} operands", items.len() - 1),
+                "every operator takes two",
+                if items.len() > 3 {
+                    format!("nest: `({head} A ({head} B C))`")
+                } else {
+                    format!("write `({head} A B)`")
+                },
+            );
+            return None;
+        };
+        let operands = Box::new([left?, right?]);
+        Some(Expr { kind: ExprKind::Apply { spelling, operator, operands }, at })
+    }
+
+    fn unknown_operator(&mut self, head: &str, n_items: usize, at: Pos) {
+        let glued =
+            OPERATORS.iter().find(|(s, _)| !s.as_bytes()[0].is_ascii_alphabetic() && head.starts_with(s));
+        let fix = if n_items == 1 {
+            format!("remove the parentheses around `{head}` if it is a register")
+        } else if let Some((spelling, _)) = glued {
+            format!("put a space behind `{spelling}`")
+        } else if let Some(near) = nearest(head, OPERATORS.iter().map(|(s, _)| *s)) {
+            format!("did you mean `{near}`?")
+        } else {
+            "the operators are + - * / max min wrapped_max == > < && || := if !if ewma".to_string()
+        };
+        self.problem(at, format!("no operator `{head}`"), "a list begins with an operator", fix);
+    }
+
+    fn atom(&mut self, text: &str, at: Pos) -> Option<ExprKind> {
+        let literal = match text {
+            "true" => Literal::Bool(true),
+            "false" => Literal::Bool(false),
+            "+infinity" => Literal::Num(u64::MAX),
+            _ => {
+                let digits = text.trim_start_matches(['-', '+']);
+                if digits.starts_with(|c: char| c.is_ascii_digit()) {
+                    return self.number(text, at).map(|n| ExprKind::Literal(Literal::Num(n)));
+                }
+                if let Some((why, fix)) = misread(text) {
+                    self.problem(at, format!("`{text}` is no name"), &why, fix);
+                    return None;
+                }
+                return Some(ExprKind::Name(text.to_string()));
+            }
+        };
+        Some(ExprKind::Literal(literal))
+    }
+
+    fn number(&mut self, text: &str, at: Pos) -> Option<u64> {
+        let all_digits = text.bytes().all(|b| b.is_ascii_digit());
+        if let (true, Ok(n)) = (all_digits, text.parse()) {
+            return Some(n);
+        }
+        let (why, fix) = if all_digits {
+            ("registers have 64 bits", "the largest number is 18446744073709551615, or write +infinity")
+        } else if text.starts_with('-') {
+            ("registers are unsigned", "compare with the larger side instead, or subtract with `-`")
+        } else if text.contains('.') {
+            (
+                "registers hold whole numbers",
+                "scale: `(/ (* x 7) 10)` for 0.7 x; ewma takes its weight in tenths",
+            )
+        } else {
+            (
+                "a number is decimal digits, and a name does not begin with a digit",
+                "write digits only, or rename it",
+            )
+        };
+        self.problems.push(Problem::new("lang.number", at, format!("`{text}` is no number"), why, fix));
+        None
+    }
+}
+
+/// Returns the word in `(report)` and `(fallthrough)`.
+fn command(form: &Form) -> Option<&str> {
+    match form {
+        Form::List(items, _) if items.len() == 1 => {
+            items[0].atom().filter(|word| matches!(*word, "report" | "fallthrough"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,427 @@
+//! Names, types and limits: everything that portus would refuse, panic on or silently get wrong.
+//!
+//! portus' rules are kept: a name that is first seen as the target of a bind becomes a local register with
+//! the type of what is bound, and a bind does not care for the type that its target already has.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ast::{Ast, Decl, Expr, ExprKind, Literal, Operator, Statement};
+use crate::error::{Pos, Problem};
+use crate::ir::{MAX_INSTRS, MAX_LIVE_TMPS, MAX_REGISTERS};
+use crate::prims::{self, ACK_NOW, PRIMITIVES};
+use crate::suggest::nearest;
+
+/// portus counts the intermediate results of one expression in 8 bits and starts over silently.
+const MAX_TMPS: usize = 256;
+
+/// What the checker learns on the way and the front end needs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Local registers in the order of their first bind.
+    pub locals: Vec<String>,
+    /// Primitives that the program reads, by index; a write to `Micros` reads the clock.
+    pub prims: u64,
+    /// How many instructions portus makes of each condition and each statement, and the line of it.
+    pub runs: Vec<(usize, Pos)>,
+}
+
+/// Returns the facts of a program that portus will accept, or everything that is wrong with it.
+pub(crate) fn check(ast: &Ast) -> Result<Facts, Vec<Problem>> {
+    let mut checker = Checker::default();
+    checker.declarations(ast);
+    for clause in &ast.clauses {
+        checker.condition(&clause.flag);
+        for (statement, at) in &clause.body {
+            match statement {
+                Statement::Report | Statement::Fallthrough => checker.facts.runs.push((1, *at)),
+                Statement::Expr(expr) => checker.statement(expr),
+            }
+        }
+    }
+    checker.limits(ast);
+    if checker.problems.is_empty() { Ok(checker.facts) } else { Err(checker.problems) }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Num,
+    Bool,
+    /// Something is wrong with it that was complained about already.
+    Unknown,
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Constant,
+    Primitive,
+    /// Local registers, Cwnd, Rate and Micros: `if` and `ewma` do not work on them.
+    Plain,
+    Declared,
+    Tmp,
+    /// Nowhere: an `if`, `!if` or `ewma` that no bind has given a register.
+    Homeless(&'static str),
+}
+
+#[derive(Clone, Copy)]
+struct Value {
+    place: Place,
+    kind: Type,
+}
+
+/// What one expression costs.
+#[derive(Default)]
+struct Cost {
+    instrs: usize,
+    tmps: usize,
+    live: usize,
+    max_live: usize,
+}
+
+#[derive(Default)]
+struct Checker {
+    problems: Vec<Problem>,
+    known: HashMap<String, Value>,
+    complained: HashSet<String>,
+    facts: Facts,
+}
+
+fn type_of(literal: Literal) -> Type {
+    match literal {
+        Literal::Num(_) => Type::Num,
+        Literal::Bool(_) => Type::Bool,
+    }
+}
+
+impl Checker {
+    fn problem(
+        &mut self,
+        slug: &'static str,
+        at: Pos,
+        message: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.problems.push(Problem::new(slug, at, message, why, fix));
+    }
+
+    fn declarations(&mut self, ast: &Ast) {
+        for name in ["Micros", "Cwnd", "Rate"] {
+            self.known.insert(name.to_string(), Value { place: Place::Plain, kind: Type::Num });
+        }
+        for prim in &PRIMITIVES {
+            let kind = if prim.is_bool { Type::Bool } else { Type::Num };
+            self.known.insert(prim.name.to_string(), Value { place: Place::Primitive, kind });
+        }
+        for Decl { name, init, at, .. } in ast.fields.iter().chain(&ast.decls) {
+            let value = Value { place: Place::Declared, kind: type_of(*init) };
+            match self.known.get(name).map(|v| v.place) {
+                None if name.starts_with("Flow.") || name.starts_with("Ack.") => self.problem(
+                    "lang.reserved_name",
+                    *at,
+                    format!("`{name}` cannot be declared"),
+                    "names that begin with `Flow.` or `Ack.` belong to the datapath",
+                    format!("rename it, for example to `{}`", name.replacen('.', "_", 1).to_lowercase()),
+                ),
+                None => {
+                    self.known.insert(name.clone(), value);
+                }
+                Some(Place::Declared) => self.problem(
+                    "lang.duplicate_name",
+                    *at,
+                    format!("`{name}` is declared twice"),
+                    "a register has one initial value",
+                    "remove one of the two, or rename it",
+                ),
+                Some(_) => self.problem(
+                    "lang.reserved_name",
+                    *at,
+                    format!("`{name}` cannot be declared"),
+                    "every program has it already",
+                    "rename yours, or remove the declaration to use what the datapath provides",
+                ),
+            }
+        }
+    }
+
+    fn limits(&mut self, ast: &Ast) {
+        let is_report = |d: &&Decl| d.name.starts_with("Report.");
+        let decls = || ast.fields.iter().chain(&ast.decls);
+        let over = |registers: Vec<&Decl>| registers.get(MAX_REGISTERS).map(|d| d.at);
+        for (kind, at) in [
+            ("report", over(decls().filter(is_report).collect())),
+            ("control", over(decls().filter(|d| !is_report(d)).collect())),
+        ] {
+            let Some(at) = at else { continue };
+            self.problem(
+                "lang.limit",
+                at,
+                format!("more than {MAX_REGISTERS} {kind} registers"),
+                "a flow's slot in the kernel has no room for more",
+                "compute what can be computed from the others in the algorithm",
+            );
+        }
+        let mut n_instrs = 0;
+        let over = self.facts.runs.iter().find(|(n, _)| {
+            n_instrs += n;
+            n_instrs > MAX_INSTRS
+        });
+        if let Some(&(_, at)) = over {
+            self.problem(
+                "lang.limit",
+                at,
+                format!("more than {MAX_INSTRS} instructions"),
+                "a fold runs on every ACK; its length is limited",
+                "move work into the algorithm, or share results through registers",
+            );
+        }
+    }
+
+    fn condition(&mut self, expr: &Expr) {
+        if let ExprKind::Literal(Literal::Bool(_)) = expr.kind {
+            self.facts.runs.push((1, expr.at));
+            return;
+        }
+        let value = self.whole(expr);
+        let fix = match (&expr.kind, value.kind) {
+            _ if matches!(value.place, Place::Homeless(_)) => {
+                "bind it to a register, and compare that".to_string()
+            }
+            (_, Type::Unknown) => return,
+            (_, Type::Bool) if value.place == Place::Tmp => return,
+            (ExprKind::Name(name), Type::Bool) => format!("write `(|| {name} false)`"),
+            (_, Type::Num) => "compare it with something, for example `(> X 0)`".to_string(),
+            (_, Type::Bool) => "make the bind an expression of the clause before".to_string(),
+        };
+        self.problem(
+            "lang.type",
+            expr.at,
+            "this is no condition",
+            "a condition is true, false, a comparison, or flags joined by && or ||",
+            fix,
+        );
+    }
+
+    fn statement(&mut self, expr: &Expr) {
+        let value = self.whole(expr);
+        if let Place::Homeless(spelling) = value.place {
+            self.problem(
+                "lang.type",
+                expr.at,
+                format!("`{spelling}` does not say which register it works on"),
+                "it writes, or reads, the register that the bind around it names",
+                format!("write `(:= REGISTER ({spelling} ...))`"),
+            );
+        }
+    }
+
+    /// Checks a condition or a statement, which has the intermediate results for itself.
+    fn whole(&mut self, expr: &Expr) -> Value {
+        let mut cost = Cost::default();
+        let value = self.expr(expr, &mut cost);
+        self.facts.runs.push((cost.instrs, expr.at));
+        for (limit, count, what) in [
+            (MAX_TMPS, cost.tmps, "operators"),
+            (MAX_LIVE_TMPS, cost.max_live, "intermediate results at one time"),
+        ] {
+            if count > limit {
+                self.problem(
+                    "lang.limit",
+                    expr.at,
+                    format!("this expression takes {count} {what}"),
+                    format!("the limit is {limit}"),
+                    "bind parts of it to registers first",
+                );
+            }
+        }
+        value
+    }
+
+    fn expr(&mut self, expr: &Expr, cost: &mut Cost) -> Value {
+        match &expr.kind {
+            ExprKind::Literal(literal) => Value { place: Place::Constant, kind: type_of(*literal) },
+            ExprKind::Name(name) => self.name(name, expr.at),
+            ExprKind::Apply { spelling, operator: Operator::Bind, operands } => {
+                self.bind(spelling, &operands[0], &operands[1], cost)
+            }
+            ExprKind::Apply { spelling, operator, operands } => {
+                let values = [self.expr(&operands[0], cost), self.expr(&operands[1], cost)];
+                let (wanted, result) = match operator {
+                    Operator::Arithmetic => (Some(Type::Num), Type::Num),
+                    Operator::Compare => (Some(Type::Num), Type::Bool),
+                    Operator::Logic => (Some(Type::Bool), Type::Bool),
+                    Operator::Stateful | Operator::Bind => (None, Type::Unknown),
+                };
+                for (value, operand) in values.iter().zip(operands.iter()) {
+                    self.operand(spelling, *value, wanted, operand);
+                }
+                cost.instrs += 1;
+                cost.live -= values.iter().filter(|v| v.place == Place::Tmp).count();
+                if *operator == Operator::Stateful {
+                    return Value { place: Place::Homeless(spelling), kind: result };
+                }
+                cost.tmps += 1;
+                cost.live += 1;
+                cost.max_live = cost.max_live.max(cost.live);
+                Value { place: Place::Tmp, kind: result }
+            }
+        }
+    }
+
+    fn operand(&mut self, spelling: &str, value: Value, wanted: Option<Type>, operand: &Expr) {
+        if let Place::Homeless(inner) = value.place {
+            self.problem(
+                "lang.type",
+                operand.at,
+                format!("`{inner}` inside `{spelling}`"),
+                format!("`{inner}` has no value of its own, only the register that a bind around it names"),
+                format!("bind it to a register first: `(:= REGISTER ({inner} ...))`"),
+            );
+            return;
+        }
+        let (needed, fix) = match wanted {
+            Some(Type::Num) => {
+                ("two numbers", "number flags yourself: `(:= N 0)`, then `(:= N (if FLAG 1))`")
+            }
+            Some(_) => ("two flags", "compare it with something, for example `(> X 0)`"),
+            None => return,
+        };
+        if value.kind != Type::Unknown && Some(value.kind) != wanted {
+            let got = if value.kind == Type::Num { "a number" } else { "a flag" };
+            let message = format!("`{spelling}` takes {needed}, and this is {got}");
+            self.problem("lang.type", operand.at, message, "flags and numbers do not mix", fix);
+        }
+    }
+
+    fn bind(&mut self, spelling: &str, target: &Expr, source: &Expr, cost: &mut Cost) -> Value {
+        // Only a name that nobody knows yet is bound before it exists; portus evaluates all others left
+        // first.
+        let new_local = match &target.kind {
+            ExprKind::Name(name) if !self.known.contains_key(name) => self.new_local(name, target.at),
+            _ => None,
+        };
+        let into = match (&new_local, &target.kind) {
+            (None, ExprKind::Name(name)) if !self.known.contains_key(name) => {
+                Value { place: Place::Plain, kind: Type::Unknown }
+            }
+            (None, kind) => {
+                if *kind == ExprKind::Name("Micros".into()) {
+                    // From now on it counts from the clock's time.
+                    self.facts.prims |= 1 << ACK_NOW;
+                }
+                self.expr(target, cost)
+            }
+            (Some(_), _) => Value { place: Place::Plain, kind: Type::Unknown },
+        };
+        let value = self.expr(source, cost);
+        match into.place {
+            Place::Constant | Place::Homeless(_) => {
+                self.problem(
+                    "lang.type",
+                    target.at,
+                    format!("`{spelling}` writes to a register, and this is none"),
+                    "the first operand of a bind is its target",
+                    "write `(:= REGISTER VALUE)`",
+                );
+                return Value { place: Place::Plain, kind: Type::Unknown };
+            }
+            Place::Primitive => self.problem(
+                "lang.read_only",
+                target.at,
+                "primitives cannot be written",
+                "the datapath measures them",
+                "bind to a register of your own; to steer, write Cwnd or Rate",
+            ),
+            Place::Plain | Place::Tmp if matches!(value.place, Place::Homeless(_)) => {
+                let Place::Homeless(inner) = value.place else { return into };
+                self.problem(
+                    "lang.type",
+                    target.at,
+                    format!("`{inner}` cannot work on this"),
+                    format!("`{inner}` works on registers that are declared in `(def ...)`"),
+                    format!("declare one, write `(:= REGISTER ({inner} ...))`, and bind that here"),
+                );
+            }
+            Place::Plain | Place::Tmp | Place::Declared => {}
+        }
+        // An `if` or `ewma` is told its register and needs no bind behind it.
+        cost.instrs += !matches!(value.place, Place::Homeless(_)) as usize;
+        cost.live -= (value.place == Place::Tmp) as usize;
+        let Some(name) = new_local else { return into };
+        let local = Value { place: Place::Plain, kind: value.kind };
+        // The source may itself have bound the same name.
+        if self.known.insert(name.clone(), local).is_none() {
+            self.facts.locals.push(name);
+        }
+        local
+    }
+
+    /// Returns the name if it may become a local register.
+    fn new_local(&mut self, name: &str, at: Pos) -> Option<String> {
+        if name.starts_with("Report.") || name.starts_with("Flow.") || name.starts_with("Ack.") {
+            self.unknown(name, at);
+            return None;
+        }
+        if self.facts.locals.len() == MAX_REGISTERS && self.complained.insert("local".into()) {
+            self.problem(
+                "lang.limit",
+                at,
+                format!("more than {MAX_REGISTERS} local registers"),
+                "a flow's slot in the kernel has no room for more",
+                "use one register for several intermediate results",
+            );
+        }
+        Some(name.to_string())
+    }
+
+    fn name(&mut self, name: &str, at: Pos) -> Value {
+        if let Some(i) = prims::find(name) {
+            self.facts.prims |= 1 << i;
+        }
+        if let Some(value) = self.known.get(name) {
+            return *value;
+        }
+        self.unknown(name, at);
+        Value { place: Place::Plain, kind: Type::Unknown }
+    }
+
+    /// Complains about a name, once.
+    fn unknown(&mut self, name: &str, at: Pos) {
+        if !self.complained.insert(name.to_string()) {
+            return;
+        }
+        let known = || self.known.keys().map(String::as_str);
+        let near = nearest(name, known());
+        let listed = |prefix: &str| {
+            let mut names: Vec<&str> = known().filter(|n| n.starts_with(prefix)).collect();
+            names.sort_unstable();
+            names.join(" ")
+        };
+        let (slug, message, why, otherwise) = if let Some(field) = name.strip_prefix("Report.") {
+            let fields = listed("Report.");
+            let why = if fields.is_empty() {
+                "the program declares no report registers".to_string()
+            } else {
+                format!("the report has {fields}")
+            };
+            let declare = format!("declare it: `(def (Report ({field} 0)) ...)`");
+            ("lang.unknown_field", format!("no report register `{name}`"), why, declare)
+        } else if let Some(prefix) = ["Flow.", "Ack."].into_iter().find(|p| name.starts_with(p)) {
+            let why = match near.and_then(prims::find) {
+                Some(i) if !PRIMITIVES[i as usize].unit.is_empty() => {
+                    let prim = PRIMITIVES[i as usize];
+                    format!("this datapath provides {} [{}]", prim.name, prim.unit)
+                }
+                _ => "this datapath provides no such primitive".to_string(),
+            };
+            let all = format!("there are {}", listed(prefix));
+            ("lang.unknown_field", format!("no field `{name}`"), why, all)
+        } else {
+            let why = "it is neither declared nor bound before it is read here".to_string();
+            let declare = format!("declare it: `(def ({name} 0) ...)`");
+            ("lang.unknown_name", format!("no register `{name}`"), why, declare)
+        };
+        let fix = near.map_or(otherwise, |near| format!("did you mean `{near}`?"));
+        self.problem(slug, at, message, why, fix);
+    }
+}

@@ -1,0 +1,270 @@
+//! Straight runs of instructions to nodes that are worth emitting.
+//!
+//! Every intermediate result gets a number of its own. Constants are folded, copies vanish, a result that is
+//! bound goes straight to its register, and checks that cannot fail are left out. What is left out here must
+//! be at least what the kernel's verifier can prove: a test whose outcome it knows makes it track the values
+//! behind the test exactly, and then it can no longer join the two ways out of earlier tests.
+
+use std::collections::HashMap;
+
+use super::flags::Flags;
+use crate::ir::{Implicit, Instr, Op, Reg};
+use crate::machine::apply;
+use crate::prims::PRIMITIVES;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Val {
+    Imm(u64),
+    /// A register in the flow's memory.
+    Mem(Reg),
+    Tmp(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dst {
+    Mem(Reg),
+    Tmp(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    pub op: Op,
+    pub dst: Dst,
+    pub left: Val,
+    pub right: Val,
+    /// The operation may stop the fold.
+    pub check: bool,
+    /// What the result may be.
+    pub range: Range,
+    pub line: u32,
+}
+
+/// A run of nodes without jumps.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Block {
+    pub nodes: Vec<Node>,
+    pub n_tmps: usize,
+    /// What the run writes to EventFlag, which is not a node.
+    pub flag: Option<Val>,
+}
+
+/// Least and greatest value, both possible.
+pub(super) type Range = (u64, u64);
+const ANY: Range = (0, u64::MAX);
+
+/// Returns the nodes for a run of instructions.
+pub(super) fn lower(instrs: &[Instr], flags: &Flags) -> Block {
+    let mut lowering =
+        Lowering { flags, nodes: Vec::new(), names: HashMap::new(), ranges: Vec::new(), flag: None };
+    for instr in instrs {
+        lowering.instr(instr);
+    }
+    let mut block = Block { nodes: lowering.nodes, n_tmps: lowering.ranges.len(), flag: lowering.flag };
+    drop_unused(&mut block);
+    block
+}
+
+struct Lowering<'a> {
+    flags: &'a Flags,
+    nodes: Vec<Node>,
+    /// What the program's intermediate results stand for now.
+    names: HashMap<u8, Val>,
+    ranges: Vec<Range>,
+    flag: Option<Val>,
+}
+
+impl Lowering<'_> {
+    fn instr(&mut self, instr: &Instr) {
+        let mut right = self.value(instr.right);
+        if instr.op == Op::Bind {
+            return self.assign(instr.res, right, instr.line);
+        }
+        let mut left = self.value(instr.left);
+        let mut op = instr.op;
+        match op {
+            Op::If | Op::NotIf => {
+                if let Val::Imm(condition) = left {
+                    if (condition != 0) == (op == Op::If) {
+                        self.assign(instr.res, right, instr.line);
+                    }
+                } else {
+                    self.node_to_register(op, instr.res, left, right, instr.line);
+                }
+                return;
+            }
+            Op::Ewma => return self.node_to_register(op, instr.res, left, right, instr.line),
+            _ => {}
+        }
+        let (l, r) = (self.range(left), self.range(right));
+        if let Some(value) = simpler(op, left, right, l, r) {
+            return self.assign(instr.res, value, instr.line);
+        }
+        let check = can_fail(op, l, r);
+        // Constants to the right, where instructions take them. The check of a product is not symmetric.
+        if matches!(left, Val::Imm(_)) {
+            let turned = match op {
+                Op::Add | Op::Equiv | Op::Max | Op::Min => Some(op),
+                Op::Mul if !check => Some(op),
+                Op::Gt => Some(Op::Lt),
+                Op::Lt => Some(Op::Gt),
+                _ => None,
+            };
+            if let Some(turned) = turned {
+                op = turned;
+                std::mem::swap(&mut left, &mut right);
+            }
+        }
+        let range = result_range(op, self.range(left), self.range(right));
+        let tmp = self.new_tmp(range);
+        self.nodes.push(Node { op, dst: Dst::Tmp(tmp), left, right, check, range, line: instr.line });
+        self.assign(instr.res, Val::Tmp(tmp), instr.line);
+    }
+
+    fn new_tmp(&mut self, range: Range) -> usize {
+        self.ranges.push(range);
+        self.ranges.len() - 1
+    }
+
+    fn value(&self, reg: Reg) -> Val {
+        match reg {
+            Reg::Imm(n) => Val::Imm(n),
+            Reg::Tmp(i) => self.names[&i],
+            reg => Val::Mem(reg),
+        }
+    }
+
+    fn range(&self, value: Val) -> Range {
+        match value {
+            Val::Imm(n) => (n, n),
+            // The datapath promises it of its own flags.
+            Val::Mem(Reg::Prim(i)) if PRIMITIVES[i as usize].is_bool => (0, 1),
+            Val::Mem(reg) if self.flags.contains(&reg) => (0, 1),
+            Val::Mem(_) => ANY,
+            Val::Tmp(i) => self.ranges[i],
+        }
+    }
+
+    fn assign(&mut self, res: Reg, value: Val, line: u32) {
+        match res {
+            Reg::Tmp(i) => {
+                self.names.insert(i, value);
+            }
+            Reg::Implicit(Implicit::EventFlag) => self.flag = Some(value),
+            res if value == Val::Mem(res) => {}
+            res => {
+                self.keep_old_value(res, line);
+                self.bind(res, value, line);
+            }
+        }
+    }
+
+    fn bind(&mut self, res: Reg, value: Val, line: u32) {
+        match (value, self.nodes.last_mut()) {
+            (Val::Tmp(tmp), Some(last)) if last.dst == Dst::Tmp(tmp) => {
+                last.dst = Dst::Mem(res);
+                for name in self.names.values_mut().filter(|v| **v == value) {
+                    *name = Val::Mem(res);
+                }
+            }
+            _ => self.copy(Dst::Mem(res), value, line),
+        }
+    }
+
+    fn copy(&mut self, dst: Dst, right: Val, line: u32) {
+        let range = self.range(right);
+        self.nodes.push(Node { op: Op::Bind, dst, left: Val::Imm(0), right, check: false, range, line });
+    }
+
+    fn node_to_register(&mut self, op: Op, res: Reg, left: Val, right: Val, line: u32) {
+        self.keep_old_value(res, line);
+        // Where `if` leaves the register alone, it stays what it is.
+        let range = if op == Op::Ewma { ANY } else { self.range(right) };
+        self.nodes.push(Node { op, dst: Dst::Mem(res), left, right, check: false, range, line });
+    }
+
+    /// Copies what intermediate results stand for in `reg` before `reg` is written.
+    fn keep_old_value(&mut self, reg: Reg, line: u32) {
+        if !self.names.values().any(|v| *v == Val::Mem(reg)) {
+            return;
+        }
+        let tmp = self.new_tmp(self.range(Val::Mem(reg)));
+        self.copy(Dst::Tmp(tmp), Val::Mem(reg), line);
+        for name in self.names.values_mut().filter(|v| **v == Val::Mem(reg)) {
+            *name = Val::Tmp(tmp);
+        }
+    }
+}
+
+/// Removes nodes whose result nobody reads and that cannot stop the fold.
+fn drop_unused(block: &mut Block) {
+    let mut used = vec![false; block.n_tmps];
+    let mark = |value: Val, used: &mut Vec<bool>| {
+        if let Val::Tmp(i) = value {
+            used[i] = true;
+        }
+    };
+    if let Some(flag) = block.flag {
+        mark(flag, &mut used);
+    }
+    let mut kept = Vec::with_capacity(block.nodes.len());
+    for node in block.nodes.drain(..).rev() {
+        if matches!(node.dst, Dst::Tmp(i) if !used[i]) && !node.check {
+            continue;
+        }
+        mark(node.left, &mut used);
+        mark(node.right, &mut used);
+        kept.push(node);
+    }
+    kept.reverse();
+    block.nodes = kept;
+}
+
+/// Returns the value of `left op right` where no code is needed for it.
+fn simpler(op: Op, left: Val, right: Val, l: Range, r: Range) -> Option<Val> {
+    if let (Val::Imm(l), Val::Imm(r)) = (left, right) {
+        return apply(op, l, r).ok().map(Val::Imm);
+    }
+    let (zero, one) = (Val::Imm(0), Val::Imm(1));
+    match op {
+        Op::Add | Op::MaxWrap if left == zero => Some(right),
+        Op::Add | Op::MaxWrap | Op::Sub if right == zero => Some(left),
+        Op::Mul if left == zero || right == zero => Some(zero),
+        Op::Mul if left == one => Some(right),
+        Op::Mul | Op::Div if right == one => Some(left),
+        Op::Gt if l.0 > r.1 => Some(one),
+        Op::Gt if l.1 <= r.0 => Some(zero),
+        Op::Lt if l.1 < r.0 => Some(one),
+        Op::Lt if l.0 >= r.1 => Some(zero),
+        Op::Equiv if l.0 > r.1 || l.1 < r.0 => Some(zero),
+        Op::Max if l.0 >= r.1 => Some(left),
+        Op::Max if r.0 >= l.1 => Some(right),
+        Op::Min if l.1 <= r.0 => Some(left),
+        Op::Min if r.1 <= l.0 => Some(right),
+        _ => None,
+    }
+}
+
+fn can_fail(op: Op, l: Range, r: Range) -> bool {
+    match op {
+        Op::Add => l.1.checked_add(r.1).is_none(),
+        Op::Sub => l.0 < r.1,
+        Op::Mul => l.1.checked_mul(r.1).is_none(),
+        Op::Div => r.0 == 0,
+        _ => false,
+    }
+}
+
+/// Returns the range of a result whose check, if it needs one, has passed.
+fn result_range(op: Op, l: Range, r: Range) -> Range {
+    match op {
+        Op::Add => (l.0.saturating_add(r.0), l.1.saturating_add(r.1)),
+        Op::Sub => (l.0.saturating_sub(r.1), l.1.saturating_sub(r.0)),
+        // A product may pass libccp's check and have wrapped all the same.
+        Op::Mul => l.1.checked_mul(r.1).map_or(ANY, |most| (l.0 * r.0, most)),
+        Op::Div => (l.0 / r.1.max(1), l.1 / r.0.max(1)),
+        Op::Equiv | Op::Gt | Op::Lt => (0, 1),
+        Op::Max => (l.0.max(r.0), l.1.max(r.1)),
+        Op::Min => (l.0.min(r.0), l.1.min(r.1)),
+        _ => ANY,
+    }
+}

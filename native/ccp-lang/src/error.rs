@@ -1,0 +1,118 @@
+//! What the compiler refuses, and how it says so.
+
+use std::fmt;
+
+use crate::Source;
+
+/// A place in the text of a program, both counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pos {
+    pub line: u32,
+    pub column: u32,
+}
+
+/// Something wrong with a program, before it is known which file the program stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub slug: &'static str,
+    pub at: Pos,
+    pub message: String,
+    pub why: String,
+    pub fix: String,
+}
+
+impl Problem {
+    pub fn new(
+        slug: &'static str,
+        at: Pos,
+        message: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Problem { slug, at, message: message.into(), why: why.into(), fix: fix.into() }
+    }
+}
+
+/// Why a program was refused; the Rust face of `datapath.errors.LangError`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LangError {
+    /// Stable name of the kind of error; one of [`SLUGS`].
+    pub slug: &'static str,
+    pub message: String,
+    /// Line in the origin of the program.
+    pub line: u32,
+    pub column: u32,
+    pub why: String,
+    pub fix: String,
+    pub context: Box<Context>,
+}
+
+/// Where the program stands that a [`LangError`] speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// A file, or "<source>".
+    pub origin: String,
+    /// Name of the program.
+    pub program: String,
+    /// Line in the program's own text.
+    pub program_line: u32,
+    /// What else is wrong with the program.
+    pub more: Vec<LangError>,
+}
+
+/// Every slug that a [`LangError`] can have.
+pub const SLUGS: [&str; 10] = [
+    "lang.duplicate_name",
+    "lang.limit",
+    "lang.number",
+    "lang.portus",
+    "lang.read_only",
+    "lang.reserved_name",
+    "lang.syntax",
+    "lang.type",
+    "lang.unknown_field",
+    "lang.unknown_name",
+];
+
+impl LangError {
+    /// Joins the problems of one program, first one first. There must be at least one.
+    pub(crate) fn from_problems(source: &Source, problems: Vec<Problem>) -> Self {
+        let mut errors = problems.into_iter().map(|p| LangError {
+            slug: p.slug,
+            message: p.message,
+            line: source.line(p.at.line),
+            column: p.at.column,
+            why: p.why,
+            fix: p.fix,
+            context: Box::new(Context {
+                origin: source.origin.to_string(),
+                program: source.name.to_string(),
+                program_line: p.at.line,
+                more: Vec::new(),
+            }),
+        });
+        let mut first = errors.next().expect("a refusal has a reason");
+        first.context.more = errors.collect();
+        first
+    }
+}
+
+impl fmt::Display for LangError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "{}: {}", self.slug, self.message)?;
+        let Context { origin, program, program_line, more } = &*self.context;
+        writeln!(
+            f,
+            "  at   {origin}:{}:{}, program {program:?}, line {program_line}",
+            self.line, self.column
+        )?;
+        writeln!(f, "  why  {}", self.why)?;
+        write!(f, "  fix  {}", self.fix)?;
+        for other in more {
+            write!(f, "\n{other}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LangError {}

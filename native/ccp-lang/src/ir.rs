@@ -1,0 +1,216 @@
+//! The compiled program: registers with their initial values, instructions and events.
+
+use std::fmt;
+
+use crate::prims::PRIMITIVES;
+
+/// Most report, control and local registers that a program may have, of each kind.
+pub const MAX_REGISTERS: usize = 64;
+/// Most instructions of one program.
+pub const MAX_INSTRS: usize = 1024;
+/// Most intermediate results that one expression may hold at the same time.
+pub const MAX_LIVE_TMPS: usize = 64;
+
+/// Registers that every program has, in libccp's order (`enum ccp_impl` in intf.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Implicit {
+    /// The condition of the `when` clause under evaluation.
+    EventFlag,
+    /// Set by `(fallthrough)`: the clauses behind this one are looked at, too.
+    ShouldContinue,
+    /// Set by `(report)`.
+    ShouldReport,
+    /// Microseconds since `Micros` was last written, or since the program was installed.
+    Micros,
+    /// Congestion window [bytes].
+    Cwnd,
+    /// Pacing rate [bytes/s].
+    Rate,
+}
+
+impl Implicit {
+    /// All of them, in the order of their index.
+    pub const ALL: [Implicit; 6] = [
+        Implicit::EventFlag,
+        Implicit::ShouldContinue,
+        Implicit::ShouldReport,
+        Implicit::Micros,
+        Implicit::Cwnd,
+        Implicit::Rate,
+    ];
+}
+
+/// An operand or a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reg {
+    Report(u8),
+    Control(u8),
+    Local(u8),
+    Implicit(Implicit),
+    /// Index into [`PRIMITIVES`]; never a destination.
+    Prim(u8),
+    /// Intermediate result of one expression.
+    Tmp(u8),
+    /// A constant; +infinity is `u64::MAX`; never a destination.
+    Imm(u64),
+}
+
+/// What an instruction does with `left` (l) and `right` (r), as libccp defines it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// l + r; stops the fold on overflow. `||` on flags is this, too.
+    Add,
+    /// r
+    Bind,
+    /// l / r, rounded down; stops the fold when r is 0.
+    Div,
+    /// 1 if l = r, else 0
+    Equiv,
+    /// (l * result + (10 - l) * r) / 10; r while the result register is 0. Arithmetic wraps.
+    Ewma,
+    /// 1 if l > r, else 0
+    Gt,
+    /// r if l is not 0; else the result register stays as it is.
+    If,
+    /// 1 if l < r, else 0
+    Lt,
+    Max,
+    /// The later one of two 32-bit sequence numbers; 0 counts as absent.
+    MaxWrap,
+    Min,
+    /// l * r; stops the fold when the product is below l and r is not 0. `&&` on flags is this, too.
+    Mul,
+    /// r if l is 0; else the result register stays as it is.
+    NotIf,
+    /// l - r; stops the fold when that would be negative.
+    Sub,
+}
+
+/// `res := left op right`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instr {
+    pub op: Op,
+    pub res: Reg,
+    pub left: Reg,
+    pub right: Reg,
+    /// Line of the expression in the origin of the program.
+    pub line: u32,
+}
+
+/// One `when` clause: two runs of instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub flag_start: usize,
+    pub n_flag: usize,
+    pub body_start: usize,
+    pub n_body: usize,
+    /// Line of the clause in the origin of the program.
+    pub line: u32,
+}
+
+/// A register that the program declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// Without the `Report.` of report registers.
+    pub name: String,
+    pub is_bool: bool,
+    /// Goes back to `init` after each report.
+    pub volatile: bool,
+    pub init: u64,
+}
+
+/// A fold program, checked and compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Hash of the program's text without comments and layout; never 0. The same text has the same registers,
+    /// so that an agent can read what a program left that another agent installed.
+    pub uid: u32,
+    /// Name of the program, for example "default".
+    pub name: String,
+    /// Where the program's text stands: a file, or "<source>".
+    pub origin: String,
+    /// Line in the origin where the text begins.
+    pub first_line: u32,
+    pub instrs: Vec<Instr>,
+    pub events: Vec<Event>,
+    pub reports: Vec<Register>,
+    pub controls: Vec<Register>,
+    /// Names of the local registers.
+    pub locals: Vec<String>,
+    pub n_local: usize,
+    /// Bit i: the program reads `PRIMITIVES[i]`. A write to `Micros` reads `Ack.now`.
+    pub prims_used: u64,
+}
+
+impl Program {
+    /// Returns the instructions of an event's condition.
+    pub fn flag(&self, event: &Event) -> &[Instr] {
+        &self.instrs[event.flag_start..event.flag_start + event.n_flag]
+    }
+
+    /// Returns the instructions of an event's body.
+    pub fn body(&self, event: &Event) -> &[Instr] {
+        &self.instrs[event.body_start..event.body_start + event.n_body]
+    }
+
+    /// Returns the names of the primitives that the program reads.
+    pub fn primitives(&self) -> Vec<&'static str> {
+        let used = |i: &usize| self.prims_used >> i & 1 == 1;
+        (0..PRIMITIVES.len()).filter(used).map(|i| PRIMITIVES[i].name).collect()
+    }
+
+    /// Returns the program as text for people: registers, then one line an instruction.
+    pub fn disassemble(&self) -> String {
+        self.to_string()
+    }
+
+    fn reg_name(&self, reg: Reg) -> String {
+        match reg {
+            Reg::Report(i) => format!("Report.{}", self.reports[i as usize].name),
+            Reg::Control(i) => self.controls[i as usize].name.clone(),
+            Reg::Local(i) => self.locals[i as usize].clone(),
+            Reg::Implicit(i) => format!("{i:?}"),
+            Reg::Prim(i) => PRIMITIVES[i as usize].name.to_string(),
+            Reg::Tmp(i) => format!("t{i}"),
+            Reg::Imm(u64::MAX) => "+infinity".to_string(),
+            Reg::Imm(n) => n.to_string(),
+        }
+    }
+
+    fn write_instrs(&self, f: &mut fmt::Formatter, start: usize, n: usize) -> fmt::Result {
+        for (i, instr) in self.instrs[start..start + n].iter().enumerate() {
+            let (res, left, right) =
+                (self.reg_name(instr.res), self.reg_name(instr.left), self.reg_name(instr.right));
+            write!(f, "  {:4}  line {:<4} ", start + i, instr.line)?;
+            match instr.op {
+                Op::Bind => writeln!(f, "{res} := {right}")?,
+                Op::If => writeln!(f, "{res} := {right} if {left}")?,
+                Op::NotIf => writeln!(f, "{res} := {right} unless {left}")?,
+                op => writeln!(f, "{res} := {op:?} {left}, {right}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "program {:?}, uid {:08x}, {} instructions", self.name, self.uid, self.instrs.len())?;
+        for (kind, registers) in [("report", &self.reports), ("control", &self.controls)] {
+            for (i, r) in registers.iter().enumerate() {
+                let volatile = if r.volatile { ", volatile" } else { "" };
+                writeln!(f, "{kind} {i}: {} = {}{volatile}", r.name, self.reg_name(Reg::Imm(r.init)))?;
+            }
+        }
+        for (i, name) in self.locals.iter().enumerate() {
+            writeln!(f, "local {i}: {name}")?;
+        }
+        for (i, event) in self.events.iter().enumerate() {
+            writeln!(f, "event {i}, line {}, when", event.line)?;
+            self.write_instrs(f, event.flag_start, event.n_flag)?;
+            writeln!(f, "do")?;
+            self.write_instrs(f, event.body_start, event.n_body)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! The reference interpreter: runs a program one instruction after the other, as libccp's machine.c does.
+
+use crate::ir::{Implicit, Instr, MAX_REGISTERS, Op, Program, Reg};
+use crate::prims::ACK_NOW;
+
+/// Why a fold stopped half way; values of `enum ccp_fold_error` in intf.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum FoldError {
+    AddOverflow = 1,
+    DivByZero = 2,
+    MulOverflow = 3,
+    SubUnderflow = 4,
+}
+
+/// What one run of a fold ended with.
+pub type Outcome = Result<Folded, FoldError>;
+
+/// A fold that ran to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folded {
+    /// The program said `(report)`: call [`Machine::take_report`] once the report can be delivered.
+    pub report: bool,
+}
+
+/// The registers of one flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub report: [u64; MAX_REGISTERS],
+    pub control: [u64; MAX_REGISTERS],
+    pub local: [u64; MAX_REGISTERS],
+    /// Indexed by [`Implicit`]. The caller sets Cwnd [bytes] and Rate [bytes/s] before each run, as the
+    /// datapath does, and applies them behind it unless they are 0.
+    pub imp: [u64; Implicit::ALL.len()],
+    /// `Micros` counts from here [us].
+    pub time_zero_us: u64,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Machine {
+    /// Returns a machine with all registers 0.
+    pub fn new() -> Self {
+        Machine {
+            report: [0; MAX_REGISTERS],
+            control: [0; MAX_REGISTERS],
+            local: [0; MAX_REGISTERS],
+            imp: [0; Implicit::ALL.len()],
+            time_zero_us: 0,
+        }
+    }
+
+    /// Starts `program` at `now_us` [us]: declared registers get their initial values, `Micros` counts from
+    /// now.
+    ///
+    /// Deviation from libccp: local registers start at 0; libccp leaves what the program before left there.
+    pub fn reset(&mut self, program: &Program, now_us: u64) {
+        for (register, value) in program.reports.iter().zip(&mut self.report) {
+            *value = register.init;
+        }
+        for (register, value) in program.controls.iter().zip(&mut self.control) {
+            *value = register.init;
+        }
+        self.local = [0; MAX_REGISTERS];
+        self.imp[Implicit::Micros as usize] = 0;
+        self.time_zero_us = now_us;
+    }
+
+    /// Runs the fold once.
+    ///
+    /// Args:
+    ///     program: What [`Machine::reset`] was called with.
+    ///     prims: The primitives of this ACK by their index; `Ack.now` is taken from `now_us` instead.
+    ///     now_us: The datapath's clock [us].
+    ///
+    /// An error stops the fold where it happens: what was written before stays written, and there is no
+    /// report.
+    pub fn invoke(&mut self, program: &Program, prims: &[u64; 32], now_us: u64) -> Outcome {
+        self.imp[Implicit::EventFlag as usize] = 0;
+        self.imp[Implicit::ShouldContinue as usize] = 0;
+        self.imp[Implicit::ShouldReport as usize] = 0;
+        self.imp[Implicit::Micros as usize] = now_us.wrapping_sub(self.time_zero_us);
+        let mut run = Run { machine: self, tmp: [0; 256], prims: *prims, now_us };
+        run.prims[ACK_NOW as usize] = now_us;
+        for event in &program.events {
+            run.all(program.flag(event))?;
+            if run.read(Reg::Implicit(Implicit::EventFlag)) == 0 {
+                continue;
+            }
+            run.all(program.body(event))?;
+            // Not cleared between events: once said, `(fallthrough)` holds for the rest of the run.
+            if run.read(Reg::Implicit(Implicit::ShouldContinue)) == 0 {
+                break;
+            }
+        }
+        Ok(Folded { report: self.imp[Implicit::ShouldReport as usize] != 0 })
+    }
+
+    /// Returns the report registers and sets the volatile registers back to their initial values.
+    ///
+    /// Not calling this after a report that could not be delivered lets the next report carry the sum.
+    pub fn take_report(&mut self, program: &Program) -> Vec<u64> {
+        let report = self.report[..program.reports.len()].to_vec();
+        let reports = program.reports.iter().zip(&mut self.report);
+        let controls = program.controls.iter().zip(&mut self.control);
+        for (register, value) in reports.chain(controls).filter(|(r, _)| r.volatile) {
+            *value = register.init;
+        }
+        report
+    }
+}
+
+struct Run<'a> {
+    machine: &'a mut Machine,
+    tmp: [u64; 256],
+    prims: [u64; 32],
+    now_us: u64,
+}
+
+impl Run<'_> {
+    fn all(&mut self, instrs: &[Instr]) -> Result<(), FoldError> {
+        instrs.iter().try_for_each(|instr| self.one(instr))
+    }
+
+    fn one(&mut self, instr: &Instr) -> Result<(), FoldError> {
+        let (left, right) = (self.read(instr.left), self.read(instr.right));
+        let value = match instr.op {
+            Op::If if left == 0 => return Ok(()),
+            Op::NotIf if left != 0 => return Ok(()),
+            Op::Ewma => ewma(left, self.read(instr.res), right),
+            op => apply(op, left, right)?,
+        };
+        self.write(instr.res, value);
+        Ok(())
+    }
+
+    fn read(&self, reg: Reg) -> u64 {
+        match reg {
+            Reg::Report(i) => self.machine.report[i as usize],
+            Reg::Control(i) => self.machine.control[i as usize],
+            Reg::Local(i) => self.machine.local[i as usize],
+            Reg::Implicit(i) => self.machine.imp[i as usize],
+            Reg::Prim(i) => self.prims[i as usize],
+            Reg::Tmp(i) => self.tmp[i as usize],
+            Reg::Imm(n) => n,
+        }
+    }
+
+    fn write(&mut self, reg: Reg, value: u64) {
+        match reg {
+            Reg::Report(i) => self.machine.report[i as usize] = value,
+            Reg::Control(i) => self.machine.control[i as usize] = value,
+            Reg::Local(i) => self.machine.local[i as usize] = value,
+            Reg::Implicit(i) => {
+                self.machine.imp[i as usize] = value;
+                if i == Implicit::Micros {
+                    self.machine.time_zero_us = self.now_us.wrapping_sub(value);
+                }
+            }
+            Reg::Tmp(i) => self.tmp[i as usize] = value,
+            Reg::Prim(_) | Reg::Imm(_) => unreachable!("the front end lets no program write {reg:?}"),
+        }
+    }
+}
+
+/// Returns `l op r` for the operators that do not look at their result register; `r` for the conditional
+/// ones.
+pub(crate) fn apply(op: Op, l: u64, r: u64) -> Result<u64, FoldError> {
+    Ok(match op {
+        Op::Add => l.checked_add(r).ok_or(FoldError::AddOverflow)?,
+        Op::Sub => l.checked_sub(r).ok_or(FoldError::SubUnderflow)?,
+        Op::Div => l.checked_div(r).ok_or(FoldError::DivByZero)?,
+        Op::Mul => {
+            // libccp's test, which lets many overflows pass; programs may depend on it.
+            let product = l.wrapping_mul(r);
+            if product < l && r > 0 {
+                return Err(FoldError::MulOverflow);
+            }
+            product
+        }
+        Op::Equiv => (l == r) as u64,
+        Op::Gt => (l > r) as u64,
+        Op::Lt => (l < r) as u64,
+        Op::Max => l.max(r),
+        Op::Min => l.min(r),
+        Op::MaxWrap => max_wrap(l, r),
+        Op::Bind | Op::If | Op::NotIf => r,
+        Op::Ewma => unreachable!("ewma reads its result register"),
+    })
+}
+
+/// Returns the moving average of `old` and `new`, `weight` tenths of it being old.
+fn ewma(weight: u64, old: u64, new: u64) -> u64 {
+    if old == 0 {
+        return new;
+    }
+    let kept = weight.wrapping_mul(old);
+    let added = 10u64.wrapping_sub(weight).wrapping_mul(new);
+    kept.wrapping_add(added) / 10
+}
+
+/// Returns the later one of two 32-bit sequence numbers; the upper halves are dropped unless the other is 0.
+fn max_wrap(l: u64, r: u64) -> u64 {
+    // Steps from one to the other going upwards; through the wrap, libccp counts one step too few.
+    let steps = |from: u32, to: u32| if to > from { to - from } else { (u32::MAX - from).wrapping_add(to) };
+    if l == 0 {
+        return r;
+    }
+    if r == 0 {
+        return l;
+    }
+    let (l, r) = (l as u32, r as u32);
+    u64::from(if steps(r, l) < steps(l, r) { l } else { r })
+}

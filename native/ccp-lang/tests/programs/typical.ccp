@@ -1,0 +1,20 @@
+(def
+    (Report
+        (volatile acked 0)
+        (volatile lost 0)
+        (volatile timeout false)
+        (rtt_us 0)
+        (min_rtt_us +infinity)))
+(when true
+    (:= Report.acked (+ Report.acked Ack.bytes_acked))
+    (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+    (:= Report.timeout Flow.was_timeout)
+    (:= Report.rtt_us (ewma 9 Flow.rtt_sample_us))
+    (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
+    (fallthrough))
+(when (|| Report.timeout (> Report.lost 0))
+    (report)
+    (:= Micros 0))
+(when (> Micros Report.rtt_us)
+    (report)
+    (:= Micros 0))

@@ -1,0 +1,331 @@
+//! `EbpfDatapath` (the agent's) and `EbpfView` (everybody's).
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccp_bpf::{Datapath, Observer, Options, Update};
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::errors;
+use crate::flows::{FlowInfo, FlowStats};
+use crate::program::Program;
+use crate::report::{Batch, Installed};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Names by `cc_id`; an empty one where there is none.
+fn name_table(shared: &Observer) -> ccp_bpf::Result<Vec<String>> {
+    Ok(shared.names()?.into_iter().map(|n| n.map_or_else(String::new, |n| n.cc_name)).collect())
+}
+
+fn all_flows(shared: &Observer) -> ccp_bpf::Result<Vec<FlowInfo>> {
+    let names = name_table(shared)?;
+    let named = |cc_id: u32| names.get(cc_id as usize).cloned().unwrap_or_default();
+    let ids = shared.flow_ids().into_iter();
+    Ok(ids.filter_map(|id| shared.info(id).map(|i| FlowInfo::new(id, &i, named(i.cc_id)))).collect())
+}
+
+fn all_stats(shared: &Observer) -> Vec<FlowStats> {
+    shared.flow_ids().into_iter().filter_map(|id| shared.flow(id)).map(|f| FlowStats::of_flow(&f)).collect()
+}
+
+fn counters(shared: &Observer) -> HashMap<&'static str, u64> {
+    shared.counters().into_iter().collect()
+}
+
+#[derive(Default)]
+struct Programs {
+    by_handle: HashMap<u32, Arc<Installed>>,
+    /// What the agent last gave to each flow: the program whose register names `update(fields=)` means.
+    of_flow: HashMap<u64, Arc<Installed>>,
+    /// Flows that closed in the batch that is being handled: forgotten with the next.
+    closed: Vec<u64>,
+}
+
+/// The kernel datapath, held by this process.
+#[pyclass(frozen, module = "datapath._native")]
+pub struct EbpfDatapath {
+    inner: Datapath,
+    programs: Mutex<Programs>,
+    names: Mutex<Vec<String>>,
+}
+
+impl EbpfDatapath {
+    /// Index and value of control registers, by the names of the flow's program.
+    fn registers(
+        &self,
+        py: Python<'_>,
+        flow_id: u64,
+        program: Option<u32>,
+        fields: &HashMap<String, u64>,
+    ) -> PyResult<Vec<(usize, u64)>> {
+        let programs = lock(&self.programs);
+        let known = match program {
+            Some(handle) => programs.by_handle.get(&handle),
+            None => programs.of_flow.get(&flow_id),
+        };
+        let Some(known) = known else {
+            return Err(errors::raise_new(
+                py,
+                "register.no_program",
+                "registers were set of a flow that runs no program",
+                "register names are those of the flow's program",
+                "give the flow a program first, or in the same update",
+            ));
+        };
+        let place = |name: &String, value: u64| {
+            let Some(index) = known.controls.iter().position(|r| r.name == *name) else {
+                let names: Vec<_> = known.controls.iter().map(|r| r.name.as_str()).collect();
+                return Err(errors::raise_new(
+                    py,
+                    "register.unknown",
+                    &format!("program \"{}\" has no control register `{name}`", known.name),
+                    &format!("it has {}", names.join(", ")),
+                    "declare it in (def ...), outside of Report",
+                ));
+            };
+            if known.controls[index].is_bool && value > 1 {
+                return Err(errors::raise_new(
+                    py,
+                    "register.not_bool",
+                    &format!("`{name}` of program \"{}\" cannot be {value}", known.name),
+                    "it is declared as true or false, and conditions are computed from it",
+                    "set it to 0 or 1, or declare it as a number",
+                ));
+            }
+            Ok((index, value))
+        };
+        fields.iter().map(|(name, value)| place(name, *value)).collect()
+    }
+}
+
+#[pymethods]
+impl EbpfDatapath {
+    #[new]
+    #[pyo3(signature = (
+        pin_dir = "/sys/fs/bpf/ccplane",
+        max_flows = 65_536,
+        ring_bytes = 8 << 20,
+        heartbeat_timeout_ms = 200,
+        max_cwnd_bytes = 1 << 30,
+    ))]
+    fn new(
+        py: Python<'_>,
+        pin_dir: &str,
+        max_flows: u32,
+        ring_bytes: u32,
+        heartbeat_timeout_ms: u64,
+        max_cwnd_bytes: u64,
+    ) -> PyResult<Self> {
+        let options =
+            Options { pin_dir: pin_dir.into(), max_flows, ring_bytes, heartbeat_timeout_ms, max_cwnd_bytes };
+        let opened = py.detach(|| {
+            let inner = Datapath::open(&options)?;
+            let names = name_table(inner.shared())?;
+            Ok((inner, names))
+        });
+        let (inner, names) = opened.map_err(|e| errors::raise(py, &e))?;
+        Ok(EbpfDatapath { inner, programs: Mutex::default(), names: Mutex::new(names) })
+    }
+
+    #[getter]
+    fn adopted(&self) -> bool {
+        self.inner.adopted()
+    }
+
+    /// Offers a congestion-control name to new sockets.
+    #[pyo3(signature = (cc_name, needs_ecn = false))]
+    fn register(&self, py: Python<'_>, cc_name: &str, needs_ecn: bool) -> PyResult<()> {
+        let registered = py.detach(|| {
+            self.inner.register(cc_name, needs_ecn)?;
+            name_table(self.inner.shared())
+        });
+        *lock(&self.names) = registered.map_err(|e| errors::raise(py, &e))?;
+        Ok(())
+    }
+
+    fn unregister(&self, py: Python<'_>, cc_name: &str) -> PyResult<()> {
+        self.inner.unregister(cc_name).map_err(|e| errors::raise(py, &e))
+    }
+
+    fn registered(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let names = self.inner.registered().map_err(|e| errors::raise(py, &e))?;
+        Ok(names.into_iter().map(|n| n.cc_name).collect())
+    }
+
+    /// Loads a program into the kernel; returns its handle.
+    fn install(&self, py: Python<'_>, program: Py<Program>) -> PyResult<u32> {
+        let compiled = program.get();
+        let handle = py.detach(|| self.inner.install(&compiled.inner)).map_err(|e| errors::raise(py, &e))?;
+        let installed = Arc::new(Installed {
+            handle,
+            uid: compiled.inner.uid,
+            name: compiled.name().to_owned(),
+            report_fields: compiled.report_fields(),
+            controls: compiled.inner.controls.clone(),
+            dtype: PyOnceLock::new(),
+        });
+        lock(&self.programs).by_handle.insert(handle, installed);
+        Ok(handle)
+    }
+
+    fn uninstall(&self, py: Python<'_>, handle: u32) -> PyResult<()> {
+        self.inner.uninstall(handle).map_err(|e| errors::raise(py, &e))?;
+        lock(&self.programs).by_handle.remove(&handle);
+        Ok(())
+    }
+
+    /// Waits for reports and events, at most so long; tells the heartbeat meanwhile.
+    fn poll(&self, py: Python<'_>, timeout_ms: u64) -> Batch {
+        let records = py.detach(|| self.inner.poll(timeout_ms));
+        let mut programs = lock(&self.programs);
+        for flow_id in std::mem::replace(&mut programs.closed, records.closed().collect()) {
+            programs.of_flow.remove(&flow_id);
+        }
+        Batch::new(records, programs.by_handle.clone(), lock(&self.names).clone())
+    }
+
+    /// Writes to one flow; False when it is gone.
+    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, fields = None))]
+    fn update(
+        &self,
+        py: Python<'_>,
+        flow_id: u64,
+        cwnd_bytes: Option<u64>,
+        rate_bytes_per_s: Option<u64>,
+        program: Option<u32>,
+        fields: Option<HashMap<String, u64>>,
+    ) -> PyResult<bool> {
+        let controls = match &fields {
+            Some(fields) if !fields.is_empty() => self.registers(py, flow_id, program, fields)?,
+            _ => Vec::new(),
+        };
+        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls };
+        let written = self.inner.update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
+        if let (true, Some(handle)) = (written, program) {
+            let mut programs = lock(&self.programs);
+            match programs.by_handle.get(&handle).cloned() {
+                Some(installed) => programs.of_flow.insert(flow_id, installed),
+                None => programs.of_flow.remove(&flow_id),
+            };
+        }
+        Ok(written)
+    }
+
+    /// Writes to many flows; a window or rate of 0 leaves that flow's as it is. Returns how many were there.
+    fn update_many(
+        &self,
+        py: Python<'_>,
+        flow_ids: PyBuffer<u64>,
+        cwnd_bytes: PyBuffer<u64>,
+        rate_bytes_per_s: PyBuffer<u64>,
+    ) -> PyResult<usize> {
+        let ids = flow_ids.to_vec(py)?;
+        let windows = cwnd_bytes.to_vec(py)?;
+        let rates = rate_bytes_per_s.to_vec(py)?;
+        if ids.len() != windows.len() || ids.len() != rates.len() {
+            return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                "flow_ids, cwnd_bytes and rate_bytes_per_s differ in length: {}, {}, {}",
+                ids.len(),
+                windows.len(),
+                rates.len()
+            )));
+        }
+        let given = |value: u64| (value != 0).then_some(value);
+        py.detach(|| {
+            let mut written = 0;
+            for ((id, window), rate) in ids.iter().zip(&windows).zip(&rates) {
+                let update = Update {
+                    cwnd_bytes: given(*window),
+                    rate_bytes_per_s: given(*rate),
+                    ..Update::default()
+                };
+                written += usize::from(self.inner.update(*id, &update)?);
+            }
+            Ok(written)
+        })
+        .map_err(|e| errors::raise(py, &e))
+    }
+
+    fn flows(&self, py: Python<'_>) -> PyResult<Vec<FlowInfo>> {
+        all_flows(self.inner.shared()).map_err(|e| errors::raise(py, &e))
+    }
+
+    fn stats(&self, flow_id: u64) -> Option<FlowStats> {
+        self.inner.shared().flow(flow_id).map(|f| FlowStats::of_flow(&f))
+    }
+
+    fn all_stats(&self) -> Vec<FlowStats> {
+        all_stats(self.inner.shared())
+    }
+
+    fn counters(&self) -> HashMap<&'static str, u64> {
+        counters(self.inner.shared())
+    }
+
+    fn heartbeat(&self) {
+        self.inner.heartbeat();
+    }
+
+    /// Hands all flows to the fallback law; flows and registrations stay for the next agent.
+    fn close(&self) {
+        self.inner.close();
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+        self.close();
+    }
+
+    /// Removes everything that is pinned in a directory; says what.
+    #[staticmethod]
+    fn unload(py: Python<'_>, pin_dir: &str) -> PyResult<Vec<String>> {
+        ccp_bpf::unload(pin_dir).map_err(|e| errors::raise(py, &e))
+    }
+
+    /// Looks on the datapath of another process.
+    #[staticmethod]
+    fn observe(py: Python<'_>, pin_dir: &str) -> PyResult<EbpfView> {
+        let shared = Observer::open(Path::new(pin_dir)).map_err(|e| errors::raise(py, &e))?;
+        Ok(EbpfView { shared })
+    }
+}
+
+/// The kernel datapath of another process, to look at.
+#[pyclass(frozen, module = "datapath._native")]
+pub struct EbpfView {
+    shared: Observer,
+}
+
+#[pymethods]
+impl EbpfView {
+    /// What the kernel charges for the datapath's maps [bytes].
+    fn memory_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.shared.memory_bytes().map_err(|e| errors::raise(py, &e))
+    }
+
+    fn flows(&self, py: Python<'_>) -> PyResult<Vec<FlowInfo>> {
+        all_flows(&self.shared).map_err(|e| errors::raise(py, &e))
+    }
+
+    fn stats(&self, flow_id: u64) -> Option<FlowStats> {
+        self.shared.flow(flow_id).map(|f| FlowStats::of_flow(&f))
+    }
+
+    fn all_stats(&self) -> Vec<FlowStats> {
+        all_stats(&self.shared)
+    }
+
+    fn counters(&self) -> HashMap<&'static str, u64> {
+        counters(&self.shared)
+    }
+}

@@ -1,0 +1,50 @@
+//! `datapath._native`: the compiler of the CCP language and the eBPF datapath, for Python.
+
+mod datapath;
+mod errors;
+mod flows;
+mod program;
+mod report;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// What this machine can do, in the order in which to look at it.
+#[pyfunction]
+fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let checks = PyDict::new(py);
+    for check in ccp_bpf::probe::probe() {
+        let entry = PyDict::new(py);
+        entry.set_item("ok", check.ok)?;
+        entry.set_item("required", check.required)?;
+        entry.set_item("detail", check.detail)?;
+        entry.set_item("fix", if check.ok { "" } else { check.fix })?;
+        checks.set_item(check.name, entry)?;
+    }
+    Ok(checks)
+}
+
+/// Gives up every capability that a running agent does not need; returns those left.
+#[pyfunction]
+fn drop_capabilities(py: Python<'_>) -> PyResult<Vec<String>> {
+    ccp_bpf::probe::drop_capabilities().map_err(|e| errors::raise(py, &e))
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(program::compile, module)?)?;
+    module.add_function(wrap_pyfunction!(program::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(probe, module)?)?;
+    module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
+    module.add_class::<program::Program>()?;
+    module.add_class::<program::Interpreter>()?;
+    module.add_class::<report::Report>()?;
+    module.add_class::<report::Batch>()?;
+    module.add_class::<flows::FlowInfo>()?;
+    module.add_class::<flows::FlowStats>()?;
+    module.add_class::<flows::Created>()?;
+    module.add_class::<flows::Closed>()?;
+    module.add_class::<datapath::EbpfDatapath>()?;
+    module.add_class::<datapath::EbpfView>()?;
+    Ok(())
+}

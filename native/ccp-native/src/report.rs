@@ -1,0 +1,289 @@
+//! Reports and batches of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ccp_bpf::intf::{self, ccp_record};
+use ccp_bpf::{Record, Records};
+use pyo3::exceptions::PyAttributeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::flows::{Closed, Created, FlowInfo, FlowStats};
+
+/// What the reader must know of an installed program.
+pub struct Installed {
+    pub handle: u32,
+    pub uid: u32,
+    pub name: String,
+    pub report_fields: Vec<String>,
+    pub controls: Vec<ccp_lang::Register>,
+    /// NumPy dtype of its reports, made when first wanted.
+    pub dtype: PyOnceLock<Py<PyAny>>,
+}
+
+/// One report. The report registers of its program are attributes, too.
+#[pyclass(frozen, module = "datapath._native")]
+pub struct Report {
+    head: ccp_record,
+    values: Vec<u64>,
+    program: Arc<Installed>,
+}
+
+#[pymethods]
+impl Report {
+    #[getter]
+    fn flow_id(&self) -> u64 {
+        self.head.flow_id
+    }
+
+    #[getter]
+    fn now_us(&self) -> u64 {
+        self.head.now_us
+    }
+
+    #[getter]
+    fn cwnd_bytes(&self) -> u64 {
+        self.head.cwnd_bytes
+    }
+
+    #[getter]
+    fn rate_bytes_per_s(&self) -> u64 {
+        self.head.rate_bytes_per_s
+    }
+
+    #[getter]
+    fn program(&self) -> &str {
+        &self.program.name
+    }
+
+    #[getter]
+    fn program_handle(&self) -> u32 {
+        self.program.handle
+    }
+
+    #[getter]
+    fn missed(&self) -> u32 {
+        self.head.missed
+    }
+
+    #[getter]
+    fn timeout(&self) -> bool {
+        u32::from(self.head.flags) & intf::CCP_REPORT_TIMEOUT != 0
+    }
+
+    #[getter]
+    fn fold_error(&self) -> bool {
+        u32::from(self.head.flags) & intf::CCP_REPORT_FOLD_ERROR != 0
+    }
+
+    fn __getattr__(&self, name: &str) -> PyResult<u64> {
+        let index = self.program.report_fields.iter().position(|f| f == name);
+        index.and_then(|i| self.values.get(i).copied()).ok_or_else(|| {
+            PyAttributeError::new_err(format!(
+                "program \"{}\" reports no `{name}`; it reports {}",
+                self.program.name,
+                self.program.report_fields.join(", ")
+            ))
+        })
+    }
+
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        for (name, value) in self.program.report_fields.iter().zip(&self.values) {
+            fields.set_item(name, value)?;
+        }
+        Ok(fields)
+    }
+
+    fn __dir__(&self) -> Vec<String> {
+        let own = [
+            "flow_id",
+            "now_us",
+            "cwnd_bytes",
+            "rate_bytes_per_s",
+            "program",
+            "program_handle",
+            "missed",
+            "timeout",
+            "fold_error",
+            "as_dict",
+        ];
+        own.iter().map(ToString::to_string).chain(self.program.report_fields.iter().cloned()).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        let fields: Vec<_> =
+            self.program.report_fields.iter().zip(&self.values).map(|(n, v)| format!("{n}={v}")).collect();
+        format!("Report({:#x} at {} us: {})", self.head.flow_id, self.head.now_us, fields.join(", "))
+    }
+}
+
+/// What one poll brought, in order.
+#[pyclass(frozen, module = "datapath._native")]
+pub struct Batch {
+    records: Records,
+    /// By handle.
+    programs: HashMap<u32, Arc<Installed>>,
+    names: Vec<String>,
+}
+
+impl Batch {
+    /// `programs` by handle; `names` by `cc_id`.
+    pub fn new(records: Records, programs: HashMap<u32, Arc<Installed>>, names: Vec<String>) -> Self {
+        Batch { records, programs, names }
+    }
+
+    /// The program that filled a report's registers, unless it was uninstalled meanwhile.
+    fn program_of(&self, head: &ccp_record) -> Option<&Arc<Installed>> {
+        self.programs.get(&head.program).filter(|p| p.uid == head.program_uid)
+    }
+
+    fn event(&self, py: Python<'_>, record: &Record<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(match record {
+            Record::Create(create) => {
+                let name = self.names.get(create.info.cc_id as usize).cloned().unwrap_or_default();
+                let info = FlowInfo::new(create.record.flow_id, &create.info, name);
+                Some(Py::new(py, Created { info: Py::new(py, info)? })?.into_any())
+            }
+            Record::Close(close) => {
+                let stats = Py::new(py, FlowStats::of_close(close))?;
+                Some(Py::new(py, Closed { flow_id: close.record.flow_id, stats })?.into_any())
+            }
+            Record::Report { .. } => None,
+        })
+    }
+
+    /// The next object from `index` on, and the index behind it. Reports of programs that were uninstalled are
+    /// passed over: nobody could read them.
+    fn next_from(&self, py: Python<'_>, mut index: usize) -> PyResult<Option<(Py<PyAny>, usize)>> {
+        while index < self.records.len() {
+            if let Some(record) = self.records.get(index) {
+                if let Record::Report { head, raw } = &record {
+                    if let Some(program) = self.program_of(head) {
+                        let values = registers(raw).collect();
+                        let report = Report { head: *head, values, program: Arc::clone(program) };
+                        return Ok(Some((Py::new(py, report)?.into_any(), index + 1)));
+                    }
+                } else if let Some(event) = self.event(py, &record)? {
+                    return Ok(Some((event, index + 1)));
+                }
+            }
+            index += 1;
+        }
+        Ok(None)
+    }
+}
+
+fn registers(raw: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    raw[size_of::<ccp_record>()..].as_chunks::<8>().0.iter().map(|b| u64::from_ne_bytes(*b))
+}
+
+/// Columns of a report in front of its registers: name, NumPy format, offset in `struct ccp_record`.
+fn head_columns() -> [(&'static str, &'static str, usize); 6] {
+    use std::mem::offset_of;
+    [
+        ("flow_id", "u8", offset_of!(ccp_record, flow_id)),
+        ("now_us", "u8", offset_of!(ccp_record, now_us)),
+        ("cwnd_bytes", "u8", offset_of!(ccp_record, cwnd_bytes)),
+        ("rate_bytes_per_s", "u8", offset_of!(ccp_record, rate_bytes_per_s)),
+        ("missed", "u4", offset_of!(ccp_record, missed)),
+        ("flags", "u2", offset_of!(ccp_record, flags)),
+    ]
+}
+
+fn make_dtype(py: Python<'_>, program: &Installed) -> PyResult<Py<PyAny>> {
+    let head = size_of::<ccp_record>();
+    let (mut names, mut formats, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, format, offset) in head_columns() {
+        names.push(name.to_owned());
+        formats.push(format);
+        offsets.push(offset);
+    }
+    for (i, field) in program.report_fields.iter().enumerate() {
+        names.push(field.clone());
+        formats.push("u8");
+        offsets.push(head + 8 * i);
+    }
+    let spec = PyDict::new(py);
+    spec.set_item("names", names)?;
+    spec.set_item("formats", formats)?;
+    spec.set_item("offsets", offsets)?;
+    spec.set_item("itemsize", head + 8 * program.report_fields.len())?;
+    Ok(py.import("numpy")?.call_method1("dtype", (spec,))?.unbind())
+}
+
+#[pymethods]
+impl Batch {
+    fn __len__(&self) -> usize {
+        self.records.len()
+    }
+
+    fn __iter__(slf: Py<Self>) -> BatchIter {
+        BatchIter { batch: slf, index: 0 }
+    }
+
+    /// Reports by program: `[(handle, structured array), ...]`, each in order of arrival.
+    fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let mut columns: Vec<(&Arc<Installed>, Vec<u8>)> = Vec::new();
+        for index in 0..self.records.len() {
+            let Some(Record::Report { head, raw }) = self.records.get(index) else {
+                continue;
+            };
+            if let Some((_, bytes)) = columns.iter_mut().find(|(p, _)| p.handle == head.program) {
+                bytes.extend_from_slice(raw);
+            } else if let Some(program) = self.program_of(&head) {
+                columns.push((program, raw.to_vec()));
+            }
+        }
+        static FROMBUFFER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let frombuffer = FROMBUFFER
+            .get_or_try_init(py, || Ok::<_, PyErr>(py.import("numpy")?.getattr("frombuffer")?.unbind()))?
+            .bind(py);
+        let list = PyList::empty(py);
+        for (program, bytes) in columns {
+            let dtype = program.dtype.get_or_try_init(py, || make_dtype(py, program))?;
+            let array = frombuffer.call1((PyBytes::new(py, &bytes), dtype))?;
+            list.append((program.handle, array))?;
+        }
+        Ok(list)
+    }
+
+    /// Flows that came and went.
+    fn events(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let mut events = Vec::new();
+        for index in 0..self.records.len() {
+            if let Some(record) = self.records.get(index) {
+                events.extend(self.event(py, &record)?);
+            }
+        }
+        Ok(events)
+    }
+}
+
+#[pyclass(module = "datapath._native")]
+struct BatchIter {
+    batch: Py<Batch>,
+    index: usize,
+}
+
+#[pymethods]
+impl BatchIter {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        match self.batch.get().next_from(py, self.index)? {
+            Some((item, next)) => {
+                self.index = next;
+                Ok(Some(item))
+            }
+            None => {
+                self.index = self.batch.get().records.len();
+                Ok(None)
+            }
+        }
+    }
+}

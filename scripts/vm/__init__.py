@@ -1,0 +1,8 @@
+"""Kernel tests on other kernels: Debian's, unmodified, in QEMU, without KVM.
+
+`python -m scripts.vm` (or `make test-kernels`) builds a small Debian, fetches kernels, boots each with this
+checkout mounted, runs `pytest tests/kernel` inside, and prints a table. Everything is kept in `.cache/vm`.
+
+`debian` fetches packages, `kernels` and `userland` make what a machine boots from, `machine` boots it,
+`__main__` puts them together.
+"""

@@ -1,0 +1,49 @@
+"""What stops the virtual machines, in the shape of all errors here: what, why, and what to do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class VmError(Exception):
+    """Something is missing or went wrong; the text is for people."""
+
+    def __init__(self, what: str, why: str, fix: str) -> None:
+        """Make the error from its three parts."""
+        super().__init__(f"{what}\n  why  {why}\n  fix  {fix}")
+
+
+def need_programs(packages: dict[str, str]) -> None:
+    """Check that programs are installed.
+
+    Args:
+        packages: Program -> the Debian package that has it.
+
+    Raises:
+        VmError: Names all packages that are missing.
+    """
+    lost = {program: package for program, package in packages.items() if shutil.which(program) is None}
+    if lost:
+        raise VmError(
+            f"missing programs: {', '.join(lost)}",
+            "virtual machines are built and run with them",
+            f"apt-get install --no-install-recommends {' '.join(sorted(set(lost.values())))}",
+        )
+
+
+def run(args: Sequence[str], cwd: Path | None = None) -> str:
+    """Run a program and return what it wrote.
+
+    Raises:
+        VmError: With the end of its complaint, if it fails.
+    """
+    done = subprocess.run(args, capture_output=True, text=True, cwd=cwd, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-1500:]
+        raise VmError(
+            f"`{' '.join(args)[:300]}` failed", said, "run it by hand; `--update` fetches everything anew"
+        )
+    return done.stdout

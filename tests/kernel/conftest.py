@@ -1,0 +1,74 @@
+"""Tests on real sockets of this kernel: marked, guarded, and with paths to send over.
+
+As root they never skip, except those of struct_ops on a kernel that has none: what does not work there is a
+failure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path as FilePath
+
+import pytest
+
+from experiments.netlab import IperfRun, Lab, Path, bottleneck, clean_leftovers, start_iperf3, two_hosts
+
+HERE = FilePath(__file__).parent
+BTF = FilePath("/sys/kernel/btf/vmlinux")
+STRUCT_OPS = b"\0bpf_struct_ops_tcp_congestion_ops\0"  # the type behind a TCP congestion control in BPF
+
+
+def why_not(needs_struct_ops: bool) -> str | None:
+    """Return why kernel tests cannot run here, or None if they can."""
+    if os.geteuid() != 0:
+        return "needs root: network namespaces and BPF; run `sudo make test-kernel`"
+    if needs_struct_ops and not (BTF.exists() and STRUCT_OPS in BTF.read_bytes()):
+        return f"this kernel ({os.uname().release}) has no BTF with struct_ops for TCP congestion control"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything in this directory, and say why what cannot run is skipped."""
+    reasons = {needs: why_not(needs) for needs in (False, True)}
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            own = item.get_closest_marker("kernel")
+            item.add_marker("kernel")
+            if reason := reasons[own.kwargs.get("struct_ops", True) if own else True]:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clean_machine() -> None:
+    if os.geteuid() == 0:
+        clean_leftovers()
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    """An empty lab, to build in."""
+    with Lab() as empty:
+        yield empty
+
+
+@pytest.fixture
+def wire() -> Iterator[Path]:
+    """Two hosts on one link without delay and limit."""
+    with two_hosts() as path:
+        yield path
+
+
+@pytest.fixture
+def path_100mbit() -> Iterator[Path]:
+    """A bottleneck of 100 Mbit/s at a router, with a buffer of 20 ms."""
+    with bottleneck(rate_bytes_per_s=12.5e6, buffer_bytes=250_000) as path:
+        yield path
+
+
+@pytest.fixture
+def start_transfer() -> Iterator[Callable[..., IperfRun]]:
+    """Start iperf3 transfers, arguments as of `start_iperf3`; those that still run end with the test."""
+    with ExitStack() as transfers:
+        yield lambda *hosts, **options: transfers.enter_context(start_iperf3(*hosts, **options))

@@ -1,0 +1,188 @@
+"""The kernel datapath by itself: flows, programs, updates, on real sockets."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from datapath import _native
+from datapath.errors import CcpError, LangError
+from experiments.netlab import Host, Path
+from tests.kernel.driving import CONST, EVERY_ACK, PIN_DIR, Driver, Start, loaded
+
+
+def test_python_sets_the_window_of_a_live_flow(path_100mbit: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        handle = datapath.install(_native.compile(CONST))
+        driver = Driver(datapath, handle)
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
+        driver.until(lambda: len(driver.seen.reports) > 50)
+        flow_id = driver.seen.busiest()
+        assert datapath.update(flow_id, fields={"target": 20 * 1448})
+        before = len(driver.seen.reports)
+        driver.until(lambda: len(driver.seen.reports) > before + 20)
+        stats = datapath.stats(flow_id)
+        assert stats is not None
+        assert stats.cwnd_bytes == 20 * stats.mss_bytes
+        assert driver.seen.reports[-1].window == 20 * 1448
+        driver.until(lambda: not transfer.running)
+        # iperf3 asks the kernel (TCP_INFO): what we set is what the socket has
+        assert transfer.wait().intervals[-1].cwnd_bytes == 20 * stats.mss_bytes
+
+
+@pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
+def test_a_flow_carries_its_addresses(wire: Path, v6: bool, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        driver = Driver(datapath, None)
+        transfer = start_transfer(
+            wire.sender, wire.receiver, congestion="ccp", total_bytes=1 << 20, family="ipv6" if v6 else "ipv4"
+        )
+        driver.until(lambda: not transfer.running)
+        driver.until(lambda: len(driver.seen.closed) == len(driver.seen.created) > 0)
+        info = driver.seen.sender()
+        host: Host = wire.sender
+        assert (info.src_addr, info.dst_addr) == (
+            (host.ipv6, wire.receiver.ipv6) if v6 else (host.ipv4, wire.receiver.ipv4)
+        )
+        assert info.family == (socket.AF_INET6 if v6 else socket.AF_INET)
+        assert info.src_port != info.dst_port
+        assert info.dst_port in range(1024, 65536)
+        assert info.cc_name == "ccp"
+        assert info.netns_inum > 0
+        assert (
+            driver.seen.closed[info.flow_id].bytes_acked >= 1 << 18
+        )  # what was under way when iperf3 closed is not
+
+
+def test_flow_ids_are_never_used_twice(wire: Path, start_transfer: Start) -> None:
+    with loaded(max_flows=4) as datapath:
+        driver = Driver(datapath, None)
+        for _ in range(3):
+            transfer = start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=100 << 10)
+            driver.until(lambda transfer=transfer: not transfer.running)
+        driver.until(lambda: len(driver.seen.closed) == len(driver.seen.created))
+        ids = [info.flow_id for info in driver.seen.created]
+        assert len(ids) >= 6  # more than there are slots
+        assert len(set(ids)) == len(ids)
+        assert all(not datapath.update(flow_id, cwnd_bytes=100_000) for flow_id in ids), "they are gone"
+        assert datapath.stats(ids[0]) is None
+
+
+def test_a_program_is_replaced_under_a_live_flow(path_100mbit: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        first = datapath.install(_native.compile(CONST, name="first"))
+        second = datapath.install(_native.compile(CONST.replace("144800", "28960"), name="second"))
+        driver = Driver(datapath, first)
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
+        driver.until(lambda: len(driver.seen.reports) > 30)
+        flow_id = driver.seen.busiest()
+        assert {r.program for r in driver.seen.reports} == {"first"}
+        # initial values go along with the program
+        assert datapath.update(flow_id, program=second, fields={"target": 14480})
+        driver.until(lambda: driver.seen.reports[-1].program == "second")
+        changed = len(driver.seen.reports)
+        driver.until(lambda: len(driver.seen.reports) > changed + 5)
+        assert {r.window for r in driver.seen.reports[changed:]} == {14480}
+        datapath.uninstall(first)
+        driver.until(lambda: not transfer.running)
+        assert transfer.wait().goodput_bit_per_s > 1e6
+
+
+def test_a_broken_program_leaves_the_flow_its_old_one(path_100mbit: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        handle = datapath.install(_native.compile(CONST))
+        driver = Driver(datapath, handle)
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=2)
+        driver.until(lambda: len(driver.seen.reports) > 30)
+        flow_id = driver.seen.busiest()
+        with pytest.raises(LangError) as caught:
+            _native.compile(
+                "(def (Report (x 0)))\n(when true\n  (:= Report.x Flow.rtt_sample_ms))", origin="a.py"
+            )
+        assert caught.value.where.startswith("a.py:3:")
+        with pytest.raises(CcpError, match=r"program\.unknown"):
+            datapath.update(flow_id, program=handle + 7)
+        before = len(driver.seen.reports)
+        driver.until(lambda: len(driver.seen.reports) > before + 10)
+        stats = datapath.stats(flow_id)
+        assert stats is not None
+        assert stats.program == handle
+        assert not stats.law
+        driver.until(lambda: not transfer.running)
+
+
+def test_an_uninstalled_program_hands_its_flows_to_the_law(path_100mbit: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        handle = datapath.install(_native.compile(CONST.replace("144800", "2896")))
+        driver = Driver(datapath, handle)
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
+        driver.until(lambda: len(driver.seen.reports) > 30)
+        flow_id = driver.seen.busiest()
+        datapath.uninstall(handle)
+        driver.run_for(1.0)
+        stats = datapath.stats(flow_id)
+        assert stats is not None
+        assert stats.law
+        assert stats.cwnd_bytes > 10 * 1448, "CUBIC grows what the program held at two segments"
+        driver.until(lambda: not transfer.running)
+
+
+def test_registration_of_names(wire: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        datapath.register("ccp.one")
+        datapath.register("ccp.one")  # already there: nothing happens
+        assert datapath.registered() == ["ccp", "ccp.one"]
+        driver = Driver(datapath, None)
+        transfer = start_transfer(wire.sender, wire.receiver, congestion="ccp.one", total_bytes=100 << 10)
+        driver.until(lambda: not transfer.running)
+        assert {info.cc_name for info in driver.seen.created} == {"ccp.one"}
+        with pytest.raises(CcpError, match=r"register\.name"):
+            datapath.register("ccp.much_too_long_a_name")
+        datapath.unregister("ccp.one")
+        assert datapath.registered() == ["ccp"]
+        with pytest.raises(CcpError, match=r"register\.unknown"):
+            datapath.unregister("ccp.one")
+
+
+def test_unload_removes_everything_and_says_so() -> None:
+    datapath = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=16)
+    datapath.close()
+    removed = _native.EbpfDatapath.unload(PIN_DIR)
+    assert "congestion control ccp" in removed
+    assert "map flows" in removed
+    assert _native.EbpfDatapath.unload(PIN_DIR) == []
+    with pytest.raises(CcpError, match=r"load\.not_loaded"):
+        _native.EbpfDatapath.observe(PIN_DIR)
+    with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as names:
+        assert "ccp" not in names.read().split()
+
+
+def test_a_datapath_of_other_sizes_is_replaced() -> None:
+    with loaded(max_flows=16):
+        again = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=16)
+        assert again.adopted
+        again.close()
+        other = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=32)
+        assert not other.adopted
+        assert other.counters()["max_flows"] == 32
+        other.close()
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_flows": 0}, {"max_flows": 65_537}, {"ring_bytes": 5000}, {"heartbeat_timeout_ms": 10}]
+)
+def test_absurd_options_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(CcpError, match=r"load\.option"):
+        _native.EbpfDatapath(pin_dir=PIN_DIR, **options)
+
+
+def test_a_report_names_the_fields_it_has(wire: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
+        transfer = start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=1 << 20)
+        driver.until(lambda: not transfer.running)
+        report = driver.seen.reports[0]
+        assert report.as_dict().keys() == {"acked", "lost", "timeouts"}
+        with pytest.raises(AttributeError, match="reports no `ackde`; it reports acked, lost, timeouts"):
+            _ = report.ackde

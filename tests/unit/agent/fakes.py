@@ -1,0 +1,251 @@
+"""A datapath that records what is asked of it: for tests of the loop only.
+
+It carries no packet and applies no update; what the loop does on real sockets is tested in tests/kernel.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from datapath.errors import CcpError, VerifierError
+from datapath.protocol import REPORT_HEAD, Datapath
+
+
+@dataclass(frozen=True, slots=True)
+class FakeInfo:
+    flow_id: int
+    src_addr: str = "10.0.0.1"
+    src_port: int = 40_000
+    dst_addr: str = "10.0.0.2"
+    dst_port: int = 5_001
+    family: int = 2
+    mss_bytes: int = 1_448
+    init_cwnd_bytes: int = 14_480
+    cc_name: str = "ccp"
+    netns_inum: int = 1
+    cgroup_id: int = 1
+    created_us: int = 1_000
+    ecn_ok: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FakeStats:
+    flow_id: int
+    cwnd_bytes: int = 14_480
+    rate_bytes_per_s: int = 0
+    law: bool = False
+    program: int = 1
+    srtt_us: int = 20_000
+    min_rtt_us: int = 10_000
+    delivered_pkts: int = 0
+    lost_pkts: int = 0
+    retrans_pkts: int = 0
+    bytes_acked: int = 0
+    ca_state: int = 0
+    acks: int = 0
+    reports: int = 0
+    reports_missed: int = 0
+    fold_errors: int = 0
+    law_entries: int = 0
+    mail_applied: int = 0
+    mail_applied_us: int = 0
+    now_us: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FakeCreated:
+    info: FakeInfo
+
+
+@dataclass(frozen=True, slots=True)
+class FakeClosed:
+    flow_id: int
+    stats: FakeStats
+
+
+class FakeReport:
+    __slots__ = (
+        "_registers",
+        "cwnd_bytes",
+        "flow_id",
+        "now_us",
+        "program",
+        "program_handle",
+        "rate_bytes_per_s",
+    )
+
+    def __init__(self, flow_id: int, program_handle: int = 1, now_us: int = 0, **registers: int) -> None:
+        self.flow_id = flow_id
+        self.program_handle = program_handle
+        self.now_us = now_us
+        self.cwnd_bytes = 14_480
+        self.rate_bytes_per_s = 0
+        self.program = "default"
+        self._registers = registers
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self._registers[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def as_dict(self) -> dict[str, int]:
+        return dict(self._registers)
+
+
+@dataclass(frozen=True)
+class FakeProgram:
+    name: str = "default"
+    source: str = "(def (Report (volatile acked 0)))"
+    uid: int = 1
+    report_fields: list[str] = field(default_factory=lambda: ["acked"])
+    control_fields: list[str] = field(default_factory=lambda: ["cap_bytes", "beta_permille"])
+    primitives: list[str] = field(default_factory=list)
+    n_instructions: int = 1
+
+
+class FakeBatch:
+    def __init__(self, events: Sequence[Any]) -> None:
+        self._events = list(events)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._events)
+
+    def events(self) -> list[Any]:
+        return [event for event in self._events if not isinstance(event, FakeReport)]
+
+    def arrays(self) -> list[tuple[int, np.ndarray]]:
+        by_handle: dict[int, list[FakeReport]] = {}
+        for event in self._events:
+            if isinstance(event, FakeReport):
+                by_handle.setdefault(event.program_handle, []).append(event)
+        made = []
+        for handle, reports in by_handle.items():
+            names = list(reports[0].as_dict())
+            array = np.zeros(len(reports), [*REPORT_HEAD, *((name, "u8") for name in names)])
+            for row, report in zip(array, reports, strict=True):
+                row["flow_id"] = report.flow_id
+                row["cwnd_bytes"] = report.cwnd_bytes
+                for name, value in report.as_dict().items():
+                    row[name] = value
+            made.append((handle, array))
+        return made
+
+
+@dataclass(frozen=True)
+class Written:
+    """One call of `update`."""
+
+    flow_id: int
+    cwnd_bytes: int | None
+    rate_bytes_per_s: int | None
+    program: int | None
+    fields: dict[str, int] | None
+
+
+class FakeDatapath:
+    """Records; `batches` are handed out by `poll` one after the other, `there` are the flows that exist."""
+
+    def __init__(self, there: Sequence[FakeInfo] = (), refuse: Sequence[str] = ()) -> None:
+        self.adopted = bool(there)
+        self.there = {info.flow_id: info for info in there}
+        self.batches: deque[FakeBatch] = deque()
+        self.written: list[Written] = []
+        self.written_many: list[tuple[list[int], list[int], list[int]]] = []
+        self.installed: dict[int, FakeProgram] = {}
+        self.names: dict[str, bool] = {}
+        self.missed = {"creates_missed": 0, "closes_missed": 0}
+        self.heartbeats = 0
+        self.polls = 0
+        self.closed = False
+        self.refuse = set(refuse)
+        self._next_handle = 0
+
+    def feed(self, *events: Any) -> None:
+        """Let the next poll bring these events; created flows exist from now on, closed ones no longer."""
+        for event in events:
+            if isinstance(event, FakeCreated):
+                self.there[event.info.flow_id] = event.info
+            elif isinstance(event, FakeClosed):
+                self.there.pop(event.flow_id, None)
+        self.batches.append(FakeBatch(events))
+
+    def register(self, cc_name: str, needs_ecn: bool = False) -> None:
+        self.names[cc_name] = needs_ecn
+
+    def unregister(self, cc_name: str) -> None:
+        del self.names[cc_name]
+
+    def registered(self) -> list[str]:
+        return list(self.names)
+
+    def install(self, program: Any) -> int:
+        if program.name in self.refuse:
+            raise VerifierError("verifier.refused", "refused", fix="none")
+        self._next_handle += 1
+        self.installed[self._next_handle] = program
+        return self._next_handle
+
+    def uninstall(self, handle: int) -> None:
+        del self.installed[handle]
+
+    def poll(self, timeout_ms: int) -> FakeBatch:
+        self.polls += 1
+        return self.batches.popleft() if self.batches else FakeBatch(())
+
+    def update(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        fields: dict[str, int] | None = None,
+    ) -> bool:
+        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, fields))
+        return flow_id in self.there
+
+    def update_many(self, flow_ids: np.ndarray, cwnd_bytes: np.ndarray, rate_bytes_per_s: np.ndarray) -> int:
+        for array in (flow_ids, cwnd_bytes, rate_bytes_per_s):
+            assert array.dtype == np.uint64
+            assert array.flags.c_contiguous
+            assert array.shape == flow_ids.shape
+        self.written_many.append((flow_ids.tolist(), cwnd_bytes.tolist(), rate_bytes_per_s.tolist()))
+        return sum(flow_id in self.there for flow_id in flow_ids.tolist())
+
+    def flows(self) -> list[FakeInfo]:
+        return list(self.there.values())
+
+    def stats(self, flow_id: int) -> FakeStats | None:
+        return FakeStats(flow_id) if flow_id in self.there else None
+
+    def counters(self) -> dict[str, int]:
+        return dict(self.missed)
+
+    def heartbeat(self) -> None:
+        self.heartbeats += 1
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def fake_datapath(*there: FakeInfo, refuse: Sequence[str] = ()) -> FakeDatapath:
+    """Return a recording datapath; that it implements the protocol is checked by mypy here."""
+    made = FakeDatapath(there, refuse)
+    _: Datapath = made
+    return made
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """Return what a call returns, or the error of ours that it raises."""
+    try:
+        return call()
+    except CcpError as error:
+        return error

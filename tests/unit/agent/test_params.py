@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+
+from agent import params
+from ccp_algs import Algorithm, Param
+from datapath.errors import ParamError, Several, UsageError
+
+
+def classes() -> dict[str, type[Algorithm]]:
+    """Two fresh algorithms, because parameters of a class outlive a test."""
+
+    class One(Algorithm):
+        program = "x"
+        beta = Param(0.5, min=0.1, max=0.9)
+        gain = Param(2)
+
+    class Two(Algorithm):
+        program = "x"
+        beta = Param(0.7, min=0.1, max=0.9)
+
+    return {"one": One, "two": Two}
+
+
+def test_settings_are_read_as_text() -> None:
+    assert params.parse(["beta=0.8", " one.gain = 3 ", "name=a=b"]) == {
+        "beta": "0.8",
+        "one.gain": "3",
+        "name": "a=b",
+    }
+
+
+@pytest.mark.parametrize("setting", ["beta", "=3", ""])
+def test_setting_without_name_or_value_is_refused(setting: str) -> None:
+    with pytest.raises(ParamError) as caught:
+        params.parse([setting])
+    assert caught.value.slug == "param.syntax"
+    assert "NAME=VALUE" in caught.value.fix
+
+
+def test_plain_name_sets_it_for_every_algorithm_that_has_it() -> None:
+    algorithms = classes()
+    params.set_all({"beta": "0.8", "gain": "5"}, algorithms)
+    assert (algorithms["one"].beta, algorithms["two"].beta, algorithms["one"].gain) == (0.8, 0.8, 5)
+
+
+def test_qualified_name_sets_it_for_one_algorithm() -> None:
+    algorithms = classes()
+    params.set_all({"two.beta": 0.3}, algorithms)
+    assert (algorithms["one"].beta, algorithms["two"].beta) == (0.5, 0.3)
+
+
+def test_setting_for_the_class_reaches_instances_that_live() -> None:
+    algorithms = classes()
+    flow = algorithms["one"]()
+    params.set_all({"beta": "0.6"}, algorithms)
+    assert flow.beta == 0.6
+
+
+def test_setting_for_one_instance_leaves_the_others() -> None:
+    algorithms = classes()
+    mine, other = algorithms["one"](), algorithms["one"]()
+    params.set_one("one.beta", "0.2", "one", mine)
+    assert (mine.beta, other.beta) == (0.2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "slug", "hint"),
+    [
+        ("betta", "0.5", "param.nobody_has", "`beta`"),
+        ("one.betta", "0.5", "param.unknown", "`beta`"),
+        ("three.beta", "0.5", "algorithm.unknown", "one"),
+        ("one.beta", "7", "param.out_of_range", "0.9"),
+        ("one.gain", "many", "param.wrong_type", "int"),
+    ],
+)
+def test_wrong_setting_says_what_to_do(name: str, value: str, slug: str, hint: str) -> None:
+    with pytest.raises((ParamError, UsageError)) as caught:
+        params.set_all({name: value}, classes())
+    assert caught.value.slug == slug
+    assert hint in caught.value.fix
+
+
+def test_all_wrong_settings_are_told_at_once() -> None:
+    with pytest.raises(Several) as caught:
+        params.set_all({"one.beta": "7", "two.beta": "8"}, classes())
+    assert len(caught.value.errors) == 2
+
+
+def test_one_flow_of_a_vectorised_algorithm_has_no_parameters_of_its_own() -> None:
+    with pytest.raises(ParamError) as caught:
+        params.set_one("beta", 0.5, "vec", None)
+    assert caught.value.slug == "param.shared"

@@ -1,0 +1,496 @@
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from typing import Any, ClassVar
+
+import pytest
+
+from agent.algorithms import Running
+from agent.hosts import LostExit
+from agent.plane import EVENTS_PER_HEARTBEAT, Plane
+from agent.rules import parse_rules
+from ccp_algs import Algorithm, Param
+from datapath.errors import FlowGone, ParamError, UsageError, VerifierError
+from tests.unit.agent.fakes import (
+    FakeClosed,
+    FakeCreated,
+    FakeDatapath,
+    FakeInfo,
+    FakeProgram,
+    FakeReport,
+    FakeStats,
+    Written,
+    fake_datapath,
+)
+
+
+class Clock:
+    """Time that only tests move."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def recorder(name: str = "rec") -> type[Algorithm]:
+    """A fresh algorithm that records its callbacks in `calls`, a list of the class."""
+
+    class Recorder(Algorithm):
+        program = "x"
+        beta = Param(0.5, min=0.1, max=0.9)
+        calls: ClassVar[list[tuple[Any, ...]]] = []
+
+        def on_create(self, info: Any) -> None:
+            self.calls.append(("create", info.flow_id))
+
+        def on_report(self, report: Any) -> None:
+            self.calls.append(("report", report.flow_id, report.acked))
+
+        def on_close(self, stats: Any) -> None:
+            self.calls.append(("close", stats.flow_id, stats.bytes_acked))
+
+    Recorder.name = name
+    return Recorder
+
+
+def running(cls: type[Algorithm], name: str | None = None, **programs: FakeProgram) -> Running:
+    name = name or cls.name
+    compiled = programs or {"default": FakeProgram()}
+    return Running(cls, name, compiled, next(iter(compiled)), f"ccp.{name}")
+
+
+def plane_with(datapath: FakeDatapath, *classes: type[Algorithm], **options: Any) -> Plane:
+    return Plane(datapath, [running(cls) for cls in classes], **options)
+
+
+# Events
+
+
+def test_callbacks_come_in_order_of_events() -> None:
+    cls, datapath = recorder(), fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(
+        FakeCreated(FakeInfo(1)),
+        FakeReport(1, acked=10),
+        FakeCreated(FakeInfo(2)),
+        FakeReport(2, acked=20),
+    )
+    assert plane.turn(0) == 4
+    datapath.feed(FakeReport(1, acked=30), FakeClosed(1, FakeStats(1, bytes_acked=40)))
+    assert plane.turn(0) == 2
+    assert cls.calls == [
+        ("create", 1),
+        ("report", 1, 10),
+        ("create", 2),
+        ("report", 2, 20),
+        ("report", 1, 30),
+        ("close", 1, 40),
+    ]
+    assert plane.flow_ids() == [2]
+    counters = plane.counters
+    assert (counters.flows_created, counters.flows_closed, counters.reports) == (2, 1, 3)
+
+
+def test_flow_gets_its_program_with_what_on_create_sets() -> None:
+    class Setter(Algorithm):
+        name = "setter"
+
+        def on_create(self, info: Any) -> None:
+            self.flow.set(cwnd_bytes=2 * info.init_cwnd_bytes)
+
+    datapath = fake_datapath()
+    plane = plane_with(datapath, Setter)
+    datapath.feed(FakeCreated(FakeInfo(1)))
+    plane.turn(0)
+    assert datapath.written == [Written(1, 28_960, None, 1, None)]
+
+
+def test_each_flow_has_an_instance_of_its_own() -> None:
+    seen = []
+
+    class Counting(Algorithm):
+        name = "counting"
+
+        def on_report(self, report: Any) -> None:
+            self.n = getattr(self, "n", 0) + 1
+            seen.append((report.flow_id, self.n))
+
+    datapath = fake_datapath()
+    plane = plane_with(datapath, Counting)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeCreated(FakeInfo(2)), *(FakeReport(i) for i in (1, 2, 1)))
+    plane.turn(0)
+    assert seen == [(1, 1), (2, 1), (1, 2)]
+
+
+def test_report_of_another_program_is_stale() -> None:
+    class Switching(Algorithm):
+        name = "switching"
+        seen: ClassVar[list[int]] = []
+
+        def on_report(self, report: Any) -> None:
+            self.seen.append(report.acked)
+            if report.acked == 1:
+                self.flow.set_program("b")
+
+    datapath = fake_datapath()
+    plane = Plane(datapath, [running(Switching, a=FakeProgram("a"), b=FakeProgram("b"))])
+    datapath.feed(
+        FakeCreated(FakeInfo(1)),
+        FakeReport(1, 1, acked=1),
+        FakeReport(1, 1, acked=2),
+        FakeReport(1, 2, acked=3),
+        FakeReport(99, 1, acked=4),
+    )
+    plane.turn(0)
+    assert Switching.seen == [1, 3]
+    assert (plane.counters.reports, plane.counters.reports_stale) == (2, 2)
+
+
+def test_long_batch_refreshes_the_heartbeat() -> None:
+    datapath = fake_datapath()
+    plane = plane_with(datapath, recorder())
+    datapath.feed(
+        FakeCreated(FakeInfo(1)), *(FakeReport(1, acked=1) for _ in range(3 * EVENTS_PER_HEARTBEAT))
+    )
+    plane.turn(0)
+    assert datapath.heartbeats == 4
+    assert plane.counters.reports == 3 * EVENTS_PER_HEARTBEAT
+
+
+# Choice of the algorithm
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        (FakeInfo(1), "one"),
+        (FakeInfo(1, cc_name="ccp.two"), "two"),
+        (FakeInfo(1, dst_port=80), "two"),
+        (FakeInfo(1, dst_port=80, cc_name="ccp.one"), "one"),
+        (FakeInfo(1, cc_name="ccp.gone"), "one"),
+        (FakeInfo(1, cc_name="ccp.gone", dst_port=80), "two"),
+    ],
+    ids=["default", "by name", "by rule", "name before rule", "name of nobody", "name of nobody, rule"],
+)
+def test_algorithm_is_chosen_by_name_then_rule_then_default(info: FakeInfo, expected: str) -> None:
+    classes = [recorder("one"), recorder("two")]
+    datapath = fake_datapath()
+    plane = plane_with(datapath, *classes, rules=parse_rules(["dport=80 -> two"], ["one", "two"]))
+    datapath.feed(FakeCreated(info))
+    plane.turn(0)
+    assert plane.flow_ids(expected) == [1]
+
+
+def test_default_may_be_another_than_the_first() -> None:
+    datapath = fake_datapath()
+    plane = plane_with(datapath, recorder("one"), recorder("two"), default="two")
+    datapath.feed(FakeCreated(FakeInfo(1)))
+    plane.turn(0)
+    assert plane.flow_ids("two") == [1]
+
+
+def test_unknown_default_and_rule_are_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        plane_with(fake_datapath(), recorder("one"), default="two")
+    assert caught.value.slug == "algorithm.unknown"
+    with pytest.raises(UsageError):
+        plane_with(fake_datapath(), recorder("one"), rules=parse_rules(["dport=80 -> x"], ["x"]))
+
+
+def test_two_algorithms_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        plane_with(fake_datapath(), recorder("one"), recorder("one"))
+    assert caught.value.slug == "algorithm.duplicate"
+
+
+def test_nothing_stays_installed_when_the_second_algorithm_is_refused() -> None:
+    datapath = fake_datapath(refuse=["bad"])
+    with pytest.raises(VerifierError):
+        Plane(datapath, [running(recorder("one")), running(recorder("two"), bad=FakeProgram("bad"))])
+    assert datapath.installed == {}
+
+
+# Adoption and lost events
+
+
+def test_flows_that_are_there_are_adopted_and_their_late_create_events_ignored() -> None:
+    cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2))
+    plane = plane_with(datapath, cls)
+    assert plane.adopt() == 2
+    datapath.feed(FakeCreated(FakeInfo(2)), FakeReport(2, acked=5))
+    plane.turn(0)
+    assert cls.calls == [("create", 1), ("create", 2), ("report", 2, 5)]
+    assert (plane.counters.flows_created, plane.counters.flows_adopted) == (2, 2)
+    assert plane.adopt() == 0
+
+
+def test_lost_events_are_made_up_for_from_the_list_of_flows() -> None:
+    cls, datapath, clock = recorder(), fake_datapath(), Clock()
+    plane = plane_with(datapath, cls, clock=clock)
+    plane.adopt()
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeCreated(FakeInfo(2)))
+    plane.turn(0)
+    datapath.there = {2: FakeInfo(2), 3: FakeInfo(3)}  # 1 went and 3 came, and nobody said so
+    datapath.missed = {"creates_missed": 1, "closes_missed": 1}
+    clock.now_s += 1
+    plane.turn(0)
+    assert sorted(plane.flow_ids()) == [2, 3]
+    assert ("close", 1, 0) in cls.calls
+    assert ("create", 3) in cls.calls
+    assert plane.counters.resyncs == 1
+
+
+def test_lost_close_is_found_when_its_create_event_was_still_on_its_way() -> None:
+    cls, datapath, clock = recorder(), fake_datapath(), Clock()
+    plane = plane_with(datapath, cls, clock=clock)
+    plane.adopt()
+    datapath.missed["closes_missed"] = 1
+    clock.now_s += 1
+    plane.turn(0)
+    datapath.feed(FakeCreated(FakeInfo(1)))
+    datapath.there.clear()
+    clock.now_s += 1
+    plane.turn(0)
+    assert plane.flow_ids() == []
+    assert plane.counters.resyncs == 2
+    clock.now_s += 1
+    plane.turn(0)
+    assert plane.counters.resyncs == 2
+
+
+def test_losses_from_before_the_agent_cause_no_resync() -> None:
+    datapath, clock = fake_datapath(), Clock()
+    datapath.missed["creates_missed"] = 7
+    plane = plane_with(datapath, recorder(), clock=clock)
+    plane.adopt()
+    clock.now_s += 1
+    plane.turn(0)
+    assert plane.counters.resyncs == 0
+
+
+def test_totals_of_a_lost_close_have_every_field_of_stats() -> None:
+    exit_totals = LostExit(5)
+    assert all(hasattr(exit_totals, name) for name in FakeStats.__slots__)
+
+
+# Failures
+
+
+def failing(callback: str, error: Exception) -> type[Algorithm]:
+    """An algorithm whose flow 1 raises in one callback."""
+
+    class Failing(Algorithm):
+        name = "failing"
+        reported: ClassVar[list[int]] = []
+
+        def _maybe(self, where: str, flow_id: int) -> None:
+            if where == callback and flow_id == 1:
+                raise error
+
+        def on_create(self, info: Any) -> None:
+            self._maybe("on_create", info.flow_id)
+
+        def on_report(self, report: Any) -> None:
+            self._maybe("on_report", report.flow_id)
+            self.reported.append(report.flow_id)
+
+        def on_close(self, stats: Any) -> None:
+            self._maybe("on_close", stats.flow_id)
+
+    return Failing
+
+
+@pytest.mark.parametrize("callback", ["on_create", "on_report"])
+def test_flow_whose_algorithm_raises_goes_to_the_law_and_others_go_on(
+    callback: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cls, datapath = failing(callback, ZeroDivisionError("an RTT of 0")), fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(
+        FakeCreated(FakeInfo(1)), FakeCreated(FakeInfo(2)), FakeReport(1), FakeReport(2), FakeReport(1)
+    )
+    with caplog.at_level(logging.ERROR, "ccplane.agent"):
+        plane.turn(0)
+    assert cls.reported == [2]
+    assert datapath.written[-1 if callback == "on_report" else 0] == Written(1, None, None, 0, None)
+    assert plane.flow_ids() == [2]
+    assert (plane.counters.algorithm_errors, plane.counters.flows_failed) == (1, 1)
+    assert plane.counters.reports_stale == (1 if callback == "on_report" else 2)
+    (record,) = caplog.records
+    assert "failing." + callback in record.message
+    assert "an RTT of 0" in record.message
+    assert "10.0.0.1:40000 -> 10.0.0.2:5001" in record.message
+    assert record.exc_info is not None
+    assert record.exc_info[1].__traceback__ is not None
+
+
+def test_algorithm_that_cannot_be_constructed_costs_the_flow_only() -> None:
+    class Unborn(Algorithm):
+        name = "unborn"
+
+        def __init__(self) -> None:
+            raise RuntimeError("no")
+
+    datapath = fake_datapath()
+    plane = plane_with(datapath, Unborn)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeClosed(1, FakeStats(1)))
+    plane.turn(0)
+    assert datapath.written == [Written(1, None, None, 0, None)]
+    assert (plane.counters.flows_failed, plane.counters.flows_closed) == (1, 1)
+
+
+def test_failed_flow_is_not_adopted_again_and_gets_no_farewell() -> None:
+    cls = recorder()
+    cls.on_report = lambda self, report: 1 / 0
+    datapath = fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1))
+    plane.turn(0)
+    assert plane.adopt() == 0
+    datapath.feed(FakeClosed(1, FakeStats(1)))
+    plane.turn(0)
+    assert cls.calls == [("create", 1)]
+    assert plane.counters.flows_closed == 1
+
+
+def test_exception_in_on_close_is_counted_and_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    cls, datapath = failing("on_close", ValueError("bye")), fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeClosed(1, FakeStats(1)))
+    plane.turn(0)
+    assert (plane.counters.algorithm_errors, plane.counters.flows_failed) == (1, 0)
+    assert "law" not in caplog.text
+
+
+def test_traceback_is_logged_once_a_line_however_many_flows_raise(caplog: pytest.LogCaptureFixture) -> None:
+    cls = recorder()
+    cls.on_report = lambda self, report: 1 / 0
+    datapath = fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(*(FakeCreated(FakeInfo(i)) for i in range(5)), *(FakeReport(i) for i in range(5)))
+    plane.turn(0)
+    assert [record.exc_info is not None for record in caplog.records] == [True, False, False, False, False]
+    assert "5 times" in caplog.records[-1].message
+
+
+def test_flow_that_closes_under_its_algorithm_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    class Setter(Algorithm):
+        name = "setter"
+
+        def on_report(self, report: Any) -> None:
+            self.flow.set(cwnd_bytes=20_000)
+
+    datapath = fake_datapath()
+    plane = plane_with(datapath, Setter)
+    datapath.feed(FakeCreated(FakeInfo(1)))
+    plane.turn(0)
+    datapath.feed(FakeReport(1), FakeClosed(1, FakeStats(1)))
+    plane.turn(0)
+    assert plane.counters.algorithm_errors == 0
+    assert plane.counters.flows_closed == 1
+    assert caplog.records == []
+
+
+def test_flow_that_closes_before_it_is_started_is_no_failure() -> None:
+    datapath = fake_datapath()
+    plane = plane_with(datapath, recorder())
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeClosed(1, FakeStats(1)))
+    datapath.there.clear()
+    plane.turn(0)
+    assert plane.counters.algorithm_errors == 0
+    assert plane.flow_ids() == []
+
+
+# Live changes
+
+
+def test_parameter_is_set_for_all_flows_or_one() -> None:
+    cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2))
+    plane = plane_with(datapath, cls)
+    plane.adopt()
+    plane.set_param("beta", "0.8")
+    plane.set_param("rec.beta", 0.3, flow_id=2)
+    assert cls.beta == 0.8
+    instances = {flow_id: plane._flows[flow_id].instance for flow_id in (1, 2)}
+    assert (instances[1].beta, instances[2].beta) == (0.8, 0.3)
+
+
+def test_parameter_of_a_flow_that_is_not_there_is_refused() -> None:
+    plane = plane_with(fake_datapath(), recorder())
+    with pytest.raises(FlowGone):
+        plane.set_param("beta", 0.8, flow_id=7)
+    with pytest.raises(ParamError):
+        plane.set_param("gamma", 0.8)
+
+
+def test_program_is_replaced_under_the_flows_that_run_it() -> None:
+    cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2), FakeInfo(3))
+    plane = plane_with(datapath, cls)
+    plane.adopt()
+    del datapath.there[3]  # closed, its event on the way
+    datapath.written.clear()
+    assert plane.replace_program("rec", "default", FakeProgram(uid=2)) == 2
+    assert datapath.written == [Written(i, None, None, 2, None) for i in (1, 2, 3)]
+    datapath.feed(FakeReport(1, 1, acked=1), FakeReport(1, 2, acked=2), FakeClosed(3, FakeStats(3)))
+    plane.turn(0)
+    assert [call for call in cls.calls if call[0] == "report"] == [("report", 1, 2)]
+    assert sorted(datapath.installed) == [2]
+
+
+def test_replacing_a_program_of_nobody_is_refused() -> None:
+    plane = plane_with(fake_datapath(), recorder("cubic"))
+    with pytest.raises(UsageError) as caught:
+        plane.replace_program("cubik", "default", FakeProgram())
+    assert "`cubic`" in caught.value.fix
+
+
+def test_new_program_is_there_for_set_program() -> None:
+    datapath = fake_datapath(FakeInfo(1))
+    plane = plane_with(datapath, recorder())
+    plane.adopt()
+    assert plane.replace_program("rec", "extra", FakeProgram("extra")) == 0
+    plane._flows[1].flow.set_program("extra")
+    assert datapath.written[-1] == Written(1, None, None, 2, None)
+
+
+# Running
+
+
+def test_run_adopts_serves_and_closes_the_datapath() -> None:
+    cls, datapath, clock = recorder(), fake_datapath(FakeInfo(1)), Clock()
+    plane = plane_with(datapath, cls, clock=clock)
+
+    def tick() -> None:
+        clock.now_s += 1
+
+    plane.run(duration_s=3, each_turn=tick)
+    assert cls.calls == [("create", 1)]
+    assert datapath.polls == 3
+    assert datapath.closed
+
+
+def test_run_stops_when_another_thread_asks() -> None:
+    datapath = fake_datapath()
+    plane = plane_with(datapath, recorder())
+    thread = threading.Thread(target=plane.run)
+    thread.start()
+    plane.request_stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert datapath.closed
+
+
+def test_datapath_is_closed_when_the_loop_is_interrupted() -> None:
+    datapath = fake_datapath()
+
+    def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    plane = plane_with(datapath, recorder())
+    with pytest.raises(KeyboardInterrupt):
+        plane.run(each_turn=interrupt)
+    assert datapath.closed

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from agent.algorithms import Running
+from agent.plane import Plane
+from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm
+from datapath.errors import ParamError
+from tests.unit.agent.fakes import (
+    FakeClosed,
+    FakeCreated,
+    FakeDatapath,
+    FakeInfo,
+    FakeProgram,
+    FakeReport,
+    FakeStats,
+    Written,
+    fake_datapath,
+)
+
+
+def vector() -> type[VectorAlgorithm]:
+    """A fresh vectorised algorithm that records, doubles windows, and raises on reports of 666 bytes."""
+
+    class Vector(VectorAlgorithm):
+        name = "vec"
+        program = "x"
+        beta = Param(0.5)
+        calls: ClassVar[list[tuple[Any, ...]]] = []
+        instances: ClassVar[list[Any]] = []
+
+        def __init__(self) -> None:
+            self.instances.append(self)
+
+        def on_create(self, info: Any) -> None:
+            self.calls.append(("create", info.flow_id))
+
+        def on_reports(self, reports: np.ndarray) -> Updates | None:
+            if (reports["acked"] == 666).any():
+                raise ValueError("bad luck")
+            self.calls.append(("reports", *reports["flow_id"].tolist()))
+            return Updates(reports["flow_id"], 2 * reports["cwnd_bytes"]) if len(reports) > 1 else None
+
+        def on_close(self, flow_id: int) -> None:
+            self.calls.append(("close", flow_id))
+
+    return Vector
+
+
+class Single(Algorithm):
+    name = "single"
+
+    def on_report(self, report: Any) -> None:
+        self.flow.set(cwnd_bytes=report.acked)
+
+
+def plane_with(datapath: FakeDatapath, *classes: Any) -> Plane:
+    compiled = {"default": FakeProgram()}
+    return Plane(datapath, [Running(c, c.name, compiled, "default", f"ccp.{c.name}") for c in classes])
+
+
+def test_batch_reaches_the_one_instance_as_an_array_and_goes_back_as_one() -> None:
+    cls, datapath = vector(), fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(
+        FakeCreated(FakeInfo(1)), FakeReport(1, acked=1), FakeCreated(FakeInfo(2)), FakeReport(2, acked=2)
+    )
+    plane.turn(0)
+    assert cls.calls == [("create", 1), ("create", 2), ("reports", 1, 2)]
+    assert len(cls.instances) == 1
+    assert datapath.written == [Written(i, None, None, 1, None) for i in (1, 2)]
+    assert datapath.written_many == [([1, 2], [28_960, 28_960], [0, 0])]
+    assert plane.counters.reports == 2
+
+
+def test_close_comes_after_the_reports_of_its_batch() -> None:
+    cls, datapath = vector(), fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(FakeCreated(FakeInfo(1)))
+    plane.turn(0)
+    datapath.feed(FakeReport(1, acked=1), FakeClosed(1, FakeStats(1)))
+    plane.turn(0)
+    assert cls.calls == [("create", 1), ("reports", 1), ("close", 1)]
+    assert datapath.written_many == []
+
+
+def test_array_of_another_program_is_stale() -> None:
+    cls, datapath = vector(), fake_datapath()
+    plane = plane_with(datapath, cls)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, 9, acked=1), FakeReport(1, 9, acked=1))
+    plane.turn(0)
+    assert cls.calls == [("create", 1)]
+    assert (plane.counters.reports, plane.counters.reports_stale) == (0, 2)
+
+
+def test_vectorised_and_other_algorithms_share_a_batch() -> None:
+    cls, datapath = vector(), fake_datapath()
+    plane = plane_with(datapath, cls, Single)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeCreated(FakeInfo(2, cc_name="ccp.single")))
+    plane.turn(0)
+    datapath.feed(
+        FakeReport(1, 1, acked=7),
+        FakeReport(2, 2, acked=3_000),
+        FakeReport(2, 9, acked=1),
+        FakeReport(1, 1, acked=8),
+        FakeClosed(1, FakeStats(1)),
+    )
+    plane.turn(0)
+    assert cls.calls == [("create", 1), ("reports", 1, 1), ("close", 1)]
+    assert datapath.written[-1] == Written(2, 3_000, None, None, None)
+    assert (plane.counters.reports, plane.counters.reports_stale) == (3, 1)
+
+
+def test_instance_that_raises_gives_its_flows_to_the_law_and_the_next_flow_gets_a_new_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cls, datapath = vector(), fake_datapath()
+    plane = plane_with(datapath, cls, Single)
+    datapath.feed(
+        FakeCreated(FakeInfo(1)),
+        FakeCreated(FakeInfo(2)),
+        FakeCreated(FakeInfo(3, cc_name="ccp.single")),
+        FakeReport(1, acked=666),
+    )
+    plane.turn(0)
+    assert [w for w in datapath.written if w.program == 0] == [
+        Written(i, None, None, 0, None) for i in (1, 2)
+    ]
+    assert plane.flow_ids() == [3]
+    assert "and 1 more" in caplog.text
+    datapath.feed(FakeCreated(FakeInfo(4)), FakeReport(1, acked=1), FakeReport(4, acked=1))
+    plane.turn(0)
+    assert cls.calls[-2:] == [("create", 4), ("reports", 4)]
+    assert len(cls.instances) == 2
+    datapath.feed(FakeClosed(1, FakeStats(1)), FakeClosed(4, FakeStats(4)))
+    plane.turn(0)
+    assert cls.calls[-1] == ("close", 4)
+    assert ("close", 1) not in cls.calls
+
+
+def test_bad_decision_counts_as_an_exception() -> None:
+    cls, datapath = vector(), fake_datapath()
+    cls.on_reports = lambda self, reports: Updates(reports["flow_id"], np.array([np.nan]))
+    plane = plane_with(datapath, cls)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, acked=1))
+    plane.turn(0)
+    assert plane.counters.flows_failed == 1
+    assert datapath.written_many == []
+
+
+def test_flow_that_the_instance_refuses_costs_that_flow_only() -> None:
+    cls, datapath = vector(), fake_datapath()
+
+    def on_create(self: Any, info: Any) -> None:
+        if info.flow_id == 1:
+            raise ValueError("not this one")
+
+    cls.on_create = on_create
+    plane = plane_with(datapath, cls)
+    datapath.feed(
+        FakeCreated(FakeInfo(1)), FakeCreated(FakeInfo(2)), FakeReport(1, acked=1), FakeReport(2, acked=1)
+    )
+    plane.turn(0)
+    assert plane.flow_ids() == [2]
+    assert cls.calls == [("reports", 2)]
+    assert plane.counters.reports_stale == 1
+
+
+def test_constructor_that_raises_costs_no_more_than_the_flow() -> None:
+    cls, datapath = vector(), fake_datapath()
+
+    def init(self: Any) -> None:
+        raise RuntimeError("no")
+
+    cls.__init__ = init
+    plane = plane_with(datapath, cls)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, acked=1))
+    plane.turn(0)
+    assert (plane.counters.flows_failed, plane.counters.reports) == (1, 0)
+
+
+def test_lost_close_is_told_to_the_instance() -> None:
+    cls, datapath = vector(), fake_datapath(FakeInfo(1))
+    plane = plane_with(datapath, cls)
+    plane.adopt()
+    datapath.there.clear()
+    plane.resync()
+    assert cls.calls == [("create", 1), ("close", 1)]
+
+
+def test_parameter_cannot_be_set_for_one_of_its_flows() -> None:
+    cls, datapath = vector(), fake_datapath(FakeInfo(1))
+    plane = plane_with(datapath, cls)
+    plane.adopt()
+    with pytest.raises(ParamError) as caught:
+        plane.set_param("beta", 0.7, flow_id=1)
+    assert caught.value.slug == "param.shared"
+    plane.set_param("beta", 0.7)
+    assert cls.instances[0].beta == 0.7

@@ -1,0 +1,59 @@
+"""Real-time priority of the event loop, in a process of its own each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+RAISE = """
+import os, subprocess, sys, time
+from agent.priority import raise_priority
+raised = raise_priority()
+"""
+CHILD = (
+    RAISE
+    + """
+print(raised, os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)
+child = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
+print(subprocess.check_output(child, text=True))
+"""
+)
+ENDLESS = (
+    RAISE
+    + """
+end = time.monotonic() + 1.5
+while time.monotonic() < end and os.sched_getscheduler(0):
+    pass
+print(os.sched_getscheduler(0))
+"""
+)
+
+
+def _python(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="real-time priority needs root")
+def test_priority_is_raised_and_children_do_not_get_it() -> None:
+    assert _python(CHILD).split() == ["True", str(os.SCHED_RR), str(os.SCHED_OTHER)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="real-time priority needs root")
+def test_priority_is_lost_when_an_algorithm_computes_without_end() -> None:
+    assert _python(ENDLESS).split() == [str(os.SCHED_OTHER)]
+
+
+def test_without_permission_the_loop_keeps_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    from agent import priority
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("not allowed")
+
+    monkeypatch.setattr(priority.resource, "setrlimit", refuse)
+    assert not priority.raise_priority()

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from agent.flow import FlowControl
+from agent.programs import ProgramSet
+from datapath.errors import VerifierError
+from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
+
+
+def test_programs_are_installed_once_whatever_the_number_of_flows() -> None:
+    datapath = fake_datapath(*(FakeInfo(i) for i in range(10)))
+    programs = ProgramSet("alg", datapath, {"a": FakeProgram("a"), "b": FakeProgram("b")}, "a")
+    for info in datapath.flows():
+        FlowControl(info, programs, datapath.update).open()
+    assert sorted(datapath.installed) == [1, 2]
+    assert programs.named("a").users == 10
+    assert programs.named("b").users == 0
+
+
+def test_nothing_stays_installed_when_one_program_is_refused() -> None:
+    datapath = fake_datapath(refuse=["b"])
+    with pytest.raises(VerifierError):
+        ProgramSet("alg", datapath, {"a": FakeProgram("a"), "b": FakeProgram("b")}, "a")
+    assert datapath.installed == {}
+
+
+def test_replaced_program_goes_when_its_last_flow_has_left() -> None:
+    datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
+    programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")
+    flows = [FlowControl(info, programs, datapath.update) for info in datapath.flows()]
+    for flow in flows:
+        flow.open()
+    before, after = programs.replace("a", FakeProgram("a", uid=2))
+    assert before is not None
+    assert sorted(datapath.installed) == [1, 2]
+    assert flows[0].move(after)
+    assert sorted(datapath.installed) == [1, 2]
+    flows[1].retire()
+    assert sorted(datapath.installed) == [2]
+    assert programs.initial is after
+
+
+def test_replaced_program_goes_at_once_when_nobody_runs_it() -> None:
+    datapath = fake_datapath()
+    programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")
+    programs.replace("a", FakeProgram("a", uid=2))
+    assert sorted(datapath.installed) == [2]
+
+
+def test_old_program_stays_when_its_successor_is_refused() -> None:
+    datapath = fake_datapath()
+    programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")
+    old = programs.named("a")
+    datapath.refuse.add("a")
+    with pytest.raises(VerifierError):
+        programs.replace("a", FakeProgram("a", uid=2))
+    assert programs.named("a") is old
+    assert not old.retired
+    assert sorted(datapath.installed) == [1]

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.rules import CgroupTree, Rule, choose, parse_address, parse_rule, parse_rules
+from datapath.errors import Several, UsageError
+from tests.unit.agent.fakes import FakeInfo, outcome
+
+
+def cgroup(root: Path, name: str) -> Path:
+    path = root / name
+    path.mkdir(parents=True)
+    (path / "cgroup.procs").touch()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "info", "matches"),
+    [
+        ("dst=10.0.0.0/8 -> a", FakeInfo(1, dst_addr="10.200.0.1"), True),
+        ("dst=10.0.0.0/8 -> a", FakeInfo(1, dst_addr="11.0.0.1"), False),
+        ("dst=10.0.0.2->a", FakeInfo(1, dst_addr="10.0.0.2"), True),
+        ("dst=10.0.0.0/8 -> a", FakeInfo(1, dst_addr="::ffff:10.1.1.1"), True),
+        ("dst=2001:db8::/32 -> a", FakeInfo(1, dst_addr="2001:db8::5", family=10), True),
+        ("dst=2001:db8::/32 -> a", FakeInfo(1, dst_addr="10.0.0.1"), False),
+        ("src=10.0.0.1 -> a", FakeInfo(1), True),
+        ("dport=5001 -> a", FakeInfo(1, dst_port=5001), True),
+        ("dport=5001 -> a", FakeInfo(1, dst_port=5002), False),
+        ("dport=5000-5002 -> a", FakeInfo(1, dst_port=5002), True),
+        ("dport=5000-5002 -> a", FakeInfo(1, dst_port=5003), False),
+        ("sport=40000 -> a", FakeInfo(1, src_port=40000), True),
+        ("dst=10.0.0.0/8, dport=5001 -> a", FakeInfo(1), True),
+        ("dst=10.0.0.0/8 dport=80 -> a", FakeInfo(1), False),
+    ],
+)
+def test_rule_matches_what_it_says(text: str, info: FakeInfo, matches: bool) -> None:
+    assert parse_rule(text).matches(info) is matches
+
+
+def test_first_rule_that_matches_decides() -> None:
+    rules = parse_rules(["dport=80 -> a", "dst=10.0.0.0/8 -> b", "dport=5001 -> c"], ["a", "b", "c"])
+    assert choose(rules, FakeInfo(1, dst_port=5001)) == "b"
+    assert choose(rules, FakeInfo(1, dst_port=80)) == "a"
+    assert choose(rules, FakeInfo(1, dst_addr="192.0.2.1", dst_port=9)) is None
+
+
+def test_cgroup_rule_matches_the_cgroup_and_those_below(tmp_path: Path) -> None:
+    video = cgroup(tmp_path, "video")
+    below = cgroup(tmp_path, "video/player")
+    other = cgroup(tmp_path, "other")
+    rule = parse_rule(f"cgroup={video} -> a")
+    assert rule.matches(FakeInfo(1, cgroup_id=video.stat().st_ino))
+    assert rule.matches(FakeInfo(1, cgroup_id=below.stat().st_ino))
+    assert not rule.matches(FakeInfo(1, cgroup_id=other.stat().st_ino))
+
+
+def test_cgroup_made_after_the_rule_is_found(tmp_path: Path) -> None:
+    tree = CgroupTree(cgroup(tmp_path, "video"))
+    assert 0 not in tree
+    late = cgroup(tmp_path, "video/late")
+    assert late.stat().st_ino in tree
+
+
+def test_cgroup_tree_is_read_once_for_an_id_that_is_outside(tmp_path: Path, monkeypatch) -> None:
+    tree = CgroupTree(cgroup(tmp_path, "video"))
+    assert 0 not in tree
+    monkeypatch.setattr("agent.rules.os.walk", lambda path: pytest.fail("read again"))
+    assert 0 not in tree
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "hint"),
+    [
+        ("dst=10.0.0.0/8 cubic", "rule.syntax", "--rule"),
+        ("-> cubic", "rule.syntax", "CONDITION"),
+        ("dst=10.0.0.0/8 ->", "rule.syntax", "ALGORITHM"),
+        ("dst=10.0.0.0/8 -> two words", "rule.syntax", "ALGORITHM"),
+        ("dst -> cubic", "rule.syntax", "dst=10.0.0.0/8"),
+        ("dport= -> cubic", "rule.syntax", "dport=5001"),
+        ("dest=10.0.0.0/8 -> cubic", "rule.unknown_key", "`dst`"),
+        ("dst=10.0.0.0/33 -> cubic", "rule.bad_value", "10.0.0.0/8"),
+        ("dst=10.0.0.1/8 -> cubic", "rule.bad_value", "10.0.0.0/8"),
+        ("dport=http -> cubic", "rule.bad_value", "5001"),
+        ("dport=0 -> cubic", "rule.bad_value", "5001"),
+        ("dport=70000 -> cubic", "rule.bad_value", "5001"),
+        ("dport=20-10 -> cubic", "rule.bad_value", "5001"),
+        ("cgroup=/nowhere/at/all -> cubic", "rule.bad_value", "/sys/fs/cgroup"),
+        ("dport=5001 -> cubik", "rule.unknown_algorithm", "`cubic`"),
+    ],
+)
+def test_bad_rule_says_how_to_write_it(text: str, slug: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rules([text], ["cubic", "reno"])
+    assert caught.value.slug == slug
+    assert hint in caught.value.fix
+    assert text in caught.value.where
+
+
+def test_all_bad_conditions_are_told_at_once() -> None:
+    with pytest.raises(Several) as caught:
+        parse_rules(["dst=x dport=y -> cubic", "nonsense"], ["cubic"])
+    assert [error.slug for error in caught.value.errors] == [
+        "rule.bad_value",
+        "rule.bad_value",
+        "rule.syntax",
+    ]
+
+
+@given(st.ip_addresses(v=4), st.integers(0, 32))
+def test_prefix_rule_agrees_with_the_address_arithmetic(address: ipaddress.IPv4Address, length: int) -> None:
+    network = ipaddress.ip_network((int(address), length), strict=False)
+    rule = parse_rule(f"dst={network} -> a")
+    assert rule.matches(FakeInfo(1, dst_addr=str(address)))
+    first, last = network.network_address, network.broadcast_address
+    if int(last) < 2**32 - 1:
+        assert not rule.matches(FakeInfo(1, dst_addr=str(last + 1)))
+    if int(first) > 0:
+        assert not rule.matches(FakeInfo(1, dst_addr=str(first - 1)))
+
+
+@given(st.text())
+def test_any_text_is_a_rule_or_a_usage_error(text: str) -> None:
+    rule = outcome(lambda: parse_rule(text))
+    errors = rule.errors if isinstance(rule, Several) else [rule]
+    assert isinstance(rule, Rule) or all(
+        isinstance(error, UsageError) and error.slug.startswith("rule.") and error.fix for error in errors
+    )
+
+
+@given(st.ip_addresses(v=4))
+def test_mapped_address_counts_as_ipv4(address: ipaddress.IPv4Address) -> None:
+    assert parse_address(f"::ffff:{address}") == address

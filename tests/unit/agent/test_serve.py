@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent import serve as serving
+from agent.plane import Plane
+from agent.runfile import RunFile, running
+from agent.serve import Plan, ServeOptions, plan, serve
+from ccp_algs import registry
+from datapath import ebpf
+from datapath.errors import LoadError, Several, UsageError, VerifierError
+from tests.unit.agent.fakes import FakeDatapath, FakeInfo, fake_datapath
+
+PIN_DIR = "/sys/fs/bpf/test"
+
+
+class Kernel:
+    """Stands for the module `datapath.ebpf`: hands out a recording datapath and remembers the rest."""
+
+    def __init__(self, datapath: FakeDatapath, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.datapath = datapath
+        self.options: list[ebpf.LoadOptions] = []
+        self.unloaded: list[str] = []
+        self.dropped = 0
+        monkeypatch.setattr(serving.ebpf, "load", self.load)
+        monkeypatch.setattr(serving.ebpf, "unload", self.unload)
+        monkeypatch.setattr(serving.ebpf, "drop_capabilities", self.drop)
+
+    def load(self, options: ebpf.LoadOptions) -> FakeDatapath:
+        self.options.append(options)
+        return self.datapath
+
+    def unload(self, pin_dir: str) -> list[str]:
+        assert self.datapath.closed
+        self.unloaded.append(pin_dir)
+        return []
+
+    def drop(self) -> list[str]:
+        self.dropped += 1
+        return []
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return Kernel(fake_datapath(), monkeypatch)
+
+
+def options(tmp_path: Path, *algorithms: str, **more: Any) -> ServeOptions:
+    more.setdefault("duration_s", 0.0)
+    return ServeOptions(
+        algorithms or ("reno",), load=ebpf.LoadOptions(pin_dir=PIN_DIR), run_dir=tmp_path, **more
+    )
+
+
+def stop(plane: Plane) -> None:
+    plane.request_stop()
+
+
+# Planning
+
+
+def test_plan_gives_each_algorithm_its_name_and_ecn() -> None:
+    ready = plan(ServeOptions(["cubic", "dctcp"], names={"cubic": "ccp.c"}, rules=["dport=1 -> dctcp"]))
+    assert ready.default.name == "cubic"
+    assert ready.registrations == {"ccp": False, "ccp.c": False, "ccp.dctcp": True}
+    assert [rule.text for rule in ready.without_ecn()] == ["dport=1 -> dctcp"]
+
+
+def test_plain_name_asks_for_ecn_when_the_default_needs_it() -> None:
+    ready = plan(ServeOptions(["cubic", "dctcp"], default="dctcp", rules=["dport=1 -> dctcp"]))
+    assert ready.registrations["ccp"] is True
+    assert ready.without_ecn() == []
+
+
+def test_parameters_are_set_before_anything_runs() -> None:
+    reno = registry.get("reno")
+    before = reno.beta  # type: ignore[union-attr]
+    try:
+        plan(ServeOptions(["reno"], params=["beta=0.75"]))
+        assert reno.beta == 0.75  # type: ignore[union-attr]
+    finally:
+        reno.beta = before  # type: ignore[union-attr]
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(Several) as caught:
+        plan(ServeOptions(["reno"], params=["x=1"], rules=["bad"], names={"y": "ccp.y"}, default="z"))
+    assert [error.slug for error in caught.value.errors] == [
+        "algorithm.unknown",
+        "rule.syntax",
+        "algorithm.unknown",
+        "param.nobody_has",
+    ]
+
+
+# Serving
+
+
+def test_flows_are_adopted_names_registered_and_capabilities_dropped(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.datapath.there = {1: FakeInfo(1), 2: FakeInfo(2, cc_name="ccp.dctcp")}
+    seen: list[Any] = []
+
+    def started(plane: Plane, ready: Plan) -> None:
+        info = running(PIN_DIR, tmp_path)
+        assert info is not None
+        seen.append((plane.flow_ids(), dict(kernel.datapath.names), kernel.dropped, info))
+
+    serve(options(tmp_path, "reno", "dctcp", rules=["dport=80 -> dctcp"]), on_start=started)
+    ((flow_ids, names, dropped, info),) = seen
+    assert sorted(flow_ids) == [1, 2]
+    assert names == {"ccp": False, "ccp.reno": False, "ccp.dctcp": True}
+    assert dropped == 1
+    assert info.algorithms == {"ccp.reno": "reno", "ccp.dctcp": "dctcp"}
+    assert set(info.programs.values()) >= {"reno/default", "dctcp/default"}
+    assert (info.default, info.rules) == ("reno", ["dport=80 -> dctcp"])
+    assert kernel.datapath.closed
+    assert kernel.unloaded == []
+    assert running(PIN_DIR, tmp_path) is None
+
+
+def test_names_of_an_earlier_agent_are_taken_off(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.datapath.names = {"ccp": False, "ccp.old": False}
+    serve(options(tmp_path))
+    assert kernel.datapath.names == {"ccp": False, "ccp.reno": False}
+
+
+def test_rule_to_an_algorithm_that_gets_no_ecn_is_warned_of(
+    kernel: Kernel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        serve(options(tmp_path, "reno", "dctcp", rules=["dport=80 -> dctcp"]))
+    assert "dport=80 -> dctcp" in caplog.text
+    assert "ccp.dctcp" in caplog.text
+
+
+def test_capabilities_are_kept_and_everything_unloaded_when_asked(kernel: Kernel, tmp_path: Path) -> None:
+    serve(options(tmp_path, keep_capabilities=True, unload_at_end=True))
+    assert kernel.dropped == 0
+    assert kernel.unloaded == [PIN_DIR]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_stops_cleanly_and_handlers_are_restored(
+    kernel: Kernel, tmp_path: Path, number: signal.Signals
+) -> None:
+    before = signal.getsignal(number)
+    turns = []
+
+    def turn(plane: Plane) -> None:
+        turns.append(1)
+        signal.raise_signal(number)
+
+    serve(options(tmp_path, duration_s=None), each_turn=turn)
+    assert turns == [1]
+    assert kernel.datapath.closed
+    assert signal.getsignal(number) is before
+
+
+def test_second_signal_interrupts(kernel: Kernel, tmp_path: Path) -> None:
+    def turn(plane: Plane) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        serve(options(tmp_path, duration_s=None), each_turn=turn)
+    assert kernel.datapath.closed
+
+
+def test_serving_works_in_another_thread(kernel: Kernel, tmp_path: Path) -> None:
+    planes: list[Plane] = []
+    thread = threading.Thread(
+        target=lambda: planes.append(serve(options(tmp_path, duration_s=None), each_turn=stop))
+    )
+    thread.start()
+    thread.join(60)
+    assert len(planes) == 1
+    assert kernel.datapath.closed
+
+
+@pytest.mark.parametrize(("adopted", "unloaded"), [(False, [PIN_DIR]), (True, [])])
+def test_failed_start_takes_away_what_it_loaded_and_leaves_what_it_adopted(
+    kernel: Kernel, tmp_path: Path, adopted: bool, unloaded: list[str]
+) -> None:
+    kernel.datapath.adopted = adopted
+    kernel.datapath.refuse = {"default"}
+    with pytest.raises(VerifierError):
+        serve(options(tmp_path))
+    assert kernel.datapath.closed
+    assert kernel.unloaded == unloaded
+    assert kernel.datapath.names == {}
+    assert running(PIN_DIR, tmp_path) is None
+
+
+def test_nothing_is_loaded_when_another_agent_runs(kernel: Kernel, tmp_path: Path) -> None:
+    with RunFile(PIN_DIR, tmp_path), pytest.raises(LoadError) as caught:
+        serve(options(tmp_path))
+    assert caught.value.slug == "load.already_running"
+    assert kernel.options == []
+
+
+def test_nothing_is_loaded_when_what_was_asked_makes_no_sense(kernel: Kernel, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        serve(options(tmp_path, "nobody"))
+    assert kernel.options == []

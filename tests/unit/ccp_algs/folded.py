@@ -1,0 +1,79 @@
+"""A fold program under the reference interpreter, fed with ACKs that a kernel could have seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datapath._native import Interpreter, compile
+
+MSS = 1448
+INFINITY = (1 << 64) - 1
+
+OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
+
+
+class Folded:
+    """One flow: what the datapath keeps of it between two ACKs, and its fold program."""
+
+    def __init__(
+        self, program: Any, cwnd_pkts: float = 10, now_us: int = 1_000_000, **registers: int
+    ) -> None:
+        self.interpreter = Interpreter(compile(str(program)), now_us)
+        self.now_us = now_us
+        self.srtt_us = 100_000
+        self.mss = MSS
+        self.ca_state = OPEN
+        self.ssthresh = INFINITY
+        self.delivered_bytes = 0
+        self.reports: list[dict[str, int]] = []
+        self.interpreter.cwnd_bytes = int(cwnd_pkts * MSS)
+        self.set(**registers)
+
+    @property
+    def cwnd(self) -> int:
+        return self.interpreter.cwnd_bytes
+
+    @cwnd.setter
+    def cwnd(self, value: int) -> None:
+        self.interpreter.cwnd_bytes = value
+
+    def set(self, **registers: int) -> None:
+        for name, value in registers.items():
+            self.interpreter.set(name, value)
+
+    def __getitem__(self, register: str) -> int:
+        return self.interpreter.controls[register]
+
+    def ack(
+        self, pkts: float = 1, after_us: int = 0, rtt_us: int | None = None, **prims: int
+    ) -> dict[str, int] | None:
+        """Fold one ACK of `pkts` segments; names of other primitives without their prefix."""
+        acked = int(pkts * self.mss)
+        self.now_us += after_us
+        self.delivered_bytes += acked
+        values = {
+            "Ack.bytes_acked": acked,
+            "Ack.packets_acked": int(pkts),
+            "Ack.now": self.now_us,
+            "Flow.cwnd_limited": 1,
+            "Flow.srtt_us": self.srtt_us,
+            "Flow.mss": self.mss,
+            "Flow.ca_state": self.ca_state,
+            "Flow.snd_ssthresh": self.ssthresh,
+            "Flow.delivered_bytes": self.delivered_bytes,
+            "Flow.bytes_in_flight": self.cwnd,
+            "Flow.rtt_sample_us": self.srtt_us if rtt_us is None else rtt_us,
+        }
+        in_ack = ("bytes_misordered", "ecn_bytes", "ecn_packets", "lost_pkts_sample", "packets_misordered")
+        values |= {("Ack." if name in in_ack else "Flow.") + name: value for name, value in prims.items()}
+        report = self.interpreter.ack(self.now_us, values)
+        self.cwnd = max(self.cwnd, 2 * self.mss)  # as the datapath does
+        if report is not None:
+            self.reports.append(report)
+        return report
+
+    def round_trip(self, pkts_per_ack: int = 2, **prims: int) -> None:
+        """Fold the ACKs of one window, spread over a round trip."""
+        n_acks = max(1, self.cwnd // self.mss // pkts_per_ack)
+        for _ in range(n_acks):
+            self.ack(pkts_per_ack, after_us=self.srtt_us // n_acks, **prims)

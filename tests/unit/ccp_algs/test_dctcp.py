@@ -1,0 +1,90 @@
+import pytest
+
+from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.dctcp import Dctcp, DctcpFold
+from tests.unit.ccp_algs.folded import CWR, MSS, Folded
+
+
+def window(flow: Folded, marked: float, pkts: int = 100) -> None:
+    """Fold a window of `pkts` segments with a part of it marked."""
+    for i in range(pkts):
+        ecn_bytes = MSS if i < marked * pkts else 0
+        flow.ack(1, after_us=10, ecn_bytes=ecn_bytes, bytes_in_flight=pkts * MSS, cwnd_limited=0)
+
+
+def alpha(flow: Folded) -> float:
+    """Return alpha; it is reported after 10 ms."""
+    report = flow.ack(0, after_us=200_000, cwnd_limited=0, bytes_in_flight=0)
+    assert report is not None
+    return report["alpha_ppm"] / 1e6
+
+
+def started() -> Folded:
+    flow = Folded(DctcpFold, 100)
+    flow.ssthresh = 100 * MSS
+    return flow
+
+
+def test_alpha_begins_at_one_and_decays_without_marks() -> None:
+    # RFC 8257 section 3.3: alpha = alpha * (1 - 1/16) a window; section 4.2: alpha begins at 1.
+    flow = started()
+    flow.ack(0, cwnd_limited=0)
+    for _ in range(16):
+        window(flow, 0.0)
+    assert alpha(flow) == pytest.approx((15 / 16) ** 16, rel=0.07)
+
+
+def test_alpha_tends_to_the_part_that_is_marked() -> None:
+    flow = started()
+    for _ in range(200):
+        window(flow, 0.25)
+    assert alpha(flow) == pytest.approx(0.25, abs=0.02)
+
+
+def test_window_shrinks_in_proportion_once_a_window() -> None:
+    # RFC 8257 section 3.3, step 9: cwnd * (1 - alpha / 2).
+    flow = started()
+    for _ in range(200):
+        window(flow, 0.25)
+    flow.delivered_bytes += 1000 * MSS
+    flow.ack(1, bytes_in_flight=80 * MSS, cwnd_limited=0)  # begins a window of 80 segments
+    flow.cwnd = 100 * MSS
+    part = 1 - alpha(flow) / 2
+    flow.ack(1, ecn_bytes=MSS, bytes_in_flight=80 * MSS)
+    reduced = flow.cwnd
+    assert reduced / MSS == pytest.approx(100 * part, abs=0.01)
+    assert flow["ssthresh_bytes"] == reduced
+    for _ in range(80):
+        flow.ack(1, ecn_bytes=MSS, bytes_in_flight=80 * MSS)
+    assert flow.cwnd == reduced
+    flow.ack(1, ecn_bytes=MSS, bytes_in_flight=80 * MSS)
+    assert flow.cwnd < reduced
+
+
+def test_first_mark_ends_slow_start_and_halves() -> None:
+    flow = Folded(DctcpFold, 100)
+    flow.ack(0, cwnd_limited=0)
+    flow.ca_state = CWR
+    flow.ack(1, ecn_bytes=MSS)
+    assert flow.cwnd == 50 * MSS == flow["ssthresh_bytes"]
+
+
+def test_window_grows_by_a_segment_a_round_trip_without_marks() -> None:
+    flow = started()
+    flow.ack(0, cwnd_limited=0)
+    for _ in range(10):
+        flow.round_trip(pkts_per_ack=1)
+    assert flow.cwnd / MSS == pytest.approx(110, abs=1)
+
+
+def test_sockets_ask_for_ecn_and_parameters_reach_the_fold_program() -> None:
+    assert Dctcp.needs_ecn
+    algorithm = Dctcp()
+    flow = RecordingFlow(FakeInfo(), {"default": DctcpFold.source})
+    algorithm.flow = flow
+    algorithm.g = 0.25
+    algorithm.on_create(FakeInfo())
+    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 500}
+    algorithm.beta = 0.7
+    algorithm.on_report(FakeReport({}, dict.fromkeys(DctcpFold.report_fields, 0), "Dctcp"))
+    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 700}

@@ -1,0 +1,45 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from ccp_algs.fold import Ack, Flow
+from ccp_algs.fold.expressions import Flag, Num
+from datapath._native import compile
+
+HEADER = Path(__file__).parents[3] / "native/ccp-bpf/src/bpf/intf.h"
+
+
+def ours() -> dict[str, Num | Flag]:
+    return {
+        value.render(): value
+        for prefix in (Ack, Flow)
+        for value in vars(type(prefix)).values()
+        if isinstance(value, Num | Flag)
+    }
+
+
+def test_primitives_are_those_of_the_datapath() -> None:
+    enum = re.search(r"enum ccp_prim \{(.*?)CCP_PRIM_COUNT", HEADER.read_text(), re.DOTALL)
+    assert enum is not None
+    constants = re.findall(
+        r"CCP_((?:ACK|FLOW)_\w+)", re.sub(r"/\*.*?\*/", "", enum.group(1), flags=re.DOTALL)
+    )
+    names = {re.sub(r"^(ACK|FLOW)_", lambda m: m.group(1).capitalize() + ".", one) for one in constants}
+    names = {prefix + "." + rest.lower() for prefix, rest in (name.split(".") for name in names)}
+    assert set(ours()) == names
+
+
+@pytest.mark.parametrize("name", sorted(ours()))
+def test_primitive_has_the_type_that_the_compiler_gives_it(name: str) -> None:
+    condition = f"(> {name} 0)" if isinstance(ours()[name], Num) else f"(&& {name} true)"
+    program = compile(f"(def (Report (x 0)))(when {condition} (:= Report.x 1))")
+    assert program.primitives == [name]
+
+
+@pytest.mark.parametrize("prefix", [Ack, Flow])
+def test_attribute_is_called_as_the_primitive(prefix: object) -> None:
+    label = "Ack" if prefix is Ack else "Flow"
+    for key, value in vars(type(prefix)).items():
+        if isinstance(value, Num | Flag):
+            assert repr(value) == f"{label}.{key}"

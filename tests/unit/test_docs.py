@@ -1,0 +1,188 @@
+"""The documents say what the code does: tables, examples and commands are compared with the sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from agent import cli
+from agent.algorithms import find
+from ccp_algs import check_algorithm
+from ccp_algs.example_aimd import AimdFold
+from datapath import ebpf
+from datapath.errors import LangError
+from experiments.bench.cli import app as bench_app
+from experiments.demo import app as demo_app
+from experiments.netlab.cli import app as lab_app
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs/writing-an-algorithm.md"
+LANGUAGE = ROOT / "native/ccp-lang/src"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def fences(document: Path, kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def rows(document: Path, heading: str) -> list[list[str]]:
+    """Cells of all tables whose first column has this heading; a `\\|` is no border."""
+    found: list[list[str]] = []
+    inside = False
+    for line in document.read_text().splitlines():
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells and cells[0] == heading:
+            inside = True
+        elif not cells:
+            inside = False
+        elif inside and not set(cells[0]) <= {"-"}:
+            found.append(cells)
+    return found
+
+
+# --- the language ---
+
+
+def primitives() -> Iterator[list[str]]:
+    """Name, unit and meaning of every primitive, as the compiler has them."""
+    text = (LANGUAGE / "prims.rs").read_text()
+    for kind, arguments in re.findall(r"^    (num|flag)\((\".*\")\),$", text, re.MULTILINE):
+        name, *unit, meaning = re.findall(r'"([^"]*)"', arguments)
+        yield [f"`{name}`", "flag" if kind == "flag" else unit[0] or "number", meaning]
+
+
+def test_the_guide_has_every_primitive_as_the_compiler_has_it() -> None:
+    known = list(primitives())
+    count = re.search(r"PRIMITIVES: \[Primitive; (\d+)\]", (LANGUAGE / "prims.rs").read_text())
+    assert count is not None
+    assert len(known) == int(count[1])
+    assert rows(GUIDE, "primitive") == known
+
+
+def test_the_guide_has_every_operator_with_its_operands() -> None:
+    text = (LANGUAGE / "ast.rs").read_text()
+    kinds = dict(re.findall(r'^    \("([^"]+)", Operator::(\w+)\),$', text, re.MULTILINE))
+    assert len(kinds) > 20
+    operands = {
+        "Arithmetic": {"numbers"},
+        "Compare": {"numbers"},
+        "Logic": {"flags"},
+        "Bind": {"a register, anything"},
+        "Stateful": {"a flag, a value", "a weight, a value"},
+    }
+    told = {
+        spelling: row[1] for row in rows(GUIDE, "operator") for spelling in re.findall(r"`([^`]+)`", row[0])
+    }
+    assert set(told) == set(kinds)
+    assert {spelling for spelling, kind in kinds.items() if told[spelling] not in operands[kind]} == set()
+
+
+def test_the_limits_are_those_of_the_compiler() -> None:
+    sources = "".join(path.read_text() for path in LANGUAGE.glob("*.rs"))
+    limits = re.search(r"^## Limits$(.*)", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert limits is not None
+    told = {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", limits[1])}
+    names = ["MAX_REGISTERS", "MAX_INSTRS", "MAX_LIVE_TMPS", "MAX_TMPS", "MAX_DEPTH"]
+    known = {int(re.search(rf"const {name}: usize = (\d+);", sources)[1]) for name in names}
+    header = (ROOT / "native/ccp-bpf/src/bpf/intf.h").read_text()
+    programs = int(re.search(r"CCP_MAX_PROGRAMS = (\d+)", header)[1]) - 1  # 0 stands for none
+    assert told == {*known, programs}
+
+
+# --- examples ---
+
+
+def test_the_smallest_algorithm_is_shown_as_it_is() -> None:
+    assert (ROOT / "ccp_algs/example_aimd.py").read_text() in fences(GUIDE, "python")
+
+
+def test_the_program_as_text_is_the_one_of_the_builder() -> None:
+    (text,) = (one for one in fences(GUIDE, "") if "Report.limited" in one)
+    by_hand, built = ebpf.compile_program(text), ebpf.compile_program(AimdFold.source)
+    assert by_hand.report_fields == built.report_fields
+    assert by_hand.primitives == built.primitives
+
+
+def test_the_error_that_is_shown_is_the_one_that_comes() -> None:
+    (shown,) = (one for one in fences(GUIDE, "") if one.startswith("lang."))
+    text = "(def (Report (acked 0)))\n(when true\n\n    (:= Report.acked (+ Report.acked Ack.bytes_ackd)))"
+    with pytest.raises(LangError) as caught:
+        ebpf.compile_program(text, origin="mine.py", first_line=6)
+    place = re.compile(r"mine\.py:\d+:\d+")
+    assert place.sub("HERE", str(caught.value)) == place.sub("HERE", shown.rstrip())
+
+
+def test_the_readmes_algorithm_keeps_the_contract(tmp_path: Path) -> None:
+    (text,) = fences(ROOT / "README.md", "python")
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    algorithm: Any = find(str(file))
+    assert algorithm.name == "mine"
+    check_algorithm(algorithm, lambda source, name: ebpf.compile_program(source, name))
+
+
+# --- commands ---
+
+
+def commands() -> dict[str, set[str]]:
+    """Every command of `ccp` with its options."""
+    group: Any = typer.main.get_command(cli.app)
+    found = {name: group.commands[name] for name in group.commands}
+    for name, app in (("bench", bench_app), ("lab", lab_app)):
+        inner: Any = typer.main.get_command(app)
+        found[name] = inner
+        found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}
+    found["demo"] = typer.main.get_command(demo_app)
+    own = {"": group, **found}
+    return {
+        name: {
+            option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]
+        }
+        | {"--help"}
+        for name, command in own.items()
+    }
+
+
+def mentions(document: Path) -> Iterator[tuple[str, list[str]]]:
+    """Commands in shell examples and in backticks: what stands behind `ccp`, and the options."""
+    text = document.read_text()
+    lines = [line.partition("#")[0] for fence in fences(document, "sh") for line in fence.splitlines()]
+    lines += re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    for line in lines:
+        if found := re.match(r"(?:sudo )?ccp(?= |$)(.*)", line.strip()):
+            words = re.findall(r"'[^']*'|\S+", found[1])
+            yield " ".join(words[:2]), [word for word in words if word.startswith("-")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_and_options_that_documents_name_exist(document: Path) -> None:
+    known = commands()
+    for words, options in mentions(document):
+        first, _, second = words.partition(" ")
+        if first.startswith("-"):
+            first = ""
+        nested = {name.split()[1] for name in known if name.startswith(f"{first} ")}
+        name = f"{first} {second}" if second in nested else first
+        assert name in known, f"ccp {words}"
+        assert set(options) <= known[name] | known[""], f"ccp {words}: {options}"
+
+
+def test_the_search_for_commands_finds_them() -> None:
+    found = list(mentions(ROOT / "docs/operations.md"))
+    assert ("run cubic", []) in found
+    assert any("--rule" in options for _, options in found)
+    assert len(found) > 20
+
+
+def test_every_command_is_in_the_operations_manual() -> None:
+    told = {
+        word
+        for row in rows(ROOT / "docs/operations.md", "command")
+        for word in re.findall(r"ccp (\w+)", row[0])
+    }
+    assert told == {name.split()[0] for name in commands() if name}

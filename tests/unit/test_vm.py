@@ -1,0 +1,96 @@
+"""The parts of the virtual machines that can be wrong without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.vm.__main__ import _counts
+from scripts.vm.cpio import archive
+from scripts.vm.debian import Mirrors
+from scripts.vm.kernels import KERNELS, _closure
+from scripts.vm.problem import VmError, need_programs, run
+from scripts.vm.userland import _name
+
+MODULES_DEP = """\
+kernel/fs/ext4/ext4.ko.xz: kernel/fs/jbd2/jbd2.ko.xz kernel/lib/crc16.ko.xz
+kernel/fs/jbd2/jbd2.ko.xz:
+kernel/lib/crc16.ko.xz:
+kernel/net/sched/sch_tbf.ko:
+kernel/net/9p/9pnet-virtio.ko.xz: kernel/net/9p/9pnet.ko.xz
+kernel/net/9p/9pnet.ko.xz:
+"""
+
+
+def entries(data: bytes) -> dict[str, tuple[int, bytes]]:
+    """Read an archive as the kernel does: name -> mode and contents."""
+    found, at = {}, 0
+    while True:
+        assert data[at : at + 6] == b"070701"
+        fields = [int(data[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        mode, size, length = fields[1], fields[6], fields[11]
+        name = data[at + 110 : at + 110 + length - 1].decode()
+        begin = (at + 110 + length + 3) // 4 * 4
+        at = (begin + size + 3) // 4 * 4
+        if name == "TRAILER!!!":
+            assert at == len(data)
+            return found
+        found[name] = (mode, data[begin : begin + size])
+
+
+def test_an_archive_holds_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/tool").write_bytes(b"12345")
+    (tmp_path / "bin/tool").chmod(0o755)
+    (tmp_path / "init").write_bytes(b"")
+    (tmp_path / "init").chmod(0o644)
+    assert entries(archive(tmp_path)) == {
+        "bin": (0o040755, b""),
+        "bin/tool": (0o100755, b"12345"),
+        "init": (0o100644, b""),
+    }
+
+
+def test_modules_come_with_what_they_need() -> None:
+    assert _closure(MODULES_DEP, ["ext4", "9pnet_virtio", "built_in"]) == {
+        "kernel/fs/ext4/ext4.ko.xz",
+        "kernel/fs/jbd2/jbd2.ko.xz",
+        "kernel/lib/crc16.ko.xz",
+        "kernel/net/9p/9pnet-virtio.ko.xz",
+        "kernel/net/9p/9pnet.ko.xz",
+    }
+
+
+def test_results_are_counted(tmp_path: Path) -> None:
+    report = tmp_path / "tests.xml"
+    assert _counts(report) == ("-", "-", "-")
+    report.write_text('<testsuites><testsuite tests="9" errors="1" failures="2" skipped="3"/></testsuites>')
+    assert _counts(report) == ("3", "3", "3")
+
+
+@pytest.mark.parametrize(
+    "line", ["numpy>=1.26", "numpy", "numpy[x]>=1", "numpy ~= 2", "numpy; python_version>'3'"]
+)
+def test_a_requirement_has_a_name(line: str) -> None:
+    assert _name(line) == "numpy"
+
+
+def test_security_suites_have_their_own_mirror() -> None:
+    mirrors = Mirrors("main", None)
+    assert mirrors.of("bookworm") == "main"
+    assert mirrors.of("bookworm-security") is None
+    assert all(any(mirrors.of(suite) for suite in suites) for suites in KERNELS.values())
+
+
+def test_missing_programs_are_all_named_with_their_packages() -> None:
+    with pytest.raises(VmError) as caught:
+        need_programs({"sh": "dash", "no-such-a": "package-a", "no-such-b": "package-b"})
+    assert "package-a package-b" in str(caught.value)
+    assert "dash" not in str(caught.value)
+
+
+def test_a_failing_program_is_quoted() -> None:
+    with pytest.raises(VmError) as caught:
+        run(["sh", "-c", "echo it broke >&2; exit 1"])
+    assert "it broke" in str(caught.value)
