@@ -39,6 +39,14 @@ CONST = """
 """A fixed window, set from outside, and a report every 5 ms."""
 
 
+def wait_until(done: Callable[[], object], timeout_s: float = 30.0) -> None:
+    """Wait until something holds, without polling a datapath."""
+    end = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < end, f"still waiting after {timeout_s} s"
+        time.sleep(0.001)
+
+
 @contextmanager
 def loaded(**options: Any) -> Iterator[_native.EbpfDatapath]:
     """Load a datapath of the tests' own, and remove it afterwards."""
