@@ -1,4 +1,4 @@
-"""CPU time is read from the right columns."""
+"""CPU time of the machine."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ import time
 import pytest
 
 from experiments.netlab import CpuMeter
-from experiments.netlab.cpu import parse_stat
+from experiments.netlab.cpu import CpuSeconds, parse_idle_s
 
-STAT = "cpu  100 20 300 4000 500 60 700 8 9 10\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 1\n"
-
-
-def test_columns_are_told_apart() -> None:
-    spent = parse_stat(STAT, ticks_per_s=100, elapsed_s=7.0)
-    assert spent.user_s == pytest.approx(1.2)  # niced programs are programs
-    assert spent.system_s == 3.0
-    assert spent.irq_s == 0.6
-    assert spent.softirq_s == 7.0
-    assert spent.steal_s == 0.08
-    assert spent.idle_s == 45.0  # waiting for a disk is idle
-    assert spent.elapsed_s == 7.0
-    assert spent.kernel_s == pytest.approx(10.6)
-    assert spent.busy_s == pytest.approx(11.8)
+#            user nice system idle iowait irq softirq steal guest guest_nice
+STAT = "cpu  100 20   300    4000 500    60  700     80    0     0\ncpu0 50 10 150 2000 250 30 350 40 0 0\n"
+TIMER_LIST = """
+now at 9000000000 nsecs
+cpu: 0
+  .idle_sleeptime : 1500000000 nsecs
+  .iowait_sleeptime: 250000000 nsecs
+cpu: 1
+  .idle_sleeptime : 2000000001 nsecs
+  .iowait_sleeptime: 0 nsecs
+"""
 
 
-def test_a_difference_is_taken_column_by_column() -> None:
-    earlier = parse_stat(STAT, ticks_per_s=100, elapsed_s=7.0)
-    later = parse_stat(STAT.replace("300", "350"), ticks_per_s=100, elapsed_s=9.0)
-    spent = later - earlier
-    assert spent.system_s == pytest.approx(0.5)
-    assert spent.busy_s == pytest.approx(0.5)
-    assert spent.elapsed_s == pytest.approx(2.0)
-    assert spent.idle_s == 0.0
+def test_idle_time_is_that_of_all_processors_in_nanoseconds() -> None:
+    idle_s = parse_idle_s(TIMER_LIST, STAT, ticks_per_s=100)
+    assert idle_s == pytest.approx(1.5 + 0.25 + 2.000000001 + 0.8)  # and 80 ticks that were stolen
 
 
-def test_a_meter_counts_work_of_this_machine() -> None:
+def test_idle_time_is_that_of_the_ticks_when_the_kernel_notes_none_itself() -> None:
+    assert parse_idle_s("", STAT, ticks_per_s=100) == pytest.approx(40 + 5 + 0.8)
+
+
+def test_differences() -> None:
+    assert CpuSeconds(5.0, 10.0) - CpuSeconds(3.5, 8.0) == CpuSeconds(1.5, 2.0)
+
+
+def test_the_meter_sees_a_busy_process() -> None:
     with CpuMeter() as meter:
         end_s = time.process_time() + 0.3
         while time.process_time() < end_s:
             pass
-    assert meter.spent.busy_s >= 0.2  # a tick or two are lost at each end
+    assert meter.spent.busy_s >= 0.25
     assert meter.spent.elapsed_s >= 0.3
-    assert meter.spent == meter.spent  # stands still after the block
