@@ -19,6 +19,7 @@ from agent.plane import Plane
 from agent.priority import raise_priority
 from agent.rules import Rule, parse_rules
 from agent.runfile import RUN_DIR, RunFile, RunInfo
+from agent.wakeful import Wakeful
 from datapath import ebpf
 from datapath.errors import Collector
 from datapath.protocol import Datapath
@@ -44,6 +45,7 @@ class ServeOptions:
         unload_at_end: Remove everything from the kernel at the end; else the registration stays.
         keep_capabilities: Do not drop the capabilities that a running agent does not need.
         realtime: Run the event loop with real-time priority, where that is allowed.
+        wakeful: Keep idle processors from sleeping while reports come, where that is allowed.
         run_dir: Where the run file stands.
     """
 
@@ -57,6 +59,7 @@ class ServeOptions:
     unload_at_end: bool = False
     keep_capabilities: bool = False
     realtime: bool = True
+    wakeful: bool = True
     run_dir: Path = RUN_DIR
 
 
@@ -171,10 +174,30 @@ def serve_plan(
         with _stopped_by_signals(plane):
             if on_start is not None:
                 on_start(plane, ready)
-            plane.run(options.duration_s, None if each_turn is None else lambda: each_turn(plane))
+            with _turns(plane, options.wakeful, each_turn) as turn:
+                plane.run(options.duration_s, turn)
         if options.unload_at_end:
             ebpf.unload(pin_dir)
     return plane
+
+
+@contextmanager
+def _turns(
+    plane: Plane, keep_awake: bool, each_turn: Callable[[Plane], None] | None
+) -> Iterator[Callable[[], None]]:
+    """Give what is to be done after every batch."""
+    wakeful = Wakeful()
+
+    def turn() -> None:
+        if keep_awake:
+            wakeful.note(plane.counters.reports)
+        if each_turn is not None:
+            each_turn(plane)
+
+    try:
+        yield turn
+    finally:
+        wakeful.close()
 
 
 @contextmanager

@@ -36,14 +36,11 @@ from ccp_algs.cubic_core import (
     k_us,
     w_max_bytes,
 )
-from ccp_algs.episodes import CUT, STARTED, UNDO, loss_episodes
-from ccp_algs.fold import Ack, Flow, FoldProgram, every, max_, total
+from ccp_algs.episodes import CUT, STARTED, UNDO, loss_episodes, reports
+from ccp_algs.fold import Ack, FoldProgram, total
 from ccp_algs.params import Param
 from ccp_algs.registry import register
 from ccp_algs.slow_start import hystart
-
-REPORT_US = 100_000
-"""Shortest time between regular reports [us]; they only inform: what calls for a decision comes at once."""
 
 
 class CubicFold(FoldProgram):
@@ -54,7 +51,7 @@ class CubicFold(FoldProgram):
     loss = loss_episodes(round(1000 * BETA), also=cubic.restart)
     growth = cubic_growth(cubic, loss)
     start = hystart(loss)
-    when = every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
+    when = reports(loss)
 
 
 @register("cubic")

@@ -15,7 +15,9 @@ segments, so finer steps would change nothing that leaves the host, and most ACK
 Source: RFC 9438 sections 4.2 to 4.5, 4.7 and 4.8.
 
 Deviations: the steps, above. W_est is not allowed to shrink the window (section 4.3 sets cwnd to W_est when
-W_cubic(t) is below it, which RFC 9438 does not mean as a reduction), as in Linux.
+W_cubic(t) is below it, which RFC 9438 does not mean as a reduction), as in Linux. Before the first reduction
+the window grows by 5 % a round trip at least, as in Linux: HyStart may have left slow start far below what
+the path bears, and the curve, flat at its origin, would need seconds to get there.
 """
 
 from __future__ import annotations
@@ -257,6 +259,8 @@ def cubic_growth(cubic: CubicState, loss: Episodes) -> CubicGrowth:
             off_bytes,
             target_bytes.set(w_max + off_bytes),
             target_bytes.set(w_max - off_bytes, when=then_us < k),
+            # Without a loss so far nothing is known of the path: as Linux, at least 5 % a round trip.
+            target_bytes.set(max_(target_bytes, Cwnd + Cwnd // 20), when=loss.prior_bytes == 0),
             target_bytes.set(max_(min_(target_bytes, Cwnd + Cwnd // 2), Cwnd)),
             alpha_now.set(cubic.alpha_permille),
             alpha_now.set(1000, when=w_est >= loss.prior_bytes),

@@ -25,14 +25,13 @@ from typing import Any
 
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
-from ccp_algs.episodes import REDUCING, STARTED, loss_episodes
+from ccp_algs.episodes import REDUCING, STARTED, loss_episodes, reports
 from ccp_algs.fold import (
     Ack,
     Cwnd,
     Flow,
     FoldProgram,
     control,
-    every,
     field,
     let,
     max_,
@@ -46,8 +45,6 @@ from ccp_algs.registry import register
 from ccp_algs.slow_start import slow_start
 
 MILLION = 1_000_000
-REPORT_US = 100_000
-"""Shortest time between regular reports [us]; they only inform: what calls for a decision comes at once."""
 
 
 class DctcpFold(FoldProgram):
@@ -95,7 +92,7 @@ class DctcpFold(FoldProgram):
     growing = let(loss.may_grow & (Flow.delivered_bytes > cut_end_bytes))
     avoidance = additive_increase(loss, credit, growing)
     start = slow_start(loss, growing)
-    when = every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
+    when = reports(loss)
 
 
 @register("dctcp")

@@ -47,6 +47,7 @@ from ccp_algs.fold import (
     Statement,
     at_end,
     control,
+    every,
     field,
     let,
     max_,
@@ -56,6 +57,9 @@ from ccp_algs.fold import (
 )
 from ccp_algs.fold.expressions import Flag, Num
 from ccp_algs.fold.lines import AtEnd, LocalFlag
+
+REPORT_US: Final = 100_000
+"""Shortest time between regular reports [us]; they only inform: what calls for a decision comes at once."""
 
 # Values of the report field `event`.
 NOTHING: Final = 0
@@ -226,6 +230,11 @@ def loss_episodes(
         may_grow=let(Flow.cwnd_limited & (episode <= AFTER_TIMEOUT)),
         leave=at_end(left_bytes.set(Cwnd)),
     )
+
+
+def reports(loss: Episodes) -> Flag:
+    """Return when to report: once a round trip, not more often than every REPORT_US, and at each event."""
+    return every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
 
 
 def _recover(window_bytes: Num) -> Num:

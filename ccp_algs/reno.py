@@ -23,14 +23,11 @@ from typing import Any
 
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
-from ccp_algs.episodes import STARTED, loss_episodes
-from ccp_algs.fold import Ack, Flow, FoldProgram, every, max_, total
+from ccp_algs.episodes import STARTED, loss_episodes, reports
+from ccp_algs.fold import Ack, FoldProgram, total
 from ccp_algs.params import Param
 from ccp_algs.registry import register
 from ccp_algs.slow_start import slow_start
-
-REPORT_US = 100_000
-"""Shortest time between regular reports [us]; they only inform: what calls for a decision comes at once."""
 
 
 class RenoFold(FoldProgram):
@@ -41,7 +38,7 @@ class RenoFold(FoldProgram):
     loss = loss_episodes(500, also=credit.restart)
     avoidance = additive_increase(loss, credit)
     start = slow_start(loss)
-    when = every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
+    when = reports(loss)
 
 
 @register("reno")

@@ -53,6 +53,12 @@ def run(
         bool,
         typer.Option(help="Real-time priority for the event loop; computing for 200 ms at a time loses it."),
     ] = True,
+    wakeful: Annotated[
+        bool,
+        typer.Option(
+            help="Keep idle processors awake while reports come: updates are sooner, power is spent."
+        ),
+    ] = True,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print a status line every second.")
     ] = False,
@@ -71,6 +77,7 @@ def run(
         unload_at_end=unload,
         keep_capabilities=keep_capabilities,
         realtime=realtime,
+        wakeful=wakeful,
     )
     plane = serve(options, on_start=_greet, each_turn=_Status() if verbose else None)
     counters = plane.counters

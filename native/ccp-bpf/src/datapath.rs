@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ccp_lang::Program;
 
@@ -14,6 +15,7 @@ use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
 use crate::kernel::Kernel;
 use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
+use crate::pace::{PERIOD_US, Pace};
 use crate::pins::{Pins, unload};
 use crate::ring::{Records, Ring};
 use crate::shared::{BUILD_HASH, Observer, Update, now_us};
@@ -47,7 +49,7 @@ pub struct Datapath {
     adopted: bool,
     heartbeat_slice_ms: u64,
     handles: Mutex<Handles>,
-    ring: Mutex<Ring>,
+    ring: Mutex<(Ring, Pace)>,
     programs: OwnedFd,
     folds: [(OwnedFd, &'static str, OwnedFd); 2],
     closed: Mutex<bool>,
@@ -120,7 +122,7 @@ impl Datapath {
             adopted,
             heartbeat_slice_ms: options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT,
             handles: Mutex::new(Handles::new()),
-            ring: Mutex::new(Ring::new(pins.open_map("records")?)?),
+            ring: Mutex::new((Ring::new(pins.open_map("records")?)?, Pace::default())),
             programs: pins.open_map("programs")?,
             folds: [
                 fold("cong_control", "folds_on_ack", "finish_on_ack")?,
@@ -294,17 +296,24 @@ impl Datapath {
 
     /// Waits for records, at most `timeout_ms`, telling the heartbeat meanwhile.
     pub fn poll(&self, timeout_ms: u64) -> Records {
-        let mut ring = lock(&self.ring);
+        let (ring, pace) = &mut *lock(&self.ring);
+        let mut waited = false;
         let end_us = now_us() + timeout_ms * 1000;
         loop {
             self.heartbeat();
             let records = ring.drain();
             let now_us = now_us();
+            pace.looked(now_us, std::mem::replace(&mut waited, true), records.len());
             if !records.is_empty() || now_us >= end_us {
                 return records;
             }
-            let left_ms = (end_us - now_us).div_ceil(1000);
-            ring.wait(left_ms.min(self.heartbeat_slice_ms) as i32);
+            if pace.periodic() {
+                self.shared.look_at(now_us + PERIOD_US);
+                std::thread::sleep(Duration::from_micros(PERIOD_US));
+            } else {
+                let left_ms = (end_us - now_us).div_ceil(1000);
+                ring.wait(left_ms.min(self.heartbeat_slice_ms) as i32);
+            }
         }
     }
 

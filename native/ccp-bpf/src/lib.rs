@@ -11,6 +11,7 @@ mod handles;
 mod kernel;
 mod names;
 mod object;
+mod pace;
 mod pins;
 pub mod probe;
 mod ring;

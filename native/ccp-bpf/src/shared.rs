@@ -128,6 +128,13 @@ impl Observer {
         self.set_heartbeat(now_us());
     }
 
+    /// Promises to look at the ring at that time, so that reports before it need not wake the agent.
+    pub fn look_at(&self, time_us: u64) {
+        // SAFETY: an aligned u64 in the mapping that the kernel side only reads.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.globals()).looks_at_us) }
+            .store(time_us, Ordering::Release);
+    }
+
     /// Takes the life sign back: flows go to the fallback law with their next ACK.
     pub fn silence(&self) {
         self.set_heartbeat(0);

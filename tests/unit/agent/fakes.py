@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from agent.hosts import LostExit
 from datapath.errors import CcpError, VerifierError
 from datapath.protocol import REPORT_HEAD, Datapath
 
@@ -34,26 +35,14 @@ class FakeInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class FakeStats:
-    flow_id: int
+class FakeStats(LostExit):
+    """Totals of a flow that lives."""
+
     cwnd_bytes: int = 14_480
-    rate_bytes_per_s: int = 0
     law: bool = False
     program: int = 1
     srtt_us: int = 20_000
     min_rtt_us: int = 10_000
-    delivered_pkts: int = 0
-    lost_pkts: int = 0
-    retrans_pkts: int = 0
-    bytes_acked: int = 0
-    ca_state: int = 0
-    acks: int = 0
-    reports: int = 0
-    reports_missed: int = 0
-    fold_errors: int = 0
-    law_entries: int = 0
-    mail_applied: int = 0
-    mail_applied_us: int = 0
     now_us: int = 1_000_000
 
 

@@ -175,6 +175,15 @@ def test_curve_begins_at_the_window_when_slow_start_ends_without_loss() -> None:
     assert (flow["k_us"], flow["w_max_bytes"]) == (0, 200 * MSS)
 
 
+def test_window_grows_by_a_twentieth_a_round_trip_when_there_was_no_loss_yet() -> None:
+    # Linux: cnt is at most 20 until there is a W_max. The curve alone: 0.4 * 1 s^3, not a segment.
+    flow = Folded(CubicFold, 1000)
+    flow.ssthresh = 1000 * MSS
+    for _ in range(10):
+        flow.round_trip()
+    assert flow.cwnd / MSS == pytest.approx(1000 * 1.05**10, rel=0.02)
+
+
 def test_curve_begins_at_the_window_after_a_timeout() -> None:
     # Section 4.8.
     flow = after_loss(100, 100_000)

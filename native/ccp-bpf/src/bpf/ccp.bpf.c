@@ -196,7 +196,7 @@ void BPF_PROG(ccp_in_ack_event, struct sock *sk, u32 flags)
 	ccp_sk(sk)->ece = !!(flags & CA_ACK_ECE);
 }
 
-/* True: the caller tail-calls the fold program of this index. */
+/* Returns the index of the fold program to run; 0 for none. */
 static __always_inline u32 on_ack(struct sock *sk, const struct rate_sample *rs, bool ece)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
@@ -230,10 +230,10 @@ static __always_inline void fold_is_gone(struct sock *sk)
 		flow->program = 0;
 }
 
-SEC("struct_ops")
-void BPF_PROG(ccp_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+static __always_inline void on_ack_and_fold(void *ctx, struct sock *sk, const struct rate_sample *rs,
+					    bool ece)
 {
-	u32 program = on_ack(sk, rs, flag & FLAG_ECE);
+	u32 program = on_ack(sk, rs, ece);
 
 	if (program) {
 		bpf_tail_call(ctx, &folds_on_ack, program);
@@ -242,14 +242,15 @@ void BPF_PROG(ccp_cong_control, struct sock *sk, u32 ack, int flag, const struct
 }
 
 SEC("struct_ops")
+void BPF_PROG(ccp_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	on_ack_and_fold(ctx, sk, rs, flag & FLAG_ECE);
+}
+
+SEC("struct_ops")
 void BPF_PROG(ccp_cong_control_6_9, struct sock *sk, const struct rate_sample *rs)
 {
-	u32 program = on_ack(sk, rs, ccp_sk(sk)->ece);
-
-	if (program) {
-		bpf_tail_call(ctx, &folds_on_ack, program);
-		fold_is_gone(sk);
-	}
+	on_ack_and_fold(ctx, sk, rs, ccp_sk(sk)->ece);
 }
 
 SEC("struct_ops")

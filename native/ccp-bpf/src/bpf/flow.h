@@ -278,7 +278,9 @@ static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *
 	if (!p || n > CCP_MAX_REPORT)
 		return;
 	fill_record(&flow->record, flow, CCP_RECORD_REPORT, flow->prim[CCP_ACK_NOW]);
-	if (bpf_ringbuf_output(&records, &flow->record, sizeof(flow->record) + n * sizeof(u64), 0)) {
+	u64 now_us = bpf_ktime_get_ns() / 1000;
+	u64 wake = now_us < g->looks_at_us ? BPF_RB_NO_WAKEUP : 0;
+	if (bpf_ringbuf_output(&records, &flow->record, sizeof(flow->record) + n * sizeof(u64), wake)) {
 		flow->missed++;
 		flow->counts.reports_missed++;
 		__sync_fetch_and_add(&g->reports_missed, 1);

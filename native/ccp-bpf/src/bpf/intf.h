@@ -16,7 +16,7 @@ typedef unsigned long long __u64;
 #endif
 
 enum ccp_limits {
-	CCP_ABI_VERSION = 1,
+	CCP_ABI_VERSION = 2,
 	CCP_MAX_REPORT = 64,
 	CCP_MAX_CONTROL = 64,
 	CCP_MAX_LOCAL = 64,
@@ -265,6 +265,7 @@ struct ccp_globals {
 	/* written by the agent */
 	__u64 heartbeat_us;
 	__u64 heartbeat_timeout_us;
+	__u64 looks_at_us; /* until then reports wake nobody: the agent looks by itself at that time */
 	__u64 max_cwnd_bytes;
 	__u32 agent_pid;
 	__u32 spare;

@@ -42,6 +42,7 @@ enum bpf_map_type {
 
 enum {
 	BPF_ANY = 0,
+	BPF_RB_NO_WAKEUP = 1,
 	BPF_F_MMAPABLE = 1 << 10,
 };
 
