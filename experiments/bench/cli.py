@@ -35,10 +35,11 @@ def datapath_command(
         list[str] | None,
         typer.Option(help="Another congestion control of this kernel to measure, such as a CCP module's."),
     ] = None,
+    wakeful: Annotated[bool, typer.Option(help="As of `ccp run`.")] = True,
     as_json: Json = False,
 ) -> None:
     """CPU per GB, throughput and retransmits of one flow, as ratios to kernel CUBIC."""
-    _show(datapath.run(rounds=rounds, seconds=seconds, peers=peer or []), as_json)
+    _show(datapath.run(rounds=rounds, seconds=seconds, peers=peer or [], wakeful=wakeful), as_json)
 
 
 @app.command("latency")

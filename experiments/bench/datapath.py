@@ -99,13 +99,14 @@ def _scenario(
         result.add(f"retransmits.{scenario}.{name}", [s.retransmits_pkts for s in samples[name]], "segments")
 
 
-def run(rounds: int, seconds: float, peers: Sequence[str] = ()) -> BenchResult:
+def run(rounds: int, seconds: float, peers: Sequence[str] = (), *, wakeful: bool = True) -> BenchResult:
     """Measure.
 
     Args:
         rounds: Paired rounds.
         seconds: Length of each transfer [s].
         peers: Other congestion controls of this kernel to measure along.
+        wakeful: Whether the agent keeps processors awake, as `ccp run` does by default.
 
     Returns:
         Ratios to kernel CUBIC, and the figures behind them.
@@ -115,7 +116,8 @@ def run(rounds: int, seconds: float, peers: Sequence[str] = ()) -> BenchResult:
         LabError: If a transfer fails, or a peer is not there.
     """
     result = BenchResult("datapath", rounds)
-    with running_agent("cubic"), bench_progress() as progress:
+    options = [] if wakeful else ["--no-wakeful"]
+    with running_agent("cubic", *options), bench_progress() as progress:
         names = [KERNEL, OURS, *peers]
         missing = sorted(set(names) - set(available_congestion_controls()))
         if missing:
