@@ -363,7 +363,11 @@ class Datapath(Protocol):
         ...
 
     def poll(self, timeout_ms: int) -> Batch:
-        """Wait for events, at most `timeout_ms` [ms], and refresh the heartbeat."""
+        """Wait for events, at most `timeout_ms` [ms] and until `wake`, and refresh the heartbeat."""
+        ...
+
+    def wake(self) -> None:
+        """Make `poll`, if it waits in another thread, return at once, and else the next one."""
         ...
 
     def update(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 
 import pytest
 
@@ -167,6 +169,16 @@ def test_a_datapath_of_other_sizes_is_replaced() -> None:
         assert not other.adopted
         assert other.counters()["max_flows"] == 32
         other.close()
+
+
+def test_a_waiting_poll_ends_when_another_thread_wakes_it() -> None:
+    with loaded() as datapath:
+        datapath.wake()
+        began_s = time.monotonic()
+        assert len(datapath.poll(60_000)) == 0, "a wake-up before the wait counts"
+        threading.Timer(0.2, datapath.wake).start()
+        assert len(datapath.poll(60_000)) == 0
+        assert 0.1 < time.monotonic() - began_s < 30
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ccp_lang::Program;
 
+use crate::bell::Bell;
 use crate::fold::{self, Place};
 use crate::handles::Handles;
 use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
@@ -50,6 +51,7 @@ pub struct Datapath {
     heartbeat_slice_ms: u64,
     handles: Mutex<Handles>,
     ring: Mutex<(Ring, Pace)>,
+    bell: Bell,
     programs: OwnedFd,
     folds: [(OwnedFd, &'static str, OwnedFd); 2],
     closed: Mutex<bool>,
@@ -123,6 +125,7 @@ impl Datapath {
             heartbeat_slice_ms: options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT,
             handles: Mutex::new(Handles::new()),
             ring: Mutex::new((Ring::new(pins.open_map("records")?)?, Pace::default())),
+            bell: Bell::new()?,
             programs: pins.open_map("programs")?,
             folds: [
                 fold("cong_control", "folds_on_ack", "finish_on_ack")?,
@@ -294,7 +297,12 @@ impl Datapath {
         Ok(self.shared.write(flow_id, update))
     }
 
-    /// Waits for records, at most `timeout_ms`, telling the heartbeat meanwhile.
+    /// Makes `poll`, if it waits in another thread, return at once, and else the next one.
+    pub fn wake(&self) {
+        self.bell.ring();
+    }
+
+    /// Waits for records, at most `timeout_ms` and not longer than until `wake`, telling the heartbeat meanwhile.
     pub fn poll(&self, timeout_ms: u64) -> Records {
         let (ring, pace) = &mut *lock(&self.ring);
         let mut waited = false;
@@ -304,7 +312,7 @@ impl Datapath {
             let records = ring.drain();
             let now_us = now_us();
             pace.looked(now_us, std::mem::replace(&mut waited, true), records.len());
-            if !records.is_empty() || now_us >= end_us {
+            if self.bell.heard() || !records.is_empty() || now_us >= end_us {
                 return records;
             }
             if pace.periodic() {
@@ -312,7 +320,7 @@ impl Datapath {
                 std::thread::sleep(Duration::from_micros(PERIOD_US));
             } else {
                 let left_ms = (end_us - now_us).div_ceil(1000);
-                ring.wait(left_ms.min(self.heartbeat_slice_ms) as i32);
+                ring.wait(&self.bell, left_ms.min(self.heartbeat_slice_ms) as i32);
             }
         }
     }

@@ -4,6 +4,7 @@
 //! installs compiled fold programs under live flows, drains their reports and writes to flows through shared
 //! memory. [`Observer`] looks on without touching anything.
 
+mod bell;
 mod datapath;
 mod error;
 mod fold;

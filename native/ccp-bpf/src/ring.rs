@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use crate::bell::Bell;
 use crate::intf::{self, ccp_close, ccp_create, ccp_record};
 use crate::{Error, Result};
 
@@ -127,16 +128,14 @@ impl Ring {
         std::mem::take(&mut *self.records)
     }
 
-    /// Waits until something is there, at most so long.
-    pub fn wait(&self, timeout_ms: i32) {
-        let mut event = libc::pollfd {
-            // SAFETY: the ring is alive.
-            fd: unsafe { libbpf_sys::ring_buffer__epoll_fd(self.ring.as_ptr()) },
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one pollfd, valid for the call. A signal ends the wait early, which callers bear.
-        unsafe { libc::poll(&raw mut event, 1, timeout_ms) };
+    /// Waits until something is there or the bell rings, at most so long.
+    pub fn wait(&self, bell: &Bell, timeout_ms: i32) {
+        // SAFETY: the ring is alive.
+        let records = unsafe { libbpf_sys::ring_buffer__epoll_fd(self.ring.as_ptr()) };
+        let mut events =
+            [records, bell.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        // SAFETY: two pollfds, valid for the call. A signal ends the wait early, which callers bear.
+        unsafe { libc::poll(events.as_mut_ptr(), events.len() as libc::nfds_t, timeout_ms) };
     }
 }
 

@@ -190,6 +190,11 @@ impl EbpfDatapath {
         Batch::new(records, programs.by_handle.clone(), lock(&self.names).clone())
     }
 
+    /// Makes a poll that waits in another thread return at once, and else the next one.
+    fn wake(&self) {
+        self.inner.wake();
+    }
+
     /// Writes to one flow; False when it is gone.
     #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, fields = None))]
     fn update(

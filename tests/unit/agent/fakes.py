@@ -190,6 +190,9 @@ class FakeDatapath:
         self.polls += 1
         return self.batches.popleft() if self.batches else FakeBatch(())
 
+    def wake(self) -> None:
+        """Nobody waits: `poll` returns at once."""
+
     def update(
         self,
         flow_id: int,

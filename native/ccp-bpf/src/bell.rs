@@ -1,0 +1,59 @@
+//! A bell that other threads ring to end a wait for reports.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::{Error, Result};
+
+/// An event counter of the kernel: rings until it is heard.
+#[derive(Debug)]
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    pub fn new() -> Result<Self> {
+        // SAFETY: no memory is passed.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(Error::new("load.bell", "cannot make an event counter")
+                .why(std::io::Error::last_os_error())
+                .fix("raise the limit of open files, ulimit -n"));
+        }
+        // SAFETY: a descriptor that the kernel has just given us, and nobody else has.
+        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Rings; a bell that rings already goes on ringing.
+    pub fn ring(&self) {
+        let one = 1u64;
+        // SAFETY: eight readable bytes, as an event counter wants. It can only refuse when it is full: it rings.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
+    }
+
+    /// Whether it rang since the last time; it is quiet then.
+    pub fn heard(&self) -> bool {
+        let mut count = 0u64;
+        // SAFETY: eight writable bytes.
+        let n = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+        n > 0
+    }
+}
+
+impl AsRawFd for Bell {
+    fn as_raw_fd(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_until_heard() {
+        let bell = Bell::new().unwrap();
+        assert!(!bell.heard());
+        bell.ring();
+        bell.ring();
+        assert!(bell.heard());
+        assert!(!bell.heard());
+    }
+}
