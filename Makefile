@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
 PYTHON_PACKAGES := agent ccp_algs datapath experiments
-BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch])
+BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch])
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := datapath/_native.abi3.so
 CARGO := scripts/cargo.sh

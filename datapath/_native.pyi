@@ -21,8 +21,10 @@ __all__ = [
     "Interpreter",
     "Program",
     "Report",
+    "TcpTrace",
     "compile",
     "drop_capabilities",
+    "emulate",
     "probe",
     "verify",
 ]
@@ -232,6 +234,7 @@ class EbpfDatapath:
     def install(self, program: Program) -> int: ...
     def uninstall(self, handle: int) -> None: ...
     def poll(self, timeout_ms: int) -> Batch: ...
+    def wake(self) -> None: ...
     def update(
         self,
         flow_id: int,
@@ -269,7 +272,64 @@ class EbpfView:
     def counters(self) -> dict[str, int]: ...
     def memory_bytes(self) -> int: ...
 
+@final
+class TcpTrace:
+    """Samples of the kernel's TCP sockets, whatever their congestion control, taken in the kernel.
+
+    A socket gives a row when a segment comes in, if `interval_us` have passed since its last one, and a last
+    row (`state` 7) when it closes; one that sends and hears nothing gives none. A row shows the state before
+    the segment's ACK is processed. Between close() and the socket's end there are no rows.
+
+    Columns: t_us (CLOCK_MONOTONIC), cookie (one socket, never used twice), netns (inode), family (2 or 10),
+    sport, dport, saddr, daddr (16 bytes, IPv4 as ::ffff:a.b.c.d), congestion, state (TCP_*), ca_state (0 Open,
+    1 Disorder, 2 CWR, 3 Recovery, 4 Loss), cwnd_bytes, ssthresh_bytes (2^64-1: none yet), srtt_us, min_rtt_us,
+    rtt_us (of the newest acknowledged segment) (0: none yet), mss_bytes, pacing_rate_bytes_per_s (2^64-1:
+    none), delivered_pkts, delivered_ce, lost_pkts, retrans_pkts, bytes_acked, bytes_received, bytes_sent,
+    bytes_retrans (totals), bytes_in_flight, app_limited.
+
+    Raises:
+        CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
+    """
+
+    def __new__(
+        cls, interval_us: int, netns_inodes: list[int] | None = None, ring_bytes: int = ...
+    ) -> TcpTrace:
+        """Start tracing.
+
+        Args:
+            interval_us: Least time between two rows of a socket [us]; 0: a row for every segment.
+            netns_inodes: Network namespaces to look at; all, if None.
+            ring_bytes: How much is kept between two calls of `drain` [bytes]; a row has 184.
+        """
+    def drain(self) -> NDArray[np.void]:
+        """Return the rows since the last call, read only; in order of time for each socket.
+
+        Raises:
+            CcpError: `trace.closed`.
+        """
+    @property
+    def dropped(self) -> int:
+        """How many rows were lost because nobody drained in time."""
+    def close(self) -> None:
+        """Stop tracing; may be called again."""
+    def __enter__(self) -> TcpTrace: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
 def drop_capabilities() -> list[str]: ...
+
+def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
+    """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
+
+    Args:
+        spec_json: The network: nodes, directions of links, routes, seed, what to record. See docs/emulator.md.
+        tun_fds: TUN devices of the hosts, opened with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR; they stay open
+            meanwhile.
+        control_fd: A Unix stream socket: requests and answers as lines of JSON.
+
+    Raises:
+        CcpError: `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write` or
+            `emulator.kernel_refused`.
+    """

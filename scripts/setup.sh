@@ -66,6 +66,8 @@ need libelf-dev pkg-config --exists libelf
 need zlib1g-dev pkg-config --exists zlib
 need iproute2 has ip
 need iperf3 has iperf3
+need nginx-light has nginx
+need curl has curl
 need procps has ps
 need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
 if [ ${#missing[@]} -gt 0 ]; then

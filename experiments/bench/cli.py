@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.bench import datapath, flows, latency, reports
+from experiments.bench import datapath, emulator, flows, latency, reports
 from experiments.bench.result import BenchResult
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -62,3 +62,9 @@ def flows_command(
 ) -> None:
     """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
     _show(flows.run(rounds=rounds, count=count), as_json)
+
+
+@app.command("emulator")
+def emulator_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+    """Packets a second of the link emulator, and the errors of its delay, rate and loss."""
+    _show(emulator.run(rounds=rounds), as_json)

@@ -1,14 +1,15 @@
-"""The network lab: small networks of Linux namespaces on this machine, with real sockets in them.
+"""The network lab: networks of Linux namespaces on this machine, with real sockets in them.
 
-Purpose: hosts, links and a bottleneck that exist while a `with` block runs; commands, sockets and iperf3
-transfers in the hosts; CPU time of the machine.
+Purpose: hosts and links, emulated or plain, that exist while a `with` block runs; commands, sockets and
+iperf3 transfers in the hosts; CPU time of the machine.
 
-May import: `datapath.errors`, pyroute2, rich, typer, the standard library. Never `agent` or `ccp_algs`: what
-runs in the network is none of its business.
+May import: `datapath.errors`, `datapath._native` (the emulator), msgspec, pyroute2, rich, typer, the standard
+library. Never `agent` or `ccp_algs`: what runs in the network is none of its business.
 
-Entry points: `two_hosts()` and `bottleneck()` give a ready path, `Lab` builds any other network, `iperf3()`
-transfers, `TcpWatch` reads a connection's window and RTT, `CpuMeter` counts CPU time; on the command line
-`ccp lab list` and `ccp lab clean`.
+Entry points: `emulated.emulated()` gives a network whose links have rates, delays, buffers and losses; `spec`
+has the words for it and `topologies` the usual shapes. `two_hosts()` and `bottleneck()` give a path of veth
+pairs, `Lab` builds any other network of them. `iperf3()` transfers, `TcpWatch` reads a connection's window
+and RTT, `CpuMeter` counts CPU time; on the command line `ccp lab list` and `ccp lab clean`.
 """
 
 from experiments.netlab.cpu import CpuMeter, CpuSeconds, cpu_seconds

@@ -12,18 +12,27 @@ SLUGS: Final[dict[str, str]] = {
     "lab.bad_value": "a rate, size, time or name cannot be",
     "lab.closed": "the lab is closed, its hosts are gone",
     "lab.command_failed": "a command in a host ended with an error",
+    "lab.emulator_died": "the process that emulates the links ended before its network did",
+    "lab.emulator_refused": "the emulator cannot do what it was told",
     "lab.iperf3": "iperf3 reported an error or printed something that is no result",
     "lab.kernel_refused": "the kernel refused to build a part of the network",
     "lab.no_command": "a program that the lab needs is not installed",
     "lab.no_congestion_control": "the kernel knows no congestion control of this name",
+    "lab.netem_cannot": "netem and tbf have no such link, the emulator has",
     "lab.no_qdisc": "the kernel lacks a queueing discipline",
+    "lab.no_tun": "the kernel or the container has no TUN devices",
     "lab.not_listening": "a server did not start to listen",
     "lab.not_permitted": "building networks needs root",
     "lab.timeout": "a command took longer than it was given",
 }
 """Slug -> what it means; each has a test that names it."""
 
-PACKAGE_OF: Final[dict[str, str]] = {"iperf3": "iperf3", "nsenter": "util-linux"}
+PACKAGE_OF: Final[dict[str, str]] = {
+    "curl": "curl",
+    "iperf3": "iperf3",
+    "nginx": "nginx-light",
+    "nsenter": "util-linux",
+}
 """Program -> the Debian or Ubuntu package that has it."""
 
 
@@ -72,6 +81,17 @@ def no_qdisc(kind: str, where: str) -> LabError:
         where,
         f"it was built without {option}, or its module sch_{kind} is not installed",
         f"`modprobe sch_{kind}`, or boot a kernel with {option}",
+    )
+
+
+def no_tun(reason: str) -> LabError:
+    """Return the error for a kernel or container without TUN devices."""
+    return LabError(
+        "lab.no_tun",
+        "no TUN devices",
+        "/dev/net/tun",
+        f"{reason}: the kernel has no CONFIG_TUN, or the container was not given the device",
+        "`modprobe tun`, or start the container with `--device /dev/net/tun`",
     )
 
 

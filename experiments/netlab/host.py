@@ -102,6 +102,7 @@ class Host:
         stdout: process.Stream = subprocess.DEVNULL,
         stderr: process.Stream = subprocess.DEVNULL,
         env: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> process.Process:
         """Start a command in this host; the lab ends it, at the latest when it goes.
 
@@ -114,6 +115,7 @@ class Host:
             stdout: Likewise.
             stderr: Likewise.
             env: The environment, if not this process' own.
+            pass_fds: Open files that it inherits under the same numbers.
 
         Returns:
             The process; its number is the command's own.
@@ -130,6 +132,7 @@ class Host:
             stdout=stdout,
             stderr=stderr,
             env=dict(env) if env is not None else None,
+            pass_fds=pass_fds,
         )
         owned = self._belongings.processes
         owned[:] = [other for other in owned if other.poll() is None]

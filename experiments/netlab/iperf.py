@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import tempfile
 import time
@@ -11,7 +12,7 @@ from typing import Final, Self, TypedDict, Unpack
 from experiments.netlab import process
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.host import Family, Host
-from experiments.netlab.iperf_result import IperfResult, parse_result
+from experiments.netlab.iperf_result import IperfInterval, IperfResult, parse_intervals, parse_result
 
 INTERVAL_S: Final = 0.1  # iperf3's shortest
 _LISTEN_TIMEOUT_S: Final = 5.0
@@ -19,6 +20,7 @@ _CONNECT_TIMEOUT_S: Final = 5.0
 _GRACE_S: Final = 20.0
 """How much longer than its duration a transfer may take [s]: to connect, to drain, to exchange results."""
 _BULK_TIMEOUT_S: Final = 100.0
+_INTERRUPT_TIMEOUT_S: Final = 5.0
 _LISTENING: Final = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 
@@ -35,6 +37,9 @@ class IperfOptions(TypedDict, total=False):
         rate_bytes_per_s: Limit of the application's rate, each stream [bytes/s].
         write_bytes: Size of each write.
         omit_s: Seconds at the beginning to leave out of the result.
+        server_port: TCP port of the server; by default one that no other server of the host was given.
+        client_port: Local port of the client's first stream, the next ones for more; the kernel's choice by
+            default.
         timeout_s: When to give up [s]; by default 20 s more than the duration, or 100 s.
     """
 
@@ -47,6 +52,8 @@ class IperfOptions(TypedDict, total=False):
     rate_bytes_per_s: float
     write_bytes: int
     omit_s: int
+    server_port: int
+    client_port: int
     timeout_s: float
 
 
@@ -133,6 +140,20 @@ class IperfRun:
             self.stop()
         return parse_result(text, where=self._where, complaint=done.stderr)
 
+    def interrupt(self) -> tuple[IperfInterval, ...]:
+        """End the transfer before its time, and return what the sending side did until then.
+
+        Raises:
+            LabError: `lab.iperf3`, if iperf3 leaves no account.
+        """
+        try:
+            process.kill(self.process, signal.SIGINT)
+            process.finish(self.process, timeout_s=_INTERRUPT_TIMEOUT_S, where=self._where, check=False)
+            self._account.seek(0)
+            return parse_intervals(self._account.read(), where=self._where)
+        finally:
+            self.stop()
+
     def stop(self) -> None:
         """End client and server, whatever they do; may be called again."""
         process.end([self.process])
@@ -158,7 +179,7 @@ def start_iperf3(
         LabError: `lab.bad_value`, `lab.not_listening`, `lab.no_command` or `lab.closed`.
     """
     flags, timeout_s = _flags(congestion, options)
-    listening = IperfServer(server)
+    listening = IperfServer(server, port=options.get("server_port"))
     try:
         target = server.address(options.get("family", "ipv4"))
         args = ["iperf3", "-c", target, "-p", str(listening.port), *flags]
@@ -251,6 +272,8 @@ def _flags(congestion: str | None, options: IperfOptions) -> tuple[list[str], fl
         flags += ["-b", str(int(8 * rate))]
     if (write_bytes := options.get("write_bytes")) is not None:
         flags += ["-l", str(write_bytes)]
+    if (client_port := options.get("client_port")) is not None:
+        flags += ["--cport", str(client_port)]
     if duration_s is not None:
         return [*flags, "-t", str(duration_s)], options.get("timeout_s", duration_s + omit_s + _GRACE_S)
     return [*flags, "-n", str(total_bytes)], options.get("timeout_s", _BULK_TIMEOUT_S)

@@ -98,11 +98,7 @@ def parse_result(text: str, *, where: str, complaint: str = "") -> IperfResult:
         LabError: `lab.iperf3`, if it reports an error, no end or no JSON; `lab.no_congestion_control`, if
             that is what it reports.
     """
-    try:
-        report = json.loads(text)
-    except json.JSONDecodeError as error:
-        why = (complaint or text).strip()[-_TAIL_CHARACTERS:] or "it wrote nothing"
-        raise _failed("iperf3 wrote no JSON", where, why) from error
+    report = _report(text, where, complaint)
     if message := report.get("error"):
         if _CONGESTION_REFUSED in message:
             name = report.get("start", {}).get("test_start", {}).get("congestion") or _option(where, "-C")
@@ -131,6 +127,28 @@ def parse_result(text: str, *, where: str, complaint: str = "") -> IperfResult:
         server_cpu_ratio=_ratio(cpu.get("remote_total")),
         intervals=tuple(_intervals(report.get("intervals", []))),
     )
+
+
+def parse_intervals(text: str, *, where: str) -> tuple[IperfInterval, ...]:
+    """Read the intervals of a transfer that may have been cut off.
+
+    Args:
+        text: What `iperf3 --json` wrote.
+        where: Host and command, for errors.
+
+    Raises:
+        LabError: `lab.iperf3`, if that is no JSON.
+    """
+    return tuple(_intervals(_report(text, where).get("intervals", [])))
+
+
+def _report(text: str, where: str, complaint: str = "") -> dict[str, Any]:
+    try:
+        report: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        why = (complaint or text).strip()[-_TAIL_CHARACTERS:] or "it wrote nothing"
+        raise _failed("iperf3 wrote no JSON", where, why) from error
+    return report
 
 
 def _intervals(reported: list[dict[str, Any]]) -> Iterable[IperfInterval]:

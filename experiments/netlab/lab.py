@@ -66,6 +66,11 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Names of all namespaces of the lab: of its hosts, and of what else it is made of."""
+        return tuple(self._namespaces)
+
     def add_host(self, name: str, *, congestion: str | None = None, forwards: bool = False) -> Host:
         """Add a host.
 

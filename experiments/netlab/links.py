@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -31,7 +31,7 @@ MAX_TBF_RATE_BYTES_PER_S: Final = 2**32 - 1
 _ROOT_HANDLE: Final = 0x10000
 _FIRST_INDEX: Final = 1000
 _CARRIER_TIMEOUT_S: Final = 5.0
-_IFA_F_NODAD: Final = 0x02  # <linux/if_addr.h>: usable at once, no duplicate detection on a link of our own
+IFA_F_NODAD: Final = 0x02  # <linux/if_addr.h>: usable at once, no duplicate detection on a link of our own
 _T = TypeVar("_T")
 
 
@@ -107,7 +107,7 @@ def make_veth(
             peer = {"ifname": name_b, "net_ns_fd": file_b, "mtu": mtu_bytes}
             ipr.link("add", ifname=name_a, index=index, kind="veth", mtu=mtu_bytes, peer=peer)
 
-        _ask(ns_a, name_a, "make a veth pair", add)
+        ask(ns_a, name_a, "make a veth pair", add)
     finally:
         os.close(file_b)
     for ns, end in zip((ns_a, ns_b), ends, strict=True):
@@ -119,29 +119,29 @@ def make_veth(
 
 def _set_up(ns: str, end: Interface) -> None:
     def set_up(ipr: IPRoute) -> None:
-        index = _index(ipr, end.name)
+        index = index_of(ipr, end.name)
         ipr.addr("add", index=index, address=end.ipv4, prefixlen=PREFIX_V4)
-        ipr.addr("add", index=index, address=end.ipv6, prefixlen=PREFIX_V6, flags=_IFA_F_NODAD)
+        ipr.addr("add", index=index, address=end.ipv6, prefixlen=PREFIX_V6, flags=IFA_F_NODAD)
         ipr.link("set", index=index, state="up")
 
-    _ask(ns, end.name, "set addresses", set_up)
+    ask(ns, end.name, "set addresses", set_up)
 
 
 def _wait_until_up(ns: str, end: Interface) -> None:
     def wait(ipr: IPRoute) -> None:
         deadline_s = time.monotonic() + _CARRIER_TIMEOUT_S
-        index = _index(ipr, end.name)
+        index = index_of(ipr, end.name)
         while ipr.get_links(index)[0].get_attr("IFLA_OPERSTATE") != "UP":
             if time.monotonic() > deadline_s:
                 raise NetlinkError(errno.ETIMEDOUT, "no carrier")
             time.sleep(0.001)
 
-    _ask(ns, end.name, "get the link up", wait)
+    ask(ns, end.name, "get the link up", wait)
 
 
 def set_loopback_up(ns: str) -> None:
     """Bring a namespace's loopback device up."""
-    _ask(ns, "lo", "bring the loopback up", lambda ipr: ipr.link("set", index=_index(ipr, "lo"), state="up"))
+    ask(ns, "lo", "bring the loopback up", lambda ipr: ipr.link("set", index=index_of(ipr, "lo"), state="up"))
 
 
 def add_default_routes(ns: str, gateway: Interface) -> None:
@@ -151,7 +151,39 @@ def add_default_routes(ns: str, gateway: Interface) -> None:
         ipr.route("add", dst="0.0.0.0/0", gateway=gateway.ipv4)
         ipr.route("add", dst="::/0", gateway=gateway.ipv6)
 
-    _ask(ns, gateway.ipv4, "add the default routes", add)
+    ask(ns, gateway.ipv4, "add the default routes", add)
+
+
+def set_routes(ns: str, routes: Sequence[tuple[Interface, Interface]]) -> None:
+    """Route to single addresses, IPv4 and IPv6, through neighbours; earlier routes to them are replaced.
+
+    Args:
+        ns: Namespace.
+        routes: Whose addresses, and the neighbour's interface.
+
+    Raises:
+        LabError: `lab.kernel_refused`.
+    """
+
+    def replace(ipr: IPRoute) -> None:
+        for destination, gateway in routes:
+            ipr.route("replace", dst=f"{destination.ipv4}/32", gateway=gateway.ipv4)
+            ipr.route("replace", dst=f"{destination.ipv6}/128", gateway=gateway.ipv6)
+
+    ask(ns, "any", "set routes", replace)
+
+
+def set_gso_max_segs(ns: str, interface: str, segments: int) -> None:
+    """Limit how many segments a packet has that a device is given (segmentation offload).
+
+    Raises:
+        LabError: `lab.kernel_refused`.
+    """
+
+    def limit(ipr: IPRoute) -> None:
+        ipr.link("set", index=index_of(ipr, interface), gso_max_segs=segments)
+
+    ask(ns, interface, "limit segmentation offload", limit)
 
 
 def set_tbf(
@@ -190,7 +222,7 @@ def set_tbf(
             ipr.tc(
                 "change" if change else "add",
                 "tbf",
-                index=_index(ipr, interface),
+                index=index_of(ipr, interface),
                 handle=_ROOT_HANDLE,
                 rate=int(rate_bytes_per_s),
                 burst=burst_bytes,
@@ -201,7 +233,7 @@ def set_tbf(
                 raise no_qdisc("tbf", where) from error
             raise
 
-    _ask(ns, interface, "add a token-bucket shaper", shape)
+    ask(ns, interface, "add a token-bucket shaper", shape)
 
 
 def queue_stats(ns: str, interface: str) -> QueueStats:
@@ -212,7 +244,7 @@ def queue_stats(ns: str, interface: str) -> QueueStats:
     """
 
     def read(ipr: IPRoute) -> QueueStats:
-        for qdisc in ipr.get_qdiscs(index=_index(ipr, interface)):
+        for qdisc in ipr.get_qdiscs(index=index_of(ipr, interface)):
             stats = qdisc.get_attr("TCA_STATS2")
             if qdisc["handle"] == _ROOT_HANDLE and stats is not None:
                 basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
@@ -226,7 +258,7 @@ def queue_stats(ns: str, interface: str) -> QueueStats:
                 )
         raise NetlinkError(errno.ENOENT, "no shaper")
 
-    return _ask(ns, interface, "read the shaper's counters", read)
+    return ask(ns, interface, "read the shaper's counters", read)
 
 
 def write_sysctl(ns: str, name: str, value: str | int) -> None:
@@ -256,15 +288,32 @@ def write_sysctl(ns: str, name: str, value: str | int) -> None:
         ) from error
 
 
-def _index(ipr: IPRoute, name: str) -> int:
+def index_of(ipr: IPRoute, name: str) -> int:
+    """Return the index of a device of the namespace that a netlink socket was opened in.
+
+    Raises:
+        NetlinkError: ENODEV, if there is none.
+    """
     found: list[int] = ipr.link_lookup(ifname=name)
     if not found:
         raise NetlinkError(errno.ENODEV, name)
     return found[0]
 
 
-def _ask(ns: str, interface: str, doing: str, question: Callable[[Any], _T]) -> _T:
-    def ask() -> _T:
+def ask(ns: str, interface: str, doing: str, question: Callable[[Any], _T]) -> _T:
+    """Return what a function returns that is given a netlink socket of a namespace.
+
+    Args:
+        ns: Namespace.
+        interface: The device that it is about, for errors.
+        doing: What is tried, as in "cannot <doing>".
+        question: The function.
+
+    Raises:
+        LabError: `lab.not_permitted` or `lab.kernel_refused`.
+    """
+
+    def ask_inside() -> _T:
         try:
             with IPRoute() as ipr:
                 return question(ipr)
@@ -272,4 +321,4 @@ def _ask(ns: str, interface: str, doing: str, question: Callable[[Any], _T]) -> 
             where = f"host {host_of(ns)}, interface {interface}"
             raise from_kernel(OSError(error.code, str(error)), doing, where) from error
 
-    return namespace.call_inside(ns, ask)
+    return namespace.call_inside(ns, ask_inside)

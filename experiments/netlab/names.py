@@ -59,13 +59,18 @@ def this_process() -> Owner:
     return Owner(os.getpid(), start_ticks)
 
 
+def is_host_name(host: str) -> bool:
+    """Return whether a host can be called so."""
+    return _HOST.fullmatch(host) is not None
+
+
 def namespace_name(owner: Owner, lab_number: int, host: str) -> str:
     """Return the namespace's name for a host of a lab.
 
     Raises:
         LabError: `lab.bad_value`, if the host's name has other characters than a-z, 0-9 and inner `-`.
     """
-    if not _HOST.fullmatch(host):
+    if not is_host_name(host):
         raise bad_value(f"`{host}` is no host name", "host", "use 1 to 32 of a-z, 0-9 and inner `-`")
     return f"{PREFIX}{owner.pid}-{owner.start_ticks}-{lab_number}-{host}"
 

@@ -43,6 +43,7 @@ def start(
     stdout: Stream,
     stderr: Stream,
     env: dict[str, str] | None,
+    pass_fds: Sequence[int] = (),
 ) -> Process:
     """Start a command in a process group of its own, so that it can be ended with all its children.
 
@@ -57,6 +58,7 @@ def start(
         env=env,
         text=True,
         start_new_session=True,
+        pass_fds=pass_fds,
     )
 
 
@@ -92,7 +94,7 @@ def finish(
     if check and process.returncode != 0:
         raise LabError(
             "lab.command_failed",
-            f"the command ended with {_status(process.returncode)}",
+            f"the command ended with {status(process.returncode)}",
             where,
             _tail(out, err),
             "run it by hand in the host: `nsenter --net=/run/netns/NAMESPACE COMMAND`",
@@ -165,7 +167,8 @@ def runs(pid: int) -> bool:
         return False
 
 
-def _status(returncode: int) -> str:
+def status(returncode: int) -> str:
+    """Return how a process ended, for people: its status, or the signal that ended it."""
     if returncode < 0:
         return f"signal {signal.Signals(-returncode).name}"
     return f"status {returncode}"

@@ -25,13 +25,13 @@ class Plain(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 # --- loss --------------------------------------------------------------------------------------------------
 
 
-class Bernoulli(Plain, tag_field="kind", tag="bernoulli"):
+class Bernoulli(Plain, frozen=True, tag_field="kind", tag="bernoulli"):
     """Every packet is lost with the same probability, whatever happened to others."""
 
     ratio: Ratio
 
 
-class GilbertElliott(Plain, tag_field="kind", tag="gilbert_elliott"):
+class GilbertElliott(Plain, frozen=True, tag_field="kind", tag="gilbert_elliott"):
     """Loss in bursts: a good and a bad state, changed from packet to packet (Gilbert 1960, Elliott 1963).
 
     Attributes:
@@ -47,7 +47,7 @@ class GilbertElliott(Plain, tag_field="kind", tag="gilbert_elliott"):
     loss_good: Ratio = 0.0
 
 
-class Pattern(Plain, tag_field="kind", tag="pattern"):
+class Pattern(Plain, frozen=True, tag_field="kind", tag="pattern"):
     """The packets with these numbers are lost; the first packet of the link is number 0.
 
     Attributes:
@@ -64,14 +64,14 @@ Loss = Bernoulli | GilbertElliott | Pattern
 # --- queues ------------------------------------------------------------------------------------------------
 
 
-class Buffer(Plain):
+class Buffer(Plain, frozen=True):
     """How much waits in front of a link at most: exactly one of the three.
 
     Attributes:
         packets: That many packets.
         bytes: That many bytes.
-        bdp: That many times rate x base RTT; the base RTT is the longest without queueing of all pairs of
-            hosts whose route crosses the link.
+        bdp: That many times rate x base RTT, at least one packet; the base RTT is the longest without
+            queueing of all pairs of hosts whose route crosses the link.
     """
 
     packets: PositiveInt | None = None
@@ -85,7 +85,7 @@ class Buffer(Plain):
             raise ValueError(f"a buffer has one of packets, bytes, bdp; this one has {given or 'none'}")
 
 
-class DropTail(Plain, tag_field="kind", tag="drop_tail"):
+class DropTail(Plain, frozen=True, tag_field="kind", tag="drop_tail"):
     """What does not fit into the buffer is dropped.
 
     Attributes:
@@ -98,7 +98,7 @@ class DropTail(Plain, tag_field="kind", tag="drop_tail"):
     ce_threshold_bytes: PositiveInt | None = None
 
 
-class Red(Plain, tag_field="kind", tag="red"):
+class Red(Plain, frozen=True, tag_field="kind", tag="red"):
     """Random early detection (Floyd and Jacobson 1993) in its gentle form.
 
     Attributes:
@@ -121,7 +121,7 @@ class Red(Plain, tag_field="kind", tag="red"):
             raise ValueError(f"min_bytes ({self.min_bytes}) must be below max_bytes ({self.max_bytes})")
 
 
-class CoDel(Plain, tag_field="kind", tag="codel"):
+class CoDel(Plain, frozen=True, tag_field="kind", tag="codel"):
     """Controlled delay (RFC 8289).
 
     Attributes:
@@ -138,7 +138,7 @@ class CoDel(Plain, tag_field="kind", tag="codel"):
 Queue = DropTail | Red | CoDel
 
 
-class TokenBucket(Plain):
+class TokenBucket(Plain, frozen=True):
     """Rate limiting as in mobile networks, before the queue of the link.
 
     Attributes:
@@ -155,7 +155,7 @@ class TokenBucket(Plain):
 # --- links -------------------------------------------------------------------------------------------------
 
 
-class Direction(Plain):
+class Direction(Plain, frozen=True):
     """One direction of a link.
 
     A packet passes, in this order: loss; token bucket; queue in front of the transmitter; transmission at
@@ -167,7 +167,8 @@ class Direction(Plain):
             the time in ms since the start; it repeats from its beginning.
         delay_us: Propagation delay [us].
         jitter_us: Added to it, uniformly distributed from 0 to this, without reordering [us].
-        buffer: In front of the transmitter; 1 BDP, or 1000 packets where there is no constant rate, if None.
+        buffer: In front of the transmitter. If None: 1 BDP and at least 10 packets; 1000 packets where there
+            is no constant rate or no delay.
         queue: Its discipline.
         loss: Packets lost at random or by number; none, if None.
         token_bucket: A rate limiter in front; none, if None.
@@ -191,8 +192,18 @@ class Direction(Plain):
         if self.rate_bytes_per_s is not None and self.trace is not None:
             raise ValueError("give rate_bytes_per_s or trace, not both")
 
+    def one_way_back(self) -> Direction:
+        """Return the other direction of a link that is described by this one only."""
+        return Direction(
+            rate_bytes_per_s=self.rate_bytes_per_s,
+            trace=self.trace,
+            delay_us=self.delay_us,
+            jitter_us=self.jitter_us,
+            buffer=self.buffer,
+        )
 
-class Link(Plain):
+
+class Link(Plain, frozen=True):
     """A link between two nodes.
 
     Attributes:
@@ -213,19 +224,10 @@ class Link(Plain):
     @property
     def back(self) -> Direction:
         """What holds from b to a."""
-        if self.backward is not None:
-            return self.backward
-        same = self.forward
-        return Direction(
-            rate_bytes_per_s=same.rate_bytes_per_s,
-            trace=same.trace,
-            delay_us=same.delay_us,
-            jitter_us=same.jitter_us,
-            buffer=same.buffer,
-        )
+        return self.forward.one_way_back() if self.backward is None else self.backward
 
 
-class Topology(Plain):
+class Topology(Plain, frozen=True):
     """Hosts, routers and the links between them; packets take the way with the fewest links.
 
     Attributes:

@@ -32,6 +32,11 @@ pub fn raise(py: Python<'_>, e: &ccp_bpf::Error) -> PyErr {
     make(py, e.slug, [&e.message, &e.place, &e.why, &e.fix])
 }
 
+/// An error of the emulator.
+pub fn raise_emulator(py: Python<'_>, e: &ccp_emu::Error) -> PyErr {
+    make(py, e.slug, [&e.message, &e.place, &e.why, &e.fix])
+}
+
 /// An error of the compiler: where it stands in the file, and in the program.
 pub fn raise_lang(py: Python<'_>, e: &ccp_lang::LangError) -> PyErr {
     let place = format!(

@@ -1,10 +1,12 @@
 //! `datapath._native`: the compiler of the CCP language and the eBPF datapath, for Python.
 
 mod datapath;
+mod emulator;
 mod errors;
 mod flows;
 mod program;
 mod report;
+mod trace;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -36,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::verify, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
+    module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;
@@ -46,5 +49,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flows::Closed>()?;
     module.add_class::<datapath::EbpfDatapath>()?;
     module.add_class::<datapath::EbpfView>()?;
+    module.add_class::<trace::TcpTrace>()?;
     Ok(())
 }

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.netlab import Host, LabError, iperf3
 from experiments.netlab.host import Belongings
-from experiments.netlab.iperf_result import IperfInterval, parse_result
+from experiments.netlab.iperf_result import IperfInterval, parse_intervals, parse_result
 
 DATA = Path(__file__).parent / "data"
 
@@ -52,6 +52,17 @@ def test_a_receiving_client_knows_no_window_and_no_rtt() -> None:
     assert result.rtt_min_us is None
     assert result.cwnd_max_bytes is None
     assert {(i.cwnd_bytes, i.rtt_us, i.retransmits_pkts) for i in result.intervals} == {(None, None, None)}
+
+
+def test_a_transfer_that_was_cut_off_has_intervals() -> None:
+    report = json.loads(recorded("sender")) | {"error": "interrupt - the client has terminated", "end": {}}
+    assert (
+        parse_intervals(json.dumps(report), where="") == parse_result(recorded("sender"), where="").intervals
+    )
+    assert slug_of(json.dumps(report)) == "lab.iperf3"
+    with pytest.raises(LabError) as caught:
+        parse_intervals("no JSON", where="host a")
+    assert caught.value.slug == "lab.iperf3"
 
 
 def test_streams_are_numbered_and_summed() -> None:

@@ -1,0 +1,384 @@
+"""`ccp experiment`: run scenarios and sweeps, list and plot their results."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from datapath.errors import CcpError
+from experiments.errors import ResultError, ScenarioError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.results import Result, ResultSet
+    from experiments.run import Progress as RunProgress
+    from experiments.scenario import Scenario
+
+# The modules that work are imported by the commands: pandas takes a while, and `ccp --help` imports this one.
+
+OUT: Final = Path("out")
+
+app = typer.Typer(
+    help="Run scenarios and sweeps over emulated networks; list and plot their results.",
+    no_args_is_help=True,
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+_Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="FIELD=VALUE: change a field, such as flows.*.algorithm=kernel/cubic."),
+]
+
+_MAX_ROWS: Final = 40
+
+
+@app.command("run")
+def run_(
+    file: Annotated[Path, typer.Argument(help="YAML file of a scenario.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the result; by default one in out/.")
+    ] = None,
+    changes: _Set = None,
+    as_json: _Json = False,
+) -> None:
+    """Run a scenario once (needs root), keep its result, and print a summary."""
+    from experiments.run import run
+
+    scenario = _changed(_scenario(file), changes)
+    if out is None:
+        now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        out = OUT / f"{_file_name(scenario.name)}-{now}"
+    with _progress(scenario) as progress:
+        result = run(scenario, out, progress=progress)
+    if as_json:
+        _print_json(_summary(result))
+        return
+    _show_flows(result.flows, result.name)
+    for warning in warnings(result):
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo(f"result: {out}")
+
+
+@app.command("sweep")
+def sweep_(
+    file: Annotated[Path, typer.Argument(help="YAML file of a grid.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the results; by default out/NAME. Goes on there.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Runs at once. Those with ccplane's algorithms take turns.")
+    ] = 1,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="How often each point is run, instead of what the file says.")
+    ] = None,
+    changes: _Set = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and run nothing.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Do all runs of a grid that are not done yet (needs root), and print a summary.
+
+    An interrupted sweep goes on when the command is given again.
+    """
+    from dataclasses import replace
+
+    from experiments.runs.reports import Screen
+    from experiments.sweep import Grid, planned, sweep
+
+    grid = Grid.load(file)
+    grid = replace(grid, base=_changed(grid.base, changes))
+    out = out or OUT / _file_name(grid.title)
+    if dry_run:
+        _show_plan(planned(grid, repeats), out, jobs, as_json)
+        return
+    results = sweep(grid, out=out, repeats=repeats, jobs=jobs, report=Screen())
+    failed = results.failed
+    if as_json:
+        _print_json(
+            {
+                "name": results.name,
+                "directory": str(out),
+                "planned": len(results.planned),
+                "done": len(results),
+                "failed": failed,
+                "flows": _records(results.table()),
+            }
+        )
+    else:
+        _show_sweep(results)
+        typer.echo(f"results: {out}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_(
+    directory: Annotated[Path, typer.Argument(help="Where to look; directories in it, too.")] = OUT,
+    as_json: _Json = False,
+) -> None:
+    """List the results of runs and sweeps in a directory."""
+    found = list(_found(directory))
+    if as_json:
+        _print_json(found)
+        return
+    if not found:
+        typer.echo(f"no results in {directory}")
+        return
+    table = Table("result", "name", "kind", "state", "written")
+    for one in found:
+        table.add_row(one["directory"], one["name"], one["kind"], one["state"], one["written"])
+    _console().print(table)
+
+
+@app.command()
+def plot(
+    result: Annotated[Path, typer.Argument(help="Directory of a run or of a sweep.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the figures; by default `plots` in the result.")
+    ] = None,
+    format_: Annotated[
+        list[str] | None, typer.Option("--format", help="png, svg or pdf; may be given several times.")
+    ] = None,
+    as_json: _Json = False,
+) -> None:
+    """Draw the figures of a run or of a sweep."""
+    from experiments import plots
+
+    opened = _open(result)
+    out = out or result / "plots"
+    try:
+        files = plots.save_all(opened, out, format_ or ["png"])
+    except OSError as error:
+        raise ResultError(
+            "result.cannot_write",
+            f"the figures cannot be written to {out}",
+            str(out),
+            error.strerror or str(error),
+            "choose another place with --out",
+        ) from error
+    if as_json:
+        _print_json([str(one) for one in files])
+        return
+    for one in files:
+        typer.echo(str(one))
+
+
+# --- scenarios ---------------------------------------------------------------------------------------------
+
+
+def _scenario(file: Path) -> Scenario:
+    from experiments.scenario import Scenario
+
+    return Scenario.load(file)
+
+
+def _changed(scenario: Scenario, settings: list[str] | None) -> Scenario:
+    """Return a scenario with the fields of `--set` changed; values are read as YAML."""
+    from experiments.runs.grid import changed
+    from experiments.runs.reading import parse_yaml
+
+    changes: dict[str, Any] = {}
+    for setting in settings or []:
+        path, equals, value = setting.partition("=")
+        if not equals or not path:
+            raise ScenarioError(
+                "scenario.bad_field",
+                f"`{setting}` sets nothing",
+                f"--set {setting}",
+                fix="write FIELD=VALUE, such as --set duration_s=5",
+            )
+        changes[path.strip()] = parse_yaml(value, f"--set {path}")
+    return changed(scenario, changes) if changes else scenario
+
+
+def _file_name(name: str) -> str:
+    return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
+
+
+@contextmanager
+def _progress(scenario: Scenario) -> Iterator[RunProgress]:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(scenario.name, total=scenario.duration_s)
+
+        def told(what: str, at_s: float) -> None:
+            bar.update(task, description=f"{scenario.name}: {what}", completed=at_s)
+
+        yield told
+
+
+# --- results -----------------------------------------------------------------------------------------------
+
+
+def warnings(result: Result) -> list[str]:
+    """Return what of a finished run should make one careful."""
+    agent = result.metadata.get("agent") or {}
+    said = []
+    if agent.get("flows_failed"):
+        said.append(
+            f"the algorithm of {agent['flows_failed']} connections raised an exception, and the fallback law "
+            "went on; agent.log has the traceback"
+        )
+    if result.metadata.get("samples_dropped"):
+        said.append(f"{result.metadata['samples_dropped']} samples of sockets were lost")
+    return said
+
+
+def _summary(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "directory": str(result.directory),
+        "seed": result.metadata["seed"],
+        "wall_s": result.metadata["wall_s"],
+        "warnings": warnings(result),
+        "flows": _records(result.flows),
+    }
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a table's rows; what is missing is None."""
+    records: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return records
+
+
+def _show_flows(flows: pd.DataFrame, title: str) -> None:
+    table = Table(title=title)
+    for heading in ("flow", "algorithm", "from", "to"):
+        table.add_column(heading)
+    for heading, unit in (
+        ("goodput", "Mbit/s"),
+        ("retransmitted", "%"),
+        ("RTT p50", "ms"),
+        ("RTT p95", "ms"),
+        ("lost", "segments"),
+        ("CE", "segments"),
+    ):
+        table.add_column(f"{heading}\n[not bold]{unit}", justify="right")
+    for row in flows.head(_MAX_ROWS).to_dict("records"):
+        table.add_row(
+            *(str(row[name]) for name in ("flow", "algorithm", "sender", "receiver")),
+            _figure(row["goodput_bytes_per_s"], 125e3, 2),
+            _figure(row["retrans_pct"], 1, 2),
+            _figure(row["rtt_p50_us"], 1e3, 1),
+            _figure(row["rtt_p95_us"], 1e3, 1),
+            _figure(row["lost_pkts"], 1, 0),
+            _figure(row["delivered_ce"], 1, 0),
+        )
+    if len(flows) > _MAX_ROWS:
+        table.caption = f"and {len(flows) - _MAX_ROWS} more"
+    _console().print(table)
+
+
+def _show_sweep(results: ResultSet) -> None:
+    """Print medians over the repeats, a row for each point and flow."""
+    table = results.table()
+    if table.empty:
+        return
+    axes = [f"axis.{name}" if f"axis.{name}" in table.columns else name for name in results.axes]
+    keys = [*axes, "flow", "algorithm"]
+    shown = ["goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us"]
+    grouped = table.groupby(keys, sort=False, dropna=False)
+    medians = grouped[shown].median().assign(runs=grouped.size()).reset_index()
+    screen = Table(title=f"{results.name}: medians")
+    for name in keys:
+        screen.add_column(name.rpartition(".")[2], overflow="fold")
+    headings = ("runs", "goodput\n[not bold]Mbit/s", "retransmitted\n[not bold]%")
+    for heading in (*headings, "RTT p50\n[not bold]ms", "RTT p95\n[not bold]ms"):
+        screen.add_column(heading, justify="right")
+    for row in medians.head(_MAX_ROWS).to_dict("records"):
+        screen.add_row(
+            *(str(row[name]) for name in keys),
+            str(row["runs"]),
+            _figure(row["goodput_bytes_per_s"], 125e3, 2),
+            _figure(row["retrans_pct"], 1, 2),
+            _figure(row["rtt_p50_us"], 1e3, 1),
+            _figure(row["rtt_p95_us"], 1e3, 1),
+        )
+    if len(medians) > _MAX_ROWS:
+        screen.caption = f"and {len(medians) - _MAX_ROWS} more; --json has them all"
+    _console().print(screen)
+
+
+def _figure(value: Any, unit: float, digits: int) -> str:
+    return "?" if value is None or value != value else f"{value / unit:,.{digits}f}"
+
+
+def _show_plan(runs: list[Any], out: Path, jobs: int, as_json: bool) -> None:
+    from experiments.results import is_complete
+    from experiments.runs.reports import duration
+    from experiments.sweep import estimate_s
+
+    if as_json:
+        _print_json(
+            [
+                {
+                    "key": one.key,
+                    "axes": one.axes,
+                    "repeat": one.repeat,
+                    "seed": one.scenario.seed,
+                    "done": is_complete(out / one.key),
+                }
+                for one in runs
+            ]
+        )
+        return
+    missing = list({one.key: one for one in runs if not is_complete(out / one.key)}.values())
+    for one in runs:
+        state = "done" if is_complete(out / one.key) else "to do"
+        typer.echo(f"{one.key}  {state:<6} {one.label}")
+    typer.echo(f"{len(runs)} runs, {len(missing)} to do, about {duration(estimate_s(missing, jobs))}")
+
+
+def _open(directory: Path) -> Result | ResultSet:
+    from experiments.results import SWEEP, Result, ResultSet
+
+    return ResultSet.load(directory) if (directory / SWEEP).exists() else Result.load(directory)
+
+
+def _found(directory: Path) -> Iterator[dict[str, str]]:
+    """Yield the results in a directory and below; the runs of a sweep are one result."""
+    from experiments.results import METADATA, SWEEP
+
+    if (directory / SWEEP).exists():
+        yield _described(directory, "sweep")
+    elif (directory / METADATA).exists():
+        yield _described(directory, "run")
+    elif directory.is_dir():
+        for inner in sorted(directory.iterdir()):
+            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                yield from _found(inner)
+
+
+def _described(directory: Path, kind: str) -> dict[str, str]:
+    from experiments.results import METADATA, SWEEP, Result, ResultSet
+
+    file = directory / (SWEEP if kind == "sweep" else METADATA)
+    written = datetime.datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "seconds")
+    told = {"directory": str(directory), "kind": kind, "written": written}
+    try:
+        if kind == "run":
+            result = Result.load(directory)
+            return {**told, "name": result.name, "state": "complete" if result.complete else "incomplete"}
+        results = ResultSet.load(directory)
+        return {**told, "name": results.name, "state": f"{len(results)} of {len(results.planned)} runs"}
+    except CcpError as error:
+        return {**told, "name": "?", "state": error.slug}
+
+
+def _console() -> Console:
+    # A pipe has no width; names should be whole there, too.
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2))

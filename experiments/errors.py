@@ -1,0 +1,49 @@
+"""What can be wrong with scenarios, runs, results and sweeps, said as `datapath.errors` says such things."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from datapath.errors import CcpError
+
+SLUGS: Final[dict[str, str]] = {
+    "scenario.bad_field": "a field of a scenario or grid is unknown, missing, or has a value that cannot be",
+    "scenario.bad_param": "an algorithm has no such parameter, or the parameter cannot have this value",
+    "scenario.cannot_write": "the file of a scenario cannot be written",
+    "scenario.duplicate": "two things of one scenario have the same name",
+    "scenario.no_file": "a file that is asked for, or that a scenario names, cannot be read",
+    "scenario.syntax": "the text is no YAML",
+    "scenario.time": "something begins or happens after its end, or after that of the run",
+    "scenario.unknown_algorithm": "no algorithm has this name",
+    "scenario.unknown_name": "the scenario has no host, link, flow or field of this name",
+    "run.agent": "the process that runs ccplane's algorithms for a run failed",
+    "run.datapath": "the datapath that the scenario asks for is not there",
+    "run.no_samples": "nothing was seen of a flow's connections",
+    "run.wrong_congestion": "a connection did not use the congestion control that its flow asks for",
+    "result.broken": "the files of a result cannot be read",
+    "result.cannot_write": "a result cannot be written where it should be",
+    "result.exists": "there is something else already where a result should be written",
+    "result.newer": "a result was written by a newer ccplane",
+    "result.not_found": "there is no result",
+    "sweep.aborted": "a sweep was given up, because its runs cannot succeed here",
+    "sweep.busy": "another sweep is under way in the directory",
+    "sweep.other": "the directory holds something else than this sweep's runs",
+    "sweep.workers": "a process that does runs died",
+}
+"""Slug -> what it means; each has a test that names it."""
+
+
+class ScenarioError(CcpError):
+    """A scenario or a grid of scenarios cannot be."""
+
+
+class RunError(CcpError):
+    """A run failed, or cannot be done here."""
+
+
+class ResultError(CcpError):
+    """A result cannot be read or written."""
+
+
+class SweepError(CcpError):
+    """A sweep cannot go on."""

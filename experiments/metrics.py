@@ -1,0 +1,367 @@
+"""Metrics by the book: pure functions from the tables of a result to numbers.
+
+What goes in are the tables of a `Result` (`flow_samples`, `link_samples`), or a part of their rows
+(`within`); what comes out is a number for each flow or link. What cannot be known is NaN, and never 0: a flow
+with a single sample has no goodput, flows that all stand still have no fairness. Counters of the tables are
+cumulative, so that a metric over a time is the difference between the last and the first sample in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from datapath.errors import CcpError
+
+SLUGS: Final[dict[str, str]] = {
+    "metric.no_column": "a table has not got a column that a metric or figure needs",
+    "metric.bad_value": "an argument of a metric or a value in its table cannot be",
+    "plot.format": "a figure cannot be written in the format that is asked for",
+    "plot.nothing": "a result has nothing that could be drawn",
+}
+"""Slug -> what it means; each has a test that names it."""
+
+NAN: Final = float("nan")
+
+
+class MetricError(CcpError):
+    """A metric cannot be computed from what it was given."""
+
+
+def need(table: pd.DataFrame, *columns: str) -> None:
+    """Check that a table has the columns that are about to be used.
+
+    Args:
+        table: The table.
+        *columns: Their names.
+
+    Raises:
+        MetricError: `metric.no_column`, with all that are missing.
+    """
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise MetricError(
+            "metric.no_column",
+            f"the table has no column {', '.join(f'`{name}`' for name in missing)}",
+            why=f"its columns are {', '.join(str(name) for name in table.columns) or 'none'}",
+            fix="pass the table of a `Result` that has it: flow_samples, link_samples, flows, objects",
+        )
+
+
+def within(samples: pd.DataFrame, start_s: float = 0.0, stop_s: float = float("inf")) -> pd.DataFrame:
+    """Return the samples of a part of the run.
+
+    Args:
+        samples: A table with a column `t_s` (flow_samples, link_samples, events).
+        start_s: Beginning [s since the start of the run]; a sample at this moment is in.
+        stop_s: End [s]; a sample at this moment is in, too.
+
+    Returns:
+        Those rows, in order of time.
+    """
+    need(samples, "t_s")
+    chosen = samples[samples["t_s"].between(start_s, stop_s)]
+    return chosen.sort_values("t_s", kind="stable")
+
+
+def goodput_bytes_per_s(flow_samples: pd.DataFrame) -> pd.Series:
+    """Return each flow's goodput: payload acknowledged, by time.
+
+    Args:
+        flow_samples: Columns `t_s`, `flow`, `bytes_acked` (cumulative).
+
+    Returns:
+        Goodput [bytes/s] by flow; NaN for a flow with fewer than two samples. Retransmissions and headers do
+        not count; data that arrived but was not yet acknowledged counts later.
+
+    Source: RFC 2647 §3.17 (goodput), measured at the sender.
+    """
+    return _rate(flow_samples, "flow", "bytes_acked", "goodput_bytes_per_s")
+
+
+def goodput_over_time(flow_samples: pd.DataFrame, interval_s: float) -> pd.DataFrame:
+    """Return each flow's goodput over intervals of at least a given length.
+
+    Nothing is interpolated: an interval lasts from one sample to the first one that is `interval_s` younger,
+    and so is longer where a flow was silent.
+
+    Args:
+        flow_samples: Columns `t_s`, `flow`, `bytes_acked`.
+        interval_s: Least length of an interval [s], > 0.
+
+    Returns:
+        A row for each flow and interval: `flow`, `start_s`, `end_s`, `t_s` (its middle),
+        `goodput_bytes_per_s`. Samples behind the last whole interval are left out.
+
+    Raises:
+        MetricError: `metric.bad_value`, if the interval is not positive.
+    """
+    need(flow_samples, "t_s", "flow", "bytes_acked")
+    _positive(interval_s, "interval_s")
+    parts = []
+    for flow, own in _by(flow_samples.dropna(subset=["t_s", "bytes_acked"]), "flow"):
+        t_s = own["t_s"].to_numpy(dtype=np.float64)
+        acked_bytes = own["bytes_acked"].to_numpy(dtype=np.float64)
+        at = _spaced(t_s, interval_s)
+        start_s, end_s = t_s[at[:-1]], t_s[at[1:]]
+        parts.append(
+            pd.DataFrame(
+                {
+                    "flow": [flow] * len(start_s),
+                    "start_s": start_s,
+                    "end_s": end_s,
+                    "t_s": (start_s + end_s) / 2,
+                    "goodput_bytes_per_s": np.diff(acked_bytes[at]) / (end_s - start_s),
+                }
+            )
+        )
+    columns = ["flow", "start_s", "end_s", "t_s", "goodput_bytes_per_s"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def utilisation_ratio(link_samples: pd.DataFrame, rates_bytes_per_s: Mapping[str, float]) -> pd.Series:
+    """Return what share of its capacity each link direction carried.
+
+    Args:
+        link_samples: Columns `t_s`, `link`, `delivered_bytes` (cumulative, IP packets).
+        rates_bytes_per_s: Capacity by link direction [bytes/s]; for one that changed, its mean over the time.
+
+    Returns:
+        Ratio by link direction; NaN for one without capacity in `rates_bytes_per_s` or with fewer than two
+        samples. Packets that finish within the time but started before it may raise it a little above 1.
+    """
+    rate = _rate(link_samples, "link", "delivered_bytes", "utilisation_ratio")
+    capacity = pd.Series({name: rates_bytes_per_s.get(name, NAN) for name in rate.index}, dtype=np.float64)
+    if (capacity <= 0).any():
+        raise _bad("a link's capacity is not positive", f"rates_bytes_per_s {dict(rates_bytes_per_s)}")
+    return (rate / capacity).rename("utilisation_ratio").rename_axis("link")
+
+
+def loss_ratio(link_samples: pd.DataFrame) -> pd.Series:
+    """Return what share of the packets that came to each link direction its loss process took.
+
+    Args:
+        link_samples: Columns `t_s`, `link`, `arrived_pkts`, `dropped_loss_pkts` (cumulative).
+
+    Returns:
+        Ratio by link direction; NaN where nothing arrived. Drops of queue, AQM and policer are not in it.
+    """
+    need(link_samples, "t_s", "link", "arrived_pkts", "dropped_loss_pkts")
+    return _ratio(link_samples, "link", "dropped_loss_pkts", "arrived_pkts", "loss_ratio")
+
+
+def retrans_pct(flow_samples: pd.DataFrame) -> pd.Series:
+    """Return how much of what each flow sent was sent again.
+
+    Args:
+        flow_samples: Columns `t_s`, `flow`, `bytes_retrans`, `bytes_sent` (cumulative, payload; what is sent
+            again is in both).
+
+    Returns:
+        100 x retransmitted / sent by flow [%]; NaN for a flow that sent nothing.
+
+    Source: RFC 4898, tcpEStatsPerfOctetsRetrans over tcpEStatsPerfDataOctetsOut.
+    """
+    need(flow_samples, "t_s", "flow", "bytes_retrans", "bytes_sent")
+    return 100 * _ratio(flow_samples, "flow", "bytes_retrans", "bytes_sent", "retrans_pct")
+
+
+def rtt_percentiles_us(
+    flow_samples: pd.DataFrame, percentiles: Sequence[float] = (50, 95, 99), column: str = "rtt_us"
+) -> pd.DataFrame:
+    """Return percentiles of each flow's RTT.
+
+    Args:
+        flow_samples: Columns `flow` and `column`; every sample counts alike, and samples are even in time,
+            not in packets.
+        percentiles: Which, 0 to 100.
+        column: `rtt_us` (single measurements) or `srtt_us` (smoothed, RFC 6298).
+
+    Returns:
+        A row for each flow, columns `rtt_p50_us` and so on [us], linearly interpolated between samples (type
+        7 of Hyndman and Fan 1996); NaN for a flow without a measurement.
+
+    Raises:
+        MetricError: `metric.bad_value`, if a percentile is not in 0..100.
+    """
+    need(flow_samples, "flow", column)
+    if any(not 0 <= q <= 100 for q in percentiles):
+        raise _bad("a percentile is not between 0 and 100", f"percentiles {list(percentiles)}")
+    stem = column.removesuffix("_us")
+    rows = {
+        flow: {
+            f"{stem}_p{q:g}_us": _percentile(own[column].dropna().to_numpy(dtype=np.float64), q)
+            for q in percentiles
+        }
+        for flow, own in flow_samples.groupby("flow", sort=False)
+    }
+    columns = [f"{stem}_p{q:g}_us" for q in percentiles]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("flow")
+
+
+def queueing_delay_us(
+    flow_samples: pd.DataFrame, base_rtt_us: float | None = None, column: str = "rtt_us"
+) -> pd.Series:
+    """Return for each sample by how much its RTT exceeds that of the empty path.
+
+    Args:
+        flow_samples: Columns `flow` and `column`.
+        base_rtt_us: RTT without queues, where it is known (`EmulatedNetwork.base_rtt_us`) [us]; else the
+            smallest RTT of each flow in this table stands for it, which is too much for a flow that never saw
+            the queue empty.
+        column: `rtt_us` or `srtt_us`.
+
+    Returns:
+        Queueing delay [us], one value a row of `flow_samples`, NaN where there is no RTT. Delayed
+        acknowledgments and the hosts' own scheduling are in it.
+    """
+    need(flow_samples, "flow", column)
+    rtt_us = flow_samples[column].astype(np.float64)
+    base = rtt_us.groupby(flow_samples["flow"]).transform("min") if base_rtt_us is None else base_rtt_us
+    return (rtt_us - base).rename("queueing_delay_us")
+
+
+def jain_index(values: ArrayLike) -> float:
+    """Return Jain's fairness index of what each of n users got.
+
+    Args:
+        values: n values >= 0, of any unit.
+
+    Returns:
+        (sum x)^2 / (n sum x^2): 1 if all got the same, 1/n if one got all. NaN if there are no values, if one
+        is missing (NaN), or if nobody got anything.
+
+    Raises:
+        MetricError: `metric.bad_value`, if a value is negative or infinite.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation
+    in Shared Computer Systems", DEC-TR-301, 1984.
+    """
+    got = np.asarray(values, dtype=np.float64).ravel()
+    if (got < 0).any() or np.isinf(got).any():
+        raise _bad("fairness is of finite values that are not negative", f"values {got.tolist()}")
+    if got.size == 0 or np.isnan(got).any() or not got.any():
+        return NAN
+    got = got / got.max()  # squares of tiny and of huge values stay numbers
+    return float(got.sum() ** 2 / (got.size * np.square(got).sum()))
+
+
+def convergence_time_s(
+    flow_samples: pd.DataFrame,
+    flow: str,
+    fair_bytes_per_s: float,
+    *,
+    tolerance_ratio: float = 0.25,
+    hold_s: float = 5.0,
+    interval_s: float = 1.0,
+) -> float:
+    """Return how long a flow took to reach its share and to stay there.
+
+    It is the time from the flow's first sample to the beginning of the first intervals in a row, together at
+    least `hold_s` long, in all of which its goodput is within `tolerance_ratio` of `fair_bytes_per_s`.
+
+    Args:
+        flow_samples: Columns `t_s`, `flow`, `bytes_acked`.
+        flow: Which flow.
+        fair_bytes_per_s: Its share, as the capacity by the number of flows [bytes/s], > 0.
+        tolerance_ratio: Accepted deviation, as a share of `fair_bytes_per_s`, > 0.
+        hold_s: How long it must stay there [s], > 0.
+        interval_s: Over what time goodput is taken [s], > 0.
+
+    Returns:
+        Time [s]; NaN if the flow has no samples or never stays.
+
+    Raises:
+        MetricError: `metric.bad_value`, if an argument is not positive.
+
+    Source: Dong et al., "PCC: Re-architecting Congestion Control for Consistent High Performance", NSDI 2015,
+    section 4.2 ("forward-looking" convergence: within 25 % for 5 s).
+    """
+    need(flow_samples, "t_s", "flow", "bytes_acked")
+    for name, value in (
+        ("fair_bytes_per_s", fair_bytes_per_s),
+        ("tolerance_ratio", tolerance_ratio),
+        ("hold_s", hold_s),
+        ("interval_s", interval_s),
+    ):
+        _positive(value, name)
+    own = flow_samples[flow_samples["flow"] == flow]
+    rates = goodput_over_time(own, interval_s)
+    if rates.empty:
+        return NAN
+    off = (rates["goodput_bytes_per_s"] - fair_bytes_per_s).abs()
+    near = (off <= tolerance_ratio * fair_bytes_per_s).to_numpy()
+    start_s, end_s = rates["start_s"].to_numpy(), rates["end_s"].to_numpy()
+    since_s = None
+    for is_near, begin_s, finish_s in zip(near, start_s, end_s, strict=True):
+        if not is_near:
+            since_s = None
+            continue
+        since_s = begin_s if since_s is None else since_s
+        if finish_s - since_s >= hold_s - 1e-9:
+            return float(since_s - start_s[0])
+    return NAN
+
+
+# --- what they share ---------------------------------------------------------------------------------------
+
+
+def _by(table: pd.DataFrame, key: str) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Yield each key with its rows in order of time; keys in the order of their first rows."""
+    for name, own in table.groupby(key, sort=False):
+        yield str(name), own.sort_values("t_s", kind="stable")
+
+
+def _difference(own: pd.DataFrame, column: str) -> float:
+    """Return by how much a counter grew; NaN without two values."""
+    known = own[column].dropna()
+    return float(known.iloc[-1]) - float(known.iloc[0]) if len(known) > 1 else NAN
+
+
+def _rate(table: pd.DataFrame, key: str, column: str, name: str) -> pd.Series:
+    """Return growth of a counter by time, for each key."""
+    need(table, "t_s", key, column)
+    rates = {}
+    for one, own in _by(table, key):
+        known = own.dropna(subset=["t_s", column])
+        passed_s = _difference(known, "t_s")
+        rates[one] = _difference(known, column) / passed_s if passed_s > 0 else NAN
+    return pd.Series(rates, dtype=np.float64, name=name).rename_axis(key)
+
+
+def _ratio(table: pd.DataFrame, key: str, above: str, below: str, name: str) -> pd.Series:
+    """Return growth of a counter by that of another, for each key."""
+    ratios = {}
+    for one, own in _by(table, key):
+        whole = _difference(own, below)
+        ratios[one] = _difference(own, above) / whole if whole > 0 else NAN
+    return pd.Series(ratios, dtype=np.float64, name=name).rename_axis(key)
+
+
+def _spaced(t_s: np.ndarray, interval_s: float) -> list[int]:
+    """Return indices of samples, from the first on, each at least an interval after the one before."""
+    chosen: list[int] = []
+    at = 0
+    while at < len(t_s):
+        chosen.append(at)
+        at = max(int(np.searchsorted(t_s, t_s[at] + interval_s - 1e-9)), at + 1)
+    return chosen
+
+
+def _percentile(values: np.ndarray, q: float) -> float:
+    return float(np.percentile(values, q)) if values.size else NAN
+
+
+def _positive(value: float, name: str) -> None:
+    if not value > 0:
+        raise _bad(f"{name} is not positive", f"{name}={value}")
+
+
+def _bad(message: str, where: str) -> MetricError:
+    return MetricError(
+        "metric.bad_value", message, where, fix="the docstring of the metric says what it takes"
+    )

@@ -1,0 +1,215 @@
+"""The emulator seen from the run: its process, and the channel on which it is told what to do.
+
+Both ways go JSON lines over a pair of Unix sockets. When the run dies, however, its end closes, and the
+emulator ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from experiments.netlab import process
+from experiments.netlab.errors import LabError
+from experiments.netlab.host import Host
+
+START_TIMEOUT_S: Final = 30.0
+ANSWER_TIMEOUT_S: Final = 10.0
+
+_WHERE: Final = "network emulator"
+_ROOT: Final = Path(__file__).parents[2]
+_REAP_TIMEOUT_S: Final = 2.0
+
+
+class Control:
+    """Our end of the channel; several threads may use it."""
+
+    def __init__(self, sock: socket.socket, died: Callable[[], LabError]) -> None:
+        """Talk over a socket.
+
+        Args:
+            sock: The channel; closed by `close`.
+            died: Gives the error to raise when the other end is gone.
+        """
+        self._sock = sock
+        self._died = died
+        self._received = b""
+        self._last_id = 0
+        self._lock = threading.Lock()
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until the emulator says that it carries packets.
+
+        Raises:
+            LabError: `lab.emulator_died` or `lab.timeout`.
+        """
+        with self._lock:
+            while "ready" not in self._line(time.monotonic() + timeout_s, "start"):
+                pass
+
+    def request(self, do: str, *, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> Any:
+        """Return the emulator's answer to a request.
+
+        Args:
+            do: What it shall do.
+            timeout_s: How long it may take [s].
+            **fields: The request's other fields.
+
+        Raises:
+            LabError: `lab.emulator_refused`, `lab.emulator_died`, `lab.timeout`, or `lab.closed` after
+                `close`.
+        """
+        with self._lock:
+            if self._sock.fileno() < 0:
+                raise LabError("lab.closed", "the network is gone", _WHERE, "", "use it inside `with`")
+            self._last_id += 1
+            deadline_s = time.monotonic() + timeout_s
+            line = json.dumps({"id": self._last_id, "do": do, **fields}).encode() + b"\n"
+            try:
+                self._sock.settimeout(timeout_s)
+                self._sock.sendall(line)
+            except TimeoutError as error:
+                raise _late(do) from error
+            except OSError as error:
+                raise self._died() from error
+            answer = self._line(deadline_s, do)
+            while answer.get("id") != self._last_id:  # of a request that took too long
+                answer = self._line(deadline_s, do)
+        if "error" in answer:
+            raise LabError("lab.emulator_refused", str(answer["error"]), _WHERE, f"it was told to `{do}`")
+        return answer.get("ok")
+
+    def close(self) -> None:
+        """Close our end; may be called again."""
+        with self._lock:
+            self._sock.close()
+
+    def _line(self, deadline_s: float, doing: str) -> dict[str, Any]:
+        while b"\n" not in self._received:
+            try:
+                self._sock.settimeout(max(0.001, deadline_s - time.monotonic()))
+                more = self._sock.recv(65536)
+            except TimeoutError as error:
+                raise _late(doing) from error
+            except ConnectionResetError:
+                more = b""
+            if not more:
+                raise self._died()
+            self._received += more
+        line, _, self._received = self._received.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def _late(doing: str) -> LabError:
+    return LabError(
+        "lab.timeout",
+        f"no answer to `{doing}`",
+        _WHERE,
+        "it is stopped, or the machine is overloaded",
+        "see `ccp lab list`, and what else runs",
+    )
+
+
+class EmulatorProcess:
+    """The process that emulates a network.
+
+    Attributes:
+        control: How it is told what to do.
+    """
+
+    def __init__(self, host: Host, spec_json: bytes, tun_fds: Sequence[int]) -> None:
+        """Start it, and wait until it carries packets.
+
+        Args:
+            host: Whose namespace it lives in; it needs no network there, but the lab finds and ends what
+                lives in its namespaces, even after a run was killed.
+            spec_json: The network.
+            tun_fds: The hosts' devices; the process has files of its own for them afterwards.
+
+        Raises:
+            LabError: `lab.emulator_died` or `lab.timeout`.
+        """
+        with contextlib.ExitStack() as undo:
+            self._log = undo.enter_context(tempfile.TemporaryFile())
+            ours, theirs = map(undo.enter_context, socket.socketpair())
+            self.control = Control(ours, self.died)
+            with theirs, tempfile.TemporaryFile() as spec:
+                spec.write(spec_json)
+                spec.seek(0)
+                fds = [theirs.fileno(), *tun_fds]
+                self._process = host.popen(
+                    # -P: a folder `experiments` where the user happens to be is not ours
+                    [sys.executable, "-P", "-m", "experiments.netlab.emulator", *map(str, fds)],
+                    stdin=spec,
+                    stderr=self._log,
+                    env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                    pass_fds=fds,
+                )
+            undo.callback(process.end, [self._process])
+            self.control.wait_ready()
+            self._owned = undo.pop_all()
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it lives."""
+        return self._process.poll() is None
+
+    def died(self) -> LabError:
+        """Return the error that says that, and why, it ended by itself."""
+        try:
+            returncode: int | None = self._process.wait(_REAP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            returncode = None
+        how = (
+            "closed its control channel" if returncode is None else f"ended with {process.status(returncode)}"
+        )
+        return LabError(
+            "lab.emulator_died",
+            f"the emulator {how}",
+            f"{_WHERE}, process {self.pid}",
+            self._last_words(),
+            "the network is gone with it: start the run again",
+        )
+
+    def stop(self) -> LabError | None:
+        """End it; may be called again.
+
+        Returns:
+            The error, if it had ended by itself before, or did not end well.
+        """
+        if self._log.closed:
+            return None
+        with self._owned:
+            if not self.running:
+                return self.died()
+            try:
+                self.control.request("stop")
+                returncode = self._process.wait(ANSWER_TIMEOUT_S)
+            except LabError as error:
+                return error
+            except subprocess.TimeoutExpired:
+                return _late("stop")
+            return None if returncode == 0 else self.died()
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        return (
+            self._log.read().decode(errors="replace").strip()[-process.TAIL_CHARACTERS :]
+            or "it wrote nothing"
+        )

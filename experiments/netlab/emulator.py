@@ -1,0 +1,34 @@
+"""The process that emulates links: `python -m experiments.netlab.emulator CONTROL_FD [TUN_FD...]`.
+
+`emulated()` starts it. The description of the network comes on standard input; it ends when it is told to on
+the control channel, or when nobody holds the other end of that any more.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from datapath import _native
+from datapath.errors import CcpError
+
+
+def main(arguments: list[str]) -> int:
+    """Emulate until told to stop.
+
+    Args:
+        arguments: Numbers of open files: of the control channel, and of the hosts' TUN devices.
+
+    Returns:
+        The exit status: 0, or 1 if the network could not be emulated; standard error says why.
+    """
+    control_fd, *tun_fds = map(int, arguments)
+    try:
+        _native.emulate(sys.stdin.buffer.read(), tun_fds, control_fd)
+    except CcpError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""TUN devices: how packets of a host reach the emulator, and come back.
+
+A device lives as long as its file is open in some process: nothing of it can be left behind.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final
+
+from experiments.netlab import links, namespace
+from experiments.netlab.errors import from_kernel, no_tun
+from experiments.netlab.links import Interface
+from experiments.netlab.names import host_of
+
+QUEUE_PKTS: Final = 10_000
+"""A socket may hand over a whole window at once. What does not fit here is lost before the first link, where
+no queue counts it; a packet can be 64 KiB of segments."""
+
+_FIRST_V4: Final = IPv4Address("10.78.0.0")
+_FIRST_V6: Final = IPv6Address("fd78::")
+_TUNSETIFF: Final = 0x400454CA  # <linux/if_tun.h>, as the rest
+_IFF_TUN: Final = 0x0001
+_IFF_NO_PI: Final = 0x1000
+_IFF_VNET_HDR: Final = 0x4000
+_IFF_UP: Final = 0x1  # <linux/if.h>
+_IFF_MULTICAST: Final = 0x1000
+_IN6_ADDR_GEN_MODE_NONE: Final = 1  # <linux/if_link.h>
+
+
+def interface(name: str, number: int, mtu_bytes: int) -> Interface:
+    """Return the end of a link that a host's TUN device is.
+
+    Args:
+        name: Of the device.
+        number: Of the host in its network, from 1; the addresses follow from it.
+        mtu_bytes: Largest IP packet [bytes].
+    """
+    return Interface(name, str(_FIRST_V4 + number), str(_FIRST_V6 + number), mtu_bytes)
+
+
+def open_tun(ns: str, end: Interface) -> int:
+    """Make a TUN device in a namespace; everything is routed into it.
+
+    Args:
+        ns: The namespace.
+        end: Name, addresses and MTU of the device.
+
+    Returns:
+        Its file: reads and writes are IP packets with a virtio-net header (`struct virtio_net_hdr`). Closing
+        it removes the device.
+
+    Raises:
+        LabError: `lab.no_tun`, `lab.not_permitted` or `lab.kernel_refused`.
+    """
+    try:
+        file = namespace.call_inside(ns, lambda: _attach(end.name))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
+            raise no_tun(os.strerror(error.errno)) from error
+        where = f"host {host_of(ns)}, interface {end.name}"
+        raise from_kernel(error, "make a TUN device", where) from error
+    try:
+        # No link-local address: the host would look for routers with it, and be counted on the first link.
+        links.write_sysctl(ns, f"net.ipv6.conf.{end.name}.addr_gen_mode", _IN6_ADDR_GEN_MODE_NONE)
+        links.ask(ns, end.name, "set up a TUN device", lambda ipr: _set_up(ipr, end))
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _attach(name: str) -> int:
+    file = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        flags = _IFF_TUN | _IFF_NO_PI | _IFF_VNET_HDR
+        fcntl.ioctl(file, _TUNSETIFF, struct.pack("16sH22x", name.encode(), flags))
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _set_up(ipr: Any, end: Interface) -> None:
+    index = links.index_of(ipr, end.name)
+    flags = {"flags": _IFF_UP, "change": _IFF_UP | _IFF_MULTICAST}
+    ipr.link("set", index=index, mtu=end.mtu_bytes, txqlen=QUEUE_PKTS, **flags)
+    ipr.addr("add", index=index, address=end.ipv4, prefixlen=32)
+    ipr.addr("add", index=index, address=end.ipv6, prefixlen=128, flags=links.IFA_F_NODAD)
+    ipr.route("add", dst="0.0.0.0/0", oif=index)
+    ipr.route("add", dst="::/0", oif=index)

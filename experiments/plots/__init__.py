@@ -1,0 +1,37 @@
+"""Figures of results: one look, one colour an algorithm, a unit on every axis, and what is behind it below.
+
+Tables go in, matplotlib figures come out; nothing here measures, and nothing touches pyplot's global state. A
+figure shows itself in a notebook; `save` writes it as PNG, SVG or PDF.
+
+May import: `experiments.metrics`, `experiments.statistics`, `experiments.results`.
+"""
+
+from __future__ import annotations
+
+from experiments.plots.comparisons import bars, heat_map, lines
+from experiments.plots.demo_flows import COLOURS, Trace, flows_figure
+from experiments.plots.distributions import cdf, throughput_delay
+from experiments.plots.files import save, save_as
+from experiments.plots.quantities import quantity
+from experiments.plots.results import save_all
+from experiments.plots.series import time_series
+from experiments.plots.style import Plot, label, looks
+
+__all__ = [
+    "COLOURS",
+    "Plot",
+    "Trace",
+    "bars",
+    "cdf",
+    "flows_figure",
+    "heat_map",
+    "label",
+    "lines",
+    "looks",
+    "quantity",
+    "save",
+    "save_all",
+    "save_as",
+    "throughput_delay",
+    "time_series",
+]

@@ -1,0 +1,358 @@
+"""Algorithms side by side over repeats: bars and lines with confidence intervals, heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.container import BarContainer
+from matplotlib.lines import Line2D
+
+from experiments.metrics import MetricError, need
+from experiments.plots import style
+from experiments.plots.quantities import Quantity, quantity
+from experiments.statistics import Statistic, over_repeats
+
+COLOUR_MAP: Final = "viridis"
+"""Even steps of lightness, for any kind of colour vision and in print."""
+_MOST_TICKS: Final = 8
+"""Of more values of a sweep not each is written below the axis."""
+_BAR_SHARE: Final = 0.8
+"""Of the distance between groups of bars."""
+
+
+def bars(
+    table: pd.DataFrame,
+    value: str,
+    *,
+    group: str | None = None,
+    by: str = "algorithm",
+    statistic: Statistic = "mean",
+    level: float = 0.95,
+    title: str = "",
+    subtitle: str = "",
+    note: str | None = None,
+) -> style.Plot:
+    """Draw a bar with a bootstrap confidence interval for each algorithm, in groups.
+
+    Args:
+        table: A row for each repeat.
+        value: Column that the bars are of.
+        group: One group of bars for each value of this column; a single group, if None.
+        by: One colour for each value of this column.
+        statistic: "mean" or "median".
+        level: Of the confidence intervals.
+        title: What the figure shows.
+        subtitle: On what path.
+        note: Footnote; statistic, number of repeats and seeds, if None (`repeats_note`).
+
+    Returns:
+        The figure. Repeats are small points; of less than two there is no interval; where a combination has
+        no value there is no bar.
+
+    Raises:
+        MetricError: `metric.no_column`, `metric.bad_value`.
+    """
+    need(table, value, by, *([group] if group else []))
+    table = table.assign(_all="") if group is None else table
+    group = group or "_all"
+    groups, names = _in_order(table[group]), list(dict.fromkeys(table[by]))
+    estimates = over_repeats(table, value, [group, by], statistic, level=level)
+    what = quantity(value)
+    looks = style.looks(str(name) for name in names)
+    width = _BAR_SHARE / len(names)
+    with style.styled():
+        plot = style.new_plot(3.4)
+        axes = plot.subplots()
+        handles: list[BarContainer] = []
+        for i, name in enumerate(names):
+            look = looks[str(name)]
+            at = np.arange(len(groups)) + (i - (len(names) - 1) / 2) * width
+            own = estimates[estimates[by] == name].set_index(group).reindex(groups)
+            middle = what.of(own["value"])
+            handle = axes.bar(
+                at,
+                middle,
+                0.92 * width,
+                color=look.colour,
+                hatch=look.hatch,
+                label=style.label(str(name)),
+            )
+            handles.append(handle)
+            axes.errorbar(
+                at,
+                middle,
+                _reach(own, what),
+                fmt="none",
+                ecolor=style.INK,
+                elinewidth=1,
+                capsize=2.5,
+                zorder=4,
+            )
+            _scatter_repeats(
+                axes, table[table[by] == name], group, value, dict(zip(groups, at, strict=True)), width
+            )
+        axes.set_xticks(range(len(groups)), [_written(one, group) for one in groups])
+        axes.tick_params(axis="x", length=0)
+        if group == "_all":
+            axes.set_xticks([])
+        else:
+            axes.set_xlabel(quantity(group).axis)
+        axes.set_ylabel(what.axis)
+        axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+        style.finish(
+            plot,
+            axes,
+            title,
+            subtitle,
+            repeats_note(table, estimates, statistic, level) if note is None else note,
+            handles,
+        )
+    return plot
+
+
+def lines(
+    table: pd.DataFrame,
+    value: str,
+    x: str,
+    *,
+    by: str = "algorithm",
+    statistic: Statistic = "mean",
+    level: float = 0.95,
+    log: bool = False,
+    title: str = "",
+    subtitle: str = "",
+    note: str | None = None,
+) -> style.Plot:
+    """Draw a column against a number that a sweep changes, with bootstrap confidence intervals.
+
+    Args:
+        table: A row for each repeat.
+        value: Column for the vertical axis.
+        x: Column for the horizontal axis, numbers.
+        by: One line for each value of this column.
+        statistic: "mean" or "median".
+        level: Of the confidence intervals.
+        log: A logarithmic vertical axis.
+        title: What the figure shows.
+        subtitle: On what path.
+        note: Footnote; statistic, number of repeats and seeds, if None.
+
+    Returns:
+        The figure.
+
+    Raises:
+        MetricError: `metric.no_column`, `metric.bad_value`.
+    """
+    need(table, value, x, by)
+    estimates = over_repeats(table, value, [by, x], statistic, level=level)
+    across, what = quantity(x), quantity(value)
+    looks = style.looks(str(name) for name in table[by])
+    with style.styled():
+        plot = style.new_plot(3.4)
+        axes = plot.subplots()
+        handles = []
+        for name, found in estimates.groupby(by, sort=False):
+            look, own = looks[str(name)], found.sort_values(x)
+            at, middle = across.of(own[x]), what.of(own["value"])
+            options: dict[str, Any] = {
+                "color": look.colour,
+                "marker": look.marker,
+                "ms": 5,
+                "mec": "white",
+                "mew": 0.6,
+            }
+            axes.errorbar(
+                at,
+                middle,
+                _reach(own, what),
+                fmt="none",
+                ecolor=look.colour,
+                elinewidth=1,
+                capsize=2.5,
+                zorder=2,
+            )
+            axes.plot(at, middle, **options)
+            handles.append(Line2D([], [], label=style.label(str(name)), **options))
+        if log:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        if len(ticks := _in_order(estimates[x])) <= _MOST_TICKS:
+            axes.set_xticks(across.of(ticks), [_written(one, x) for one in ticks])
+        axes.set_xlabel(across.axis)
+        axes.set_ylabel(what.axis)
+        text = repeats_note(table, estimates, statistic, level) if note is None else note
+        style.finish(plot, axes, title, subtitle, text, handles)
+    return plot
+
+
+def heat_map(
+    table: pd.DataFrame,
+    value: str,
+    x: str,
+    y: str,
+    *,
+    by: str | None = "algorithm",
+    statistic: Statistic = "median",
+    title: str = "",
+    subtitle: str = "",
+    note: str | None = None,
+) -> style.Plot:
+    """Draw a column over two axes of a sweep: a panel an algorithm, a cell a combination, one scale for all.
+
+    Args:
+        table: A row for each repeat.
+        value: Column that colour and number of a cell show.
+        x: Column for the horizontal axis.
+        y: Column for the vertical axis.
+        by: One panel for each value of this column; a single one, if None.
+        statistic: "mean" or "median" of the repeats.
+        title: What the figure shows.
+        subtitle: On what path.
+        note: Footnote; statistic, number of repeats and seeds, if None.
+
+    Returns:
+        The figure; cells without a value are hatched.
+
+    Raises:
+        MetricError: `metric.no_column`, or `metric.bad_value` if there is nothing to draw.
+    """
+    need(table, value, x, y, *([by] if by else []))
+    table = table.assign(_all="") if by is None else table
+    key = by or "_all"
+    names = list(dict.fromkeys(table[key]))
+    known = table.dropna(subset=[value])
+    if known.empty:
+        raise MetricError(
+            "metric.bad_value", f"no row has a value of `{value}`", fix="were there finished runs?"
+        )
+    cells = known.groupby([key, y, x], sort=False)[value].agg(statistic)
+    what = quantity(value)
+    columns, rows = _in_order(table[x]), _in_order(table[y])
+    scale = Normalize(float(what.of(cells).min()), float(what.of(cells).max()))
+    with style.styled():
+        width_in = min(11.0, 1.4 + len(names) * max(2.2, 0.62 * len(columns)))
+        plot = style.new_plot(1.5 + max(1.4, 0.36 * len(rows)), max(style.WIDTH_IN * 0.62, width_in))
+        panels = list(plot.subplots(1, len(names), squeeze=False, sharey=True)[0])
+        for axes, name in zip(panels, names, strict=True):
+            grid = np.array([[cells.get((name, row, column), np.nan) for column in columns] for row in rows])
+            _draw_cells(axes, what.of(grid), scale)
+            axes.set_xticks(range(len(columns)), [_written(one, x) for one in columns])
+            axes.set_yticks(range(len(rows)), [_written(one, y) for one in rows])
+            axes.set_xlabel(quantity(x).axis)
+            if by:
+                axes.set_title(style.label(str(name)), color=style.INK, loc="center")
+        panels[0].set_ylabel(quantity(y).axis)
+        bar = plot.colorbar(panels[-1].images[0], ax=panels, shrink=0.9, pad=0.015)
+        bar.set_label(what.axis)
+        bar.outline.set_visible(False)
+        counts = known.groupby([key, y, x]).size().reset_index(name="n")
+        text = repeats_note(table, counts, statistic, None) if note is None else note
+        _head(plot, title, subtitle, text)
+    return plot
+
+
+def repeats_note(table: pd.DataFrame, estimates: pd.DataFrame, statistic: str, level: float | None) -> str:
+    """Return the footnote of a figure over repeats: statistic, interval, how many, which seeds.
+
+    Args:
+        table: A row for each repeat; seeds are those of its column `seed`, if there is one.
+        estimates: With a column `n`.
+        statistic: What is shown.
+        level: Of the confidence intervals; None: there are none.
+    """
+    least, most = int(estimates["n"].min()), int(estimates["n"].max())
+    n = f"n = {least}" if least == most else f"n = {least} to {most}"
+    interval = f" and {100 * level:g} % bootstrap interval" if level is not None and most > 1 else ""
+    seeds = ""
+    if "seed" in table.columns:
+        seeds = f"; {_seeds(sorted(set(table['seed'].dropna().astype(int))))}"
+    return f"{statistic}{interval}, {n} each{seeds}"
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    if len(seeds) < 2:
+        return f"seed {seeds[0]}" if seeds else ""
+    if list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"seeds {seeds[0]} to {seeds[-1]}"
+    return f"{len(seeds)} seeds" if len(seeds) > 6 else "seeds " + ", ".join(str(seed) for seed in seeds)
+
+
+def _head(plot: style.Plot, title: str, subtitle: str, note: str) -> None:
+    """Put title and footnote; panels have titles of their own, so that the subtitle goes to the footnote."""
+    plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
+    text = " · ".join(part for part in (subtitle, note) if part)
+    plot.supxlabel(text, x=0.008, ha="left", fontsize=7.5, color=style.FAINT)
+
+
+def _draw_cells(axes: Axes, values: Any, scale: Normalize) -> None:
+    axes.set_facecolor("#F4F4F4")
+    image = axes.imshow(values, cmap=COLOUR_MAP, norm=scale, aspect="auto", origin="lower")
+    digits = _digits(values)
+    for (i, j), value in np.ndenumerate(values):
+        if np.isnan(value):
+            box = (j - 0.5, i - 0.5)
+            axes.add_patch(_missing(box))
+            continue
+        red, green, blue, _ = image.cmap(image.norm(value))
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
+        axes.text(
+            j,
+            i,
+            f"{value:.{digits}f}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if dark else style.INK,
+        )
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _missing(corner: tuple[float, float]) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(corner, 1, 1, facecolor="none", hatch="////", edgecolor="#C9C9C9", linewidth=0)
+
+
+def _digits(values: Any) -> int:
+    """Return decimals that show three digits of the largest value."""
+    most = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 0.0
+    return 0 if most >= 100 else 1 if most >= 10 else 2
+
+
+def _reach(estimates: pd.DataFrame, what: Quantity) -> Any:
+    """Return how far intervals reach below and above their values; NaN draws none."""
+    middle, low, high = (what.of(estimates[name]) for name in ("value", "low", "high"))
+    return np.maximum(np.vstack([middle - low, high - middle]), 0)
+
+
+def _scatter_repeats(
+    axes: Axes, own: pd.DataFrame, group: str, value: str, places: dict[Any, float], width: float
+) -> None:
+    """Draw each repeat as a small point, side by side within the width of its bar."""
+    for name, repeats in own.groupby(group, sort=False):
+        values = quantity(value).of(repeats[value])
+        at = places[name] + np.linspace(-0.25, 0.25, len(values) + 2)[1:-1] * width
+        axes.scatter(at, values, s=7, color="white", edgecolors=style.INK, linewidths=0.5, zorder=3)
+
+
+def _in_order(values: pd.Series) -> list[Any]:
+    """Return the values of an axis: numbers ascending, all else in order of appearance."""
+    found = list(dict.fromkeys(values))
+    numeric = all(isinstance(one, int | float | np.number) for one in found)
+    return sorted(found) if numeric else found
+
+
+def _written(value: Any, column: str) -> str:
+    """Return how the value of an axis is written below it, in the unit of the axis."""
+    if isinstance(value, int | float | np.number):
+        return f"{float(quantity(column).of(value)):g}"
+    return style.label(str(value)) if column == "algorithm" else str(value)

@@ -1,0 +1,115 @@
+"""From columns to axes: what a quantity is called, its unit in figures, and the factor between.
+
+Tables hold bytes, bytes/s and microseconds; figures show kB, Mbit/s and milliseconds. The unit is that which
+the column's name ends with, so that any column of any table can be drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What an axis shows.
+
+    Attributes:
+        name: For people.
+        unit: In the figure; empty for what has none.
+        scale: What the column's values are multiplied with.
+    """
+
+    name: str
+    unit: str
+    scale: float = 1.0
+
+    @property
+    def axis(self) -> str:
+        """Label of an axis: name and unit."""
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
+    @property
+    def short_axis(self) -> str:
+        """The same in two lines, for low panels."""
+        return self.axis.replace(" [", "\n[")
+
+    def of(self, values: Any) -> NDArray[np.float64]:
+        """Return values of the column in the unit of the figure; missing ones are NaN."""
+        return np.asarray(values, dtype=np.float64) * self.scale
+
+
+_UNITS: Final = (
+    ("_bytes_per_s", "Mbit/s", 8e-6),
+    ("_bytes", "kB", 1e-3),
+    ("_pkts", "packets", 1.0),
+    ("_us", "ms", 1e-3),
+    ("_ms", "ms", 1.0),
+    ("_pct", "%", 1.0),
+    ("_ratio", "%", 100.0),
+    ("_s", "s", 1.0),
+    ("_mss", "MSS", 1.0),
+)
+"""End of a column's name -> unit and factor; the first that fits."""
+
+_OF_THE_WHOLE: Final = {
+    "bdp": ("BDP", 1.0),
+    "bytes": ("kB", 1e-3),
+    "packets": ("packets", 1.0),
+    "ratio": ("%", 100.0),
+}
+"""Fields that say only how their whole is measured, as in `loss.ratio` -> unit and factor."""
+
+_NAMES: Final = {
+    "cwnd": "congestion window",
+    "srtt": "smoothed RTT",
+    "rtt": "RTT",
+    "min_rtt": "minimum RTT",
+    "retrans": "retransmitted",
+    "completion": "completion time",
+    "queue": "queue",
+    "queueing_delay": "queueing delay",
+    "jain": "Jain index",
+    "jain_index": "Jain index",
+    "t": "time",
+}
+
+_ACRONYMS: Final = {
+    "rtt": "RTT",
+    "owd": "OWD",
+    "bdp": "BDP",
+    "srtt": "smoothed RTT",
+    "ecn": "ECN",
+    "ce": "CE",
+}
+
+
+def quantity(column: str) -> Quantity:
+    """Return what a column is, by its name.
+
+    A percentile (`rtt_p95_us`) is named as such; of a path into a scenario the last part counts
+    (`links.bottleneck.forward.delay_us`), or the last two (`forward.buffer.bdp`).
+
+    Args:
+        column: Name of a column, or of an axis of a sweep.
+    """
+    before, _, last = column.rpartition(".")
+    if before and last in _OF_THE_WHOLE:
+        return Quantity(_named(before.rpartition(".")[2]), *_OF_THE_WHOLE[last])
+    for end, unit, scale in _UNITS:
+        if last.endswith(end) and last != end:
+            return Quantity(_named(last.removesuffix(end)), unit, scale)
+    return Quantity(_named(last), "")
+
+
+def _named(stem: str) -> str:
+    whole, _, percentile = stem.rpartition("_p")
+    if whole and percentile.replace(".", "").isdigit():
+        if percentile == "50":
+            return f"median {_named(whole)}"
+        return f"{_named(whole)}, {percentile}th percentile"
+    words = stem.split("_")
+    return _NAMES.get(stem) or " ".join(_ACRONYMS.get(word, word) for word in words)

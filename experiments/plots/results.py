@@ -1,0 +1,171 @@
+"""All the figures of a result or of a sweep, chosen by what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+
+from experiments.metrics import MetricError
+from experiments.plots import style
+from experiments.plots.comparisons import bars, heat_map, lines
+from experiments.plots.distributions import cdf, throughput_delay
+from experiments.plots.files import save_as
+from experiments.plots.quantities import quantity
+from experiments.plots.series import time_series
+
+if TYPE_CHECKING:
+    from experiments.results import Result, ResultSet
+
+COMPARED: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
+"""Columns of the flows that a sweep's figures compare."""
+
+
+def save_all(
+    result: Result | ResultSet, out_dir: str | Path, formats: Sequence[str] = ("png",)
+) -> list[Path]:
+    """Draw all that there is to draw of a run or of a sweep.
+
+    Args:
+        result: What a run or a sweep left.
+        out_dir: Where to write the figures; made if need be.
+        formats: `png`, `svg`, `pdf`.
+
+    Returns:
+        The files.
+
+    Raises:
+        MetricError: `plot.nothing` if there is no sample or no finished run, `plot.format`.
+        ResultError: If a table cannot be read.
+        OSError: If a file cannot be written.
+    """
+    from experiments.results import Result
+
+    plots = of_run(result) if isinstance(result, Result) else of_sweep(result)
+    return [path for name, plot in plots.items() for path in save_as(plot, Path(out_dir), name, formats)]
+
+
+def of_run(result: Result) -> dict[str, style.Plot]:
+    """Return the figures of one run by name.
+
+    Args:
+        result: What the run left.
+
+    Raises:
+        MetricError: `plot.nothing`, if no flow was ever seen.
+    """
+    if result.flow_samples.empty:
+        raise MetricError(
+            "plot.nothing", f"there are no samples of `{result.name}` to draw", str(result.directory or "")
+        )
+    subtitle, note = describe(result), origin(result)
+    algorithms = result.flows[["flow", "algorithm"]]
+    changes = result.events[result.events["kind"].str.startswith("set_")]
+    plots = {
+        "time-series": time_series(
+            result.flow_samples,
+            algorithms,
+            result.link_samples,
+            changes,
+            title=result.name,
+            subtitle=subtitle,
+            note=note,
+        )
+    }
+    samples = result.flow_samples.merge(algorithms, on="flow")
+    if samples["rtt_us"].notna().any():
+        title = f"{result.name}: RTT"
+        plots["rtt-cdf"] = cdf(samples, "rtt_us", title=title, subtitle=subtitle, note=note)
+    objects = result.objects.merge(algorithms, on="flow")
+    if objects["completion_s"].notna().any():
+        title = f"{result.name}: time to download an object"
+        plots["completion-cdf"] = cdf(objects, "completion_s", title=title, subtitle=subtitle, note=note)
+    return plots
+
+
+def of_sweep(results: ResultSet) -> dict[str, style.Plot]:
+    """Return the figures of a sweep by name.
+
+    The flows of one run that have the same algorithm count as one value, their mean: they are no repeats.
+
+    Args:
+        results: What the sweep left, finished or not.
+
+    Raises:
+        MetricError: `plot.nothing`, if no run is finished.
+    """
+    table = results.table()
+    if table.empty:
+        raise MetricError("plot.nothing", f"no run of `{results.name}` is finished", str(results.directory))
+    axes = varied(table, results.axes)
+    table = per_run(table, axes)
+    numeric = [axis for axis in axes if pd.api.types.is_numeric_dtype(table[axis])]
+    named = [axis for axis in axes if axis not in numeric]
+    compared = [column for column in COMPARED if table[column].notna().any()]
+    plots = {}
+    for column in compared:
+        name = column.partition("_bytes")[0].removesuffix("_us").replace("_", "-")
+        title = f"{results.name}: {quantity(column).name}"
+        if len(numeric) > 1:
+            plots[f"{name}-map"] = heat_map(table, column, numeric[0], numeric[1], title=title)
+        elif numeric:
+            plots[f"{name}-lines"] = lines(table, column, numeric[0], title=title)
+        else:
+            plots[f"{name}-bars"] = bars(table, column, group=named[0] if named else None, title=title)
+    if {"goodput_bytes_per_s", "rtt_p95_us"} <= set(compared):
+        title = f"{results.name}: throughput and delay"
+        note = "one value a run; ellipses of one standard deviation"
+        plots["throughput-delay"] = throughput_delay(table, delay="rtt_p95_us", title=title, note=note)
+    return plots
+
+
+def varied(table: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Return the columns of a sweep's axes that have more than one value, algorithms aside.
+
+    Args:
+        table: `ResultSet.table()`.
+        axes: `ResultSet.axes`.
+    """
+    columns = [f"axis.{axis}" if f"axis.{axis}" in table.columns else axis for axis in axes]
+    return [
+        column
+        for column in columns
+        if column in table.columns
+        and table[column].nunique(dropna=False) > 1
+        and not column.endswith("algorithm")
+    ]
+
+
+def per_run(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each run and algorithm: means over the flows of a run that share an algorithm.
+
+    Args:
+        table: `ResultSet.table()`.
+        axes: Columns of axes to keep.
+    """
+    keys = ["run", "repeat", "seed", "algorithm", *axes]
+    return table.groupby(keys, sort=False, dropna=False)[list(COMPARED)].mean().reset_index()
+
+
+def describe(result: Result) -> str:
+    """Return rate and base RTT of a run's path in a line."""
+    rates = [
+        direction.rate_bytes_per_s
+        for link in result.scenario.network.links
+        for direction in (link.forward, link.back)
+        if direction.rate_bytes_per_s is not None
+    ]
+    parts = [f"{quantity('rate_bytes_per_s').of(min(rates)):g} Mbit/s"] if rates else []
+    rtts_ms = sorted(set((result.flows["base_rtt_us"].dropna() / 1e3).round(1)))
+    if rtts_ms:
+        parts.append("base RTT " + " and ".join(f"{rtt:g}" for rtt in rtts_ms[:4]) + " ms")
+    return ", ".join(parts)
+
+
+def origin(result: Result) -> str:
+    """Return what is behind the figures of one run, for their footnote."""
+    kernel = result.metadata.get("machine", {}).get("kernel")
+    state = "" if result.complete else "; incomplete"
+    return f"one run, seed {result.metadata['seed']}" + (f"; Linux {kernel}" if kernel else "") + state

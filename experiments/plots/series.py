@@ -1,0 +1,171 @@
+"""Flows and queues over time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from experiments.metrics import goodput_over_time, need
+from experiments.plots import style
+from experiments.plots.quantities import quantity
+
+PANELS: Final = ("cwnd_bytes", "srtt_us", "goodput_bytes_per_s")
+MOST_LINKS: Final = 3
+"""How many queues a figure shows at most: the longest."""
+_NEUTRAL: Final = ("#262626", "#8A8A8A", "#B5B5B5")
+
+
+def time_series(
+    flow_samples: pd.DataFrame,
+    flows: pd.DataFrame,
+    link_samples: pd.DataFrame | None = None,
+    events: pd.DataFrame | None = None,
+    *,
+    panels: Sequence[str] = PANELS,
+    goodput_interval_s: float | None = None,
+    title: str = "",
+    subtitle: str = "",
+    note: str = "",
+) -> style.Plot:
+    """Draw columns of flows over time, one panel each, and the queues of the links below.
+
+    Args:
+        flow_samples: Columns `t_s`, `flow`, and those of `panels`; for goodput, `bytes_acked` instead.
+        flows: Columns `flow` and `algorithm`; the algorithm decides the colour, and the line style tells its
+            flows apart.
+        link_samples: Columns `t_s`, `link`, `queue_bytes`, and `dropped_queue_pkts` if drops are to be
+            marked. Links that never had a queue are left out; None: no such panel.
+        events: Columns `t_s`, `kind`; each is a dotted line. None: none.
+        panels: Columns of `flow_samples`, from top to bottom.
+        goodput_interval_s: Over what time goodput is taken [s]; a hundredth of the run, but no less than
+            0.2 s, if None.
+        title: What the figure shows.
+        subtitle: On what path.
+        note: Seed, machine, and the like.
+
+    Returns:
+        The figure.
+
+    Raises:
+        MetricError: `metric.no_column`.
+    """
+    need(flow_samples, "t_s", "flow", *(one for one in panels if one != "goodput_bytes_per_s"))
+    need(flows, "flow", "algorithm")
+    queues = _queues(link_samples)
+    ratios = [1.5 if column == "cwnd_bytes" else 1.0 for column in panels] + [0.8] * bool(queues)
+    with style.styled():
+        plot = style.new_plot(0.9 + 1.35 * sum(ratios))
+        rows = list(plot.subplots(len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0])
+        lines = _lines(flows)
+        for axes, column in zip(rows, panels, strict=False):
+            for flow, line in lines.items():
+                own = flow_samples[flow_samples["flow"] == flow].sort_values("t_s")
+                if column == "goodput_bytes_per_s":
+                    own = goodput_over_time(own, goodput_interval_s or _interval_s(flow_samples))
+                values = quantity(column).of(own[column])
+                axes.plot(own["t_s"], values, color=line.get_color(), linestyle=line.get_linestyle())
+            axes.set_ylabel(quantity(column).short_axis)
+            axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1e-9))
+        if queues:
+            _draw_queues(rows[-1], queues)
+        end_s = float(flow_samples["t_s"].max()) if len(flow_samples) else 1.0
+        if events is not None:
+            _mark(rows, events)
+        rows[-1].set_xlim(0, end_s)
+        rows[-1].set_xlabel("time since the run began [s]")
+        plot.align_ylabels()
+        style.finish(plot, rows[0], title, subtitle, note, list(lines.values()))
+    return plot
+
+
+def _lines(flows: pd.DataFrame) -> dict[str, Line2D]:
+    """Return each flow's line, as the legend has it."""
+    looks = style.looks(flows["algorithm"])
+    n_with = Counter(flows["algorithm"])
+    seen: Counter[str] = Counter()
+    lines = {}
+    for flow, algorithm in zip(flows["flow"], flows["algorithm"], strict=True):
+        dashes = style.DASHES[seen[algorithm] % len(style.DASHES)]
+        seen[algorithm] += 1
+        name = style.label(algorithm)
+        lines[str(flow)] = Line2D(
+            [],
+            [],
+            color=looks[algorithm].colour,
+            linestyle=dashes,
+            label=name if n_with[algorithm] == 1 else f"{name}, flow {flow}",
+        )
+    return lines
+
+
+def _interval_s(flow_samples: pd.DataFrame) -> float:
+    passed_s = float(flow_samples["t_s"].max() - flow_samples["t_s"].min()) if len(flow_samples) else 0.0
+    return max(0.2, passed_s / 100)
+
+
+def _queues(link_samples: pd.DataFrame | None) -> list[tuple[str, pd.DataFrame]]:
+    """Return the links that had a queue, the longest first."""
+    if link_samples is None:
+        return []
+    need(link_samples, "t_s", "link", "queue_bytes")
+    longest = link_samples.groupby("link", sort=False)["queue_bytes"].max().sort_values(ascending=False)
+    names = [name for name, most in longest.items() if most > 0][:MOST_LINKS]
+    return [(str(name), link_samples[link_samples["link"] == name].sort_values("t_s")) for name in names]
+
+
+def _draw_queues(axes: Axes, queues: Sequence[tuple[str, pd.DataFrame]]) -> None:
+    for (name, own), colour in zip(queues, _NEUTRAL, strict=False):
+        axes.plot(own["t_s"], quantity("queue_bytes").of(own["queue_bytes"]), color=colour, lw=1, label=name)
+        if "dropped_queue_pkts" in own.columns:
+            dropped = own.loc[own["dropped_queue_pkts"].diff() > 0, "t_s"]
+            axes.plot(
+                dropped,
+                np.ones(len(dropped)),
+                transform=axes.get_xaxis_transform(),
+                linestyle="none",
+                marker=7,  # a caret whose tip is at the point
+                markersize=3.5,
+                color=colour,
+                clip_on=False,
+                label="drops" if len(queues) == 1 else f"drops of {name}",
+            )
+    axes.set_ylabel(quantity("queue_bytes").short_axis)
+    axes.set_ylim(0, 1.3 * max(axes.get_ylim()[1], 1e-9))
+    axes.legend(loc="upper right", fontsize=7.5, handlelength=1.2, ncols=2 * MOST_LINKS, columnspacing=1.2)
+
+
+def _mark(rows: Sequence[Axes], events: pd.DataFrame) -> None:
+    need(events, "t_s", "kind")
+    detail = events["detail"] if "detail" in events.columns else [None] * len(events)
+    for t_s, kind, more in zip(events["t_s"], events["kind"], detail, strict=True):
+        for axes in rows:
+            axes.axvline(t_s, color=style.FAINT, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+        rows[0].annotate(
+            _told(str(kind), more),
+            (t_s, 1),
+            (3, -1),
+            xycoords=rows[0].get_xaxis_transform(),
+            textcoords="offset points",
+            va="top",
+            fontsize=7,
+            color=style.FAINT,
+        )
+
+
+def _told(kind: str, detail: object) -> str:
+    """Return what happened, in a few words."""
+    try:
+        fields = json.loads(str(detail))
+    except ValueError:
+        fields = {}
+    what = (
+        fields.get("link") or fields.get("flow") or fields.get("param") if isinstance(fields, dict) else None
+    )
+    return f"{kind} {what}" if what else kind

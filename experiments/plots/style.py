@@ -1,0 +1,209 @@
+"""One look for all figures: fonts, lines, and a colour for each algorithm.
+
+Figures are plain matplotlib objects that never touch pyplot's global state; in a notebook they show
+themselves.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+INK: Final = "#262626"
+FAINT: Final = "#757575"
+RULE: Final = "#E3E3E3"
+DPI: Final = 200
+WIDTH_IN: Final = 7.2
+"""Width of a figure across both columns of a paper [inches]."""
+
+STYLE: Final[Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.titlesize": 9,
+    "axes.titlecolor": FAINT,
+    "axes.titlelocation": "left",
+    "grid.color": RULE,
+    "grid.linewidth": 0.7,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.handlelength": 1.8,
+    "legend.borderaxespad": 0,
+    "lines.linewidth": 1.4,
+    "lines.solid_capstyle": "round",
+    "hatch.color": "#C9C9C9",
+    "hatch.linewidth": 0.6,
+    "svg.hashsalt": "ccplane",  # the same figure is the same file
+}
+"""matplotlib's rcParams that differ from its own."""
+
+Dashes = Literal["-"] | tuple[float, tuple[float, ...]]
+
+DASHES: Final[tuple[Dashes, ...]] = ("-", (0, (4, 1.6)), (0, (1.3, 1.3)), (0, (6, 1.4, 1.3, 1.4)))
+"""Line styles that tell flows of one algorithm apart, in this order."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How an algorithm is drawn.
+
+    Attributes:
+        colour: As matplotlib takes it.
+        marker: Of its points.
+        hatch: Of its bars; for algorithms without a colour of their own.
+    """
+
+    colour: str
+    marker: str
+    hatch: str = ""
+
+
+# Okabe and Ito, "Color Universal Design", 2008, without yellow, which is too pale on white, and black, which
+# hides what is drawn over it; then others. People with any kind of colour vision can tell them apart.
+_OWN: Final = {
+    "kernel/cubic": Look("#0072B2", "o"),
+    "cubic": Look("#D55E00", "s"),
+    "kernel/reno": Look("#56B4E9", "D"),
+    "reno": Look("#E69F00", "^"),
+    "kernel/bbr": Look("#009E73", "v"),
+    "kernel/dctcp": Look("#332288", "P"),
+    "dctcp": Look("#882255", "X"),
+    "flex_cubic": Look("#CC79A7", "p"),
+    "r_hybrid": Look("#8BC34A", "h"),
+    "rtcp": Look("#6B4A2B", "*"),
+}
+"""Algorithms that papers compare all the time; what they have here is theirs in every figure."""
+
+_OTHERS: Final = [
+    Look(colour, marker, hatch)
+    for hatch in ("", "////", "....")
+    for colour, marker in (
+        ("#44AA99", "<"),
+        ("#AA4499", ">"),
+        ("#999933", "d"),
+        ("#661100", "H"),
+        ("#5C6BC0", "8"),
+        ("#7A7A7A", "X"),
+    )
+]
+
+_WRITTEN: Final = {
+    "bbr": "BBR",
+    "bic": "BIC",
+    "cubic": "CUBIC",
+    "dctcp": "DCTCP",
+    "reno": "Reno",
+    "vegas": "Vegas",
+    "westwood": "Westwood",
+}
+
+
+def looks(algorithms: Iterable[str]) -> dict[str, Look]:
+    """Return how algorithms are drawn: all of them differently, and each the same in every figure.
+
+    An algorithm that has no look of its own gets one by its name. Two names may want the same one; then, in
+    figures that have both, the second in alphabetical order takes another.
+
+    Args:
+        algorithms: Names as in scenarios.
+    """
+    names = sorted(set(algorithms))
+    chosen = {name: _OWN[name] for name in names if name in _OWN}
+    for name in names:
+        if name not in chosen:
+            first = zlib.crc32(name.encode()) % len(_OTHERS)
+            turned = _OTHERS[first:] + _OTHERS[:first]
+            chosen[name] = next((look for look in turned if look not in chosen.values()), turned[0])
+    return chosen
+
+
+def look(algorithm: str) -> Look:
+    """Return how one algorithm is drawn."""
+    return looks([algorithm])[algorithm]
+
+
+def label(algorithm: str) -> str:
+    """Return what legends call an algorithm: `kernel CUBIC` or, for ccplane's `cubic`, `ccplane CUBIC`."""
+    where, _, name = algorithm.rpartition("/")
+    if where == "kernel":
+        return f"kernel {_WRITTEN.get(name, name)}"
+    return f"ccplane {_WRITTEN[name]}" if name in _WRITTEN else name
+
+
+class Plot(Figure):
+    """A matplotlib figure that shows itself in a notebook, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
+def styled() -> AbstractContextManager[None]:
+    """Return a context in which matplotlib draws as all figures here do."""
+    return matplotlib.rc_context(
+        {**matplotlib.rcParamsDefault, **STYLE, "backend": matplotlib.rcParams["backend"]}
+    )
+
+
+def new_plot(height_in: float, width_in: float = WIDTH_IN) -> Plot:
+    """Return an empty figure of this size [inches]; call it, and fill it, within `styled()`."""
+    return Plot(
+        figsize=(width_in, height_in), layout=ConstrainedLayoutEngine(h_pad=0.05, w_pad=0.06, hspace=0.03)
+    )
+
+
+def finish(plot: Plot, top: Axes, title: str, subtitle: str, note: str, legend: Sequence[Any] = ()) -> None:
+    """Put title, subtitle, legend and footnote where all figures have them.
+
+    Args:
+        plot: The figure.
+        top: Its first axes, above which subtitle and legend go.
+        title: What the figure shows.
+        subtitle: Of what; one line.
+        note: What is behind it: number of runs, seeds, statistics.
+        legend: Handles with labels; no legend, if there are none.
+    """
+    if title:
+        plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
+    rows = 0
+    if legend:
+        columns = _columns([str(handle.get_label()) for handle in legend])
+        rows = -(-len(legend) // columns)
+        top.legend(
+            handles=legend, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, columnspacing=1.5
+        )
+    top.set_title(subtitle, pad=6 + 14 * rows)
+    if note:
+        plot.supxlabel(note, x=0.008, ha="left", fontsize=7.5, color=FAINT)
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """Return how many legend entries fit side by side."""
+    characters = max(len(text) for text in labels) + 6
+    return max(1, min(len(labels), 105 // characters))

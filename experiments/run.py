@@ -1,0 +1,164 @@
+"""Running a scenario.
+
+from experiments.run import run
+from experiments.scenario import Scenario
+
+result = run(Scenario.load("experiments/scenarios/two-flows.yaml"), out="out/two-flows")
+print(result.flows)
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from datapath.errors import CcpError, Collector, close_names
+from experiments.errors import RunError
+from experiments.results import FORMAT, METADATA, SCENARIO, Result
+from experiments.runs import live, metadata, places, tables
+from experiments.runs.recording import Recording
+from experiments.scenario import Scenario
+
+Progress = Callable[[str, float], None]
+"""Told what a run is doing, and for how long flows could have been sending [s]."""
+
+Recorder = Callable[[Scenario, Recording, Path, Progress], None]
+"""Runs a checked scenario, and fills the recording as it goes; files may be left in the directory."""
+
+DATAPATHS: Final[dict[str, Recorder]] = {"ebpf": live.record}
+"""Datapath -> how a scenario runs on it."""
+
+_numbers: Final = itertools.count(1)
+
+
+def run(
+    scenario: Scenario,
+    out: str | Path | None = None,
+    *,
+    datapath: str | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a scenario to its end.
+
+    Args:
+        scenario: What to run.
+        out: Directory for the result; it must not exist, or be empty. None: the result is in memory only.
+        datapath: Another datapath than the scenario's.
+        progress: Told now and then.
+
+    Returns:
+        The result.
+
+    Raises:
+        ScenarioError: If the scenario cannot be.
+        Several: If several things of it cannot be.
+        ResultError: `result.exists` or `result.cannot_write`.
+        RunError: `run.datapath`, `run.agent`, `run.no_samples`, `run.wrong_congestion`. What there is of a
+            result is kept as `OUT.incomplete`.
+        LabError: If the network or the traffic failed; likewise.
+        LoadError: If ccplane's algorithms cannot run here; likewise.
+    """
+    if datapath is not None:
+        scenario = scenario.replace(datapath=datapath)
+    scenario.validate()
+    recorder = recorder_of(scenario)
+    if out is None:
+        name = f"ccplane-run-{next(_numbers)}"  # several threads may run at once
+        with places.scratch(Path(tempfile.gettempdir()) / name) as place:
+            _fill(place, scenario, recorder, progress)
+            return Result.in_memory(place)
+    out = Path(out)
+    places.must_be_free(out)
+    with places.scratch(out) as place:
+        try:
+            _fill(place, scenario, recorder, progress)
+        except Exception:
+            if (place / METADATA).exists():
+                places.keep(place, out)
+            raise
+        places.finish(place, out)
+    return Result.load(out)
+
+
+def recorder_of(scenario: Scenario) -> Recorder:
+    """Return what runs a scenario.
+
+    Raises:
+        RunError: `run.datapath`.
+    """
+    if scenario.datapath not in DATAPATHS:
+        raise RunError(
+            "run.datapath",
+            f"there is no datapath `{scenario.datapath}`",
+            "datapath",
+            fix=close_names(scenario.datapath, DATAPATHS, "datapath"),
+        )
+    return DATAPATHS[scenario.datapath]
+
+
+def _fill(place: Path, scenario: Scenario, recorder: Recorder, progress: Progress | None) -> None:
+    """Run, and write everything into a directory, also if the run fails."""
+    facts = {"format": FORMAT, "complete": False, **metadata.gathered(scenario)}
+    facts["started"] = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    begin_s = time.monotonic()
+    recording = Recording(scenario.sample_interval_us)
+    try:
+        recorder(scenario, recording, place, progress or (lambda _what, _passed_s: None))
+        judge(recording)
+    except Exception as error:
+        facts["error"] = error.as_dict() if isinstance(error, CcpError) else {"message": repr(error)}
+        _write(place, scenario, recording, facts, begin_s)
+        raise
+    facts["complete"] = True
+    _write(place, scenario, recording, facts, begin_s)
+
+
+def _write(
+    place: Path, scenario: Scenario, recording: Recording, facts: dict[str, Any], begin_s: float
+) -> None:
+    try:
+        tables.write(recording, place)
+        scenario.save(place / SCENARIO)
+        facts |= {**recording.facts, "wall_s": round(time.monotonic() - begin_s, 3)}
+        (place / METADATA).write_text(json.dumps(facts, indent=1))
+        (place / live.LINKS_CSV).unlink(missing_ok=True)
+    except OSError as error:
+        raise places.cannot_write(place, error) from error
+
+
+def judge(recording: Recording) -> None:
+    """See whether what was recorded is what was asked for.
+
+    Raises:
+        RunError: `run.no_samples` or `run.wrong_congestion`.
+        Several: If both, or of several flows.
+    """
+    problems = Collector()
+    for flow in recording.flows:
+        with problems.check():
+            own = recording.rows_of(flow)
+            if not len(own):
+                raise RunError(
+                    "run.no_samples",
+                    f"no connection of flow `{flow.name}` was seen",
+                    f"flow {flow.name}",
+                    "it sent nothing, or ended before its first sample",
+                    "let it send more, or make sample_interval_us smaller",
+                )
+            last = {row["cookie"]: row["congestion"].decode() for row in own}
+            others = sorted({name for name in last.values() if name != flow.congestion})
+            if others:
+                raise RunError(
+                    "run.wrong_congestion",
+                    f"flow `{flow.name}` ran {', '.join(others)} instead of {flow.congestion}",
+                    f"flow {flow.name}",
+                    "the kernel, or the program that sends, chose another one",
+                    "see `ccp doctor` for the congestion controls that this kernel has",
+                )
+    problems.finish()

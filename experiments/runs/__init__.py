@@ -1,0 +1,7 @@
+"""How scenarios are checked, run, recorded and repeated; used through the modules above it.
+
+Purpose: the parts behind `experiments.scenario`, `experiments.run`, `experiments.results` and
+`experiments.sweep`.
+
+May import: `experiments.netlab`, `experiments.traffic`, `agent`, `ccp_algs`, `datapath`.
+"""

@@ -1,0 +1,260 @@
+"""Does a scenario fit together? Names, times, parameters and files, all problems in one report.
+
+The types of the fields are checked before (`experiments.runs.reading`); what only this machine can tell is
+checked by the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from agent.algorithms import find
+from ccp_algs import params_of
+from ccp_algs.api import AnyAlgorithm
+from ccp_algs.errors import AlgorithmError
+from datapath.errors import CcpError, Collector, Several, close_names
+from experiments.errors import ScenarioError
+from experiments.events import SetLink, SetParam, SetRoute
+from experiments.netlab import traces
+from experiments.netlab.routes import Graph, graph_of
+from experiments.netlab.spec import Direction
+from experiments.runs import reading
+
+if TYPE_CHECKING:
+    from experiments.scenario import Flow, Scenario
+
+KERNEL: Final = "kernel/"
+"""What algorithms of the kernel begin with, in flows."""
+
+_LINK_FIELDS: Final = Direction.__struct_fields__
+_OUR_CC_PREFIX: Final = "ccp"
+
+
+def check(scenario: Scenario, origin: str = "") -> None:
+    """Check a scenario whose fields have the right types.
+
+    Args:
+        scenario: To check.
+        origin: Where it comes from, for errors.
+
+    Raises:
+        ScenarioError: The problem, if there is one; `where` names the field.
+        Several: All problems, if there are more.
+    """
+    problems = Collector()
+    with problems.check():
+        _Check(scenario, _graph(scenario), problems).all()
+    if origin:
+        problems.errors = [_at_origin(error, origin) for error in problems.errors]
+    problems.finish()
+
+
+def _at_origin(error: CcpError, origin: str) -> CcpError:
+    return type(error)(error.slug, error.message, f"{origin}: {error.where}", error.why, error.fix)
+
+
+def _graph(scenario: Scenario) -> Graph:
+    try:
+        return graph_of(scenario.network)
+    except CcpError as error:
+        problems = Collector()
+        problems.errors = [
+            ScenarioError(
+                "scenario.bad_field",
+                one.message,
+                ".".join(filter(None, ("topology", one.where))),
+                one.why,
+                one.fix,
+            )
+            for one in _each(error)
+        ]
+        problems.finish()
+        raise
+
+
+class _Check:
+    """One check of one scenario."""
+
+    def __init__(self, scenario: Scenario, graph: Graph, problems: Collector) -> None:
+        self._scenario = scenario
+        self._graph = graph
+        self._problems = problems
+        self._flows = {flow.name: flow for flow in scenario.flows}
+
+    def all(self) -> None:
+        """Check everything."""
+        for name, times in Counter(flow.name for flow in self._scenario.flows).items():
+            if times > 1:
+                fix = "give each a name of its own"
+                self._tell("scenario.duplicate", f"{times} flows are called `{name}`", "flows", fix=fix)
+        for i, flow in enumerate(self._scenario.flows):
+            self._flow(flow, f"flows[{i}]")
+        self._ecn()
+        for link in self._scenario.network.links:
+            for side, direction in (("forward", link.forward), ("backward", link.backward)):
+                if direction is not None and direction.trace is not None:
+                    self._trace(direction.trace, f"topology: link {link.name}, {side}.trace")
+        for i, event in sorted(enumerate(self._scenario.events), key=lambda numbered: numbered[1].at_s):
+            self._time(event.at_s, f"events[{i}].at_s")
+            if isinstance(event, SetParam):
+                self._set_param(event, f"events[{i}]")
+            else:
+                self._network_event(event, f"events[{i}]")
+
+    # Flows
+
+    def _flow(self, flow: Flow, at: str) -> None:
+        for end in ("sender", "receiver"):
+            self._known(getattr(flow, end), self._graph.hosts, "host", f"{at}.{end}")
+        if flow.sender == flow.receiver:
+            message = f"flow `{flow.name}` goes from `{flow.sender}` to itself"
+            self._tell("scenario.bad_field", message, f"{at}.receiver", fix="name two hosts")
+        self._time(flow.start_s, f"{at}.start_s", strictly=True)
+        if flow.stop_s is not None:
+            self._time(flow.stop_s, f"{at}.stop_s")
+            if flow.stop_s <= flow.start_s:
+                self._tell(
+                    "scenario.time",
+                    f"flow `{flow.name}` stops at {flow.stop_s:g} s, but starts at {flow.start_s:g} s",
+                    f"{at}.stop_s",
+                    fix="let it stop later, or leave stop_s out",
+                )
+        algorithm = self._algorithm(flow.algorithm, f"{at}.algorithm")
+        if algorithm is not None:
+            for name, value in flow.params.items():
+                self._param(algorithm, name, value, f"{at}.params.{name}")
+        elif flow.algorithm.startswith(KERNEL) and flow.params:
+            self._no_params(flow.algorithm, f"{at}.params")
+
+    def _algorithm(self, name: str, at: str) -> AnyAlgorithm | None:
+        """Return ccplane's algorithm of this name; None for the kernel's, and if there is none."""
+        if name.startswith(KERNEL):
+            kernel_name = name.removeprefix(KERNEL)
+            if not kernel_name or kernel_name.partition(".")[0] == _OUR_CC_PREFIX:
+                fix = "write kernel/cubic for the kernel's, and just cubic for ccplane's"
+                self._tell("scenario.unknown_algorithm", f"`{name}` is none of the kernel's", at, fix=fix)
+            return None
+        try:
+            return find(name)
+        except CcpError as error:
+            fix = error.fix + ("" if "/" in name else f"\nfor one of the kernel: {KERNEL}{name}")
+            where = f"{at} ({error.where})" if error.where else at
+            self._tell("scenario.unknown_algorithm", error.message, where, error.why, fix)
+            return None
+
+    def _no_params(self, algorithm: str, at: str) -> None:
+        self._tell(
+            "scenario.bad_param",
+            f"`{algorithm}` takes no parameters",
+            at,
+            "it is one of the kernel's, which are set for the whole machine",
+            "take the parameters away, or use an algorithm of ccplane",
+        )
+
+    def _param(self, algorithm: AnyAlgorithm, name: str, value: Any, at: str) -> None:
+        known = params_of(algorithm)
+        if name not in known:
+            message = f"`{algorithm.__name__}` has no parameter `{name}`"
+            self._tell("scenario.bad_param", message, at, fix=close_names(name, known, "parameter"))
+            return
+        try:
+            known[name].check(value)
+        except AlgorithmError as error:
+            self._tell("scenario.bad_param", error.message, at, error.why, error.fix)
+
+    def _ecn(self) -> None:
+        """ECN is a setting of the host: flows of one host, whichever end it is, agree on it."""
+        wanted: dict[str, Flow] = {}
+        for i, flow in enumerate(self._scenario.flows):
+            for host in (flow.sender, flow.receiver):
+                first = wanted.setdefault(host, flow)
+                if first.ecn != flow.ecn:
+                    self._tell(
+                        "scenario.bad_field",
+                        f"flows `{first.name}` and `{flow.name}` share host `{host}`, and one has ECN",
+                        f"flows[{i}].ecn",
+                        "ECN is switched on for a host",
+                        "give both the same value, or hosts of their own",
+                    )
+
+    # Events
+
+    def _network_event(self, event: SetLink | SetRoute, at: str) -> None:
+        """See whether the network can change so; later events find it changed."""
+        if isinstance(event, SetLink) and (unknown := set(event.fields) - set(_LINK_FIELDS)):
+            for name in sorted(unknown):
+                fix = reading.closest(name, list(_LINK_FIELDS))
+                self._tell(
+                    "scenario.bad_field", f"links have no field `{name}`", f"{at}.fields.{name}", fix=fix
+                )
+            return
+        try:
+            if isinstance(event, SetLink):
+                self._graph = self._graph.change(event.link, event.fields)
+            else:
+                self._graph = self._graph.set_route(event.path, both=event.both)
+        except CcpError as error:
+            for one in _each(error):
+                where = one.where
+                if isinstance(event, SetLink) and where != "link":
+                    where = f"fields.{where.partition('.')[2]}"
+                slug = "scenario.unknown_name" if one.where == "link" else "scenario.bad_field"
+                self._tell(slug, one.message, f"{at}.{where}", one.why, one.fix)
+        if isinstance(event, SetLink) and isinstance(trace := event.fields.get("trace"), str):
+            self._trace(trace, f"{at}.fields.trace")
+
+    def _set_param(self, event: SetParam, at: str) -> None:
+        if event.flow is not None:
+            if not self._known(event.flow, self._flows, "flow", f"{at}.flow"):
+                return
+            name = self._flows[event.flow].algorithm
+        else:
+            name = event.algorithm or ""
+            used = {flow.algorithm for flow in self._scenario.flows}
+            if not self._known(name, used, "flow's algorithm", f"{at}.algorithm"):
+                return
+        if name.startswith(KERNEL):
+            self._no_params(name, f"{at}.param")
+            return
+        with contextlib.suppress(CcpError):  # told where the flow names it
+            self._param(find(name), event.param, event.value, f"{at}.param")
+
+    # Everywhere
+
+    def _tell(self, slug: str, message: str, where: str, why: str = "", fix: str = "") -> None:
+        self._problems.errors.append(ScenarioError(slug, message, where, why, fix))
+
+    def _known(self, name: str, known: Iterable[str], what: str, at: str) -> bool:
+        names = list(known)
+        if name in names:
+            return True
+        message = f"there is no {what} `{name}`"
+        self._tell("scenario.unknown_name", message, at, fix=close_names(name, names, what))
+        return False
+
+    def _time(self, at_s: float, at: str, *, strictly: bool = False) -> None:
+        end_s = self._scenario.duration_s
+        if at_s > end_s or (strictly and at_s == end_s):
+            self._tell(
+                "scenario.time",
+                f"{at_s:g} s is {'the end' if at_s == end_s else 'after the end'} of the run",
+                at,
+                f"the run lasts {end_s:g} s",
+                "make the run longer (duration_s), or let it happen earlier",
+            )
+
+    def _trace(self, trace: str, at: str) -> None:
+        try:
+            traces.read_trace(Path(trace), at)
+        except CcpError as error:
+            slug = "scenario.bad_field" if Path(trace).is_file() else "scenario.no_file"
+            where = at if error.where == at else f"{at} ({error.where})"
+            self._tell(slug, error.message, where, error.why, error.fix)
+
+
+def _each(error: CcpError) -> tuple[CcpError, ...]:
+    return error.errors if isinstance(error, Several) else (error,)

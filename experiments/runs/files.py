@@ -1,0 +1,160 @@
+"""Files that a scenario stands on: algorithms and traces. Where they are, and what is in them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agent.algorithms import find
+from experiments.errors import ScenarioError
+from experiments.runs.check import KERNEL
+from experiments.runs.shapes import Graph
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
+
+_FILE_FIELDS: Final = ("algorithm", "trace")
+"""Fields whose value may be the path of a file, wherever in a scenario they are."""
+
+
+def resolved(raw: Any, directory: Path) -> Any:
+    """Return a scenario's plain data with paths of files made absolute.
+
+    Args:
+        raw: The data.
+        directory: What they are relative to.
+    """
+
+    def absolute(name: str, value: str) -> str:
+        if name == "algorithm" and not value.partition(":")[0].endswith(".py"):
+            return value
+        return os.path.normpath((directory / value).absolute())
+
+    return _with_files(raw, absolute)
+
+
+def _with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
+    if isinstance(raw, Mapping):
+        return {
+            name: change(name, value)
+            if name in _FILE_FIELDS and isinstance(value, str)
+            else value
+            if name == "params"
+            else _with_files(value, change)
+            for name, value in raw.items()
+        }
+    if isinstance(raw, list | tuple):
+        return [_with_files(one, change) for one in raw]
+    return raw
+
+
+def content_hash(scenario: Scenario) -> str:
+    """Return the hash of a scenario; see `Scenario.content_hash`."""
+
+    def content(name: str, value: str) -> Any:
+        if name == "trace":
+            return file_hash(Path(value), "trace")
+        return value if value.startswith(KERNEL) else [_label(value), source_hash(value)]
+
+    graph = scenario.replace(topology=Graph.of(scenario.network))
+    canonical = {
+        "ccplane": metadata.version("ccplane"),
+        "scenario": _with_files(msgspec.to_builtins(graph), content),
+    }
+    return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
+
+
+def _label(algorithm: str) -> str:
+    """Return an algorithm's name without the place of its file."""
+    path, colon, name = algorithm.partition(":")
+    return Path(path).name + colon + name if path.endswith(".py") else algorithm
+
+
+def source_hash(algorithm: str) -> str:
+    """Return the hash of an algorithm's sources: its module, and what that imports of ccplane's algorithms.
+
+    Args:
+        algorithm: As flows name it, not one of the kernel's.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    digest = hashlib.sha256()
+    for path in sources(algorithm):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def sources(algorithm: str) -> list[Path]:
+    """Return the files of an algorithm: those of its classes, and what they import from the same package.
+
+    Raises:
+        UsageError: If there is no such algorithm.
+    """
+    cls = find(algorithm)
+    found: dict[Path, None] = {}
+    for base in cls.__mro__:
+        try:
+            file = inspect.getsourcefile(base)
+        except (TypeError, OSError):  # builtins, and classes made at run time
+            continue
+        if file is not None:
+            _follow(Path(file), base.__module__, found)
+    return sorted(found)
+
+
+def _follow(file: Path, module: str, found: dict[Path, None]) -> None:
+    if file in found or not file.is_file():
+        return
+    found[file] = None
+    roots = {module.partition(".")[0], "ccp_algs"}
+    for name in _imports(file, module):
+        if name.partition(".")[0] in roots and (origin := _origin(name)) is not None:
+            _follow(origin, name, found)
+
+
+def _imports(file: Path, module: str) -> Iterator[str]:
+    """Yield the modules that a source file imports, `from package import module` included."""
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, base] if base else parents)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _origin(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):  # a name in a module, not a module
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+
+
+def file_hash(path: Path, field: str) -> str:
+    """Return the hash of a file.
+
+    Raises:
+        ScenarioError: `scenario.no_file`.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ScenarioError(
+            "scenario.no_file", f"cannot read {path}", field, error.strerror or str(error), "check the path"
+        ) from error

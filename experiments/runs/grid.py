@@ -1,0 +1,217 @@
+"""Grids: a scenario, and axes along which it varies. Every combination of points is a scenario of its own.
+
+    base: two-flows.yaml                 # or the scenario itself
+    axes:
+      links.bottleneck.forward.delay_us: [10000, 25000, 50000]
+      flows.ours.algorithm: [cubic, reno]
+      queue:                             # a name of its own: each point sets several fields
+        droptail: {links.bottleneck.forward.queue: {kind: drop_tail}}
+        codel: {links.bottleneck.forward.queue: {kind: codel}}
+    repeats: 3
+
+A path of a field leads through names: `flows.NAME.params.beta`, `flows.*.algorithm` (all flows),
+`links.NAME.forward.rate_bytes_per_s` (any topology, also one given as a shape), `topology.pairs`,
+`events.0.at_s`, `duration_s`.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+import msgspec
+from msgspec import Meta
+
+from datapath.errors import CcpError, Collector, Several, close_names
+from experiments.errors import ScenarioError
+from experiments.netlab.spec import PositiveInt
+from experiments.runs import reading
+from experiments.runs.shapes import Graph
+from experiments.scenario import Scenario
+
+FORMAT: Final = 1
+_ALL: Final = "*"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of the axes' points.
+
+    Attributes:
+        axes: Point of each axis, by the axis' name: a value, or the name of a point that has one.
+        scenario: What it makes of the base.
+    """
+
+    axes: dict[str, Any]
+    scenario: Scenario
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """What stands in a YAML file of a grid."""
+
+    base: str | dict[str, Any]
+    axes: dict[str, list[Any] | dict[str, dict[str, Any]]]
+    format: Annotated[int, Meta(ge=1, le=FORMAT)] = FORMAT
+    name: str = ""
+    repeats: PositiveInt = 1
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A scenario and the axes along which it varies.
+
+    Attributes:
+        base: The scenario.
+        axes: Field's path -> its values; or any other name -> name of a point -> values by field's path.
+        name: What people call it; the base's name, if empty.
+        repeats: How often each point is run, each time with another seed.
+        directory: What paths of files in the axes are relative to.
+    """
+
+    base: Scenario
+    axes: Mapping[str, Sequence[Any] | Mapping[str, Mapping[str, Any]]]
+    name: str = ""
+    repeats: int = 1
+    directory: Path = field(default_factory=Path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a YAML file; paths in it are relative to its directory.
+
+        Raises:
+            ScenarioError: What is wrong with it, or with its base.
+            Several: If several things are.
+        """
+        path = Path(path)
+        raw = reading.parse_yaml(reading.read_text(path), str(path))
+        file = reading.convert(raw, _File, str(path))
+        if isinstance(file.base, str):
+            base = Scenario.load(path.parent / file.base)
+        else:
+            base = Scenario.parse(file.base, f"{path}: base", path.parent)
+        return cls(base, file.axes, file.name, file.repeats, path.parent)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name or self.base.name
+
+    def points(self) -> list[Point]:
+        """Return all combinations; the last axis varies fastest.
+
+        Raises:
+            ScenarioError: The problem, if one of them cannot be; `where` says which.
+            Several: All problems, if there are more.
+        """
+        problems = Collector()
+        found: list[Point] = []
+        told: set[tuple[str, str, str]] = set()
+        for combination in itertools.product(*(_points(name, axis) for name, axis in self.axes.items())):
+            axes = {name: shown for name, (shown, _) in zip(self.axes, combination, strict=True)}
+            changes = {path: value for _, values in combination for path, value in values.items()}
+            try:
+                found.append(Point(axes, changed(self.base, changes, self.directory)))
+            except CcpError as error:
+                at = ", ".join(f"{name}={shown}" for name, shown in axes.items())
+                for one in error.errors if isinstance(error, Several) else (error,):
+                    if (one.slug, one.message, one.where) not in told:  # once, not at every point
+                        told.add((one.slug, one.message, one.where))
+                        where = f"{one.where} (at {at})" if one.where else at
+                        problems.errors.append(ScenarioError(one.slug, one.message, where, one.why, one.fix))
+        problems.finish()
+        return found
+
+
+def _points(
+    name: str, axis: Sequence[Any] | Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Yield the points of an axis: how each is shown, and the values that it sets."""
+    if not axis:
+        raise ScenarioError(
+            "scenario.bad_field", "an axis without points", f"axes.{name}", fix="give one or more"
+        )
+    if isinstance(axis, Mapping):
+        yield from axis.items()
+    else:
+        yield from ((value, {name: value}) for value in axis)
+
+
+def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | None = None) -> Scenario:
+    """Return a scenario with some fields changed, checked.
+
+    Args:
+        scenario: The scenario.
+        changes: New value by path of the field.
+        directory: What paths of files in the values are relative to; the current directory, if None.
+
+    Raises:
+        ScenarioError: If there is no such field, or the result cannot be.
+        Several: If several things are wrong.
+    """
+    raw = scenario.plain()
+    links: dict[str, Any] = {}
+    for path, value in changes.items():
+        if path.partition(".")[0] == "links":
+            links[path] = value
+        else:
+            _set(raw, path.split("."), copy.deepcopy(value), path)
+    if links:  # after the others: these may have changed the shape that the links come from
+        graph = Graph.of(reading.convert(raw, Scenario).network)
+        raw["topology"] = msgspec.to_builtins(graph)
+        for path, value in links.items():
+            _set(raw["topology"], path.split("."), copy.deepcopy(value), path)
+    return Scenario.parse(raw, directory=directory)
+
+
+def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
+    """Set a field of plain data; what it is in is made if it has only defaults."""
+    step, rest = steps[0], steps[1:]
+    if isinstance(target, list | tuple):
+        for one in _chosen(target, step, path):
+            if not rest:
+                raise ScenarioError(
+                    "scenario.bad_field",
+                    f"`{path}` is no field",
+                    path,
+                    fix=f"name one of its fields, such as {path}.{next(iter(one), 'name')}",
+                )
+            _set(one, rest, value, path)
+    elif isinstance(target, dict) and not rest:
+        target[step] = value
+    elif isinstance(target, dict):
+        inner = target.get(step)
+        if inner is None:
+            inner = target[step] = {}
+        elif isinstance(inner, tuple):
+            inner = target[step] = list(inner)
+        _set(inner, rest, value, path)
+    else:
+        raise ScenarioError(
+            "scenario.unknown_name",
+            f"`{path}` leads into a value",
+            path,
+            f"`{step}` would be a field of {target!r}",
+            "shorten the path",
+        )
+
+
+def _chosen(elements: Sequence[Any], step: str, path: str) -> Sequence[Any]:
+    """Return the elements of a list that a step of a path means: all, one by number, or one by name."""
+    if step == _ALL:
+        return elements
+    if step.isdecimal() and int(step) < len(elements):
+        return [elements[int(step)]]
+    named = {one["name"]: one for one in elements if isinstance(one, dict) and "name" in one}
+    if step not in named:
+        known = [*named] or [str(number) for number in range(len(elements))]
+        raise ScenarioError(
+            "scenario.unknown_name",
+            f"there is no `{step}` on the way of `{path}`",
+            path,
+            fix=close_names(step, known, "name"),
+        )
+    return [named[step]]

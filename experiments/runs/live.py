@@ -1,0 +1,269 @@
+"""A scenario on real sockets of this machine: the datapath `ebpf`.
+
+One thread a flow starts its traffic and waits for its end. The thread that called fires the events, samples,
+and looks after the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from datapath import _native
+from experiments.events import Event, SetLink, SetRoute
+from experiments.netlab import LabError, namespace
+from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.runs.check import KERNEL
+from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
+from experiments.runs.steering import Steering, Variants, turn, variants_of
+from experiments.traffic import RunningTraffic, start_traffic
+
+if TYPE_CHECKING:
+    from experiments.scenario import Flow, Scenario
+
+Progress = Callable[[str, float], None]
+"""Told what a run is doing, and for how long flows could have been sending [s]."""
+
+AGENT_LOG: Final = "agent.log"
+LINKS_CSV: Final = "links.csv"
+
+_LOOK_S: Final = 0.02
+"""How often flows and samples are looked at [s]."""
+_LAST_ROWS_S: Final = 0.5
+"""How long connections that were told to end may take to do so, to be in the samples with their last state
+[s]."""
+_JOIN_S: Final = 10.0
+"""How long a flow's thread may take to notice that its network is gone [s]."""
+
+
+def record(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
+    """Run a scenario on real sockets.
+
+    Args:
+        scenario: Checked.
+        recording: What happens is written into it, as far as it goes if the run fails.
+        directory: For the agent's log and the links' samples.
+        progress: Told now and then.
+
+    Raises:
+        CcpError: What kept the run from its end.
+    """
+    variants = variants_of(scenario)
+    recording.flows = [
+        FlowRecord(flow.name, flow.algorithm, flow.sender, flow.receiver, _congestion(flow, variants))
+        for flow in scenario.flows
+    ]
+    recording.links_csv = directory / LINKS_CSV
+    with contextlib.ExitStack() as after:
+        lock = -1
+        if variants.all:
+            waiting = "waiting for another run that has an agent"
+            lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
+        progress("building the network", 0.0)
+        joining = after.enter_context(contextlib.ExitStack())  # when the network is gone, whatever it was
+        net = after.enter_context(
+            emulated(
+                scenario.network,
+                seed=scenario.seed,
+                samples_path=recording.links_csv,
+                sample_interval_us=scenario.sample_interval_us,
+                backend=scenario.backend,
+            )
+        )
+        agent = after.enter_context(_agent(variants, directory, lock, recording, progress))
+        inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
+        trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
+        session = _Session(scenario, recording, net, agent, variants, trace, progress)
+        joining.callback(session.join)
+        try:
+            session.run()
+        finally:
+            session.finish()
+
+
+def _congestion(flow: Flow, variants: Variants) -> str:
+    if flow.algorithm.startswith(KERNEL):
+        return flow.algorithm.removeprefix(KERNEL)
+    return variants.by_flow[flow.name].congestion
+
+
+@contextlib.contextmanager
+def _agent(
+    variants: Variants, directory: Path, lock: int, recording: Recording, progress: Progress
+) -> Iterator[Steering | None]:
+    if not variants.all:
+        yield None
+        return
+    progress("starting the agent", 0.0)
+    with open(directory / AGENT_LOG, "wb") as log:
+        agent = Steering(variants.all, log, lock)
+        try:
+            yield agent
+        finally:
+            agent.stop()
+            recording.facts["agent"] = agent.counters
+
+
+class _Session:
+    """The time in which flows are sending."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        recording: Recording,
+        net: EmulatedNetwork,
+        agent: Steering | None,
+        variants: Variants,
+        trace: _native.TcpTrace,
+        progress: Progress,
+    ) -> None:
+        self._scenario = scenario
+        self._recording = recording
+        self._net = net
+        self._agent = agent
+        self._variants = variants
+        self._trace = trace
+        self._progress = progress
+        self._over = threading.Event()
+        self._starting = threading.Lock()
+        self._failed: list[BaseException] = []
+        self._rows: list[np.ndarray] = []
+        self._threads: list[threading.Thread] = []
+
+    def run(self) -> None:
+        """Let all flows send, and what shall happen happen, to the end."""
+        for flow, record in zip(self._scenario.flows, self._recording.flows, strict=True):
+            record.base_rtt_us = self._net.base_rtt_us(flow.sender, flow.receiver)
+            for name in (flow.sender, flow.receiver):
+                if flow.ecn:
+                    self._net.hosts[name].set_sysctl("net.ipv4.tcp_ecn", 1)
+        self._recording.start_us = _now_us()
+        for flow, record in zip(self._scenario.flows, self._recording.flows, strict=True):
+            thread = threading.Thread(target=self._carry, args=(flow, record), name=f"flow {flow.name}")
+            self._threads.append(thread)
+            thread.start()
+        events = sorted(self._scenario.events, key=lambda event: event.at_s)
+        while events or any(thread.is_alive() for thread in self._threads):
+            while events and events[0].at_s <= self._now_s():
+                self._fire(events.pop(0))
+            self._look()
+            next_s = events[0].at_s - self._now_s() if events else _LOOK_S
+            time.sleep(min(_LOOK_S, max(0.0, next_s)))
+        self._look()
+
+    def finish(self) -> None:
+        """Take the last samples, and note what there is to know about the network."""
+        self._over.set()
+        end_s = time.monotonic() + _LAST_ROWS_S
+        while not self._failed and self._open() and time.monotonic() < end_s:
+            time.sleep(_LOOK_S)
+            self._sample()
+        self._sample()
+        if self._rows:
+            self._recording.socket_rows = np.concatenate(self._rows)
+        facts = self._recording.facts
+        facts["samples_dropped"] = self._trace.dropped
+        with contextlib.suppress(LabError):  # of an emulator that died; `emulated` tells it
+            facts["links"] = msgspec.to_builtins(self._net.stats())
+            facts["emulator"] = msgspec.to_builtins(self._net.emulator_stats())
+
+    def join(self) -> None:
+        """Wait until nothing runs behind our back; the network is gone by now."""
+        for thread in self._threads:
+            thread.join(_JOIN_S)
+
+    # The threads of flows
+
+    def _carry(self, flow: Flow, record: FlowRecord) -> None:
+        """Start a flow when it is time, and wait for its end."""
+        try:
+            if self._over.wait(max(0.0, flow.start_s - self._now_s())):
+                return
+            traffic = self._start(flow, record)
+            record.traffic = traffic.wait()
+            record.end_us = traffic.started_us + round(record.traffic.duration_s * 1e6)
+            self._event("flow_end", _now_us(), flow=flow.name, complete=record.traffic.complete)
+        except BaseException as error:  # raised again where the run is
+            self._failed.append(error)
+
+    def _start(self, flow: Flow, record: FlowRecord) -> RunningTraffic:
+        with self._starting:  # hosts give ports to one at a time
+            stop_s = self._scenario.duration_s if flow.stop_s is None else flow.stop_s
+            traffic = start_traffic(
+                flow.traffic,
+                self._net.hosts[flow.sender],
+                self._net.hosts[flow.receiver],
+                congestion=record.congestion,
+                family=flow.family,
+                duration_s=stop_s - flow.start_s,
+                seed=self._scenario.seed,
+            )
+        record.sockets = traffic.sockets
+        record.start_us = traffic.started_us
+        record.stop_us = traffic.started_us + round((stop_s - flow.start_s) * 1e6)
+        self._event("flow_start", traffic.started_us, flow=flow.name)
+        return traffic
+
+    # The thread of the run
+
+    def _look(self) -> None:
+        """See how everybody is doing.
+
+        Raises:
+            CcpError: What went wrong.
+        """
+        self._sample()
+        if self._failed:
+            raise self._failed[0]
+        if self._agent is not None:
+            self._agent.must_run()
+        self._progress("flows are sending", min(self._now_s(), self._scenario.duration_s))
+
+    def _sample(self) -> None:
+        rows = self._trace.drain()
+        if len(rows):
+            self._rows.append(rows)
+
+    def _open(self) -> bool:
+        """Return whether a connection of a flow was seen, but not its end."""
+        last: dict[int, int] = {}
+        for rows in self._rows:
+            for flow in self._recording.flows:
+                if flow.sockets is not None:
+                    own = rows[flow.sockets.has(rows["netns"], rows["sport"], rows["dport"])]
+                    last.update(zip(own["cookie"].tolist(), own["state"].tolist(), strict=True))
+        return any(state != TCP_CLOSE for state in last.values())
+
+    def _fire(self, event: Event) -> None:
+        if isinstance(event, SetLink):
+            self._net.change(event.link, **event.fields)
+            told: dict[str, Any] = {"link": event.link, "fields": event.fields}
+        elif isinstance(event, SetRoute):
+            self._net.set_route(event.path, both=event.both)
+            told = {"path": list(event.path), "both": event.both}
+        else:
+            assert self._agent is not None, "the scenario was checked"
+            variants = self._variants.meant_by(event)
+            for variant in variants:
+                self._agent.set_param(variant, event.param, event.value)
+            told = {"param": event.param, "value": event.value, "algorithm": variants[0].algorithm}
+            told["flows"] = [name for name, one in self._variants.by_flow.items() if one in variants]
+        self._event(str(event.__struct_config__.tag), _now_us(), at_s=event.at_s, **told)
+
+    def _event(self, kind: str, t_us: int, **detail: Any) -> None:
+        self._recording.events.append(((t_us - self._recording.start_us) / 1e6, kind, detail))
+
+    def _now_s(self) -> float:
+        return (_now_us() - self._recording.start_us) / 1e6
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000

@@ -1,0 +1,237 @@
+"""From YAML to checked data: every problem with the path of its field and, where names are close, a name.
+
+YAML is read as people mean it: `12.5e6` is a number (YAML 1.1 wants `12.5e+6`), and a key that stands twice
+in one mapping is an error instead of the first one being lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import msgspec.inspect
+import yaml
+
+from datapath.errors import Collector, close_names
+from experiments.errors import ScenarioError
+
+T = TypeVar("T")
+
+_FLOAT: Final = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+")
+_MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<name>.*)`")
+_MISSING: Final = re.compile(r"Object missing required field `(?P<name>.*)`")
+_STEP: Final = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with numbers as people write them, and without double keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Make a mapping, unless a key stands in it twice."""
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key `{key}` stands twice in one mapping", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789"))
+
+
+def parse_yaml(text: str, origin: str = "") -> Any:
+    """Return the plain data of a YAML text.
+
+    Args:
+        text: The text.
+        origin: Where it comes from, for errors.
+
+    Raises:
+        ScenarioError: `scenario.syntax`, with line and column.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, TypeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = (
+            f"{origin or 'line'}{':' if origin else ' '}{mark.line + 1}:{mark.column + 1}" if mark else origin
+        )
+        raise ScenarioError(
+            "scenario.syntax",
+            "this is no YAML",
+            place,
+            getattr(error, "problem", None) or str(error),
+            "YAML needs `key: value` with a blank behind the colon, and blanks (no tabs) to indent",
+        ) from error
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        ScenarioError: `scenario.no_file`.
+    """
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ScenarioError(
+            "scenario.no_file", f"cannot read {path}", str(path), reason, "check the path"
+        ) from error
+
+
+def to_yaml(value: Any) -> str:
+    """Return the YAML of plain data or of a struct, fields in their order."""
+    plain = msgspec.to_builtins(value, builtin_types=())
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110))
+
+
+def convert(raw: Any, kind: type[T], origin: str = "", at: str = "") -> T:
+    """Return plain data as a struct.
+
+    The fields of the struct, and the elements of those that are lists, are looked at one by one, so that the
+    problems of all of them are told.
+
+    Args:
+        raw: The data.
+        kind: The struct.
+        origin: Where the data comes from, for errors.
+        at: Field that holds the data, for errors.
+
+    Raises:
+        ScenarioError: `scenario.bad_field`; `where` names the field.
+        Several: If more than one thing is wrong.
+    """
+    if isinstance(raw, Mapping):
+        problems = Collector()
+        fields = {field.name: field for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]
+        for name in raw:
+            with problems.check():
+                if name not in fields:
+                    raise _explain(f"Object contains unknown field `{name}`", raw, kind, origin, at)
+        for name, field in fields.items():
+            with problems.check():
+                if name in raw:
+                    _convert_parts(raw[name], field.type, origin, _join(at, name))
+                elif field.required:
+                    raise _explain(f"Object missing required field `{name}`", raw, kind, origin, at)
+        problems.finish()
+    converted: T = _convert(raw, kind, origin, at)
+    return converted
+
+
+def _convert_parts(raw: Any, kind: Any, origin: str, at: str) -> None:
+    element = _element_of(kind)
+    if element is None or not isinstance(raw, list | tuple):
+        _convert(raw, kind, origin, at)
+        return
+    problems = Collector()
+    for i, one in enumerate(raw):
+        with problems.check():
+            _convert(one, element, origin, f"{at}[{i}]")
+    problems.finish()
+
+
+def _convert(raw: Any, kind: Any, origin: str, at: str) -> Any:
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise _explain(str(error), raw, kind, origin, at) from error
+
+
+def _explain(message: str, raw: Any, kind: Any, origin: str, at: str) -> ScenarioError:
+    found = _MESSAGE.fullmatch(message)
+    what, inner = (found["what"], found["path"] or "") if found else (message, "")
+    path, fix = _join(at, inner), ""
+    if unknown := _UNKNOWN.fullmatch(what):
+        path = _join(path, unknown["name"])
+        sentence = f"there is no field `{unknown['name']}`"
+        what = ""
+        info, _ = _at(msgspec.inspect.type_info(kind), inner, raw)
+        fix = closest(unknown["name"], [field.encode_name for field in info.fields])
+    elif missing := _MISSING.fullmatch(what):
+        path = _join(path, missing["name"])
+        sentence, what = f"the field `{missing['name']}` is missing", ""
+    else:
+        sentence = f"`{path.rpartition('.')[2] or 'the document'}` cannot be so"
+        if what.startswith("Invalid value '") and (tags := _tags(_parent(kind, inner, raw))):
+            fix = close_names(what.split("'")[1], tags, "kind")
+    where = f"{origin}: {path}" if origin and path else origin or path
+    return ScenarioError(
+        "scenario.bad_field", sentence, where, what, fix or "docs/experiments.md has all fields"
+    )
+
+
+def closest(name: str, known: list[str]) -> str:
+    """Return the `fix` sentence for an unknown field: `rate` means `rate_bytes_per_s`.
+
+    Args:
+        name: What was asked for.
+        known: What there is.
+    """
+    longer = [one for one in known if one.startswith(f"{name}_")]
+    return f"did you mean `{longer[0]}`?" if len(longer) == 1 else close_names(name, known, "field")
+
+
+def _join(at: str, inner: str) -> str:
+    inner = inner.lstrip(".")
+    if not at or not inner:
+        return at + inner
+    return at + inner if inner.startswith("[") else f"{at}.{inner}"
+
+
+def _element_of(kind: Any) -> Any:
+    """Return the type of the elements of a `tuple[X, ...]`; None for other types."""
+    args: tuple[Any, ...] = getattr(kind, "__args__", ())
+    return args[0] if getattr(kind, "__origin__", None) is tuple and args[1:] == (...,) else None
+
+
+def _parent(kind: Any, path: str, raw: Any) -> Any:
+    """Return the type that a path's last step leads out of, unions not yet decided."""
+    info = msgspec.inspect.type_info(kind)
+    steps = list(_STEP.finditer(path))
+    for step in steps[:-1]:
+        info, raw = _step(_decided(info, raw), step, raw)
+    return info
+
+
+def _tags(info: Any) -> list[str]:
+    kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+    return [
+        str(one.tag) for one in kinds if isinstance(one, msgspec.inspect.StructType) and one.tag is not None
+    ]
+
+
+def _at(info: Any, path: str, raw: Any) -> tuple[Any, Any]:
+    """Return type and data at a path, unions decided by their tags."""
+    info = _decided(info, raw)
+    for step in _STEP.finditer(path):
+        info, raw = _step(info, step, raw)
+        info = _decided(info, raw)
+    return info, raw
+
+
+def _step(info: Any, step: re.Match[str], raw: Any) -> tuple[Any, Any]:
+    if step["field"] is not None:
+        by_name = {field.encode_name: field.type for field in info.fields}
+        return by_name[step["field"]], raw[step["field"]]
+    if step["index"] == "...":
+        return info.value_type, next(iter(raw.values()))
+    return info.item_type, raw[int(step["index"])]
+
+
+def _decided(info: Any, raw: Any) -> Any:
+    while isinstance(info, msgspec.inspect.Metadata):
+        info = info.type
+    if isinstance(info, msgspec.inspect.UnionType):
+        structs: list[Any] = [one for one in info.types if isinstance(one, msgspec.inspect.StructType)]
+        tagged = [one for one in structs if one.tag_field and raw.get(one.tag_field) == one.tag]
+        return (tagged or structs or [info])[0]
+    return info

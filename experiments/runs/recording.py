@@ -1,0 +1,76 @@
+"""What is kept of a run while it runs, whichever datapath it runs on; `tables.py` makes tables of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from experiments.traffic import FlowSockets, TrafficResult
+
+TCP_CLOSE: Final = 7
+"""State of a connection that is gone (<net/tcp_states.h>)."""
+
+
+@dataclass
+class FlowRecord:
+    """One flow.
+
+    Attributes:
+        name: As in the scenario.
+        algorithm: As in the scenario.
+        sender: As in the scenario.
+        receiver: As in the scenario.
+        congestion: Congestion-control name that its sockets ask for.
+        base_rtt_us: RTT of its path without queues, at the start of the run [us].
+        sockets: Which sockets carry it; None until it starts.
+        start_us: When it started, on the clock of the run [us]; None until it does.
+        stop_us: When it is stopped at the latest [us]; None until it starts.
+        end_us: When its application ended [us]; None until it does.
+        traffic: What its application saw; None until it ends.
+    """
+
+    name: str
+    algorithm: str
+    sender: str
+    receiver: str
+    congestion: str
+    base_rtt_us: int | None = None
+    sockets: FlowSockets | None = None
+    start_us: int | None = None
+    stop_us: int | None = None
+    end_us: int | None = None
+    traffic: TrafficResult | None = None
+
+
+@dataclass
+class Recording:
+    """One run.
+
+    Attributes:
+        sample_interval_us: How often flows and links are sampled [us].
+        flows: The flows, in the order of the scenario.
+        start_us: Time 0 of the run, on its clock [us].
+        socket_rows: Rows of `datapath._native.TcpTrace`.
+        links_csv: Samples of the links, as the emulator writes them.
+        events: When [s since time 0], kind, and what there is to say.
+        facts: What goes into the metadata besides.
+    """
+
+    sample_interval_us: int
+    flows: list[FlowRecord] = field(default_factory=list)
+    start_us: int = 0
+    socket_rows: np.ndarray = field(default_factory=lambda: np.empty(0))
+    links_csv: Path | None = None
+    events: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def rows_of(self, flow: FlowRecord) -> np.ndarray:
+        """Return the rows of a flow's connections, in order of time."""
+        rows = self.socket_rows
+        if flow.sockets is None or not len(rows):
+            return rows[:0]
+        own: np.ndarray = rows[flow.sockets.has(rows["netns"], rows["sport"], rows["dport"])]
+        return own[np.argsort(own["t_us"], kind="stable")]

@@ -1,0 +1,99 @@
+"""Shapes of networks: a few words of YAML instead of all hosts and links.
+
+The names of their hosts and links are those of `experiments.netlab.topologies`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from msgspec import Meta
+
+from experiments.netlab import topologies
+from experiments.netlab.spec import Direction, Plain, PositiveInt, Topology
+
+MtuBytes = Annotated[int, Meta(ge=1280, le=65535)]
+
+
+class Graph(Topology, frozen=True, tag_field="kind", tag="graph"):
+    """Any network, as hosts, routers and links."""
+
+    @classmethod
+    def of(cls, topology: Topology) -> Self:
+        """Return a topology as a graph."""
+        return cls(topology.hosts, topology.links, topology.routers, topology.mtu_bytes)
+
+    def expanded(self) -> Topology:
+        """Return the topology."""
+        return Topology(self.hosts, self.links, self.routers, self.mtu_bytes)
+
+
+class PointToPoint(Plain, frozen=True, tag_field="kind", tag="point_to_point"):
+    """`sender -- receiver`, with one link called `link`.
+
+    Attributes:
+        forward: From the sender to the receiver.
+        backward: The way back; as `Link.backward`, if None.
+        mtu_bytes: Largest IP packet [bytes].
+    """
+
+    forward: Direction
+    backward: Direction | None = None
+    mtu_bytes: MtuBytes = 1500
+
+    def expanded(self) -> Topology:
+        """Return the topology."""
+        return topologies.point_to_point(self.forward, self.backward, mtu_bytes=self.mtu_bytes)
+
+
+class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
+    """Senders `s1`.. and receivers `r1`.. on the two sides of one link called `bottleneck`.
+
+    Attributes:
+        pairs: How many senders and receivers.
+        bottleneck: From the senders' side to the receivers'.
+        access: The senders' links, `access-s1`..: one for all, or a list with one for each.
+        backward: The bottleneck's way back; as `Link.backward`, if None.
+        mtu_bytes: Largest IP packet [bytes].
+    """
+
+    pairs: PositiveInt
+    bottleneck: Direction
+    access: Direction | tuple[Direction, ...] = Direction()
+    backward: Direction | None = None
+    mtu_bytes: MtuBytes = 1500
+
+    def expanded(self) -> Topology:
+        """Return the topology."""
+        return topologies.dumbbell(
+            self.pairs,
+            self.bottleneck,
+            access=self.access,
+            backward=self.backward,
+            mtu_bytes=self.mtu_bytes,
+        )
+
+
+class ParkingLot(Plain, frozen=True, tag_field="kind", tag="parking_lot"):
+    """A row of bottlenecks: one pair of hosts crosses all of them, and each has a pair of its own.
+
+    Attributes:
+        hops: How many bottlenecks, `bottleneck1`...
+        bottleneck: One for all, or a list with one for each.
+        access: The links of all senders, `access-sender` and `access-s1`...
+        mtu_bytes: Largest IP packet [bytes].
+    """
+
+    hops: PositiveInt
+    bottleneck: Direction | tuple[Direction, ...]
+    access: Direction = Direction()
+    mtu_bytes: MtuBytes = 1500
+
+    def expanded(self) -> Topology:
+        """Return the topology."""
+        return topologies.parking_lot(
+            self.hops, self.bottleneck, access=self.access, mtu_bytes=self.mtu_bytes
+        )
+
+
+Network = Graph | PointToPoint | Dumbbell | ParkingLot

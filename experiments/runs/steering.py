@@ -1,0 +1,326 @@
+"""ccplane's algorithms for the flows of one run: an agent in a process of its own, and a line to it.
+
+Flows that differ in algorithm or parameters get a *variant* each: a class derived from the algorithm's, with
+a congestion-control name of its own. So one algorithm runs with several sets of parameters side by side, and
+a parameter can be changed for some flows while they run.
+
+The process (`steering_process.py`) ends when it is told to and when we die, because it reads our end of a
+pipe; the kernel is left without a trace of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agent.algorithms import find, name_of
+from datapath import ebpf
+from datapath.errors import CcpError, LoadError
+from experiments.agent_process import PIN_DIR
+from experiments.errors import RunError
+from experiments.events import ParamValue, SetParam
+from experiments.runs.check import KERNEL
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
+
+LOCK: Final = Path("/run/ccplane/experiments.lock")
+"""Held by the run that has an agent: a kernel has one congestion control `ccp`."""
+
+_ROOT: Final = Path(__file__).parents[2]
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 10.0
+_LOCK_POLL_S: Final = 0.1
+_MAX_NAME: Final = 11
+"""Characters of an algorithm's name; see `ccp_algs.registry.register`."""
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """An algorithm with its parameters.
+
+    Attributes:
+        name: Name in the agent; sockets choose it as `ccp.NAME`.
+        algorithm: As flows name it.
+        params: Those that are not at their defaults.
+    """
+
+    name: str
+    algorithm: str
+    params: dict[str, ParamValue] = {}
+
+    @property
+    def congestion(self) -> str:
+        """Congestion-control name of sockets."""
+        return f"ccp.{self.name}"
+
+
+class Order(msgspec.Struct):
+    """What the process is told first.
+
+    Attributes:
+        variants: What to run.
+        pin_dir: Where its datapath is pinned.
+    """
+
+    variants: list[Variant]
+    pin_dir: str
+
+
+class Setting(msgspec.Struct):
+    """A parameter that shall change.
+
+    Attributes:
+        variant: Name of the variant.
+        param: Name of the parameter.
+        value: Its new value.
+    """
+
+    variant: str
+    param: str
+    value: ParamValue
+
+
+class Answer(msgspec.Struct):
+    """What the process answers to each line.
+
+    Attributes:
+        error: What went wrong: slug, message, where, why, fix; None if nothing did.
+        counters: What the agent did in all; in the last one, which it gives without being asked.
+    """
+
+    error: tuple[str, str, str, str, str] | None = None
+    counters: dict[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Variants:
+    """Which flow runs which variant.
+
+    Attributes:
+        by_flow: Variant by name of the flow; flows with an algorithm of the kernel are left out.
+    """
+
+    by_flow: Mapping[str, Variant]
+
+    @property
+    def all(self) -> list[Variant]:
+        """Every variant once, in the order of the flows."""
+        return list({variant.name: variant for variant in self.by_flow.values()}.values())
+
+    def meant_by(self, event: SetParam) -> list[Variant]:
+        """Return the variants whose parameter an event changes; `event.algorithm` was checked to be one."""
+        if event.flow is not None:
+            return [self.by_flow[event.flow]]
+        return [variant for variant in self.all if variant.algorithm == event.algorithm]
+
+
+def variants_of(scenario: Scenario) -> Variants:
+    """Return the variants that a scenario's flows need."""
+    alone = {event.flow for event in scenario.events if isinstance(event, SetParam)}
+    by_key: dict[Any, Variant] = {}
+    by_flow: dict[str, Variant] = {}
+    taken: set[str] = set()
+    for flow in scenario.flows:
+        if flow.algorithm.startswith(KERNEL):
+            continue
+        key = (
+            flow.algorithm,
+            tuple(sorted(flow.params.items())),
+            flow.name if flow.name in alone else None,
+        )
+        if key not in by_key:
+            name = _free_name(name_of(find(flow.algorithm), flow.algorithm), taken)
+            taken.add(name)
+            by_key[key] = Variant(name, flow.algorithm, dict(flow.params))
+        by_flow[flow.name] = by_key[key]
+    return Variants(by_flow)
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    base = re.sub(r"[^a-z0-9_]", "_", wanted.lower())
+    name, number = base[:_MAX_NAME], 1
+    while name in taken:
+        number += 1
+        ending = f"_{number}"
+        name = base[: _MAX_NAME - len(ending)] + ending
+    return name
+
+
+def _import_path() -> str:
+    """Return where modules are found here, so that algorithms are found there, too."""
+    return os.pathsep.join([str(_ROOT), *(path or os.getcwd() for path in sys.path)])
+
+
+@contextlib.contextmanager
+def turn(waiting: Callable[[], None] = lambda: None, lock: Path = LOCK) -> Iterator[int]:
+    """Wait until no other run on this machine has an agent, and have that right for the length of a block.
+
+    Args:
+        waiting: Called once, if another run has it.
+        lock: The file that is locked.
+
+    Yields:
+        The descriptor of the locked file. Who has a copy of it has the lock, too, until it is closed.
+
+    Raises:
+        LoadError: `load.no_run_dir`.
+    """
+    try:
+        lock.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise LoadError(
+            "load.no_run_dir", f"cannot write {lock}", why=error.strerror or str(error), fix="run as root"
+        ) from error
+    try:
+        told = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    waiting()
+                    told = True
+                time.sleep(_LOCK_POLL_S)
+        yield file
+    finally:
+        os.close(file)
+
+
+class Steering:
+    """The agent of a run.
+
+    Attributes:
+        counters: What it did in all (`agent.plane.Counters`), after `stop`; empty if it could not tell.
+    """
+
+    def __init__(
+        self, variants: Sequence[Variant], log: IO[bytes], lock: int, pin_dir: str = PIN_DIR
+    ) -> None:
+        """Start it, and wait until flows are served.
+
+        Args:
+            variants: What to run, at least one.
+            log: What the agent writes goes here.
+            lock: What `turn` gave. The agent has it, too: if we are killed, the next run waits until the
+                agent has noticed and is gone.
+            pin_dir: Where its datapath is pinned.
+
+        Raises:
+            CcpError: What keeps it from starting.
+            RunError: `run.agent`, if it ends without a word, or is not ready in time.
+        """
+        self.counters: dict[str, int] = {}
+        self._log = log
+        self._pin_dir = pin_dir
+        self._pending = b""
+        self._process = subprocess.Popen(
+            # -P: a folder `experiments` where the user happens to be is not ours
+            [sys.executable, "-P", "-m", "experiments.runs.steering_process"],
+            env=os.environ | {"PYTHONPATH": _import_path()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            bufsize=0,
+            pass_fds=(lock,),
+            start_new_session=True,  # Ctrl-C is for us; it learns from the pipe
+        )
+        try:
+            self._ask(Order(list(variants), pin_dir), START_TIMEOUT_S)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def running(self) -> bool:
+        """Whether it lives."""
+        return self._process.poll() is None
+
+    def must_run(self) -> None:
+        """Find out whether it lives.
+
+        Raises:
+            RunError: `run.agent`.
+        """
+        if not self.running:
+            raise self._failed(f"it ended with status {self._process.returncode}")
+
+    def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
+        """Change a parameter of a variant for all its flows.
+
+        Raises:
+            CcpError: If it refuses the value.
+            RunError: `run.agent`, if it does not answer.
+        """
+        self._ask(Setting(variant.name, param, value), ANSWER_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """End it, and leave nothing of it in the kernel; may be called again."""
+        if self._process.stdin is None or self._process.stdin.closed:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            # Whatever keeps it from telling, the run that it steered is over.
+            with contextlib.suppress(RunError):
+                self.counters = self._answer(time.monotonic() + STOP_TIMEOUT_S).counters or {}
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        finally:
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            if self._process.returncode < 0:  # killed: else it has tidied up itself
+                ebpf.unload(self._pin_dir)
+
+    def _ask(self, what: Order | Setting, timeout_s: float) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(what) + b"\n")
+        except BrokenPipeError as error:
+            raise self._failed("it is gone") from error
+        answer = self._answer(time.monotonic() + timeout_s)
+        if answer.error is not None:
+            slug, *parts = answer.error
+            kind = LoadError if slug.startswith("load.") else CcpError
+            raise kind(slug, *parts)
+
+    def _answer(self, deadline_s: float) -> Answer:
+        assert self._process.stdout is not None
+        while b"\n" not in self._pending:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not select.select([self._process.stdout], [], [], left_s)[0]:
+                raise self._failed("it does not answer")
+            data = self._process.stdout.read(1 << 16)
+            if not data:
+                raise self._failed("it ended")
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return msgspec.json.decode(line, type=Answer)
+
+    def _failed(self, why: str) -> RunError:
+        self._log.flush()
+        with open(self._log.name, "rb") as file:
+            said = file.read()[-2000:].decode(errors="replace").strip()
+        return RunError(
+            "run.agent",
+            "the agent of the run failed",
+            "process experiments.runs.steering_process",
+            f"{why}; its log ends with:\n{said}" if said else why,
+            "the result's agent.log has all that it wrote; `ccp check` and `ccp doctor` look for the cause",
+        )

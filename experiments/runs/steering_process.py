@@ -1,0 +1,156 @@
+"""The agent of a run, as a process: `python -m experiments.runs.steering_process`; see `steering.py`.
+
+It reads an `Order` and then `Setting`s from its standard input, one JSON object a line, and answers each with
+an `Answer`. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import time
+import types
+from dataclasses import asdict
+from typing import Any, Final
+
+import msgspec
+
+from agent.algorithms import find
+from agent.plane import Plane
+from agent.serve import Plan, ServeOptions, serve
+from ccp_algs.api import AnyAlgorithm
+from ccp_algs.errors import AlgorithmError
+from datapath.ebpf import LoadOptions
+from datapath.errors import CcpError
+from experiments.runs.steering import Answer, Order, Setting, Variant
+
+MODULE: Final = "experiments.runs.variants"
+"""Stands for a module: the variants are its classes, so that the agent finds them as `MODULE:NAME`."""
+
+MAX_FLOWS: Final = 4096
+"""Slots of the datapath: 21 MB, for 32 flows with as many connections as a flow may have."""
+
+_LOOK_S: Final = 1e-3
+"""How often the standard input is looked at while reports come in one after the other [s]."""
+
+
+class Line:
+    """The way to who started this process."""
+
+    def __init__(self) -> None:
+        """Take standard input and output over; what prints goes to the log from now on."""
+        self._answers = os.dup(1)
+        os.dup2(2, 1)
+        self._pending = b""
+        self._next_look_s = 0.0
+
+    def order(self) -> Order:
+        """Wait for the first line."""
+        while b"\n" not in self._pending:
+            data = os.read(0, 1 << 16)
+            if not data:
+                raise SystemExit(0)
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        os.set_blocking(0, False)
+        return msgspec.json.decode(line, type=Order)
+
+    def answer(
+        self, error: CcpError | AlgorithmError | None = None, counters: dict[str, int] | None = None
+    ) -> None:
+        """Write an answer, if somebody is there to read it."""
+        parts = None
+        if error is not None:
+            several = getattr(error, "errors", (error,))
+            message = error.message + "".join(f"\n{one}" for one in several[1:])
+            parts = (error.slug, message, error.where, error.why, error.fix)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._answers, msgspec.json.encode(Answer(parts, counters)) + b"\n")
+
+    def serve(self, plane: Plane) -> None:
+        """Do what has been asked for meanwhile; stop the plane when nobody is there to ask."""
+        now_s = time.monotonic()
+        if now_s < self._next_look_s:
+            return
+        self._next_look_s = now_s + _LOOK_S
+        try:
+            data = os.read(0, 1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            plane.request_stop()
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        for line in lines:
+            setting = msgspec.json.decode(line, type=Setting)
+            try:
+                plane.set_param(f"{setting.variant}.{setting.param}", setting.value)
+            except CcpError as error:
+                self.answer(error)
+            else:
+                self.answer()
+
+
+def make(variants: list[Variant]) -> list[str]:
+    """Make the classes of variants, and return the names by which the agent finds them.
+
+    Raises:
+        CcpError: If an algorithm is not found.
+    """
+    module = types.ModuleType(MODULE)
+    for variant in variants:
+        setattr(module, variant.name, _derived(find(variant.algorithm), variant.name))
+    sys.modules[MODULE] = module
+    return [f"{MODULE}:{variant.name}" for variant in variants]
+
+
+def _derived(base: AnyAlgorithm, name: str) -> AnyAlgorithm:
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace["name"] = name
+        # Module and qualified name stay the algorithm's: errors in its programs show its file.
+        for same in ("__module__", "__qualname__", "__doc__"):
+            namespace[same] = getattr(base, same)
+
+    derived: AnyAlgorithm = types.new_class(base.__name__, (base,), exec_body=fill)
+    return derived
+
+
+def main() -> int:
+    """Run the agent; returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    line = Line()
+    order = line.order()
+
+    def ready(_plane: Plane, _plan: Plan) -> None:
+        line.answer()
+
+    try:
+        plane = serve(
+            ServeOptions(
+                algorithms=make(order.variants),
+                params=[
+                    f"{variant.name}.{name}={_spelled(value)}"
+                    for variant in order.variants
+                    for name, value in variant.params.items()
+                ],
+                names={variant.name: variant.congestion for variant in order.variants},
+                load=LoadOptions(pin_dir=order.pin_dir, max_flows=MAX_FLOWS),
+                unload_at_end=True,
+            ),
+            on_start=ready,
+            each_turn=line.serve,
+        )
+    except (CcpError, AlgorithmError) as error:
+        line.answer(error)
+        return 1
+    line.answer(counters=asdict(plane.counters))
+    return 0
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

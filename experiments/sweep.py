@@ -1,0 +1,319 @@
+"""Sweeps: many runs of one scenario that varies along axes.
+
+    from experiments.sweep import Grid, sweep
+
+    results = sweep(Grid.load("experiments/scenarios/buffers.yaml"), out="out/buffers", jobs=2)
+    print(results.table().groupby("links.bottleneck.forward.buffer.bdp")["goodput_bytes_per_s"].median())
+
+Each run has a directory of its own in `out`, named by the hash of all that it depends on. A run that is there
+is not done again: an interrupted sweep goes on where it was, and a grid that has grown does what is new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from datapath.errors import CcpError, LoadError
+from experiments.errors import SweepError
+from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
+from experiments.run import Progress, recorder_of, run
+from experiments.runs import places
+from experiments.runs.check import KERNEL
+from experiments.runs.grid import Grid
+from experiments.runs.reports import Quiet, Report
+from experiments.runs.workers import Workers
+from experiments.scenario import Scenario
+
+__all__ = ["Grid", "PlannedRun", "planned", "sweep"]
+
+KEY_DIGITS: Final = 16
+RUN_OVERHEAD_S: Final = 1.5
+"""What a run takes beside its duration, roughly [s]."""
+AGENT_OVERHEAD_S: Final = 1.5
+"""What it takes longer with an agent [s]."""
+
+_HOPELESS: Final = frozenset(
+    {"lab.not_permitted", "lab.no_tun", "lab.no_qdisc", "lab.no_command", "run.datapath"}
+)
+"""Errors that every run of this machine would have."""
+_HOPELESS_IN_A_ROW: Final = 3
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a sweep.
+
+    Attributes:
+        key: Name of its directory: the beginning of its scenario's hash.
+        axes: Point of each axis, by the axis' name.
+        repeat: Which repeat of this point, from 0.
+        scenario: What is run; its seed is that of the point plus `repeat`.
+    """
+
+    key: str
+    axes: dict[str, Any]
+    repeat: int
+    scenario: Scenario
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether it needs ccplane's agent, which one run at a time can have."""
+        return any(not flow.algorithm.startswith(KERNEL) for flow in self.scenario.flows)
+
+    @property
+    def estimate_s(self) -> float:
+        """How long it takes, roughly [s]."""
+        return self.scenario.duration_s + RUN_OVERHEAD_S + AGENT_OVERHEAD_S * self.has_agent
+
+    @property
+    def label(self) -> str:
+        """Its point, for people."""
+        words = [f"{name.rpartition('.')[2]}={value}" for name, value in self.axes.items()]
+        return " ".join([*words, f"#{self.repeat + 1}"])
+
+
+def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
+    """Return all runs of a grid: the points in order, all repeats of one after the other.
+
+    Args:
+        grid: The grid.
+        repeats: How often each point is run; as the grid says, if None.
+
+    Raises:
+        ScenarioError: The problem, if a point cannot be.
+        Several: All problems, if there are more.
+    """
+    runs = []
+    for point in grid.points():
+        for repeat in range(grid.repeats if repeats is None else repeats):
+            scenario = point.scenario.replace(seed=point.scenario.seed + repeat)
+            runs.append(PlannedRun(scenario.content_hash()[:KEY_DIGITS], point.axes, repeat, scenario))
+    return runs
+
+
+def estimate_s(runs: list[PlannedRun], jobs: int) -> float:
+    """Return how long runs take, roughly: those with an agent one after the other [s]."""
+    with_agent_s = sum(one.estimate_s for one in runs if one.has_agent)
+    return max(with_agent_s, sum(one.estimate_s for one in runs) / jobs)
+
+
+def sweep(
+    grid: Grid,
+    *,
+    out: str | Path,
+    repeats: int | None = None,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    report: Report | None = None,
+) -> ResultSet:
+    """Do all runs of a grid that are not done yet.
+
+    Args:
+        grid: What to run.
+        out: Directory for the results; that of an earlier sweep of the same name is gone on with.
+        repeats: How often each point is run; as the grid says, if None.
+        jobs: How many runs at once, in processes of this machine. Runs with ccplane's algorithms take turns.
+        executor: What does the runs instead; anything of the interface of `concurrent.futures`. It must see
+            `out` under the same path.
+        report: Told how it goes; by default nobody.
+
+    Returns:
+        The results. Runs that failed are missing in it; `ResultSet.failed` says why.
+
+    Raises:
+        ScenarioError: If a point of the grid cannot be; nothing was run then.
+        SweepError: `sweep.other`, `sweep.busy`, `sweep.workers`, or `sweep.aborted` if all runs fail alike.
+        ResultError: If the results cannot be written.
+    """
+    out, report = Path(out), report or Quiet()
+    runs = planned(grid, repeats)
+    for one in runs:
+        recorder_of(one.scenario)
+    with _own(out, grid.title):
+        _write_plan(out, grid, runs)
+        missing = list({one.key: one for one in runs if not is_complete(out / one.key)}.values())
+        report.begin(grid.title, runs, missing, estimate_s(missing, jobs) if executor is None else None)
+        try:
+            if executor is None and jobs == 1:
+                _one_by_one(missing, out, report)
+            elif executor is None:
+                _on_workers(missing, out, report, jobs)
+            else:
+                _on_executor(missing, out, report, executor)
+        finally:
+            results = ResultSet.load(out)
+            report.end(results)
+    return results
+
+
+# --- the ways to do runs -----------------------------------------------------------------------------------
+
+
+def _one_by_one(missing: list[PlannedRun], out: Path, report: Report) -> None:
+    judge = _Judge()
+    for one in missing:
+        report.started(one)
+        error = _do(one.scenario, out / one.key, functools.partial(report.during, one))
+        report.done(one, error)
+        judge.take(error)
+
+
+def _on_workers(missing: list[PlannedRun], out: Path, report: Report, jobs: int) -> None:
+    with Workers(jobs) as workers:
+        try:
+            _on_executor(missing, out, report, workers)
+        except BrokenExecutor as error:
+            raise SweepError(
+                "sweep.workers",
+                "a process that does runs died",
+                why=str(error),
+                fix="see the lines above; a script that sweeps with jobs needs `if __name__ == '__main__':`, "
+                "because the processes import it",
+            ) from error
+        except BaseException:
+            workers.stop()
+            raise
+
+
+def _on_executor(missing: list[PlannedRun], out: Path, report: Report, executor: Executor) -> None:
+    judge = _Judge()
+    place = str(out.absolute())
+    futures: dict[Future[dict[str, str] | None], PlannedRun] = {}
+    try:
+        for one in missing:
+            report.started(one)
+            futures[executor.submit(do_remotely, one.scenario.plain(), f"{place}/{one.key}")] = one
+        pending = set(futures)
+        while pending:
+            finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in finished:
+                told = future.result()
+                error = None if told is None else CcpError(**told)
+                report.done(futures[future], error)
+                judge.take(error)
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+
+
+def do_remotely(scenario: dict[str, Any], out: str) -> dict[str, str] | None:
+    """Do one run, wherever an executor does it.
+
+    Args:
+        scenario: As plain data.
+        out: Directory for the result.
+
+    Returns:
+        None, or the parts of the error that kept it from its end.
+    """
+    error = _do(Scenario.parse(scenario), Path(out), None)
+    return None if error is None else error.as_dict()
+
+
+def _do(scenario: Scenario, out: Path, progress: Progress | None) -> CcpError | None:
+    """Do one run; return the error that kept it from its end."""
+    try:
+        run(scenario, out, progress=progress)
+    except CcpError as error:
+        return error
+    return None
+
+
+class _Judge:
+    """Gives a sweep up whose runs cannot succeed."""
+
+    def __init__(self) -> None:
+        self._slugs: list[str] = []
+        self._any_done = False
+
+    def take(self, error: CcpError | None) -> None:
+        """Hear how a run ended.
+
+        Raises:
+            SweepError: `sweep.aborted`.
+        """
+        if error is None:
+            self._any_done = True
+            return
+        self._slugs.append(error.slug)
+        hopeless = error.slug in _HOPELESS or isinstance(error, LoadError)
+        alike = len(self._slugs) >= _HOPELESS_IN_A_ROW and len(set(self._slugs)) == 1
+        if hopeless or (alike and not self._any_done):
+            raise SweepError(
+                "sweep.aborted",
+                "the sweep was given up",
+                error.where,
+                f"its runs cannot succeed: {error.message}" + (f" ({error.why})" if error.why else ""),
+                error.fix,
+            ) from error
+
+
+# --- the directory -----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _own(out: Path, title: str) -> Iterator[None]:
+    """Have a sweep's directory for oneself."""
+    try:
+        made = not out.exists()
+        out.mkdir(parents=True, exist_ok=True)
+        if made:
+            places.give_away(out)
+        directory = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise places.cannot_write(out, error) from error
+    try:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SweepError(
+                "sweep.busy",
+                f"a sweep is under way in {out}",
+                str(out),
+                fix="wait for its end, or choose another place with --out",
+            ) from None
+        if (out / SWEEP).exists():
+            there = ResultSet.load(out).name
+        elif any(out.iterdir()):
+            there = "something that is no sweep"
+        else:
+            there = title
+        if there != title:
+            raise SweepError(
+                "sweep.other",
+                f"{out} holds the runs of `{there}`, not of `{title}`",
+                str(out),
+                fix="choose another place with --out",
+            )
+        yield
+    finally:
+        os.close(directory)
+
+
+def _write_plan(out: Path, grid: Grid, runs: list[PlannedRun]) -> None:
+    plan = {
+        "format": FORMAT,
+        "name": grid.title,
+        "axes": list(grid.axes),
+        "runs": [
+            {"key": one.key, "axes": one.axes, "repeat": one.repeat, "seed": one.scenario.seed}
+            for one in runs
+        ],
+    }
+    try:
+        partly = out / f".{SWEEP}"
+        partly.write_text(json.dumps(plan, indent=1))
+        places.give_away(partly)
+        partly.replace(out / SWEEP)
+    except OSError as error:
+        raise places.cannot_write(out / SWEEP, error) from error

@@ -1,0 +1,111 @@
+"""What theory says a flow gets under loss: the laws that the validation suite compares measurements with."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+MATHIS_PERIODIC: Final = math.sqrt(3 / 2)
+"""Constant C of the Mathis law where exactly every (1/p)-th packet is lost: 1.22."""
+
+MATHIS_RANDOM: Final = 1.3098
+"""Constant C of the Mathis law where every packet is lost with the same probability, independently: 1.31.
+
+In terms of packets acknowledged, W^2/2 grows by 1 a packet and falls to a quarter at random losses. X = p
+W^2/2 is then, in equilibrium, the sum over k >= 0 of E_k / 4^k with E_k exponentially distributed of mean 1,
+and the constant is sqrt(2) / E[X^(-1/2)], where E[X^(-1/2)] = sqrt(pi) prod over k >= 1 of (1 - 2^(1-2k)) /
+(1 - 4^-k).
+Source: Ott, Kemperman, Mathis, "The stationary behavior of ideal TCP congestion avoidance", 1996; Mathis et
+al. 1997 give 1.31 in their table."""
+
+CUBIC_C: Final = 0.4
+"""C of RFC 9438 §5 [packets/s^3]."""
+
+CUBIC_BETA: Final = 0.7
+"""beta_cubic of RFC 9438 §4.6."""
+
+
+def mathis_pkts(loss_ratio: float, constant: float = MATHIS_RANDOM, pkts_per_growth: float = 1.0) -> float:
+    """Return Reno's mean window under loss, after the law of Mathis, Semke, Mahdavi and Ott.
+
+    Args:
+        loss_ratio: Loss probability of a packet, 0 < p <= 1; meant for p below some percent, where loss is
+            repaired without timeouts.
+        constant: `MATHIS_RANDOM` or `MATHIS_PERIODIC`.
+        pkts_per_growth: b, how many packets' acknowledgment the window takes for one. 1 where it grows with
+            what is acknowledged, as Linux does (`tcp_reno_cong_avoid` is told the number of packets that an
+            ACK covers; appropriate byte counting, RFC 3465), whether or not ACKs are delayed; 2 where it
+            grows with the number of ACKs and the receiver delays them.
+
+    Returns:
+        Mean window over time, C / sqrt(b p) [packets].
+
+    Source: Mathis et al., "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm", CCR 27(3),
+    1997, equation 3 and the table of constants: 1.22 and 1.31 for periodic and random loss, by sqrt(2) less
+    with delayed ACKs.
+    """
+    return constant / math.sqrt(pkts_per_growth * loss_ratio)
+
+
+def aimd_pkts(loss_ratio: float, alpha_pkts: float, beta: float) -> float:
+    """Return the mean window of additive increase and multiplicative decrease under periodic loss.
+
+    Args:
+        loss_ratio: One packet in 1 / `loss_ratio` is lost.
+        alpha_pkts: Increase for each RTT [packets].
+        beta: What the window is multiplied with at a loss, 0 < beta < 1.
+
+    Returns:
+        Mean window [packets].
+
+    Source: RFC 9438 §4.3, AVG_AIMD; with 1 and 0.5 it is Reno's, that of `mathis_pkts` with
+    `MATHIS_PERIODIC`.
+    """
+    return math.sqrt(alpha_pkts * (1 + beta) / (2 * (1 - beta) * loss_ratio))
+
+
+def cubic_pkts(loss_ratio: float, rtt_s: float, c: float = CUBIC_C, beta: float = CUBIC_BETA) -> float:
+    """Return CUBIC's mean window under periodic loss.
+
+    Args:
+        loss_ratio: One packet in 1 / `loss_ratio` is lost.
+        rtt_s: RTT [s].
+        c: CUBIC's C [packets/s^3].
+        beta: CUBIC's beta.
+
+    Returns:
+        Mean window [packets]: that of the cubic curve, or of the Reno-friendly region where that is larger.
+
+    Source: RFC 9438 §5.1, AVG_W_cubic; §4.3 for the Reno-friendly region (alpha = 3 (1 - beta) / (1 + beta)),
+    as in the tables of §5.1.
+    """
+    curve = math.pow(c * (3 + beta) / (4 * (1 - beta)), 1 / 4) * math.pow(rtt_s / loss_ratio, 3 / 4)
+    friendly = aimd_pkts(loss_ratio, 3 * (1 - beta) / (1 + beta), beta)
+    return max(curve, friendly)
+
+
+def throughput_bytes_per_s(window_pkts: float, mss_bytes: float, rtt_s: float) -> float:
+    """Return what a window carries: one window an RTT.
+
+    Args:
+        window_pkts: Mean window over time [packets].
+        mss_bytes: Payload of a packet [bytes].
+        rtt_s: RTT [s], > 0.
+
+    Returns:
+        Rate [bytes/s].
+    """
+    return window_pkts * mss_bytes / rtt_s
+
+
+def full_queue_delay_us(buffer_bytes: float, rate_bytes_per_s: float) -> float:
+    """Return how long a packet waits behind a full drop-tail queue.
+
+    Args:
+        buffer_bytes: Size of the buffer [bytes].
+        rate_bytes_per_s: Rate of the link behind it [bytes/s].
+
+    Returns:
+        Delay [us].
+    """
+    return 1e6 * buffer_bytes / rate_bytes_per_s

@@ -1,0 +1,133 @@
+"""A web server in a host: nginx with a configuration and files of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from experiments.netlab import process
+from experiments.netlab.errors import LabError
+from experiments.netlab.host import Family, Host
+from experiments.traffic.scratch import make_folder
+
+_READY_TIMEOUT_S: Final = 10.0
+_BACKLOG: Final = 511
+_LOG_TAIL_CHARACTERS: Final = 1000
+
+_CONFIGURATION: Final = """\
+daemon off;
+user root;
+worker_processes 1;
+pid {folder}/pid;
+error_log {folder}/log warn;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    sendfile on;
+    default_type application/octet-stream;
+    keepalive_requests 1000000000;
+    keepalive_timeout 1d;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{ listen {address}:{port}; root {folder}/objects; }}
+}}
+"""
+
+
+class Nginx:
+    """nginx, serving objects of given sizes as `/SIZE`.
+
+    nginx cannot choose a congestion control. It inherits a listening socket (its environment variable NGINX,
+    meant for upgrades of a running server) that has one, and the kernel hands that on to each connection: so
+    several servers of a host can differ, and any congestion control that the kernel knows can be used.
+
+    Attributes:
+        folder: Its temporary folder.
+        process: Its master process; the one that serves is a child of it. Without a master, nginx 1.22 does
+            not survive an inherited socket.
+    """
+
+    def __init__(
+        self, host: Host, *, port: int, family: Family, congestion: str, sizes_bytes: Iterable[int]
+    ) -> None:
+        """Start it, and wait until it serves.
+
+        Raises:
+            LabError: `lab.no_command`, `lab.no_congestion_control`, `lab.not_listening` or `lab.closed`.
+        """
+        where = f"host {host.name}: nginx"
+        program = process.which("nginx", where)
+        self.process: process.Process | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] = make_folder(host)
+        self.folder = Path(self._temporary.name)
+        try:
+            objects = self.folder / "objects"
+            objects.mkdir()
+            for size_bytes in set(sizes_bytes):
+                with (objects / str(size_bytes)).open("wb") as file:
+                    file.truncate(size_bytes)  # sparse: costs no disk
+            address = host.address(family)
+            bracketed = f"[{address}]" if family == "ipv6" else address
+            configuration = self.folder / "configuration"
+            configuration.write_text(_CONFIGURATION.format(folder=self.folder, address=bracketed, port=port))
+            args = [program, "-c", str(configuration), "-e", str(self.folder / "log"), "-p", str(self.folder)]
+            with host.tcp_socket(family, congestion) as listening:
+                _listen(listening, address, port, where)
+                # Descriptors 0 to 2 are the only ones that a host's process inherits.
+                self.process = host.popen(args, stdin=listening.fileno(), env={**os.environ, "NGINX": "0;"})
+            self._wait_until_ready(where)
+        except BaseException:
+            self.stop()
+            raise
+
+    def log(self) -> str:
+        """Return the end of what it complained of."""
+        with contextlib.suppress(OSError):
+            lines = (self.folder / "log").read_text(errors="replace").splitlines()
+            return "\n".join(line for line in lines if "[notice]" not in line)[-_LOG_TAIL_CHARACTERS:]
+        return ""
+
+    def stop(self) -> None:
+        """End it and remove its folder; may be called again."""
+        if self.process is not None:
+            process.end([self.process])
+        self._temporary.cleanup()
+
+    def _wait_until_ready(self, where: str) -> None:
+        """Return when it has written its number: it serves from then on, or earlier."""
+        assert self.process is not None
+        deadline_s = time.monotonic() + _READY_TIMEOUT_S
+        while not (self.folder / "pid").exists():
+            if self.process.poll() is not None or time.monotonic() > deadline_s:
+                raise LabError(
+                    "lab.not_listening",
+                    "nginx does not start",
+                    where,
+                    self.log() or "it did not say why",
+                    "`nginx -V` in the host shows whether it is a usual one",
+                )
+            time.sleep(0.002)
+
+
+def _listen(listening: socket.socket, address: str, port: int, where: str) -> None:
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        raise LabError(
+            "lab.not_listening",
+            f"nothing can listen on TCP port {port}",
+            where,
+            os.strerror(error.errno or 0),
+            "choose another port if this one is taken",
+        ) from error

@@ -1,0 +1,60 @@
+"""Starting the traffic of a flow, whatever kind it is."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from experiments.netlab.host import Family, Host
+from experiments.traffic.bulk import BulkTraffic
+from experiments.traffic.on_off import OnOffTraffic
+from experiments.traffic.running import RunningTraffic
+from experiments.traffic.spec import Http, Iperf3, OnOff, Traffic
+from experiments.traffic.web import HttpTraffic
+
+
+class _Common(TypedDict):
+    congestion: str
+    family: Family
+    duration_s: float
+    port: int | None
+
+
+def start_traffic(
+    spec: Traffic,
+    sender: Host,
+    receiver: Host,
+    *,
+    congestion: str,
+    family: Family = "ipv4",
+    duration_s: float,
+    seed: int = 1,
+    port: int | None = None,
+) -> RunningTraffic:
+    """Start traffic that sends from one host to another.
+
+    Args:
+        spec: What kind, and how much.
+        sender: Who sends the data.
+        receiver: Who gets it.
+        congestion: Congestion control of the sender's sockets, such as `cubic`.
+        family: Of addresses.
+        duration_s: How long the flow lasts [s]; what runs then is stopped.
+        seed: For what is random in it.
+        port: TCP port of the server, whichever side that is; by default one that the host gave to nobody
+            else. `sockets` of the result tells which sockets are the flow's.
+
+    Returns:
+        The traffic under way.
+
+    Raises:
+        LabError: `lab.no_command`, `lab.not_listening`, `lab.no_congestion_control`, `lab.bad_value` or
+            `lab.closed`.
+    """
+    at: _Common = {"congestion": congestion, "family": family, "duration_s": duration_s, "port": port}
+    match spec:
+        case Iperf3():
+            return BulkTraffic(spec, sender, receiver, **at)
+        case Http():
+            return HttpTraffic(spec, sender, receiver, **at)
+        case OnOff():
+            return OnOffTraffic(spec, sender, receiver, seed=seed, **at)

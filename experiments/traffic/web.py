@@ -1,0 +1,236 @@
+"""Downloads by curl from nginx, as traffic of a flow.
+
+A client is one curl process that is given all its downloads at once, so that it keeps its connection. A gap
+between two of them is, for curl, one more download: of a named pipe, which ends when we close its other end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from experiments.netlab import process
+from experiments.netlab.errors import LabError
+from experiments.netlab.host import Family, Host
+from experiments.traffic.nginx import Nginx
+from experiments.traffic.running import FlowSockets, ObjectResult, Outcome, TrafficResult
+from experiments.traffic.spec import Http
+
+_CONNECT_TIMEOUT_S: Final = 30
+_JOIN_TIMEOUT_S: Final = 5.0
+_POLL_S: Final = 0.001
+
+_OPTIONS: Final = [
+    "--disable",  # no ~/.curlrc; has to be the first
+    "--noproxy",
+    "*",
+    "--globoff",
+    "--http1.1",
+    "--fail",
+    "--fail-early",
+    "--silent",
+    "--show-error",
+    "--connect-timeout",
+    str(_CONNECT_TIMEOUT_S),
+    "--write-out",
+    "%{stderr}%{json}\\n",  # stderr is not buffered: a line comes when its download is done
+]
+
+
+class _Client:
+    """One curl process, and the thread that reads what it reports and ends its gaps."""
+
+    def __init__(self, number: int, spec: Http, host: Host, folder: Path, base_url: str) -> None:
+        self.number = number
+        self.objects: list[ObjectResult] = []
+        self.complaints: list[str] = []
+        self.where = f"host {host.name}: curl {base_url}"
+        self._gap = folder / f"gap{number}"
+        os.mkfifo(self._gap)
+        self._stopped = threading.Event()
+        self._steps = _steps(spec)
+        urls = folder / f"urls{number}"
+        urls.write_text("".join(self._entry(step, base_url) for step in self._steps))
+        self.process = host.popen(["curl", *_OPTIONS, "--config", str(urls)], stderr=subprocess.PIPE)
+        self.thread = threading.Thread(target=self._follow, name=f"curl {number}", daemon=True)
+        self.thread.start()
+
+    def _entry(self, step: int | float, base_url: str) -> str:
+        url = f"{base_url}/{step}" if isinstance(step, int) else f"file://{self._gap}"
+        return f'url = "{url}"\noutput = "/dev/null"\n'
+
+    def _follow(self) -> None:
+        assert self.process.stderr is not None
+        step = 0
+        with contextlib.suppress(ValueError, OSError):  # the lab closed it: everything is over
+            for line in self.process.stderr:
+                if not line.startswith("{"):
+                    self.complaints.append(line.strip())
+                    continue
+                if isinstance(self._steps[step], int):
+                    self._note(json.loads(line), time.monotonic_ns() // 1000)
+                step += 1
+                if step < len(self._steps) and isinstance(gap_s := self._steps[step], float):
+                    self._stopped.wait(gap_s)
+                    self._end_gap()
+
+    def _note(self, report: dict[str, Any], now_us: int) -> None:
+        if report["exitcode"] != 0:
+            return  # curl says it in words, too
+        self.objects.append(
+            ObjectResult(
+                connection=self.number,
+                number=len(self.objects),
+                size_bytes=report["size_download"],
+                start_us=now_us - round(1e6 * report["time_total"]),
+                first_byte_s=report["time_starttransfer"],
+                completion_s=report["time_total"],
+                new_connection=report["num_connects"] > 0,
+            )
+        )
+
+    def _end_gap(self) -> None:
+        """Open and close the pipe, when curl has opened its end."""
+        while self.process.poll() is None and not self._stopped.is_set():
+            try:
+                os.close(os.open(self._gap, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+                time.sleep(_POLL_S)  # curl is not there yet
+            else:
+                return
+
+    def join(self, timeout_s: float) -> None:
+        """Return when it has ended and all it reported is read, or after the time."""
+        self.thread.join(timeout_s)
+        if not self.thread.is_alive():  # it closed its output: its last act
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_JOIN_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        process.end([self.process])
+        self.thread.join(_JOIN_TIMEOUT_S)
+
+
+def _steps(spec: Http) -> list[int | float]:
+    """Return sizes [bytes] (int) and the gaps between them [s] (float), in order; no gaps of 0."""
+    gaps_s = itertools.cycle(spec.gaps_s or (0.0,))
+    steps: list[int | float] = []
+    for size_bytes in spec.objects * spec.repeat:
+        if steps and (gap_s := float(next(gaps_s))) > 0:
+            steps.append(gap_s)
+        steps.append(size_bytes)
+    return steps
+
+
+class HttpTraffic:
+    """Downloads under way.
+
+    Attributes:
+        server: The web server.
+    """
+
+    def __init__(
+        self,
+        spec: Http,
+        sender: Host,
+        receiver: Host,
+        *,
+        congestion: str,
+        family: Family = "ipv4",
+        duration_s: float,
+        port: int | None = None,
+    ) -> None:
+        """Start server and clients; arguments and errors as of `start_traffic`."""
+        port = sender.new_port() if port is None else port
+        process.which("curl", f"host {receiver.name}: curl")
+        self._sockets = FlowSockets.of(sender, sports=(port, port))
+        self._clients: list[_Client] = []
+        self._outcome = Outcome()
+        self.server = Nginx(sender, port=port, family=family, congestion=congestion, sizes_bytes=spec.objects)
+        self._started_us = time.monotonic_ns() // 1000
+        self._deadline_s = time.monotonic() + duration_s
+        address = f"[{sender.ipv6}]" if family == "ipv6" else sender.ipv4
+        try:
+            for number in range(spec.connections):
+                url = f"http://{address}:{port}"
+                self._clients.append(_Client(number, spec, receiver, self.server.folder, url))
+        except BaseException:
+            self._end()
+            raise
+
+    @property
+    def sockets(self) -> FlowSockets:
+        """Which sockets carry it."""
+        return self._sockets
+
+    @property
+    def started_us(self) -> int:
+        """When it started, CLOCK_MONOTONIC [us]."""
+        return self._started_us
+
+    @property
+    def running(self) -> bool:
+        """Whether a client still downloads or waits."""
+        return not self._outcome.known and any(client.process.poll() is None for client in self._clients)
+
+    def wait(self) -> TrafficResult:
+        """Return the result; what is not done when the time is over is cut off.
+
+        Raises:
+            LabError: `lab.command_failed`, if nginx or a client fails.
+        """
+        for client in self._clients:
+            client.join(max(0.0, self._deadline_s - time.monotonic()))
+        return self._outcome.find(self._finish)
+
+    def stop(self) -> None:
+        """End it now; only what is downloaded completely counts.
+
+        Raises:
+            LabError: `lab.command_failed`, if a client had failed before.
+        """
+        self._outcome.find(self._finish)
+
+    def _finish(self) -> TrafficResult:
+        duration_s = time.monotonic() - self._started_us / 1e6
+        statuses = [client.process.poll() for client in self._clients]
+        complaints = self._end()
+        for client, status in zip(self._clients, statuses, strict=True):
+            if status not in (None, 0):
+                raise LabError(
+                    "lab.command_failed",
+                    f"curl ended with status {status}",
+                    client.where,
+                    "\n".join([*client.complaints, complaints]).strip() or "it did not say why",
+                    "exit codes are explained in `man curl`",
+                )
+        complete = all(status == 0 for status in statuses)
+        objects = sorted(
+            (one for client in self._clients for one in client.objects),
+            key=lambda one: one.start_us + 1e6 * one.completion_s,
+        )
+        return TrafficResult(
+            received_bytes=sum(one.size_bytes for one in objects) if complete else None,
+            duration_s=duration_s,
+            complete=complete,
+            objects=tuple(objects),
+        )
+
+    def _end(self) -> str:
+        """End all processes, remove the files; return what the server complained of."""
+        for client in self._clients:
+            client.stop()
+        complaints = self.server.log()
+        self.server.stop()
+        return complaints

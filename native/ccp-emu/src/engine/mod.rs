@@ -1,0 +1,17 @@
+//! The engine: pure computation in virtual time, without clock and without input or output.
+
+mod agenda;
+mod bucket;
+mod counters;
+mod loss;
+mod network;
+mod pipe;
+mod propagation;
+mod queue;
+mod transmitter;
+
+pub use counters::Counters;
+pub use network::{Delivery, Network, Sample, Tapped};
+
+#[cfg(test)]
+mod test_packet;

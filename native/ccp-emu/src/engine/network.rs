@@ -1,0 +1,294 @@
+//! A network of links, hosts and routers, in virtual time.
+
+use super::Counters;
+use super::agenda::Agenda;
+use super::pipe::Pipe;
+use crate::packet::{Ecn, Packet};
+use crate::spec::{Direction, Spec};
+use crate::{Error, Result};
+
+/// A packet with its destination.
+#[derive(Clone, Debug)]
+struct Addressed<P> {
+    to: usize,
+    packet: P,
+}
+
+impl<P: Packet> Packet for Addressed<P> {
+    fn len_bytes(&self) -> u32 {
+        self.packet.len_bytes()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.packet.ecn()
+    }
+
+    fn mark_ce(&mut self) {
+        self.packet.mark_ce();
+    }
+
+    fn hop(&mut self) -> bool {
+        self.packet.hop()
+    }
+
+    fn corrupt(&mut self, choice: u64) {
+        self.packet.corrupt(choice);
+    }
+}
+
+/// A packet that reached its host.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Delivery<P> {
+    /// The host.
+    pub node: usize,
+    /// When.
+    pub at_ns: u64,
+    /// The packet.
+    pub packet: P,
+}
+
+/// A packet that reached the end of a link that is listened to.
+#[derive(Clone, Debug)]
+pub struct Tapped<P> {
+    /// The link.
+    pub link: usize,
+    /// When.
+    pub at_ns: u64,
+    /// The packet.
+    pub packet: P,
+}
+
+/// What is in a link direction now, and what became of its packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Bytes that wait.
+    pub queue_bytes: u64,
+    /// Packets that wait.
+    pub queue_pkts: u64,
+    /// Packets in transmission or on their way.
+    pub flying_pkts: u64,
+    /// Counts since the start.
+    pub counters: Counters,
+}
+
+struct Place<P> {
+    name: String,
+    to: usize,
+    pipe: Pipe<Addressed<P>>,
+    tapped: bool,
+}
+
+/// A whole network. Its owner says what time it is; time never goes back.
+pub struct Network<P> {
+    spec: Spec,
+    places: Vec<Place<P>>,
+    /// When something happens in each link.
+    agenda: Agenda,
+    /// Before when nothing that is in each link reaches a host.
+    arrivals: Agenda,
+    /// The least delay from each node to a host.
+    to_host_ns: Vec<u64>,
+    now_ns: u64,
+    tapped: Vec<Tapped<P>>,
+    unroutable_pkts: u64,
+    expired_pkts: u64,
+}
+
+impl<P: Packet> Network<P> {
+    /// An empty network that starts now. The description has been checked.
+    pub fn new(spec: Spec, now_ns: u64) -> Self {
+        let place = |link: &crate::spec::Link| Place {
+            name: link.name.clone(),
+            to: link.to,
+            pipe: Pipe::new(link.direction.clone(), &link.name, spec.seed, spec.mtu_bytes, now_ns),
+            tapped: false,
+        };
+        let places: Vec<_> = spec.links.iter().map(place).collect();
+        Network {
+            agenda: Agenda::new(places.len()),
+            arrivals: Agenda::new(places.len()),
+            to_host_ns: least_delays_ns(&spec),
+            places,
+            spec,
+            now_ns,
+            tapped: Vec::new(),
+            unroutable_pkts: 0,
+            expired_pkts: 0,
+        }
+    }
+
+    /// Names of the link directions, by index.
+    pub fn link_names(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().map(|place| place.name.as_str())
+    }
+
+    /// A host sends a packet to another one. What is due before is to have happened: see `advance`.
+    pub fn arrive(&mut self, now_ns: u64, from: usize, to: usize, packet: P) {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.forward(self.now_ns, from, Addressed { to, packet });
+    }
+
+    /// A packet for nobody was sent.
+    pub fn count_unroutable(&mut self) {
+        self.unroutable_pkts += 1;
+    }
+
+    /// When something happens next.
+    pub fn next_event_ns(&mut self) -> Option<u64> {
+        self.agenda.first().map(|(at_ns, _)| at_ns)
+    }
+
+    /// Before when no packet reaches its host: until then nobody can tell whether `advance` was called.
+    pub fn next_delivery_ns(&mut self) -> Option<u64> {
+        self.arrivals.first().map(|(at_ns, _)| at_ns)
+    }
+
+    /// Lets everything happen that is due by now; adds packets that reached their hosts, in their order.
+    pub fn advance(&mut self, now_ns: u64, deliveries: &mut Vec<Delivery<P>>) {
+        while let Some((at_ns, link)) = self.agenda.take(now_ns) {
+            self.now_ns = at_ns;
+            let place = &mut self.places[link];
+            let arrived = place.pipe.step(at_ns);
+            let to = place.to;
+            if let (true, Some(arrived)) = (place.tapped, &arrived) {
+                self.tapped.push(Tapped { link, at_ns, packet: arrived.packet.clone() });
+            }
+            self.schedule(link);
+            let Some(mut arrived) = arrived else { continue };
+            if arrived.to == to {
+                deliveries.push(Delivery { node: to, at_ns, packet: arrived.packet });
+            } else if arrived.hop() {
+                self.forward(at_ns, to, arrived);
+            } else {
+                self.expired_pkts += 1;
+            }
+        }
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    fn forward(&mut self, now_ns: u64, node: usize, packet: Addressed<P>) {
+        let link = self.spec.routes.get(node).and_then(|row| row.get(packet.to)).copied();
+        let Some(link) = link.and_then(|link| usize::try_from(link).ok()) else {
+            self.unroutable_pkts += 1;
+            return;
+        };
+        self.places[link].pipe.arrive(now_ns, packet);
+        self.schedule(link);
+    }
+
+    fn schedule(&mut self, link: usize) {
+        let place = &self.places[link];
+        self.agenda.set(link, place.pipe.due_ns());
+        let end_ns = place.pipe.earliest_end_ns();
+        self.arrivals.set(link, end_ns.map(|end_ns| end_ns.saturating_add(self.to_host_ns[place.to])));
+    }
+
+    /// Changes a link direction under the packets in it, after what is due by now has happened.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.no_link` or `emulator.bad_spec`; nothing has changed then.
+    pub fn set_link(
+        &mut self,
+        now_ns: u64,
+        name: &str,
+        direction: Direction,
+        deliveries: &mut Vec<Delivery<P>>,
+    ) -> Result<()> {
+        direction.check().map_err(|e| e.at(name))?;
+        let link = self.link(name)?;
+        self.advance(now_ns, deliveries);
+        self.spec.links[link].direction = direction.clone();
+        self.to_host_ns = least_delays_ns(&self.spec);
+        self.places[link].pipe.set(self.now_ns, direction);
+        (0..self.places.len()).for_each(|link| self.schedule(link));
+        Ok(())
+    }
+
+    /// Changes routes; packets that are in a link stay there.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.bad_spec`; nothing has changed then.
+    pub fn set_routes(&mut self, routes: Vec<Vec<i64>>) -> Result<()> {
+        self.spec.check_routes(&routes)?;
+        self.spec.routes = routes;
+        Ok(())
+    }
+
+    /// Listens to a link: its packets are in `take_tapped` from now on.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.no_link`.
+    pub fn tap(&mut self, name: &str) -> Result<usize> {
+        let link = self.link(name)?;
+        self.places[link].tapped = true;
+        Ok(link)
+    }
+
+    /// Packets of the links that are listened to, since this was last asked.
+    pub fn take_tapped(&mut self) -> Vec<Tapped<P>> {
+        std::mem::take(&mut self.tapped)
+    }
+
+    /// What is in a link direction now.
+    ///
+    /// # Panics
+    ///
+    /// If there is no link with this index.
+    pub fn sample(&self, link: usize) -> Sample {
+        let pipe = &self.places[link].pipe;
+        Sample {
+            queue_bytes: pipe.queue_bytes(),
+            queue_pkts: pipe.queue_pkts(),
+            flying_pkts: pipe.flying_pkts(),
+            counters: pipe.counters,
+        }
+    }
+
+    /// The longest wait in the queue of packets that left it since this was last asked.
+    ///
+    /// # Panics
+    ///
+    /// If there is no link with this index.
+    pub fn take_sojourn_max_ns(&mut self, link: usize) -> u64 {
+        self.places[link].pipe.take_sojourn_max_ns()
+    }
+
+    /// Packets without a way to where they should go.
+    pub fn unroutable_pkts(&self) -> u64 {
+        self.unroutable_pkts
+    }
+
+    /// Packets that passed too many routers.
+    pub fn expired_pkts(&self) -> u64 {
+        self.expired_pkts
+    }
+
+    fn link(&self, name: &str) -> Result<usize> {
+        self.places.iter().position(|place| place.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.link_names().collect();
+            Error::new("emulator.no_link", format!("there is no link direction `{name}`"))
+                .why(format!("there is {}", names.join(", ")))
+        })
+    }
+}
+
+/// The least delay from each node to a host: 0 at hosts. Queues, transmission and jitter add to it.
+fn least_delays_ns(spec: &Spec) -> Vec<u64> {
+    let is_router = |node: &crate::spec::Node| node.addresses.is_empty() && node.tun.is_none();
+    let mut least: Vec<_> = spec.nodes.iter().map(|n| if is_router(n) { u64::MAX } else { 0 }).collect();
+    // A way passes each node once at most.
+    for _ in 0..spec.nodes.len() {
+        for link in &spec.links {
+            let way_ns = least[link.to].saturating_add(link.direction.delay_us.saturating_mul(1000));
+            least[link.from] = least[link.from].min(way_ns);
+        }
+    }
+    least
+}
+
+#[cfg(test)]
+#[path = "network_tests.rs"]
+mod tests;

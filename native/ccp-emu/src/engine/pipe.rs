@@ -1,0 +1,247 @@
+//! One direction of a link: what happens to a packet from one node to the next.
+//!
+//! In this order: loss; token bucket; queue; transmission; corruption, duplication; propagation.
+
+use super::Counters;
+use super::bucket::{Bucket, Verdict};
+use super::loss::Loss;
+use super::propagation::Propagation;
+use super::queue::Queue;
+use super::transmitter::Transmitter;
+use crate::packet::Packet;
+use crate::rng::Stream;
+use crate::spec::Direction;
+
+/// A packet that is being transmitted.
+#[derive(Clone, Debug)]
+struct Sending<P> {
+    start_ns: u64,
+    end_ns: u64,
+    packet: P,
+}
+
+/// One direction of a link, with everything that is in it.
+#[derive(Clone, Debug)]
+pub struct Pipe<P> {
+    direction: Direction,
+    mtu_bytes: u32,
+    loss: Loss,
+    bucket: Option<Bucket>,
+    queue: Queue<P>,
+    transmitter: Transmitter,
+    sending: Option<Sending<P>>,
+    /// Taken from the queue, but the shaper has no tokens for it yet.
+    held: Option<P>,
+    /// When the shaper will have them.
+    tokens_at_ns: Option<u64>,
+    propagation: Propagation<P>,
+    duplicate: Stream,
+    corrupt: Stream,
+    pub counters: Counters,
+}
+
+impl<P: Packet> Pipe<P> {
+    pub fn new(direction: Direction, name: &str, seed: u64, mtu_bytes: u32, now_ns: u64) -> Self {
+        let stream = |process| Stream::new(seed, name, process);
+        Pipe {
+            mtu_bytes,
+            loss: Loss::new(direction.loss.clone(), stream("loss")),
+            bucket: direction.token_bucket.map(|spec| Bucket::new(spec, now_ns)),
+            queue: Queue::new(direction.queue, direction.buffer, mtu_bytes, stream("queue")),
+            transmitter: transmitter(&direction, now_ns),
+            sending: None,
+            held: None,
+            tokens_at_ns: None,
+            propagation: Propagation::new(stream("jitter")),
+            duplicate: stream("duplicate"),
+            corrupt: stream("corrupt"),
+            counters: Counters::default(),
+            direction,
+        }
+    }
+
+    /// Changes what the link does. What waits and what is on its way stays; what did not change goes on.
+    pub fn set(&mut self, now_ns: u64, direction: Direction) {
+        self.loss.set(direction.loss.clone());
+        self.queue.set(direction.queue, direction.buffer, self.mtu_bytes);
+        if direction.token_bucket != self.direction.token_bucket {
+            match (&mut self.bucket, direction.token_bucket) {
+                (Some(bucket), Some(spec)) => bucket.set(spec, now_ns),
+                (bucket, spec) => *bucket = spec.map(|spec| Bucket::new(spec, now_ns)),
+            }
+        }
+        if direction.rate_bytes_per_s != self.direction.rate_bytes_per_s
+            || direction.trace_ms != self.direction.trace_ms
+        {
+            self.transmitter = transmitter(&direction, now_ns);
+            if let Some(sending) = &mut self.sending {
+                // What of the packet has not left yet does so at the new rate.
+                let left_ns = sending.end_ns.saturating_sub(now_ns) as f64;
+                let share = left_ns / (sending.end_ns - sending.start_ns).max(1) as f64;
+                let left_bytes = (share * f64::from(sending.packet.len_bytes())).ceil() as u32;
+                sending.start_ns = now_ns;
+                sending.end_ns = self.transmitter.send(now_ns, left_bytes, false);
+            }
+        }
+        self.direction = direction;
+        self.tokens_at_ns = None;
+        self.start(now_ns, false);
+    }
+
+    /// A packet comes to the link.
+    pub fn arrive(&mut self, now_ns: u64, packet: P) {
+        let len_bytes = packet.len_bytes();
+        self.counters.arrived_pkts += 1;
+        self.counters.arrived_bytes += u64::from(len_bytes);
+        if self.loss.loses() {
+            self.counters.dropped_loss_pkts += 1;
+            return;
+        }
+        if let Some(bucket) = &mut self.bucket
+            && !bucket.is_shaper()
+            && bucket.take(now_ns, len_bytes) != Verdict::Pass
+        {
+            self.counters.dropped_policer_pkts += 1;
+            return;
+        }
+        let at_once = self.sending.is_none() && self.held.is_none() && self.queue.is_empty();
+        let rate_bytes_per_s = self.mean_bytes_per_s();
+        self.queue.push(now_ns, packet, at_once, rate_bytes_per_s, &mut self.counters);
+        self.start(now_ns, false);
+    }
+
+    /// When something happens here next.
+    pub fn due_ns(&self) -> Option<u64> {
+        let sent_ns = self.sending.as_ref().map(|s| s.end_ns);
+        [sent_ns, self.tokens_at_ns, self.propagation.due_ns()].into_iter().flatten().min()
+    }
+
+    /// Before when nothing that is here reaches the end, as things are.
+    pub fn earliest_end_ns(&self) -> Option<u64> {
+        let sent_ns = self.sending.as_ref().map(|s| s.end_ns).into_iter().chain(self.tokens_at_ns).min();
+        let sent_ns = sent_ns.map(|ns| ns.saturating_add(self.direction.delay_us.saturating_mul(1000)));
+        sent_ns.into_iter().chain(self.propagation.due_ns()).min()
+    }
+
+    /// Lets one thing happen that is due; returns a packet that has reached the end.
+    pub fn step(&mut self, now_ns: u64) -> Option<P> {
+        if self.propagation.due_ns().is_some_and(|due_ns| due_ns <= now_ns) {
+            let (_, packet) = self.propagation.pop()?;
+            self.counters.delivered_pkts += 1;
+            self.counters.delivered_bytes += u64::from(packet.len_bytes());
+            return Some(packet);
+        }
+        if self.sending.as_ref().is_some_and(|s| s.end_ns <= now_ns) {
+            if let Some(sending) = self.sending.take() {
+                self.depart(sending.end_ns, sending.packet);
+            }
+            self.start(now_ns, true);
+        } else if self.tokens_at_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            self.tokens_at_ns = None;
+            self.start(now_ns, false);
+        }
+        None
+    }
+
+    /// Starts transmissions until one takes time. `busy`: one has just ended.
+    fn start(&mut self, now_ns: u64, mut busy: bool) {
+        while self.sending.is_none() && self.tokens_at_ns.is_none() {
+            let Some(packet) = self.next(now_ns) else {
+                if busy && self.tokens_at_ns.is_none() {
+                    self.queue.idle(now_ns);
+                }
+                return;
+            };
+            let end_ns = self.transmitter.send(now_ns, packet.len_bytes(), busy);
+            if end_ns <= now_ns {
+                self.depart(now_ns, packet);
+            } else {
+                self.sending = Some(Sending { start_ns: now_ns, end_ns, packet });
+            }
+            busy = true;
+        }
+    }
+
+    /// The next packet to transmit, if the shaper has tokens for it.
+    fn next(&mut self, now_ns: u64) -> Option<P> {
+        let Some(bucket) = self.bucket.as_mut().filter(|b| b.is_shaper()) else {
+            return self.held.take().or_else(|| self.queue.pop(now_ns, &mut self.counters));
+        };
+        loop {
+            // Asked for the head of the queue before it is taken out, so that it waits where CoDel sees it.
+            // Only when CoDel then gives a larger one instead, that one has to be held.
+            let head_bytes = self.held.as_ref().map(P::len_bytes).or_else(|| self.queue.head_bytes());
+            let Some(head_bytes) = head_bytes else {
+                self.queue.pop(now_ns, &mut self.counters);
+                return None;
+            };
+            match bucket.peek(now_ns, head_bytes) {
+                Verdict::Wait(at_ns) => {
+                    self.tokens_at_ns = Some(at_ns);
+                    return None;
+                }
+                Verdict::Pass | Verdict::Never => (),
+            }
+            let packet = self.held.take().or_else(|| self.queue.pop(now_ns, &mut self.counters))?;
+            match bucket.take(now_ns, packet.len_bytes()) {
+                Verdict::Pass => return Some(packet),
+                Verdict::Never => self.counters.dropped_policer_pkts += 1,
+                Verdict::Wait(at_ns) => {
+                    self.held = Some(packet);
+                    self.tokens_at_ns = Some(at_ns);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// A packet has been transmitted.
+    fn depart(&mut self, now_ns: u64, mut packet: P) {
+        let Direction { delay_us, jitter_us, corrupt_ratio, duplicate_ratio, .. } = self.direction;
+        if self.corrupt.happens(corrupt_ratio) {
+            packet.corrupt(self.corrupt.up_to(u64::MAX));
+            self.counters.corrupted_pkts += 1;
+        }
+        let copy = self.duplicate.happens(duplicate_ratio).then(|| packet.clone());
+        self.propagation.push(now_ns, delay_us, jitter_us, packet);
+        if let Some(copy) = copy {
+            self.counters.duplicated_pkts += 1;
+            self.propagation.push(now_ns, delay_us, jitter_us, copy);
+        }
+    }
+
+    /// What the link carries in the long run.
+    fn mean_bytes_per_s(&self) -> f64 {
+        let shaped =
+            self.bucket.as_ref().filter(|b| b.is_shaper()).map_or(f64::INFINITY, Bucket::rate_bytes_per_s);
+        self.transmitter.mean_bytes_per_s().min(shaped)
+    }
+
+    /// Packets that wait.
+    pub fn queue_pkts(&self) -> u64 {
+        self.queue.len() as u64 + u64::from(self.held.is_some())
+    }
+
+    /// Their bytes.
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue.bytes() + self.held.as_ref().map_or(0, |p| u64::from(p.len_bytes()))
+    }
+
+    /// Packets that are being transmitted or on their way.
+    pub fn flying_pkts(&self) -> u64 {
+        self.propagation.len() as u64 + u64::from(self.sending.is_some())
+    }
+
+    /// The longest wait of packets that left since this was last asked.
+    pub fn take_sojourn_max_ns(&mut self) -> u64 {
+        self.queue.take_sojourn_max_ns()
+    }
+}
+
+fn transmitter(direction: &Direction, now_ns: u64) -> Transmitter {
+    Transmitter::new(direction.rate_bytes_per_s, direction.trace_ms.as_deref(), now_ns)
+}
+
+#[cfg(test)]
+#[path = "pipe_tests.rs"]
+mod tests;

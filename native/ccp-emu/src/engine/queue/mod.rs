@@ -1,0 +1,200 @@
+//! The queue in front of a transmitter: one FIFO, a buffer, and a discipline that drops or marks.
+
+mod codel;
+mod red;
+
+use std::collections::VecDeque;
+
+use codel::CoDel;
+use red::Red;
+
+use super::Counters;
+use crate::packet::{Ecn, Packet};
+use crate::rng::Stream;
+use crate::spec::{Buffer, Queue as Spec};
+
+/// What a discipline wants done with a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Action {
+    Pass,
+    /// Mark it; drop it where it cannot be marked.
+    Signal,
+    Drop,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting<P> {
+    came_ns: u64,
+    packet: P,
+}
+
+#[derive(Clone, Debug)]
+enum Discipline {
+    DropTail { ce_threshold_ns: Option<u64>, ce_threshold_bytes: Option<u64> },
+    Red(Red),
+    CoDel(CoDel),
+}
+
+/// Packets that wait.
+#[derive(Clone, Debug)]
+pub struct Queue<P> {
+    waiting: VecDeque<Waiting<P>>,
+    bytes: u64,
+    buffer: Option<Buffer>,
+    spec: Spec,
+    discipline: Discipline,
+    random: Stream,
+    sojourn_max_ns: u64,
+}
+
+impl<P: Packet> Queue<P> {
+    pub fn new(spec: Spec, buffer: Option<Buffer>, mtu_bytes: u32, random: Stream) -> Self {
+        let discipline = Discipline::new(spec, mtu_bytes);
+        Queue { waiting: VecDeque::new(), bytes: 0, buffer, spec, discipline, random, sojourn_max_ns: 0 }
+    }
+
+    /// Changes buffer and discipline; packets that wait stay. An unchanged discipline keeps its state.
+    pub fn set(&mut self, spec: Spec, buffer: Option<Buffer>, mtu_bytes: u32) {
+        self.buffer = buffer;
+        if self.spec != spec {
+            self.spec = spec;
+            self.discipline = Discipline::new(spec, mtu_bytes);
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Size of the packet whose turn is next.
+    pub fn head_bytes(&self) -> Option<u32> {
+        self.waiting.front().map(|w| w.packet.len_bytes())
+    }
+
+    /// The longest wait of packets that left since this was last asked.
+    pub fn take_sojourn_max_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.sojourn_max_ns)
+    }
+
+    /// The transmitter has nothing to do from now on.
+    pub fn idle(&mut self, now_ns: u64) {
+        if let Discipline::Red(red) = &mut self.discipline {
+            red.idle(now_ns);
+        }
+    }
+
+    /// Takes a packet in, or drops it. `at_once`: the transmitter waits for it, so that it needs no buffer.
+    pub fn push(
+        &mut self,
+        now_ns: u64,
+        mut packet: P,
+        at_once: bool,
+        rate_bytes_per_s: f64,
+        counters: &mut Counters,
+    ) {
+        let action = match &mut self.discipline {
+            Discipline::DropTail { ce_threshold_bytes: Some(most_bytes), .. }
+                if self.bytes > *most_bytes && packet.ecn() != Ecn::NotEct =>
+            {
+                Action::Signal
+            }
+            Discipline::Red(red) => red.arrival(now_ns, self.bytes, rate_bytes_per_s, &mut self.random),
+            Discipline::DropTail { .. } | Discipline::CoDel(_) => Action::Pass,
+        };
+        let ecn = match &self.discipline {
+            Discipline::Red(red) => red.ecn(),
+            Discipline::DropTail { .. } | Discipline::CoDel(_) => true,
+        };
+        if action == Action::Drop || action == Action::Signal && !(ecn && packet.ecn() != Ecn::NotEct) {
+            counters.dropped_aqm_pkts += 1;
+            return;
+        }
+        let len_bytes = u64::from(packet.len_bytes());
+        if !at_once && !self.fits(len_bytes) {
+            if let Discipline::Red(red) = &mut self.discipline {
+                red.overflow();
+            }
+            counters.dropped_queue_pkts += 1;
+            return;
+        }
+        if action == Action::Signal {
+            mark(&mut packet, counters);
+        }
+        self.bytes += len_bytes;
+        self.waiting.push_back(Waiting { came_ns: now_ns, packet });
+    }
+
+    fn fits(&self, len_bytes: u64) -> bool {
+        match self.buffer {
+            None => true,
+            Some(Buffer::Packets(most)) => (self.waiting.len() as u64) < most,
+            Some(Buffer::Bytes(most)) => self.bytes + len_bytes <= most,
+        }
+    }
+
+    /// The packet to send now; those that CoDel drops on the way are gone.
+    pub fn pop(&mut self, now_ns: u64, counters: &mut Counters) -> Option<P> {
+        while let Some(Waiting { came_ns, mut packet }) = self.waiting.pop_front() {
+            self.bytes -= u64::from(packet.len_bytes());
+            let sojourn_ns = now_ns.saturating_sub(came_ns);
+            self.sojourn_max_ns = self.sojourn_max_ns.max(sojourn_ns);
+            let markable = packet.ecn() != Ecn::NotEct;
+            let action = match &mut self.discipline {
+                Discipline::CoDel(codel) => codel.departure(now_ns, sojourn_ns, self.bytes, markable),
+                Discipline::DropTail { ce_threshold_ns: Some(most_ns), .. }
+                    if sojourn_ns > *most_ns && markable =>
+                {
+                    Action::Signal
+                }
+                Discipline::DropTail { .. } | Discipline::Red(_) => Action::Pass,
+            };
+            match action {
+                Action::Pass => return Some(packet),
+                Action::Signal => {
+                    mark(&mut packet, counters);
+                    return Some(packet);
+                }
+                Action::Drop => counters.dropped_aqm_pkts += 1,
+            }
+        }
+        if let Discipline::CoDel(codel) = &mut self.discipline {
+            codel.empty();
+        }
+        None
+    }
+}
+
+impl Discipline {
+    fn new(spec: Spec, mtu_bytes: u32) -> Self {
+        match spec {
+            Spec::DropTail { ce_threshold_us, ce_threshold_bytes } => Discipline::DropTail {
+                ce_threshold_ns: ce_threshold_us.map(|us| us.saturating_mul(1000)),
+                ce_threshold_bytes,
+            },
+            Spec::Red { min_bytes, max_bytes, max_ratio, weight, ecn } => {
+                Discipline::Red(Red::new(min_bytes as f64, max_bytes as f64, max_ratio, weight, ecn))
+            }
+            Spec::CoDel { target_us, interval_us, ecn } => {
+                Discipline::CoDel(CoDel::new(target_us, interval_us, u64::from(mtu_bytes), ecn))
+            }
+        }
+    }
+}
+
+fn mark(packet: &mut impl Packet, counters: &mut Counters) {
+    if packet.ecn() != Ecn::Ce {
+        packet.mark_ce();
+        counters.marked_pkts += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

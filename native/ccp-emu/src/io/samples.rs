@@ -1,0 +1,98 @@
+//! The time series of the links, as CSV.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::writer::FileWriter;
+use crate::packet::Packet;
+use crate::{Network, Result};
+
+const HEADER: &str = "t_us,link,queue_bytes,queue_pkts,arrived_pkts,arrived_bytes,delivered_pkts,delivered_bytes,\
+    dropped_loss_pkts,dropped_queue_pkts,dropped_aqm_pkts,dropped_policer_pkts,marked_pkts,duplicated_pkts,\
+    corrupted_pkts,sojourn_max_us\n";
+
+/// Rows for every link direction and interval.
+#[derive(Debug)]
+pub struct Samples {
+    writer: FileWriter,
+    names: Vec<String>,
+    interval_ns: u64,
+    next_ns: u64,
+    last_ns: u64,
+}
+
+impl Samples {
+    /// Creates the file.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.cannot_write`.
+    pub fn create(path: &Path, names: Vec<String>, interval_us: u64, now_ns: u64) -> Result<Self> {
+        let writer = FileWriter::create(path)?;
+        writer.append(HEADER.as_bytes().to_vec());
+        let interval_ns = interval_us.saturating_mul(1000);
+        Ok(Samples {
+            writer,
+            names,
+            interval_ns,
+            next_ns: now_ns.saturating_add(interval_ns),
+            last_ns: now_ns,
+        })
+    }
+
+    /// When the next row is due.
+    pub fn due_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    /// Writes what is due. After a pause there is one row, not one for every interval of it.
+    pub fn take<P: Packet>(&mut self, now_ns: u64, network: &mut Network<P>) {
+        if now_ns >= self.next_ns {
+            self.row(now_ns, network);
+            let passed = (now_ns - self.next_ns) / self.interval_ns + 1;
+            self.next_ns = self.next_ns.saturating_add(passed.saturating_mul(self.interval_ns));
+        }
+    }
+
+    /// Writes a last row, and the file.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.cannot_write`.
+    pub fn close<P: Packet>(mut self, now_ns: u64, network: &mut Network<P>) -> Result<()> {
+        if now_ns / 1000 > self.last_ns / 1000 {
+            self.row(now_ns, network);
+        }
+        self.writer.close()
+    }
+
+    fn row<P: Packet>(&mut self, now_ns: u64, network: &mut Network<P>) {
+        let mut rows = String::with_capacity(self.names.len() * 128);
+        for (link, name) in self.names.iter().enumerate() {
+            let sojourn_us = network.take_sojourn_max_ns(link) / 1000;
+            let sample = network.sample(link);
+            let c = sample.counters;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                rows,
+                "{},{name},{},{},{},{},{},{},{},{},{},{},{},{},{},{sojourn_us}",
+                now_ns / 1000,
+                sample.queue_bytes,
+                sample.queue_pkts,
+                c.arrived_pkts,
+                c.arrived_bytes,
+                c.delivered_pkts,
+                c.delivered_bytes,
+                c.dropped_loss_pkts,
+                c.dropped_queue_pkts,
+                c.dropped_aqm_pkts,
+                c.dropped_policer_pkts,
+                c.marked_pkts,
+                c.duplicated_pkts,
+                c.corrupted_pkts,
+            );
+        }
+        self.last_ns = now_ns;
+        self.writer.append(rows.into_bytes());
+    }
+}

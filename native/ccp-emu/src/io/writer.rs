@@ -1,0 +1,117 @@
+//! Files that are written by a thread of their own, so that no disk holds packets up.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use crate::{Error, Result};
+
+/// A file and its thread.
+#[derive(Debug)]
+pub struct FileWriter {
+    path: PathBuf,
+    /// None once it is closed.
+    sender: Option<Sender<Vec<u8>>>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl FileWriter {
+    /// Creates the file.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.cannot_write`.
+    pub fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|e| cannot_write(path, &e))?;
+        let (sender, receiver) = channel::<Vec<u8>>();
+        let write = move || {
+            let mut file = BufWriter::new(file);
+            // What is there is written together, and nothing is left in the buffer while nothing comes.
+            while let Ok(first) = receiver.recv() {
+                file.write_all(&first)?;
+                while let Ok(next) = receiver.try_recv() {
+                    file.write_all(&next)?;
+                }
+                file.flush()?;
+            }
+            Ok(())
+        };
+        let thread = std::thread::Builder::new()
+            .name("emulator-writer".to_owned())
+            .spawn(write)
+            .map_err(|e| cannot_write(path, &e))?;
+        Ok(FileWriter { path: path.to_owned(), sender: Some(sender), thread: Some(thread) })
+    }
+
+    /// Appends. What the disk says is heard when the file is closed.
+    pub fn append(&self, bytes: Vec<u8>) {
+        if let Some(sender) = &self.sender {
+            let _ended_early = sender.send(bytes);
+        }
+    }
+
+    /// Writes everything.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.cannot_write`.
+    pub fn close(mut self) -> Result<()> {
+        self.finish().map_err(|e| cannot_write(&self.path, &e))
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        self.sender = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(written)) => written,
+            Some(Err(_)) => Err(std::io::Error::other("the thread that writes ended")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for FileWriter {
+    fn drop(&mut self) {
+        // After an error elsewhere: that one is told.
+        let _ = self.finish();
+    }
+}
+
+fn cannot_write(path: &Path, e: &std::io::Error) -> Error {
+    Error::new("emulator.cannot_write", "a file of the emulator cannot be written")
+        .at(path.display().to_string())
+        .why(e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_there_in_order_when_it_is_closed() {
+        let path = std::env::temp_dir().join(format!("ccp-emu-writer-{}", std::process::id()));
+        let writer = FileWriter::create(&path).unwrap();
+        for number in 0..1000 {
+            writer.append(format!("{number}\n").into_bytes());
+        }
+        writer.close().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let expected: Vec<_> = (0..1000).map(|n| n.to_string()).collect();
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_an_error() {
+        let error = FileWriter::create(Path::new("/nowhere/file.csv")).unwrap_err();
+        assert_eq!((error.slug, error.place.as_str()), ("emulator.cannot_write", "/nowhere/file.csv"));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_at_the_end() {
+        let writer = FileWriter::create(Path::new("/dev/full")).unwrap();
+        writer.append(vec![0; 100]);
+        assert_eq!(writer.close().unwrap_err().slug, "emulator.cannot_write");
+    }
+}

@@ -1,0 +1,229 @@
+//! One IP packet, not larger than the MTU.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use bytes::{Bytes, BytesMut};
+
+use super::checksum::{self, set_word, sum, word};
+use super::vnet::Partial;
+use crate::packet::{Ecn, Packet};
+
+/// Room for headers of TCP and IP with all options, or the start of another packet.
+const HEAD_BYTES: usize = 128;
+
+const IPV6_BYTES: usize = 40;
+const TCP_CHECKSUM: u16 = 16;
+
+/// A packet: headers of its own, and a payload that lies where it was read, with the rest of its super-packet.
+#[derive(Clone)]
+pub struct IpPacket {
+    head: [u8; HEAD_BYTES],
+    head_bytes: u8,
+    partial: Option<Partial>,
+    tail: Bytes,
+}
+
+/// Size of the IP header in front of a packet, `None` if there is none.
+fn ip_header_bytes(packet: &[u8]) -> Option<usize> {
+    let size = match packet.first()? >> 4 {
+        4 => usize::from(packet[0] & 15) * 4,
+        6 => IPV6_BYTES,
+        _ => return None,
+    };
+    (size >= 20 && packet.len() >= size).then_some(size)
+}
+
+impl IpPacket {
+    /// From its bytes; `None` if they are no IP packet.
+    pub fn new(bytes: Bytes, partial: Option<Partial>) -> Option<Self> {
+        ip_header_bytes(&bytes)?;
+        // Headers of TCP end where its payload starts, so that payloads can be merged; else it does not matter.
+        let head_bytes = tcp_header_end(&bytes, partial).unwrap_or(HEAD_BYTES).min(bytes.len());
+        Self::split(bytes, head_bytes, partial)
+    }
+
+    /// From its bytes, of which so many are headers.
+    pub(super) fn split(mut bytes: Bytes, head_bytes: usize, partial: Option<Partial>) -> Option<Self> {
+        if partial.is_some_and(|p| p.at() + 2 > head_bytes) {
+            return None;
+        }
+        let mut head = [0; HEAD_BYTES];
+        head.get_mut(..head_bytes)?.copy_from_slice(bytes.get(..head_bytes)?);
+        let tail = bytes.split_off(head_bytes);
+        Some(IpPacket { head, head_bytes: head_bytes as u8, partial, tail })
+    }
+
+    /// The same headers over another payload.
+    pub(super) fn with_tail(&self, tail: Bytes) -> Self {
+        IpPacket { tail, ..*self }
+    }
+
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_bytes)]
+    }
+
+    pub(super) fn head_mut(&mut self) -> &mut [u8] {
+        &mut self.head[..usize::from(self.head_bytes)]
+    }
+
+    pub(super) fn tail(&self) -> &Bytes {
+        &self.tail
+    }
+
+    pub(super) fn partial(&self) -> Option<Partial> {
+        self.partial
+    }
+
+    /// Whether it is a TCP segment whose headers are the head.
+    pub(super) fn is_tcp(&self) -> bool {
+        tcp_header_end(self.head(), self.partial) == Some(usize::from(self.head_bytes))
+    }
+
+    pub(super) fn is_ipv4(&self) -> bool {
+        self.head[0] >> 4 == 4
+    }
+
+    pub(super) fn ip_bytes(&self) -> usize {
+        if self.is_ipv4() { usize::from(self.head[0] & 15) * 4 } else { IPV6_BYTES }
+    }
+
+    /// Writes the size of the payload into the headers: lengths, and the sums over them.
+    pub(super) fn set_payload_bytes(&mut self, payload_bytes: usize) {
+        let ip_bytes = self.ip_bytes();
+        let is_ipv4 = self.is_ipv4();
+        let partial = self.partial;
+        let head = self.head_mut();
+        let total = head.len() + payload_bytes;
+        if is_ipv4 {
+            set_word(head, 2, total as u16);
+            checksum::set_ipv4(&mut head[..ip_bytes]);
+        } else {
+            set_word(head, 4, (total - IPV6_BYTES) as u16);
+        }
+        if let Some(partial) = partial {
+            let covered = total - usize::from(partial.start);
+            if partial.offset != TCP_CHECKSUM {
+                set_word(head, usize::from(partial.start) + 4, covered as u16);
+            }
+            let pseudo = pseudo_sum(head, covered, partial.offset);
+            set_word(head, partial.at(), pseudo);
+        }
+    }
+
+    /// Where it goes.
+    pub fn destination(&self) -> IpAddr {
+        if self.is_ipv4() {
+            IpAddr::V4(Ipv4Addr::from(copied(&self.head, 16)))
+        } else {
+            IpAddr::V6(Ipv6Addr::from(copied(&self.head, 24)))
+        }
+    }
+
+    /// All bytes, with every checksum as it would be on a wire.
+    pub fn whole(&self) -> BytesMut {
+        let mut whole = BytesMut::with_capacity(self.len_bytes() as usize);
+        whole.extend_from_slice(self.head());
+        whole.extend_from_slice(&self.tail);
+        if let Some(partial) = self.partial {
+            let complement = !sum(&whole[usize::from(partial.start).min(whole.len())..]);
+            // UDP: 0 means that there is no checksum (RFC 768).
+            let value = if complement == 0 && partial.offset != TCP_CHECKSUM { 0xffff } else { complement };
+            set_word(&mut whole, partial.at(), value);
+        }
+        whole
+    }
+
+    /// The parts of which it is written, in their order.
+    pub fn parts(&self) -> [&[u8]; 2] {
+        [self.head(), &self.tail]
+    }
+}
+
+fn copied<const N: usize>(head: &[u8; HEAD_BYTES], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| head[at + i])
+}
+
+/// Where the TCP header ends, if the packet is TCP whose checksum is partial.
+pub(super) fn tcp_header_end(bytes: &[u8], partial: Option<Partial>) -> Option<usize> {
+    let partial = partial.filter(|p| p.offset == TCP_CHECKSUM)?;
+    let start = usize::from(partial.start);
+    let end = start + usize::from(*bytes.get(start + 12)? >> 4) * 4;
+    (end >= start + 20 && end <= bytes.len().min(HEAD_BYTES)).then_some(end)
+}
+
+/// Sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
+fn pseudo_sum(head: &[u8], covered_bytes: usize, offset: u16) -> u16 {
+    let addresses = if head[0] >> 4 == 4 { &head[12..20] } else { &head[8..IPV6_BYTES] };
+    let protocol = if offset == TCP_CHECKSUM { libc::IPPROTO_TCP } else { libc::IPPROTO_UDP };
+    checksum::fold(u64::from(sum(addresses)) + protocol as u64 + covered_bytes as u64)
+}
+
+impl Packet for IpPacket {
+    fn len_bytes(&self) -> u32 {
+        u32::from(self.head_bytes) + self.tail.len() as u32
+    }
+
+    fn ecn(&self) -> Ecn {
+        Ecn::from_bits(if self.is_ipv4() { self.head[1] } else { self.head[1] >> 4 })
+    }
+
+    fn mark_ce(&mut self) {
+        if self.is_ipv4() {
+            self.set_ipv4_byte(1, self.head[1] | 3);
+        } else {
+            self.head[1] |= 0x30;
+        }
+    }
+
+    fn hop(&mut self) -> bool {
+        let at = if self.is_ipv4() { 8 } else { 7 };
+        if self.head[at] <= 1 {
+            return false;
+        }
+        if self.is_ipv4() {
+            self.set_ipv4_byte(at, self.head[at] - 1);
+        } else {
+            self.head[at] -= 1;
+        }
+        true
+    }
+
+    fn corrupt(&mut self, choice: u64) {
+        let mut whole = self.whole();
+        let start = self.ip_bytes();
+        let bits = (whole.len() - start) as u64 * 8;
+        if bits == 0 {
+            return;
+        }
+        let bit = choice % bits;
+        whole[start + (bit / 8) as usize] ^= 1 << (bit % 8);
+        let whole = whole.freeze();
+        self.partial = None;
+        // The head stays as long as it is, with what was flipped in it.
+        let head_bytes = usize::from(self.head_bytes);
+        self.head_mut().copy_from_slice(&whole[..head_bytes]);
+        self.tail = whole.slice(head_bytes..);
+    }
+}
+
+impl IpPacket {
+    /// Changes a byte of the IPv4 header, and its checksum (RFC 1624).
+    fn set_ipv4_byte(&mut self, at: usize, value: u8) {
+        let aligned = at & !1;
+        let old = word(&self.head, aligned);
+        self.head[at] = value;
+        let new = word(&self.head, aligned);
+        let checksum = !checksum::replace(!word(&self.head, 10), old, new);
+        set_word(&mut self.head, 10, checksum);
+    }
+}
+
+impl std::fmt::Debug for IpPacket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "IpPacket({} bytes to {})", self.len_bytes(), self.destination())
+    }
+}
+
+#[cfg(test)]
+#[path = "datagram_tests.rs"]
+mod tests;

@@ -1,0 +1,154 @@
+//! Putting together again what leaves at the same moment, as GRO does on a network card.
+//!
+//! Only TCP segments that follow each other in one flow, and only where a receiver can tell no difference
+//! but the number of its interrupts.
+
+use std::io::IoSlice;
+
+use super::datagram::IpPacket;
+use super::segment::sequence;
+use super::vnet::{Gso, VnetHeader};
+use crate::packet::Packet;
+
+/// Most bytes of an IP packet.
+const MAX_BYTES: usize = 65_535;
+/// Most segments of a group, and with its headers the most parts that are written at once.
+const MAX_SEGMENTS: usize = 64;
+/// Parts of a group: vnet header, headers, a payload a segment.
+const MAX_PARTS: usize = MAX_SEGMENTS + 2;
+
+const TCP_FLAGS: usize = 13;
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const PSH: u8 = 0x08;
+const URG: u8 = 0x20;
+const CWR: u8 = 0x80;
+
+/// Packets that are written as one.
+#[derive(Debug)]
+pub struct Group {
+    packets: Vec<IpPacket>,
+    bytes: usize,
+    /// Sequence number of the segment that could follow.
+    next: Option<u32>,
+}
+
+impl Group {
+    /// Of one packet.
+    pub fn new(packet: IpPacket) -> Self {
+        let bytes = packet.len_bytes() as usize;
+        let next = following(&packet);
+        Group { packets: vec![packet], bytes, next }
+    }
+
+    /// The packets in it.
+    pub fn packets(&self) -> &[IpPacket] {
+        &self.packets
+    }
+
+    /// Takes a packet in, or gives it back.
+    #[must_use]
+    pub fn add(&mut self, packet: IpPacket) -> Option<IpPacket> {
+        let first = &self.packets[0];
+        let fits = self.packets.len() < MAX_SEGMENTS && self.bytes + packet.tail().len() <= MAX_BYTES;
+        let goes_on = self.next.is_some_and(|next| goes_on(first, &packet, next));
+        if !fits || !goes_on || packet.tail().len() > first.tail().len() {
+            return Some(packet);
+        }
+        self.bytes += packet.tail().len();
+        let whole = packet.tail().len() == first.tail().len();
+        self.next = following(&packet).filter(|_| whole);
+        self.packets.push(packet);
+        None
+    }
+
+    /// Headers and parts as they are written.
+    pub fn write<T>(mut self, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+        let vnet = self.vnet();
+        if self.packets.len() > 1 {
+            self.join();
+        }
+        let vnet = vnet.write();
+        let mut parts = [IoSlice::new(&[]); MAX_PARTS];
+        parts[0] = IoSlice::new(&vnet);
+        parts[1] = IoSlice::new(self.packets[0].head());
+        for (part, packet) in parts[2..].iter_mut().zip(&self.packets) {
+            *part = IoSlice::new(packet.tail());
+        }
+        write(&parts[..self.packets.len() + 2])
+    }
+
+    fn vnet(&self) -> VnetHeader {
+        let first = &self.packets[0];
+        if self.packets.len() == 1 {
+            return VnetHeader::plain(first.partial());
+        }
+        let gso = if first.is_ipv4() { Gso::Tcp4 } else { Gso::Tcp6 };
+        VnetHeader {
+            gso,
+            gso_bytes: first.tail().len() as u16,
+            header_bytes: first.head().len() as u16,
+            partial: first.partial(),
+            cwr: flags(first) & CWR != 0,
+        }
+    }
+
+    /// Makes the first packet's headers those of all.
+    fn join(&mut self) {
+        let ending = self.packets.last().map_or(0, flags) & (FIN | PSH);
+        let payload_bytes = self.packets.iter().map(|p| p.tail().len()).sum();
+        let first = &mut self.packets[0];
+        let at = transport(first) + TCP_FLAGS;
+        first.head_mut()[at] |= ending;
+        first.set_payload_bytes(payload_bytes);
+    }
+}
+
+fn transport(packet: &IpPacket) -> usize {
+    packet.partial().map_or(0, |p| usize::from(p.start))
+}
+
+fn flags(packet: &IpPacket) -> u8 {
+    packet.head().get(transport(packet) + TCP_FLAGS).copied().unwrap_or(0)
+}
+
+/// Sequence number behind a segment, `None` if nothing may be put behind it.
+fn following(packet: &IpPacket) -> Option<u32> {
+    if !packet.is_tcp() || packet.tail().is_empty() || flags(packet) & (FIN | SYN | RST | PSH | URG) != 0 {
+        return None;
+    }
+    Some(sequence(packet.head(), transport(packet)).wrapping_add(packet.tail().len() as u32))
+}
+
+/// Whether a packet is the next of the same flow, with headers that differ only where segments differ.
+fn goes_on(first: &IpPacket, packet: &IpPacket, next: u32) -> bool {
+    let (a, b) = (first.head(), packet.head());
+    let at = transport(first);
+    if !packet.is_tcp()
+        || packet.tail().is_empty()
+        || a.len() != b.len()
+        || transport(packet) != at
+        || flags(packet) & (SYN | RST | URG | CWR) != 0
+        || (flags(packet) ^ flags(first)) & !(FIN | PSH | CWR) != 0
+        || sequence(b, at) != next
+    {
+        return false;
+    }
+    // Length, identification and checksum of IPv4 and the length of IPv6 differ (the second range of IPv6 is
+    // empty); so do the sequence number, the flags that were looked at above, and TCP's checksum.
+    let of_ip = if first.is_ipv4() { [2..6, 10..12] } else { [4..6, 6..6] };
+    let of_tcp = [at + 4..at + 8, at + TCP_FLAGS..at + TCP_FLAGS + 1, at + 16..at + 18];
+    let mut from = 0;
+    for skip in of_ip.into_iter().chain(of_tcp) {
+        if a[from..skip.start] != b[from..skip.start] {
+            return false;
+        }
+        from = skip.end;
+    }
+    a[from..] == b[from..]
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

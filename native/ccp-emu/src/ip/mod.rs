@@ -1,0 +1,15 @@
+//! IP packets as a TUN device gives and takes them.
+
+mod checksum;
+mod datagram;
+mod merge;
+mod segment;
+mod vnet;
+
+pub use datagram::IpPacket;
+pub use merge::Group;
+pub use segment::segments;
+pub use vnet::VnetHeader;
+
+#[cfg(test)]
+mod samples;

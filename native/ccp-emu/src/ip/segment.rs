@@ -1,0 +1,76 @@
+//! Cutting what a host hands over at once into the packets that a network card would send.
+
+use bytes::Bytes;
+
+use super::checksum::{set_word, word};
+use super::datagram::{IpPacket, tcp_header_end};
+use super::vnet::{Gso, VnetHeader};
+
+const TCP_FLAGS: usize = 13;
+const FIN_PSH: u8 = 0x09;
+const CWR: u8 = 0x80;
+const UDP_BYTES: usize = 8;
+
+/// Gives every packet of a frame, in order; returns false if the frame cannot be read, or not cut.
+pub fn segments(vnet: VnetHeader, frame: Bytes, mut give: impl FnMut(IpPacket)) -> bool {
+    if vnet.gso == Gso::None {
+        return IpPacket::new(frame, vnet.partial).map(give).is_some();
+    }
+    let Some((model, payload)) = headers(vnet, frame) else { return false };
+    let each = usize::from(vnet.gso_bytes);
+    let n = payload.len().div_ceil(each).max(1);
+    for index in 0..n {
+        let start = index * each;
+        let tail = payload.slice(start..payload.len().min(start + each));
+        give(segment(&model, tail, index, n, start));
+    }
+    true
+}
+
+/// The headers that all segments share, and the payload behind them.
+fn headers(vnet: VnetHeader, frame: Bytes) -> Option<(IpPacket, Bytes)> {
+    let partial = vnet.partial.filter(|_| vnet.gso_bytes > 0)?;
+    let end = match vnet.gso {
+        Gso::Tcp4 | Gso::Tcp6 => tcp_header_end(&frame, vnet.partial)?,
+        Gso::Udp => usize::from(partial.start) + UDP_BYTES,
+        Gso::None | Gso::Unknown => return None,
+    };
+    // Checks that it is IP, and that headers fit; then the payload is taken off.
+    IpPacket::new(frame.clone(), None)?;
+    let model = IpPacket::split(frame, end, Some(partial))?;
+    let payload = model.tail().clone();
+    (model.ip_bytes() <= usize::from(partial.start)).then_some((model.with_tail(Bytes::new()), payload))
+}
+
+fn segment(model: &IpPacket, tail: Bytes, index: usize, n: usize, start: usize) -> IpPacket {
+    let payload_bytes = tail.len();
+    let mut packet = model.with_tail(tail);
+    let transport = packet.partial().map_or(0, |p| usize::from(p.start));
+    if packet.is_ipv4() {
+        let id = word(packet.head(), 4).wrapping_add(index as u16);
+        set_word(packet.head_mut(), 4, id);
+    }
+    if packet.is_tcp() {
+        let head = packet.head_mut();
+        let sequence = sequence(head, transport).wrapping_add(start as u32);
+        head[transport + 4..transport + 8].copy_from_slice(&sequence.to_be_bytes());
+        let flags = &mut head[transport + TCP_FLAGS];
+        if index > 0 {
+            *flags &= !CWR;
+        }
+        if index + 1 < n {
+            *flags &= !FIN_PSH;
+        }
+    }
+    packet.set_payload_bytes(payload_bytes);
+    packet
+}
+
+/// The TCP sequence number.
+pub(super) fn sequence(head: &[u8], transport: usize) -> u32 {
+    u32::from(word(head, transport + 4)) << 16 | u32::from(word(head, transport + 6))
+}
+
+#[cfg(test)]
+#[path = "segment_tests.rs"]
+mod tests;

@@ -1,0 +1,44 @@
+//! What the engine must know of a packet, and nothing else: real IP packets and simulated ones look alike.
+
+/// The two ECN bits (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ecn {
+    /// Not capable of ECN.
+    NotEct,
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// From the lower two bits of the traffic class.
+    pub fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
+/// A packet that travels through a [`Network`](crate::Network).
+pub trait Packet: Clone {
+    /// Size of the IP packet.
+    fn len_bytes(&self) -> u32;
+
+    /// Its ECN field.
+    fn ecn(&self) -> Ecn;
+
+    /// Sets the ECN field to CE. Called for packets of ECN-capable transports only.
+    fn mark_ce(&mut self);
+
+    /// Takes one from the TTL or hop limit; false when the packet ends here.
+    fn hop(&mut self) -> bool;
+
+    /// Flips one bit behind the IP header, chosen by a number that may be any.
+    fn corrupt(&mut self, choice: u64);
+}

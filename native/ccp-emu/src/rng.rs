@@ -1,0 +1,61 @@
+//! Random numbers: each process of each link direction draws from a stream of its own.
+//!
+//! A stream follows from the scenario's seed, the name of the link direction and the name of the process, so
+//! that another loss ratio on one link, or jitter switched on, leaves the draws of all others as they were.
+
+use rand::RngExt;
+use rand_seeder::Seeder;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// One stream.
+#[derive(Clone, Debug)]
+pub struct Stream(Xoshiro256PlusPlus);
+
+impl Stream {
+    /// The stream of a process (`loss`, `jitter`, ...) of a link direction.
+    pub fn new(seed: u64, link: &str, process: &str) -> Self {
+        Stream(Seeder::from((seed, link, process)).into_rng())
+    }
+
+    /// True with a probability from 0 to 1. Draws nothing when that is certain to be false.
+    pub fn happens(&mut self, ratio: f64) -> bool {
+        ratio > 0.0 && self.0.random::<f64>() < ratio
+    }
+
+    /// A number from 0 to `most`, both possible.
+    pub fn up_to(&mut self, most: u64) -> u64 {
+        if most == 0 { 0 } else { self.0.random_range(0..=most) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(mut stream: Stream) -> Vec<u64> {
+        (0..8).map(|_| stream.up_to(u64::MAX - 1)).collect()
+    }
+
+    #[test]
+    fn a_stream_is_the_same_every_time() {
+        assert_eq!(draws(Stream::new(1, "l>", "loss")), draws(Stream::new(1, "l>", "loss")));
+    }
+
+    #[test]
+    fn seed_link_and_process_make_another_stream() {
+        let one = draws(Stream::new(1, "l>", "loss"));
+        for other in
+            [Stream::new(2, "l>", "loss"), Stream::new(1, "l<", "loss"), Stream::new(1, "l>", "jitter")]
+        {
+            assert_ne!(one, draws(other));
+        }
+    }
+
+    #[test]
+    fn certain_things_are_certain() {
+        let mut stream = Stream::new(1, "l>", "loss");
+        assert!((0..100).all(|_| !stream.happens(0.0)));
+        assert!((0..100).all(|_| stream.happens(1.0)));
+        assert_eq!(stream.up_to(0), 0);
+    }
+}

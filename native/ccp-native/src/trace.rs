@@ -1,0 +1,143 @@
+//! `TcpTrace`: samples of the kernel's TCP sockets as NumPy arrays.
+
+use std::mem::offset_of;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ccp_trace::row::tcp_row;
+use ccp_trace::{Options, Trace};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::errors;
+
+const RING_BYTES: u32 = 4 << 20;
+
+fn raise(py: Python<'_>, e: &ccp_trace::Error) -> PyErr {
+    errors::raise_new(py, e.slug, &e.message, &e.why, e.fix)
+}
+
+/// Columns of a row: name, NumPy format, offset.
+fn columns() -> [(&'static str, &'static str, usize); 28] {
+    macro_rules! column {
+        ($name:ident, $format:literal) => {
+            (stringify!($name), $format, offset_of!(tcp_row, $name))
+        };
+    }
+    [
+        column!(t_us, "u8"),
+        column!(cookie, "u8"),
+        column!(netns, "u4"),
+        column!(family, "u1"),
+        column!(sport, "u2"),
+        column!(dport, "u2"),
+        column!(saddr, "(16,)u1"),
+        column!(daddr, "(16,)u1"),
+        column!(congestion, "S16"),
+        column!(state, "u1"),
+        column!(ca_state, "u1"),
+        column!(cwnd_bytes, "u8"),
+        column!(ssthresh_bytes, "u8"),
+        column!(srtt_us, "u4"),
+        column!(min_rtt_us, "u4"),
+        column!(rtt_us, "u4"),
+        column!(mss_bytes, "u4"),
+        column!(pacing_rate_bytes_per_s, "u8"),
+        column!(delivered_pkts, "u8"),
+        column!(delivered_ce, "u4"),
+        column!(lost_pkts, "u8"),
+        column!(retrans_pkts, "u8"),
+        column!(bytes_acked, "u8"),
+        column!(bytes_received, "u8"),
+        column!(bytes_sent, "u8"),
+        column!(bytes_retrans, "u8"),
+        column!(bytes_in_flight, "u8"),
+        column!(app_limited, "u1"),
+    ]
+}
+
+fn make_dtype(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let columns = columns();
+    let spec = PyDict::new(py);
+    spec.set_item("names", columns.iter().map(|c| c.0).collect::<Vec<_>>())?;
+    spec.set_item("formats", columns.iter().map(|c| c.1).collect::<Vec<_>>())?;
+    spec.set_item("offsets", columns.iter().map(|c| c.2).collect::<Vec<_>>())?;
+    spec.set_item("itemsize", size_of::<tcp_row>())?;
+    Ok(py.import("numpy")?.call_method1("dtype", (spec,))?.unbind())
+}
+
+fn as_array<'py>(py: Python<'py>, rows: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let dtype = DTYPE.get_or_try_init(py, || make_dtype(py))?;
+    py.import("numpy")?.call_method1("frombuffer", (PyBytes::new(py, rows), dtype))
+}
+
+struct State {
+    trace: Option<Trace>,
+    /// As it was when the trace was closed.
+    dropped: u64,
+}
+
+/// Samples of TCP sockets, taken by the kernel.
+#[pyclass(frozen, module = "datapath._native")]
+pub struct TcpTrace {
+    state: Mutex<State>,
+}
+
+impl TcpTrace {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl TcpTrace {
+    #[new]
+    #[pyo3(signature = (interval_us, netns_inodes = None, ring_bytes = RING_BYTES))]
+    fn new(
+        py: Python<'_>,
+        interval_us: u64,
+        netns_inodes: Option<Vec<u32>>,
+        ring_bytes: u32,
+    ) -> PyResult<Self> {
+        let options = Options { interval_us, netns_inodes, ring_bytes };
+        let trace = py.detach(|| Trace::attach(&options)).map_err(|e| raise(py, &e))?;
+        Ok(TcpTrace { state: Mutex::new(State { trace: Some(trace), dropped: 0 }) })
+    }
+
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let rows = py.detach(|| self.lock().trace.as_ref().map(Trace::drain));
+        let rows = rows.ok_or_else(|| {
+            let fix = "drain it before close(), or inside the `with` block";
+            errors::raise_new(py, "trace.closed", "the trace is closed", "its rows went with it", fix)
+        })?;
+        as_array(py, &rows.map_err(|e| raise(py, &e))?)
+    }
+
+    #[getter]
+    fn dropped(&self, py: Python<'_>) -> PyResult<u64> {
+        let state = self.lock();
+        state.trace.as_ref().map_or(Ok(state.dropped), Trace::dropped).map_err(|e| raise(py, &e))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let closed = py.detach(|| {
+            let mut state = self.lock();
+            let Some(trace) = state.trace.take() else {
+                return Ok(());
+            };
+            state.dropped = trace.dropped()?;
+            Ok(())
+        });
+        closed.map_err(|e| raise(py, &e))
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+}

@@ -1,0 +1,295 @@
+"""Real packets over emulated links find the delay, rate, buffer, losses and marks that were asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import socket
+import statistics
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.netlab import Host, LabError, iperf3, start_iperf3
+from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.host import Family
+from experiments.netlab.linkstats import SAMPLE_COLUMNS
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, DropTail, Link, Topology
+from experiments.netlab.topologies import dumbbell, parking_lot, point_to_point
+
+pytestmark = pytest.mark.kernel(struct_ops=False)
+
+RATE_BYTES_PER_S = 12.5e6
+FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
+IP_UDP_BYTES = 28
+SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35  # Python has no names for them
+LATE_US = 4_000
+"""How much later than due a packet may be on a machine that does other things."""
+
+
+@contextlib.contextmanager
+def udp(host: Host, family: Family = "ipv4") -> Iterator[socket.socket]:
+    """Give a socket that is bound to the host's address."""
+    with host.call(lambda: socket.socket(FAMILIES[family], socket.SOCK_DGRAM)) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)  # a test counts what the link loses
+        sock.settimeout(5)
+        sock.bind((host.address(family), 0))
+        yield sock
+
+
+def rtt_us(net: EmulatedNetwork, a: str, b: str, family: Family = "ipv4", pings: int = 5) -> float:
+    """Return the median time of a packet to b and back."""
+    with udp(net.hosts[a], family) as near, udp(net.hosts[b], family) as far:
+        times_us = []
+        for _ in range(pings):
+            sent_ns = time.monotonic_ns()
+            near.sendto(b"ping", far.getsockname())
+            data, peer = far.recvfrom(100)
+            far.sendto(data, peer)
+            near.recv(100)
+            times_us.append((time.monotonic_ns() - sent_ns) / 1000)
+    return statistics.median(times_us)
+
+
+class Burst:
+    """Numbered packets that were sent at once.
+
+    Attributes:
+        sent_ms: When the last one was sent, since the first [ms].
+        numbers: Those that arrived, in that order.
+        arrived_ms: When, since the first was sent [ms].
+    """
+
+    def __init__(self, net: EmulatedNetwork, a: str, b: str, packets: int, ip_bytes: int) -> None:
+        """Send them from one host to another, and a last, empty one; see which arrive."""
+        self.numbers: list[int] = []
+        self.arrived_ms: list[float] = []
+        with udp(net.hosts[a]) as near, udp(net.hosts[b]) as far:
+            far.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            goal = far.getsockname()
+            start_s = time.time()
+            for number in range(packets):
+                near.sendto(struct.pack("=I", number).ljust(ip_bytes - IP_UDP_BYTES, b"."), goal)
+            self.sent_ms = (time.time() - start_s) * 1000
+            near.sendto(b"", goal)  # may be lost as any
+            far.settimeout(0.3)
+            with contextlib.suppress(TimeoutError):
+                while (received := far.recvmsg(2000, 100))[0]:
+                    data, ((_, _, stamp),), _, _ = received
+                    seconds, nanoseconds = struct.unpack("=qq", stamp)
+                    self.numbers.append(struct.unpack_from("=I", data)[0])
+                    self.arrived_ms.append((seconds - start_s + nanoseconds / 1e9) * 1000)
+
+
+# --- delay -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_the_rtt_is_the_sum_of_the_delays(family: Family) -> None:
+    topology = dumbbell(2, Direction(delay_us=10_000), access=[Direction(delay_us=1000), Direction()])
+    with emulated(topology) as net:
+        for pair, base_us in (("1", 22_000), ("2", 20_000)):
+            assert net.base_rtt_us(f"s{pair}", f"r{pair}") == base_us
+            assert base_us <= rtt_us(net, f"s{pair}", f"r{pair}", family) < base_us + LATE_US
+
+
+def test_every_hop_of_a_parking_lot_delays() -> None:
+    with emulated(parking_lot(3, Direction(delay_us=2000))) as net:
+        assert 12_000 <= rtt_us(net, "sender", "receiver") < 12_000 + LATE_US
+        assert 4_000 <= rtt_us(net, "s2", "r2") < 4_000 + LATE_US
+
+
+def test_a_change_of_the_delay_holds_for_what_comes() -> None:
+    with emulated(point_to_point(Direction(delay_us=2000))) as net:
+        assert rtt_us(net, "sender", "receiver") < 4000 + LATE_US
+        net.change("link>", delay_us=30_000)
+        assert 32_000 <= rtt_us(net, "sender", "receiver") < 32_000 + LATE_US
+        assert net.base_rtt_us("sender", "receiver") == 32_000
+        net.set_link("link", Direction(delay_us=10_000))
+        assert 20_000 <= rtt_us(net, "sender", "receiver") < 20_000 + LATE_US
+
+
+def test_packets_take_the_way_that_is_set() -> None:
+    topology = Topology(
+        hosts=("a", "b"),
+        routers=("x", "y"),
+        links=(
+            Link(name="in", a="a", b="x"),
+            Link(name="near", a="x", b="y", forward=Direction(delay_us=1000)),
+            Link(name="far", a="x", b="y", forward=Direction(delay_us=15_000)),
+            Link(name="out", a="y", b="b"),
+        ),
+    )
+    with emulated(topology) as net:
+        assert 2000 <= rtt_us(net, "a", "b") < 2000 + LATE_US
+        net.set_route(["a", "x", "far", "y", "b"])
+        assert 30_000 <= rtt_us(net, "a", "b", "ipv6") < 30_000 + LATE_US
+        net.set_route(["a", "x", "near", "y", "b"], both=False)
+        assert 16_000 <= rtt_us(net, "a", "b") < 16_000 + LATE_US
+        counted = net.stats()
+        assert [counted[name].delivered_pkts for name in ("near>", "far>", "near<", "far<")] == [10, 5, 5, 10]
+
+
+@pytest.mark.parametrize(
+    ("family", "level", "option", "kind"),
+    [
+        ("ipv4", socket.IPPROTO_IP, 12, socket.IP_TTL),  # IP_RECVTTL: Python has no name for it
+        ("ipv6", socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, socket.IPV6_HOPLIMIT),
+    ],
+)
+def test_routers_count_the_hops(family: Family, level: int, option: int, kind: int) -> None:
+    with (
+        emulated(parking_lot(3, Direction())) as net,
+        udp(net.hosts["sender"], family) as near,
+        udp(net.hosts["receiver"], family) as far,
+    ):
+        far.setsockopt(level, option, 1)
+        near.sendto(b"x", far.getsockname())
+        _, ancillary, _, _ = far.recvmsg(100, 100)
+        ((got_level, got_kind, value),) = ancillary
+        assert (got_level, got_kind) == (level, kind)
+        assert struct.unpack("=i", value)[0] == 64 - 4
+
+
+# --- rate and buffer ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "mtu_bytes"), [("ipv4", 1500), ("ipv6", 1500), ("ipv4", 9000)])
+def test_tcp_gets_the_rate_less_its_headers(family: Family, mtu_bytes: int) -> None:
+    headers_bytes = 32 + (20 if family == "ipv4" else 40)  # TCP with timestamps, and IP
+    link = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=2000, buffer=Buffer(bdp=4))
+    with emulated(point_to_point(link, mtu_bytes=mtu_bytes)) as net:
+        result = iperf3(
+            net.hosts["sender"], net.hosts["receiver"], congestion="cubic", duration_s=2, family=family
+        )
+        stats = net.stats()["link>"]
+    share = (mtu_bytes - headers_bytes) / mtu_bytes
+    assert result.goodput_bytes_per_s == pytest.approx(RATE_BYTES_PER_S * share, rel=0.03)
+    assert stats.delivered_bytes > result.received_bytes
+    assert stats.arrived_pkts is not None
+    assert stats.arrived_pkts >= stats.delivered_pkts
+
+
+def test_a_full_buffer_delays_by_its_size_over_the_rate() -> None:
+    each_ms = 1.0  # of 1000 bytes at 1 MB/s
+    link = Direction(rate_bytes_per_s=1e6, delay_us=3000, buffer=Buffer(packets=50))
+    with emulated(point_to_point(link)) as net:
+        burst = Burst(net, "sender", "receiver", 200, 1000)
+        dropped = net.stats()["link>"].dropped_queue_pkts
+    assert dropped == 201 - len(burst.numbers)
+    # the first is sent at once, 50 wait, and while the burst comes others leave
+    assert 51 <= len(burst.numbers) <= 52 + burst.sent_ms / each_ms
+    assert burst.numbers[:51] == list(range(51))
+    assert burst.arrived_ms[50] - burst.arrived_ms[0] == pytest.approx(50 * each_ms, rel=0.05)
+    assert burst.arrived_ms[50] >= 3 + 51 * each_ms
+
+
+def test_a_change_of_the_rate_holds_for_a_running_flow() -> None:
+    link = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=2000, buffer=Buffer(bytes=200_000))
+    with emulated(point_to_point(link)) as net:
+        sender, receiver = net.hosts["sender"], net.hosts["receiver"]
+
+        def measured_rate() -> float:
+            before, since_s = net.stats()["link>"].delivered_bytes, time.monotonic()
+            time.sleep(0.7)
+            return (net.stats()["link>"].delivered_bytes - before) / (time.monotonic() - since_s)
+
+        with start_iperf3(sender, receiver, congestion="cubic", duration_s=5):
+            time.sleep(0.3)
+            assert measured_rate() == pytest.approx(RATE_BYTES_PER_S, rel=0.05)
+            net.change("link>", rate_bytes_per_s=RATE_BYTES_PER_S / 5)
+            assert measured_rate() == pytest.approx(RATE_BYTES_PER_S / 5, rel=0.05)
+            net.change("link>", rate_bytes_per_s=RATE_BYTES_PER_S)
+            assert measured_rate() > RATE_BYTES_PER_S / 4
+        direction = net.direction("link>")
+        assert (direction.rate_bytes_per_s, direction.buffer) == (RATE_BYTES_PER_S, Buffer(bytes=200_000))
+
+
+# --- loss and marks ----------------------------------------------------------------------------------------
+
+
+def test_packets_are_lost_with_their_probability_and_by_the_seed() -> None:
+    packets, ratio = 2000, 0.1
+    lost: list[set[int]] = []
+    for seed in (1, 1, 2):
+        with emulated(point_to_point(Direction(loss=Bernoulli(ratio))), seed=seed) as net:
+            arrived = set(Burst(net, "sender", "receiver", packets, 100).numbers)
+            counted = net.stats()["link>"]
+            assert counted.dropped_loss_pkts == packets + 1 - counted.delivered_pkts
+            lost.append(set(range(packets)) - arrived)
+    four_sigmas = 4 * (packets * ratio * (1 - ratio)) ** 0.5
+    assert [len(one) for one in lost] == [pytest.approx(packets * ratio, abs=four_sigmas)] * 3
+    assert lost[0] == lost[1]
+    assert lost[0] != lost[2]
+
+
+def ce_received(host: Host) -> int:
+    """Return how many packets with a CE mark the host has received."""
+    text = host.call(lambda: Path("/proc/thread-self/net/netstat").read_text())
+    names, values = (line.split()[1:] for line in text.splitlines() if line.startswith("IpExt:"))
+    return int(dict(zip(names, values, strict=True))["InCEPkts"])
+
+
+def test_marks_reach_the_receiver_and_nothing_is_dropped() -> None:
+    link = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S,
+        delay_us=2000,
+        buffer=Buffer(packets=1000),
+        queue=DropTail(ce_threshold_us=1000),
+    )
+    with emulated(point_to_point(link)) as net:
+        sender, receiver = net.hosts["sender"], net.hosts["receiver"]
+        for host in (sender, receiver):
+            host.set_sysctl("net.ipv4.tcp_ecn", 1)
+        result = iperf3(sender, receiver, congestion="reno", duration_s=1)
+        stats = net.stats()["link>"]
+        received = ce_received(receiver)
+    assert stats.marked_pkts is not None
+    assert stats.marked_pkts > 0
+    assert received == stats.marked_pkts
+    assert stats.dropped_queue_pkts == 0
+    assert result.retransmits_pkts == 0
+
+
+# --- what is recorded --------------------------------------------------------------------------------------
+
+
+def test_samples_and_packets_are_in_files(tmp_path: Path) -> None:
+    samples, packets = tmp_path / "links.csv", tmp_path / "link.pcapng"
+    link = Direction(rate_bytes_per_s=1e6, delay_us=1000, buffer=Buffer(packets=1000))
+    with emulated(
+        point_to_point(link), samples_path=samples, sample_interval_us=10_000, pcap={"link>": packets}
+    ) as net:
+        Burst(net, "sender", "receiver", 100, 1000)
+    with samples.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["link"] == "link>"]
+    assert tuple(rows[0]) == SAMPLE_COLUMNS
+    assert len(rows) >= 10
+    assert max(int(row["queue_bytes"]) for row in rows) > 10_000
+    assert max(int(row["sojourn_max_us"]) for row in rows) > 10_000
+    assert packets.read_bytes().startswith(b"\x0a\x0d\x0d\x0a")  # section header block of pcapng
+    assert packets.read_bytes().count(b"." * 900) >= int(rows[-1]["delivered_pkts"]) - 1
+
+
+def test_hosts_are_silent_by_themselves_and_packets_to_nobody_are_counted() -> None:
+    with emulated(dumbbell(1, Direction())) as net:
+        with udp(net.hosts["s1"]) as sock:
+            sock.sendto(b"x", ("192.0.2.1", 9))
+        stats = net.emulator_stats()
+        assert stats is not None
+        assert stats.unroutable_pkts == 1
+        assert {counted.arrived_pkts for counted in net.stats().values()} == {0}
+
+
+def test_what_the_emulator_would_refuse_is_refused_before() -> None:
+    with emulated(point_to_point(Direction(rate_bytes_per_s=1e6))) as net:
+        with pytest.raises(LabError) as caught:
+            net.change("link>", loss={"kind": "bernoulli", "ratio": 3})
+        assert caught.value.where == "link>.loss.ratio"
+        with pytest.raises(LabError) as caught:
+            net.direction("link")
+        assert caught.value.where == "link"
+        assert net.direction("link>").loss is None

@@ -1,0 +1,145 @@
+"""The kernel's own queueing disciplines do what a description says, as far as this kernel has them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import socket
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.netlab import Lab, LabError, iperf3, namespace
+from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.linkstats import SAMPLE_COLUMNS
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
+from experiments.netlab.topologies import dumbbell, point_to_point
+
+pytestmark = pytest.mark.kernel(struct_ops=False)
+
+RATE_BYTES_PER_S = 12.5e6
+PAYLOAD_SHARE = 1448 / 1500
+
+
+@pytest.fixture(scope="module")
+def kernel_has_netem() -> bool:
+    with Lab() as lab:
+        command = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+        return lab.add_host("a").run(command, check=False).returncode == 0
+
+
+@pytest.fixture
+def needs_netem(kernel_has_netem: bool) -> None:
+    if not kernel_has_netem:
+        pytest.skip(f"this kernel ({os.uname().release}) has no sch_netem")
+
+
+def rtt_us(net: EmulatedNetwork, a: str, b: str, pings: int = 5) -> float:
+    """Return the median time of a packet to b and back."""
+    sockets = [net.hosts[name].call(lambda: socket.socket(type=socket.SOCK_DGRAM)) for name in (a, b)]
+    times_us = []
+    with sockets[0] as near, sockets[1] as far:
+        for sock, name in ((near, a), (far, b)):
+            sock.settimeout(5)
+            sock.bind((net.hosts[name].ipv4, 0))
+        for _ in range(pings):
+            sent_ns = time.monotonic_ns()
+            near.sendto(b"ping", far.getsockname())
+            far.sendto(*far.recvfrom(100))
+            near.recv(100)
+            times_us.append((time.monotonic_ns() - sent_ns) / 1000)
+    return statistics.median(times_us)
+
+
+@pytest.mark.parametrize("buffer", [Buffer(packets=100), Buffer(bytes=150_000)])
+def test_tcp_gets_the_rate_and_a_change_of_it(buffer: Buffer, tmp_path: Path) -> None:
+    link = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, buffer=buffer)
+    samples = tmp_path / "links.csv"
+    with emulated(dumbbell(1, link), backend="netem", samples_path=samples) as net:
+        for rate in (RATE_BYTES_PER_S, RATE_BYTES_PER_S / 5):
+            net.change("bottleneck>", rate_bytes_per_s=rate)
+            result = iperf3(net.hosts["s1"], net.hosts["r1"], congestion="cubic", duration_s=2)
+            assert result.goodput_bytes_per_s == pytest.approx(rate * PAYLOAD_SHARE, rel=0.08)
+        stats = net.stats()
+        assert net.emulator_stats() is None
+    assert stats["bottleneck>"].dropped_queue_pkts
+    assert stats["bottleneck<"].dropped_queue_pkts == 0
+    assert stats["access-s1>"].delivered_bytes > stats["bottleneck>"].delivered_bytes
+    with samples.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["link"] == "bottleneck>"]
+    assert tuple(rows[0]) == SAMPLE_COLUMNS
+    assert max(int(row["queue_bytes"]) for row in rows) > 15_000
+    assert int(rows[-1]["delivered_bytes"]) == stats["bottleneck>"].delivered_bytes
+    assert rows[-1]["marked_pkts"] == ""
+
+
+def test_a_limit_comes_and_goes() -> None:
+    with emulated(point_to_point(Direction()), backend="netem") as net:
+        sender, receiver = net.hosts["sender"], net.hosts["receiver"]
+        net.change("link>", rate_bytes_per_s=1e6, buffer=Buffer(packets=50))
+        limited = iperf3(sender, receiver, congestion="cubic", duration_s=1)
+        net.change("link>", rate_bytes_per_s=None)
+        unlimited = iperf3(sender, receiver, congestion="cubic", duration_s=1)
+    assert limited.goodput_bytes_per_s < 1.1e6
+    assert unlimited.goodput_bytes_per_s > 10e6
+
+
+def test_packets_take_the_way_that_is_set() -> None:
+    topology = Topology(
+        hosts=("a", "b"),
+        routers=("x", "y"),
+        links=(
+            Link(name="in", a="a", b="x"),
+            Link(name="near", a="x", b="y"),
+            Link(name="far", a="x", b="y"),
+            Link(name="out", a="y", b="b"),
+        ),
+    )
+    with emulated(topology, backend="netem") as net:
+        before = net.stats()
+        rtt_us(net, "a", "b")
+        net.set_route(["a", "x", "far", "y", "b"])
+        rtt_us(net, "a", "b", pings=7)
+        after = net.stats()
+    carried = {name: after[name].delivered_pkts - before[name].delivered_pkts for name in after}
+    assert carried["near>"] >= 5
+    assert carried["far>"] >= 7
+    assert carried["far<"] >= 7
+
+
+def test_a_missing_qdisc_is_named_and_nothing_stays(kernel_has_netem: bool) -> None:
+    if kernel_has_netem:
+        pytest.skip("this kernel lacks no queueing discipline that is needed")
+    names = namespace.names()
+    with pytest.raises(LabError) as caught, emulated(point_to_point(Direction(delay_us=1)), backend="netem"):
+        pytest.fail("it was built")
+    assert caught.value.slug == "lab.no_qdisc"
+    assert "`netem`" in caught.value.message
+    assert caught.value.where == "link>, qdisc netem"
+    assert namespace.names() == names
+
+
+# --- with sch_netem ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("needs_netem")
+def test_netem_delays_and_a_change_of_the_delay_holds() -> None:
+    with emulated(dumbbell(1, Direction(delay_us=10_000, jitter_us=1000)), backend="netem") as net:
+        assert rtt_us(net, "s1", "r1") == pytest.approx(21_000, abs=4000)
+        net.change("bottleneck>", delay_us=40_000)
+        assert rtt_us(net, "s1", "r1") == pytest.approx(51_000, abs=4000)
+
+
+@pytest.mark.usefixtures("needs_netem")
+def test_netem_and_tbf_together_keep_delay_rate_and_loss() -> None:
+    link = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=5000, buffer=Buffer(bdp=2), loss=Bernoulli(1e-4)
+    )
+    with emulated(dumbbell(1, link), backend="netem") as net:
+        assert rtt_us(net, "s1", "r1") == pytest.approx(10_000, abs=4000)
+        result = iperf3(net.hosts["s1"], net.hosts["r1"], congestion="cubic", duration_s=3)
+        stats = net.stats()["bottleneck>"]
+    assert result.goodput_bytes_per_s == pytest.approx(RATE_BYTES_PER_S * PAYLOAD_SHARE, rel=0.15)
+    assert stats.dropped_loss_pkts

@@ -1,0 +1,150 @@
+"""All the figures of a run and of a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments import plots
+from experiments.metrics import SLUGS, MetricError
+from experiments.netlab.spec import Direction
+from experiments.plots.results import describe, of_run, of_sweep, origin
+from experiments.results import Result
+from experiments.runs.tables import COLUMNS
+from experiments.scenario import Flow, PointToPoint, Scenario
+from tests.unit.experiments.test_plot_figures import flow_samples, link_samples
+
+SCENARIO = Scenario(
+    name="a try",
+    topology=PointToPoint(Direction(rate_bytes_per_s=12.5e6, delay_us=25_000)),
+    flows=(Flow("a", "sender", "receiver", "cubic"),),
+    duration_s=3,
+)
+
+
+def result(**given: pd.DataFrame) -> Result:
+    held: dict[str, Any] = {name: pd.DataFrame(columns=list(columns)) for name, columns in COLUMNS.items()}
+    held["flows"] = pd.DataFrame({"flow": ["a"], "algorithm": ["cubic"], "base_rtt_us": [50_000]})
+    held["flow_samples"] = flow_samples("a")
+    held["link_samples"] = link_samples()
+    held["events"] = pd.DataFrame(
+        {"t_s": [0.0, 1.0], "kind": ["flow_start", "set_link"], "detail": ["{}", '{"link": "link"}']}
+    )
+    metadata = {"name": "a try", "seed": 7, "complete": True, "machine": {"kernel": "6.18"}}
+    return Result(None, metadata, {**held, **given}.__getitem__, SCENARIO.to_yaml())
+
+
+class Sweep:
+    """What `of_sweep` uses of a `ResultSet`."""
+
+    name = "a sweep"
+    directory = Path("out/a-sweep")
+
+    def __init__(self, table: pd.DataFrame, *axes: str) -> None:
+        self.axes = list(axes)
+        self._table = table
+
+    def table(self) -> pd.DataFrame:
+        return self._table
+
+
+def table(**axes: list[Any]) -> pd.DataFrame:
+    """Two flows of one algorithm each run, two runs for each combination of the axes."""
+    product = pd.MultiIndex.from_product(axes.values(), names=axes.keys()).to_frame(index=False)
+    rows = []
+    for combination in product.to_dict("records"):
+        for repeat in range(2):
+            for flow, goodput in (("a", 1e6), ("b", 3e6)):
+                rows.append(
+                    {
+                        "run": f"{combination}{repeat}",
+                        "repeat": repeat,
+                        "seed": repeat + 1,
+                        **combination,
+                        "flow": flow,
+                        "algorithm": "cubic",
+                        "goodput_bytes_per_s": goodput,
+                        "retrans_pct": 0.5,
+                        "rtt_p95_us": 50_000.0,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def test_a_run_has_its_series_and_the_distribution_of_its_rtt() -> None:
+    figures = of_run(result())
+    assert set(figures) == {"time-series", "rtt-cdf"}
+    series = {text.get_text() for text in figures["time-series"].axes[0].texts}
+    assert series == {"set_link link"}  # that flows start is no change
+
+
+def test_downloads_have_their_completion_times() -> None:
+    objects = pd.DataFrame({"flow": ["a", "a"], "completion_s": [0.1, 0.2]})
+    assert "completion-cdf" in of_run(result(objects=objects))
+
+
+def test_a_run_without_samples_has_nothing_to_draw() -> None:
+    with pytest.raises(MetricError) as caught:
+        of_run(result(flow_samples=flow_samples("a").iloc[:0]))
+    assert caught.value.slug == "plot.nothing"
+
+
+def test_the_path_and_the_origin_are_told_in_a_line() -> None:
+    assert describe(result()) == "100 Mbit/s, base RTT 50 ms"
+    assert origin(result()) == "one run, seed 7; Linux 6.18"
+
+
+def test_all_figures_are_written_in_all_formats(tmp_path: Path) -> None:
+    written = plots.save_all(result(), tmp_path / "out", ("png", "svg"))
+    assert sorted(path.name for path in written) == [
+        "rtt-cdf.png",
+        "rtt-cdf.svg",
+        "time-series.png",
+        "time-series.svg",
+    ]
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+@pytest.mark.parametrize(
+    ("axes", "names"),
+    [
+        ({"algorithm": ["cubic"]}, {"goodput-bars", "retrans-pct-bars", "rtt-p95-bars"}),
+        ({"loss_ratio": [0.0, 0.1]}, {"goodput-lines", "retrans-pct-lines", "rtt-p95-lines"}),
+        ({"queue": ["codel", "red"]}, {"goodput-bars", "retrans-pct-bars", "rtt-p95-bars"}),
+        (
+            {"loss_ratio": [0.0, 0.1], "delay_us": [1, 2]},
+            {"goodput-map", "retrans-pct-map", "rtt-p95-map"},
+        ),
+        ({"loss_ratio": [0.1]}, {"goodput-bars", "retrans-pct-bars", "rtt-p95-bars"}),
+    ],
+)
+def test_the_axes_of_a_sweep_decide_its_figures(axes: dict[str, list[Any]], names: set[str]) -> None:
+    figures = of_sweep(Sweep(table(**axes), *axes))
+    assert set(figures) == names | {"throughput-delay"}
+
+
+def test_flows_of_one_run_are_no_repeats() -> None:
+    figure = of_sweep(Sweep(table(loss_ratio=[0.0, 0.1]), "loss_ratio"))["goodput-lines"]
+    assert "n = 2 each; seeds 1 to 2" in figure.get_supxlabel()
+    drawn = next(line for line in figure.axes[0].lines if line.get_linestyle() == "-")
+    assert drawn.get_ydata().tolist() == [16, 16]
+
+
+def test_a_sweep_without_a_finished_run_has_nothing_to_draw() -> None:
+    with pytest.raises(MetricError) as caught:
+        of_sweep(Sweep(pd.DataFrame()))
+    assert caught.value.slug == "plot.nothing"
+
+
+def test_every_error_of_metrics_and_plots_is_listed_and_has_a_test() -> None:
+    root = Path(__file__).parents[3]
+    sources = [root / "experiments/metrics.py", root / "experiments/statistics.py"]
+    sources += (root / "experiments/plots").glob("*.py")
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    text = "".join(path.read_text() for path in sources)
+    for slug in SLUGS:
+        assert text.count(f'"{slug}"') > 1, f"{slug} is listed, but never raised"
+        assert f'slug == "{slug}"' in tests

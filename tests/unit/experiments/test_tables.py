@@ -1,0 +1,157 @@
+"""The tables of a result: what is known, what is null, and how connections become flows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.runs import tables
+from experiments.traffic import FlowSockets, ObjectResult, TrafficResult
+from tests.unit.experiments.recorded import NETNS, START_US, flow_record, recording, steady
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_steady_flow_has_its_rate_as_goodput() -> None:
+    made = tables.made(recording(*steady(1e6, 2)))
+    (flow,) = made["flows"].to_dict("records")
+    assert flow["goodput_bytes_per_s"] == pytest.approx(1e6)
+    assert flow["bytes_acked"] == 2_000_000
+    assert flow["connections"] == 1
+    assert (flow["start_s"], flow["end_s"], flow["completion_s"]) == (0, 2.05, 2.05)
+    samples = made["flow_samples"]
+    assert list(samples["t_s"][:3]) == [0, 0.1, 0.2]
+    assert pd.isna(samples["goodput_bytes_per_s"][0])
+    assert samples["goodput_bytes_per_s"][1:].tolist() == pytest.approx([1e6] * 20)
+
+
+def test_what_the_kernel_does_not_know_is_null_and_not_zero() -> None:
+    made = tables.made(recording({"t_us": START_US + 10, "rtt_us": 0, "srtt_us": 0}, {"t_us": START_US + 20}))
+    unknown, known = made["flow_samples"].to_dict("records")
+    for name in ("rtt_us", "srtt_us", "ssthresh_bytes", "pacing_rate_bytes_per_s"):
+        assert pd.isna(unknown[name]), name
+    assert known["rtt_us"] == 20_000
+    assert known["bytes_acked"] == 0
+
+
+def test_rows_of_other_sockets_are_not_the_flows() -> None:
+    own = {"t_us": START_US + 1}
+    made = tables.made(
+        recording(own, {**own, "sport": 999}, {**own, "dport": 80}, {**own, "netns": NETNS + 1})
+    )
+    assert len(made["connection_samples"]) == 1
+
+
+def test_several_connections_are_one_flow() -> None:
+    first = steady(1e6, 1, cookie=7)
+    second = [dict(row, cookie=8, sport=1001, t_us=row["t_us"] + 50_000) for row in steady(2e6, 2)]
+    made = tables.made(recording(*first, *second))
+    assert sorted(made["connection_samples"]["connection"].unique()) == [0, 1]
+    samples = made["flow_samples"].set_index("t_s")
+    assert samples["connections"][0.85] == 2
+    assert samples["cwnd_bytes"][0.85] == 2 * 14_480
+    assert samples["bytes_acked"][0.85] == 800_000 + 1_600_000
+    assert samples["connections"][1.95] == 1  # the first one is closed: its bytes stay, its window does not
+    assert samples["cwnd_bytes"][1.95] == 14_480
+    assert samples["bytes_acked"][1.95] == 1_000_000 + 3_800_000
+    assert samples["ssthresh_bytes"].isna().all()
+    assert (samples["bytes_acked"].diff().dropna() >= 0).all()
+
+
+def test_samples_behind_the_stop_of_a_flow_are_of_its_connections_only() -> None:
+    late = {"t_us": START_US + 2_300_000, "bytes_acked": 2_500_000, "state": 7}
+    made = tables.made(recording(*steady(1e6, 2), late))
+    assert made["flow_samples"]["t_s"].max() == 2.0
+    assert made["connection_samples"]["t_s"].max() == 2.3
+    assert made["flows"]["bytes_acked"][0] == 2_000_000
+
+
+def test_a_flow_that_never_started_has_a_row_of_nulls() -> None:
+    never = flow_record("never", sockets=None, start_us=None, stop_us=None, end_us=None, traffic=None)
+    made = tables.made(recording(*steady(1e6, 1), flows=[flow_record(), never]))
+    row = made["flows"].set_index("flow").loc["never"]
+    assert row["connections"] == 0
+    for name in ("start_s", "goodput_bytes_per_s", "bytes_acked", "rtt_p50_us", "completion_s"):
+        assert pd.isna(row[name]), name
+
+
+def test_percentiles_and_retransmissions() -> None:
+    given = [
+        {"t_us": START_US + n * 100_000, "rtt_us": 1000 * n, "bytes_sent": 1000 * n, "bytes_retrans": 10 * n}
+        for n in range(1, 102)
+    ]
+    (flow,) = tables.made(recording(*given, flows=[flow_record(stop_us=START_US + 20_000_000)]))[
+        "flows"
+    ].to_dict("records")
+    assert (flow["rtt_p50_us"], flow["rtt_p95_us"]) == (51_000, 96_000)
+    assert flow["retrans_pct"] == pytest.approx(1.0)
+
+
+def test_a_transfer_that_was_stopped_has_no_completion() -> None:
+    stopped = TrafficResult(received_bytes=None, duration_s=1.0, complete=False)
+    made = tables.made(recording(*steady(1e6, 1), flows=[flow_record(traffic=stopped)]))
+    assert made["flows"]["completion_s"].isna().all()
+    assert made["flows"]["received_bytes"].isna().all()
+
+
+def test_objects_and_events_are_in_order() -> None:
+    one = ObjectResult(0, 3, 1000, START_US + 500_000, 0.02, 0.04, False)
+    traffic = TrafficResult(1000, 1.0, True, objects=(one,))
+    kept = recording(*steady(1e6, 1), flows=[flow_record(traffic=traffic)])
+    kept.events = [(2.0, "flow_end", {}), (1.0, "set_link", {"link": "l>"})]
+    made = tables.made(kept)
+    assert made["objects"].to_dict("records") == [
+        {
+            "flow": "flow",
+            "connection": 0,
+            "number": 3,
+            "size_bytes": 1000,
+            "start_s": 0.5,
+            "first_byte_s": 0.02,
+            "completion_s": 0.04,
+            "new_connection": False,
+        }
+    ]
+    assert list(made["events"]["t_s"]) == [1.0, 2.0]
+    assert json.loads(made["events"]["detail"].iloc[0]) == {"link": "l>"}
+
+
+def test_link_samples_begin_with_the_run(tmp_path: Path) -> None:
+    kept = recording(*steady(1e6, 1))
+    kept.links_csv = tmp_path / "links.csv"
+    kept.links_csv.write_text(
+        "t_us,link,queue_bytes,delivered_pkts,marked_pkts\n"
+        f"{START_US - 1},l>,1,2,3\n{START_US + 250_000},l>,4,5,\n"
+    )
+    (sample,) = tables.made(kept)["link_samples"].to_dict("records")
+    assert (sample["t_s"], sample["link"], sample["queue_bytes"]) == (0.25, "l>", 4)
+    assert pd.isna(sample["marked_pkts"])
+    assert pd.isna(sample["sojourn_max_us"])  # the backend has no such column
+
+
+@pytest.mark.parametrize("given", [[], steady(1e6, 1)], ids=["nothing", "a flow"])
+def test_every_table_is_written_and_read_with_its_columns(tmp_path: Path, given: list[dict]) -> None:
+    flows = [flow_record(sockets=FlowSockets(1))] if not given else None
+    tables.write(recording(*given, flows=flows), tmp_path)
+    for name, columns in tables.COLUMNS.items():
+        assert list(tables.read(tmp_path, name).columns) == list(columns)
+
+
+def test_the_documents_have_every_column() -> None:
+    text = (ROOT / "docs/experiments.md").read_text()
+    for name, columns in tables.COLUMNS.items():
+        section = re.search(rf"^\| `{name}`.*?\|(.*)\|$", text, re.MULTILINE)
+        assert section is not None, name
+        told = re.findall(r"`(\w+)`", section[1])
+        if name == "flow_samples":
+            told = [
+                *told,
+                *re.findall(r"`(\w+)`", re.search(r"^Of a socket: (.*?)\n\n", text, re.M | re.S)[1]),
+            ]
+        elif name == "connection_samples":
+            told = [*told, *list(tables.COLUMNS["flow_samples"])[3:]]
+        assert set(told) == set(columns), name

@@ -1,0 +1,221 @@
+"""The emulator is told what to do, and when it is silent, refuses or dies, one is told why."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from experiments.netlab import LabError
+from experiments.netlab.control import Control, EmulatorProcess
+
+DIED = LabError("lab.emulator_died", "the emulator ended")
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Control, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    control = Control(ours, lambda: DIED)
+    with theirs:
+        yield control, theirs
+    control.close()
+
+
+def answering(theirs: socket.socket, *answers: Callable[[dict[str, Any]], bytes | None]) -> threading.Thread:
+    """Answer requests one after the other, in a thread; end the conversation at None."""
+
+    def answer() -> None:
+        with theirs.makefile("rb") as lines:
+            for one in answers:
+                sent = one(json.loads(lines.readline()))
+                if sent is None:
+                    theirs.shutdown(socket.SHUT_RDWR)
+                    return
+                theirs.sendall(sent)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    return thread
+
+
+def ok(value: object) -> Callable[[dict[str, Any]], bytes]:
+    return lambda request: json.dumps({"id": request["id"], "ok": value}).encode() + b"\n"
+
+
+def test_readiness_is_waited_for(pair: tuple[Control, socket.socket]) -> None:
+    control, theirs = pair
+    theirs.sendall(b'{"ready": true}\n')
+    control.wait_ready()
+
+
+def test_a_request_has_an_answer(pair: tuple[Control, socket.socket]) -> None:
+    control, theirs = pair
+    seen: list[dict[str, Any]] = []
+
+    def first(request: dict[str, Any]) -> bytes:
+        seen.append(request)
+        return ok({"a": 1})(request)
+
+    thread = answering(theirs, first, ok(None))
+    assert control.request("set_link", link="l>", direction={"delay_us": 1}) == {"a": 1}
+    assert control.request("stop") is None
+    thread.join()
+    assert seen == [{"id": 1, "do": "set_link", "link": "l>", "direction": {"delay_us": 1}}]
+
+
+def test_an_answer_may_come_in_pieces_and_be_long(pair: tuple[Control, socket.socket]) -> None:
+    control, theirs = pair
+    thread = answering(theirs, ok("x" * 1_000_000))
+    assert control.request("stats") == "x" * 1_000_000
+    thread.join()
+
+
+def test_a_refusal_is_an_error(pair: tuple[Control, socket.socket]) -> None:
+    control, theirs = pair
+    thread = answering(theirs, lambda r: json.dumps({"id": r["id"], "error": "no link `x`"}).encode() + b"\n")
+    with pytest.raises(LabError) as caught:
+        control.request("set_link", link="x")
+    thread.join()
+    assert caught.value.slug == "lab.emulator_refused"
+    assert caught.value.message == "no link `x`"
+    assert "set_link" in caught.value.why
+
+
+def test_silence_is_an_error_and_the_late_answer_goes_unheard(pair: tuple[Control, socket.socket]) -> None:
+    control, theirs = pair
+    with pytest.raises(LabError) as caught:
+        control.request("stats", timeout_s=0.01)
+    assert caught.value.slug == "lab.timeout"
+    assert "`stats`" in caught.value.message
+    theirs.sendall(b'{"id": 1, "ok": "late"}\n{"id": 2, "ok": "in time"}\n')
+    assert control.request("stats") == "in time"
+
+
+def test_death_is_an_error(pair: tuple[Control, socket.socket]) -> None:
+    control, theirs = pair
+    thread = answering(theirs, lambda _: None)
+    with pytest.raises(LabError) as caught:
+        control.request("stats")
+    thread.join()
+    assert caught.value is DIED
+    theirs.close()
+    with pytest.raises(LabError) as caught:
+        control.request("stats")
+    assert caught.value is DIED
+
+
+def test_a_closed_channel_is_an_error(pair: tuple[Control, socket.socket]) -> None:
+    control, _ = pair
+    control.close()
+    with pytest.raises(LabError) as caught:
+        control.request("stats")
+    assert caught.value.slug == "lab.closed"
+
+
+# --- the process -------------------------------------------------------------------------------------------
+
+
+class ThisMachine:
+    """A host that runs a program of the test's instead of the emulator, in no namespace."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.command: list[str] = []
+
+    def popen(self, command: list[str], **options: Any) -> subprocess.Popen[str]:
+        self.command = command
+        fds = command[command.index("experiments.netlab.emulator") + 1 :]
+        return subprocess.Popen(
+            [sys.executable, "-c", self.program, *fds], text=True, start_new_session=True, **options
+        )
+
+
+GOOD = """
+import json, socket, sys
+spec = sys.stdin.read()
+control = socket.socket(fileno=int(sys.argv[1]))
+control.sendall(b'{"ready": true}\\n')
+for line in control.makefile("rb"):
+    request = json.loads(line)
+    control.sendall(json.dumps({"id": request["id"], "ok": spec}).encode() + b"\\n")
+    if request["do"] == "stop":
+        break
+"""
+
+
+def start(program: str, spec: bytes = b"{}", *fds: int) -> EmulatorProcess:
+    host: Any = ThisMachine(program)
+    return EmulatorProcess(host, spec, fds)
+
+
+def test_the_emulator_reads_the_network_and_stops() -> None:
+    files = len(os.listdir("/proc/self/fd"))
+    emulator = start(GOOD, b'{"seed": 1}')
+    assert emulator.running
+    assert emulator.control.request("stats") == '{"seed": 1}'
+    assert emulator.stop() is None
+    assert not emulator.running
+    assert emulator.stop() is None
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_devices_are_handed_over() -> None:
+    reader, writer = os.pipe()
+    emulator = start(
+        GOOD.replace("spec = sys.stdin", "import os; os.write(int(sys.argv[2]), b'x'); spec = sys.stdin"),
+        b"{}",
+        writer,
+    )
+    os.close(writer)
+    emulator.stop()
+    with open(reader, "rb") as file:
+        assert file.read() == b"x"  # to its end: nobody else holds the other one
+
+
+def test_an_emulator_that_does_not_start_says_why() -> None:
+    with pytest.raises(LabError) as caught:
+        start("import sys; sys.exit('emulator.bad_spec: no node 7')")
+    assert caught.value.slug == "lab.emulator_died"
+    assert "status 1" in caught.value.message
+    assert caught.value.why == "emulator.bad_spec: no node 7"
+
+
+def test_a_killed_emulator_says_by_what() -> None:
+    emulator = start(GOOD)
+    os.kill(emulator.pid, signal.SIGKILL)
+    with pytest.raises(LabError) as caught:
+        emulator.control.request("stats")
+    assert caught.value.slug == "lab.emulator_died"
+    assert "SIGKILL" in caught.value.message
+    error = emulator.stop()
+    assert error is not None
+    assert error.slug == "lab.emulator_died"
+
+
+def test_an_emulator_that_fails_at_its_end_says_why() -> None:
+    emulator = start(GOOD + "sys.exit('cannot write samples')")
+    error = emulator.stop()
+    assert error is not None
+    assert error.why == "cannot write samples"
+    assert emulator.stop() is None  # it was said
+
+
+def test_an_emulator_hears_that_the_run_died() -> None:
+    emulator = start(GOOD)
+    emulator.control.close()  # as the kernel does when a process is killed
+    assert emulator._process.wait(10) == 0
+    emulator.stop()
+
+
+def test_the_emulator_is_this_code_wherever_the_user_is() -> None:
+    host: Any = ThisMachine(GOOD)
+    EmulatorProcess(host, b"{}", ()).stop()
+    assert host.command[:4] == [sys.executable, "-P", "-m", "experiments.netlab.emulator"]
