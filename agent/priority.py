@@ -41,7 +41,8 @@ def raise_priority() -> bool:
 
 
 def _normal_priority() -> None:
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    # Without CAP_SYS_NICE, which is dropped by then, the flag may not be taken back.
+    os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
 
 
 def _lose_priority(_number: int, _frame: FrameType | None) -> None:
