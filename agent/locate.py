@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,17 +68,17 @@ class _Literal:
 
 
 @functools.lru_cache(maxsize=32)
-def _parsed(file: str, _mtime_ns: int) -> tuple[_Literal, ...]:
-    """Return the literals of a file; `_mtime_ns` makes an edited file be read again."""
-    source = Path(file).read_text(encoding="utf-8")
-    return tuple(_walk(ast.parse(source), source.splitlines()))
+def _parsed(source: str) -> tuple[_Literal, ...]:
+    try:
+        return tuple(_walk(ast.parse(source), source.splitlines()))
+    except (SyntaxError, ValueError):
+        return ()
 
 
 def _literals(file: str) -> tuple[_Literal, ...]:
-    try:
-        return _parsed(file, Path(file).stat().st_mtime_ns)
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return ()
+    """Return the literals of a file, or of a text that `linecache` knows by this name."""
+    linecache.checkcache(file)
+    return _parsed("".join(linecache.getlines(file)))
 
 
 def _walk(tree: ast.AST, lines: list[str]) -> Iterator[_Literal]:

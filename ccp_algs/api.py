@@ -15,12 +15,13 @@ flow anything.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ccp_algs.carry import carry_over
 from ccp_algs.errors import ContractError
 from ccp_algs.fold.program import FoldMeta
 from ccp_algs.params import ParamMeta, changes
@@ -254,6 +255,21 @@ class _Common(metaclass=ParamMeta):
         return changed
 
 
+    def on_reload(self, old: Any) -> None:
+        """Take over from an instance of the version before, when the algorithm was edited while it runs.
+
+        `on_create` was called for the running flows first, so that attributes that are new have their first
+        values; windows and rates that it set are forgotten. By default attributes of the same name are
+        carried over, as copies; `super().on_reload(old)` does that, too. What is set here reaches the
+        datapath as one letter. A fold program whose text is unchanged runs on with its registers.
+
+        Args:
+            old: The instance before, of the old class. It is not to be changed: it goes on if this raises,
+                and so does the old version of all other flows.
+        """
+        carry_over(old, self)
+
+
 class Algorithm(_Common):
     """An algorithm with one instance a flow. Override what you need."""
 
@@ -267,10 +283,18 @@ class Algorithm(_Common):
         """Decide. `report` is a `Report` with the program's fields."""
 
     def on_telemetry(self, sample: Any) -> None:
-        """Use a telemetry sample that belongs to this flow."""
+        """Use a telemetry sample that belongs to this flow; `sample` is a `telemetry.schema.Sample`."""
+
+    def on_telemetry_lost(self, kind: str, sender: str) -> None:
+        """Do without telemetry of this kind: the last sample of this sender has expired.
+
+        Args:
+            kind: Kind of the samples, as in `sample.kind`.
+            sender: Who sent them.
+        """
 
     def on_close(self, stats: FlowStats) -> None:
-        """Say good-bye: the flow is gone, and nothing can be set any more."""
+        """Say good-bye: the flow is gone, or another algorithm has it; nothing can be set any more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,6 +333,17 @@ class VectorAlgorithm(_Common):
             What to write, or None for nothing.
         """
         raise NotImplementedError
+
+    def on_telemetry(self, samples: Sequence[tuple[int, Any]]) -> Updates | None:
+        """Use telemetry: pairs of a flow's id and a sample that belongs to it, in order of arrival.
+
+        Returns:
+            As `on_reports`.
+        """
+        return None
+
+    def on_telemetry_lost(self, flow_ids: Sequence[int], kind: str, sender: str) -> None:
+        """Do without telemetry of this kind: the last sample of this sender for these flows has expired."""
 
     def on_close(self, flow_id: int) -> None:
         """Forget a flow."""

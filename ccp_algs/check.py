@@ -189,6 +189,7 @@ def check_algorithm(
         Exception: Whatever the algorithm or the compiler raises.
     """
     programs = programs_of(cls)
+    _check_callbacks(cls, programs)
     if compile_program is not None:
         for name, source in programs.items():
             compile_program(source, name)
@@ -209,6 +210,51 @@ def check_algorithm(
         reports=sum(1 for _ in _reports([])),
         updates=len(first),
     )
+
+
+def check_reload(old: AnyAlgorithm, new: AnyAlgorithm) -> None:
+    """Check that a new version of an algorithm can take over in the middle of a flow.
+
+    Args:
+        old: The class before.
+        new: Its edited version, which keeps the contract.
+
+    Raises:
+        Exception: Whatever the new version raises: while it takes over, or on the reports after that.
+    """
+    try:
+        before = _begin(old, programs_of(old))
+        before.run()
+    except Exception:
+        return  # the old version does not bear our reports; it is not the one to be judged
+    after = _begin(new, programs_of(new))
+    after.algorithm.on_reload(before.algorithm)
+    after.run()
+    after.close()
+
+
+def _check_callbacks(cls: AnyAlgorithm, programs: Mapping[str, str]) -> None:
+    """Find callbacks that nobody calls, and reports that nobody takes."""
+    base = VectorAlgorithm if issubclass(cls, VectorAlgorithm) else Algorithm
+    known = [name for name in dir(base) if name.startswith("on_")]
+    for name in dir(cls):
+        if name.startswith("on_") and callable(getattr(cls, name)) and name not in known:
+            raise ContractError(
+                "contract.unknown_callback",
+                f"nobody calls {cls.__name__}.{name}",
+                where=f"{cls.__module__}.{cls.__qualname__}",
+                why=f"the callbacks are {', '.join(known)}",
+                fix=suggest(name, known, "callback"),
+            )
+    wanted = "on_reports" if base is VectorAlgorithm else "on_report"
+    if getattr(cls, wanted) is getattr(base, wanted) and any("(report)" in text for text in programs.values()):
+        raise ContractError(
+            "contract.missing_callback",
+            f"{cls.__name__} has no {wanted}, but its fold program reports",
+            where=f"{cls.__module__}.{cls.__qualname__}",
+            why="reports that nobody takes cost time for nothing, and nobody decides",
+            fix=f"define {wanted}, or let the program report never",
+        )
 
 
 def registers_of(source: str) -> tuple[list[str], list[str]]:
@@ -251,48 +297,77 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
     yield report(1_840_000, 1)
 
 
+class _Trial:
+    """An algorithm on a flow that does not exist.
+
+    Attributes:
+        algorithm: The instance; `on_create` was called.
+        calls: What it decided.
+    """
+
+    def __init__(self, cls: type[Algorithm], programs: Mapping[str, str]) -> None:
+        self.info = FakeInfo()
+        self.flow = RecordingFlow(self.info, programs)
+        self.algorithm: Any = cls()
+        self.algorithm.flow = self.flow
+        self.algorithm.on_create(self.info)
+
+    @property
+    def calls(self) -> list[tuple[str, dict[str, int]]]:
+        return self.flow.calls
+
+    def run(self) -> None:
+        """Let it take all reports."""
+        for i in range(sum(1 for _ in _reports([]))):
+            head, fields = list(_reports(self.flow.fields))[i]  # the program may change from one to the next
+            head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
+            self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
+
+    def close(self) -> None:
+        """Let it say good-bye."""
+        self.algorithm.on_close(FakeStats())
+
+
+class _VectorTrial:
+    """A vectorised algorithm on flows that do not exist; attributes as of `_Trial`."""
+
+    def __init__(self, cls: type[VectorAlgorithm], programs: Mapping[str, str]) -> None:
+        self.infos = [FakeInfo(flow_id=(1 << 32) + slot) for slot in range(_VECTOR_FLOWS)]
+        self.algorithm: Any = cls()
+        for info in self.infos:
+            self.algorithm.on_create(info)
+        self.calls: list[tuple[str, dict[str, int]]] = []
+        self._fields = registers_of(next(iter(programs.values())))[0]
+
+    def run(self) -> None:
+        """Let it take all reports."""
+        dtype = np.dtype([*_HEAD, *((name, "<u8") for name in self._fields)])
+        known = {info.flow_id for info in self.infos}
+        self.calls += _recorded(self.algorithm.on_reports(np.zeros(0, dtype)), known)
+        for head, values in _reports(self._fields):
+            reports = np.zeros(_VECTOR_FLOWS + 1, dtype)
+            reports["flow_id"] = [info.flow_id for info in (*self.infos, self.infos[0])]  # one flow twice
+            for name, value in {"cwnd_bytes": 10 * _MSS_BYTES, **head, **values}.items():
+                if name in (dtype.names or ()):
+                    reports[name] = value
+            reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
+            self.calls += _recorded(self.algorithm.on_reports(reports), known)
+
+    def close(self) -> None:
+        """Let it say good-bye."""
+        for info in self.infos:
+            self.algorithm.on_close(info.flow_id)
+
+
+def _begin(cls: AnyAlgorithm, programs: Mapping[str, str]) -> _Trial | _VectorTrial:
+    return _VectorTrial(cls, programs) if issubclass(cls, VectorAlgorithm) else _Trial(cls, programs)
+
+
 def _drive(cls: AnyAlgorithm, programs: Mapping[str, str]) -> list[tuple[str, dict[str, int]]]:
-    return _drive_vector(cls, programs) if issubclass(cls, VectorAlgorithm) else _drive_one(cls, programs)
-
-
-def _drive_one(cls: type[Algorithm], programs: Mapping[str, str]) -> list[tuple[str, dict[str, int]]]:
-    info = FakeInfo()
-    flow = RecordingFlow(info, programs)
-    algorithm = cls()
-    algorithm.flow = flow
-    algorithm.on_create(info)
-    count = sum(1 for _ in _reports([]))
-    for i in range(count):
-        head, fields = list(_reports(flow.fields))[i]
-        head = {"flow_id": info.flow_id, "cwnd_bytes": min(flow.cwnd_bytes, 1 << 30)} | head
-        algorithm.on_report(FakeReport(head, fields, cls.__name__))
-    algorithm.on_close(FakeStats())
-    return flow.calls
-
-
-def _drive_vector(
-    cls: type[VectorAlgorithm], programs: Mapping[str, str]
-) -> list[tuple[str, dict[str, int]]]:
-    algorithm = cls()
-    infos = [
-        FakeInfo(flow_id=(generation << 32) | slot) for generation, slot in enumerate((0, 5, 70), start=1)
-    ]
-    for info in infos:
-        algorithm.on_create(info)
-    fields = registers_of(next(iter(programs.values())))[0]
-    dtype = np.dtype([*_HEAD, *((name, "<u8") for name in fields)])
-    calls = _recorded(algorithm.on_reports(np.zeros(0, dtype)), {info.flow_id for info in infos})
-    for head, values in _reports(fields):
-        reports = np.zeros(_VECTOR_FLOWS + 1, dtype)
-        reports["flow_id"] = [info.flow_id for info in (*infos, infos[0])]  # one flow twice
-        for name, value in {"cwnd_bytes": 10 * _MSS_BYTES, **head, **values}.items():
-            if name in (dtype.names or ()):
-                reports[name] = value
-        reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
-        calls += _recorded(algorithm.on_reports(reports), {info.flow_id for info in infos})
-    for info in infos:
-        algorithm.on_close(info.flow_id)
-    return calls
+    trial = _begin(cls, programs)
+    trial.run()
+    trial.close()
+    return trial.calls
 
 
 def _recorded(updates: Updates | None, flow_ids: set[int]) -> list[tuple[str, dict[str, int]]]:

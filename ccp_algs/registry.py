@@ -151,13 +151,7 @@ def _from_file(path: Path, attribute: str) -> AnyAlgorithm:
             fix=f"check the path; algorithms known by name: {', '.join(names())}",
         )
     module = _load_file(path)
-    own = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, Algorithm | VectorAlgorithm)
-        and value.__module__ == module.__name__
-    ]
+    own = algorithms_in(module)
     if attribute:
         return _attribute(module, attribute, str(path))
     if len(own) != 1:
@@ -171,6 +165,17 @@ def _from_file(path: Path, attribute: str) -> AnyAlgorithm:
     return own[0]
 
 
+def algorithms_in(module: ModuleType) -> list[AnyAlgorithm]:
+    """Return the algorithms that a module defines, without those that it imports."""
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Algorithm | VectorAlgorithm)
+        and value.__module__ == module.__name__
+    ]
+
+
 def _load_file(path: Path) -> ModuleType:
     """Import a file afresh, under a name that depends on its path only, so that its errors show the file."""
     place = path.resolve()
@@ -182,7 +187,7 @@ def _load_file(path: Path) -> ModuleType:
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:
-        with _file_names():
+        with any_name():
             spec.loader.exec_module(module)
     except Exception as error:
         if before is None:
@@ -200,7 +205,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _file_names() -> Iterator[None]:
+def any_name() -> Iterator[None]:
     """Let a file use any name: it is asked for by path and stands beside the algorithm of that name."""
     token = _loading_file.set(True)
     try:

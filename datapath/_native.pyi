@@ -281,11 +281,12 @@ class TcpTrace:
     the segment's ACK is processed. Between close() and the socket's end there are no rows.
 
     Columns: t_us (CLOCK_MONOTONIC), cookie (one socket, never used twice), netns (inode), family (2 or 10),
-    sport, dport, saddr, daddr (16 bytes, IPv4 as ::ffff:a.b.c.d), congestion, state (TCP_*), ca_state (0 Open,
-    1 Disorder, 2 CWR, 3 Recovery, 4 Loss), cwnd_bytes, ssthresh_bytes (2^64-1: none yet), srtt_us, min_rtt_us,
-    rtt_us (of the newest acknowledged segment) (0: none yet), mss_bytes, pacing_rate_bytes_per_s (2^64-1:
-    none), delivered_pkts, delivered_ce, lost_pkts, retrans_pkts, bytes_acked, bytes_received, bytes_sent,
-    bytes_retrans (totals), bytes_in_flight, app_limited.
+    sport, dport, saddr, daddr (16 bytes, IPv4 as ::ffff:a.b.c.d), congestion, state (TCP_*), ca_state
+    (0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss), cwnd_bytes, ssthresh_bytes (2^64-1: none yet), srtt_us,
+    min_rtt_us, rtt_us (of the newest acknowledged segment; all three 0: none yet), mss_bytes,
+    pacing_rate_bytes_per_s (2^64-1: none), bytes_in_flight, app_limited (bool), and the totals
+    delivered_pkts, delivered_ce, lost_pkts, retrans_pkts, bytes_acked, bytes_received, bytes_sent,
+    bytes_retrans.
 
     Raises:
         CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
@@ -319,7 +320,6 @@ def compile(source: str, name: str = "default", origin: str = "<source>", first_
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
 def drop_capabilities() -> list[str]: ...
-
 def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
 

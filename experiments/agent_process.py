@@ -15,7 +15,7 @@ from typing import IO, Final
 from datapath import ebpf
 from datapath.errors import LoadError
 
-START_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 10.0
 PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
 """Not an agent's default: an experiment takes no flows from somebody's running agent."""

@@ -1,51 +1,45 @@
-"""`ccp demo`: kernel CUBIC and ccplane's CUBIC, one after the other, over the same bottleneck.
+"""`ccp demo`: the kernel's CUBIC and ccplane's, over a clean path and over one that loses packets at random.
 
-Two hosts with a router between them that lets 100 Mbit/s through and has a drop-tail buffer of 20 ms; one
-iperf3 flow each. Window, RTT and throughput of both are read from the socket in the same way (TCP_INFO), and
-CPU time is that of the whole machine, so that neither side is measured by itself.
+Four runs, one after the other, of one iperf3 flow each: 100 Mbit/s, 50 ms base RTT, a drop-tail buffer of one
+bandwidth-delay product. What flows did is seen by tracing their sockets in the kernel, in the same way for
+both.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path as FilePath
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from agent.runfile import RunFile
 from datapath import ebpf
 from datapath.errors import CcpError, LoadError
-from experiments.agent_process import PIN_DIR, running_agent
-from experiments.netlab import (
-    CpuMeter,
-    LabError,
-    Path,
-    TcpInfo,
-    TcpWatch,
-    bottleneck,
-    start_iperf3,
-)
+from experiments.agent_process import PIN_DIR
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.scenario import Scenario
+
+# The modules that run scenarios and draw are imported where they are used: `ccp --help` imports this one.
 
 RATE_BYTES_PER_S: Final = 12.5e6
-BUFFER_BYTES: Final = 250_000
-PAYLOAD_SHARE: Final = 1448 / 1514
-"""What of the rate is TCP payload: an Ethernet frame of 1514 bytes carries 1448, with TCP timestamps."""
-SAMPLE_S: Final = 0.02
-"""How often a flow is looked at [s]."""
-LABELS: Final = {"cubic": "kernel CUBIC", "ccp.cubic": "ccplane's CUBIC"}
-"""What is compared: congestion-control name -> what people call it."""
+RTT_US: Final = 50_000
+PAYLOAD_SHARE: Final = 1448 / 1500
+"""What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
+PATHS: Final = {"no random loss": 0.0, "0.5 % random loss": 0.005}
+"""What the path is called -> share of packets that it loses at random."""
+ALGORITHMS: Final = ("kernel/cubic", "cubic")
 
-_EXTRA_S: Final = 1.0
-"""What a transfer takes beside its duration, for the progress bar [s]."""
+_EXTRA_S: Final = 3.0
+"""What a run takes beside its duration, for the progress bar [s]."""
 
 app = typer.Typer(add_completion=False)
 
@@ -55,47 +49,41 @@ class Transfer:
     """One flow, measured.
 
     Attributes:
-        congestion: Congestion-control name.
-        goodput_bytes_per_s: What arrived [bytes/s].
-        retransmits_pkts: Segments sent again; None if iperf3 does not tell.
-        rtt_mean_us: Mean over the samples of the kernel's smoothed RTT [us].
-        rtt_p99_us: 99th percentile of the same [us].
-        cpu_s_per_gb: Busy time of all processors per 1e9 bytes received [s].
-        samples: The flow over time.
+        path: One of `PATHS`.
+        algorithm: As in scenarios.
+        goodput_bytes_per_s: Payload acknowledged, by time [bytes/s].
+        retrans_pct: Share of what was sent that was sent again [%].
+        rtt_p50_us: Median RTT [us].
+        rtt_p95_us: 95th percentile of the same [us].
+        samples: The flow over time, a table `flow_samples`.
     """
 
-    congestion: str
+    path: str
+    algorithm: str
     goodput_bytes_per_s: float
-    retransmits_pkts: int | None
-    rtt_mean_us: float
-    rtt_p99_us: float
-    cpu_s_per_gb: float
-    samples: Sequence[TcpInfo]
+    retrans_pct: float
+    rtt_p50_us: float
+    rtt_p95_us: float
+    samples: pd.DataFrame
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name, without the samples."""
-        return {
-            "congestion": self.congestion,
-            "goodput_bytes_per_s": self.goodput_bytes_per_s,
-            "retransmits_pkts": self.retransmits_pkts,
-            "rtt_mean_us": self.rtt_mean_us,
-            "rtt_p99_us": self.rtt_p99_us,
-            "cpu_s_per_gb": self.cpu_s_per_gb,
-            "samples": len(self.samples),
-        }
+        """Return the figures by name; of the samples, how many."""
+        return {**vars(self), "samples": len(self.samples)}
 
 
 @app.command()
 def demo(
     seconds: Annotated[
-        int, typer.Option(min=2, max=60, help="Seconds that each of the two transfers takes.")
+        int, typer.Option(min=2, max=60, help="Seconds that each of the four runs takes.")
     ] = 12,
-    output: Annotated[FilePath, typer.Option(help="Where to write the plot.")] = FilePath("out/demo.png"),
+    output: Annotated[Path, typer.Option(help="Where to write the plot: png, svg or pdf.")] = Path(
+        "out/demo.png"
+    ),
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Compare kernel CUBIC with ccplane's over a 100 Mbit/s bottleneck: a table and a plot (needs root)."""
+    """Compare kernel CUBIC with ccplane's, with and without random loss: a table and a plot (needs root)."""
     must_be_able()
     transfers = measure(seconds)
     if as_json:
@@ -103,7 +91,7 @@ def demo(
             "name": "demo",
             "kernel": os.uname().release,
             "rate_bytes_per_s": RATE_BYTES_PER_S,
-            "buffer_bytes": BUFFER_BYTES,
+            "base_rtt_us": RTT_US,
             "seconds": seconds,
             "transfers": [transfer.as_dict() for transfer in transfers],
             "plot": str(output),
@@ -138,6 +126,8 @@ def try_loading() -> None:
     Raises:
         LoadError: If it does not load, or an agent is running.
     """
+    from agent.runfile import RunFile
+
     with RunFile(PIN_DIR):
         try:
             ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=1)).close()
@@ -145,88 +135,79 @@ def try_loading() -> None:
             ebpf.unload(PIN_DIR)
 
 
+def scenario(algorithm: str, path: str, seconds: float) -> Scenario:
+    """Return one of the four runs.
+
+    Args:
+        algorithm: One of `ALGORITHMS`.
+        path: One of `PATHS`.
+        seconds: How long it sends [s].
+    """
+    from experiments.netlab.spec import Bernoulli, Buffer, Direction
+    from experiments.scenario import Flow, PointToPoint, Scenario
+
+    ratio = PATHS[path]
+    forward = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S,
+        delay_us=RTT_US // 2,
+        buffer=Buffer(bdp=1),
+        loss=Bernoulli(ratio=ratio) if ratio else None,
+    )
+    return Scenario(
+        name=f"demo: {algorithm}, {path}",
+        topology=PointToPoint(forward),
+        flows=(Flow(name="flow", sender="sender", receiver="receiver", algorithm=algorithm),),
+        duration_s=seconds,
+    )
+
+
 def measure(seconds: int) -> list[Transfer]:
-    """Run both transfers, with a progress bar on stderr.
+    """Do all runs, with a progress bar on stderr.
 
     Args:
         seconds: Length of each [s].
 
     Returns:
-        The transfers, in the order of `LABELS`.
+        The transfers, path by path, in the order of `ALGORITHMS`.
 
     Raises:
         LoadError: If the datapath does not load, or the network cannot be built.
-        CcpError: If a transfer fails.
+        CcpError: If a run fails.
     """
-    columns = (TextColumn("{task.description:<16}"), BarColumn(None), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("building", total=len(LABELS) * (seconds + _EXTRA_S))
+    from experiments.netlab import LabError
+    from experiments.plots import label
+    from experiments.run import run
 
-        def step(passed_s: float) -> None:
-            progress.advance(task, passed_s)
-
+    columns = (TextColumn("{task.description:<35}"), BarColumn(None), TimeRemainingColumn())
+    each_s = seconds + _EXTRA_S
+    transfers: list[Transfer] = []
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=len(PATHS) * len(ALGORITHMS) * each_s)
         try:
-            with bottleneck(RATE_BYTES_PER_S, BUFFER_BYTES) as path:
-                try_loading()
-                progress.update(task, description=LABELS["cubic"])
-                kernel = transfer(path, "cubic", seconds, step)
-                progress.update(task, description=LABELS["ccp.cubic"])
-                with running_agent("cubic"):
-                    return [kernel, transfer(path, "ccp.cubic", seconds, step)]
+            try_loading()
+            for path in PATHS:
+                for algorithm in ALGORITHMS:
+                    bar.update(task, description=f"{label(algorithm)}, {path}")
+                    before_s = len(transfers) * each_s
+
+                    def told(_what: str, passed_s: float, before_s: float = before_s) -> None:
+                        bar.update(task, completed=before_s + min(passed_s, each_s))
+
+                    result = run(scenario(algorithm, path, seconds), progress=told)
+                    row = result.flows.iloc[0]
+                    figures = {name: float(row[name]) for name in _FIGURES}
+                    transfers.append(Transfer(path, algorithm, **figures, samples=result.flow_samples))
         except LabError as error:
             if error.slug == "lab.not_permitted":
                 raise LoadError(*error.args) from error  # told in one line, as all that keeps us from running
             raise
+    return transfers
 
 
-def transfer(path: Path, congestion: str, seconds: int, step: Callable[[float], None]) -> Transfer:
-    """Send for a while, and look at the socket meanwhile.
-
-    Args:
-        path: Where.
-        congestion: Congestion-control name.
-        seconds: For how long [s].
-        step: Told how much time passed [s], now and then.
-
-    Raises:
-        CcpError: `demo.no_samples`, or if the transfer fails.
-    """
-    samples: list[TcpInfo] = []
-    then_s = time.monotonic()
-    with (
-        TcpWatch(path.sender) as watch,
-        CpuMeter() as meter,
-        start_iperf3(path.sender, path.receiver, congestion=congestion, duration_s=seconds) as run,
-    ):
-        while run.running:
-            if (sample := watch.read()) is not None:
-                samples.append(sample)
-            time.sleep(SAMPLE_S)
-            now_s = time.monotonic()
-            step(now_s - then_s)
-            then_s = now_s
-        result = run.wait()
-        busy_s = meter.spent.busy_s
-    if len(samples) < seconds / SAMPLE_S / 10:
-        raise CcpError(
-            "demo.no_samples",
-            f"the flow of {congestion} was seen only {len(samples)} times in {seconds} s",
-            why="its connection is not in inet_diag, or this machine stalls",
-            fix="`ss -ti` in a second terminal shows whether inet_diag works; `modprobe tcp_diag` if not",
-        )
-    srtt_us = np.array([sample.srtt_us for sample in samples])
-    return Transfer(
-        congestion=congestion,
-        goodput_bytes_per_s=result.goodput_bytes_per_s,
-        retransmits_pkts=result.retransmits_pkts,
-        rtt_mean_us=float(srtt_us.mean()),
-        rtt_p99_us=float(np.percentile(srtt_us, 99)),
-        cpu_s_per_gb=busy_s / (result.received_bytes / 1e9),
-        samples=samples,
-    )
+_FIGURES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us")
 
 
-def draw(transfers: Sequence[Transfer], output: FilePath) -> None:
+def draw(transfers: Sequence[Transfer], output: Path) -> None:
     """Write the plot.
 
     Args:
@@ -235,15 +216,22 @@ def draw(transfers: Sequence[Transfer], output: FilePath) -> None:
 
     Raises:
         CcpError: `demo.cannot_write`.
+        MetricError: `plot.format`.
     """
-    from experiments import plots  # matplotlib takes a while to import, and `ccp --help` imports this module
+    import pandas as pd
 
-    figure = plots.flows_figure(
-        [plots.Trace(one.congestion, LABELS[one.congestion], one.samples) for one in transfers],
-        title="One flow through 100 Mbit/s: the kernel's CUBIC and ccplane's",
-        subtitle=f"drop-tail buffer of {_buffer_ms():.0f} ms, no other delay; one run each, "
-        f"one after the other; Linux {os.uname().release}",
-        limit_bytes_per_s=PAYLOAD_SHARE * RATE_BYTES_PER_S,
+    from experiments import plots
+
+    columns = {
+        path: pd.concat([one.samples.assign(flow=one.algorithm) for one in transfers if one.path == path])
+        for path in PATHS
+    }
+    figure = plots.side_by_side(
+        columns,
+        pd.DataFrame({"flow": ALGORITHMS, "algorithm": ALGORITHMS}),
+        limits={"goodput_bytes_per_s": PAYLOAD_SHARE * RATE_BYTES_PER_S},
+        title="One flow over 100 Mbit/s and 50 ms: the kernel's CUBIC and ccplane's",
+        note=f"drop-tail buffer of 1 BDP; one run each, one after the other, seed 1; Linux {os.uname().release}",
     )
     try:
         plots.save(figure, output)
@@ -263,33 +251,32 @@ def show(transfers: Sequence[Transfer], seconds: int) -> None:
         transfers: What to show.
         seconds: How long each took [s].
     """
+    from experiments.plots import label
+
     table = Table(
-        title=f"one flow through {RATE_BYTES_PER_S / 125e3:.0f} Mbit/s, buffer {_buffer_ms():.0f} ms, "
+        title=f"one flow through {RATE_BYTES_PER_S / 125e3:.0f} Mbit/s, base RTT {RTT_US / 1e3:.0f} ms, "
         f"{seconds} s each",
-        caption=f"RTT: the kernel's smoothed RTT, read from the socket every {SAMPLE_S * 1e3:.0f} ms "
-        "(TCP_INFO).\nCPU: busy time of all processors, iperf3 and the agent included, per GB received.",
+        caption="Seen by tracing the sockets in the kernel. Goodput is payload acknowledged; "
+        f"{PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s of it fit.\nA lossy link tells TCP of congestion that is none: CUBIC backs off, in the kernel as in ccplane.",
         caption_justify="left",
     )
-    table.add_column("")
+    table.add_column("path")
+    table.add_column("algorithm")
     for name, unit in (
         ("goodput", "Mbit/s"),
-        ("retransmits", "segments"),
-        ("mean RTT", "ms"),
-        ("p99 RTT", "ms"),
-        ("CPU", "s/GB"),
+        ("retransmitted", "%"),
+        ("median RTT", "ms"),
+        ("p95 RTT", "ms"),
     ):
         table.add_column(f"{name}\n[not bold]{unit}", justify="right")
     for one in transfers:
         table.add_row(
-            LABELS[one.congestion],
+            one.path,
+            label(one.algorithm),
             f"{one.goodput_bytes_per_s / 125e3:.1f}",
-            "?" if one.retransmits_pkts is None else str(one.retransmits_pkts),
-            f"{one.rtt_mean_us / 1e3:.1f}",
-            f"{one.rtt_p99_us / 1e3:.1f}",
-            f"{one.cpu_s_per_gb:.2f}",
+            f"{one.retrans_pct:.2f}",
+            f"{one.rtt_p50_us / 1e3:.1f}",
+            f"{one.rtt_p95_us / 1e3:.1f}",
+            end_section=one.algorithm == ALGORITHMS[-1],
         )
     Console().print(table)
-
-
-def _buffer_ms() -> float:
-    return 1e3 * BUFFER_BYTES / RATE_BYTES_PER_S

@@ -243,8 +243,8 @@ def read_json(file: Path, what: str) -> dict[str, Any]:
         ResultError: `result.not_found`, `result.newer` or `result.broken`.
     """
     try:
-        data = json.loads(file.read_text())
-        format_ = data["format"]
+        data: dict[str, Any] = json.loads(file.read_text())
+        newer = data["format"] > FORMAT
     except FileNotFoundError as error:
         raise ResultError(
             "result.not_found",
@@ -255,16 +255,14 @@ def read_json(file: Path, what: str) -> dict[str, Any]:
         ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _broken(file, error) from error
-    if not isinstance(format_, int) or format_ > FORMAT:
+    if newer:
         raise ResultError(
             "result.newer",
-            f"this result has format {format_}",
+            f"this result has format {data['format']}",
             str(file),
             f"this ccplane reads formats up to {FORMAT}",
             "upgrade ccplane (metadata.json says which version wrote it)",
         )
-    if not isinstance(data, dict):
-        raise _broken(file, TypeError("no JSON object"))
     return data
 
 

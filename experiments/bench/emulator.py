@@ -65,7 +65,7 @@ def run(rounds: int) -> BenchResult:
         rounds: How often.
 
     Returns:
-        `packets_per_s`, `mbit_per_s`; `delay_error_p50_us` and `delay_error_p99_us` on a filled link, the same
+        `packets_per_s`, `mbit_per_s`; `delay_error_p50_us` and `delay_error_p99_us` on a filled link, and
         with `.idle` on an empty one; `lateness_p50_us` and `lateness_p99_us`, how much later than due the
         emulator itself says that it wrote the packets of the filled link; `rate_error_pct` and the same with
         each rate; `loss_ratio`, `loss_z`.

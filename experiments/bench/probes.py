@@ -1,4 +1,4 @@
-"""UDP packets with times: sent at known moments, and stamped by the kernel when the receiver's device has them.
+"""UDP packets with times: sent at known moments, stamped by the kernel when the receiver's device has them.
 
 The kernel's stamp is what a transport protocol would see. What the receiving process does later is not in it.
 """
@@ -100,9 +100,11 @@ def send_train(near: socket.socket, count: int, ip_bytes: int, at_once: int) -> 
     """
     payload_bytes = ip_bytes - HEADERS_BYTES
     near.setsockopt(_SOL_UDP, _UDP_SEGMENT, payload_bytes)
-    for first in range(0, count, at_once):
-        numbers = range(first, first + at_once)
-        near.send(b"".join(struct.pack("=I", n).ljust(payload_bytes, b"\0") for n in numbers))
+    numbered = [struct.pack("=I", number).ljust(payload_bytes, b"\0") for number in range(count)]
+    train = [b"".join(numbered[first : first + at_once]) for first in range(0, count, at_once)]
+    with _urgent():  # the link is not to run empty because this process had no turn
+        for together in train:
+            near.send(together)
 
 
 def arrivals(far: socket.socket) -> list[Arrival]:

@@ -28,6 +28,7 @@ ANSWER_TIMEOUT_S: Final = 10.0
 
 _WHERE: Final = "network emulator"
 _ROOT: Final = Path(__file__).parents[2]
+_PYTHONPATH: Final = [path for path in [os.environ.get("PYTHONPATH")] if path]
 _REAP_TIMEOUT_S: Final = 2.0
 
 
@@ -153,7 +154,7 @@ class EmulatorProcess:
                     [sys.executable, "-P", "-m", "experiments.netlab.emulator", *map(str, fds)],
                     stdin=spec,
                     stderr=self._log,
-                    env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *_PYTHONPATH])},
                     pass_fds=fds,
                 )
             undo.callback(process.end, [self._process])

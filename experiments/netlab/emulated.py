@@ -26,6 +26,7 @@ from experiments.netlab.control import EmulatorProcess
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.host import Host
 from experiments.netlab.lab import Lab
+from experiments.netlab.links import dropped_pkts
 from experiments.netlab.linkstats import EmulatorStats, LinkStats, Sampler
 from experiments.netlab.qdiscs import cannot
 from experiments.netlab.routes import Graph, graph_of
@@ -214,9 +215,9 @@ def emulated(
             yield EmulatedNetwork(lab, graph, links)
         except BaseException as error:
             died = links.stop()
-            if died is not None and isinstance(error, Exception):
-                raise died from error
-            raise
+            if died is None or not isinstance(error, Exception) or str(error) == str(died):
+                raise
+            raise died from error
         if (died := links.stop()) is not None:
             raise died
 
@@ -257,7 +258,9 @@ class _Emulator:
         return msgspec.convert(self.process.control.request("stats")["links"], dict[str, LinkStats])
 
     def emulator_stats(self) -> EmulatorStats:
-        return msgspec.convert(self.process.control.request("stats"), EmulatorStats)
+        stats = self.process.control.request("stats")
+        untaken = sum(dropped_pkts(host.namespace, _DEVICE) for host in self.hosts.values())
+        return msgspec.convert({**stats, "untaken_pkts": untaken}, EmulatorStats)
 
     def stop(self) -> LabError | None:
         return self.process.stop()

@@ -261,6 +261,20 @@ def queue_stats(ns: str, interface: str) -> QueueStats:
     return ask(ns, interface, "read the shaper's counters", read)
 
 
+def dropped_pkts(ns: str, interface: str) -> int:
+    """Return how many packets a device did not send because it could not keep up.
+
+    Raises:
+        LabError: `lab.kernel_refused`.
+    """
+
+    def read(ipr: IPRoute) -> int:
+        dropped: int = ipr.get_links(index_of(ipr, interface))[0].get_attr("IFLA_STATS64")["tx_dropped"]
+        return dropped
+
+    return ask(ns, interface, "read counters", read)
+
+
 def write_sysctl(ns: str, name: str, value: str | int) -> None:
     """Set a kernel parameter of a namespace.
 

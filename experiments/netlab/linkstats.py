@@ -80,6 +80,8 @@ class EmulatorStats(Struct, frozen=True):
         expired_pkts: Packets whose TTL or hop limit was used up at a router.
         unreadable_frames: What hosts sent that is no IP packet.
         unwritable_pkts: Packets that a host did not take.
+        untaken_pkts: Packets (with segmentation offload: of up to 64 KiB) that hosts sent faster than the
+            emulator took them; lost before the first link.
     """
 
     lateness_us: Lateness
@@ -87,6 +89,7 @@ class EmulatorStats(Struct, frozen=True):
     expired_pkts: int
     unreadable_frames: int
     unwritable_pkts: int
+    untaken_pkts: int
 
 
 class Sampler:

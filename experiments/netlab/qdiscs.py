@@ -6,6 +6,7 @@ A direction becomes a chain of queueing disciplines: `netem` loses, duplicates, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,9 +19,7 @@ from pyroute2.netlink.rtnl.tcmsg.common import time2tick
 from experiments.netlab.errors import LabError
 from experiments.netlab.links import ETHERNET_HEADER_BYTES, MAX_TBF_RATE_BYTES_PER_S
 from experiments.netlab.spec import Bernoulli, Direction, DropTail, GilbertElliott, Pattern
-
-BURST_S: Final = 1e-3
-"""Size of a bucket, as time at its rate [s]."""
+from experiments.netlab.topology import BURST_S, BURST_VARIABLE
 
 DELAY_LINE_PKTS: Final = 1_000_000
 """netem's `limit` counts what is under way, too; the buffer is tbf's."""
@@ -145,7 +144,7 @@ def _bucket(direction: Direction, mtu_bytes: int) -> tuple[float, int]:
         rate, burst_bytes = bucket.rate_bytes_per_s, bucket.bucket_bytes
     else:
         assert rate is not None
-        burst_bytes = max(2 * mtu_bytes, int(rate * BURST_S))
+        burst_bytes = max(2 * mtu_bytes, int(rate * float(os.environ.get(BURST_VARIABLE, BURST_S))))
     return rate * (1 + ETHERNET_HEADER_BYTES / mtu_bytes), _with_headers(burst_bytes, mtu_bytes)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -148,14 +148,12 @@ def well_typed(data: object, kind: type[_T], where: str = "") -> _T:
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         field = ".".join(part for part in (where, path.rstrip("`").lstrip(".")) if part)
-        raise bad_value(message, field or kind.__name__, _fix(message, kind)) from error
-
-
-def _fix(message: str, kind: type[Any]) -> str:
-    unknown = message.partition("unknown field `")[2].rstrip("`")
-    if unknown:
-        return close_names(unknown, msgspec.structs.asdict(kind()) if kind is Direction else [], "field")
-    return "see `experiments/netlab/spec.py` for what each field takes"
+        unknown = message.partition("unknown field `")[2].rstrip("`")
+        fix = "see `experiments/netlab/spec.py` for what each field takes"
+        if unknown and not path:
+            known = [one.name for one in msgspec.structs.fields(cast(Any, kind))]
+            fix = close_names(unknown, known, "field")
+        raise bad_value(message, field or kind.__name__, fix) from error
 
 
 def _problems(topology: Topology) -> Iterator[LabError]:

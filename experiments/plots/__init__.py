@@ -9,21 +9,17 @@ May import: `experiments.metrics`, `experiments.statistics`, `experiments.result
 from __future__ import annotations
 
 from experiments.plots.comparisons import bars, heat_map, lines
-from experiments.plots.demo_flows import COLOURS, Trace, flows_figure
 from experiments.plots.distributions import cdf, throughput_delay
 from experiments.plots.files import save, save_as
 from experiments.plots.quantities import quantity
 from experiments.plots.results import save_all
-from experiments.plots.series import time_series
+from experiments.plots.series import side_by_side, time_series
 from experiments.plots.style import Plot, label, looks
 
 __all__ = [
-    "COLOURS",
     "Plot",
-    "Trace",
     "bars",
     "cdf",
-    "flows_figure",
     "heat_map",
     "label",
     "lines",
@@ -32,6 +28,7 @@ __all__ = [
     "save",
     "save_all",
     "save_as",
+    "side_by_side",
     "throughput_delay",
     "time_series",
 ]

@@ -253,7 +253,8 @@ def heat_map(
         bar.outline.set_visible(False)
         counts = known.groupby([key, y, x]).size().reset_index(name="n")
         text = repeats_note(table, counts, statistic, None) if note is None else note
-        _head(plot, title, subtitle, text)
+        # Panels have titles of their own, so that the subtitle goes to the footnote.
+        style.head(plot, title, " · ".join(part for part in (subtitle, text) if part))
     return plot
 
 
@@ -281,13 +282,6 @@ def _seeds(seeds: Sequence[int]) -> str:
     if list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
         return f"seeds {seeds[0]} to {seeds[-1]}"
     return f"{len(seeds)} seeds" if len(seeds) > 6 else "seeds " + ", ".join(str(seed) for seed in seeds)
-
-
-def _head(plot: style.Plot, title: str, subtitle: str, note: str) -> None:
-    """Put title and footnote; panels have titles of their own, so that the subtitle goes to the footnote."""
-    plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
-    text = " · ".join(part for part in (subtitle, note) if part)
-    plot.supxlabel(text, x=0.008, ha="left", fontsize=7.5, color=style.FAINT)
 
 
 def _draw_cells(axes: Axes, values: Any, scale: Normalize) -> None:

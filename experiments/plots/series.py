@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -65,24 +65,103 @@ def time_series(
         rows = list(plot.subplots(len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0])
         lines = _lines(flows)
         for axes, column in zip(rows, panels, strict=False):
-            for flow, line in lines.items():
-                own = flow_samples[flow_samples["flow"] == flow].sort_values("t_s")
-                if column == "goodput_bytes_per_s":
-                    own = goodput_over_time(own, goodput_interval_s or _interval_s(flow_samples))
-                values = quantity(column).of(own[column])
-                axes.plot(own["t_s"], values, color=line.get_color(), linestyle=line.get_linestyle())
+            _draw(axes, flow_samples, column, lines, goodput_interval_s)
             axes.set_ylabel(quantity(column).short_axis)
             axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1e-9))
         if queues:
             _draw_queues(rows[-1], queues)
-        end_s = float(flow_samples["t_s"].max()) if len(flow_samples) else 1.0
         if events is not None:
             _mark(rows, events)
-        rows[-1].set_xlim(0, end_s)
+        rows[-1].set_xlim(0, _end_s(flow_samples))
         rows[-1].set_xlabel("time since the run began [s]")
         plot.align_ylabels()
         style.finish(plot, rows[0], title, subtitle, note, list(lines.values()))
     return plot
+
+
+def side_by_side(
+    columns: Mapping[str, pd.DataFrame],
+    flows: pd.DataFrame,
+    *,
+    panels: Sequence[str] = ("cwnd_bytes", "goodput_bytes_per_s"),
+    limits: Mapping[str, float] | None = None,
+    title: str = "",
+    note: str = "",
+) -> style.Plot:
+    """Draw flows over time under several conditions: a column of panels a condition.
+
+    Args:
+        columns: Name of the condition -> flow_samples under it; columns as of `time_series`.
+        flows: Columns `flow` and `algorithm`, of the flows of all conditions.
+        panels: Columns of the samples, from top to bottom; each panel has a scale of its own.
+        limits: Column -> value that is drawn as the most that can be, in the unit of the column.
+        title: What the figure shows.
+        note: Seeds, machine, and the like.
+
+    Returns:
+        The figure.
+
+    Raises:
+        MetricError: `metric.no_column`.
+    """
+    need(flows, "flow", "algorithm")
+    for samples in columns.values():
+        need(samples, "t_s", "flow", *(one for one in panels if one != "goodput_bytes_per_s"))
+    with style.styled():
+        plot = style.new_plot(0.9 + 1.9 * len(panels))
+        grid = plot.subplots(len(panels), len(columns), sharex="col", squeeze=False)
+        lines = _lines(flows)
+        for i, (name, samples) in enumerate(columns.items()):
+            for axes, column in zip(grid[:, i], panels, strict=True):
+                _draw(axes, samples, column, lines, None)
+                axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1e-9))
+                if limits and column in limits:
+                    _draw_limit(axes, float(quantity(column).of(limits[column])), quantity(column).unit)
+                if i == 0:
+                    axes.set_ylabel(quantity(column).short_axis)
+            grid[-1, i].set_xlim(0, _end_s(samples))
+            grid[-1, i].set_xlabel("time since the run began [s]")
+            grid[0, i].set_title(name, color=style.INK)
+        plot.align_ylabels()
+        style.head(plot, title, note)
+        plot.legend(handles=list(lines.values()), loc="outside upper left", ncols=len(lines))
+    return plot
+
+
+def _draw(
+    axes: Axes,
+    flow_samples: pd.DataFrame,
+    column: str,
+    lines: Mapping[str, Line2D],
+    goodput_interval_s: float | None,
+) -> None:
+    """Draw one column of all flows."""
+    for flow, line in lines.items():
+        own = flow_samples[flow_samples["flow"] == flow].sort_values("t_s")
+        if column == "goodput_bytes_per_s":
+            own = goodput_over_time(own, goodput_interval_s or _interval_s(flow_samples))
+        values = quantity(column).of(own[column])
+        axes.plot(own["t_s"], values, color=line.get_color(), linestyle=line.get_linestyle())
+
+
+def _draw_limit(axes: Axes, limit: float, unit: str) -> None:
+    axes.axhline(limit, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+    axes.set_ylim(0, 1.18 * limit)
+    axes.annotate(
+        f"most that fits: {limit:.1f} {unit}",
+        (1, limit),
+        (0, 2),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=7,
+        color=style.FAINT,
+    )
+
+
+def _end_s(samples: pd.DataFrame) -> float:
+    return float(samples["t_s"].max()) if len(samples) else 1.0
 
 
 def _lines(flows: pd.DataFrame) -> dict[str, Line2D]:

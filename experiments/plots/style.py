@@ -189,8 +189,7 @@ def finish(plot: Plot, top: Axes, title: str, subtitle: str, note: str, legend: 
         note: What is behind it: number of runs, seeds, statistics.
         legend: Handles with labels; no legend, if there are none.
     """
-    if title:
-        plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
+    head(plot, title, note)
     rows = 0
     if legend:
         columns = _columns([str(handle.get_label()) for handle in legend])
@@ -199,6 +198,12 @@ def finish(plot: Plot, top: Axes, title: str, subtitle: str, note: str, legend: 
             handles=legend, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, columnspacing=1.5
         )
     top.set_title(subtitle, pad=6 + 14 * rows)
+
+
+def head(plot: Plot, title: str, note: str) -> None:
+    """Put the title above and the footnote below; either may be empty."""
+    if title:
+        plot.suptitle(title, x=0.008, ha="left", fontsize=11, fontweight="bold")
     if note:
         plot.supxlabel(note, x=0.008, ha="left", fontsize=7.5, color=FAINT)
 

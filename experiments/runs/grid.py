@@ -28,7 +28,7 @@ from msgspec import Meta
 
 from datapath.errors import CcpError, Collector, Several, close_names
 from experiments.errors import ScenarioError
-from experiments.netlab.spec import PositiveInt
+from experiments.netlab.spec import Link, PositiveInt
 from experiments.runs import reading
 from experiments.runs.shapes import Graph
 from experiments.scenario import Scenario
@@ -152,7 +152,7 @@ def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | No
         ScenarioError: If there is no such field, or the result cannot be.
         Several: If several things are wrong.
     """
-    raw = scenario.plain()
+    raw = _with_defaults(scenario)
     links: dict[str, Any] = {}
     for path, value in changes.items():
         if path.partition(".")[0] == "links":
@@ -161,16 +161,27 @@ def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | No
             _set(raw, path.split("."), copy.deepcopy(value), path)
     if links:  # after the others: these may have changed the shape that the links come from
         graph = Graph.of(reading.convert(raw, Scenario).network)
-        raw["topology"] = msgspec.to_builtins(graph)
+        raw["topology"] = _with_defaults(graph)
         for path, value in links.items():
             _set(raw["topology"], path.split("."), copy.deepcopy(value), path)
     return Scenario.parse(raw, directory=directory)
 
 
+def _with_defaults(value: Any) -> Any:
+    """Return plain data in which fields that have their default value are there, too."""
+    if isinstance(value, msgspec.Struct):
+        config = value.__struct_config__
+        plain = {name: _with_defaults(getattr(value, name)) for name in value.__struct_fields__}
+        return plain if config.tag_field is None else {config.tag_field: config.tag, **plain}
+    if isinstance(value, tuple):
+        return [_with_defaults(one) for one in value]
+    return copy.deepcopy(value)
+
+
 def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
     """Set a field of plain data; what it is in is made if it has only defaults."""
     step, rest = steps[0], steps[1:]
-    if isinstance(target, list | tuple):
+    if isinstance(target, list):
         for one in _chosen(target, step, path):
             if not rest:
                 raise ScenarioError(
@@ -183,12 +194,10 @@ def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
     elif isinstance(target, dict) and not rest:
         target[step] = value
     elif isinstance(target, dict):
-        inner = target.get(step)
-        if inner is None:
-            inner = target[step] = {}
-        elif isinstance(inner, tuple):
-            inner = target[step] = list(inner)
-        _set(inner, rest, value, path)
+        if target.get(step) is None:
+            link = step == "backward" and "forward" in target and "a" in target
+            target[step] = _with_defaults(msgspec.convert(target, Link).back) if link else {}
+        _set(target[step], rest, value, path)
     else:
         raise ScenarioError(
             "scenario.unknown_name",

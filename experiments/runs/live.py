@@ -188,7 +188,10 @@ class _Session:
             if self._over.wait(max(0.0, flow.start_s - self._now_s())):
                 return
             traffic = self._start(flow, record)
-            record.traffic = traffic.wait()
+            try:
+                record.traffic = traffic.wait()
+            finally:
+                traffic.stop()  # it has files to remove
             record.end_us = traffic.started_us + round(record.traffic.duration_s * 1e6)
             self._event("flow_end", _now_us(), flow=flow.name, complete=record.traffic.complete)
         except BaseException as error:  # raised again where the run is

@@ -55,7 +55,8 @@ class ObjectResult:
         connection: Number of the client, from 0.
         number: Number of the download of that client, from 0.
         size_bytes: Size of the object.
-        start_us: When the client began with it, CLOCK_MONOTONIC [us].
+        start_us: When the client began with it, CLOCK_MONOTONIC [us]; late by as long as its report of the
+            end took to be read, usually less than 1 ms.
         first_byte_s: From then to the first byte of the answer [s].
         completion_s: From then to the last byte [s]; a client's first download includes its connecting.
         new_connection: Whether it had to connect first; only a client's first download does, unless the

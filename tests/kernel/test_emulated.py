@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import os
+import signal
 import socket
-import statistics
 import struct
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.netlab import Host, LabError, iperf3, start_iperf3
+from experiments.netlab import Host, LabError, iperf3, namespace, start_iperf3, tun
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.host import Family
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.kernel(struct_ops=False)
 RATE_BYTES_PER_S = 12.5e6
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 IP_UDP_BYTES = 28
-SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35  # Python has no names for them
+SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 32, 33, 35  # Python has no names for them
 LATE_US = 4_000
 """How much later than due a packet may be on a machine that does other things."""
 
@@ -40,18 +41,18 @@ def udp(host: Host, family: Family = "ipv4") -> Iterator[socket.socket]:
         yield sock
 
 
-def rtt_us(net: EmulatedNetwork, a: str, b: str, family: Family = "ipv4", pings: int = 5) -> float:
-    """Return the median time of a packet to b and back."""
+def rtt_us(net: EmulatedNetwork, a: str, b: str, family: Family = "ipv4") -> float:
+    """Return the least time of ten packets to b and back."""
     with udp(net.hosts[a], family) as near, udp(net.hosts[b], family) as far:
         times_us = []
-        for _ in range(pings):
+        for _ in range(10):
             sent_ns = time.monotonic_ns()
             near.sendto(b"ping", far.getsockname())
             data, peer = far.recvfrom(100)
             far.sendto(data, peer)
             near.recv(100)
             times_us.append((time.monotonic_ns() - sent_ns) / 1000)
-    return statistics.median(times_us)
+    return min(times_us)
 
 
 class Burst:
@@ -130,7 +131,12 @@ def test_packets_take_the_way_that_is_set() -> None:
         net.set_route(["a", "x", "near", "y", "b"], both=False)
         assert 16_000 <= rtt_us(net, "a", "b") < 16_000 + LATE_US
         counted = net.stats()
-        assert [counted[name].delivered_pkts for name in ("near>", "far>", "near<", "far<")] == [10, 5, 5, 10]
+        assert [counted[name].delivered_pkts for name in ("near>", "far>", "near<", "far<")] == [
+            20,
+            10,
+            10,
+            20,
+        ]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,7 @@ def test_tcp_gets_the_rate_less_its_headers(family: Family, mtu_bytes: int) -> N
         )
         stats = net.stats()["link>"]
     share = (mtu_bytes - headers_bytes) / mtu_bytes
-    assert result.goodput_bytes_per_s == pytest.approx(RATE_BYTES_PER_S * share, rel=0.03)
+    assert result.goodput_bytes_per_s == pytest.approx(RATE_BYTES_PER_S * share, rel=0.05)
     assert stats.delivered_bytes > result.received_bytes
     assert stats.arrived_pkts is not None
     assert stats.arrived_pkts >= stats.delivered_pkts
@@ -282,6 +288,26 @@ def test_hosts_are_silent_by_themselves_and_packets_to_nobody_are_counted() -> N
         assert stats is not None
         assert stats.unroutable_pkts == 1
         assert {counted.arrived_pkts for counted in net.stats().values()} == {0}
+
+
+def test_what_is_lost_before_the_first_link_is_counted() -> None:
+    with emulated(point_to_point(Direction())) as net:
+        receiver = net.hosts["receiver"]
+        inside = namespace.processes_inside(set(net.lab.namespaces))
+        (emulator,) = [pid for name, pids in inside.items() if name.endswith("emulator") for pid in pids]
+        os.kill(emulator, signal.SIGSTOP)
+        with udp(net.hosts["sender"]) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 64 << 20)
+            for _ in range(tun.QUEUE_PKTS + 500):
+                sock.sendto(b"x", (receiver.ipv4, 9))
+        os.kill(emulator, signal.SIGCONT)
+        stats = net.emulator_stats()
+        assert stats is not None
+        assert stats.untaken_pkts == pytest.approx(500, abs=10)
+        rest, deadline_s = tun.QUEUE_PKTS + 500 - stats.untaken_pkts, time.monotonic() + 10
+        while net.stats()["link>"].arrived_pkts != rest and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert net.stats()["link>"].arrived_pkts == rest
 
 
 def test_what_the_emulator_would_refuse_is_refused_before() -> None:

@@ -2,25 +2,26 @@
 
 Two runs, with all flows of each at once over links that share nothing but the machine:
 
-- `loss_run`: Reno under random loss, four links for each loss probability and RTT, without limit of rate.
+- `loss_run`: Reno under random loss, three links for each loss probability and RTT, without limit of rate.
 - `path_run`: CUBIC under periodic loss, and pairs of flows that share a drop-tail bottleneck.
 
 Measured on Linux 6.18 with 2 cores, as deviation from the law:
 
 | | kernel | ccplane |
 | --- | --- | --- |
-| Reno, Mathis law | -5 % to -9 % (p = 0.2 %), -9 % to -12 % (p = 1 %) | -1 % to -6 % |
+| Reno, Mathis law | -5 % to -9 % (p = 0.2 %), -8 % to -12 % (p = 1 %) | -1 % to -6 % |
 | CUBIC, RFC 9438 §5.1 | -12 % to +17 % | -4 % to -9 % |
 
 The constant of the Mathis law is the one for random loss and a window that grows with what is acknowledged
-(`theory.MATHIS_RANDOM`, b = 1), because Linux counts packets, not ACKs. The law knows no recovery: for about one
-RTT after each loss the kernel's window does not grow, which is the more of the time the higher the loss. p and RTT
-are those that the flow met: the link's counted losses and the mean of the smoothed RTT, delayed ACKs included.
+(`theory.MATHIS_RANDOM`, b = 1), because Linux counts packets, not ACKs. The law knows no recovery: for about
+one RTT after each loss the kernel's window does not grow, which is the more of the time the higher the loss.
+p and RTT are those that the flow met: the link's counted losses and the mean of the smoothed RTT, delayed
+ACKs included.
 
-CUBIC's equilibrium is a band, not a point: for (1 / C)^(1/3) = 1.4 s before and after K its curve is less than a
-packet from W_max, so that with windows of whole packets a loss anywhere in there leaves W_max where it was. At
-these points the band reaches 16 to 21 % below the formula and 22 to 31 % above it; in which part of it a flow
-ends depends on how it began.
+CUBIC's equilibrium is a band, not a point: for (1 / C)^(1/3) = 1.4 s before and after K its curve is less
+than a packet from W_max, so that with windows of whole packets a loss anywhere in there leaves W_max where it
+was. At these points the band reaches 16 to 21 % below the formula and 22 to 31 % above it; in which part of
+it a flow ends depends on how it began.
 """
 
 from __future__ import annotations

@@ -49,6 +49,11 @@ def inode(host: Host) -> int:
     return os.stat(namespace.path_of(host.namespace)).st_ino
 
 
+def ends(path: Path) -> list[int]:
+    """Namespaces of both ends: other labs of this machine have sockets, too."""
+    return [inode(path.sender), inode(path.receiver)]
+
+
 @contextmanager
 def transfer(path: Path, family: Family, size_bytes: int, congestion: str) -> Iterator[socket.socket]:
     """Send so much; yield the sender's socket when all is acknowledged, close both behind."""
@@ -95,7 +100,7 @@ class Rows:
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 def test_the_last_row_agrees_with_the_sockets_own_account(path_100mbit: Path, family: Family) -> None:
-    with TcpTrace(20_000) as trace:
+    with TcpTrace(1_000, ends(path_100mbit)) as trace:
         rows = Rows(trace)
         with transfer(path_100mbit, family, 12_000_000, "cubic") as sender:
             info = tcp_info(sender)
@@ -121,7 +126,7 @@ def test_the_last_row_agrees_with_the_sockets_own_account(path_100mbit: Path, fa
     assert mine["bytes_in_flight"].max() > 100_000
     assert 3 in mine["ca_state"]  # fast recovery
     assert mine["ssthresh_bytes"][0] == NONE
-    assert (mine["pacing_rate_bytes_per_s"][1:] > 1e6).all()
+    assert 1e6 < np.median(mine["pacing_rate_bytes_per_s"]) < 1e9
 
     hosts = path_100mbit.sender, path_100mbit.receiver
     for row in mine:
@@ -135,7 +140,7 @@ def test_the_last_row_agrees_with_the_sockets_own_account(path_100mbit: Path, fa
 
 
 def test_an_interval_passes_between_two_rows_of_a_socket(path_100mbit: Path) -> None:
-    with TcpTrace(50_000, ring_bytes=1 << 16) as trace:
+    with TcpTrace(50_000, ends(path_100mbit), ring_bytes=1 << 16) as trace:
         rows = Rows(trace)
         with transfer(path_100mbit, "ipv4", 8_000_000, "reno"):
             pass
@@ -148,7 +153,7 @@ def test_an_interval_passes_between_two_rows_of_a_socket(path_100mbit: Path) -> 
 
 
 def test_the_interval_decides_in_the_kernel_how_many_rows_there_are(wire: Path) -> None:
-    with TcpTrace(0) as every, TcpTrace(3_600_000_000) as seldom:
+    with TcpTrace(0, ends(wire)) as every, TcpTrace(3_600_000_000, ends(wire)) as seldom:
         rows = Rows(every)
         with transfer(wire, "ipv4", 2_000_000, "reno"):
             pass
@@ -181,18 +186,20 @@ def test_two_flows_are_kept_apart(path_100mbit: Path, start_transfer: Callable[.
 
 
 def test_only_the_namespaces_asked_for_are_seen(wire: Path) -> None:
-    with TcpTrace(0) as everything, TcpTrace(0, [inode(wire.receiver)]) as some, TcpTrace(0, []) as nothing:
-        rows = Rows(everything)
-        with transfer(wire, "ipv4", 100_000, "reno"):
-            pass
-        found = rows.until_closed(2)
-        assert {inode(wire.sender), inode(wire.receiver)} <= set(found["netns"])
+    with TcpTrace(0, ends(wire)) as both, TcpTrace(0, [inode(wire.receiver)]) as some:
+        with TcpTrace(0, []) as nothing, TcpTrace(0) as everything:
+            rows = Rows(both)
+            with transfer(wire, "ipv4", 100_000, "reno"):
+                pass
+            found = rows.until_closed(2)
+            assert len(nothing.drain()) == 0
+            assert set(ends(wire)) <= set(everything.drain()["netns"])
+        assert set(found["netns"]) == set(ends(wire))
         assert set(some.drain()["netns"]) == {inode(wire.receiver)}
-        assert len(nothing.drain()) == 0
 
 
 def test_rows_that_do_not_fit_are_counted(wire: Path) -> None:
-    with TcpTrace(0, ring_bytes=4096) as trace, TcpTrace(0) as roomy:
+    with TcpTrace(0, ends(wire), ring_bytes=4096) as trace, TcpTrace(0, ends(wire)) as roomy:
         rows = Rows(roomy)
         with transfer(wire, "ipv4", 2_000_000, "reno"):
             pass

@@ -17,6 +17,7 @@ from ccp_algs.example_aimd import AimdFold
 from datapath import ebpf
 from datapath.errors import LangError
 from experiments.bench.cli import app as bench_app
+from experiments.commands import app as experiment_app
 from experiments.demo import app as demo_app
 from experiments.netlab.cli import app as lab_app
 
@@ -133,7 +134,7 @@ def commands() -> dict[str, set[str]]:
     """Every command of `ccp` with its options."""
     group: Any = typer.main.get_command(cli.app)
     found = {name: group.commands[name] for name in group.commands}
-    for name, app in (("bench", bench_app), ("lab", lab_app)):
+    for name, app in (("bench", bench_app), ("experiment", experiment_app), ("lab", lab_app)):
         inner: Any = typer.main.get_command(app)
         found[name] = inner
         found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}

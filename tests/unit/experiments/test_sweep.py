@@ -17,15 +17,18 @@ from datapath.errors import CcpError
 from experiments import run as runs
 from experiments.errors import ResultError, ScenarioError, SweepError
 from experiments.netlab import LabError
+from experiments.netlab.spec import Direction
 from experiments.results import ResultSet
 from experiments.runs.grid import Grid, changed
 from experiments.runs.recording import Recording
 from experiments.runs.reports import Screen
+from experiments.runs.workers import Workers
 from experiments.scenario import Scenario
 from experiments.sweep import estimate_s, planned, sweep
 from tests.unit.experiments.recorded import record
 from tests.unit.experiments.test_run import SCENARIO
 
+DELAY = "links.link.forward.delay_us"
 GRID = Grid(SCENARIO, {"duration_s": [1, 2], DELAY: [10, 20, 30]}, "a sweep", repeats=2)
 
 
@@ -86,11 +89,18 @@ def test_a_grid_is_every_combination_in_order() -> None:
         ("flows.*.algorithm", "kernel/reno", lambda s: s.flows[0].algorithm),
         ("flows.flow.start_s", 0.5, lambda s: s.flows[0].start_s),
         ("flows.flow.traffic.parallel", 2, lambda s: s.flows[0].traffic.parallel),
+        ("topology.forward.queue.ce_threshold_us", 9, lambda s: s.topology.forward.queue.ce_threshold_us),
         ("seed", 9, lambda s: s.seed),
     ],
 )  # fmt: skip
 def test_a_path_leads_to_its_field(path: str, value: Any, reached: Callable[[Scenario], Any]) -> None:
     assert reached(changed(SCENARIO, {path: value})) == value
+
+
+def test_a_way_back_that_was_not_described_begins_as_it_was() -> None:
+    (link,) = changed(SCENARIO, {"links.link.backward.delay_us": 99}).network.links
+    assert link.back == Direction(rate_bytes_per_s=12.5e6, delay_us=99)
+    assert link.forward == SCENARIO.network.links[0].forward
 
 
 @pytest.mark.parametrize(
@@ -256,6 +266,18 @@ def test_an_interruption_takes_back_what_waits(tmp_path: Path) -> None:
         sweep(GRID, out=tmp_path / "s", executor=executor)
     assert [future.cancelled() for future in executor.futures] == [False, True, True]
     assert len(ResultSet.load(tmp_path / "s")) == 1
+
+
+def test_a_pool_whose_processes_die_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dying(Workers):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            return super().submit(os._exit, 3)
+
+    monkeypatch.setattr("experiments.sweep.Workers", Dying)
+    with pytest.raises(SweepError) as caught:
+        sweep(GRID, out=tmp_path / "s", jobs=2)
+    assert caught.value.slug == "sweep.workers"
+    assert "__main__" in caught.value.fix
 
 
 def test_one_directory_holds_one_sweep(tmp_path: Path) -> None:

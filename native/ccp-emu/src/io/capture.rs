@@ -94,3 +94,55 @@ impl Captures {
         self.0.into_values().try_for_each(|capture| capture.writer.close())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use pcap_file::pcapng::{Block, PcapNgReader};
+
+    use super::*;
+    use crate::ip::samples::{Tcp, is_right};
+    use crate::spec::Spec;
+
+    #[test]
+    fn packets_are_written_with_their_times_and_checksums() {
+        let path = std::env::temp_dir().join(format!("ccp-emu-capture-{}.pcapng", std::process::id()));
+        let json = br#"{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 1, "routes": [[-1, 0], [1, -1]],
+            "nodes": [{"name": "a", "addresses": ["10.0.0.1"]}, {"name": "b", "addresses": ["10.0.0.2"]}],
+            "links": [{"name": "l>", "from": 0, "to": 1, "direction": {"delay_us": 5}},
+                {"name": "l<", "from": 1, "to": 0, "direction": {}}]}"#;
+        let now_ns = clock::now_ns();
+        let mut network = Network::new(Spec::from_json(json).unwrap(), now_ns);
+        let mut captures = Captures::default();
+        assert!(captures.is_empty());
+        captures.add(&mut network, "l>", &path).unwrap();
+        assert!(!captures.is_empty());
+        assert_eq!(captures.add(&mut network, "m>", &path).unwrap_err().slug, "emulator.no_link");
+        let tcp = Tcp::default();
+        let packet = IpPacket::new(tcp.bytes(), Some(tcp.partial())).unwrap();
+        network.arrive(now_ns, 0, 1, packet.clone());
+        network.arrive(now_ns, 1, 0, packet); // nobody listens there
+        network.advance(now_ns + 10_000, &mut Vec::new());
+        let at_ns = now_ns + 5_000 + clock::real_offset_ns();
+        captures.take(network.take_tapped());
+        captures.close().unwrap();
+        let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
+        let mut packets = Vec::new();
+        while let Some(block) = reader.next_block() {
+            match block.unwrap() {
+                Block::InterfaceDescription(interface) => {
+                    assert_eq!(interface.linktype, DataLink::RAW);
+                    assert!(interface.options.contains(&InterfaceDescriptionOption::IfName("l>".into())));
+                }
+                Block::EnhancedPacket(packet) => packets.push((packet.timestamp, packet.data.to_vec())),
+                other => panic!("{other:?}"),
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(packets.len(), 1);
+        assert!(is_right(&packets[0].1));
+        // The two readings of the offset between the clocks may differ.
+        assert!(packets[0].0.abs_diff(Duration::from_nanos(at_ns)) < Duration::from_millis(100));
+    }
+}

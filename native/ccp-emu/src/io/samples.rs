@@ -96,3 +96,52 @@ impl Samples {
         self.writer.append(rows.into_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ip::IpPacket;
+    use crate::spec::Spec;
+
+    const MS: u64 = 1_000_000;
+
+    fn network() -> Network<IpPacket> {
+        let json = br#"{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 10000, "routes": [[-1, 0], [1, -1]],
+            "nodes": [{"name": "a", "addresses": ["10.0.0.1"]}, {"name": "b", "addresses": ["10.0.0.2"]}],
+            "links": [{"name": "l>", "from": 0, "to": 1, "direction": {"rate_bytes_per_s": 1e6, "delay_us": 5000}},
+                {"name": "l<", "from": 1, "to": 0, "direction": {}}]}"#;
+        Network::new(Spec::from_json(json).unwrap(), 0)
+    }
+
+    #[test]
+    fn rows_come_at_intervals_and_at_the_end() {
+        let path = std::env::temp_dir().join(format!("ccp-emu-samples-{}.csv", std::process::id()));
+        let mut network = network();
+        let names = network.link_names().map(str::to_owned).collect();
+        let mut samples = Samples::create(&path, names, 10_000, 0).unwrap();
+        for _ in 0..2 {
+            let bytes = crate::ip::samples::udp(false, 972); // 1000 bytes take 1 ms
+            network.arrive(0, 0, 1, IpPacket::new(bytes, None).unwrap());
+        }
+        samples.take(9 * MS, &mut network); // too early
+        assert_eq!(samples.due_ns(), 10 * MS);
+        network.advance(10 * MS, &mut Vec::new());
+        samples.take(10 * MS, &mut network);
+        samples.take(35 * MS, &mut network); // two were missed
+        assert_eq!(samples.due_ns(), 40 * MS);
+        samples.close(38 * MS, &mut network).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let rows: Vec<_> = text.lines().filter(|row| !row.contains("l<")).collect();
+        assert_eq!(
+            rows,
+            [
+                HEADER.trim_end(),
+                "10000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,1000",
+                "35000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,0",
+                "38000,l>,0,0,2,2000,2,2000,0,0,0,0,0,0,0,0",
+            ]
+        );
+        assert_eq!(text.lines().count(), 1 + 2 * 3);
+    }
+}

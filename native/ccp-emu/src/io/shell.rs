@@ -13,7 +13,7 @@ use super::clock::{now_ns, timespec};
 use super::control::{Control, Request};
 use super::lateness::Lateness;
 use super::pace::Pace;
-use super::priority;
+use super::priority::Urgent;
 use super::samples::Samples;
 use super::tun::{Buffer, Read, Tun};
 use crate::engine::{Delivery, Network};
@@ -45,9 +45,12 @@ pub fn emulate(
 ) -> Result<()> {
     let spec = Spec::from_json(spec_json)?;
     let mut shell = Shell::new(spec, tuns, control)?;
-    shell.pace.must_breathe = priority::raise();
+    // After the threads that write files have been started: those are not urgent.
+    let urgent = Urgent::ask();
+    shell.pace.must_breathe = urgent.is_real_time();
     shell.control.send(&json!({ "ready": true }));
     shell.run(interrupted)?;
+    drop(urgent);
     shell.close()
 }
 

@@ -12,4 +12,4 @@ pub use segment::segments;
 pub use vnet::VnetHeader;
 
 #[cfg(test)]
-mod samples;
+pub mod samples;
