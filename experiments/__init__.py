@@ -1,7 +1,10 @@
 """Experiments: the network lab, what runs in it, and what is measured.
 
 Purpose: everything that compares algorithms. `experiments.netlab` builds small networks on this machine;
-benchmarks and the demonstration stand on it.
+scenarios, benchmarks and the demonstration stand on it.
+
+Entry points: `experiments.scenario` (what is run), `experiments.run`, `experiments.sweep`,
+`experiments.results` (what is left), `experiments.plots`.
 
 May import: every other package. Nothing imports this one: its commands reach the command line `ccp` through
 the entry-point group `ccplane.commands`.

@@ -1,0 +1,136 @@
+"""Which broker, and how to speak with it."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from broker.errors import BusError
+
+PORT: Final = 1883
+TLS_PORT: Final = 8883
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How to trust the broker, and what to show it.
+
+    Attributes:
+        ca_file: Certificates to trust; None for those of the system.
+        cert_file: Our own certificate, where the broker asks for one.
+        key_file: Its key.
+    """
+
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Return a context that checks the broker's certificate and name.
+
+        Raises:
+            BusError: `bus.tls_files`.
+        """
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.cert_file is not None:
+                context.load_cert_chain(self.cert_file, self.key_file)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(str(f) for f in (self.ca_file, self.cert_file, self.key_file) if f is not None)
+            raise BusError(
+                "bus.tls_files",
+                f"cannot use a certificate or key: {error}",
+                where=files,
+                fix="give PEM files that this user may read; docs/telemetry.md shows how to make them",
+            ) from error
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class BusOptions:
+    """A broker and how to speak with it.
+
+    Attributes:
+        host: Name or address.
+        port: TCP port.
+        user: User name; None for none. It should be the sender's name: see `broker.topics`.
+        password: Password of the user.
+        tls: How to do TLS; None for plain TCP.
+        keepalive_s: After this silence the connection is tested [s].
+        backoff_min_s: First wait before connecting again [s]; it doubles with every failure.
+        backoff_max_s: Longest wait [s].
+        queue_samples: How many samples wait to be sent before the oldest is dropped.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    user: str | None = None
+    password: str | None = None
+    tls: Tls | None = None
+    keepalive_s: int = 15
+    backoff_min_s: float = 0.1
+    backoff_max_s: float = 10.0
+    queue_samples: int = 1000
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Return the options that a URL spells.
+
+        Args:
+            url: `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or `mqtts://` for TLS, there with `?ca=FILE`,
+                `&cert=FILE&key=FILE` where they are not the system's.
+
+        Raises:
+            BusError: `bus.bad_url`.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+            query = parse_qs(parts.query, strict_parsing=bool(parts.query), keep_blank_values=True)
+        except ValueError as error:
+            raise _bad_url(url, str(error)) from None
+        if parts.scheme not in {"mqtt", "mqtts"}:
+            raise _bad_url(url, f"scheme `{parts.scheme}`")
+        if not parts.hostname or parts.path not in {"", "/"} or parts.fragment:
+            raise _bad_url(url, "it names no host" if not parts.hostname else "nothing may follow the port")
+        secure = parts.scheme == "mqtts"
+        unknown = set(query) - ({"ca", "cert", "key"} if secure else set())
+        if unknown:
+            raise _bad_url(url, f"unknown option {', '.join(sorted(unknown))}")
+        files = {name: Path(values[-1]) for name, values in query.items()}
+        if "key" in files and "cert" not in files:
+            raise _bad_url(url, "a key without its certificate")
+        return cls(
+            host=parts.hostname,
+            port=port or (TLS_PORT if secure else PORT),
+            user=None if parts.username is None else unquote(parts.username),
+            password=None if parts.password is None else unquote(parts.password),
+            tls=Tls(files.get("ca"), files.get("cert"), files.get("key")) if secure else None,
+        )
+
+    def as_user(self, user: str, password: str | None) -> Self:
+        """Return the same broker for another user."""
+        return replace(self, user=user, password=password)
+
+    def __str__(self) -> str:
+        """Return the address without the password."""
+        scheme = "mqtt" if self.tls is None else "mqtts"
+        user = "" if self.user is None else f"{self.user}@"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{user}{host}:{self.port}"
+
+
+def _bad_url(url: str, why: str) -> BusError:
+    shown = url
+    if "@" in url:  # never show a password
+        scheme, _, rest = url.rpartition("@")[0].partition("://")
+        shown = f"{scheme}://{rest.partition(':')[0]}:...@{url.rpartition('@')[2]}"
+    return BusError(
+        "bus.bad_url",
+        f"cannot read `{shown}` as the address of a broker",
+        why=why,
+        fix="write mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://...?ca=FILE for TLS",
+    )

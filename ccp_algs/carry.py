@@ -1,0 +1,120 @@
+"""State of an algorithm, carried from an instance of its old version to one of its new version.
+
+What is carried is a copy, so that the old instance is as it was if the new version turns out to be unfit.
+Objects whose class stands in the edited module become objects of the class of the same name in the new
+module: the new code works on them at once. Functions, locks, files and whatever else cannot be copied are
+shared.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Final
+
+from ccp_algs.params import find_param
+
+NOT_CARRIED: Final = frozenset({"flow", "_params_seen"})
+"""Attributes that belong to an instance and not to its state."""
+
+_NAMED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType)
+
+
+def carry_over(old: object, new: object) -> None:
+    """Give `new` the attributes that `old` has; those that only `new` has stay as they are.
+
+    A parameter that was set for this one flow stays set, if the new version still has it; a plain attribute
+    that is a parameter now, or the other way round, is left out.
+
+    Args:
+        old: Instance of the old version.
+        new: Instance of the new version, ready to work.
+
+    Raises:
+        ParamError: If the new version refuses the value of a parameter.
+    """
+    state = {}
+    for name, value in vars(old).items():
+        if name in NOT_CARRIED:
+            continue
+        parameter = find_param(type(new), name)
+        if (parameter is None) == (find_param(type(old), name) is None):
+            state[name] = value if parameter is None else parameter.check(value)
+    vars(new).update(_copied(state, old, new))
+
+
+def _copied(state: dict[str, Any], old: object, new: object) -> dict[str, Any]:
+    try:
+        return dict(_Copier(old, new).copy(state))
+    except Exception:  # something in it cannot be copied: one by one, and that is shared
+        return {name: _copied_or_shared(value, old, new) for name, value in state.items()}
+
+
+def _copied_or_shared(value: Any, old: object, new: object) -> Any:
+    try:
+        return _Copier(old, new).copy(value)
+    except Exception:
+        return value
+
+
+class _Copier:
+    """Copies objects by pickling them, with what is named (classes, functions) passed by hand."""
+
+    def __init__(self, old: object, new: object) -> None:
+        self.module = type(old).__module__
+        self.after: Mapping[str, Any] = vars(sys.modules.get(type(new).__module__, ModuleType("none")))
+        self.named: list[Any] = []
+        # Back references find the new instance and its flow.
+        self.instead = {id(old): new}
+        if hasattr(old, "flow") and hasattr(new, "flow"):
+            self.instead[id(old.flow)] = new.flow
+        if type(old).__qualname__ != type(new).__qualname__:
+            self.instead[id(type(old))] = type(new)
+
+    def copy(self, value: Any) -> Any:
+        """Return a copy; raises what pickling raises."""
+        written = io.BytesIO()
+        _Writer(written, self).dump(value)
+        written.seek(0)
+        return _Reader(written, self).load()
+
+    def keep(self, thing: Any) -> int | None:
+        """Return the number under which a thing is passed by hand; None if it is copied."""
+        if not (isinstance(thing, _NAMED) or id(thing) in self.instead):
+            return None
+        self.named.append(thing)
+        return len(self.named) - 1
+
+    def give(self, number: int) -> Any:
+        """Return what stands for a thing in the new version."""
+        thing = self.named[number]
+        if id(thing) in self.instead:
+            return self.instead[id(thing)]
+        if isinstance(thing, type | FunctionType) and thing.__module__ == self.module:
+            found: Any = self.after
+            for part in thing.__qualname__.split("."):
+                found = found.get(part) if isinstance(found, Mapping) else getattr(found, part, None)
+            if isinstance(found, type | FunctionType) and isinstance(found, type) == isinstance(thing, type):
+                return found
+        return thing
+
+
+class _Writer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, copier: _Copier) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._copier = copier
+
+    def persistent_id(self, obj: Any) -> Any:
+        return self._copier.keep(obj)
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, copier: _Copier) -> None:
+        super().__init__(file)
+        self._copier = copier
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._copier.give(pid)

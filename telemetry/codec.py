@@ -1,0 +1,133 @@
+"""From message to bytes and back: the only door, in both directions.
+
+JSON by default, MessagePack by choice. The content type of MQTT 5 says which; where a publisher gives none,
+the first byte does: a JSON object starts with `{` (or white space), a MessagePack map never does.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from broker.topics import parse_topic
+from telemetry.errors import InvalidMessageError
+from telemetry.schema import VERSION, Envelope, kind_of
+
+Format = Literal["json", "msgpack"]
+
+CONTENT_TYPES: Final[dict[Format, str]] = {"json": "application/json", "msgpack": "application/msgpack"}
+"""Format -> content type."""
+
+MAX_BYTES: Final = 64 * 1024
+"""Longest payload that is read at all [bytes]."""
+
+_ENCODE: Final = {"json": msgspec.json.Encoder().encode, "msgpack": msgspec.msgpack.Encoder().encode}
+_DECODE: Final = {
+    "json": msgspec.json.Decoder(Envelope).decode,
+    "msgpack": msgspec.msgpack.Decoder(Envelope).decode,
+}
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+_VERSION: Final = {
+    "json": msgspec.json.Decoder(_Versioned).decode,
+    "msgpack": msgspec.msgpack.Decoder(_Versioned).decode,
+}
+_JSON_STARTS: Final = frozenset(b"{ \t\r\n")
+_REFUSALS: Final = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
+
+
+def encode(envelope: Envelope, form: Format = "json") -> bytes:
+    """Return the payload of a message."""
+    return _ENCODE[form](envelope)
+
+
+def form_of(payload: bytes, content_type: str = "") -> Format:
+    """Return how a payload is written: as its content type says, else as its first byte does."""
+    if content_type == CONTENT_TYPES["json"]:
+        return "json"
+    if content_type == CONTENT_TYPES["msgpack"] or (payload and payload[0] not in _JSON_STARTS):
+        return "msgpack"
+    return "json"
+
+
+def decode(payload: bytes, content_type: str = "") -> Envelope:
+    """Return the message in a payload.
+
+    Args:
+        payload: As received.
+        content_type: Of MQTT 5; empty if there was none.
+
+    Returns:
+        The message, valid in every field.
+
+    Raises:
+        InvalidMessageError: One of `telemetry.errors.MESSAGE_SLUGS`.
+    """
+    if len(payload) > MAX_BYTES:
+        raise InvalidMessageError(
+            "message.too_long", f"{len(payload)} bytes, {MAX_BYTES} are the most a message may have"
+        )
+    form = form_of(payload, content_type)
+    try:
+        envelope = _DECODE[form](payload)
+    except _REFUSALS as error:
+        raise _refusal(payload, form, error) from None
+    if envelope.version != VERSION:
+        raise _unknown_version(envelope.version)
+    return envelope
+
+
+def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
+    """Return the message in a payload, if kind and sender are those of its topic.
+
+    A broker with users lets everybody publish to topics of their own name only: that makes the sender true.
+
+    Args:
+        topic: Where it was published.
+        payload: As received.
+        content_type: Of MQTT 5; empty if there was none.
+
+    Raises:
+        InvalidMessageError: One of `telemetry.errors.MESSAGE_SLUGS`.
+    """
+    address = parse_topic(topic)
+    if address is None:
+        raise InvalidMessageError("message.wrong_topic", f"`{topic[:200]}` is none of our topics")
+    envelope = decode(payload, content_type)
+    kind = kind_of(envelope.body)
+    if kind != address.topic.kind or envelope.sender != address.sender:
+        raise InvalidMessageError(
+            "message.wrong_topic",
+            f"a message of kind `{kind}` from `{envelope.sender}` does not belong there",
+            where=topic,
+            why=f"that topic is for `{address.topic.kind}` from `{address.sender}`",
+        )
+    return envelope
+
+
+def _refusal(payload: bytes, form: Format, error: Exception) -> InvalidMessageError:
+    """Say why a payload cannot be read; an unknown version is the reason before all others."""
+    try:
+        version = _VERSION[form](payload).version
+    except _REFUSALS:
+        pass
+    else:
+        if version != VERSION:
+            return _unknown_version(version)
+    if isinstance(error, msgspec.ValidationError):
+        return InvalidMessageError("message.not_valid", str(error))
+    return InvalidMessageError("message.not_readable", str(error), why=f"it was read as {form}")
+
+
+def _unknown_version(version: int) -> InvalidMessageError:
+    return InvalidMessageError(
+        "message.version",
+        f"schema version {version}, this program knows version {VERSION}",
+        why="a field may mean something else there",
+        fix="update the older of the two sides",
+    )

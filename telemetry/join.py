@@ -1,0 +1,108 @@
+"""Which flows a sample belongs to: pure look-ups, no I/O.
+
+The most exact of what a body names decides:
+
+1. `flow`: the flow with this 5-tuple, in either direction.
+2. `peer` and `address`: flows between these two addresses, in either direction.
+3. `peer` alone: flows with this address at either end. A receiver calls the sending host its peer; for the
+   sending host that is its own address.
+4. `host`: all flows of the host with this name.
+
+Addresses are compared in their one spelling, and IPv4 in IPv6 (`::ffff:10.0.0.1`) is IPv4. What names none of
+these, or names a flow that is not TCP, belongs to no flow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from telemetry.schema import About, Body, canonical
+
+Ends = tuple[str, int, str, int]
+
+
+class FlowIndex:
+    """The flows of one host, to be found by 5-tuple, by addresses, or all at once."""
+
+    def __init__(self, host: str) -> None:
+        """Know no flow yet.
+
+        Args:
+            host: Name of this host, for samples that name one.
+        """
+        self._host = host
+        self._ends: dict[int, Ends] = {}
+        self._by_ends: dict[Ends, int] = {}
+        self._by_pair: dict[tuple[str, str], dict[int, None]] = {}
+        self._by_address: dict[str, dict[int, None]] = {}
+
+    def __len__(self) -> int:
+        """Return how many flows are known."""
+        return len(self._ends)
+
+    def add(self, flow_id: int, src: str, src_port: int, dst: str, dst_port: int) -> None:
+        """Add a flow, or change the addresses of a known one.
+
+        Args:
+            flow_id: Its number.
+            src: Our address.
+            src_port: Our port.
+            dst: The peer's address.
+            dst_port: The peer's port.
+
+        Raises:
+            ValueError: If an address is none.
+        """
+        self.remove(flow_id)
+        ends = (canonical(src), src_port, canonical(dst), dst_port)
+        self._ends[flow_id] = ends
+        self._by_ends[ends] = flow_id
+        self._by_pair.setdefault((ends[0], ends[2]), {})[flow_id] = None
+        for address in {ends[0], ends[2]}:
+            self._by_address.setdefault(address, {})[flow_id] = None
+
+    def remove(self, flow_id: int) -> None:
+        """Forget a flow; nothing happens if it is not known."""
+        ends = self._ends.pop(flow_id, None)
+        if ends is None:
+            return
+        # The kernel may have given the ports to a new flow before it told of the old one's end.
+        if self._by_ends.get(ends) == flow_id:
+            del self._by_ends[ends]
+        _discard(self._by_pair, (ends[0], ends[2]), flow_id)
+        for address in {ends[0], ends[2]}:
+            _discard(self._by_address, address, flow_id)
+
+    def find(self, body: Body) -> list[int]:
+        """Return the flows that a body belongs to, in the order in which they came."""
+        if not isinstance(body, About):
+            return []
+        if body.flow is not None:
+            return self._by_flow(body)
+        if body.peer is not None:
+            peer = canonical(body.peer)
+            if body.address is None:
+                return list(self._by_address.get(peer, ()))
+            own = canonical(body.address)
+            here = list(self._by_pair.get((peer, own), ()))
+            return here if peer == own else here + list(self._by_pair.get((own, peer), ()))
+        if body.host is not None and body.host == self._host:
+            return list(self._ends)
+        return []
+
+    def _by_flow(self, body: About) -> list[int]:
+        flow = body.flow
+        if flow is None or flow.protocol != "tcp":
+            return []
+        src, dst = canonical(flow.src), canonical(flow.dst)
+        ways = {(src, flow.src_port, dst, flow.dst_port), (dst, flow.dst_port, src, flow.src_port)}
+        # Both directions are flows of this host if both ends are here.
+        return sorted(self._by_ends[way] for way in ways if way in self._by_ends)
+
+
+def _discard(groups: dict[Any, dict[int, None]], key: object, flow_id: int) -> None:
+    group = groups.get(key)
+    if group is not None:
+        group.pop(flow_id, None)
+        if not group:
+            del groups[key]

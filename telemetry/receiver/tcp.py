@@ -1,0 +1,120 @@
+"""From readings of single TCP sockets to what grew between this host and each peer. Pure: no clock, no I/O.
+
+What the fields say, from the view of the host that reads them:
+
+`bytes_received`  payload that arrived in order and was acknowledged (tcpi_bytes_received)
+`data_in`         segments with payload that arrived, duplicates included (tcpi_data_segs_in)
+`out_of_order`    segments that arrived beyond a gap: a packet before them was lost or overtaken
+                  (tcpi_rcv_ooopack, Linux 5.4)
+`ce`              packets that arrived with the ECN codepoint CE, pure ACKs included
+                  (tcpi_received_ce, Linux 6.18; older kernels count CE for the whole host only)
+`data_out`        segments with payload that this host sent (tcpi_data_segs_out)
+`retrans`         segments that this host sent again, because the peer's ACKs showed a loss or did not come
+                  (tcpi_total_retrans); says nothing of what the peer sends
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from telemetry.receiver.series import U32, Values
+
+FIELDS: Final[dict[str, tuple[int, str]]] = {
+    "bytes_received": (128, "=Q"),
+    "data_in": (152, "=I"),
+    "out_of_order": (224, "=I"),
+    "ce": (248, "=I"),
+    "data_out": (156, "=I"),
+    "retrans": (100, "=I"),
+}
+"""Counter -> where it is in `struct tcp_info` of <linux/tcp.h>, and its format. Only ever appended to, so an older
+kernel's is shorter."""
+
+NOTHING: Final[Values] = dict.fromkeys(FIELDS, 0)
+
+
+def parse_tcp_info(raw: bytes) -> dict[str, int | None]:
+    """Return the counters of a socket; None for those that this kernel does not have.
+
+    Args:
+        raw: `struct tcp_info` as the kernel gives it, of whatever length.
+    """
+    values: dict[str, int | None] = {}
+    for name, (offset, form) in FIELDS.items():
+        fits = offset + struct.calcsize(form) <= len(raw)
+        values[name] = struct.unpack_from(form, raw, offset)[0] if fits else None
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class SocketReading:
+    """One TCP socket at one moment.
+
+    Attributes:
+        cookie: Number that the kernel gives no other socket.
+        peer: Address of the other end, in its one spelling.
+        values: As `FIELDS`.
+    """
+
+    cookie: int
+    peer: str
+    values: Values
+
+
+@dataclass(slots=True)
+class PeerTotals:
+    """What grew between this host and a peer since the start.
+
+    Attributes:
+        values: As `FIELDS`; None where the kernel does not count it.
+        seen_us: Socket's cookie -> when it was last there [us].
+    """
+
+    values: dict[str, int | None]
+    seen_us: dict[int, int]
+
+
+class PeerCounters:
+    """Adds up the sockets of each peer.
+
+    The first reading is the base: what sockets counted before is not new. A socket that comes later is new, with
+    all it counted. What one counts between its last reading and its end is not seen.
+    """
+
+    def __init__(self) -> None:
+        self.peers: dict[str, PeerTotals] = {}
+        self._before: dict[int, Values] | None = None
+
+    def update(self, now_us: int, readings: Iterable[SocketReading]) -> None:
+        """Take one reading of all sockets, made at `now_us` [us]."""
+        now: dict[int, Values] = {}
+        for reading in readings:
+            now[reading.cookie] = reading.values
+            peer = self.peers.get(reading.peer)
+            if peer is None:
+                peer = self.peers[reading.peer] = PeerTotals(dict(NOTHING), {})
+            peer.seen_us[reading.cookie] = now_us
+            base = reading.values if self._before is None else self._before.get(reading.cookie, NOTHING)
+            for name, total in peer.values.items():
+                after, before = reading.values[name], base[name]
+                if total is None or after is None or before is None:
+                    peer.values[name] = None
+                else:
+                    wraps = U32 if FIELDS[name][1] == "=I" else 1 << 64
+                    peer.values[name] = total + (after - before) % wraps
+        self._before = now
+
+    def flows(self, peer: str, after_us: int) -> int:
+        """Return how many sockets of a peer were there after `after_us` [us], and forget the others."""
+        totals = self.peers.get(peer)
+        if totals is None:
+            return 0
+        totals.seen_us = {cookie: t_us for cookie, t_us in totals.seen_us.items() if t_us > after_us}
+        return len(totals.seen_us)
+
+    def forget(self, peer: str) -> None:
+        """Drop a peer without sockets."""
+        self.peers.pop(peer, None)

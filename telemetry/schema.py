@@ -1,0 +1,347 @@
+"""All messages of the bus: an envelope that says who, when and for how long, and one body of many kinds.
+
+Every field that a publisher may not know is None, which means *missing*; 0 means that it was measured and is
+0. Names carry units. What is received is checked against these classes (`telemetry.codec`): unknown fields are
+passed over, so that a newer publisher may say more; what is there must have the right type and range.
+
+`broker.topics` says where each kind is published.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+VERSION: Final = 1
+"""Version of the envelope and all bodies. It grows when a field changes its meaning, not for new ones."""
+
+_MAX: Final = (1 << 53) - 1  # what every JSON reader keeps exactly
+
+Count = Annotated[int, Meta(ge=0, le=_MAX)]
+"""A number of things, bytes, or microseconds."""
+
+Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
+Decibel = Annotated[float, Meta(ge=-1000.0, le=1000.0)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")]
+Word = Annotated[str, Meta(min_length=1, max_length=128)]
+Text = Annotated[str, Meta(max_length=2000)]
+Value = Annotated[int, Meta(ge=-_MAX, le=_MAX)] | Annotated[float, Meta(ge=-1e300, le=1e300)] | bool | Text
+"""A parameter's value, or a detail of an event; floats are finite."""
+
+Ttl = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
+"""How long a message is true [ms]: up to a week."""
+
+
+@lru_cache(maxsize=65536)
+def canonical(address: str) -> str:
+    """Return an IP address in its one spelling; IPv4 in IPv6 becomes IPv4.
+
+    Raises:
+        ValueError: If it is no address.
+    """
+    parsed = ipaddress.ip_address(address)
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    return str(parsed)
+
+
+class FlowId(Struct, frozen=True, kw_only=True):
+    """The 5-tuple of a flow, in either direction.
+
+    Attributes:
+        src: One end's address.
+        src_port: Its port.
+        dst: The other end's address.
+        dst_port: Its port.
+        protocol: `tcp`, or `udp`, of which we have no flows.
+    """
+
+    src: str
+    src_port: Port
+    dst: str
+    dst_port: Port
+    protocol: Literal["tcp", "udp"] = "tcp"
+
+    def __post_init__(self) -> None:
+        canonical(self.src)
+        canonical(self.dst)
+
+
+class About(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """Base of what belongs to flows. The most exact of what is given decides: see `telemetry.join`.
+
+    Attributes:
+        flow: One flow.
+        peer: The address at the other end of the path, as the publisher sees it.
+        address: The publisher's own address on that path.
+        host: A host by name, meaning all its flows.
+    """
+
+    flow: FlowId | None = None
+    peer: str | None = None
+    address: str | None = None
+    host: Name | None = None
+
+    def __post_init__(self) -> None:
+        if self.peer is not None:
+            canonical(self.peer)
+        if self.address is not None:
+            canonical(self.address)
+
+
+class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="receiver_signal"):
+    """What a receiver measured of one peer over a window. `peer` is always given: who sends to the receiver.
+
+    Attributes:
+        window_ms: Length of the window [ms].
+        rtt_min_us: Least RTT in the window [us].
+        rtt_p50_us: Median RTT [us].
+        rtt_p95_us: 95th percentile [us].
+        rtt_p99_us: 99th percentile [us].
+        rtt_max_us: Greatest RTT [us].
+        rtt_samples: How many RTTs these are of.
+        jitter_us: Mean difference of neighbouring RTTs [us].
+        owd_variation_us: 99th percentile of one-way delay above its minimum [us].
+        ce_marks: Packets with ECN CE, new in the window.
+        loss_pkts: Segments lost, new in the window.
+        reordered_pkts: Segments that came out of order, new in the window.
+        duplicate_pkts: Segments that came twice, new in the window.
+        retrans_pkts: Segments that the peer says it sent again, new in the window.
+        goodput_bytes_per_s: Bytes that arrived in order, by time [bytes/s].
+        flows: How many flows with this peer the window saw.
+    """
+
+    peer: str
+    window_ms: Annotated[int, Meta(ge=1, le=3_600_000)] | None = None
+    rtt_min_us: Count | None = None
+    rtt_p50_us: Count | None = None
+    rtt_p95_us: Count | None = None
+    rtt_p99_us: Count | None = None
+    rtt_max_us: Count | None = None
+    rtt_samples: Count | None = None
+    jitter_us: Count | None = None
+    owd_variation_us: Count | None = None
+    ce_marks: Count | None = None
+    loss_pkts: Count | None = None
+    reordered_pkts: Count | None = None
+    duplicate_pkts: Count | None = None
+    retrans_pkts: Count | None = None
+    goodput_bytes_per_s: Count | None = None
+    flows: Count | None = None
+
+
+class RegimeDecision(About, frozen=True, kw_only=True, omit_defaults=True, tag="regime_decision"):
+    """Which congestion regime a path or a host is in.
+
+    Attributes:
+        regime: `SINGLE_OWNER` (the queue is ours alone) or `SHARED`.
+        density: Share of the last windows that looked congested.
+        since_wall_us: Since when, by the publisher's wall clock [us].
+        reason: Why it was decided so, for people.
+    """
+
+    regime: Literal["SINGLE_OWNER", "SHARED"]
+    density: Ratio | None = None
+    since_wall_us: Count | None = None
+    reason: Text = ""
+
+
+class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one node on the path said, mean over the interval where not said otherwise.
+
+    Attributes:
+        node_id: Number of the node.
+        queue_depth_bytes: Bytes that wait.
+        queue_depth_pkts: Packets that wait.
+        queue_free_bytes: Room left in the queue [bytes].
+        queue_free_pkts: Room left in the queue [packets].
+        arrival_pkts_per_s: Packets that come to the queue [packets/s].
+        arrival_bytes_per_s: Bytes that come to the queue [bytes/s].
+        flow_count: Flows that share the queue.
+        transit_delay_us: Time within the node [us].
+        lost_pkts: Packets lost on the link behind it, new in the interval.
+        rssi_dbm: Signal strength of a wireless link [dBm].
+        snr_db: Signal to noise ratio of a wireless link [dB].
+        mcs: Modulation and coding scheme of a wireless link.
+        data_rate_bytes_per_s: Rate of the link [bytes/s].
+    """
+
+    node_id: Count | None = None
+    queue_depth_bytes: Count | None = None
+    queue_depth_pkts: Count | None = None
+    queue_free_bytes: Count | None = None
+    queue_free_pkts: Count | None = None
+    arrival_pkts_per_s: Count | None = None
+    arrival_bytes_per_s: Count | None = None
+    flow_count: Count | None = None
+    transit_delay_us: Count | None = None
+    lost_pkts: Count | None = None
+    rssi_dbm: Decibel | None = None
+    snr_db: Decibel | None = None
+    mcs: Count | None = None
+    data_rate_bytes_per_s: Count | None = None
+
+
+class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_summary"):
+    """What in-band telemetry says of one flow over an interval.
+
+    Attributes:
+        interval_us: Length of the interval [us].
+        received_pkts: Packets of the flow that reached the sink, new in the interval.
+        lost_pkts: Packets of the flow that did not, new in the interval.
+        latency_us: Mean latency from source to sink [us].
+        latency_max_us: Greatest latency [us].
+        jitter_us: Mean difference of neighbouring latencies [us].
+        loss_ratio: Lost by sent.
+        loss_cause: Where losses come from; `none` if nothing was lost.
+        cwnd_bytes: The sender's window as carried in the packets [bytes].
+        hops: The nodes on the path, the first behind the source first.
+    """
+
+    flow: FlowId
+    interval_us: Count | None = None
+    received_pkts: Count | None = None
+    lost_pkts: Count | None = None
+    latency_us: Count | None = None
+    latency_max_us: Count | None = None
+    jitter_us: Count | None = None
+    loss_ratio: Ratio | None = None
+    loss_cause: Literal["none", "wireless", "overflow", "mixed"] | None = None
+    cwnd_bytes: Count | None = None
+    hops: Annotated[tuple[IntHop, ...], Meta(max_length=64)] = ()
+
+
+class AgentStatus(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="agent_status"
+):
+    """Birth and last will of whoever publishes.
+
+    Attributes:
+        status: `online`, or `offline`.
+        role: What it is.
+        reason: Why it is offline: `stopped`, or `connection lost` (the broker says so in its name).
+        software: Name and version.
+        host: Its host by name.
+        algorithms: What an agent runs.
+        started_wall_us: Since when it runs, by its wall clock [us].
+    """
+
+    status: Literal["online", "offline"]
+    role: Literal["agent", "receiver", "sink", "detector", "client"]
+    reason: Text = ""
+    software: Text = ""
+    host: Name | None = None
+    algorithms: Annotated[tuple[Word, ...], Meta(max_length=256)] = ()
+    started_wall_us: Count | None = None
+
+
+class ParamChange(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="param_change"
+):
+    """A parameter of an algorithm was set.
+
+    Attributes:
+        algorithm: Whose.
+        name: Which.
+        value: To what.
+        flow: Of this flow only; None for all.
+    """
+
+    algorithm: Word
+    name: Word
+    value: Value | None
+    flow: FlowId | None = None
+
+
+class AlgorithmEvent(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="algorithm_event"
+):
+    """Something happened to an algorithm or one of its flows.
+
+    Attributes:
+        algorithm: Whose.
+        event: What, as `area:thing_happened`.
+        flow: The flow, if it is about one.
+        detail: What else there is to say, such as the hashes of the sources before and after a reload.
+    """
+
+    algorithm: Word
+    event: Word
+    flow: FlowId | None = None
+    detail: Annotated[dict[Word, Value | None], Meta(max_length=64)] = {}
+
+
+Body = ReceiverSignal | RegimeDecision | IntSummary | AgentStatus | ParamChange | AlgorithmEvent
+"""What a message may say."""
+
+FlowBody = ReceiverSignal | RegimeDecision | IntSummary
+"""What is delivered to the algorithms of flows."""
+
+
+class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message.
+
+    Attributes:
+        version: Of the schema: `VERSION`.
+        sender: Who publishes; also a level of the topic.
+        t_mono_us: When it was made, by the publisher's monotonic clock [us].
+        t_wall_us: The same by its wall clock, since 1970 [us].
+        ttl_ms: How long it is true [ms]; None for no end.
+        body: What it says.
+    """
+
+    version: Annotated[int, Meta(ge=0, le=_MAX)]
+    sender: Name
+    t_mono_us: Count
+    t_wall_us: Count
+    ttl_ms: Ttl | None = None
+    body: Body
+
+
+def kind_of(body: Body) -> str:
+    """Return the name of a body's kind, as in its field `kind`."""
+    return str(body.__struct_config__.tag)
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    """A message that was received and is valid: what `on_telemetry` gets.
+
+    Attributes:
+        kind: Kind of the body, such as `receiver_signal`.
+        body: What it says.
+        sender: Who said it.
+        topic: Where.
+        received_us: When it came, CLOCK_MONOTONIC of this host [us]: the clock of `report.now_us`.
+        age_at_receipt_us: How old it was then [us]; see `telemetry.age`.
+        expires_us: When it stops being true, same clock [us]; None for never.
+        sent_mono_us: When it was made, by the sender's monotonic clock [us].
+        sent_wall_us: When it was made, by the sender's wall clock [us].
+        retained: The broker kept it for us: it was published before we subscribed.
+    """
+
+    kind: str
+    body: Body
+    sender: str
+    topic: str
+    received_us: int
+    age_at_receipt_us: int = 0
+    expires_us: int | None = None
+    sent_mono_us: int = 0
+    sent_wall_us: int = 0
+    retained: bool = False
+
+    def age_ms(self, now_us: int) -> float:
+        """Return how old it is [ms].
+
+        Args:
+            now_us: CLOCK_MONOTONIC of this host [us], such as `report.now_us`.
+        """
+        return max(0, now_us - self.received_us + self.age_at_receipt_us) / 1000
+
+    def expired(self, now_us: int) -> bool:
+        """Return whether it has stopped being true at `now_us` (CLOCK_MONOTONIC) [us]."""
+        return self.expires_us is not None and now_us >= self.expires_us

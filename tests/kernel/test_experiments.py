@@ -1,0 +1,300 @@
+"""Experiments as users run them: scenarios on real sockets, and sweeps that are killed or interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from datapath.errors import CcpError, LangError
+from experiments.agent_process import PIN_DIR
+from experiments.errors import RunError
+from experiments.events import SetLink, SetParam
+from experiments.netlab.lab import list_namespaces
+from experiments.netlab.spec import Bernoulli, Direction
+from experiments.results import Result, ResultSet
+from experiments.run import run
+from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
+from experiments.traffic import Http, Iperf3
+
+# As the installed command `ccp`, which finds `experiment` by its entry point.
+CCP = """
+from importlib.metadata import EntryPoint
+from agent import cli
+cli.plugins = lambda: {"experiment": EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)}
+cli.main()
+"""
+TIMEOUT_S = 300
+LINK = Direction(rate_bytes_per_s=2.5e6, delay_us=5_000)
+GRID = """
+name: two dozen
+base:
+  name: short
+  topology: {kind: point_to_point, forward: {rate_bytes_per_s: 2.5e6, delay_us: 5000}}
+  flows: [{name: flow, sender: sender, receiver: receiver, algorithm: kernel/cubic}]
+  duration_s: 1
+axes:
+  flows.flow.algorithm: [kernel/cubic, kernel/reno, cubic]
+  links.link.forward.delay_us: [5000, 10000]
+repeats: 4
+"""
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", CCP, "experiment", *(str(one) for one in arguments)]
+
+
+def one_flow(algorithm: str = "kernel/cubic", **changes: object) -> Scenario:
+    flow = Flow("flow", "sender", "receiver", algorithm)
+    scenario = Scenario(name="one flow", topology=PointToPoint(LINK), flows=(flow,), duration_s=2)
+    return scenario.replace(**changes)
+
+
+def congestion_controls() -> list[str]:
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
+def children_of(pid: int) -> list[str]:
+    """Commands of the processes that a process started, and of those whose parent died and that are ours."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except (OSError, ValueError):  # gone meanwhile
+                continue
+            text = b" ".join(words).decode(errors="replace")
+            if parent == pid or "experiments.runs.steering_process" in text:
+                found.append(text)
+    return found
+
+
+def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end_s = time.monotonic() + TIMEOUT_S
+    while not reached():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def nothing_is_left_of(pid: int, out: Path) -> None:
+    assert [found for found in list_namespaces() if found.pid == pid] == []
+    assert children_of(pid) == []
+    assert [one.name for one in out.iterdir() if one.name.startswith(".")] == []
+    assert not Path(PIN_DIR).exists()
+    assert "ccp" not in congestion_controls()
+
+
+# --- single runs -------------------------------------------------------------------------------------------
+
+
+def test_flows_of_the_kernel_and_of_ccplane_in_one_run(tmp_path: Path) -> None:
+    scenario = Scenario(
+        name="both",
+        topology=Dumbbell(2, Direction(rate_bytes_per_s=5e6, delay_us=10_000)),
+        flows=(
+            Flow("theirs", "s1", "r1", "kernel/reno", traffic=Iperf3(parallel=2)),
+            Flow("ours", "s2", "r2", "cubic", start_s=0.5, family="ipv6"),
+        ),
+        duration_s=3,
+    )
+    result = run(scenario, tmp_path / "both")
+    flows = result.flows.set_index("flow")
+    assert list(flows["congestion"]) == ["reno", "ccp.cubic"]
+    assert list(flows["connections"]) == [2, 1]
+    assert 0.5 <= flows["start_s"]["ours"] < 1.0
+    assert 3e6 < flows["goodput_bytes_per_s"].sum() <= 5e6
+    assert (flows["min_rtt_us"] >= 20_000).all()
+    samples = result.flow_samples
+    assert len(samples) > 2 * 15
+    assert samples["t_s"].between(0, 3.5).all()
+    assert samples["cwnd_bytes"].min() > 0
+    links = result.link_samples.set_index("link")
+    assert {"bottleneck>", "access-s1<"} <= set(links.index)
+    assert links.loc["bottleneck>", "delivered_bytes"].max() > flows["bytes_acked"].sum()
+    assert list(result.events["kind"]) == ["flow_start", "flow_start", "flow_end", "flow_end"]
+    assert result.metadata["agent"]["reports"] > 0
+    assert result.metadata["ccplane"]["algorithms"].keys() == {"cubic"}
+    assert "ccp" not in congestion_controls()
+
+
+def test_one_algorithm_with_two_sets_of_parameters_that_change(tmp_path: Path) -> None:
+    link = Direction(rate_bytes_per_s=5e6, delay_us=10_000)
+    flows = [Flow(f"f{n}", f"s{n}", f"r{n}", "cubic", {"beta": 0.4 + n / 10}) for n in (1, 2)]
+    scenario = Scenario(
+        name="params",
+        topology=Dumbbell(2, link),
+        flows=tuple(flows),
+        events=(SetParam(1.0, "beta", 0.9, flow="f2"),),
+        duration_s=2,
+    )
+    result = run(scenario)
+    assert list(result.flows["congestion"]) == ["ccp.cubic", "ccp.cubic_2"]
+    (event,) = [row for row in result.events.to_dict("records") if row["kind"] == "set_param"]
+    assert 1.0 <= event["t_s"] < 1.5
+    assert json.loads(event["detail"])["flows"] == ["f2"]
+    assert result.metadata["agent"]["flows_failed"] == 0
+
+
+def test_a_link_that_changes_is_felt() -> None:
+    slow = SetLink(2.0, "link>", {"rate_bytes_per_s": 5e5})
+    result = run(one_flow(events=(slow,), duration_s=4))
+    rate = result.flow_samples.set_index("t_s")["goodput_bytes_per_s"]
+    assert rate[1.0:2.0].mean() > 1.5e6
+    assert rate[3.0:4.0].mean() < 6e5
+
+
+def test_losses_are_those_of_the_seed() -> None:
+    lossy = PointToPoint(Direction(rate_bytes_per_s=2.5e6, delay_us=5_000, loss=Bernoulli(0.02)))
+    result = run(one_flow(topology=lossy))
+    last = result.link_samples.groupby("link").last()
+    assert last["dropped_loss_pkts"]["link>"] > 0
+    assert result.flows["retrans_pkts"][0] >= last["dropped_loss_pkts"]["link>"] * 0.5
+
+
+def test_downloads_have_a_row_each() -> None:
+    flow = Flow("web", "sender", "receiver", "kernel/cubic", traffic=Http((20_000, 50_000), repeat=3))
+    result = run(one_flow(flows=(flow,), duration_s=5))
+    assert list(result.objects["size_bytes"]) == [20_000, 50_000] * 3
+    assert (result.objects["completion_s"] > 0.01).all()
+    assert result.flows["completion_s"][0] < 5
+    assert result.flow_samples["t_s"].max() < 5  # a run ends when there is nothing to come
+
+
+# --- runs that fail ----------------------------------------------------------------------------------------
+
+
+def test_an_algorithm_that_does_not_compile_is_told(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from ccp_algs import Algorithm\n\nclass Mine(Algorithm):\n"
+        '    program = "(def (Report (acked 0)))\\n(when true (:= Report.acked Ack.bytes_ackd))"\n\n'
+        "    def on_report(self, report):\n        pass\n"
+    )
+    with pytest.raises(CcpError) as caught:
+        run(one_flow(str(tmp_path / "mine.py")), tmp_path / "out")
+    assert caught.value.slug == "lang.unknown_field"
+    assert "mine.py:5" in caught.value.where
+    assert not isinstance(caught.value, LangError)  # it came from another process
+    assert not Result.load(tmp_path / "out.incomplete").complete
+    nothing_is_left_of(os.getpid(), tmp_path)
+
+
+def test_an_agent_that_dies_ends_the_run_and_the_log_is_kept(tmp_path: Path) -> None:
+    def kill(what: str, at_s: float) -> None:
+        if at_s > 0.5:
+            for entry in Path("/proc").iterdir():
+                if entry.name.isdecimal():
+                    words = (entry / "cmdline").read_bytes() if (entry / "cmdline").exists() else b""
+                    if b"experiments.runs.steering_process" in words:
+                        os.kill(int(entry.name), signal.SIGKILL)
+
+    with pytest.raises(RunError) as caught:
+        run(one_flow("cubic"), tmp_path / "out", progress=kill)
+    assert caught.value.slug == "run.agent"
+    kept = Result.load(tmp_path / "out.incomplete")
+    assert kept.metadata["error"]["slug"] == "run.agent"
+    assert len(kept.flow_samples) > 0
+    nothing_is_left_of(os.getpid(), tmp_path)
+
+
+# --- many runs ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_a_sweep_that_was_killed_goes_on_with_the_missing_runs(tmp_path: Path) -> None:
+    grid, out = tmp_path / "grid.yaml", tmp_path / "out"
+    grid.write_text(GRID)
+    with subprocess.Popen(
+        command("sweep", grid, "--out", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as first:
+
+        def in_the_middle() -> bool:
+            there = (out / "sweep.json").exists() and len(
+                ResultSet.load(out)
+            ) >= 17  # an agent steers the 18th
+            return there and any(one.pid == first.pid for one in list_namespaces())
+
+        wait_until(in_the_middle, first)
+        first.kill()
+        said = first.communicate()[1]
+    assert "two dozen: 24 runs; 0 are done already, 24 to do" in said
+    there = ResultSet.load(out)
+    n_done = len(there)
+    assert 17 <= n_done < 24
+    written = {result.directory: (result.directory / "metadata.json").stat().st_mtime_ns for result in there}
+
+    again = subprocess.run(
+        command("sweep", grid, "--out", out, "--json"), capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert again.returncode == 0, again.stderr
+    assert f"24 runs; {n_done} are done already, {24 - n_done} to do" in again.stderr
+    said = " ".join(again.stderr.split())
+    assert f"24 of 24 runs are done: {n_done} were there before, {24 - n_done} done now; 0 missing" in said
+    document = json.loads(again.stdout)
+    assert (document["planned"], document["done"], document["failed"]) == (24, 24, [])
+    results = ResultSet.load(out)
+    assert results.missing == []
+    for directory, mtime_ns in written.items():
+        assert (directory / "metadata.json").stat().st_mtime_ns == mtime_ns, "it was run again"
+    table = results.table()
+    assert len(table) == 24
+    assert (table["goodput_bytes_per_s"] > 5e5).all()
+    assert table.groupby(results.axes)["seed"].nunique().eq(4).all()
+    nothing_is_left_of(first.pid, out)
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int) -> None:
+    grid, out = tmp_path / "grid.yaml", tmp_path / "out"
+    grid.write_text(GRID)
+    with subprocess.Popen(
+        command("sweep", grid, "--out", out, "--jobs", jobs, "--set", "flows.flow.params={}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    ) as process:
+
+        def in_the_middle() -> bool:
+            return (out / "sweep.json").exists() and len(ResultSet.load(out)) >= 2
+
+        wait_until(in_the_middle, process)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=TIMEOUT_S)[1]
+    assert process.returncode == 130, said
+    n_done = len(ResultSet.load(out))
+    assert f"{n_done} of 24 runs are done: 0 were there before, {n_done} done now" in " ".join(said.split())
+    assert sorted(os.listdir(tmp_path)) == ["grid.yaml", "out"]
+    assert len(os.listdir(out)) == n_done + 1
+    nothing_is_left_of(process.pid, out)
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_twenty_runs_in_a_row_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def there() -> dict[str, object]:
+        return {
+            "namespaces": [one.namespace for one in list_namespaces() if one.pid == os.getpid()],
+            "devices": sorted(os.listdir("/sys/class/net")),
+            "processes": children_of(os.getpid()),
+            "files": len(os.listdir("/proc/self/fd")),
+            "temporary": os.listdir(tmp_path),
+            "pinned": Path(PIN_DIR).exists(),
+            "registered": congestion_controls(),
+        }
+
+    run(one_flow(duration_s=0.5))  # opens what stays open: libraries, caches
+    before = there()
+    for number in range(20):
+        run(one_flow("cubic" if number % 4 == 0 else "kernel/cubic", duration_s=0.5))
+    assert there() == before

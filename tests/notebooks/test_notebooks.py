@@ -1,0 +1,58 @@
+"""Every notebook runs from its first cell to its last, with short runs, and is stored without outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "experiments/notebooks").glob("*.ipynb"))
+PARAMETERS = {
+    "quickstart": "DURATION_S = 2\nREPEATS = 2\nOUT = Path({out!r})",
+}
+"""Notebook -> what its cell of parameters is followed by in a test; `out` is a directory."""
+CELL_TIMEOUT_S = 120
+FIGURES = {"quickstart": 2}
+"""How many figures each shows."""
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run `sudo make test-notebooks`")
+@pytest.mark.timeout(300)
+def test_it_runs(path: Path, tmp_path: Path) -> None:
+    notebook = read(path)
+    at = next(i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
+    shorter = nbformat.v4.new_code_cell(PARAMETERS[path.stem].format(out=str(tmp_path / "out")))
+    notebook.cells.insert(at + 1, shorter)
+    NotebookClient(notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": tmp_path}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == FIGURES[path.stem]
+    assert [output["text"] for output in outputs if output.get("name") == "stderr"] == []
+
+
+def test_all_notebooks_are_run_with_short_parameters() -> None:
+    assert {path.stem for path in NOTEBOOKS} == set(PARAMETERS)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_is_stored_without_outputs(path: Path) -> None:
+    for cell in read(path).cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_says_nothing_of_the_machine_that_wrote_it(path: Path) -> None:
+    metadata = json.loads(path.read_text())["metadata"]
+    assert set(metadata) == {"kernelspec", "language_info"}
+    assert metadata["language_info"] == {"name": "python"}

@@ -1,0 +1,127 @@
+"""`ccp experiment`: what it runs, prints and draws."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agent import cli
+from experiments import run as runs
+from experiments.commands import app
+from experiments.results import Result
+from experiments.run import run
+from tests.unit.experiments.recorded import record
+from tests.unit.experiments.test_run import SCENARIO
+
+GRID = "base: scenario.yaml\nname: two seeds\naxes: {seed: [1, 2]}\nrepeats: 2\n"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runs.DATAPATHS, "ebpf", record)
+    monkeypatch.chdir(tmp_path)
+    SCENARIO.save("scenario.yaml")
+    Path("grid.yaml").write_text(GRID)
+
+
+def call(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == status, (result.output, result.exception)
+    return str(result.stdout)
+
+
+def test_a_run_prints_a_summary_and_keeps_its_result() -> None:
+    said = call("run", "scenario.yaml", "--out", "there", "--set", "seed=2")
+    assert "kernel/cubic" in said
+    assert "16.00" in said  # 2e6 bytes/s in Mbit/s
+    assert "result: there" in said
+    assert Result.load("there").metadata["seed"] == 2
+
+
+def test_a_run_without_a_place_gets_one() -> None:
+    document = json.loads(call("run", "scenario.yaml", "--json"))
+    assert document["directory"].startswith("out/a-try-2")
+    assert document["flows"][0]["goodput_bytes_per_s"] == pytest.approx(1e6)
+    assert document["flows"][0]["received_bytes"] == 2_000_000
+
+
+def test_a_sweep_lists_its_runs_does_them_and_goes_on() -> None:
+    listed = call("sweep", "grid.yaml", "--dry-run")
+    assert listed.count("to do") == 5
+    assert "4 runs, 3 to do" in listed  # seed 1 again is seed 2
+    assert not Path("out").exists()
+    said = call("sweep", "grid.yaml")
+    assert "results: out/two-seeds" in said
+    assert "12.00" in said  # medians of seeds 1 and 2, 2 and 3
+    assert "20.00" in said
+    document = json.loads(call("sweep", "grid.yaml", "--json"))
+    assert (document["planned"], document["done"], document["failed"]) == (4, 4, [])
+    listed = json.loads(call("sweep", "grid.yaml", "--dry-run", "--json"))
+    assert [one["done"] for one in listed] == [True] * 4
+
+
+def test_a_sweep_with_failures_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    call("sweep", "grid.yaml", "--repeats", "1")
+
+    def fail(*_arguments: object) -> None:
+        from experiments.netlab import LabError
+
+        raise LabError("lab.timeout", "too long")
+
+    monkeypatch.setitem(runs.DATAPATHS, "ebpf", fail)
+    document = json.loads(call("sweep", "grid.yaml", "--json", status=1))
+    assert document["done"] == 3
+    assert document["failed"][0]["error"]["slug"] == "lab.timeout"
+
+
+def test_results_are_listed_where_they_are() -> None:
+    assert "no results in out" in call("list")
+    run(SCENARIO, "out/deep/one")
+    call("sweep", "grid.yaml", "--repeats", "1")
+    Path("out/broken").mkdir()
+    Path("out/broken/metadata.json").write_text("{")
+    found = json.loads(call("list", "--json"))
+    assert [(one["directory"], one["kind"], one["state"]) for one in found] == [
+        ("out/broken", "run", "result.broken"),
+        ("out/deep/one", "run", "complete"),
+        ("out/two-seeds", "sweep", "2 of 2 runs"),
+    ]
+    assert "out/deep/one" in call("list")
+
+
+def test_figures_are_drawn() -> None:
+    run(SCENARIO, "one")
+    files = [Path(line) for line in call("plot", "one", "--format", "svg").splitlines()]
+    assert files
+    assert all(file.parent == Path("one/plots") and file.stat().st_size > 1000 for file in files)
+    call("sweep", "grid.yaml", "--out", "many")
+    files = [Path(one) for one in json.loads(call("plot", "many", "--out", "drawn", "--json"))]
+    assert files
+    assert {file.suffix for file in files} == {".png"}
+
+
+def test_what_is_wrong_is_told_without_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, slug in (
+        (["run", "none.yaml"], "scenario.no_file"),
+        (["run", "scenario.yaml", "--set", "seed"], "scenario.bad_field"),
+        (["run", "scenario.yaml", "--set", "sed=1"], "`seed`"),
+        (["plot", "none"], "result.not_found"),
+        (["plot", "scenario.yaml"], "result.broken"),
+    ):
+        from importlib.metadata import EntryPoint
+
+        entry = EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cli, "plugins", lambda entry=entry: {"experiment": entry})
+            result = CliRunner().invoke(cli.app, ["experiment", *arguments])
+        assert result.exit_code == 1
+        assert slug in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_every_command_has_help() -> None:
+    for name in ("run", "sweep", "list", "plot"):
+        assert len(call(name, "--help")) > 300

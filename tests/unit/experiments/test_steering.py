@@ -1,0 +1,150 @@
+"""ccplane's algorithms for a run: which flow runs which variant, and who has the kernel's one agent."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.algorithms import prepare
+from ccp_algs import params_of, set_params
+from ccp_algs.cubic import Cubic
+from datapath import ebpf
+from datapath.errors import LoadError
+from experiments.events import SetParam
+from experiments.runs import steering
+from experiments.runs.steering import Variant, turn, variants_of
+from experiments.runs.steering_process import make
+from experiments.scenario import Flow, Scenario
+from tests.unit.experiments.test_run import SCENARIO
+
+
+def scenario(*flows: tuple[str, dict[str, Any]], events: tuple[SetParam, ...] = ()) -> Scenario:
+    made = [
+        Flow(f"f{n}", "sender", "receiver", algorithm, params) for n, (algorithm, params) in enumerate(flows)
+    ]
+    return SCENARIO.replace(flows=tuple(made), events=events)
+
+
+def names(of: Scenario) -> dict[str, str]:
+    return {flow: variant.congestion for flow, variant in variants_of(of).by_flow.items()}
+
+
+def test_flows_with_the_same_parameters_share_a_variant() -> None:
+    flows = [
+        ("cubic", {}),
+        ("cubic", {"beta": 0.5}),
+        ("kernel/cubic", {}),
+        ("cubic", {"beta": 0.5}),
+        ("reno", {}),
+    ]
+    assert names(scenario(*flows)) == {
+        "f0": "ccp.cubic",
+        "f1": "ccp.cubic_2",
+        "f3": "ccp.cubic_2",
+        "f4": "ccp.reno",
+    }
+    assert [one.name for one in variants_of(scenario(*flows)).all] == ["cubic", "cubic_2", "reno"]
+
+
+def test_a_flow_whose_parameters_change_by_themselves_has_its_own_variant() -> None:
+    of = scenario(("cubic", {}), ("cubic", {}), ("cubic", {}), events=(SetParam(1, "beta", 0.5, flow="f1"),))
+    variants = variants_of(of)
+    assert names(of) == {"f0": "ccp.cubic", "f1": "ccp.cubic_2", "f2": "ccp.cubic"}
+    assert [one.name for one in variants.meant_by(of.events[0])] == ["cubic_2"]  # type: ignore[arg-type]
+    assert [one.name for one in variants.meant_by(SetParam(1, "beta", 0.5, algorithm="cubic"))] == [
+        "cubic",
+        "cubic_2",
+    ]
+
+
+def test_names_fit_into_the_kernel(tmp_path: Path) -> None:
+    file = tmp_path / "My-Very-Long-Name.py"
+    file.write_text("from ccp_algs.cubic import Cubic\n\n\nclass Mine(Cubic):\n    name = ''\n")
+    of = scenario(*((str(file), {"beta": 0.4 + n / 100}) for n in range(12)))
+    found = list(names(of).values())
+    assert found[0] == "ccp.my_very_lon"
+    assert found[11] == "ccp.my_very__12"
+    assert len(set(found)) == 12
+    assert max(map(len, found)) <= 15
+
+
+def test_variants_have_parameters_of_their_own() -> None:
+    asked = make([Variant("cubic", "cubic", {}), Variant("cubic_2", "cubic", {})])
+    first, second = prepare(asked, ebpf.compile_program)
+    assert (first.name, second.name) == ("cubic", "cubic_2")
+    before = Cubic.beta
+    set_params(first.algorithm, {"beta": 0.5})
+    assert (first.algorithm.beta, second.algorithm.beta, Cubic.beta) == (0.5, before, before)  # type: ignore[union-attr]
+    assert params_of(second.algorithm).keys() == params_of(Cubic).keys()
+    assert list(first.programs) == list(second.programs)
+
+
+def test_one_run_at_a_time_has_the_agent(tmp_path: Path) -> None:
+    lock, order = tmp_path / "new" / "lock", []
+    told = threading.Event()
+
+    def second() -> None:
+        with turn(told.set, lock):
+            order.append("second")
+
+    with turn(lambda: order.append("waited"), lock):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert told.wait(30)
+        order.append("first")
+    thread.join(30)
+    assert order == ["first", "second"]
+
+
+def test_who_has_a_copy_of_the_lock_keeps_it(tmp_path: Path) -> None:
+    with turn(lock=tmp_path / "lock") as file:
+        agents = os.dup(file)
+    with open(tmp_path / "lock") as again, pytest.raises(BlockingIOError):
+        fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(agents)
+    with turn(lambda: pytest.fail("it waited"), tmp_path / "lock"):
+        pass
+
+
+def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LoadError) as caught, turn(lock=tmp_path / "file" / "lock"):
+        pass
+    assert caught.value.slug == "load.no_run_dir"
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("import sys; print('last words', file=sys.stderr)", "it ended"),
+        ("import time; time.sleep(60)", "it does not answer"),
+    ],
+)
+def test_an_agent_that_says_nothing_is_told_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
+    real = steering.subprocess.Popen
+
+    def stand_in(command: list[str], **options: Any) -> Any:
+        return real([command[0], "-c", program], **options)
+
+    monkeypatch.setattr(steering.subprocess, "Popen", stand_in)
+    monkeypatch.setattr(steering, "START_TIMEOUT_S", 10.0 if "words" in program else 0.1)
+    monkeypatch.setattr(steering, "STOP_TIMEOUT_S", 0.1)
+    unloaded: list[str] = []
+    monkeypatch.setattr(steering.ebpf, "unload", unloaded.append)
+    with (
+        open(tmp_path / "log", "wb") as log,
+        turn(lock=tmp_path / "lock") as lock,
+        pytest.raises(steering.RunError) as caught,
+    ):
+        steering.Steering([Variant("cubic", "cubic")], log, lock, "/sys/fs/bpf/nowhere")
+    assert caught.value.slug == "run.agent"
+    assert caught.value.why.startswith(why)
+    assert ("last words" in caught.value.why) == ("words" in program)
+    assert unloaded == ([] if "words" in program else ["/sys/fs/bpf/nowhere"])  # one was killed
