@@ -7,7 +7,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
-PYTHON_PACKAGES := agent ccp_algs datapath experiments
+PYTHON_PACKAGES := agent broker ccp_algs datapath experiments telemetry
 BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch])
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := datapath/_native.abi3.so
@@ -52,12 +52,12 @@ $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
 # --- run ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: build ## kernel CUBIC against ccplane's CUBIC on real sockets (needs root): a table and a plot
+demo: build ## kernel CUBIC against ccplane's, with and without random loss (needs root): a table and a plot
 	$(SUDO) $(BIN)/ccp demo
 
 .PHONY: bench
 bench: build ## all benchmarks (need root): tables; `ccp bench NAME --json` for one, as JSON
-	for name in datapath latency reports flows; do $(SUDO) $(BIN)/ccp bench $$name; done
+	for name in datapath latency reports flows emulator; do $(SUDO) $(BIN)/ccp bench $$name; done
 
 # --- check -------------------------------------------------------------------------------------------------------
 
@@ -107,8 +107,8 @@ test-kernel: build ## tests on real sockets of this kernel (need root)
 	$(SUDO) $(PYTEST) tests/kernel
 
 .PHONY: test-notebooks
-test-notebooks: build ## execute the notebooks, where there are any
-	if [ -d tests/notebooks ]; then $(PYTEST) tests/notebooks; fi
+test-notebooks: build ## execute the notebooks, with short runs (needs root)
+	$(SUDO) $(PYTEST) tests/notebooks
 
 .PHONY: test-kernels
 test-kernels: build ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (about ten minutes)

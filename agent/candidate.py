@@ -16,16 +16,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from agent.algorithms import ccp_errors, compile_programs, name_of
 from agent.locate import shown
 from agent.source import Source, Version, version_of
-from ccp_algs import check_algorithm
+from ccp_algs import VectorAlgorithm, check_algorithm
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.check import check_reload
 from ccp_algs.registry import algorithms_in, any_name
 from datapath.errors import CcpError, Several, UsageError, close_names
 from datapath.protocol import Compile, Program
+
+PREFIX: Final = "ccp_algs_live_"
+"""What the names of modules of candidates begin with."""
 
 _numbers = itertools.count(1)
 
@@ -47,16 +51,20 @@ class Candidate:
     version: Version
 
     def drop(self) -> None:
-        """Forget the module, because the candidate is not taken over, or no longer runs."""
-        sys.modules.pop(self.algorithm.__module__, None)
+        """Forget the module, because the candidate is not taken over."""
+        drop_module(self.algorithm)
+
+
+def drop_module(algorithm: AnyAlgorithm) -> None:
+    """Forget the module of a version that runs no longer, if it was made here."""
+    if algorithm.__module__.startswith(PREFIX):
+        sys.modules.pop(algorithm.__module__, None)
 
 
 def prepare(
     source: Source,
     compile_program: Compile[Program],
-    *,
     wanted: str = "",
-    old: AnyAlgorithm | None = None,
 ) -> Candidate:
     """Import, compile and check an algorithm.
 
@@ -64,7 +72,6 @@ def prepare(
         source: Its text.
         compile_program: The compiler.
         wanted: Name of the class; else the only one there is.
-        old: The class that it is to replace, if there is one: it must be able to take over from that.
 
     Returns:
         The candidate; its programs are not yet installed.
@@ -77,12 +84,8 @@ def prepare(
     with _module(source) as module:
         algorithm = _choose(module, source, wanted)
         programs = compile_programs(algorithm, compile_program)
-        with blamed(source, _check_failed):
+        with blamed(source.file, _check_failed):
             check_algorithm(algorithm)
-        if old is not None:
-            _same_kind(old, algorithm, source)
-            with blamed(source, cannot_take_over):
-                check_reload(old, algorithm)
         return Candidate(algorithm, name_of(algorithm, source.file), programs, version_of(algorithm, source))
 
 
@@ -90,12 +93,12 @@ def prepare(
 def _module(source: Source) -> Iterator[ModuleType]:
     """Import the text as a module of its own; it stays imported if the block has no error."""
     stem = re.sub(r"\W", "_", Path(source.file.strip("<>")).stem)
-    name = f"ccp_algs_live_{stem}_{next(_numbers)}"
+    name = f"{PREFIX}{stem}_{next(_numbers)}"
     module = ModuleType(name)
     module.__file__ = source.file
     sys.modules[name] = module
     try:
-        with blamed(source, _import_failed), any_name():
+        with blamed(source.file, _import_failed), any_name():
             exec(compile(source.text, source.file, "exec", dont_inherit=True), vars(module))
         yield module
     except BaseException:
@@ -124,55 +127,63 @@ def _choose(module: ModuleType, source: Source, wanted: str) -> AnyAlgorithm:
     )
 
 
-def _same_kind(old: AnyAlgorithm, new: AnyAlgorithm, source: Source) -> None:
-    vectorised = [hasattr(cls, "on_reports") for cls in (old, new)]
-    if vectorised[0] != vectorised[1]:
+def check_takeover(old: AnyAlgorithm, candidate: Candidate) -> None:
+    """Check that a candidate can take over from the class that runs, on a flow that does not exist.
+
+    Raises:
+        CcpError: Why it cannot, with file and line.
+    """
+    new, file = candidate.algorithm, candidate.version.file
+    vectorised = issubclass(new, VectorAlgorithm)
+    if vectorised != issubclass(old, VectorAlgorithm):
         raise UsageError(
             "reload.other_kind",
-            f"{new.__name__} is {'vectorised' if vectorised[1] else 'no longer vectorised'}",
-            where=shown(source.file),
+            f"{new.__name__} is {'vectorised' if vectorised else 'not vectorised any more'}",
+            where=shown(file),
             why="instances of one kind cannot take over from the other",
-            fix="load it under another name and switch the flows over",
+            fix="load it under another name, and switch the flows over",
         )
+    with blamed(file, cannot_take_over):
+        check_reload(old, new)
 
 
-def _import_failed(source: Source, where: str, why: str) -> UsageError:
+def _import_failed(file: str, where: str, why: str) -> UsageError:
     return UsageError(
         "reload.import_failed",
-        f"{shown(source.file)} cannot be imported",
+        f"{shown(file)} cannot be imported",
         where=where,
         why=why,
         fix="repair the line; the version before goes on",
     )
 
 
-def _check_failed(source: Source, where: str, why: str) -> UsageError:
+def _check_failed(file: str, where: str, why: str) -> UsageError:
     return UsageError(
         "reload.check_failed",
-        f"{shown(source.file)} breaks the contract of its callbacks",
+        f"{shown(file)} breaks the contract of its callbacks",
         where=where,
         why=why,
         fix="repair the line; the version before goes on. `ccp check` tries the callbacks, too",
     )
 
 
-def cannot_take_over(source: Source, where: str, why: str) -> UsageError:
+def cannot_take_over(file: str, where: str, why: str) -> UsageError:
     """Return the error of a version that cannot continue what the version before began."""
     return UsageError(
         "reload.cannot_take_over",
-        f"{shown(source.file)} cannot take over from the version that runs",
+        f"{shown(file)} cannot take over from the version that runs",
         where=where,
         why=why,
         fix="repair on_reload, or what it carries over; the version before goes on",
     )
 
 
-Problem = Callable[[Source, str, str], UsageError]
-"""Makes an error from where and why."""
+Problem = Callable[[str, str, str], UsageError]
+"""Makes an error from file, where and why."""
 
 
 @contextmanager
-def blamed(source: Source, problem: Problem) -> Iterator[None]:
+def blamed(file: str, problem: Problem) -> Iterator[None]:
     """Turn whatever an algorithm's code raises into one error with file, line and reason."""
     try:
         with ccp_errors():
@@ -180,10 +191,10 @@ def blamed(source: Source, problem: Problem) -> Iterator[None]:
     except Several:
         raise
     except (Exception, SystemExit) as error:
-        where = place_of(error, source.file) or shown(source.file)
+        where = place_of(error, file) or shown(file)
         if isinstance(error, CcpError):
             raise type(error)(error.slug, error.message, where, error.why, error.fix) from error
-        raise problem(source, where, f"{type(error).__name__}: {error}") from error
+        raise problem(file, where, f"{type(error).__name__}: {error}") from error
 
 
 def place_of(error: BaseException, file: str) -> str:

@@ -179,6 +179,7 @@ class FlowControl:
             rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
         if self._letter is not None:
             self._letter.program = installed
+            self._letter.goes_on = False
             self._letter.fields.clear()
             self._letter.add(cwnd_bytes, rate_bytes_per_s, fields)
             return
@@ -196,12 +197,43 @@ class FlowControl:
         assert letter is not None, "a flow is opened once"
         program = letter.program or self._programs.initial
         self._letter = None
-        handle = LAW_PROGRAM if program is None else program.handle
-        if not self._update(
+        handle: int | None = LAW_PROGRAM if program is None else program.handle
+        if letter.goes_on:
+            handle = None  # to name a program again would start it anew
+        if (
+            handle is not None
+            or letter.cwnd_bytes is not None
+            or letter.rate_bytes_per_s is not None
+            or letter.fields
+        ) and not self._update(
             self._flow_id, letter.cwnd_bytes, letter.rate_bytes_per_s, handle, letter.fields or None
         ):
             raise self._gone()
         self._run(program)
+
+    def continue_from(self, before: FlowControl) -> None:
+        """Go on where an older version of the algorithm is: with its window, its rate and its program.
+
+        To be called behind `on_create`. Of what that set, only the registers of a program that starts anew
+        are kept, because nobody else sets them.
+
+        Args:
+            before: The flow, as the older version has it.
+        """
+        letter = self._letter
+        assert letter is not None, "it has not been opened"
+        letter.cwnd_bytes = letter.rate_bytes_per_s = None
+        program = None if before.program is None else self._programs.get(before.program)
+        if program is None:
+            return
+        letter.goes_on = program is before._installed
+        if letter.goes_on or program is not self._assumed():
+            letter.fields.clear()
+        letter.program = program
+
+    def tap(self, update: Update) -> None:
+        """Write through another function from now on."""
+        self._update = update
 
     def move(self, installed: Installed) -> bool:
         """Give the flow another program, for the plane.
@@ -259,14 +291,19 @@ class FlowControl:
 
 
 class _Letter:
-    """What is gathered for a flow while `on_create` runs."""
+    """What is gathered for a flow while `on_create` runs.
 
-    __slots__ = ("cwnd_bytes", "fields", "program", "rate_bytes_per_s")
+    Attributes:
+        goes_on: `program` runs already, and shall keep its registers.
+    """
+
+    __slots__ = ("cwnd_bytes", "fields", "goes_on", "program", "rate_bytes_per_s")
 
     def __init__(self) -> None:
         self.cwnd_bytes: int | None = None
         self.rate_bytes_per_s: int | None = None
         self.program: Installed | None = None
+        self.goes_on = False
         self.fields: dict[str, int] = {}
 
     def add(self, cwnd_bytes: int | None, rate_bytes_per_s: int | None, fields: dict[str, int]) -> None:

@@ -13,10 +13,11 @@ from typing import Any, cast
 import numpy as np
 
 from agent.algorithms import Running
-from agent.flow import FlowControl
+from agent.flow import FlowControl, Update
 from agent.programs import ProgramSet
+from agent.source import Version, version_of
 from agent.vector import send
-from ccp_algs import Algorithm, VectorAlgorithm
+from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from datapath.protocol import Datapath, FlowInfo, FlowStats, Reports
 
 
@@ -77,6 +78,9 @@ class Host:
         cc_name: Congestion-control name of its own, empty for none.
         algorithm: Its class.
         programs: Its installed programs.
+        version: What the class was made of.
+        update: What its flows write with.
+        settle: Sets what was set for flows like a new one before it is given to the algorithm.
     """
 
     vectorised: bool
@@ -91,11 +95,14 @@ class Host:
         self.cc_name = running.cc_name
         self.algorithm = running.algorithm
         self.programs = ProgramSet(running.name, datapath, running.programs, running.initial)
+        self.version: Version = version_of(running.algorithm)
+        self.update: Update = datapath.update
+        self.settle: Callable[[Live], None] | None = None
         self._datapath = datapath
 
     def live(self, info: FlowInfo) -> Live:
         """Return a flow of this algorithm, not yet started."""
-        return Live(self, FlowControl(info, self.programs, self._datapath.update))
+        return Live(self, FlowControl(info, self.programs, self.update))
 
     def start(self, live: Live) -> None:
         """Let the algorithm take the flow over; raises what the algorithm raises."""
@@ -116,6 +123,8 @@ class SingleHost(Host):
         instance = cast("type[Algorithm]", self.algorithm)()
         instance.flow = live.flow
         live.instance = instance
+        if self.settle is not None:
+            self.settle(live)
         instance.on_create(live.flow.info)
         live.flow.open()
         live.on_report = instance.on_report
@@ -127,7 +136,12 @@ class SingleHost(Host):
 
 
 class VectorHost(Host):
-    """An algorithm with one instance for all its flows."""
+    """An algorithm with one instance for all its flows.
+
+    Attributes:
+        instance: The instance; None before the first flow.
+        on_updates: Is shown what the instance decided.
+    """
 
     vectorised = True
 
@@ -135,6 +149,7 @@ class VectorHost(Host):
         """Install the programs; the first flow makes the instance."""
         super().__init__(running, datapath)
         self.instance: VectorAlgorithm | None = None
+        self.on_updates: Callable[[Updates], None] | None = None
         self._failed: set[int] = set()
 
     def restart(self) -> None:
@@ -173,10 +188,28 @@ class VectorHost(Host):
             failed = np.fromiter(self._failed, np.uint64, len(self._failed))
             reports = reports[~np.isin(reports["flow_id"], failed)]
         if self.instance is not None and len(reports):
-            updates = self.instance.on_reports(reports)
-            if updates is not None:
-                send(self._datapath, updates)
+            self.write(self.instance.on_reports(reports))
         return len(reports)
+
+    def write(self, updates: Updates | None) -> None:
+        """Write what the instance decided.
+
+        Raises:
+            ParamError: As `agent.vector.send`.
+        """
+        if updates is not None:
+            send(self._datapath, updates)
+            if self.on_updates is not None:
+                self.on_updates(updates)
+
+    def replace(self, instance: VectorAlgorithm | None) -> None:
+        """Take another instance, to which all flows are known, those that failed included."""
+        self.instance = instance
+        self._failed.clear()
+
+    def forget(self, flow_id: int) -> None:
+        """Forget that a flow failed, because another algorithm has it now."""
+        self._failed.discard(flow_id)
 
 
 def host_for(running: Running, datapath: Datapath) -> SingleHost | VectorHost:

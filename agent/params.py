@@ -1,4 +1,4 @@
-"""Parameters of running algorithms by name: `--param`, and later notebooks and the control API."""
+"""Parameters of running algorithms by name: of `--param`, `ccp set` and the control API."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from agent.algorithms import ccp_errors
 from agent.names import unknown_algorithm
 from ccp_algs import Algorithm, params_of, set_params
 from ccp_algs.api import AnyAlgorithm
+from ccp_algs.params import checked_params
 from datapath.errors import Collector, ParamError, close_names
 
 
@@ -57,7 +58,7 @@ def set_all(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]
     by_algorithm: dict[str, dict[str, object]] = {}
     for name, value in values.items():
         with problems.check():
-            for algorithm, parameter in _owners(name, algorithms):
+            for algorithm, parameter in owners(name, algorithms):
                 by_algorithm.setdefault(algorithm, {})[parameter] = value
     problems.finish()
     for algorithm, theirs in by_algorithm.items():
@@ -80,26 +81,58 @@ def set_one(name: str, value: object, algorithm: str, instance: Algorithm | None
         UsageError: `algorithm.unknown`, if the flow has another algorithm.
     """
     if instance is None:
-        raise ParamError(
-            "param.shared",
-            f"`{name}` cannot be set for one flow of `{algorithm}`",
-            why="it is vectorised: one instance steers all its flows",
-            fix="set it for all flows",
-        )
-    ((_, parameter),) = _owners(name, {algorithm: type(instance)})
+        raise shared(name, algorithm)
+    ((_, parameter),) = owners(name, {algorithm: type(instance)})
     with ccp_errors(ParamError):
         set_params(instance, {parameter: value})
 
 
-def _owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str, str]]:
-    """Return the algorithms that a parameter's name means, each with the name within the algorithm."""
+def shared(name: str, algorithm: str) -> ParamError:
+    """Return the error for a parameter that cannot be set for single flows."""
+    return ParamError(
+        "param.shared",
+        f"`{name}` cannot be set for one flow of `{algorithm}`",
+        why="it is vectorised: one instance steers all its flows",
+        fix="set it for all flows",
+    )
+
+
+def check(name: str, value: object, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str, str]]:
+    """Check a setting without making it.
+
+    Args:
+        name: `PARAMETER` or `ALGORITHM.PARAMETER`.
+        value: The value, or text that spells it.
+        algorithms: Running algorithms by name.
+
+    Returns:
+        The algorithms that the name means, each with the name within the algorithm.
+
+    Raises:
+        ParamError: `param.nobody_has`, or what the parameter says of the value.
+        UsageError: `algorithm.unknown`.
+    """
+    found = owners(name, algorithms)
+    with ccp_errors(ParamError):
+        for algorithm, parameter in found:
+            checked_params(algorithms[algorithm], {parameter: value})
+    return found
+
+
+def owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str, str]]:
+    """Return the algorithms that a parameter's name means, each with the name within the algorithm.
+
+    Raises:
+        ParamError: `param.nobody_has`.
+        UsageError: `algorithm.unknown`.
+    """
     algorithm, dot, parameter = name.partition(".")
     if dot:
         if algorithm not in algorithms:
             raise unknown_algorithm(algorithm, list(algorithms), f"parameter {name}")
         return [(algorithm, parameter)]
-    owners = [(one, name) for one, cls in algorithms.items() if name in params_of(cls)]
-    if not owners:
+    found = [(one, name) for one, cls in algorithms.items() if name in params_of(cls)]
+    if not found:
         known = {parameter for cls in algorithms.values() for parameter in params_of(cls)}
         raise ParamError(
             "param.nobody_has",
@@ -107,4 +140,4 @@ def _owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str
             where=", ".join(f"{cls.__module__}.{cls.__qualname__}" for cls in algorithms.values()),
             fix=close_names(name, known, "parameter"),
         )
-    return owners
+    return found

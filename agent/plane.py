@@ -1,6 +1,6 @@
 """The event loop: flows come, report and go; algorithms decide; decisions reach the datapath.
 
-One thread does everything. Only `request_stop` may be called from another thread.
+One thread does everything. Only `request_stop` and `call` may be called from another thread.
 
 A batch goes to vectorised algorithms as arrays and to the others report by report. Whichever way, a flow's
 events come in order: created, reports, closed.
@@ -11,13 +11,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from agent import params
 from agent.algorithms import Running
+from agent.candidate import place_of
+from agent.changes import Changes, Which
+from agent.events import Events
 from agent.flow import describe
 from agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from agent.names import duplicate_algorithm, unknown_algorithm
@@ -88,6 +91,14 @@ class Plane:
     Attributes:
         counters: What the loop did so far.
         hosts: The running algorithms by name.
+        flows: The flows that are there by id, those that failed included.
+        rules: Which algorithm a flow of plain `ccp` gets.
+        default: Algorithm of flows that no rule matches.
+        datapath: Where the flows are.
+        events: Tells what happens.
+        changes: What can be changed while flows run.
+        on_batch: Is shown each batch; None shows it to nobody.
+        each_turn: Called on this thread behind each batch.
     """
 
     def __init__(
@@ -113,10 +124,15 @@ class Plane:
             VerifierError: If the kernel refuses a program; none is left installed then.
         """
         self.counters = Counters()
-        self._datapath = datapath
-        self._rules = list(rules)
+        self.datapath = datapath
+        self.rules = list(rules)
         self._clock = clock
-        self._flows: dict[int, Live] = {}
+        self.flows: dict[int, Live] = {}
+        self.events = Events()
+        self.changes = Changes(self)
+        self.on_batch: Callable[[Batch], None] | None = None
+        self.each_turn: list[Callable[[], None]] = []
+        self._calls: deque[Callable[[], None]] = deque()
         self._failures: dict[tuple[str, str, int], int] = {}
         self._kinds = _Kinds()
         self._stop = threading.Event()
@@ -140,6 +156,10 @@ class Plane:
             for host in self.hosts.values():
                 host.programs.uninstall()
             raise
+        self.index()
+
+    def index(self) -> None:
+        """Take note of which algorithms run."""
         self._by_cc_name = {host.cc_name: host for host in self.hosts.values() if host.cc_name}
         self._any_single = any(not host.vectorised for host in self.hosts.values())
         self._vectorised = [host for host in self.hosts.values() if isinstance(host, VectorHost)]
@@ -161,11 +181,20 @@ class Plane:
                 if each_turn is not None:
                     each_turn()
         finally:
-            self._datapath.close()
+            self.datapath.close()
 
     def request_stop(self) -> None:
         """Make `run` return after this batch; may be called from any thread and from a signal handler."""
         self._stop.set()
+
+    def call(self, what: Callable[[], None]) -> None:
+        """Have something done on the agent's thread, between two batches; may be called from any thread.
+
+        Args:
+            what: Must not raise.
+        """
+        self._calls.append(what)
+        self.datapath.wake()
 
     def turn(self, timeout_ms: int) -> int:
         """Wait for one batch, at most `timeout_ms` [ms], and handle it.
@@ -173,10 +202,16 @@ class Plane:
         Returns:
             How many events it had.
         """
-        batch = self._datapath.poll(timeout_ms)
+        batch = self.datapath.poll(timeout_ms)
         n = len(batch)
         if n:
+            if self.on_batch is not None:
+                self.on_batch(batch)
             self._dispatch(batch)
+        while self._calls:
+            self._calls.popleft()()
+        for do in self.each_turn:
+            do()
         if self._clock() >= self._next_check_s:
             self._check_missed()
         return n
@@ -187,7 +222,7 @@ class Plane:
         """Take over the flows that are there already and not yet ours; returns how many."""
         self._missed_before = self._missed()
         before = self.counters.flows_created
-        for info in self._datapath.flows():
+        for info in self.datapath.flows():
             self._create(info)
         adopted = self.counters.flows_created - before
         self.counters.flows_adopted += adopted
@@ -196,8 +231,8 @@ class Plane:
     def resync(self) -> None:
         """Compare the list of flows with the datapath's, after create or close events were lost."""
         self.counters.resyncs += 1
-        there = {info.flow_id for info in self._datapath.flows()}
-        for flow_id in [flow_id for flow_id in self._flows if flow_id not in there]:
+        there = {info.flow_id for info in self.datapath.flows()}
+        for flow_id in [flow_id for flow_id in self.flows if flow_id not in there]:
             self._close(flow_id, None)
         self._finish_closes()
         self.adopt()
@@ -206,34 +241,36 @@ class Plane:
         """Return the flows that run an algorithm (one of them, if named); not those that failed."""
         return [
             flow_id
-            for flow_id, live in self._flows.items()
+            for flow_id, live in self.flows.items()
             if not live.failed and (algorithm is None or live.host.name == algorithm)
         ]
 
     def _choose(self, info: FlowInfo) -> Host:
         host = self._by_cc_name.get(info.cc_name)
         if host is None:
-            host = self.hosts[choose(self._rules, info) or self.default]
+            host = self.hosts[choose(self.rules, info) or self.default]
         return host
 
     def _create(self, info: FlowInfo) -> None:
-        if info.flow_id in self._flows:
+        if info.flow_id in self.flows:
             return  # adopted already, its create event came later
         live = self._choose(info).live(info)
-        self._flows[info.flow_id] = live
+        self.flows[info.flow_id] = live
         self.counters.flows_created += 1
+        self.events.tell("flow:created", live.host.name, info)
         try:
             live.host.start(live)
         except FlowGone:
             log.debug("flow %d closed while its algorithm started", info.flow_id)
         except Exception as error:
-            self._fail(live, error, "on_create")
+            self.fail(live, error, "on_create")
 
     def _close(self, flow_id: int, stats: FlowStats | None) -> None:
-        live = self._flows.pop(flow_id, None)
+        live = self.flows.pop(flow_id, None)
         if live is None:
             return
         self.counters.flows_closed += 1
+        self.events.tell("flow:closed", live.host.name, live.flow.info)
         live.flow.retire()
         if live.host.vectorised:
             self._deferred.append((live, stats))  # its reports of this batch come first
@@ -246,7 +283,7 @@ class Plane:
         except FlowGone:
             pass  # an algorithm that writes in on_close; there is nobody to write to
         except Exception as error:
-            self._log_failure(live, error, "on_close")
+            self.log_failure(live.host, live, error, "on_close")
 
     def _finish_closes(self) -> None:
         for live, stats in self._deferred:
@@ -261,14 +298,14 @@ class Plane:
         iterator = iter(events)
         while chunk := list(islice(iterator, EVENTS_PER_HEARTBEAT)):
             self._each(chunk)
-            self._datapath.heartbeat()
+            self.datapath.heartbeat()
         if self._vectorised:
             self._arrays(batch)
             self._finish_closes()
 
     def _each(self, events: list[Any]) -> None:
         kinds = self._kinds
-        flow_of = self._flows.get
+        flow_of = self.flows.get
         reports = stale = 0
         for event in events:
             kind = kinds[type(event)]
@@ -286,7 +323,7 @@ class Plane:
                 except FlowGone:
                     continue  # its close event follows
                 except Exception as error:
-                    self._fail(live, error, "on_report")
+                    self.fail(live, error, "on_report")
             elif kind == _CREATED:
                 self._create(event.info)
             else:
@@ -305,7 +342,7 @@ class Plane:
             try:
                 fed = host.feed(reports)
             except Exception as error:
-                self._fail_all(host, error)
+                self.fail_all(host, error, "on_reports")
                 continue
             self.counters.reports += fed
             if not self._any_single:
@@ -313,16 +350,16 @@ class Plane:
 
     # Failures
 
-    def _fail(self, live: Live, error: Exception, callback: str) -> None:
+    def fail(self, live: Live, error: Exception, callback: str) -> None:
         """Give one flow to the fallback law because its algorithm raised."""
-        self._log_failure(live, error, callback)
+        self.log_failure(live.host, live, error, callback)
         self._to_law(live)
 
-    def _fail_all(self, host: VectorHost, error: Exception) -> None:
+    def fail_all(self, host: VectorHost, error: Exception, callback: str) -> None:
         """Give all flows of a vectorised algorithm to the fallback law; flows to come get a new instance."""
-        theirs = [live for live in self._flows.values() if live.host is host and not live.failed]
+        theirs = [live for live in self.flows.values() if live.host is host and not live.failed]
         if theirs:
-            self._log_failure(theirs[0], error, "on_reports", n_flows=len(theirs))
+            self.log_failure(host, theirs[0], error, callback, n_flows=len(theirs))
         for live in theirs:
             self._to_law(live)
         host.restart()
@@ -333,19 +370,22 @@ class Plane:
         if isinstance(live.host, VectorHost):
             live.host.fail(live.flow.info.flow_id)
         self.counters.flows_failed += 1
-        self._datapath.update(live.flow.info.flow_id, program=LAW_PROGRAM)
+        self.datapath.update(live.flow.info.flow_id, program=LAW_PROGRAM)
 
-    def _log_failure(self, live: Live, error: Exception, callback: str, n_flows: int = 1) -> None:
-        """Log an exception, with traceback if it is the first from its line: 10,000 flows may raise it."""
+    def log_failure(self, host: Host, live: Live, error: Exception, callback: str, n_flows: int = 1) -> None:
+        """Log an exception of an algorithm, with traceback if it is the first from its line.
+
+        10,000 flows may raise it.
+        """
         self.counters.algorithm_errors += 1
         line = error.__traceback__
         while line is not None and line.tb_next is not None:
             line = line.tb_next
-        key = (live.host.name, type(error).__name__, 0 if line is None else line.tb_lineno)
+        key = (host.name, type(error).__name__, 0 if line is None else line.tb_lineno)
         times = self._failures[key] = self._failures.get(key, 0) + 1
         log.error(
             "%s.%s raised %s (%s%s)%s: flow %s%s",
-            live.host.name,
+            host.name,
             callback,
             type(error).__name__,
             error,
@@ -355,11 +395,20 @@ class Plane:
             "" if n_flows == 1 else f" and {n_flows - 1} more",
             exc_info=error if times == 1 else None,
         )
+        self.events.tell(
+            "flow:failed",
+            host.name,
+            live.flow.info,
+            callback=callback,
+            error=f"{type(error).__name__}: {error}",
+            where=place_of(error, host.version.file),
+            flows=n_flows,
+        )
 
     # Lost events
 
     def _missed(self) -> int:
-        counters = self._datapath.counters()
+        counters = self.datapath.counters()
         return counters.get("creates_missed", 0) + counters.get("closes_missed", 0)
 
     def _check_missed(self) -> None:
@@ -378,50 +427,13 @@ class Plane:
     # Live changes
 
     def set_param(self, name: str, value: object, flow_id: int | None = None) -> None:
-        """Set a parameter of an algorithm while it runs.
-
-        Args:
-            name: `PARAMETER` (of every running algorithm that has it) or `ALGORITHM.PARAMETER`.
-            value: The value, or text that spells it.
-            flow_id: Only for this flow; None for all, those to come included.
+        """Set a parameter of an algorithm while it runs: for one flow, or for all and those to come.
 
         Raises:
-            ParamError: If no running algorithm has it, it refuses the value, or the flow is one of many of a
-                vectorised algorithm.
-            FlowGone: If there is no such flow.
+            CcpError: As `Changes.set_params`.
         """
-        if flow_id is None:
-            params.set_all({name: value}, {host.name: host.algorithm for host in self.hosts.values()})
-            return
-        live = self._flows.get(flow_id)
-        if live is None or live.failed:
-            raise FlowGone(
-                "flow.gone",
-                f"no algorithm steers a flow {flow_id}",
-                why="it closed, it was never here, or its algorithm failed",
-                fix="see `ccp flows`",
-            )
-        params.set_one(name, value, live.host.name, live.instance)
+        self.changes.set_params({name: value}, Which(flow_id=flow_id))
 
     def replace_program(self, algorithm: str, name: str, program: Program) -> int:
-        """Replace a fold program under the live flows that run it; registers start at their initial values.
-
-        Args:
-            algorithm: A running algorithm.
-            name: Which of its programs; a new name adds one.
-            program: The compiled successor.
-
-        Returns:
-            How many flows went over.
-
-        Raises:
-            UsageError: If no such algorithm runs.
-            VerifierError: If the kernel refuses the successor; the flows keep the program that they run.
-        """
-        if algorithm not in self.hosts:
-            raise unknown_algorithm(algorithm, list(self.hosts), "replace_program")
-        before, after = self.hosts[algorithm].programs.replace(name, program)
-        if before is None:
-            return 0
-        theirs = [live.flow for live in self._flows.values() if live.flow.handle == before.handle]
-        return sum(flow.move(after) for flow in theirs)
+        """Replace a fold program under the live flows that run it; see `Changes.replace_program`."""
+        return self.changes.replace_program(algorithm, name, program)

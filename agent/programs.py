@@ -40,7 +40,12 @@ class ProgramSet:
     """
 
     def __init__(
-        self, algorithm: str, datapath: Datapath, programs: Mapping[str, Program], initial: str | None
+        self,
+        algorithm: str,
+        datapath: Datapath,
+        programs: Mapping[str, Program],
+        initial: str | None,
+        before: ProgramSet | None = None,
     ) -> None:
         """Install all programs, or none if one of them is refused.
 
@@ -49,6 +54,8 @@ class ProgramSet:
             datapath: Where to install them.
             programs: Compiled programs by name.
             initial: Name of the first program of a flow, None for none.
+            before: Programs of the version before: those that are unchanged stay installed and are shared,
+                so that flows keep their registers.
 
         Raises:
             VerifierError: If the kernel refuses one.
@@ -56,11 +63,17 @@ class ProgramSet:
         self._algorithm = algorithm
         self._datapath = datapath
         self._by_name: dict[str, Installed] = {}
+        self._shared: set[Installed] = set()
         try:
             for name, program in programs.items():
-                self._by_name[name] = Installed(name, program, datapath.install(program))
+                same = None if before is None else before.get(name)
+                if same is not None and same.program.uid == program.uid:
+                    self._shared.add(same)
+                else:
+                    same = Installed(name, program, datapath.install(program))
+                self._by_name[name] = same
         except BaseException:
-            self.uninstall()
+            self.abandon()
             raise
         self._initial = initial
 
@@ -83,6 +96,10 @@ class ProgramSet:
                 f"algorithm `{self._algorithm}` has no fold program `{name}`",
                 fix=close_names(name, self._by_name, "program"),
             ) from None
+
+    def get(self, name: str) -> Installed | None:
+        """Return the program of this name, None if there is none."""
+        return self._by_name.get(name)
 
     def all(self) -> list[Installed]:
         """Return the programs that new flows may get."""
@@ -116,6 +133,22 @@ class ProgramSet:
         if before is not None:
             before.users -= 1
             self._collect(before)
+
+    def abandon(self) -> None:
+        """Remove what the version before does not have, because this one is not taken over."""
+        for installed in self._by_name.values():
+            if installed not in self._shared:
+                self._datapath.uninstall(installed.handle)
+        self._by_name.clear()
+
+    def supersede(self, before: ProgramSet) -> None:
+        """Retire what only the version before has; flows that still run it keep it until they leave."""
+        self._shared.clear()
+        own = set(self._by_name.values())
+        for installed in before.all():
+            if installed not in own:
+                installed.retired = True
+                self._collect(installed)
 
     def uninstall(self) -> None:
         """Remove all programs from the datapath."""

@@ -5,21 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from agent import params
 from agent.algorithms import Running, prepare
+from agent.bus import bus_errors, status_of, tell
+from agent.control import ControlOptions
+from agent.events import Event
+from agent.inbox import Inbox
+from agent.live import Live, live
 from agent.names import cc_names, unknown_algorithm
 from agent.plane import Plane
 from agent.priority import raise_priority
 from agent.rules import Rule, parse_rules
 from agent.runfile import RUN_DIR, RunFile, RunInfo
 from agent.wakeful import Wakeful
+from agent.watch import Told, Watcher
+from broker.options import BusOptions
 from datapath import ebpf
 from datapath.errors import Collector
 from datapath.protocol import Datapath
@@ -47,6 +55,11 @@ class ServeOptions:
         realtime: Run the event loop with real-time priority, where that is allowed.
         wakeful: Keep idle processors from sleeping while reports come, where that is allowed.
         run_dir: Where the run file stands.
+        control: Where the running agent can be asked and changed; None for nowhere.
+        on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
+            the name, and what was done or what is wrong. None does not watch.
+        broker: Telemetry bus to listen to; None for none.
+        host: Our name on the bus; None for the host's.
     """
 
     algorithms: Sequence[str]
@@ -61,6 +74,10 @@ class ServeOptions:
     realtime: bool = True
     wakeful: bool = True
     run_dir: Path = RUN_DIR
+    control: ControlOptions | None = None
+    on_reload: Told | None = None
+    broker: BusOptions | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +170,7 @@ def serve_plan(
 ) -> Plane:
     """Run what is planned already; see `serve`."""
     pin_dir = options.load.pin_dir
-    with RunFile(pin_dir, options.run_dir) as run_file:
+    with RunFile(pin_dir, options.run_dir) as run_file, ExitStack() as around:
         datapath = ebpf.load(options.load)
         with _cleared_up(datapath, pin_dir):
             plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name)
@@ -169,16 +186,64 @@ def serve_plan(
                     rule.algorithm,
                     plane.hosts[rule.algorithm].cc_name,
                 )
-            run_file.write(_run_info(plane, ready, pin_dir))
+            run_file.write(_run_info(plane, pin_dir))
+            _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
+            ways = around.enter_context(live(plane, ebpf.compile_program, options.control))
+            around.enter_context(_watching(plane, ways, options.on_reload))
+            around.enter_context(_hearing(plane, ways, options))
             plane.adopt()
         with _stopped_by_signals(plane):
             if on_start is not None:
                 on_start(plane, ready)
             with _turns(plane, options.wakeful, each_turn) as turn:
                 plane.run(options.duration_s, turn)
+        around.close()
         if options.unload_at_end:
             ebpf.unload(pin_dir)
     return plane
+
+
+def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
+    """Write the run file again when programs or algorithms change."""
+    kinds = {"algorithm:reloaded", "algorithm:loaded", "algorithm:switched", "program:replaced"}
+
+    def changed(event: Event) -> None:
+        if event.kind in kinds:
+            write()
+
+    plane.events.listen(changed)
+
+
+@contextmanager
+def _watching(plane: Plane, ways: Live, told: Told | None) -> Iterator[None]:
+    """Reload what is saved."""
+    if told is None:
+        yield
+        return
+    watcher = Watcher(plane, ways.loader, told)
+    watcher.start()
+    try:
+        yield
+    finally:
+        watcher.close()
+
+
+@contextmanager
+def _hearing(plane: Plane, ways: Live, options: ServeOptions) -> Iterator[None]:
+    """Listen to the telemetry bus, and tell it what happens here."""
+    if options.broker is None:
+        yield
+        return
+    with bus_errors():
+        host = options.host or socket.gethostname()
+        inbox = Inbox(options.broker, sender=host, status=status_of(plane, host), wake=plane.datapath.wake)
+    ways.hear(plane, inbox, host)
+    plane.events.listen(lambda event: tell(inbox, event))
+    inbox.start()
+    try:
+        yield
+    finally:
+        inbox.stop()
 
 
 @contextmanager
@@ -222,18 +287,18 @@ def _register(datapath: Datapath, registrations: Mapping[str, bool]) -> None:
             datapath.unregister(cc_name)
 
 
-def _run_info(plane: Plane, ready: Plan, pin_dir: str) -> RunInfo:
+def _run_info(plane: Plane, pin_dir: str) -> RunInfo:
     return RunInfo(
         pid=os.getpid(),
         pin_dir=pin_dir,
-        default=ready.default.name,
-        algorithms={running.cc_name: running.name for running in ready.running if running.cc_name},
+        default=plane.default,
+        algorithms={host.cc_name: host.name for host in plane.hosts.values() if host.cc_name},
         programs={
             installed.handle: f"{host.name}/{installed.name}"
             for host in plane.hosts.values()
             for installed in host.programs.all()
         },
-        rules=[rule.text for rule in ready.rules],
+        rules=[rule.text for rule in plane.rules],
     )
 
 

@@ -98,9 +98,8 @@ def version_of(algorithm: AnyAlgorithm, source: Source | None = None) -> Version
     now_us = time.time_ns() // 1000
     if source is None:
         try:
-            file = inspect.getsourcefile(algorithm) or ""
-            source = Source("".join(linecache.getlines(file)), file)
-        except (TypeError, OSError):
+            source = read(inspect.getsourcefile(algorithm) or "")
+        except (TypeError, OSError, UsageError):  # built at run time
             source = Source("", "")
     known = sha256(source.text) if source.text else ""
     return Version(source.file, known, algorithm.__qualname__, now_us)

@@ -98,6 +98,10 @@ class Param(Generic[T]):
         instance.__dict__[self.name] = self.check(value)
         _note_change()
 
+    def is_set(self, cls: type) -> bool:
+        """Return whether it was set for `cls` or a class that this is derived from."""
+        return any(base in self._by_class for base in cls.__mro__)
+
     def set_for_class(self, cls: type, value: T) -> None:
         """Set it for `cls` and classes derived from it, unless these or single flows have set their own.
 
@@ -225,6 +229,20 @@ def set_params(target: object, values: Mapping[str, object]) -> None:
             one is wrong, with all of them in the message.
     """
     cls = target if isinstance(target, type) else type(target)
+    for name, value in checked_params(cls, values).items():
+        setattr(target, name, value)
+
+
+def checked_params(cls: type, values: Mapping[str, object]) -> dict[str, object]:
+    """Return values in the types of the parameters of a class.
+
+    Args:
+        cls: Algorithm class.
+        values: Value by parameter name; text is parsed.
+
+    Raises:
+        ParamError: As `set_params`.
+    """
     known = params_of(cls)
     checked: dict[str, object] = {}
     problems: list[ParamError] = []
@@ -247,5 +265,4 @@ def set_params(target: object, values: Mapping[str, object]) -> None:
     if problems:
         everything = "\n".join(str(problem) for problem in problems)
         raise ParamError("param.several", f"{len(problems)} parameters are wrong\n{everything}")
-    for name, value in checked.items():
-        setattr(target, name, value)
+    return checked

@@ -284,7 +284,9 @@ def _show_sweep(results: ResultSet) -> None:
     if table.empty:
         return
     axes = [f"axis.{name}" if f"axis.{name}" in table.columns else name for name in results.axes]
-    keys = [*axes, "flow", "algorithm"]
+    keys = [*axes, "flow"]
+    if not any(axis.endswith(".algorithm") for axis in axes):
+        keys.append("algorithm")
     shown = ["goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us"]
     grouped = table.groupby(keys, sort=False, dropna=False)
     medians = grouped[shown].median().assign(runs=grouped.size()).reset_index()

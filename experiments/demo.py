@@ -1,4 +1,4 @@
-"""`ccp demo`: the kernel's CUBIC and ccplane's, over a clean path and over one that loses packets at random.
+"""`ccp demo`: kernel CUBIC and ccplane's, over a clean path and over one that loses packets at random.
 
 Four runs, one after the other, of one iperf3 flow each: 100 Mbit/s, 50 ms base RTT, a drop-tail buffer of one
 bandwidth-delay product. What flows did is seen by tracing their sockets in the kernel, in the same way for
@@ -34,10 +34,11 @@ RATE_BYTES_PER_S: Final = 12.5e6
 RTT_US: Final = 50_000
 PAYLOAD_SHARE: Final = 1448 / 1500
 """What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
-PATHS: Final = {"no random loss": 0.0, "0.5 % random loss": 0.005}
+PATHS: Final = {"clean": 0.0, "0.5 % random loss": 0.005}
 """What the path is called -> share of packets that it loses at random."""
 ALGORITHMS: Final = ("kernel/cubic", "cubic")
 
+_FIGURES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us")
 _EXTRA_S: Final = 3.0
 """What a run takes beside its duration, for the progress bar [s]."""
 
@@ -75,7 +76,7 @@ class Transfer:
 def demo(
     seconds: Annotated[
         int, typer.Option(min=2, max=60, help="Seconds that each of the four runs takes.")
-    ] = 12,
+    ] = 10,
     output: Annotated[Path, typer.Option(help="Where to write the plot: png, svg or pdf.")] = Path(
         "out/demo.png"
     ),
@@ -204,9 +205,6 @@ def measure(seconds: int) -> list[Transfer]:
     return transfers
 
 
-_FIGURES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us")
-
-
 def draw(transfers: Sequence[Transfer], output: Path) -> None:
     """Write the plot.
 
@@ -230,8 +228,9 @@ def draw(transfers: Sequence[Transfer], output: Path) -> None:
         columns,
         pd.DataFrame({"flow": ALGORITHMS, "algorithm": ALGORITHMS}),
         limits={"goodput_bytes_per_s": PAYLOAD_SHARE * RATE_BYTES_PER_S},
+        goodput_interval_s=0.5,
         title="One flow over 100 Mbit/s and 50 ms: the kernel's CUBIC and ccplane's",
-        note=f"drop-tail buffer of 1 BDP; one run each, one after the other, seed 1; Linux {os.uname().release}",
+        note=f"drop-tail buffer of 1 BDP; one run each, in turn, seed 1; Linux {os.uname().release}",
     )
     try:
         plots.save(figure, output)
@@ -256,15 +255,15 @@ def show(transfers: Sequence[Transfer], seconds: int) -> None:
     table = Table(
         title=f"one flow through {RATE_BYTES_PER_S / 125e3:.0f} Mbit/s, base RTT {RTT_US / 1e3:.0f} ms, "
         f"{seconds} s each",
-        caption="Seen by tracing the sockets in the kernel. Goodput is payload acknowledged; "
-        f"{PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s of it fit.\nA lossy link tells TCP of congestion that is none: CUBIC backs off, in the kernel as in ccplane.",
+        caption=f"Payload acknowledged, of which {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s fit.\n"
+        "To CUBIC a lost packet is congestion, wherever it runs: random loss slows it down.",
         caption_justify="left",
     )
     table.add_column("path")
     table.add_column("algorithm")
     for name, unit in (
         ("goodput", "Mbit/s"),
-        ("retransmitted", "%"),
+        ("sent again", "%"),
         ("median RTT", "ms"),
         ("p95 RTT", "ms"),
     ):

@@ -1,8 +1,8 @@
 """All messages of the bus: an envelope that says who, when and for how long, and one body of many kinds.
 
 Every field that a publisher may not know is None, which means *missing*; 0 means that it was measured and is
-0. Names carry units. What is received is checked against these classes (`telemetry.codec`): unknown fields are
-passed over, so that a newer publisher may say more; what is there must have the right type and range.
+0. Names carry units. What is received is checked against these classes (`telemetry.codec`): unknown fields
+are passed over, so that a newer publisher may say more; what is there must have the right type and range.
 
 `broker.topics` says where each kind is published.
 """

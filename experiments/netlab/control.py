@@ -27,6 +27,7 @@ START_TIMEOUT_S: Final = 30.0
 ANSWER_TIMEOUT_S: Final = 10.0
 
 _WHERE: Final = "network emulator"
+_PROGRAM: Final = Path(__file__).with_name("emulator.py")
 _ROOT: Final = Path(__file__).parents[2]
 _PYTHONPATH: Final = [path for path in [os.environ.get("PYTHONPATH")] if path]
 _REAP_TIMEOUT_S: Final = 2.0
@@ -150,8 +151,9 @@ class EmulatorProcess:
                 spec.seek(0)
                 fds = [theirs.fileno(), *tun_fds]
                 self._process = host.popen(
-                    # -P: a folder `experiments` where the user happens to be is not ours
-                    [sys.executable, "-P", "-m", "experiments.netlab.emulator", *map(str, fds)],
+                    # As a file, not with -m: what the rest of the package imports takes longer than all else.
+                    # -P: folders where it is, and where the user happens to be, hold no modules for it.
+                    [sys.executable, "-P", str(_PROGRAM), *map(str, fds)],
                     stdin=spec,
                     stderr=self._log,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *_PYTHONPATH])},

@@ -1,4 +1,4 @@
-"""The process that emulates links: `python -m experiments.netlab.emulator CONTROL_FD [TUN_FD...]`.
+"""The process that emulates links: `python experiments/netlab/emulator.py CONTROL_FD [TUN_FD...]`.
 
 `emulated()` starts it. The description of the network comes on standard input; it ends when it is told to on
 the control channel, or when nobody holds the other end of that any more.

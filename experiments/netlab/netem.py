@@ -89,6 +89,8 @@ class NetemLinks:
             wire = lab.add_host(_WIRE.format(i), forwards=True)
             at_a, near_a = lab.connect(a, wire, mtu_bytes=graph.mtu_bytes)
             near_b, at_b = lab.connect(wire, b, mtu_bytes=graph.mtu_bytes)
+            links.introduce(a.namespace, at_a, wire.namespace, near_a)
+            links.introduce(wire.namespace, near_b, b.namespace, at_b)
             self._wires += [
                 _Wire(f"{forward.link}>", wire, near_b.name, near_a, at_b),
                 _Wire(f"{forward.link}<", wire, near_a.name, near_b, at_a),

@@ -96,7 +96,7 @@ def bars(
             _scatter_repeats(
                 axes, table[table[by] == name], group, value, dict(zip(groups, at, strict=True)), width
             )
-        axes.set_xticks(range(len(groups)), [_written(one, group) for one in groups])
+        axes.set_xticks(range(len(groups)), [written(one, group) for one in groups])
         axes.tick_params(axis="x", length=0)
         if group == "_all":
             axes.set_xticks([])
@@ -183,7 +183,7 @@ def lines(
         else:
             axes.set_ylim(bottom=0)
         if len(ticks := _in_order(estimates[x])) <= _MOST_TICKS:
-            axes.set_xticks(across.of(ticks), [_written(one, x) for one in ticks])
+            axes.set_xticks(across.of(ticks), [written(one, x) for one in ticks])
         axes.set_xlabel(across.axis)
         axes.set_ylabel(what.axis)
         text = repeats_note(table, estimates, statistic, level) if note is None else note
@@ -242,8 +242,8 @@ def heat_map(
         for axes, name in zip(panels, names, strict=True):
             grid = np.array([[cells.get((name, row, column), np.nan) for column in columns] for row in rows])
             _draw_cells(axes, what.of(grid), scale)
-            axes.set_xticks(range(len(columns)), [_written(one, x) for one in columns])
-            axes.set_yticks(range(len(rows)), [_written(one, y) for one in rows])
+            axes.set_xticks(range(len(columns)), [written(one, x) for one in columns])
+            axes.set_yticks(range(len(rows)), [written(one, y) for one in rows])
             axes.set_xlabel(quantity(x).axis)
             if by:
                 axes.set_title(style.label(str(name)), color=style.INK, loc="center")
@@ -345,8 +345,13 @@ def _in_order(values: pd.Series) -> list[Any]:
     return sorted(found) if numeric else found
 
 
-def _written(value: Any, column: str) -> str:
-    """Return how the value of an axis is written below it, in the unit of the axis."""
+def written(value: Any, column: str) -> str:
+    """Return how the value of an axis is written, in the unit of the axis.
+
+    Args:
+        value: The value in the table: a number, or a name.
+        column: Its column.
+    """
     if isinstance(value, int | float | np.number):
         return f"{float(quantity(column).of(value)):g}"
     return style.label(str(value)) if column == "algorithm" else str(value)

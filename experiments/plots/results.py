@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.metrics import MetricError
 from experiments.plots import style
-from experiments.plots.comparisons import bars, heat_map, lines
+from experiments.plots.comparisons import bars, heat_map, lines, written
 from experiments.plots.distributions import cdf, throughput_delay
 from experiments.plots.files import save_as
 from experiments.plots.quantities import quantity
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 COMPARED: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
 """Columns of the flows that a sweep's figures compare."""
+MOST_POINTS: Final = 8
+"""Of a sweep with more points, throughput against delay is not drawn: there would be a figure for each."""
 
 
 def save_all(
@@ -115,10 +117,30 @@ def of_sweep(results: ResultSet) -> dict[str, style.Plot]:
         else:
             plots[f"{name}-bars"] = bars(table, column, group=named[0] if named else None, title=title)
     if {"goodput_bytes_per_s", "rtt_p95_us"} <= set(compared):
-        title = f"{results.name}: throughput and delay"
-        note = "one value a run; ellipses of one standard deviation"
-        plots["throughput-delay"] = throughput_delay(table, delay="rtt_p95_us", title=title, note=note)
+        plots |= _of_points(table, axes, f"{results.name}: throughput and delay")
     return plots
+
+
+def _of_points(table: pd.DataFrame, axes: Sequence[str], title: str) -> dict[str, style.Plot]:
+    """Return throughput against delay at each point of a sweep: what lies at several would be no ellipse."""
+    note = "one value a run; ellipses of one standard deviation"
+    if not axes:
+        return {"throughput-delay": throughput_delay(table, delay="rtt_p95_us", title=title, note=note)}
+    points = list(table.groupby(list(axes), sort=False, dropna=False))
+    return {
+        f"throughput-delay-{i + 1}": throughput_delay(
+            own,
+            delay="rtt_p95_us",
+            title=title,
+            subtitle=", ".join(
+                f"{quantity(axis).name} {written(value, axis)} {quantity(axis).unit}".rstrip()
+                for axis, value in zip(axes, at, strict=True)
+            ),
+            note=note,
+        )
+        for i, (at, own) in enumerate(points)
+        if len(points) <= MOST_POINTS
+    }
 
 
 def varied(table: pd.DataFrame, axes: Sequence[str]) -> list[str]:

@@ -85,6 +85,7 @@ def side_by_side(
     *,
     panels: Sequence[str] = ("cwnd_bytes", "goodput_bytes_per_s"),
     limits: Mapping[str, float] | None = None,
+    goodput_interval_s: float | None = None,
     title: str = "",
     note: str = "",
 ) -> style.Plot:
@@ -95,6 +96,7 @@ def side_by_side(
         flows: Columns `flow` and `algorithm`, of the flows of all conditions.
         panels: Columns of the samples, from top to bottom; each panel has a scale of its own.
         limits: Column -> value that is drawn as the most that can be, in the unit of the column.
+        goodput_interval_s: As of `time_series`.
         title: What the figure shows.
         note: Seeds, machine, and the like.
 
@@ -113,7 +115,7 @@ def side_by_side(
         lines = _lines(flows)
         for i, (name, samples) in enumerate(columns.items()):
             for axes, column in zip(grid[:, i], panels, strict=True):
-                _draw(axes, samples, column, lines, None)
+                _draw(axes, samples, column, lines, goodput_interval_s)
                 axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1e-9))
                 if limits and column in limits:
                     _draw_limit(axes, float(quantity(column).of(limits[column])), quantity(column).unit)
@@ -124,7 +126,9 @@ def side_by_side(
             grid[0, i].set_title(name, color=style.INK)
         plot.align_ylabels()
         style.head(plot, title, note)
-        plot.legend(handles=list(lines.values()), loc="outside upper left", ncols=len(lines))
+        grid[0, 0].legend(
+            handles=list(lines.values()), loc="lower left", bbox_to_anchor=(0, 1.12), ncols=len(lines)
+        )
     return plot
 
 
@@ -146,7 +150,7 @@ def _draw(
 
 def _draw_limit(axes: Axes, limit: float, unit: str) -> None:
     axes.axhline(limit, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    axes.set_ylim(0, 1.18 * limit)
+    axes.set_ylim(0, max(1.18 * limit, axes.get_ylim()[1]))
     axes.annotate(
         f"most that fits: {limit:.1f} {unit}",
         (1, limit),
@@ -157,6 +161,7 @@ def _draw_limit(axes: Axes, limit: float, unit: str) -> None:
         va="bottom",
         fontsize=7,
         color=style.FAINT,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
     )
 
 

@@ -13,10 +13,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from agent.algorithms import find
 from experiments.errors import ScenarioError
+from experiments.runs import reading
 from experiments.runs.check import KERNEL
 from experiments.runs.shapes import Graph
 
@@ -69,7 +68,8 @@ def content_hash(scenario: Scenario) -> str:
     graph = scenario.replace(topology=Graph.of(scenario.network))
     canonical = {
         "ccplane": metadata.version("ccplane"),
-        "scenario": _with_files(msgspec.to_builtins(graph), content),
+        # With all defaults: whether they are written out makes no difference.
+        "scenario": _with_files(reading.full(graph), content),
     }
     return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
 

@@ -152,7 +152,7 @@ def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | No
         ScenarioError: If there is no such field, or the result cannot be.
         Several: If several things are wrong.
     """
-    raw = _with_defaults(scenario)
+    raw = reading.full(scenario)
     links: dict[str, Any] = {}
     for path, value in changes.items():
         if path.partition(".")[0] == "links":
@@ -161,21 +161,10 @@ def changed(scenario: Scenario, changes: Mapping[str, Any], directory: Path | No
             _set(raw, path.split("."), copy.deepcopy(value), path)
     if links:  # after the others: these may have changed the shape that the links come from
         graph = Graph.of(reading.convert(raw, Scenario).network)
-        raw["topology"] = _with_defaults(graph)
+        raw["topology"] = reading.full(graph)
         for path, value in links.items():
             _set(raw["topology"], path.split("."), copy.deepcopy(value), path)
     return Scenario.parse(raw, directory=directory)
-
-
-def _with_defaults(value: Any) -> Any:
-    """Return plain data in which fields that have their default value are there, too."""
-    if isinstance(value, msgspec.Struct):
-        config = value.__struct_config__
-        plain = {name: _with_defaults(getattr(value, name)) for name in value.__struct_fields__}
-        return plain if config.tag_field is None else {config.tag_field: config.tag, **plain}
-    if isinstance(value, tuple):
-        return [_with_defaults(one) for one in value]
-    return copy.deepcopy(value)
 
 
 def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
@@ -196,7 +185,7 @@ def _set(target: Any, steps: Sequence[str], value: Any, path: str) -> None:
     elif isinstance(target, dict):
         if target.get(step) is None:
             link = step == "backward" and "forward" in target and "a" in target
-            target[step] = _with_defaults(msgspec.convert(target, Link).back) if link else {}
+            target[step] = reading.full(msgspec.convert(target, Link).back) if link else {}
         _set(target[step], rest, value, path)
     else:
         raise ScenarioError(

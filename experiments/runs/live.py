@@ -37,6 +37,8 @@ LINKS_CSV: Final = "links.csv"
 
 _LOOK_S: Final = 0.02
 """How often flows and samples are looked at [s]."""
+_HEALTH_S: Final = 1.0
+"""How often the emulator is asked whether it lives [s]."""
 _LAST_ROWS_S: Final = 0.5
 """How long connections that were told to end may take to do so, to be in the samples with their last state
 [s]."""
@@ -137,6 +139,7 @@ class _Session:
         self._failed: list[BaseException] = []
         self._rows: list[np.ndarray] = []
         self._threads: list[threading.Thread] = []
+        self._next_health_s = 0.0
 
     def run(self) -> None:
         """Let all flows send, and what shall happen happen, to the end."""
@@ -162,11 +165,16 @@ class _Session:
     def finish(self) -> None:
         """Take the last samples, and note what there is to know about the network."""
         self._over.set()
-        end_s = time.monotonic() + _LAST_ROWS_S
-        while not self._failed and self._open() and time.monotonic() < end_s:
-            time.sleep(_LOOK_S)
-            self._sample()
         self._sample()
+        end_s = time.monotonic() + _LAST_ROWS_S
+        still_open: set[int] = set()
+        new = self._rows[:]
+        while True:
+            self._note_open(new, still_open)
+            if self._failed or not still_open or time.monotonic() > end_s:
+                break
+            time.sleep(_LOOK_S)
+            new = self._sample()
         if self._rows:
             self._recording.socket_rows = np.concatenate(self._rows)
         facts = self._recording.facts
@@ -228,22 +236,28 @@ class _Session:
             raise self._failed[0]
         if self._agent is not None:
             self._agent.must_run()
+        if self._now_s() >= self._next_health_s:
+            self._next_health_s = self._now_s() + _HEALTH_S
+            self._net.emulator_stats()  # raises, if it died
         self._progress("flows are sending", min(self._now_s(), self._scenario.duration_s))
 
-    def _sample(self) -> None:
+    def _sample(self) -> list[np.ndarray]:
+        """Take the rows that came since the last time; returns them."""
         rows = self._trace.drain()
-        if len(rows):
-            self._rows.append(rows)
+        new = [rows] if len(rows) else []
+        self._rows += new
+        return new
 
-    def _open(self) -> bool:
-        """Return whether a connection of a flow was seen, but not its end."""
-        last: dict[int, int] = {}
-        for rows in self._rows:
-            for flow in self._recording.flows:
-                if flow.sockets is not None:
-                    own = rows[flow.sockets.has(rows["netns"], rows["sport"], rows["dport"])]
-                    last.update(zip(own["cookie"].tolist(), own["state"].tolist(), strict=True))
-        return any(state != TCP_CLOSE for state in last.values())
+    def _note_open(self, new: list[np.ndarray], still_open: set[int]) -> None:
+        """Bring up to date which connections of flows were seen, but not their end."""
+        if not new:
+            return
+        rows = np.concatenate(new)
+        for flow in self._recording.flows:
+            if flow.sockets is not None:
+                own = rows[flow.sockets.has(rows["netns"], rows["sport"], rows["dport"])]
+                still_open.update(own["cookie"].tolist())
+                still_open.difference_update(own["cookie"][own["state"] == TCP_CLOSE].tolist())
 
     def _fire(self, event: Event) -> None:
         if isinstance(event, SetLink):

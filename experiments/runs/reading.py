@@ -93,6 +93,17 @@ def to_yaml(value: Any) -> str:
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110))
 
 
+def full(value: Any) -> Any:
+    """Return a struct as plain data in which fields that have their default value are there, too."""
+    if isinstance(value, msgspec.Struct):
+        config = value.__struct_config__
+        plain = {name: full(getattr(value, name)) for name in value.__struct_fields__}
+        return plain if config.tag_field is None else {config.tag_field: config.tag, **plain}
+    if isinstance(value, list | tuple):
+        return [full(one) for one in value]
+    return {key: full(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
 def convert(raw: Any, kind: type[T], origin: str = "", at: str = "") -> T:
     """Return plain data as a struct.
 
@@ -189,6 +200,8 @@ def _join(at: str, inner: str) -> str:
 
 def _element_of(kind: Any) -> Any:
     """Return the type of the elements of a `tuple[X, ...]`; None for other types."""
+    if hasattr(kind, "__metadata__"):  # Annotated
+        kind = kind.__origin__
     args: tuple[Any, ...] = getattr(kind, "__args__", ())
     return args[0] if getattr(kind, "__origin__", None) is tuple and args[1:] == (...,) else None
 

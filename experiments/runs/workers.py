@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import multiprocessing
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
 
@@ -32,14 +35,24 @@ class Workers(ProcessPoolExecutor):
         context = multiprocessing.get_context("spawn")
         super().__init__(count, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
 
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Do something in one of the processes."""
+        return super().submit(_do, fn, args, kwargs)
+
     def stop(self) -> None:
         """Interrupt what runs, and wait until it has cleaned up after itself."""
-        children = [one for one in multiprocessing.active_children() if one.pid not in self._before]
-        self.shutdown(wait=False, cancel_futures=True)
-        for child in children:
-            with contextlib.suppress(ProcessLookupError):
+        for child in multiprocessing.active_children():
+            if child.pid not in self._before:
                 child.terminate()
-        self.shutdown(wait=True)
+        self.shutdown(wait=True, cancel_futures=True)
+
+
+def _do(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return fn(*args, **kwargs)
+    except SystemExit as leaving:
+        # Everything is cleaned up. The pool would take it for a failed task, and give us another one.
+        os._exit(leaving.code if isinstance(leaving.code, int) else 1)
 
 
 def _begin(parent: int) -> None:
@@ -56,4 +69,5 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 
 
 def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, _nothing)  # once is enough: the pool repeats it while we clean up
     raise SystemExit(128 + number)

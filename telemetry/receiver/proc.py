@@ -1,9 +1,9 @@
-"""Counters of the whole host: /proc/net/netstat, /proc/net/snmp and /proc/net/snmp6, of this network namespace.
+"""Counters of the whole host (network namespace): /proc/net/netstat and /proc/net/snmp6.
 
 The ones read here, and what they say:
 
-`ce`          packets that arrived with the ECN codepoint CE: IpExt InCEPkts and Ip6InCEPkts. (There is no counter
-              of CE marks in TcpExt; `TcpExtECNRecvCE`, which one finds in scripts, does not exist.)
+`ce`          packets that arrived with the ECN codepoint CE: IpExt InCEPkts and Ip6InCEPkts. (TcpExt has
+              none; `TcpExtECNRecvCE`, which one finds in scripts, does not exist.)
 `duplicates`  segments that had arrived before, as told to their senders in DSACKs: TcpExt TCPDSACKOldSent and
               TCPDSACKOfoSent; none are counted for peers without SACK
 """

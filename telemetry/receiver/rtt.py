@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def summarise(rtts_us: Sequence[int]) -> RttSummary | None:
     if not rtts_us:
         return None
     ordered = sorted(rtts_us)
-    steps = [abs(b - a) for a, b in zip(rtts_us, rtts_us[1:], strict=False)]
+    steps = [abs(b - a) for a, b in pairwise(rtts_us)]
     return RttSummary(
         min_us=ordered[0],
         p50_us=percentile(ordered, 50),

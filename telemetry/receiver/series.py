@@ -29,8 +29,8 @@ class Growth:
 class Series:
     """Counters at the ends of intervals; a window is the last `intervals` of them.
 
-    Windows end where intervals end, so with one interval a window every event is in exactly one window, however
-    late the ends come.
+    Windows end where intervals end, so with one interval a window every event is in exactly one window,
+    however late the ends come.
     """
 
     def __init__(self, start_us: int, values: Values, intervals: int) -> None:
@@ -43,11 +43,6 @@ class Series:
         """
         self._ends: deque[tuple[int, dict[str, int | None]]] = deque(maxlen=intervals + 1)
         self._ends.append((start_us, dict(values)))
-
-    @property
-    def start_us(self) -> int:
-        """Begin of the window that the next `close` ends... of the last one closed, before that the start [us]."""
-        return self._ends[0][0]
 
     def close(self, now_us: int, values: Values) -> Growth:
         """End an interval.

@@ -56,9 +56,7 @@ class SocketTable:
         """
         for family in (socket.AF_INET, socket.AF_INET6):
             try:
-                found = self._diag.get_sock_stats(
-                    family=family, states=SS_CONN, extensions=1 << (_INFO - 1)
-                )
+                found = self._diag.get_sock_stats(family=family, states=SS_CONN, extensions=1 << (_INFO - 1))
             except OSError as error:
                 raise _refused(error) from error
             for message in found:
@@ -66,6 +64,13 @@ class SocketTable:
                 if raw is not None:  # None: the socket closed meanwhile
                     peer = canonical(message["idiag_dst"])
                     yield SocketReading(message["idiag_cookie"], peer, parse_tcp_info(raw))
+
+
+def kernel_counts_ce() -> bool:
+    """Return whether this kernel counts CE marks for each socket (Linux 6.18 or newer)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1024)
+    return parse_tcp_info(raw)["ce"] is not None
 
 
 def _refused(error: OSError) -> ReceiverError:

@@ -30,8 +30,11 @@ FIELDS: Final[dict[str, tuple[int, str]]] = {
     "data_out": (156, "=I"),
     "retrans": (100, "=I"),
 }
-"""Counter -> where it is in `struct tcp_info` of <linux/tcp.h>, and its format. Only ever appended to, so an older
-kernel's is shorter."""
+"""Counter -> where it is in `struct tcp_info` of <linux/tcp.h>, and its format. The kernel only
+appends to it, so an older one's is shorter."""
+
+KEEP_US: Final = 60_000_000
+"""So long a socket may be missing and still be known [us]: the kernel's list can skip one while it changes."""
 
 NOTHING: Final[Values] = dict.fromkeys(FIELDS, 0)
 
@@ -80,24 +83,29 @@ class PeerTotals:
 class PeerCounters:
     """Adds up the sockets of each peer.
 
-    The first reading is the base: what sockets counted before is not new. A socket that comes later is new, with
-    all it counted. What one counts between its last reading and its end is not seen.
+    The first reading is the base: what sockets counted before is not new. A socket that comes later is new,
+    with all it counted. What one counts between its last reading and its end is not seen.
+
+    Attributes:
+        peers: Peer -> what grew since the start.
     """
 
     def __init__(self) -> None:
         self.peers: dict[str, PeerTotals] = {}
-        self._before: dict[int, Values] | None = None
+        self._before: dict[int, tuple[int, Values]] | None = None
+        self._prune_us = 0
 
     def update(self, now_us: int, readings: Iterable[SocketReading]) -> None:
         """Take one reading of all sockets, made at `now_us` [us]."""
-        now: dict[int, Values] = {}
+        is_base = self._before is None
+        last = self._before = self._before or {}
         for reading in readings:
-            now[reading.cookie] = reading.values
             peer = self.peers.get(reading.peer)
             if peer is None:
                 peer = self.peers[reading.peer] = PeerTotals(dict(NOTHING), {})
             peer.seen_us[reading.cookie] = now_us
-            base = reading.values if self._before is None else self._before.get(reading.cookie, NOTHING)
+            _, base = last.get(reading.cookie, (now_us, reading.values if is_base else NOTHING))
+            last[reading.cookie] = now_us, reading.values
             for name, total in peer.values.items():
                 after, before = reading.values[name], base[name]
                 if total is None or after is None or before is None:
@@ -105,7 +113,9 @@ class PeerCounters:
                 else:
                     wraps = U32 if FIELDS[name][1] == "=I" else 1 << 64
                     peer.values[name] = total + (after - before) % wraps
-        self._before = now
+        if now_us >= self._prune_us:
+            self._prune_us = now_us + KEEP_US
+            self._before = {key: old for key, old in last.items() if old[0] > now_us - KEEP_US}
 
     def flows(self, peer: str, after_us: int) -> int:
         """Return how many sockets of a peer were there after `after_us` [us], and forget the others."""

@@ -34,7 +34,7 @@ pub struct Spec {
     pub pcap: Option<BTreeMap<String, PathBuf>>,
 }
 
-/// A host or a router.
+/// A host, or a router: a node that has neither addresses nor a device.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Node {

@@ -415,7 +415,7 @@ def test_parameter_is_set_for_all_flows_or_one() -> None:
     plane.set_param("beta", "0.8")
     plane.set_param("rec.beta", 0.3, flow_id=2)
     assert cls.beta == 0.8
-    instances = {flow_id: plane._flows[flow_id].instance for flow_id in (1, 2)}
+    instances = {flow_id: plane.flows[flow_id].instance for flow_id in (1, 2)}
     assert (instances[1].beta, instances[2].beta) == (0.8, 0.3)
 
 
@@ -453,7 +453,7 @@ def test_new_program_is_there_for_set_program() -> None:
     plane = plane_with(datapath, recorder())
     plane.adopt()
     assert plane.replace_program("rec", "extra", FakeProgram("extra")) == 0
-    plane._flows[1].flow.set_program("extra")
+    plane.flows[1].flow.set_program("extra")
     assert datapath.written[-1] == Written(1, None, None, 2, None)
 
 

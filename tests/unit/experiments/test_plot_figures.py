@@ -137,6 +137,25 @@ def test_a_missing_rtt_is_a_gap() -> None:
     assert math.isnan(line.get_ydata()[5])
 
 
+def test_conditions_stand_side_by_side_with_the_same_panels_and_limits() -> None:
+    columns = {"clean": flow_samples("a", "b"), "lossy": flow_samples("a", "b")}
+    figure = plots.side_by_side(
+        columns,
+        flows(a="kernel/cubic", b="cubic"),
+        limits={"goodput_bytes_per_s": 1.25e6},
+        title="what",
+        note="seed 1",
+    )
+    window, _, goodput, lossy_goodput = figure.axes
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == list(columns)
+    assert window.get_ylabel().replace("\n", " ") == "congestion window [kB]"
+    assert goodput.get_ylabel().replace("\n", " ") == "goodput [Mbit/s]"
+    assert goodput.get_xlabel() == lossy_goodput.get_xlabel() == "time since the run began [s]"
+    assert {"what", "seed 1", "most that fits: 10.0 Mbit/s"} <= texts(figure)
+    assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
+    np.testing.assert_allclose(lossy_goodput.lines[1].get_ydata(), 8, rtol=1e-5)
+
+
 # --- distributions ---
 
 
@@ -281,6 +300,7 @@ def test_the_note_tells_seeds_in_short(seeds: list[int], told: str) -> None:
         lambda table: plots.cdf(table, "nothing"),
         lambda table: plots.throughput_delay(table, delay="nothing"),
         lambda table: plots.time_series(flow_samples("a"), table),
+        lambda table: plots.side_by_side({"x": table}, flows(a="cubic")),
     ],
 )
 def test_a_column_that_is_not_there_is_named(draw: object) -> None:

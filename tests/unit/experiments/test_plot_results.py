@@ -109,21 +109,31 @@ def test_all_figures_are_written_in_all_formats(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("axes", "names"),
+    ("axes", "kind", "ellipses"),
     [
-        ({"algorithm": ["cubic"]}, {"goodput-bars", "retrans-pct-bars", "rtt-p95-bars"}),
-        ({"loss_ratio": [0.0, 0.1]}, {"goodput-lines", "retrans-pct-lines", "rtt-p95-lines"}),
-        ({"queue": ["codel", "red"]}, {"goodput-bars", "retrans-pct-bars", "rtt-p95-bars"}),
+        ({"algorithm": ["cubic"]}, "bars", {"throughput-delay"}),
+        ({"loss_ratio": [0.1]}, "bars", {"throughput-delay"}),
+        ({"loss_ratio": [0.0, 0.1]}, "lines", {"throughput-delay-1", "throughput-delay-2"}),
+        ({"queue": ["codel", "red"]}, "bars", {"throughput-delay-1", "throughput-delay-2"}),
         (
             {"loss_ratio": [0.0, 0.1], "delay_us": [1, 2]},
-            {"goodput-map", "retrans-pct-map", "rtt-p95-map"},
+            "map",
+            {f"throughput-delay-{i}" for i in range(1, 5)},
         ),
-        ({"loss_ratio": [0.1]}, {"goodput-bars", "retrans-pct-bars", "rtt-p95-bars"}),
+        ({"loss_ratio": [0.0, 0.1, 0.2], "delay_us": [1, 2, 3]}, "map", set()),
     ],
 )
-def test_the_axes_of_a_sweep_decide_its_figures(axes: dict[str, list[Any]], names: set[str]) -> None:
+def test_the_axes_of_a_sweep_decide_its_figures(
+    axes: dict[str, list[Any]], kind: str, ellipses: set[str]
+) -> None:
     figures = of_sweep(Sweep(table(**axes), *axes))
-    assert set(figures) == names | {"throughput-delay"}
+    compared = {f"{name}-{kind}" for name in ("goodput", "retrans-pct", "rtt-p95")}
+    assert set(figures) == compared | ellipses
+
+
+def test_each_point_of_a_sweep_is_told_where_it_is_drawn_alone() -> None:
+    figures = of_sweep(Sweep(table(loss_ratio=[0.0, 0.1], queue=["red"]), "loss_ratio", "queue"))
+    assert figures["throughput-delay-2"].axes[0].get_title(loc="left") == "loss 10 %"
 
 
 def test_flows_of_one_run_are_no_repeats() -> None:

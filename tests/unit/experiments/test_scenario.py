@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_examples_can_be_run(example: Path) -> None:
         assert Scenario.load(example).flows
 
 
+def test_the_examples_of_the_documents_can_be_run(tmp_path: Path) -> None:
+    text = (ROOT / "docs/experiments.md").read_text()
+    scenario, grid = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert parse(scenario).flows[1].start_s == 5
+    for name, content in {
+        "grid.yaml": grid,
+        "two-flows.yaml": (EXAMPLES[0].parent / "two-flows.yaml").read_text(),
+    }.items():
+        (tmp_path / name).write_text(content)
+    assert len(Grid.load(tmp_path / "grid.yaml").points()) == 3 * 2 * 2
+
+
 # --- checking ----------------------------------------------------------------------------------------------
 
 
@@ -168,7 +181,13 @@ def test_all_problems_come_in_one_report() -> None:
     slugs = {one.slug for one in problems(text)}
     assert slugs == {"scenario.unknown_algorithm", "scenario.bad_param", "scenario.time"}
     fields = TEXT.replace("duration_s", "duration").replace("start_s: 1", "start_s: x")
-    assert len(problems(fields)) == 3  # unknown, missing, wrong
+    fields = fields.replace("kernel/cubic", "3")
+    assert [one.where for one in problems(fields)] == [
+        "x.yaml: duration",
+        "x.yaml: flows[0].algorithm",
+        "x.yaml: flows[1].start_s",
+        "x.yaml: duration_s",
+    ]
 
 
 def test_an_event_may_build_on_an_earlier_one() -> None:
@@ -214,6 +233,13 @@ def test_the_hash_changes_with_every_field() -> None:
     ]
     assert len({one.content_hash() for one in [scenario, *others]}) == len(others) + 1
     assert parse(TEXT).content_hash() == scenario.content_hash()
+
+
+def test_the_hash_is_the_same_when_defaults_are_written_out() -> None:
+    scenario = parse(TEXT)
+    spelled = Scenario.parse(reading.full(scenario))
+    assert spelled == scenario
+    assert spelled.content_hash() == scenario.content_hash()
 
 
 def test_the_hash_of_a_shape_is_that_of_its_graph() -> None:

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from experiments.netlab import LabError
+from experiments.netlab import LabError, emulator
 from experiments.netlab.control import Control, EmulatorProcess
 
 DIED = LabError("lab.emulator_died", "the emulator ended")
@@ -129,10 +130,11 @@ class ThisMachine:
     def __init__(self, program: str) -> None:
         self.program = program
         self.command: list[str] = []
+        self.env: dict[str, str] = {}
 
     def popen(self, command: list[str], **options: Any) -> subprocess.Popen[str]:
-        self.command = command
-        fds = command[command.index("experiments.netlab.emulator") + 1 :]
+        self.command, self.env = command, options["env"]
+        fds = command[3:]
         return subprocess.Popen(
             [sys.executable, "-c", self.program, *fds], text=True, start_new_session=True, **options
         )
@@ -158,24 +160,24 @@ def start(program: str, spec: bytes = b"{}", *fds: int) -> EmulatorProcess:
 
 def test_the_emulator_reads_the_network_and_stops() -> None:
     files = len(os.listdir("/proc/self/fd"))
-    emulator = start(GOOD, b'{"seed": 1}')
-    assert emulator.running
-    assert emulator.control.request("stats") == '{"seed": 1}'
-    assert emulator.stop() is None
-    assert not emulator.running
-    assert emulator.stop() is None
+    process = start(GOOD, b'{"seed": 1}')
+    assert process.running
+    assert process.control.request("stats") == '{"seed": 1}'
+    assert process.stop() is None
+    assert not process.running
+    assert process.stop() is None
     assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_devices_are_handed_over() -> None:
     reader, writer = os.pipe()
-    emulator = start(
+    process = start(
         GOOD.replace("spec = sys.stdin", "import os; os.write(int(sys.argv[2]), b'x'); spec = sys.stdin"),
         b"{}",
         writer,
     )
     os.close(writer)
-    emulator.stop()
+    process.stop()
     with open(reader, "rb") as file:
         assert file.read() == b"x"  # to its end: nobody else holds the other one
 
@@ -189,33 +191,37 @@ def test_an_emulator_that_does_not_start_says_why() -> None:
 
 
 def test_a_killed_emulator_says_by_what() -> None:
-    emulator = start(GOOD)
-    os.kill(emulator.pid, signal.SIGKILL)
+    process = start(GOOD)
+    os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(LabError) as caught:
-        emulator.control.request("stats")
+        process.control.request("stats")
     assert caught.value.slug == "lab.emulator_died"
     assert "SIGKILL" in caught.value.message
-    error = emulator.stop()
+    error = process.stop()
     assert error is not None
     assert error.slug == "lab.emulator_died"
 
 
 def test_an_emulator_that_fails_at_its_end_says_why() -> None:
-    emulator = start(GOOD + "sys.exit('cannot write samples')")
-    error = emulator.stop()
+    process = start(GOOD + "sys.exit('cannot write samples')")
+    error = process.stop()
     assert error is not None
     assert error.why == "cannot write samples"
-    assert emulator.stop() is None  # it was said
+    assert process.stop() is None  # it was said
 
 
 def test_an_emulator_hears_that_the_run_died() -> None:
-    emulator = start(GOOD)
-    emulator.control.close()  # as the kernel does when a process is killed
-    assert emulator._process.wait(10) == 0
-    emulator.stop()
+    process = start(GOOD)
+    process.control.close()  # as the kernel does when a process is killed
+    assert process._process.wait(10) == 0
+    process.stop()
 
 
-def test_the_emulator_is_this_code_wherever_the_user_is() -> None:
+def test_the_emulator_is_this_code_wherever_the_user_is(tmp_path: Path) -> None:
     host: Any = ThisMachine(GOOD)
     EmulatorProcess(host, b"{}", ()).stop()
-    assert host.command[:4] == [sys.executable, "-P", "-m", "experiments.netlab.emulator"]
+    assert host.command == [sys.executable, "-P", emulator.__file__, host.command[-1]]
+    (tmp_path / "datapath.py").write_text("raise SystemExit('not this one')")
+    told = subprocess.run(host.command, env=host.env, cwd=tmp_path, input="{", capture_output=True, text=True)
+    assert told.returncode == 1
+    assert told.stderr.startswith("emulator.bad_spec")

@@ -10,9 +10,7 @@ use super::clock::now_ns;
 /// Most by which a sleep is shortened.
 const MOST_EARLY_NS: f64 = 100_000.0;
 /// How far one sleep moves what is believed of the next.
-const STEP_NS: f64 = 4_000.0;
-/// Share of sleeps that should end early enough.
-const IN_TIME: f64 = 0.75;
+const STEP_NS: f64 = 2_000.0;
 /// Less is not worth a sleep.
 const LEAST_SLEEP_NS: u64 = 2_000;
 
@@ -42,7 +40,9 @@ impl Pace {
         self.awake_since_ns = now_ns;
         if let Some(asked_ns) = asked_ns {
             let late_ns = now_ns.saturating_sub(asked_ns) as f64;
-            let step_ns = if late_ns > self.early_ns { STEP_NS * IN_TIME } else { STEP_NS * (IN_TIME - 1.0) };
+            // Up as often as down: half of the sleeps are longer than is believed. More would be in time if
+            // more was believed, and more time spent awake.
+            let step_ns = if late_ns > self.early_ns { STEP_NS } else { -STEP_NS };
             self.early_ns = (self.early_ns + step_ns).clamp(0.0, MOST_EARLY_NS);
         }
     }
@@ -69,7 +69,7 @@ mod tests {
             pace.woke(if number % 4 == 3 { 60_000 } else { 10_000 }, Some(0));
         }
         let early_ns = 1_000_000 - pace.sleep_ns(0, 1_000_000);
-        assert!((8_000..=60_000).contains(&early_ns), "{early_ns}");
+        assert!((8_000..=14_000).contains(&early_ns), "{early_ns}");
         assert_eq!(pace.sleep_ns(0, early_ns + 1_000), 0);
         assert_eq!(pace.sleep_ns(5_000, 1_000), 0);
     }

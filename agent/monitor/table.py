@@ -1,0 +1,84 @@
+"""The table of flows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+from textual.widgets import DataTable
+
+from agent.monitor.history import FlowHistory, Metric
+from agent.monitor.model import MAX_SHOWN, Chosen, Placed, layout
+from agent.monitor.spark import spark
+
+COLOURS: Final = {
+    Metric.CWND: "#56b4e9",
+    Metric.THROUGHPUT: "#2dc491",
+    Metric.SRTT: "#e69f00",
+    Metric.RATE: "#cc79a7",
+}
+"""Colours of the charts; people who cannot tell red from green can tell these."""
+
+WARNING: Final = "#f0e442"
+
+
+class FlowTable(DataTable[Text]):
+    """The flows, one line each; the cursor stays with its flow however the order changes."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__(cursor_type="row", zebra_stripes=True, id="flows")
+        self._placed: tuple[Placed, ...] = ()
+        self._headings: list[str] = []
+        self._shown: list[int] = []
+
+    @property
+    def selected(self) -> int | None:
+        """Id of the flow under the cursor; None if there is none."""
+        return self._shown[self.cursor_row] if 0 <= self.cursor_row < len(self._shown) else None
+
+    def show(self, flows: Sequence[FlowHistory], chosen: Chosen) -> None:
+        """Show flows.
+
+        Args:
+            flows: The flows in their order.
+            chosen: That order, for the headings.
+        """
+        flows = flows[:MAX_SHOWN]
+        selected, row = self.selected, self.cursor_row
+        placed = layout(self.size.width, [flow.row for flow in flows])
+        headings = [one.heading(chosen) for one in placed]
+        if (placed, headings) != (self._placed, self._headings):
+            self.clear(columns=True)
+            self._shown = []
+            for one, heading in zip(placed, headings, strict=True):
+                self.add_column(Text(heading), key=one.column.name, width=one.width)
+            self._placed, self._headings = placed, headings
+        ids = [flow.row.flow_id for flow in flows]
+        lines = [[_cell(flow, one) for one in placed] for flow in flows]
+        if ids == self._shown:
+            for flow_id, line in zip(ids, lines, strict=True):
+                for one, cell in zip(placed, line, strict=True):
+                    if self.get_cell(str(flow_id), one.column.name) != cell:
+                        self.update_cell(str(flow_id), one.column.name, cell)
+            return
+        self.clear()
+        self._shown = ids
+        for flow_id, line in zip(ids, lines, strict=True):
+            self.add_row(*line, key=str(flow_id))
+        if ids:
+            row = ids.index(selected) if selected in ids else min(row, len(ids) - 1)
+            self.move_cursor(row=row, animate=False)
+
+
+def _cell(flow: FlowHistory, placed: Placed) -> Text:
+    column = placed.column
+    text = placed.text(flow.row)
+    if column.name == "algorithm" and text == "law":
+        return Text(text, style=WARNING)
+    cell = Text(text)
+    if column.metric is not None:
+        (line,) = spark(flow.series(column.metric, placed.spark_width).tolist(), placed.spark_width)
+        cell.append(" ").append(line, style=COLOURS[column.metric])
+    return cell

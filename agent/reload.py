@@ -1,0 +1,243 @@
+"""Live editing: a changed algorithm is prepared on a thread of its own and swapped in on the agent's.
+
+While a candidate is imported, compiled, verified and checked, flows go on as if nothing happened. Only the
+swap itself, tens of microseconds a flow, takes place on the agent's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Final, TypeVar
+
+from agent.algorithms import Running, ccp_errors
+from agent.candidate import Candidate, check_takeover, drop_module, prepare
+from agent.changes import Reloaded
+from agent.deadline import TooSlow, deadline
+from agent.locate import shown
+from agent.names import check as check_cc_name
+from agent.names import derived
+from agent.plane import Plane
+from agent.programs import ProgramSet
+from agent.source import Source, read
+from agent.swap import Successor
+from datapath.errors import CcpError, UsageError
+from datapath.protocol import Compile, Program
+
+log = logging.getLogger("ccplane.agent")
+
+T = TypeVar("T")
+
+PREPARE_S: Final = 10.0
+"""How long a candidate may take to be imported and checked [s]."""
+
+
+class Loader:
+    """Loads and reloads algorithms of a running plane, one after the other.
+
+    `start` and `close` are for its owner; everything else may be called from any thread, and what returns
+    directly from none but the loader's own.
+    """
+
+    def __init__(self, plane: Plane, compile_program: Compile[Program], prepare_s: float = PREPARE_S) -> None:
+        """Take the plane; `start` starts the thread.
+
+        Args:
+            plane: Where algorithms run.
+            compile_program: The compiler.
+            prepare_s: How long a candidate may take to be imported and checked [s].
+        """
+        self._plane = plane
+        self._compile = compile_program
+        self._prepare_s = prepare_s
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="ccp-loader", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more jobs; those that wait are cancelled. Does not wait for the one at work."""
+        self._closed.set()
+        self._jobs.put(None)
+
+    def submit(self, job: Callable[[], T]) -> Future[T]:
+        """Have something done on the loader's thread; what it raises is in the future."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if self._closed.is_set() or not future.set_running_or_notify_cancel():
+                future.cancel()
+                return
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._jobs.put(run)
+        return future
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    # On the loader's thread
+
+    def reload(self, name: str) -> Reloaded:
+        """Read the file of a running algorithm again, and let the new version take over.
+
+        Returns:
+            What was done; nothing, if the text has not changed.
+
+        Raises:
+            CcpError: What is wrong; the version before goes on then.
+        """
+        version = self._plane.changes.host(name).version
+        if not version.has_file:
+            raise UsageError(
+                "reload.no_file",
+                f"the source of `{name}` is in no file",
+                where=version.file,
+                fix="load its new source as text",
+            )
+        source = read(version.file)
+        if source.sha256 == version.sha256:
+            return Reloaded(name, version.sha256, version.sha256, 0, {}, ["the source has not changed"])
+        return self.load(source, name, version.class_name)
+
+    def load(self, source: Source, name: str = "", class_name: str = "") -> Reloaded:
+        """Load an algorithm: as the next version of the one that has its name, or beside the others.
+
+        Args:
+            source: Its text.
+            name: Under which name; by default that of the running algorithm of the same file, else the one
+                that it gives itself.
+            class_name: Which class, if there are several.
+
+        Returns:
+            What was done.
+
+        Raises:
+            CcpError: What is wrong; nothing has changed then.
+        """
+        if not name:
+            same_file = [one for one in self._plane.hosts.values() if one.version.file == source.file]
+            if source.has_file and len(same_file) == 1:
+                name, class_name = same_file[0].name, class_name or same_file[0].version.class_name
+        try:
+            return self._load(source, name, class_name)
+        except CcpError as error:
+            self._refused(source, name, error)
+            raise
+
+    def _load(self, source: Source, name: str, class_name: str) -> Reloaded:
+        try:
+            with deadline(self._prepare_s):
+                candidate = prepare(source, self._compile, class_name)
+                host = self._plane.hosts.get(name or candidate.name)
+                if host is not None:
+                    check_takeover(host.algorithm, candidate)
+        except TooSlow:
+            raise UsageError(
+                "reload.too_slow",
+                f"{shown(source.file)} is not done with importing and checking after {self._prepare_s:g} s",
+                where=shown(source.file),
+                why="a loop without end, or work that does not belong into a module's body or a callback",
+                fix="repair it; the version before goes on",
+            ) from None
+        try:
+            if host is None:
+                return self._add(replace(candidate, name=name or candidate.name))
+            return self._swap(host.name, candidate)
+        except BaseException:
+            candidate.drop()
+            raise
+
+    def _swap(self, name: str, candidate: Candidate) -> Reloaded:
+        host = self._plane.hosts[name]
+        programs = ProgramSet(
+            name, self._plane.datapath, candidate.programs, next(iter(candidate.programs)), host.programs
+        )
+        after = Successor(candidate.algorithm, programs, candidate.version)
+        before = host.algorithm
+        done = self.on_agent(lambda: self._plane.changes.reload(name, after))
+        drop_module(before)
+        return done
+
+    def _add(self, candidate: Candidate) -> Reloaded:
+        name, changes = candidate.name, self._plane.changes
+        cc_name = derived(name)
+        check_cc_name(cc_name, f"algorithm {name}")
+        running = Running(
+            candidate.algorithm, name, candidate.programs, next(iter(candidate.programs)), cc_name
+        )
+        version = candidate.version
+        self.on_agent(lambda: changes.add(running, version))
+        try:
+            # Not on the agent's thread: the kernel verifies all hooks of the new congestion control.
+            self._plane.datapath.register(cc_name, running.needs_ecn)
+        except BaseException:
+            self.on_agent(lambda: changes.remove(name))
+            raise
+        return Reloaded(name, "", version.sha256, 0, dict.fromkeys(candidate.programs, "new"), [])
+
+    def replace_program(self, algorithm: str, name: str, text: str) -> int:
+        """Compile a fold program and replace one of a running algorithm.
+
+        Returns:
+            How many flows went over.
+
+        Raises:
+            CcpError: What is wrong; flows keep the program that they run then.
+        """
+        changes = self._plane.changes
+        changes.host(algorithm)
+        program = self._compile(text, name, f"<{algorithm}/{name}>", 1)
+        return self.on_agent(lambda: changes.replace_program(algorithm, name, program))
+
+    def on_agent(self, what: Callable[[], T]) -> T:
+        """Have something done on the agent's thread, and wait for it.
+
+        Raises:
+            BaseException: What it raises.
+            CancelledError: If the agent stops meanwhile.
+        """
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                with ccp_errors():
+                    future.set_result(what())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._plane.call(run)
+        while True:
+            try:
+                return future.result(timeout=0.2)
+            except TimeoutError:
+                if future.done() or not self._closed.is_set():
+                    continue
+                raise CancelledError from None
+
+    def _refused(self, source: Source, name: str, error: CcpError) -> None:
+        host = self._plane.hosts.get(name)
+        old = "" if host is None else host.version.sha256
+        text = str(error)
+        log.info("%s is not taken over: %s", shown(source.file), text)
+        self._plane.call(
+            lambda: self._plane.events.tell(
+                "algorithm:refused",
+                name,
+                file=source.file,
+                old_sha256=old,
+                new_sha256=source.sha256,
+                error=error.as_dict(),
+            )
+        )

@@ -1,0 +1,212 @@
+"""Another version, or another algorithm, under flows that run: all instances are built before one is used.
+
+Building runs code of the algorithm and may fail; then nothing has changed. What follows only assigns and
+writes letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from agent.candidate import blamed, cannot_take_over
+from agent.flow import FlowControl
+from agent.hosts import Live, SingleHost, VectorHost
+from agent.programs import ProgramSet
+from agent.source import Version
+from ccp_algs import Algorithm, VectorAlgorithm, params_of
+from ccp_algs.api import AnyAlgorithm
+from datapath.errors import FlowGone
+
+FLOWS_PER_HEARTBEAT: Final = 256
+"""After so many flows the heartbeat is refreshed: building an instance takes tens of microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """A new version of a running algorithm.
+
+    Attributes:
+        algorithm: Its class.
+        programs: Its programs, installed; those that are unchanged are shared with the version before.
+        version: What it was made of.
+    """
+
+    algorithm: AnyAlgorithm
+    programs: ProgramSet
+    version: Version
+
+
+@dataclass(slots=True)
+class _Built:
+    """A flow in its new version, not yet in use."""
+
+    live: Live
+    flow: FlowControl
+    instance: Algorithm | None
+
+
+def reload(
+    host: SingleHost | VectorHost, lives: Sequence[Live], after: Successor, heartbeat: Callable[[], None]
+) -> int:
+    """Let a new version take over all flows of an algorithm; those that failed start afresh.
+
+    Args:
+        host: The running algorithm.
+        lives: All its flows.
+        after: The new version.
+        heartbeat: Called every now and then.
+
+    Returns:
+        How many flows went over.
+
+    Raises:
+        CcpError: What the new version raises, with file and line. Nothing has changed then, and the programs
+            of the new version are no longer installed.
+    """
+    instance: VectorAlgorithm | None = None
+    with _abandoned(after.programs), blamed(after.version.file, cannot_take_over):
+        _carry_params(host.algorithm, after.algorithm)
+        if isinstance(host, VectorHost):
+            instance = _new_vector(host, lives, after)
+        built = []
+        for count, live in enumerate(lives):
+            built.append(_new_version(host, live, after))
+            if count % FLOWS_PER_HEARTBEAT == 0:
+                heartbeat()
+    before, host.programs = host.programs, after.programs
+    host.algorithm, host.version = after.algorithm, after.version
+    if isinstance(host, VectorHost):
+        host.replace(instance)
+    _use(built, heartbeat)
+    after.programs.supersede(before)
+    return len(built)
+
+
+def _new_version(host: SingleHost | VectorHost, live: Live, after: Successor) -> _Built:
+    info = live.flow.info
+    flow = FlowControl(info, after.programs, host.update)
+    if isinstance(host, VectorHost):
+        if not live.failed:
+            flow.continue_from(live.flow)
+        return _Built(live, flow, None)
+    instance = cast("type[Algorithm]", after.algorithm)()
+    instance.flow = flow
+    old = None if live.failed else live.instance
+    if old is not None:
+        for name, parameter in params_of(after.algorithm).items():
+            if name in params_of(type(old)) and name in vars(old):
+                vars(instance)[name] = parameter.check(vars(old)[name])
+    instance.on_create(info)
+    if old is not None:
+        flow.continue_from(live.flow)
+        instance.on_reload(old)
+    return _Built(live, flow, instance)
+
+
+def _new_vector(host: VectorHost, lives: Sequence[Live], after: Successor) -> VectorAlgorithm | None:
+    if not lives:
+        return None
+    instance = cast("type[VectorAlgorithm]", after.algorithm)()
+    for live in lives:
+        if not live.failed:
+            instance.on_create(live.flow.info)
+    if host.instance is not None:
+        instance.on_reload(host.instance)
+    for live in lives:
+        if live.failed:
+            instance.on_create(live.flow.info)
+    return instance
+
+
+@contextmanager
+def _abandoned(programs: ProgramSet) -> Iterator[None]:
+    """Remove the new version's programs if it is not taken over."""
+    try:
+        yield
+    except BaseException:
+        programs.abandon()
+        raise
+
+
+def _carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
+    """Set what was set for all flows of the version before, where the new one still has it."""
+    old = params_of(before)
+    for name, parameter in params_of(after).items():
+        if name in old and old[name].is_set(before):
+            parameter.set_for_class(after, getattr(before, name))
+
+
+def _use(built: Sequence[_Built], heartbeat: Callable[[], None]) -> None:
+    """Let flows run what was built for them."""
+    for count, one in enumerate(built):
+        live, before = one.live, one.live.flow
+        live.flow, live.instance, live.failed = one.flow, one.instance, False
+        live.on_report = None if one.instance is None else one.instance.on_report
+        with suppress(FlowGone):  # its close event follows
+            one.flow.open()
+        before.retire()
+        if count % FLOWS_PER_HEARTBEAT == 0:
+            heartbeat()
+
+
+def switch(
+    target: SingleHost | VectorHost, lives: Sequence[Live], heartbeat: Callable[[], None]
+) -> list[tuple[Live, Any, Algorithm | None]]:
+    """Give flows another running algorithm, as if it had just found them.
+
+    Args:
+        target: The algorithm to be.
+        lives: Flows of any algorithm, not of this one.
+        heartbeat: Called every now and then.
+
+    Returns:
+        The flows, each with its former host and instance, which are to be told.
+
+    Raises:
+        CcpError: What the algorithm raises; nothing has changed then.
+    """
+    with blamed(target.version.file, cannot_take_over):
+        if isinstance(target, VectorHost):
+            built = _joined(target, lives)
+        else:
+            built = []
+            for count, live in enumerate(lives):
+                built.append(_fresh(target, live))
+                if count % FLOWS_PER_HEARTBEAT == 0:
+                    heartbeat()
+    former = [(one.live, one.live.host, None if one.live.failed else one.live.instance) for one in built]
+    for one in built:
+        if isinstance(one.live.host, VectorHost) and one.live.failed:
+            one.live.host.forget(one.live.flow.info.flow_id)
+        one.live.host = target
+    _use(built, heartbeat)
+    return former
+
+
+def _fresh(target: SingleHost, live: Live) -> _Built:
+    made = target.live(live.flow.info)
+    instance = cast("type[Algorithm]", target.algorithm)()
+    made.instance = instance
+    instance.flow = made.flow
+    if target.settle is not None:
+        target.settle(made)
+    instance.on_create(live.flow.info)
+    return _Built(live, made.flow, instance)
+
+
+def _joined(target: VectorHost, lives: Sequence[Live]) -> list[_Built]:
+    instance = target.instance or cast("type[VectorAlgorithm]", target.algorithm)()
+    known: list[int] = []
+    try:
+        for live in lives:
+            instance.on_create(live.flow.info)
+            known.append(live.flow.info.flow_id)
+    except BaseException:
+        for flow_id in known:
+            instance.on_close(flow_id)
+        raise
+    target.instance = instance
+    return [_Built(live, target.live(live.flow.info).flow, None) for live in lives]

@@ -1,0 +1,448 @@
+"""The connection to a broker: MQTT 5 through `paho-mqtt`, with what a control loop needs around it.
+
+- `publish` never waits. What the network does not take at once is queued: decisions without limit, samples up
+  to one, and then the oldest is dropped. Both are counted.
+- A lost connection comes back by itself, with growing waits; subscriptions are made again, the birth message
+  is sent again, and how long the broker was away is known.
+- TCP_NODELAY on the socket: without it a small message may wait 40 ms for the ACK of the one before.
+- Nothing that comes in, and no exception of a handler, ends the network thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paho.mqtt.client import Client as Paho
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from broker.errors import BusError
+from broker.options import BusOptions
+
+log = logging.getLogger("ccplane.bus")
+
+IN_FLIGHT: Final = 64
+"""How many messages `paho-mqtt` is given before the first of them is on the wire or acknowledged."""
+
+GOODBYE_S: Final = 1.0
+"""How long `stop` waits for decisions that are still queued [s]."""
+
+_CONNECT_TIMEOUT_S: Final = 5.0
+_QOS1_IN_FLIGHT: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message to publish.
+
+    Attributes:
+        topic: Where.
+        payload: What.
+        qos: 0 or 1.
+        retain: Whether the broker keeps it for later subscribers.
+        decision: Whether it is never dropped.
+        content_type: How the payload is written.
+        expiry_s: After how long the broker throws it away [s]; None for never.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int = 0
+    retain: bool = False
+    decision: bool = False
+    content_type: str = ""
+    expiry_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message that came.
+
+    Attributes:
+        topic: Where it was published.
+        payload: What.
+        retained: Whether the broker had kept it.
+        content_type: As the publisher gave it; empty if it did not.
+        received_us: CLOCK_MONOTONIC at arrival [us].
+    """
+
+    topic: str
+    payload: bytes
+    retained: bool
+    content_type: str
+    received_us: int
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the connection did since its start.
+
+    Attributes:
+        published: Messages that left: written to the socket, at QoS 1 acknowledged.
+        samples_dropped: Samples pushed out of the full queue, or lost with the connection.
+        refused: Messages that the broker did not want.
+        received: Messages that came.
+        handler_errors: Exceptions of handlers.
+        connects: Times the broker took the connection.
+        failures: Times it did not, or was not there.
+        away_total_s: How long the broker was away in all, the time before the first connection included [s].
+    """
+
+    published: int = 0
+    samples_dropped: int = 0
+    refused: int = 0
+    received: int = 0
+    handler_errors: int = 0
+    connects: int = 0
+    failures: int = 0
+    away_total_s: float = 0.0
+
+
+def _properties(message: Outgoing) -> Properties:
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    if message.content_type:
+        properties.ContentType = message.content_type
+    if message.expiry_s is not None:
+        properties.MessageExpiryInterval = max(1, math.ceil(message.expiry_s))
+    return properties
+
+
+class Client:
+    """A connection to a broker that looks after itself.
+
+    Attributes:
+        options: Which broker.
+        counters: What was done since the start.
+    """
+
+    def __init__(
+        self,
+        options: BusOptions,
+        *,
+        client_id: str = "",
+        on_message: Callable[[Incoming], None] | None = None,
+        birth: Callable[[], Outgoing] | None = None,
+        will: Outgoing | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is connected before `start`.
+
+        Args:
+            options: Which broker.
+            client_id: Name of the connection, unique at the broker; empty lets the broker choose.
+            on_message: Called on the network thread with every message.
+            birth: Makes the message that is sent whenever the connection is there.
+            will: What the broker publishes for us if we vanish.
+            clock: Seconds, monotonic.
+
+        Raises:
+            BusError: `bus.tls_files`.
+        """
+        self.options = options
+        self.counters = Counters()
+        self._on_message = on_message
+        self._birth = birth
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._decisions: deque[Outgoing] = deque()
+        self._samples: deque[Outgoing] = deque()
+        self._sending = threading.Lock()
+        self._in_flight: dict[int, Outgoing] = {}
+        self._early: set[int] = set()
+        self._filters: dict[str, int] = {}
+        self._connected = threading.Event()
+        self._idle = threading.Event()
+        self._stopping = threading.Event()
+        self._away_since_s: float | None = None
+        self._refusal = ""
+        self._thread: threading.Thread | None = None
+        self._paho = self._make(client_id, will)
+
+    def _make(self, client_id: str, will: Outgoing | None) -> Paho:
+        options = self.options
+        paho = Paho(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5)
+        paho.connect_timeout = _CONNECT_TIMEOUT_S
+        paho.max_inflight_messages_set(_QOS1_IN_FLIGHT)
+        paho.reconnect_delay_set(options.backoff_min_s, options.backoff_max_s)  # type: ignore[arg-type]
+        if options.user is not None:
+            paho.username_pw_set(options.user, options.password)
+        if options.tls is not None:
+            paho.tls_set_context(options.tls.context())
+        if will is not None:
+            properties = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call]
+            if will.content_type:
+                properties.ContentType = will.content_type
+            paho.will_set(will.topic, will.payload, will.qos, will.retain, properties)
+        paho.on_connect = self._connect_answered
+        paho.on_connect_fail = self._connect_failed
+        paho.on_disconnect = self._disconnected
+        paho.on_publish = self._published
+        paho.on_message = self._message
+        paho.on_socket_open = _no_delay
+        # Set, it keeps `publish` from writing to the socket itself: only the network thread does.
+        paho.on_socket_register_write = _nothing
+        return paho
+
+    # Life
+
+    def start(self) -> None:
+        """Connect in the background, and again whenever the connection is lost."""
+        self._away_since_s = self._clock()
+        self._paho.connect_async(self.options.host, self.options.port, self.options.keepalive_s)
+        self._thread = threading.Thread(target=self._run, name="ccp-bus", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        """Serve the network; whatever `paho-mqtt` raises of a broken stream costs the connection only."""
+        while not self._stopping.is_set():
+            try:
+                self._paho.loop_forever(retry_first_connection=True)
+            except Exception:
+                log.exception("the connection to %s broke", self.options)
+                self._lost()
+            if self._stopping.wait(self.options.backoff_min_s):
+                return
+            with contextlib.suppress(OSError):
+                self._paho.reconnect()
+
+    def wait_connected(self, timeout_s: float) -> None:
+        """Wait until the broker has taken the connection.
+
+        Raises:
+            BusError: `bus.not_connected`.
+        """
+        if self._connected.wait(timeout_s):
+            return
+        raise BusError(
+            "bus.not_connected",
+            f"no connection to the broker within {timeout_s:g} s",
+            where=str(self.options),
+            why=self._refusal or "nothing answers there",
+            fix="check address, user and password; is the broker running?",
+        )
+
+    def stop(self, last: Outgoing | None = None, timeout_s: float = GOODBYE_S) -> None:
+        """Send what is queued, then a last message, and disconnect; no will is published then.
+
+        Args:
+            last: The last message.
+            timeout_s: How long to wait for both [s]; without a connection there is no waiting.
+        """
+        if self._thread is None:
+            return
+        if last is not None:
+            self.publish(last)
+        if self._connected.is_set():
+            self.flush(timeout_s)
+        self._stopping.set()
+        self._paho.disconnect()
+        self._thread.join(_CONNECT_TIMEOUT_S + 1)
+        self._thread = None
+        self._connected.clear()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker is there."""
+        return self._connected.is_set()
+
+    @property
+    def away_s(self) -> float:
+        """For how long the broker has been away [s]; 0 if it is there."""
+        since_s = self._away_since_s
+        return 0.0 if since_s is None else self._clock() - since_s
+
+    # Out
+
+    def publish(self, message: Outgoing) -> None:
+        """Queue a message; never waits."""
+        with self._lock:
+            self._idle.clear()
+            if message.decision:
+                self._decisions.append(message)
+            else:
+                self._samples.append(message)
+                if len(self._samples) > self.options.queue_samples:
+                    self._samples.popleft()
+                    self.counters.samples_dropped += 1
+        self._send()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all has left; returns whether it has."""
+        return self._idle.wait(timeout_s)
+
+    @property
+    def queued(self) -> int:
+        """How many messages have not been given to the network yet."""
+        return len(self._decisions) + len(self._samples)
+
+    def _may_send(self) -> bool:
+        return self._connected.is_set() and self.queued > 0 and len(self._in_flight) < IN_FLIGHT
+
+    def _send(self) -> None:
+        """Give queued messages to the network, in order; only one thread does so at a time, none waits.
+
+        The look at the queue after letting go of `_sending` is what makes this safe: who was turned away has
+        queued its message before.
+        """
+        sent = True
+        while sent and self._may_send() and self._sending.acquire(blocking=False):
+            try:
+                sent = self._send_next()
+            finally:
+                self._sending.release()
+
+    def _send_next(self) -> bool:
+        """Give one message to the network; False if it has gone, and the message is back in the queue."""
+        with self._lock:
+            if self._decisions:
+                message = self._decisions.popleft()
+            elif self._samples:
+                message = self._samples.popleft()
+            else:
+                return True
+        # Without a lock: `paho-mqtt` has its own, and calls back while it holds them.
+        sent = self._paho.publish(
+            message.topic, message.payload, message.qos, message.retain, _properties(message)
+        )
+        with self._lock:
+            if message.qos == 0 and sent.rc == MQTTErrorCode.MQTT_ERR_NO_CONN:
+                (self._decisions if message.decision else self._samples).appendleft(message)
+                return False
+            if sent.mid in self._early:  # the answer was here before us
+                self._early.discard(sent.mid)
+                self._settle()
+            else:
+                self._in_flight[sent.mid] = message
+        return True
+
+    def _settle(self) -> None:
+        self.counters.published += 1
+        if not self.queued and not self._in_flight:
+            self._idle.set()
+
+    def _published(self, _paho: Paho, _data: Any, mid: int, reason: ReasonCode, _properties: Any) -> None:
+        with self._lock:
+            message = self._in_flight.pop(mid, None)
+            if message is None:
+                self._early.add(mid)
+            else:
+                self._settle()
+            if reason.is_failure:
+                self.counters.refused += 1
+                if self.counters.refused == 1:
+                    topic = "a message" if message is None else message.topic
+                    log.warning("the broker refuses %s: %s (further refusals are counted)", topic, reason)
+        self._send()
+
+    # In
+
+    def subscribe(self, topic_filter: str, qos: int = 0) -> None:
+        """Subscribe now, if connected, and after every reconnect."""
+        with self._lock:
+            self._filters[topic_filter] = qos
+        if self._connected.is_set():
+            self._paho.subscribe(topic_filter, qos)
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """End a subscription."""
+        with self._lock:
+            known = self._filters.pop(topic_filter, None)
+        if known is not None and self._connected.is_set():
+            self._paho.unsubscribe(topic_filter)
+
+    def _message(self, _paho: Paho, _data: Any, message: MQTTMessage) -> None:
+        received_us = time.monotonic_ns() // 1000
+        self.counters.received += 1
+        if self._on_message is None:
+            return
+        try:
+            self._on_message(
+                Incoming(
+                    message.topic,
+                    bytes(message.payload),
+                    message.retain,
+                    getattr(message.properties, "ContentType", ""),
+                    received_us,
+                )
+            )
+        except Exception:
+            self.counters.handler_errors += 1
+            if self.counters.handler_errors == 1:
+                log.exception(
+                    "a message on %r could not be handled (further ones are counted)", message._topic
+                )
+
+    # The connection comes and goes
+
+    def _connect_answered(
+        self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
+    ) -> None:
+        if reason.is_failure:
+            self._not_connected(f"the broker says: {reason}")
+            return
+        away_s, self._away_since_s, self._refusal = self.away_s, None, ""
+        self.counters.away_total_s += away_s
+        self.counters.connects += 1
+        if self.counters.connects == 1:
+            log.info("connected to %s", self.options)
+        else:
+            log.warning("the broker %s is back; it was away for %.1f s", self.options, away_s)
+        with self._lock:
+            filters = list(self._filters.items())
+        if filters:
+            self._paho.subscribe(filters)
+        if self._birth is not None:
+            with self._lock:
+                self._decisions.appendleft(self._birth())
+        self._connected.set()
+        self._send()
+
+    def _connect_failed(self, _paho: Paho, _data: Any) -> None:
+        self._not_connected("nothing answers there")
+
+    def _not_connected(self, why: str) -> None:
+        self.counters.failures += 1
+        if why != self._refusal:
+            log.warning("no connection to %s: %s; trying again", self.options, why)
+        self._refusal = why
+
+    def _disconnected(
+        self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
+    ) -> None:
+        if self._connected.is_set() and not self._stopping.is_set():
+            log.warning("the broker %s went away (%s); trying again", self.options, reason)
+        self._lost()
+
+    def _lost(self) -> None:
+        """Note that the connection is gone; what was at QoS 0 on its way is lost, the rest is sent again."""
+        self._connected.clear()
+        if self._away_since_s is None:
+            self._away_since_s = self._clock()
+        with self._lock:
+            lost = [mid for mid, message in self._in_flight.items() if message.qos == 0]
+            for mid in lost:
+                del self._in_flight[mid]
+            self.counters.samples_dropped += len(lost)
+            self._early.clear()
+
+
+def _no_delay(_paho: Paho, _data: Any, sock: Any) -> None:
+    if isinstance(sock, socket.socket | ssl.SSLSocket):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _nothing(_paho: Paho, _data: Any, _socket: Any) -> None:
+    pass

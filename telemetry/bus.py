@@ -1,0 +1,277 @@
+"""Publish and subscribe messages of `telemetry.schema`, checked at the edge.
+
+A message that does not validate is counted, logged once a source, and never delivered.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from broker import client, topics
+from broker.options import BusOptions
+from telemetry.age import Ages, retained_age_us
+from telemetry.codec import CONTENT_TYPES, Format, decode_from, encode
+from telemetry.errors import InvalidMessageError
+from telemetry.schema import (
+    VERSION,
+    AgentStatus,
+    Body,
+    Envelope,
+    ReceiverSignal,
+    RegimeDecision,
+    Sample,
+    kind_of,
+)
+
+log = logging.getLogger("ccplane.bus")
+
+MAX_LOGGED_SOURCES: Final = 1000
+"""Of so many sources the first invalid message is logged; of the rest it is only counted."""
+
+
+@dataclass(slots=True)
+class BusCounters:
+    """What went through since the start.
+
+    Attributes:
+        connection: Of the connection: sent, dropped, how long away.
+        valid: Messages received and delivered.
+        invalid: Messages received and refused, by slug.
+        expired: Messages that were no longer true when they came.
+        echoes: Our own messages, which come back because we subscribe to what we publish.
+    """
+
+    connection: client.Counters
+    valid: int = 0
+    invalid: dict[str, int] = field(default_factory=dict)
+    expired: int = 0
+    echoes: int = 0
+
+
+def wall_us() -> int:
+    """Return the wall clock [us since 1970]."""
+    return time.time_ns() // 1000
+
+
+def mono_us() -> int:
+    """Return CLOCK_MONOTONIC [us]."""
+    return time.monotonic_ns() // 1000
+
+
+def about_of(body: Body) -> str:
+    """Return the last level of a body's topic: the address it is about, or `host`."""
+    if isinstance(body, ReceiverSignal | RegimeDecision) and body.peer is not None:
+        return body.peer
+    return topics.HOST
+
+
+class Bus:
+    """One sender's connection: messages out, valid samples in.
+
+    Attributes:
+        sender: Our name.
+        counters: What went through since the start.
+    """
+
+    def __init__(
+        self,
+        options: BusOptions,
+        *,
+        sender: str,
+        status: AgentStatus | None = None,
+        on_sample: Callable[[Sample], None] | None = None,
+        kinds: Collection[str] = (),
+        form: Format = "json",
+    ) -> None:
+        """Prepare; nothing is connected before `start`.
+
+        Args:
+            options: Which broker.
+            sender: Our name: letters, digits, `.`, `_`, `-`; the user name, where the broker has users.
+            status: Birth message, published whenever the broker is there; `offline` is published at `stop`,
+                or by the broker if we vanish. None for whoever wants to stay unknown.
+            on_sample: Called on the network thread with every valid message of others; must not block.
+            kinds: What to subscribe to.
+            form: How to write what is published.
+
+        Raises:
+            BusError: `bus.bad_name`, `bus.unknown_kind` or `bus.tls_files`.
+        """
+        self.sender = topics.check_sender(sender)
+        self._form = form
+        self._on_sample = on_sample
+        self._kinds: dict[str, None] = {}
+        self._ages = Ages()
+        self._logged: set[str] = set()
+        self._status = status
+        self._client = client.Client(
+            options,
+            client_id=f"{sender}-{os.getpid()}-{os.urandom(4).hex()}",
+            on_message=self._receive,
+            birth=None if status is None else self._birth,
+            will=None if status is None else self._message(_offline(status, "connection lost"), None),
+        )
+        self.counters = BusCounters(self._client.counters)
+        for kind in kinds:
+            self.subscribe(kind)
+
+    def start(self) -> None:
+        """Connect in the background, and again whenever the connection is lost."""
+        self._client.start()
+
+    def wait_connected(self, timeout_s: float) -> None:
+        """Wait until the broker has taken the connection.
+
+        Raises:
+            BusError: `bus.not_connected`.
+        """
+        self._client.wait_connected(timeout_s)
+
+    def stop(self) -> None:
+        """Publish `offline`, give what is queued a second to leave, and disconnect."""
+        status = self._status
+        self._client.stop(None if status is None else self._message(_offline(status, "stopped"), None))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was published has left; returns whether it has."""
+        return self._client.flush(timeout_s)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker is there."""
+        return self._client.connected
+
+    @property
+    def away_s(self) -> float:
+        """For how long the broker has been away [s], 0 if it is there."""
+        return self._client.away_s
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is subscribed to."""
+        return tuple(self._kinds)
+
+    def set_status(self, status: AgentStatus) -> None:
+        """Publish another birth message, now and whenever the connection comes back."""
+        self._status = status
+        self._client.publish(self._birth())
+
+    def publish(self, body: Body, *, ttl_ms: int | None = None) -> None:
+        """Queue a message; never waits.
+
+        Args:
+            body: What to say. Its kind decides topic, quality of service and what happens when the queue is
+                full: see `broker.topics`.
+            ttl_ms: How long it is true [ms]; None for what the table of topics says.
+
+        Raises:
+            BusError: `bus.bad_name`, if the body's peer cannot be in a topic.
+        """
+        self._client.publish(self._message(body, ttl_ms))
+
+    def subscribe(self, kind: str) -> None:
+        """Listen to a kind of message, from now on and after every reconnect.
+
+        Raises:
+            BusError: `bus.unknown_kind`.
+        """
+        self._client.subscribe(topics.subscription(kind), topics.topic_kind(kind).qos)
+        self._kinds[kind] = None
+
+    def unsubscribe(self, kind: str) -> None:
+        """Listen to a kind no longer.
+
+        Raises:
+            BusError: `bus.unknown_kind`.
+        """
+        self._client.unsubscribe(topics.subscription(kind))
+        self._kinds.pop(kind, None)
+
+    def _birth(self) -> client.Outgoing:
+        if self._status is None:
+            raise AssertionError("only who has a status has a birth message")
+        return self._message(self._status, None)
+
+    def _message(self, body: Body, ttl_ms: int | None) -> client.Outgoing:
+        kind = kind_of(body)
+        topic = topics.topic_kind(kind)
+        ttl_ms = ttl_ms or topic.ttl_ms
+        envelope = Envelope(
+            version=VERSION,
+            sender=self.sender,
+            t_mono_us=mono_us(),
+            t_wall_us=wall_us(),
+            ttl_ms=ttl_ms,
+            body=body,
+        )
+        return client.Outgoing(
+            topics.topic_of(kind, self.sender, about_of(body)),
+            encode(envelope, self._form),
+            topic.qos,
+            topic.retain,
+            topic.decision,
+            CONTENT_TYPES[self._form],
+            None if ttl_ms is None else ttl_ms / 1000,
+        )
+
+    def _receive(self, incoming: client.Incoming) -> None:
+        if not incoming.payload:  # how a retained message is removed
+            return
+        try:
+            envelope = decode_from(incoming.topic, incoming.payload, incoming.content_type)
+        except InvalidMessageError as error:
+            self._refuse(incoming.topic, error)
+            return
+        if envelope.sender == self.sender:
+            self.counters.echoes += 1
+            return
+        sample = self._sample(incoming, envelope)
+        if sample.expired(incoming.received_us):
+            self.counters.expired += 1
+            return
+        self.counters.valid += 1
+        if self._on_sample is not None:
+            self._on_sample(sample)
+
+    def _sample(self, incoming: client.Incoming, envelope: Envelope) -> Sample:
+        if incoming.retained:
+            age_us = retained_age_us(envelope.t_wall_us, wall_us())
+        else:
+            age_us = self._ages.age_us(
+                envelope.sender, envelope.t_mono_us, envelope.t_wall_us, incoming.received_us
+            )
+        expires_us = None
+        if envelope.ttl_ms is not None:
+            expires_us = incoming.received_us - age_us + envelope.ttl_ms * 1000
+        return Sample(
+            kind=kind_of(envelope.body),
+            body=envelope.body,
+            sender=envelope.sender,
+            topic=incoming.topic,
+            received_us=incoming.received_us,
+            age_at_receipt_us=age_us,
+            expires_us=expires_us,
+            sent_mono_us=envelope.t_mono_us,
+            sent_wall_us=envelope.t_wall_us,
+            retained=incoming.retained,
+        )
+
+    def _refuse(self, topic: str, error: InvalidMessageError) -> None:
+        self.counters.invalid[error.slug] = self.counters.invalid.get(error.slug, 0) + 1
+        source = topic[:200]
+        if source not in self._logged and len(self._logged) < MAX_LOGGED_SOURCES:
+            self._logged.add(source)
+            log.warning(
+                "invalid message on %s, dropped (further ones from there are counted)\n%s", source, error
+            )
+
+
+def _offline(status: AgentStatus, reason: str) -> AgentStatus:
+    return msgspec.structs.replace(status, status="offline", reason=reason)

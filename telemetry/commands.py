@@ -1,0 +1,190 @@
+"""`ccp receive`: the receiver agent, and the responder for its UDP probes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import selectors
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from broker.errors import ExplainedError
+from broker.options import BusOptions
+from telemetry.bus import Bus, wall_us
+from telemetry.receiver import table
+from telemetry.receiver.errors import ReceiverError
+from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
+from telemetry.receiver.receiver import Options, Receiver, resolve
+from telemetry.schema import AgentStatus, ReceiverSignal
+
+app = typer.Typer(add_completion=False)
+
+TTL_INTERVALS: Final = 3
+"""After so many intervals without a successor a signal is no longer true."""
+
+FAILED: Final = 1
+_PIPE_WIDTH: Final = 200
+
+
+@app.command()
+def receive(
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Who sends to this host, and is probed; repeat it. Without: all TCP peers, no probes."
+        ),
+    ] = None,
+    window_ms: Annotated[
+        int | None,
+        typer.Option(min=1, help="What a signal covers, a multiple of the interval [the interval]."),
+    ] = None,
+    interval_ms: Annotated[int, typer.Option(min=1, help="Time between signals.")] = 1000,
+    probe: Annotated[str, typer.Option(help="How to measure the RTT: icmp, udp or none.")] = "icmp",
+    probe_ms: Annotated[int, typer.Option(min=1, help="Time between probes to a peer.")] = 50,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="UDP port of responders.")] = DEFAULT_PORT,
+    respond: Annotated[
+        bool, typer.Option("--respond", help="Only answer UDP probes of others, on --port.")
+    ] = False,
+    broker: Annotated[
+        str | None, typer.Option(help="Publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")
+    ] = None,
+    sender: Annotated[str | None, typer.Option(help="Name on the bus [this host's name].")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object a signal, one line each.")
+    ] = False,
+) -> None:
+    """Measure what a receiver sees of its peers, and publish it: RTT, CE marks, loss, reordering, goodput."""
+    try:
+        if respond:
+            _respond(port)
+        else:
+            options = _options(peer or [], window_ms or interval_ms, interval_ms, probe, probe_ms, port)
+            _receive(options, broker, sender or _host_name(), as_json)
+    except ExplainedError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(FAILED) from None
+
+
+def _options(
+    peers: Sequence[str], window_ms: int, interval_ms: int, probe: str, probe_ms: int, port: int
+) -> Options:
+    kinds: dict[str, Kind | None] = {"icmp": "icmp", "udp": "udp", "none": None}
+    if probe not in kinds:
+        raise ReceiverError("receiver.bad_option", f"no probe `{probe}`", "--probe", "", "icmp, udp or none")
+    addresses = tuple(dict.fromkeys(resolve(one) for one in peers))
+    return Options(addresses, window_ms, interval_ms, kinds[probe], probe_ms, port)
+
+
+def _respond(port: int) -> None:
+    responder = Responder(port)
+    here, there = socket.socketpair()
+    with (
+        contextlib.closing(responder),
+        here,
+        there,
+        selectors.DefaultSelector() as selector,
+        _on_signals(lambda: there.send(b"\0")),
+    ):
+        selector.register(responder.sock, selectors.EVENT_READ)
+        selector.register(here, selectors.EVENT_READ)
+        typer.echo(f"answering probes on UDP port {responder.port}", err=True)
+        while here not in [key.fileobj for key, _ in selector.select()]:
+            responder.poll()
+
+
+def _receive(options: Options, broker: str | None, sender: str, as_json: bool) -> None:
+    with contextlib.ExitStack() as stack:
+        bus: Bus | None = None
+
+        def publish(signals: Sequence[ReceiverSignal]) -> None:
+            if bus is not None:
+                for one in signals:
+                    bus.publish(one, ttl_ms=options.interval_ms * TTL_INTERVALS)
+            show(signals, bus)
+
+        show = _printer(as_json, stack)
+        receiver = Receiver(options, publish)
+        stack.callback(receiver.close)
+        for what, error in receiver.available.missing.items():
+            typer.echo(f"{what}: not available\n{error}", err=True)
+        for what, how in receiver.available.how.items():
+            typer.echo(f"{what}: {how}", err=True)
+        if broker is not None:
+            bus = Bus(
+                BusOptions.from_url(broker),
+                sender=sender,
+                status=_status(),
+                on_sample=receiver.take,
+                kinds=("receiver_signal",),
+            )
+            stack.callback(bus.stop)
+            bus.start()
+        stack.enter_context(_on_signals(receiver.request_stop))
+        receiver.run()
+
+
+def _printer(
+    as_json: bool, stack: contextlib.ExitStack
+) -> Callable[[Sequence[ReceiverSignal], Bus | None], None]:
+    """Return what shows the signals of an interval."""
+    if as_json:
+        return _print_json
+    if not Console().is_terminal:
+        console = Console(width=_PIPE_WIDTH)
+        return lambda signals, bus: console.print(table.render(signals, _note(bus)))
+    live = stack.enter_context(Live(auto_refresh=False))
+    return lambda signals, bus: live.update(table.render(signals, _note(bus)), refresh=True)
+
+
+def _print_json(signals: Sequence[ReceiverSignal], _bus: Bus | None) -> None:
+    for one in signals:
+        typer.echo(json_line(one))
+
+
+def json_line(one: ReceiverSignal) -> str:
+    """Return a signal as JSON with all its fields, null where nothing was measured, and the time [us]."""
+    return msgspec.json.encode({"t_wall_us": wall_us(), **msgspec.structs.asdict(one)}).decode()
+
+
+def _note(bus: Bus | None) -> str:
+    if bus is None:
+        return ""
+    state = "connected" if bus.connected else f"away for {bus.away_s:.0f} s"
+    dropped = bus.counters.connection.samples_dropped
+    return f"broker {state}" + (f", {dropped} signals dropped" if dropped else "")
+
+
+def _status() -> AgentStatus:
+    version = importlib.metadata.version("ccplane")
+    return AgentStatus(
+        status="online",
+        role="receiver",
+        software=f"ccplane {version}",
+        host=_host_name(),
+        started_wall_us=wall_us(),
+    )
+
+
+def _host_name() -> str:
+    """Return the name of this host, with what cannot be in a topic replaced."""
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname())
+    return name[:64] or "host"
+
+
+@contextlib.contextmanager
+def _on_signals(stop: Callable[[], Any]) -> Iterator[None]:
+    """End tidily on Ctrl-C and SIGTERM within the block."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: stop()) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

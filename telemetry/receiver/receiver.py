@@ -1,0 +1,277 @@
+"""The receiver agent: reads sources when they are due, closes windows, hands out signals.
+
+One thread does everything; only `request_stop` may be called from another one, or from a signal handler. A
+source that cannot start costs its signals only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from telemetry.receiver.errors import ReceiverError
+from telemetry.receiver.probing import DEFAULT_PORT, Kind, Prober, ip_version
+from telemetry.receiver.proc import HostCounters
+from telemetry.receiver.sockets import SocketTable, kernel_counts_ce
+from telemetry.receiver.windows import Windows
+from telemetry.schema import ReceiverSignal, Sample, canonical
+
+MAX_INTERVALS: Final = 1000
+READ_US: Final = 100_000
+"""Sockets are read so often [us]: what one counts between its last reading and its end is not seen."""
+
+READ_SHARE: Final = 0.05
+"""Share of a processor that reading sockets may take; with more sockets they are read less often."""
+
+_DISCARD_PORT: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to measure.
+
+    Attributes:
+        peers: Addresses that get a signal and are probed, in their one spelling; none: a signal of each peer
+            that there are TCP sockets with, and no probes.
+        window_ms: Length of a window [ms]; a multiple of `interval_ms`.
+        interval_ms: Time between two signals of a peer [ms].
+        probe: How RTT is probed; None: it is not.
+        probe_ms: Time between two probes to a peer [ms].
+        port: Of the responders, for UDP probes.
+    """
+
+    peers: tuple[str, ...] = ()
+    window_ms: int = 1000
+    interval_ms: int = 1000
+    probe: Kind | None = "icmp"
+    probe_ms: int = 50
+    port: int = DEFAULT_PORT
+
+    def __post_init__(self) -> None:
+        """Refuse times that do not go together."""
+        for name in ("window_ms", "interval_ms", "probe_ms"):
+            if getattr(self, name) < 1:
+                raise _bad_option(f"{name} is {getattr(self, name)}", "give at least 1 ms")
+        intervals, rest = divmod(self.window_ms, self.interval_ms)
+        if rest or not 1 <= intervals <= MAX_INTERVALS:
+            raise _bad_option(
+                f"a window of {self.window_ms} ms with intervals of {self.interval_ms} ms",
+                f"give 1 to {MAX_INTERVALS} whole intervals a window",
+            )
+
+
+def _bad_option(what: str, fix: str) -> ReceiverError:
+    return ReceiverError("receiver.bad_option", what, "options", "", fix)
+
+
+def resolve(peer: str) -> str:
+    """Return the address of a peer in its one spelling.
+
+    Args:
+        peer: Address or name.
+
+    Raises:
+        ReceiverError: `receiver.bad_peer`.
+    """
+    try:
+        return canonical(peer)
+    except ValueError:
+        pass
+    try:
+        return canonical(str(socket.getaddrinfo(peer, None, type=socket.SOCK_DGRAM)[0][4][0]))
+    except OSError as error:
+        raise ReceiverError(
+            "receiver.bad_peer",
+            f"no address for `{peer}`",
+            "--peer",
+            error.strerror or str(error),
+            "give an IPv4 or IPv6 address, or a name that resolves on this host",
+        ) from error
+
+
+def own_address(peer: str) -> str | None:
+    """Return the address of ours that packets to a peer carry; None without a route. Sends nothing."""
+    family = socket.AF_INET6 if ip_version(peer) == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((peer, _DISCARD_PORT))
+            return canonical(sock.getsockname()[0])
+    except OSError:
+        return None
+
+
+def monotonic_us() -> int:
+    """Return CLOCK_MONOTONIC [us]."""
+    return time.monotonic_ns() // 1000
+
+
+@dataclass(slots=True)
+class Available:
+    """Which signals there are.
+
+    Attributes:
+        how: Source -> how it measures, for people.
+        missing: What does not work -> why not.
+    """
+
+    how: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, ReceiverError] = field(default_factory=dict)
+
+
+class Receiver:
+    """Measures until it is told to stop.
+
+    Attributes:
+        available: Which signals there are.
+        windows: What is known of each peer.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        on_signals: Callable[[Sequence[ReceiverSignal]], None],
+        *,
+        clock_us: Callable[[], int] = monotonic_us,
+    ) -> None:
+        """Open the sources that can be opened, in the network namespace of this thread, and begin.
+
+        Args:
+            options: What to measure.
+            on_signals: Called at the end of every interval with the signals of all peers; must be quick.
+            clock_us: The monotonic clock [us].
+
+        Raises:
+            ReceiverError: `receiver.nothing_to_measure`.
+        """
+        self.options = options
+        self.available = Available()
+        self._on_signals = on_signals
+        self._clock_us = clock_us
+        self._prober: Prober | None = None
+        self._sockets: SocketTable | None = None
+        self._host: HostCounters | None = None
+        self._heard: deque[Sample] = deque(maxlen=10_000)
+        self._stopping = False
+        self._selector = selectors.DefaultSelector()
+        self._wake_here, self._wake_there = socket.socketpair()
+        self._selector.register(self._wake_here, selectors.EVENT_READ)
+        try:
+            self._open()
+            now_us = clock_us()
+            self.windows = Windows(now_us, options.window_ms // options.interval_ms, options.peers)
+            self._read_due_us, self._close_due_us = now_us, now_us + options.interval_ms * 1000
+            self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        """Open the sources that can be opened."""
+        options, how, missing = self.options, self.available.how, self.available.missing
+        if options.probe is not None and options.peers:
+            interval_us = options.probe_ms * 1000
+            try:
+                self._prober = Prober(options.peers, interval_us, self._clock_us, options.probe, options.port)
+            except ReceiverError as error:
+                missing["RTT and jitter"] = error
+            else:
+                how["RTT and jitter"] = self._prober.how
+                for file in self._prober.files:
+                    self._selector.register(file, selectors.EVENT_READ)
+        try:
+            self._sockets = SocketTable()
+        except ReceiverError as error:
+            missing["goodput, reordering, loss"] = error
+        else:
+            how["goodput, reordering, loss"] = "each TCP socket (inet_diag)"
+        try:
+            self._host = HostCounters()
+        except ReceiverError as error:
+            missing["duplicates"] = error
+        else:
+            how["duplicates"] = "the host (TCPDSACK*Sent in /proc/net/netstat), while one peer sends"
+        if self._sockets is not None and kernel_counts_ce():
+            how["CE marks"] = "each TCP socket (tcpi_received_ce)"
+        elif self._host is not None:
+            how["CE marks"] = "the host (InCEPkts in /proc/net/netstat and snmp6), while one peer sends"
+        if not how:
+            raise ReceiverError(
+                "receiver.nothing_to_measure",
+                "not one signal is available",
+                why="\n".join(str(error) for error in missing.values()),
+                fix="allow one of them",
+            )
+
+    def close(self) -> None:
+        """Close all sources; may be called again."""
+        if self._prober is not None:
+            self._prober.close()
+        if self._sockets is not None:
+            self._sockets.close()
+        self._selector.close()
+        self._wake_here.close()
+        self._wake_there.close()
+
+    def request_stop(self) -> None:
+        """Make `run` return; from any thread or signal handler."""
+        self._stopping = True
+        with contextlib.suppress(OSError):
+            self._wake_there.send(b"\0")
+
+    def take(self, sample: Sample) -> None:
+        """Take a message of the bus: peers' reports of what they sent again. From any thread."""
+        self._heard.append(sample)
+
+    def run(self) -> None:
+        """Measure until `request_stop`; then close."""
+        try:
+            while not self._stopping:
+                self.turn()
+        finally:
+            self.close()
+
+    def turn(self) -> None:
+        """Wait for the next thing to do, and do it."""
+        due_us = min(self._read_due_us, self._close_due_us)
+        if self._prober is not None:
+            due_us = min(due_us, self._prober.due_us)
+        self._selector.select(max(due_us - self._clock_us(), 0) / 1e6)
+        if self._prober is not None:
+            for rtt in self._prober.poll():
+                self.windows.add_rtt(rtt.peer, rtt.t_us, rtt.rtt_us)
+        now_us = self._clock_us()
+        if now_us >= self._close_due_us:
+            self._close_interval()
+        elif now_us >= self._read_due_us:
+            self._read()
+
+    # Turns
+
+    def _read(self) -> None:
+        """Read sockets and counters."""
+        began_us = self._clock_us()
+        if self._sockets is not None:
+            self.windows.add_sockets(began_us, self._sockets.read())
+        if self._host is not None:
+            self.windows.add_host(self._host.read())
+        now_us = self._clock_us()
+        pause_us = max(min(READ_US, self.options.interval_ms * 1000), int((now_us - began_us) / READ_SHARE))
+        self._read_due_us = now_us + pause_us
+
+    def _close_interval(self) -> None:
+        self._read()
+        addresses = {peer: own for peer in self.windows.peers if (own := own_address(peer)) is not None}
+        while self._heard:
+            self.windows.reports.take(self._heard.popleft(), addresses.values())
+        now_us = self._clock_us()
+        signals = self.windows.close(now_us, addresses)
+        interval_us = self.options.interval_ms * 1000
+        late = (now_us - self._close_due_us) // interval_us  # missed intervals are not made up for
+        self._close_due_us += (late + 1) * interval_us
+        self._on_signals(signals)

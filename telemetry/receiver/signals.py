@@ -1,0 +1,74 @@
+"""Puts together what a receiver knows of a peer into one signal. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from telemetry.receiver.rtt import RttSummary
+from telemetry.receiver.series import Growth, Values
+from telemetry.schema import ReceiverSignal
+
+
+def signal_of(
+    peer: str,
+    address: str | None,
+    elapsed_us: int,
+    *,
+    rtt: RttSummary | None = None,
+    tcp: Growth | None = None,
+    flows: int | None = None,
+    host: Values | None = None,
+    retrans_pkts: int | None = None,
+) -> ReceiverSignal:
+    """Return the signal of a window. What was not measured is None, never 0.
+
+    Args:
+        peer: Its address.
+        address: Ours on that path, if known.
+        elapsed_us: Length of the window [us].
+        rtt: Of the probes that were answered in it.
+        tcp: What the sockets with this peer counted in it (`telemetry.receiver.tcp`); None, if unknown.
+        flows: How many sockets that were; without any, nothing is said of TCP.
+        host: What the host counted in it (`telemetry.receiver.proc`), if all of it came from this peer.
+        retrans_pkts: What the peer says it sent again in it.
+    """
+    values: Values = tcp.values if tcp is not None and flows else {}
+    host = host if host is not None and flows else {}
+    ce_marks = values.get("ce")
+    sent = (values.get("data_out") or 0) + (values.get("retrans") or 0)
+    received = values.get("bytes_received")
+    seconds = tcp.elapsed_us / 1e6 if tcp is not None else 0.0
+    signal = ReceiverSignal(
+        peer=peer,
+        address=address,
+        window_ms=max(round(elapsed_us / 1000), 1),
+        ce_marks=host.get("ce") if ce_marks is None else ce_marks,
+        loss_pkts=values.get("retrans") if sent else None,
+        reordered_pkts=values.get("out_of_order"),
+        duplicate_pkts=host.get("duplicates"),
+        retrans_pkts=retrans_pkts,
+        goodput_bytes_per_s=None if received is None or not seconds else round(received / seconds),
+        flows=flows,
+    )
+    if rtt is None:
+        return signal
+    return replace(
+        signal,
+        rtt_min_us=rtt.min_us,
+        rtt_p50_us=rtt.p50_us,
+        rtt_p95_us=rtt.p95_us,
+        rtt_p99_us=rtt.p99_us,
+        rtt_max_us=rtt.max_us,
+        rtt_samples=rtt.samples,
+        jitter_us=rtt.jitter_us,
+    )
+
+
+def sole_sender(growths: dict[str, Growth]) -> str | None:
+    """Return the only peer that data came from, to whom the whole host's counters belong; None without one.
+
+    Args:
+        growths: Peer -> what its sockets counted, all peers of the host.
+    """
+    senders = [peer for peer, growth in growths.items() if growth.values.get("data_in")]
+    return senders[0] if len(senders) == 1 else None

@@ -1,0 +1,51 @@
+"""Signals as a table, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.box import SIMPLE
+from rich.table import Table
+
+from telemetry.schema import ReceiverSignal
+
+_COLUMNS: Final = (
+    ("RTT min", "rtt_min_us"),
+    ("p50", "rtt_p50_us"),
+    ("p95", "rtt_p95_us"),
+    ("p99", "rtt_p99_us"),
+    ("max", "rtt_max_us"),
+    ("jitter", "jitter_us"),
+    ("CE", "ce_marks"),
+    ("lost", "loss_pkts"),
+    ("out of order", "reordered_pkts"),
+    ("twice", "duplicate_pkts"),
+    ("resent by peer", "retrans_pkts"),
+    ("flows", "flows"),
+)
+
+
+def render(signals: Sequence[ReceiverSignal], note: str = "") -> Table:
+    """Return a table of one signal a peer; `-` where nothing was measured.
+
+    Args:
+        signals: Of one interval.
+        note: A line below, such as the state of the broker.
+    """
+    table = Table(box=SIMPLE, caption=note or None, caption_justify="left")
+    table.add_column("peer", no_wrap=True)
+    for title, name in _COLUMNS:
+        table.add_column(f"{title} ms" if name.endswith("_us") else title, justify="right")
+    table.add_column("Mbit/s", justify="right")
+    for signal in signals:
+        cells = [_cell(getattr(signal, name), name.endswith("_us")) for _, name in _COLUMNS]
+        rate = signal.goodput_bytes_per_s
+        table.add_row(signal.peer, *cells, "-" if rate is None else f"{rate * 8 / 1e6:.2f}")
+    return table
+
+
+def _cell(value: int | None, is_time: bool) -> str:
+    if value is None:
+        return "-"
+    return f"{value / 1000:.2f}" if is_time else str(value)

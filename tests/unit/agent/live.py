@@ -1,0 +1,110 @@
+"""What tests of live changes share: a plane with a loader, whose agent's thread is the test's."""
+
+from __future__ import annotations
+
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.algorithms import Running, compile_programs, find, name_of
+from agent.events import Event
+from agent.names import derived
+from agent.plane import Plane
+from agent.reload import Loader
+from agent.source import Source
+from datapath.ebpf import compile_program
+from tests.unit.agent.fakes import FakeCreated, FakeDatapath, FakeInfo, FakeReport
+
+T = TypeVar("T")
+
+FOLD = """
+(def (Report (volatile acked 0)) (beta_permille 500))
+(when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (report))
+"""
+
+
+def text(body: str, fold: str = FOLD, base: str = "Algorithm", head: str = "") -> str:
+    """Source of an algorithm `Mine` whose class has this body."""
+    return (
+        f"from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm\n{textwrap.dedent(head)}\n"
+        f"class Mine({base}):\n    program = '''{fold}'''\n{textwrap.indent(textwrap.dedent(body), '    ')}\n"
+    )
+
+
+class Edited:
+    """A running plane whose only algorithm is edited.
+
+    Attributes:
+        plane: The plane.
+        datapath: Records.
+        loader: Reloads.
+        file: The algorithm's file.
+        events: What was told.
+    """
+
+    def __init__(self, file: Path, source: str, *flow_ids: int) -> None:
+        self.file = file
+        file.write_text(source)
+        algorithm = find(str(file))
+        programs = compile_programs(algorithm, compile_program)
+        name = name_of(algorithm, str(file))
+        self.datapath = FakeDatapath()
+        self.plane = Plane(
+            self.datapath,  # type: ignore[arg-type]
+            [Running(algorithm, name, programs, next(iter(programs)), derived(name))],
+        )
+        self.loader = Loader(self.plane, compile_program)
+        self.events: list[Event] = []
+        self.plane.events.listen(self.events.append)
+        self.feed(*(FakeCreated(FakeInfo(flow_id)) for flow_id in flow_ids))
+
+    @property
+    def handle(self) -> int:
+        """Handle of the program that flows start with."""
+        initial = self.plane.hosts["mine"].programs.initial
+        assert initial is not None
+        return initial.handle
+
+    def instance(self, flow_id: int = 1) -> Any:
+        return self.plane.flows[flow_id].instance
+
+    def feed(self, *events: Any) -> None:
+        self.datapath.feed(*events)
+        self.plane.turn(0)
+
+    def report(self, flow_id: int, **registers: int) -> None:
+        self.feed(FakeReport(flow_id, self.handle, **registers))
+
+    def done(self, future: Future[T]) -> T:
+        """Turn the plane until something on another thread is done."""
+        while not future.done():
+            self.plane.turn(0)
+            threading.Event().wait(0.001)
+        return future.result()
+
+    def do(self, job: Callable[[], T]) -> T:
+        """Do something on the loader's thread."""
+        return self.done(self.loader.submit(job))
+
+    def save(self, source: str) -> Any:
+        """Save the file and reload it; returns what was done, or raises."""
+        self.file.write_text(source)
+        return self.do(lambda: self.loader.reload("mine"))
+
+    def load(self, source: str, name: str = "") -> Any:
+        return self.do(lambda: self.loader.load(Source(source, "<cell>"), name))
+
+
+@contextmanager
+def edited(file: Path, source: str, *flow_ids: int) -> Iterator[Edited]:
+    """Run a plane with an algorithm from a file, and flows."""
+    made = Edited(file, source, *flow_ids)
+    made.loader.start()
+    try:
+        yield made
+    finally:
+        made.loader.close()

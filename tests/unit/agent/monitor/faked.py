@@ -1,0 +1,180 @@
+"""A source of made-up flows for the screen: the same at every run, nothing waits, nothing fails unasked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agent.flowtable import FlowRow
+from agent.monitor.source import Happened, Heard, Inside, Look, Parameter, Source
+from agent.runfile import RunInfo
+from datapath.errors import CcpError, LoadError
+from tests.unit.agent.fakes import FakeStats
+
+AGENT = RunInfo(
+    pid=4242, pin_dir="/sys/fs/bpf/ccplane", programs={1: "cubic/default", 2: "reno/default", 3: "r_tcp/wait"}
+)
+
+INSIDE = Inside(
+    "cubic",
+    parameters=[
+        Parameter("beta", 0.7, "0..1, share of the window kept after a loss"),
+        Parameter("c_pkts_per_s3", 0.4, "> 0"),
+        Parameter("fast_convergence", True),
+    ],
+    state={"w_max_bytes": 181_248, "k_s": 1.2384917, "epoch_start_us": None, "in_slow_start": False},
+    telemetry=[
+        Heard(
+            "receiver_signal",
+            "host-b",
+            0.24,
+            {"window_ms": 200, "rtt_p50_us": 20_410, "rtt_p99_us": 31_877, "ce_marks": 0, "loss_pkts": 2},
+        )
+    ],
+)
+
+MIDDAY_S = 1_795_262_400.0
+
+EVENTS = (
+    Happened(MIDDAY_S, "flow:created", "cubic", 1),
+    Happened(MIDDAY_S + 3, "param:set", "cubic", None, {"name": "beta", "value": 0.7}),
+    Happened(MIDDAY_S + 4, "flow:created", "reno", 2),
+    Happened(MIDDAY_S + 9, "algorithm:reloaded", "cubic", None, {"old_sha256": "1f0c", "new_sha256": "9ae2"}),
+)
+
+
+def flow_row(flow_id: int, **changes: object) -> FlowRow:
+    """Return a row with round numbers, `changes` made."""
+    values: dict[str, object] = {
+        "flow_id": flow_id,
+        "src": f"10.1.0.1:{40_000 + flow_id}",
+        "dst": "10.1.0.2:5001",
+        "cc_name": "ccp.cubic",
+        "steered_by": "cubic/default",
+        "cwnd_bytes": 144_800,
+        "rate_bytes_per_s": 0,
+        "srtt_us": 20_500,
+        "min_rtt_us": 20_000,
+        "throughput_bytes_per_s": 5_000_000.0,
+        "loss_ratio": None,
+        "retrans_pkts": 0,
+    }
+    return FlowRow(**(values | changes))  # type: ignore[arg-type]
+
+
+def made_up(turn: int) -> list[FlowRow]:
+    """Return a look's rows: a saw-tooth, one that is paced, one of the law, one that waits, one far away."""
+    tooth = 100_000 + 8_000 * (turn % 13)
+    wave = 2_500_000 * (1 + 0.5 * math.sin(turn / 4))
+    return [
+        flow_row(
+            1,
+            cwnd_bytes=tooth,
+            throughput_bytes_per_s=None if turn == 0 else tooth / 0.0205,
+            srtt_us=20_000 + tooth // 10,
+            loss_ratio=0.0012 if turn % 13 == 0 else 0.0,
+            retrans_pkts=3 * (turn // 13),
+        ),
+        flow_row(
+            2,
+            dst="10.1.0.3:443",
+            cc_name="ccp.r_tcp",
+            steered_by="r_tcp/wait",
+            rate_bytes_per_s=int(wave),
+            throughput_bytes_per_s=None if turn == 0 else 0.97 * wave,
+        ),
+        flow_row(3, cc_name="ccp", steered_by="law", cwnd_bytes=14_480, throughput_bytes_per_s=240_000.0),
+        flow_row(4, steered_by="reno/default", srtt_us=0, min_rtt_us=0, throughput_bytes_per_s=0.0),
+        flow_row(
+            5,
+            src="[2001:db8:17::5]:41822",
+            dst="[2001:db8:4000:12::17]:5201",
+            steered_by="reno/default",
+            cwnd_bytes=2_896_000 + 20_000 * (turn % 30),
+            throughput_bytes_per_s=13_000_000.0 + 90_000 * (turn % 30),
+            srtt_us=180_250,
+            retrans_pkts=1_204,
+        ),
+    ]
+
+
+@dataclass
+class FakeSource:
+    """Records what is asked of it.
+
+    Attributes:
+        flows: Rows of the next looks; empty for made-up ones that change with every look.
+        looks: How many looks were taken.
+        failure: What asking the agent raises; None if it answers.
+        lost: What a look raises; None if it works.
+        refusal: What changes raise; None if they are made.
+        asked: The changes that were asked for.
+        closed: It was closed.
+        told: Events that the next question brings.
+    """
+
+    flows: list[FlowRow] = field(default_factory=list)
+    looks: int = 0
+    failure: CcpError | None = None
+    lost: LoadError | None = None
+    refusal: CcpError | None = None
+    asked: list[tuple[object, ...]] = field(default_factory=list)
+    closed: bool = False
+    told: Sequence[Happened] = EVENTS
+
+    def look(self) -> Look:
+        if self.lost is not None:
+            raise self.lost
+        rows = self.flows or made_up(self.looks)
+        self.looks += 1
+        stats = {
+            row.flow_id: FakeStats(
+                row.flow_id,
+                bytes_acked=1_000_000 * self.looks,
+                delivered_pkts=690 * self.looks,
+                retrans_pkts=row.retrans_pkts,
+                lost_pkts=row.retrans_pkts,
+                reports=12 * self.looks,
+            )
+            for row in rows
+        }
+        return Look(rows, stats, None if self.failure else AGENT, {"flows_over_limit": 0})
+
+    def inside(self, flow_id: int) -> Inside:
+        if self.failure is not None:
+            raise self.failure
+        return INSIDE if flow_id == 1 else Inside("reno")
+
+    def events(self) -> Sequence[Happened]:
+        if self.failure is not None:
+            raise self.failure
+        told, self.told = self.told, ()
+        return told
+
+    def algorithms(self) -> Sequence[str]:
+        if self.failure is not None:
+            raise self.failure
+        return ["cubic", "r_tcp", "reno"]
+
+    def set_param(self, name: str, text: str, algorithm: str, flow_id: int | None) -> int:
+        self.asked.append(("set", name, text, algorithm, flow_id))
+        if self.refusal is not None:
+            raise self.refusal
+        return 1 if flow_id is not None else 3
+
+    def switch(self, algorithm: str, flow_id: int | None, before: str) -> int:
+        self.asked.append(("switch", algorithm, flow_id, before))
+        if self.refusal is not None:
+            raise self.refusal
+        return 1 if flow_id is not None else 3
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def fake_source() -> FakeSource:
+    """Return a fake; that it implements the protocol is checked by mypy here."""
+    made = FakeSource()
+    _: Source = made
+    return made

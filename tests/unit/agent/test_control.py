@@ -1,0 +1,511 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from agent import messages as ask
+from agent.client import Client
+from agent.control import ControlOptions, answer_text, control_socket, read_request, stream_address
+from agent.live import live
+from agent.messages import Envelope
+from datapath.ebpf import compile_program
+from datapath.errors import CcpError, FlowGone, LoadError, UsageError
+from tests.unit.agent.fakes import FakeBatch, FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
+from tests.unit.agent.live import FOLD, Edited, text
+
+SOURCE = text("""
+    beta = Param(0.5, min=0.1, max=0.9, unit="parts", doc="what it does")
+    rounds = Param(3, min=0, max=9)
+
+    def on_create(self, info):
+        self.n = 0
+        self._hidden = 1
+        self.table = list(range(1000))
+
+    def on_report(self, report):
+        self.n += 1
+        self.flow.set(cwnd_bytes=10_000 + self.n)
+""")
+
+
+class Served(Edited):
+    """A plane whose loop runs on a thread of its own, with a control socket."""
+
+    def __init__(self, directory: Path, source: str = SOURCE, flows: int = 2) -> None:
+        super().__init__(directory / "mine.py", source, *range(1, flows + 1))
+        self.address = f"ipc://{directory}/a.control.sock"
+        self.queue: list[Any] = []
+        self._woken = threading.Event()
+        self.datapath.poll = self._poll  # type: ignore[method-assign]
+        self.datapath.wake = self._woken.set  # type: ignore[method-assign]
+        self.turns = 0
+
+    def _poll(self, timeout_ms: int) -> FakeBatch:
+        """Wait as the real one does."""
+        if not self.datapath.batches:
+            self._woken.wait(timeout_ms / 1000)
+        self._woken.clear()
+        self.turns += 1
+        return self.datapath.batches.popleft() if self.datapath.batches else FakeBatch(())
+
+    def feed(self, *events: Any) -> None:
+        self.datapath.feed(*events)
+        if hasattr(self, "_woken"):
+            self._woken.set()
+        else:
+            self.plane.turn(0)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    ends: list[Callable[[], None]] = []
+
+    def start(source: str = SOURCE, flows: int = 2, **options: Any) -> Served:
+        served = Served(tmp_path, source, flows)
+        around = live(served.plane, compile_program, ControlOptions(served.address, **options))
+        around.__enter__()
+        thread = threading.Thread(target=served.plane.run)
+        thread.start()
+
+        def end() -> None:
+            served.plane.request_stop()
+            thread.join()
+            around.__exit__(None, None, None)
+
+        ends.append(end)
+        return served
+
+    yield start
+    for end in ends:
+        end()
+
+
+@pytest.fixture
+def served(serve: Callable[..., Served]) -> Served:
+    return serve()
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Client]:
+    with Client(served.address) as made:
+        yield made
+
+
+# Looking
+
+
+def test_flows_are_a_table(client: Client) -> None:
+    table = client.flows()
+    assert list(table.index) == [1, 2]
+    assert table.loc[1, "algorithm"] == "mine"
+    assert table.loc[2, "program"] == "default"
+    assert table.loc[2, "cwnd_bytes"] == 14_480
+
+
+def test_no_flows_are_an_empty_table(serve: Callable[..., Served]) -> None:
+    with Client(serve(flows=0).address) as client:
+        assert len(client.flows()) == 0
+
+
+def test_status_says_what_runs(served: Served, client: Client) -> None:
+    status = client.status()
+    assert (status["pid"], status["default"], status["flows"]) == (os.getpid(), "mine", 2)
+    (algorithm,) = status["algorithms"]
+    assert algorithm["file"] == str(served.file)
+    assert algorithm["sha256"] == served.plane.hosts["mine"].version.sha256
+    assert client.algorithms() == ["mine"]
+
+
+def test_one_flow_shows_parameters_and_state(client: Client) -> None:
+    flow = client.flow(1)
+    assert {one["name"]: one["value"] for one in flow["params"]} == {"beta": 0.5, "rounds": 3}
+    assert flow["params"][0]["doc"] == "what it does"
+    assert flow["state"]["n"] == 0
+    assert "_hidden" not in flow["state"]
+    assert flow["state"]["table"].endswith("...]")
+    assert flow["telemetry"] == []
+
+
+def test_unknown_flow_is_an_error_with_all_parts(client: Client) -> None:
+    with pytest.raises(CcpError) as caught:
+        client.flow(99)
+    assert caught.value.slug == "flow.gone"
+    assert caught.value.why
+    assert caught.value.fix
+
+
+# Changing
+
+
+def test_parameters_read_and_set_as_a_mapping(served: Served, client: Client) -> None:
+    assert client.params["beta"] == 0.5
+    client.params["beta"] = 0.8
+    client.params.flow(2)["mine.beta"] = 0.3
+    assert (served.instance(1).beta, served.instance(2).beta) == (0.8, 0.3)
+    assert client.params.flow(2)["beta"] == 0.3
+    assert dict(client.params) == {"mine.beta": 0.8, "mine.rounds": 3}
+    assert len(client.params) == 2
+    assert "mine.beta = 0.8" in repr(client.params)
+    del client.params["beta"]
+    assert served.instance(1).beta == 0.5
+    with pytest.raises(KeyError):
+        client.params["gamma"]
+
+
+def test_text_spells_a_value_and_a_wrong_one_changes_nothing(served: Served, client: Client) -> None:
+    assert client.set({"beta": "0.7", "rounds": "4"}) == 2
+    with pytest.raises(CcpError) as caught:
+        client.set({"rounds": 5, "beta": 7.0})
+    assert caught.value.slug == "param.out_of_range"
+    assert (served.instance(1).beta, served.instance(1).rounds) == (0.7, 4)
+    with pytest.raises(CcpError) as caught:
+        client.set({"gamma": 1})
+    assert caught.value.slug == "param.nobody_has"
+
+
+def test_parameter_by_rule_holds_for_flows_that_match_now_and_later(served: Served, client: Client) -> None:
+    served.feed(FakeCreated(FakeInfo(3, dst_port=80)))
+    assert client.set({"beta": 0.2}, rule="dport=80") == 1
+    served.feed(FakeCreated(FakeInfo(4, dst_port=80)), FakeCreated(FakeInfo(5)))
+    while len(client.flows()) < 5:
+        pass
+    assert [served.instance(i).beta for i in (1, 3, 4, 5)] == [0.5, 0.2, 0.2, 0.5]
+    with pytest.raises(CcpError) as caught:
+        client.set({"beta": 0.2}, rule="dprt=80")
+    assert caught.value.slug == "rule.unknown_key"
+
+
+def test_source_is_loaded_reloaded_and_refused(served: Served, client: Client) -> None:
+    done = client.load(SOURCE.replace("10_000", "20_000"), "mine")
+    assert (done["flows"], done["programs"]) == (2, {"default": "kept"})
+    with pytest.raises(CcpError) as caught:
+        client.load(SOURCE.replace("self.n += 1", "self.m += 1"), "mine")
+    assert caught.value.slug == "reload.check_failed"
+    assert caught.value.where.startswith("<loaded:mine>:")
+    served.file.write_text(SOURCE.replace("10_000", "30_000"))
+    with pytest.raises(CcpError):
+        client.reload("mine")  # its source is the text now, not the file
+    assert client.load(served.file, "mine")["flows"] == 2
+    served.file.write_text(SOURCE.replace("10_000", "40_000"))
+    assert [one["flows"] for one in client.reload()] == [2]
+    kinds = [event["kind"] for event in client.events()]
+    assert kinds.count("algorithm:reloaded") == 3
+    assert kinds.count("algorithm:refused") == 1
+
+
+def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> None:
+    client.load(SOURCE.replace("10_000", "50_000"), "other")
+    assert client.switch("other", flow=1) == 1
+    assert client.flows()["algorithm"].to_dict() == {1: "other", 2: "mine"}
+    assert client.switch("other", before="mine") == 1
+    served.feed(FakeCreated(FakeInfo(3)))
+    while len(client.flows()) < 3:
+        pass
+    assert client.flows().loc[3, "algorithm"] == "other"
+    assert client.switch("mine", rule="dport=80") == 0
+    served.feed(FakeCreated(FakeInfo(4, dst_port=80)))
+    while len(client.flows()) < 4:
+        pass
+    assert client.flows().loc[4, "algorithm"] == "mine"
+    assert client.switch("mine") == 3
+    with pytest.raises(CcpError) as caught:
+        client.switch("nobody")
+    assert caught.value.slug == "algorithm.unknown"
+
+
+def test_fold_program_is_replaced(served: Served, client: Client) -> None:
+    assert client.install_program("mine", FOLD.replace("Ack.bytes_acked", "Ack.packets_acked")) == 2
+    with pytest.raises(CcpError) as caught:
+        client.install_program("mine", "(def (x 0)) (when true (:= x Ack.nothing))")
+    assert caught.value.slug.startswith("lang.")
+
+
+def test_telemetry_without_a_bus_is_an_error(client: Client) -> None:
+    with pytest.raises(CcpError) as caught:
+        client.subscribe("int_summary")
+    assert caught.value.slug == "telemetry.no_bus"
+
+
+def test_agent_is_stopped(served: Served, client: Client) -> None:
+    client.stop()
+    while not served.datapath.closed:
+        pass
+
+
+# Listening
+
+
+def subscribed(served: Served, client: Client, *arguments: Any, **options: Any) -> Any:
+    """A stream that is known to be heard: subscriptions take a moment to arrive."""
+    stream = client.stream(*arguments, **options)
+    while served.plane.on_batch is None and "report" in options.get("kinds", ("report",)):
+        time.sleep(0.001)
+    return stream
+
+
+def test_reports_and_decisions_of_a_flow_are_streamed(served: Served, client: Client) -> None:
+    with subscribed(served, client, 2, kinds=("report", "decision")) as stream:
+        served.feed(*(FakeReport(i, served.handle, acked=7) for i in (1, 2, 2)))
+        rows = [stream.next(5.0) for _ in range(4)]
+    reports = [row for row in rows if row["stream"] == "report"]
+    decisions = [row for row in rows if row["stream"] == "decision"]
+    assert [(row["flow_id"], row["fields"]) for row in reports] == [(2, {"acked": 7})] * 2
+    assert [(row["flow_id"], row["cwnd_bytes"]) for row in decisions] == [(2, 10_001), (2, 10_002)]
+    assert stream.dropped == 0
+
+
+def test_nothing_is_looked_at_when_nobody_listens(served: Served, client: Client) -> None:
+    update = served.plane.hosts["mine"].update
+    with subscribed(served, client, kinds=("report", "decision")):
+        assert served.plane.hosts["mine"].update is not update
+    while served.plane.on_batch is not None:
+        time.sleep(0.001)
+    assert served.plane.hosts["mine"].update == update
+
+
+def test_events_are_streamed(served: Served, client: Client) -> None:
+    with client.stream(kinds=("event",), timeout_s=5.0) as stream:
+        rows = iter(stream)
+        while not stream.ready():  # until the subscription has arrived
+            client.params["beta"] = 0.6
+            time.sleep(0.001)
+        served.feed(FakeClosed(2, FakeStats(2)))
+        row = next(row for row in rows if row["kind"] == "flow:closed")
+    assert (row["flow_id"], row["algorithm"]) == (2, "mine")
+
+
+def test_stream_ends_when_nothing_comes(served: Served, client: Client) -> None:
+    with client.stream(timeout_s=0.01) as stream:
+        assert list(stream) == []
+
+
+def test_client_that_takes_nothing_does_not_slow_the_agent(served: Served, client: Client) -> None:
+    with subscribed(served, client, kinds=("report", "decision")) as stream:
+        for _ in range(300):
+            served.feed(*(FakeReport(1, served.handle, acked=1) for _ in range(100)))
+        while served.plane.counters.reports < 30_000:
+            time.sleep(0.001)
+        dropped = client.status()["dropped"]
+        seen = sum(row["stream"] == "report" for row in stream.ready())
+        assert seen < 30_000
+        assert dropped["batches"] + stream.dropped >= 0
+        assert client.flow(1)["state"]["n"] == 30_000
+
+
+# The socket
+
+
+def test_socket_is_for_its_owner_only_and_goes_with_the_agent(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    path = Path(served.address.removeprefix("ipc://"))
+    streams = Path(stream_address(served.address).removeprefix("ipc://"))
+    with live(served.plane, compile_program, ControlOptions(served.address)):
+        for one in (path, streams):
+            assert stat.S_IMODE(one.stat().st_mode) == 0o600
+    assert not path.exists()
+    assert not streams.exists()
+    with pytest.raises(LoadError) as caught:
+        Client(served.address)
+    assert caught.value.slug == "control.no_agent"
+
+
+def test_address_belongs_to_the_pin_directory(tmp_path: Path) -> None:
+    one, other = (control_socket(pin_dir, tmp_path) for pin_dir in ("/sys/fs/bpf/a", "/sys/fs/bpf/b"))
+    assert one != other
+    assert stream_address("tcp://127.0.0.1:7000") == "tcp://127.0.0.1:7001"
+
+
+def test_address_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    for options in (
+        ControlOptions("ipc:///nowhere/at/all.sock"),
+        ControlOptions(served.address, user="no-such-user"),
+    ):
+        with pytest.raises(LoadError) as caught, live(served.plane, compile_program, options):
+            pass
+        assert caught.value.slug == "control.cannot_listen"
+
+
+def test_agent_that_hangs_is_told(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    with live(served.plane, compile_program, ControlOptions(served.address)):
+        with Client(served.address, timeout_s=0.05) as client, pytest.raises(LoadError) as caught:
+            client.status()
+        assert caught.value.slug == "control.no_answer"
+
+
+def test_tcp_asks_for_keys(serve: Callable[..., Served], tmp_path: Path) -> None:
+    address = f"tcp://127.0.0.1:{_free_port()}"
+    served = Served(tmp_path)
+    with pytest.raises(UsageError) as caught, live(served.plane, compile_program, ControlOptions(address)):
+        pass
+    assert caught.value.slug == "control.no_keys"
+    keys = tmp_path / "keys"
+    options = ControlOptions(address, keys=keys)
+    with live(served.plane, compile_program, options):
+        thread = threading.Thread(target=served.plane.run)
+        thread.start()
+        assert stat.S_IMODE((keys / "client.key_secret").stat().st_mode) == 0o600
+        with Client(address, keys_dir=keys) as client:
+            assert client.algorithms() == ["mine"]
+        with Client(address, timeout_s=0.3) as stranger, pytest.raises(LoadError):
+            stranger.status()
+        with pytest.raises(UsageError) as caught:
+            Client(address, keys_dir=tmp_path)
+        assert caught.value.slug == "control.bad_keys"
+        served.plane.request_stop()
+        thread.join()
+
+
+def _free_port() -> int:
+    import socket
+
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            try:
+                two.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+# Requests that make no sense
+
+
+def test_rubbish_on_the_socket_is_answered_and_harms_nobody(served: Served, client: Client) -> None:
+    context = zmq.Context()
+    try:
+        socket = context.socket(zmq.DEALER)
+        socket.connect(served.address)
+        for text in (b"", b"{", b"[]", b'{"id": 5, "ask": {"do": "nothing"}}', b"\xff\xfe", b'{"ask": 1}'):
+            socket.send(text)
+            answer = json.loads(socket.recv())
+            assert answer["error"][0]["slug"] == "control.bad_request"
+            assert answer["error"][0]["why"]
+        socket.send(b'{"id": 5, "ask": {"do": "nothing"}}')
+        assert json.loads(socket.recv())["id"] == 5
+        socket.send_multipart([b"", msgspec.json.encode(Envelope(id=6, ask=ask.Status()))])
+        assert json.loads(socket.recv_multipart()[-1])["id"] == 6
+    finally:
+        context.destroy(linger=0)
+    assert client.algorithms() == ["mine"]
+
+
+def test_other_version_is_refused_with_a_reason() -> None:
+    number, what = read_request(msgspec.json.encode(Envelope(version=2, id=3, ask=ask.Status())))
+    assert number == 3
+    assert isinstance(what, CcpError)
+    assert "version 2" in what.why
+
+
+def test_error_of_our_own_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    from concurrent.futures import Future
+
+    failed: Future[Any] = Future()
+    failed.set_exception(ZeroDivisionError("no"))
+    answer = json.loads(answer_text(4, failed))
+    assert answer["error"][0]["slug"] == "control.failed"
+    assert "ZeroDivisionError" in caplog.text
+
+
+REQUESTS: list[ask.Ask] = [
+    ask.Status(),
+    ask.Flows(),
+    ask.Flow(flow=1),
+    ask.GetParams(algorithm="mine"),
+    ask.GetParams(flow=2),
+    ask.SetParams(values={"beta": 0.5}),
+    ask.SetParams(values={"mine.rounds": "3"}, flow=1),
+    ask.SetParams(values={"beta": 0.4}, rule="dport=1-9 dst=10.0.0.0/8"),
+    ask.Switch(algorithm="mine", flow=1),
+    ask.Switch(algorithm="mine", rule="sport=80"),
+    ask.Subscribe(kind="int_summary"),
+    ask.Events(limit=3),
+    ask.Load(source="x = 1", name="x"),
+    ask.Reload(algorithm="mine"),
+    ask.InstallProgram(algorithm="mine", source="(def (x 0))"),
+]
+
+
+def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
+    """A request with something wrong: bytes changed, cut out, doubled, or pieces of two put together."""
+    text = bytearray(rng.choice(seeds))
+    for _ in range(rng.randint(1, 4)):
+        place = rng.randrange(len(text) + 1)
+        kind = rng.randrange(6)
+        if kind == 0 and place < len(text):
+            text[place] = rng.randrange(256)
+        elif kind == 1:
+            del text[place : place + rng.randint(1, 9)]
+        elif kind == 2:
+            text[place:place] = rng.choice(
+                (b"-1", b"1e999", b"null", b'"', b"{}", b"\\u0000", b"99999999999")
+            )
+        elif kind == 3:
+            text[place:place] = text[: rng.randint(1, 20)]
+        elif kind == 4:
+            other = rng.choice(seeds)
+            text = text[:place] + other[rng.randrange(len(other)) :]
+        else:
+            text[place:place] = rng.randbytes(rng.randint(1, 6))
+    return bytes(text)
+
+
+def test_mutated_requests_are_answered_and_never_do_what_they_do_not_say(tmp_path: Path) -> None:
+    """200,000 with CCP_FUZZ=1; whatever decodes is done, on a real plane, and the plane stays whole."""
+    n = 200_000 if os.environ.get("CCP_FUZZ") else 20_000
+    rng = random.Random(20_251_121)
+    seeds = [msgspec.json.encode(Envelope(id=i, ask=what)) for i, what in enumerate(REQUESTS)]
+    served = Edited(tmp_path / "mine.py", SOURCE, 1, 2)
+    from agent.requests import Requests
+    from agent.streams import Streams
+
+    requests = Requests(served.plane, served.loader, Streams(served.plane))
+    served.loader.start()
+    done = refused = 0
+    waiting: list[Any] = []
+    for _ in range(n):
+        number, what = read_request(mutated(rng, seeds))
+        assert number >= 0
+        if isinstance(what, CcpError):
+            assert what.slug == "control.bad_request"
+            refused += 1
+            continue
+        assert type(what) in {type(one) for one in REQUESTS} | {ask.Stop}
+        again = msgspec.json.decode(msgspec.json.encode(Envelope(ask=what)), type=Envelope).ask
+        assert msgspec.json.encode(again) == msgspec.json.encode(what)
+        requests.take(what, waiting.append)
+        served.plane.turn(0)
+        done += 1
+    while len(waiting) < done:
+        served.plane.turn(0)
+        time.sleep(0.001)
+    slugs = set()
+    for outcome in waiting:
+        answer = json.loads(answer_text(1, outcome))
+        assert set(answer) <= {"id", "ok", "error"}
+        slugs |= {one["slug"] for one in answer.get("error", [])}
+    served.loader.close()
+    assert "control.failed" not in slugs
+    assert refused > n / 2
+    assert done > n / 50
+    assert served.plane.flow_ids("mine") == [1, 2]
+    assert set(served.plane.hosts) == {"mine"}
+    assert 0.1 <= served.instance(1).beta <= 0.9
+    served.report(1, acked=1)
+    assert served.datapath.written[-1].flow_id == 1
+    with pytest.raises(FlowGone):
+        served.plane.set_param("beta", 0.5, 99)

@@ -1,0 +1,201 @@
+"""The receiver agent's loop, options, errors and what it prints; real sockets on loopback, a clock of the tests'."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from telemetry import commands
+from telemetry.receiver import errors, probing, receiver, sockets, table
+from telemetry.receiver.errors import ReceiverError
+from telemetry.receiver.probing import Prober, Responder
+from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
+from telemetry.schema import ReceiverSignal
+
+HERE = Path(__file__).parent
+LOOPBACK = "127.0.0.1"
+
+
+def cli(*args: str) -> Any:
+    return CliRunner().invoke(commands.app, list(args))
+
+
+# --- options and errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("window_ms", "interval_ms", "probe_ms"),
+    [(0, 1, 1), (1000, 300, 50), (500, 1000, 50), (10_000, 1, 1), (1, 1, 0)],
+)
+def test_times_that_do_not_go_together_are_refused(window_ms: int, interval_ms: int, probe_ms: int) -> None:
+    with pytest.raises(ReceiverError) as caught:
+        Options(window_ms=window_ms, interval_ms=interval_ms, probe_ms=probe_ms)
+    assert caught.value.slug == "receiver.bad_option"
+
+
+def test_peers_are_addresses_in_one_spelling_or_names() -> None:
+    assert resolve("::ffff:10.0.0.1") == "10.0.0.1"
+    assert resolve("2001:DB8:0::1") == "2001:db8::1"
+    assert resolve("localhost") in {LOOPBACK, "::1"}
+    with pytest.raises(ReceiverError) as caught:
+        resolve("no such host")
+    assert caught.value.slug == "receiver.bad_peer"
+
+
+def test_our_own_address_is_that_of_the_route() -> None:
+    assert own_address(LOOPBACK) == LOOPBACK
+    assert own_address("255.255.255.255") is None
+
+
+def test_the_command_line_prints_errors_and_fails() -> None:
+    for args, slug in (
+        (["--window-ms", "5", "--interval-ms", "2"], "receiver.bad_option"),
+        (["--probe", "carrier-pigeon"], "receiver.bad_option"),
+        (["--peer", "no such host"], "receiver.bad_peer"),
+        (["--broker", "http://here"], "bus.bad_url"),
+    ):
+        result = cli(*args)
+        assert result.exit_code == 1
+        assert slug in result.output
+
+
+def test_a_port_in_use_is_refused() -> None:
+    responder = Responder(0, LOOPBACK)
+    with pytest.raises(ReceiverError) as caught:
+        Responder(responder.port, LOOPBACK)
+    responder.close()
+    assert caught.value.slug == "receiver.no_port"
+
+
+def test_without_any_source_there_is_nothing_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        raise PermissionError(1, "not permitted")
+
+    monkeypatch.setattr(probing.socket, "socket", refuse)
+    monkeypatch.setattr(sockets, "DiagSocket", refuse)
+    with pytest.raises(ReceiverError) as caught:
+        Prober([LOOPBACK], 1000, lambda: 0)
+    assert caught.value.slug == "receiver.no_icmp"
+    with pytest.raises(ReceiverError) as caught:
+        sockets.SocketTable()
+    assert caught.value.slug == "receiver.no_sockets"
+    missing = ReceiverError("receiver.no_counters", "cannot read")
+
+    class NoCounters:
+        def __init__(self) -> None:
+            raise missing
+
+    monkeypatch.setattr(receiver, "HostCounters", NoCounters)
+    monkeypatch.setattr(receiver, "kernel_counts_ce", lambda: True)
+    with pytest.raises(ReceiverError) as caught:
+        Receiver(Options(peers=(LOOPBACK,)), lambda _: None)
+    assert caught.value.slug == "receiver.nothing_to_measure"
+    for slug in ("receiver.no_icmp", "receiver.no_sockets", "receiver.no_counters"):
+        assert slug in caught.value.why
+
+
+def test_every_error_has_a_test_that_names_it() -> None:
+    tests = "".join(file.read_text() for file in HERE.glob("test_*.py"))
+    assert [slug for slug in errors.SLUGS if f'"{slug}"' not in tests] == []
+
+
+# --- probes on loopback ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", [LOOPBACK, "::1"])
+def test_udp_probes_are_answered_and_timed(address: str) -> None:
+    responder = Responder(0)
+    prober = Prober([address], 1000, receiver.monotonic_us, "udp", responder.port)
+    found: list[probing.Rtt] = []
+    while len(found) < 3:
+        found += prober.poll()
+        responder.poll()
+    prober.close()
+    responder.close()
+    assert {rtt.peer for rtt in found} == {address}
+    assert all(0 <= rtt.rtt_us < 10_000_000 for rtt in found)
+    assert prober.answered == len(found) <= prober.sent
+    assert responder.answered >= 3
+
+
+def test_probes_go_out_at_equal_distances_and_missed_turns_are_not_made_up_for() -> None:
+    now_us = 0
+    sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sink.bind((LOOPBACK, 0))
+    prober = Prober([LOOPBACK], 100, lambda: now_us, "udp", sink.getsockname()[1])
+    sent = []
+    for now_us in (0, 50, 99, 100, 199, 200, 1030, 1099, 1100):  # noqa: B007 the prober's clock
+        prober.poll()
+        sent.append(prober.sent)
+    assert sent == [1, 1, 1, 2, 2, 3, 4, 4, 5]
+    prober.close()
+    sink.close()
+
+
+# --- the loop ----------------------------------------------------------------------------------------------
+
+
+def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
+    found: list[ReceiverSignal] = []
+    responder = Responder(0)
+
+    def take(signals: Sequence[ReceiverSignal]) -> None:
+        found.extend(signals)
+        if len(found) == 4:
+            agent.request_stop()
+
+    options = Options((LOOPBACK,), 100, 50, "udp", 5, responder.port)
+    with (
+        socket.create_server((LOOPBACK, 0)) as server,
+        socket.create_connection(server.getsockname()) as near,
+    ):
+        far = server.accept()[0]
+        agent = Receiver(options, take)
+        near.sendall(b"x" * 5000)
+        far.recv(5000, socket.MSG_WAITALL)
+        answering = threading.Thread(
+            target=lambda: [responder.poll() or time.sleep(0.001) for _ in range(300)]
+        )
+        answering.start()
+        agent.run()
+        answering.join()
+        far.close()
+    responder.close()
+    assert [one.peer for one in found] == [LOOPBACK] * 4
+    assert {one.address for one in found} == {LOOPBACK}
+    first = found[0]
+    assert first.flows is not None
+    assert first.flows >= 2
+    assert first.rtt_samples
+    assert first.goodput_bytes_per_s
+    assert [one.window_ms or 0 for one in found] == sorted(one.window_ms or 0 for one in found[:2]) + [
+        one.window_ms for one in found[2:]
+    ]
+
+
+# --- output ------------------------------------------------------------------------------------------------
+
+
+def test_a_json_line_has_all_fields_and_null_for_what_is_missing() -> None:
+    line = json.loads(commands.json_line(ReceiverSignal(peer="10.0.0.1", ce_marks=0)))
+    assert set(line) == {"t_wall_us", *ReceiverSignal.__struct_fields__}
+    assert line["ce_marks"] == 0
+    assert line["rtt_p99_us"] is None
+
+
+def test_the_table_tells_missing_from_zero() -> None:
+    console = Console(width=200, record=True, quiet=True)
+    console.print(
+        table.render([ReceiverSignal(peer="10.0.0.1", ce_marks=0, rtt_p99_us=12_345)], "broker away")
+    )
+    (row,) = (line.split() for line in console.export_text().splitlines() if "10.0.0.1" in line)
+    assert row == ["10.0.0.1", "-", "-", "-", "12.35", "-", "-", "0", *"------"]
