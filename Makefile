@@ -57,12 +57,12 @@ demo: build ## kernel CUBIC against ccplane's, with and without random loss (nee
 
 .PHONY: bench
 bench: build ## all benchmarks (need root): tables; `ccp bench NAME --json` for one, as JSON
-	for name in datapath latency reports flows emulator; do $(SUDO) $(BIN)/ccp bench $$name; done
+	for name in datapath latency reports flows emulator bus; do $(SUDO) $(BIN)/ccp bench $$name; done
 
 # --- check -------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: lint test-rust test-unit test-kernel test-notebooks ## everything: lint, types, tests of all kinds
+test: lint test-rust test-unit test-interop test-kernel test-notebooks ## everything: lint, types, tests of all kinds
 
 .PHONY: lint
 lint: lint-python types lint-rust lint-bpf ## all that reads sources only; `make -k lint` shows all complaints
@@ -101,6 +101,10 @@ test-rust: build ## cargo tests; with root the compiler's differential test also
 .PHONY: test-unit
 test-unit: build ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
 	$(PYTEST) tests/unit
+
+.PHONY: test-interop
+test-interop: build ## tests against programs that others wrote: Mosquitto
+	$(PYTEST) tests/interop
 
 .PHONY: test-kernel
 test-kernel: build ## tests on real sockets of this kernel (need root)

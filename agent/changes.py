@@ -283,7 +283,7 @@ class Changes:
         for live, host, instance in swap.switch(target, lives, plane.datapath.heartbeat):
             self._farewell(live, host, instance)
         if rule is not None:
-            plane.rules.insert(0, rule)
+            plane.rules[:] = [rule, *(one for one in plane.rules if one.text != rule.text)]
         elif which.flow_id is None and which.algorithm in (None, plane.default):
             plane.default = algorithm
         plane.events.tell(

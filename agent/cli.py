@@ -17,7 +17,8 @@ import typer.core
 import typer.main
 
 from agent import console
-from agent.commands import algorithms, check, doctor, flows, new, run, unload
+from agent.commands import algorithms, check, control, doctor, flows, new, reload, run, switch, tail, unload
+from agent.commands import set as setting
 from ccp_algs.errors import AlgorithmError
 from datapath.errors import CcpError, UsageError
 
@@ -123,6 +124,13 @@ app.command("doctor")(doctor.doctor)
 app.command("unload")(unload.unload)
 app.command("algorithms")(algorithms.algorithms)
 app.command("new")(new.new)
+app.command("set")(setting.set_)
+app.command("switch")(switch.switch)
+app.command("reload")(reload.reload)
+app.command("tail")(tail.tail)
+app.command("program")(control.program)
+app.command("listen")(control.listen)
+app.command("stop")(control.stop)
 
 
 def main() -> None:

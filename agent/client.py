@@ -82,7 +82,11 @@ class Client:
         self._next = 0
         self._must_be_there()
         self._context = zmq.Context()
-        self._socket = self._connected(zmq.DEALER, self.address)
+        try:
+            self._socket = self._connected(zmq.DEALER, self.address)
+        except BaseException:
+            self.close()
+            raise
 
     # Looking
 

@@ -70,7 +70,7 @@ class ControlOptions:
     """Where to listen.
 
     Attributes:
-        address: `ipc://PATH` or `tcp://HOST:PORT`.
+        address: `ipc://PATH` or `tcp://HOST:PORT`; empty for the socket of the agent's pin directory.
         keys: Directory of CURVE keys, for TCP.
         user: Who may open the Unix socket besides root; None for root only.
     """

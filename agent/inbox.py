@@ -98,6 +98,11 @@ class Inbox:
         return self._bus.connected
 
     @property
+    def ready(self) -> bool:
+        """Whether the broker is there and has answered all subscriptions."""
+        return self._bus.ready
+
+    @property
     def away_s(self) -> float:
         """For how long the broker has been away [s], 0 if it is there."""
         return self._bus.away_s

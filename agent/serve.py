@@ -9,14 +9,14 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
 from agent import params
 from agent.algorithms import Running, prepare
 from agent.bus import bus_errors, status_of, tell
-from agent.control import ControlOptions
+from agent.control import ControlOptions, control_socket
 from agent.events import Event
 from agent.inbox import Inbox
 from agent.live import Live, live
@@ -188,7 +188,7 @@ def serve_plan(
                 )
             run_file.write(_run_info(plane, pin_dir))
             _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
-            ways = around.enter_context(live(plane, ebpf.compile_program, options.control))
+            ways = around.enter_context(live(plane, ebpf.compile_program, _control(options)))
             around.enter_context(_watching(plane, ways, options.on_reload))
             around.enter_context(_hearing(plane, ways, options))
             plane.adopt()
@@ -201,6 +201,12 @@ def serve_plan(
         if options.unload_at_end:
             ebpf.unload(pin_dir)
     return plane
+
+
+def _control(options: ServeOptions) -> ControlOptions | None:
+    if options.control is None or options.control.address:
+        return options.control
+    return replace(options.control, address=control_socket(options.load.pin_dir, options.run_dir))
 
 
 def _keep_written(plane: Plane, write: Callable[[], None]) -> None:

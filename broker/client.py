@@ -163,6 +163,7 @@ class Client:
         self._in_flight: dict[int, Outgoing] = {}
         self._early: set[int] = set()
         self._filters: dict[str, int] = {}
+        self._asked = self._answered = 0
         self._connected = threading.Event()
         self._idle = threading.Event()
         self._stopping = threading.Event()
@@ -191,6 +192,7 @@ class Client:
         paho.on_disconnect = self._disconnected
         paho.on_publish = self._published
         paho.on_message = self._message
+        paho.on_subscribe = self._subscribed
         paho.on_socket_open = _no_delay
         # Set, it keeps `publish` from writing to the socket itself: only the network thread does.
         paho.on_socket_register_write = _nothing
@@ -257,6 +259,11 @@ class Client:
     def connected(self) -> bool:
         """Whether the broker is there."""
         return self._connected.is_set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker is there and has answered all subscriptions."""
+        return self._connected.is_set() and self._asked == self._answered
 
     @property
     def away_s(self) -> float:
@@ -354,7 +361,21 @@ class Client:
         with self._lock:
             self._filters[topic_filter] = qos
         if self._connected.is_set():
-            self._paho.subscribe(topic_filter, qos)
+            self._subscribe([(topic_filter, qos)])
+
+    def _subscribe(self, filters: list[tuple[str, int]]) -> None:
+        with self._lock:
+            self._asked += 1
+        self._paho.subscribe(filters)
+
+    def _subscribed(
+        self, _paho: Paho, _data: Any, _mid: int, reasons: list[ReasonCode], _properties: Any
+    ) -> None:
+        with self._lock:
+            self._answered += 1
+        refused = [str(reason) for reason in reasons if reason.is_failure]
+        if refused:
+            log.warning("the broker refuses subscriptions: %s", ", ".join(refused))
 
     def unsubscribe(self, topic_filter: str) -> None:
         """End a subscription."""
@@ -403,7 +424,7 @@ class Client:
         with self._lock:
             filters = list(self._filters.items())
         if filters:
-            self._paho.subscribe(filters)
+            self._subscribe(filters)
         if self._birth is not None:
             with self._lock:
                 self._decisions.appendleft(self._birth())
@@ -422,8 +443,12 @@ class Client:
     def _disconnected(
         self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any
     ) -> None:
-        if self._connected.is_set() and not self._stopping.is_set():
+        if self._stopping.is_set():
+            pass
+        elif self._connected.is_set():
             log.warning("the broker %s went away (%s); trying again", self.options, reason)
+        elif not self._refusal:
+            self._not_connected("it closes the connection at once; wrong user or password?")
         self._lost()
 
     def _lost(self) -> None:
@@ -437,6 +462,7 @@ class Client:
                 del self._in_flight[mid]
             self.counters.samples_dropped += len(lost)
             self._early.clear()
+            self._asked = self._answered = 0
 
 
 def _no_delay(_paho: Paho, _data: Any, sock: Any) -> None:

@@ -13,7 +13,9 @@ SLUGS: Final[dict[str, str]] = {
     "bus.bad_url": "the address of a broker cannot be read",
     "bus.broker_died": "the embedded broker ended before it was told to",
     "bus.no_password_file": "the file with users and passwords cannot be read",
+    "bus.not_built": "the native module with the embedded broker is missing",
     "bus.not_connected": "the broker did not take the connection in time",
+    "bus.port_taken": "the port of the embedded broker cannot be listened on",
     "bus.tls_files": "a certificate or key for TLS cannot be used",
     "bus.unknown_kind": "there is no topic for such a message",
 }

@@ -56,6 +56,9 @@ need() { # need PACKAGE COMMAND...: the package, unless the command succeeds
 has_libclang() {
 	ldconfig -p | grep -q libclang || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' || [ -n "${LIBCLANG_PATH:-}" ]
 }
+has_mosquitto() { # it is for administrators, whose folders not every PATH has
+	PATH=$PATH:/usr/sbin has mosquitto
+}
 need build-essential has cc
 need build-essential has make
 need clang has clang
@@ -68,6 +71,8 @@ need iproute2 has ip
 need iperf3 has iperf3
 need nginx-light has nginx
 need curl has curl
+need mosquitto has_mosquitto
+need openssl has openssl
 need procps has ps
 need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
 if [ ${#missing[@]} -gt 0 ]; then

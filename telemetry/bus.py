@@ -149,6 +149,11 @@ class Bus:
         return self._client.connected
 
     @property
+    def ready(self) -> bool:
+        """Whether the broker is there and has answered all subscriptions."""
+        return self._client.ready
+
+    @property
     def away_s(self) -> float:
         """For how long the broker has been away [s], 0 if it is there."""
         return self._client.away_s

@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import typer
@@ -29,7 +29,11 @@ app = typer.Typer(add_completion=False)
 TTL_INTERVALS: Final = 3
 """After so many intervals without a successor a signal is no longer true."""
 
+SUFFIX: Final = "-receiver"
+"""An agent on the same host is another sender, and has the host's name."""
+
 FAILED: Final = 1
+Form = Literal["table", "json", "none"]
 _PIPE_WIDTH: Final = 200
 
 
@@ -55,10 +59,14 @@ def receive(
     broker: Annotated[
         str | None, typer.Option(help="Publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")
     ] = None,
-    sender: Annotated[str | None, typer.Option(help="Name on the bus [this host's name].")] = None,
+    sender: Annotated[
+        str | None,
+        typer.Option(help="Name on the bus [the broker's user, or this host's name and -receiver]."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object a signal, one line each.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no signals, only publish them.")] = False,
 ) -> None:
     """Measure what a receiver sees of its peers, and publish it: RTT, CE marks, loss, reordering, goodput."""
     try:
@@ -66,7 +74,7 @@ def receive(
             _respond(port)
         else:
             options = _options(peer or [], window_ms or interval_ms, interval_ms, probe, probe_ms, port)
-            _receive(options, broker, sender or _host_name(), as_json)
+            _receive(options, broker, sender, "json" if as_json else "none" if quiet else "table")
     except ExplainedError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
@@ -99,7 +107,7 @@ def _respond(port: int) -> None:
             responder.poll()
 
 
-def _receive(options: Options, broker: str | None, sender: str, as_json: bool) -> None:
+def _receive(options: Options, broker: str | None, sender: str | None, form: Form) -> None:
     with contextlib.ExitStack() as stack:
         bus: Bus | None = None
 
@@ -109,7 +117,7 @@ def _receive(options: Options, broker: str | None, sender: str, as_json: bool) -
                     bus.publish(one, ttl_ms=options.interval_ms * TTL_INTERVALS)
             show(signals, bus)
 
-        show = _printer(as_json, stack)
+        show = _printer(form, stack)
         receiver = Receiver(options, publish)
         stack.callback(receiver.close)
         for what, error in receiver.available.missing.items():
@@ -117,9 +125,10 @@ def _receive(options: Options, broker: str | None, sender: str, as_json: bool) -
         for what, how in receiver.available.how.items():
             typer.echo(f"{what}: {how}", err=True)
         if broker is not None:
+            way = BusOptions.from_url(broker)
             bus = Bus(
-                BusOptions.from_url(broker),
-                sender=sender,
+                way,
+                sender=sender or way.user or f"{_host_name()}{SUFFIX}",
                 status=_status(),
                 on_sample=receiver.take,
                 kinds=("receiver_signal",),
@@ -131,10 +140,12 @@ def _receive(options: Options, broker: str | None, sender: str, as_json: bool) -
 
 
 def _printer(
-    as_json: bool, stack: contextlib.ExitStack
+    form: Form, stack: contextlib.ExitStack
 ) -> Callable[[Sequence[ReceiverSignal], Bus | None], None]:
     """Return what shows the signals of an interval."""
-    if as_json:
+    if form == "none":
+        return lambda _signals, _bus: None
+    if form == "json":
         return _print_json
     if not Console().is_terminal:
         console = Console(width=_PIPE_WIDTH)
@@ -175,7 +186,7 @@ def _status() -> AgentStatus:
 def _host_name() -> str:
     """Return the name of this host, with what cannot be in a topic replaced."""
     name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname())
-    return name[:64] or "host"
+    return name[: 64 - len(SUFFIX)] or "host"
 
 
 @contextlib.contextmanager

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from agent.bus import bus_errors
+from agent.changes import Reloaded
+from agent.commands.reload import told
+from agent.console import show_error
+from agent.control import ControlOptions
 from agent.plane import Plane
 from agent.serve import PLAIN, Plan, ServeOptions, serve
+from broker.options import BusOptions
 from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
-from datapath.errors import Collector, UsageError
+from datapath.errors import CcpError, Collector, UsageError
 
 STATUS_INTERVAL_S = 1.0
 """How often `-v` prints a status line [s]."""
@@ -59,6 +67,23 @@ def run(
             help="Keep idle processors awake while reports come: updates are sooner, power is spent."
         ),
     ] = True,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Watch the algorithms' files, and swap in what is saved.")
+    ] = False,
+    control: Annotated[
+        str | None,
+        typer.Option(help="Where the agent can be asked: ipc://PATH, tcp://HOST:PORT or `none`."),
+    ] = None,
+    control_user: Annotated[
+        str | None, typer.Option(help="User who may control the agent besides root, over the Unix socket.")
+    ] = None,
+    control_keys: Annotated[
+        Path | None, typer.Option(help="Directory of CURVE keys, for tcp://; made if there are none.")
+    ] = None,
+    broker: Annotated[
+        str | None, typer.Option(help="Telemetry bus to listen to: mqtt://[USER:PASSWORD@]HOST[:PORT].")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Our name on the bus; else the host's.")] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print a status line every second.")
     ] = False,
@@ -78,6 +103,10 @@ def run(
         keep_capabilities=keep_capabilities,
         realtime=realtime,
         wakeful=wakeful,
+        control=_control(control, control_keys, control_user),
+        on_reload=_tell_reload if reload else None,
+        broker=_broker(broker),
+        host=host,
     )
     plane = serve(options, on_start=_greet, each_turn=_Status() if verbose else None)
     counters = plane.counters
@@ -86,6 +115,35 @@ def run(
         + (f", {counters.flows_failed} flows failed" if counters.flows_failed else "")
         + ("; unloaded" if unload else f"; {PLAIN} stays registered, flows run the fallback law")
     )
+
+
+def _control(address: str | None, keys: Path | None, user: str | None) -> ControlOptions | None:
+    if address == "none":
+        return None
+    if address is not None and not address.startswith(("ipc://", "tcp://")):
+        raise UsageError(
+            "control.bad_address",
+            f"`{address}` is no address to listen at",
+            where=f"--control {address}",
+            fix="write ipc://PATH, tcp://HOST:PORT, or none",
+        )
+    return ControlOptions(address or "", keys, user)
+
+
+def _broker(url: str | None) -> BusOptions | None:
+    if url is None or url == "none":
+        return None
+    with bus_errors():
+        return BusOptions.from_url(url)
+
+
+def _tell_reload(name: str, came: Reloaded | CcpError) -> None:
+    """Say what saving a file came to; called on the loader's thread."""
+    if isinstance(came, Reloaded):
+        typer.echo(f"ccp: {told(asdict(came))}")
+    else:
+        show_error(came, debug=False)
+        typer.echo(f"ccp: {name} goes on as it was", err=True)
 
 
 def _names(settings: list[str]) -> dict[str, str]:

@@ -26,4 +26,6 @@ def top(
     from agent.monitor.app import Monitor
     from agent.monitor.plane_source import open_source
 
-    Monitor(open_source(pin_dir), interval_s=interval).run()
+    monitor = Monitor(open_source(pin_dir), interval_s=interval)
+    monitor.run()
+    raise typer.Exit(monitor.return_code or 0)

@@ -13,6 +13,7 @@ from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
+from textual.timer import Timer
 from textual.widgets import DataTable, Static
 
 from agent.monitor.detail import DetailScreen
@@ -22,6 +23,9 @@ from agent.monitor.prompts import AlgorithmPrompt, Help, ParameterPrompt, senten
 from agent.monitor.source import Happened, Look, Source
 from agent.monitor.table import WARNING
 from datapath.errors import CcpError
+
+MESSAGE_S: Final = 8.0
+"""How long a message stands [s]."""
 
 EVENTS_KEPT: Final = 2000
 """Events of all flows that are kept; the oldest go first."""
@@ -64,6 +68,8 @@ class Monitor(App[None]):
         # One thread for all questions: the source need not be safe for more, and the screen never waits.
         self._pool = ThreadPoolExecutor(1, "ccp-top")
         self._looking = False
+        self._lost = False
+        self._forget: Timer | None = None
         self._last: Look | None = None
         self._events: deque[Happened] = deque(maxlen=EVENTS_KEPT)
         self._overview = Overview(self.histories)
@@ -93,9 +99,13 @@ class Monitor(App[None]):
             look = await self._asked(self._source.look)
         except CcpError as error:
             self.say(sentence(error), wrong=True)
+            self._lost = True
             return
         finally:
             self._looking = False
+        if self._lost:
+            self._lost = False
+            self.say("")
         self._last = look
         self.histories.add(look.rows)
         self._overview.show(look)
@@ -138,10 +148,16 @@ class Monitor(App[None]):
         return None if flow_id is None else self.histories.flows.get(flow_id)
 
     def say(self, message: str, *, wrong: bool = False) -> None:
-        """Show a sentence in the last line of all screens."""
+        """Show a sentence in the last line of all screens, for a while; empty clears it."""
+        if self._forget is not None:
+            self._forget.stop()
+        self._forget = self.set_timer(MESSAGE_S, lambda: self._show_message(Text())) if message else None
+        self._show_message(Text(message, style=WARNING if wrong else ""))
+
+    def _show_message(self, message: Text) -> None:
         for screen in self.screen_stack:
             for line in screen.query("#status").results(Static):
-                line.update(Text(message, style=WARNING if wrong else ""))
+                line.update(message)
 
     @on(DataTable.RowSelected)
     async def look_into(self) -> None:

@@ -18,6 +18,7 @@ LEAST_SPAN_RATIO: Final = 0.2
 """A chart covers at least this part of its greatest value, so that small changes look small."""
 
 _STEPS: Final = len(BLOCKS) - 1
+_EPSILON: Final = 1e-9  # the greatest value is not to miss the last block by a rounding error
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +75,5 @@ def _level(value: float, covered: Scale, steps: int) -> int:
     if math.isnan(value):
         return 0
     span = covered.top - covered.bottom
-    return 1 if span == 0 else 1 + round((value - covered.bottom) / span * (steps - 1))
+    # Rounded down: the middle of the scale, where values that stand still are, is no border of blocks then.
+    return 1 if span == 0 else 1 + int((value - covered.bottom) / span * (steps - 1) + _EPSILON)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.bench import datapath, emulator, flows, latency, reports
+from experiments.bench import datapath, emulator, flows, latency, reports, signal
 from experiments.bench.result import BenchResult
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -68,3 +68,13 @@ def flows_command(
 def emulator_command(rounds: Rounds = 5, as_json: Json = False) -> None:
     """Packets a second of the link emulator, and the errors of its delay, rate and loss."""
     _show(emulator.run(rounds=rounds), as_json)
+
+
+@app.command("signal")
+def signal_command(
+    rounds: Rounds = 3,
+    seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 15,
+    as_json: Json = False,
+) -> None:
+    """Time from a receiver's signal to the changed window, through the embedded broker and Mosquitto."""
+    _show(signal.run(rounds=rounds, seconds=seconds), as_json)

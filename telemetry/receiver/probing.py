@@ -282,17 +282,7 @@ class Responder:
         """
         self.answered = 0
         try:
-            family = _FAMILIES[ip_version(address) if address else 6]
-            try:
-                self.sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            except OSError:
-                if address:
-                    raise
-                family = socket.AF_INET  # a kernel without IPv6
-                self.sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            if family == socket.AF_INET6 and not address:
-                self.sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            self.sock.bind((address, port))
+            self.sock = _bound(address, port)
         except OSError as error:
             raise ReceiverError(
                 "receiver.no_port",
@@ -322,3 +312,23 @@ class Responder:
                     self.sock.sendto(reply, source)
                     self.answered += 1
         return self.answered - before
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address, or on all of both families."""
+    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
+    version = ip_version(address) if address else 6
+    try:
+        sock = socket.socket(_FAMILIES[version], kind)
+    except OSError:
+        if address:
+            raise
+        version, sock = 4, socket.socket(socket.AF_INET, kind)  # a kernel without IPv6
+    try:
+        if version == 6 and not address:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind((address, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock

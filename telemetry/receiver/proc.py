@@ -41,14 +41,14 @@ def parse_netstat(text: str) -> dict[str, int]:
         same, _, values = body.partition(":")
         if group == same:
             pairs = zip(names.split(), values.split(), strict=False)
-            found |= {group + name: int(value) for name, value in pairs if value.lstrip("-").isdigit()}
+            found |= {group + name: int(value) for name, value in pairs if value.isdecimal()}
     return found
 
 
 def parse_snmp6(text: str) -> dict[str, int]:
     """Return the counters of /proc/net/snmp6: a name and a value in each line."""
     rows = (line.split() for line in text.splitlines())
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
 
 
 class HostCounters:

@@ -34,7 +34,7 @@ FIELDS: Final[dict[str, tuple[int, str]]] = {
 appends to it, so an older one's is shorter."""
 
 KEEP_US: Final = 60_000_000
-"""So long a socket may be missing and still be known [us]: the kernel's list can skip one while it changes."""
+"""A socket may be missing for so long and still be known [us]: the kernel's list can skip one."""
 
 NOTHING: Final[Values] = dict.fromkeys(FIELDS, 0)
 

@@ -2,7 +2,7 @@
 
 Two runs, with all flows of each at once over links that share nothing but the machine:
 
-- `loss_run`: Reno under random loss, three links for each loss probability and RTT, without limit of rate.
+- `loss_run`: Reno under random loss, several links for each loss probability and RTT, without limit of rate.
 - `path_run`: CUBIC under periodic loss, and pairs of flows that share a drop-tail bottleneck.
 
 Measured on Linux 6.18 with 2 cores, as deviation from the law:
@@ -40,9 +40,8 @@ from experiments.scenario import Flow, Graph, Scenario
 MSS_BYTES: Final = 1448
 """Payload of 1500 bytes with TCP timestamps."""
 
-LOSS_POINTS: Final = [(0.002, 20_000), (0.005, 20_000), (0.005, 40_000), (0.01, 20_000), (0.01, 40_000)]
-"""Loss probability, and RTT [us]."""
-LINKS_EACH: Final = 3
+LOSS_POINTS: Final = [(0.005, 20_000, 3), (0.005, 40_000, 6), (0.01, 20_000, 3), (0.01, 40_000, 5)]
+"""Loss probability, RTT [us], and number of links: as many as have some 600 losses in all."""
 RENOS: Final = {"kernel": "kernel/reno", "ccplane": "reno"}
 
 PERIOD_POINTS: Final = [(10_000, 100_000), (3_000, 100_000), (5_000, 150_000)]
@@ -96,9 +95,7 @@ class Star:
     def run(self, name: str, duration_s: float) -> Result:
         topology = Topology(tuple(self.hosts), tuple(self.links), tuple(self.routers))
         return run(
-            Scenario(
-                name=name, topology=Graph.of(topology), flows=tuple(self.flows), duration_s=duration_s, seed=3
-            )
+            Scenario(name=name, topology=Graph.of(topology), flows=tuple(self.flows), duration_s=duration_s)
         )
 
 
@@ -121,11 +118,11 @@ class Measured:
 @pytest.fixture(scope="module")
 def loss_run() -> Measured:
     star = Star()
-    for i, (loss_ratio, rtt_us) in enumerate(LOSS_POINTS):
+    for i, (loss_ratio, rtt_us, links) in enumerate(LOSS_POINTS):
         for where, algorithm in RENOS.items():
-            for k in range(LINKS_EACH):
+            for k in range(links):
                 star.path(f"{where}-{i}{k}", algorithm, Bernoulli(ratio=loss_ratio), rtt_us)
-    return Measured(star.run("Reno under random loss", 28), from_s=3)
+    return Measured(star.run("Reno under random loss", 40), from_s=3)
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +144,8 @@ def test_packets_are_lost_as_often_as_asked_for(loss_run: Measured) -> None:
     """Sum of all links against the binomial distribution, four standard deviations."""
     arrived = loss_run.links.groupby("link")["arrived_pkts"].agg(["min", "max"])
     lost = loss_run.links.groupby("link")["dropped_loss_pkts"].agg(["min", "max"])
-    for i, (loss_ratio, _) in enumerate(LOSS_POINTS):
-        names = [f"{where}-{i}{k}>" for where in RENOS for k in range(LINKS_EACH)]
+    for i, (loss_ratio, _, links) in enumerate(LOSS_POINTS):
+        names = [f"{where}-{i}{k}>" for where in RENOS for k in range(links)]
         n = int((arrived["max"] - arrived["min"])[names].sum())
         found = int((lost["max"] - lost["min"])[names].sum())
         assert abs(found - n * loss_ratio) <= 4 * (n * loss_ratio * (1 - loss_ratio)) ** 0.5
@@ -156,14 +153,16 @@ def test_packets_are_lost_as_often_as_asked_for(loss_run: Measured) -> None:
 
 
 @pytest.mark.parametrize("where", RENOS)
-@pytest.mark.parametrize(("point", "loss_ratio", "rtt_us"), [(i, *one) for i, one in enumerate(LOSS_POINTS)])
+@pytest.mark.parametrize(
+    ("point", "loss_ratio", "rtt_us", "links"), [(i, *one) for i, one in enumerate(LOSS_POINTS)]
+)
 @pytest.mark.timeout(240)
 def test_reno_under_random_loss_gets_what_the_mathis_law_says(
-    loss_run: Measured, where: str, point: int, loss_ratio: float, rtt_us: int
+    loss_run: Measured, where: str, point: int, loss_ratio: float, rtt_us: int, links: int
 ) -> None:
-    names = [f"{where}-{point}{k}" for k in range(LINKS_EACH)]
+    names = [f"{where}-{point}{k}" for k in range(links)]
     for name in names:
-        assert loss_run.rtt_s[name] == pytest.approx(rtt_us / 1e6, rel=0.1)
+        assert loss_run.rtt_s[name] == pytest.approx(rtt_us / 1e6, rel=0.2)
     ratio = statistics.mean(
         loss_run.window_pkts(name) / theory.mathis_pkts(loss_run.loss_ratio[f"{name}>"]) for name in names
     )

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from agent.client import Client
 from agent.control import ControlOptions, answer_text, control_socket, read_request, stream_address
 from agent.live import live
 from agent.messages import Envelope
+from agent.requests import Requests
+from agent.streams import Streams
 from datapath.ebpf import compile_program
 from datapath.errors import CcpError, FlowGone, LoadError, UsageError
 from tests.unit.agent.fakes import FakeBatch, FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
@@ -369,8 +373,6 @@ def test_tcp_asks_for_keys(serve: Callable[..., Served], tmp_path: Path) -> None
 
 
 def _free_port() -> int:
-    import socket
-
     while True:
         with socket.socket() as one, socket.socket() as two:
             one.bind(("127.0.0.1", 0))
@@ -388,17 +390,17 @@ def _free_port() -> int:
 def test_rubbish_on_the_socket_is_answered_and_harms_nobody(served: Served, client: Client) -> None:
     context = zmq.Context()
     try:
-        socket = context.socket(zmq.DEALER)
-        socket.connect(served.address)
+        dealer = context.socket(zmq.DEALER)
+        dealer.connect(served.address)
         for text in (b"", b"{", b"[]", b'{"id": 5, "ask": {"do": "nothing"}}', b"\xff\xfe", b'{"ask": 1}'):
-            socket.send(text)
-            answer = json.loads(socket.recv())
+            dealer.send(text)
+            answer = json.loads(dealer.recv())
             assert answer["error"][0]["slug"] == "control.bad_request"
             assert answer["error"][0]["why"]
-        socket.send(b'{"id": 5, "ask": {"do": "nothing"}}')
-        assert json.loads(socket.recv())["id"] == 5
-        socket.send_multipart([b"", msgspec.json.encode(Envelope(id=6, ask=ask.Status()))])
-        assert json.loads(socket.recv_multipart()[-1])["id"] == 6
+        dealer.send(b'{"id": 5, "ask": {"do": "nothing"}}')
+        assert json.loads(dealer.recv())["id"] == 5
+        dealer.send_multipart([b"", msgspec.json.encode(Envelope(id=6, ask=ask.Status()))])
+        assert json.loads(dealer.recv_multipart()[-1])["id"] == 6
     finally:
         context.destroy(linger=0)
     assert client.algorithms() == ["mine"]
@@ -412,8 +414,6 @@ def test_other_version_is_refused_with_a_reason() -> None:
 
 
 def test_error_of_our_own_is_answered(caplog: pytest.LogCaptureFixture) -> None:
-    from concurrent.futures import Future
-
     failed: Future[Any] = Future()
     failed.set_exception(ZeroDivisionError("no"))
     answer = json.loads(answer_text(4, failed))
@@ -440,8 +440,26 @@ REQUESTS: list[ask.Ask] = [
 ]
 
 
+VALUES: list[Any] = [
+    None, True, -1, 0, 1, 2, 3, 1 << 63, 1 << 80, 0.5, -0.0, 1e308, "", "mine", "beta", "x" * 300, "\0",
+    "dport=80", "dst=::/0 -> mine", "cgroup=/", [], [1], {}, {"beta": 1}, {"beta": None}, {"": 1},
+]  # fmt: skip
+
+
 def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
-    """A request with something wrong: bytes changed, cut out, doubled, or pieces of two put together."""
+    """A request with something wrong: a value replaced, or bytes changed, cut out, doubled, mixed."""
+    if rng.random() < 0.5:
+        whole = json.loads(rng.choice(seeds))
+        where = whole if rng.random() < 0.1 else whole["ask"]
+        if where.get("values") and rng.random() < 0.5:
+            where = where["values"]
+        name = (
+            rng.choice([*where, "flow", "algorithm", "rule", "extra"])
+            if rng.random() < 0.3
+            else rng.choice([*where])
+        )
+        where[name] = rng.choice(VALUES)
+        return json.dumps(whole).encode()
     text = bytearray(rng.choice(seeds))
     for _ in range(rng.randint(1, 4)):
         place = rng.randrange(len(text) + 1)
@@ -464,46 +482,44 @@ def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
     return bytes(text)
 
 
-def test_mutated_requests_are_answered_and_never_do_what_they_do_not_say(tmp_path: Path) -> None:
-    """200,000 with CCP_FUZZ=1; whatever decodes is done, on a real plane, and the plane stays whole."""
-    n = 200_000 if os.environ.get("CCP_FUZZ") else 20_000
+def test_200_000_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path) -> None:
+    """Whatever decodes is done, on a real plane with a real loader."""
     rng = random.Random(20_251_121)
     seeds = [msgspec.json.encode(Envelope(id=i, ask=what)) for i, what in enumerate(REQUESTS)]
     served = Edited(tmp_path / "mine.py", SOURCE, 1, 2)
-    from agent.requests import Requests
-    from agent.streams import Streams
-
     requests = Requests(served.plane, served.loader, Streams(served.plane))
     served.loader.start()
-    done = refused = 0
+    done = refused = answered = 0
     waiting: list[Any] = []
-    for _ in range(n):
+    slugs: set[str] = set()
+    for _ in range(200_000):
         number, what = read_request(mutated(rng, seeds))
         assert number >= 0
         if isinstance(what, CcpError):
             assert what.slug == "control.bad_request"
             refused += 1
             continue
-        assert type(what) in {type(one) for one in REQUESTS} | {ask.Stop}
         again = msgspec.json.decode(msgspec.json.encode(Envelope(ask=what)), type=Envelope).ask
         assert msgspec.json.encode(again) == msgspec.json.encode(what)
+        slow = isinstance(what, ask.Load | ask.Reload | ask.InstallProgram)
+        if slow and done % 20:
+            continue  # a twentieth of those will do: a candidate takes a millisecond
         requests.take(what, waiting.append)
-        served.plane.turn(0)
         done += 1
-    while len(waiting) < done:
-        served.plane.turn(0)
-        time.sleep(0.001)
-    slugs = set()
-    for outcome in waiting:
+        while not waiting:
+            served.plane.turn(0)
+        outcome = waiting.pop()
+        answered += 1
         answer = json.loads(answer_text(1, outcome))
         assert set(answer) <= {"id", "ok", "error"}
         slugs |= {one["slug"] for one in answer.get("error", [])}
     served.loader.close()
+    assert answered == done
     assert "control.failed" not in slugs
-    assert refused > n / 2
-    assert done > n / 50
-    assert served.plane.flow_ids("mine") == [1, 2]
-    assert set(served.plane.hosts) == {"mine"}
+    assert len(slugs) > 8
+    assert refused > 50_000
+    assert done > 10_000
+    assert set(served.plane.flow_ids("mine")) == {1, 2}
     assert 0.1 <= served.instance(1).beta <= 0.9
     served.report(1, acked=1)
     assert served.datapath.written[-1].flow_id == 1

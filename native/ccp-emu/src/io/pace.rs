@@ -14,21 +14,30 @@ const STEP_NS: f64 = 2_000.0;
 /// Less is not worth a sleep.
 const LEAST_SLEEP_NS: u64 = 2_000;
 
-/// The kernel stops real-time processes that leave an ordinary one no time: for 50 ms every second, if they
-/// use more than 95 %. Small pauses, often, leave more than that, and delay packets less.
-const AWAKE_NS: u64 = 1_000_000;
-const BREATH: Duration = Duration::from_micros(60);
+/// The kernel stops real-time processes that leave ordinary ones less than 5 % of a processor: for 50 ms, once
+/// a second. Pauses of their own leave more than that, and delay packets less: so much time awake for one of rest.
+/// That is well above 5 %, because interrupts take their part of every pause.
+const AWAKE_PER_REST: u64 = 6;
+/// Rest is taken in pieces of this length.
+const REST_NS: u64 = 100_000;
 
 /// What the loop knows of its sleeps.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// Whether to pause even when there is something to do.
-    pub must_breathe: bool,
+    /// Whether to rest even when there is something to do.
+    pub must_rest: bool,
     early_ns: f64,
     awake_since_ns: u64,
+    /// Rest that is owed for the time before.
+    owed_ns: u64,
 }
 
 impl Pace {
+    /// Of a loop that begins now.
+    pub fn new(now_ns: u64) -> Self {
+        Pace { awake_since_ns: now_ns, ..Pace::default() }
+    }
+
     /// For how long to sleep until something is to be done; 0 for not at all.
     pub fn sleep_ns(&self, now_ns: u64, until_ns: u64) -> u64 {
         let left_ns = until_ns.saturating_sub(now_ns).saturating_sub(self.early_ns as u64);
@@ -36,8 +45,8 @@ impl Pace {
     }
 
     /// A sleep has ended; `asked_ns`: when it should have, if nothing else ended it.
-    pub fn woke(&mut self, now_ns: u64, asked_ns: Option<u64>) {
-        self.awake_since_ns = now_ns;
+    pub fn woke(&mut self, slept_at_ns: u64, now_ns: u64, asked_ns: Option<u64>) {
+        self.rested(slept_at_ns, now_ns);
         if let Some(asked_ns) = asked_ns {
             let late_ns = now_ns.saturating_sub(asked_ns) as f64;
             // Up as often as down: half of the sleeps are longer than is believed. More would be in time if
@@ -47,12 +56,22 @@ impl Pace {
         }
     }
 
-    /// Pauses, if there was no sleep for long.
-    pub fn breathe(&mut self, now: u64) {
-        if self.must_breathe && now.saturating_sub(self.awake_since_ns) > AWAKE_NS {
-            std::thread::sleep(BREATH);
-            self.awake_since_ns = now_ns();
+    /// Rests, if there was too little of that.
+    pub fn rest(&mut self, now: u64) {
+        if self.must_rest && self.owes_ns(now) >= REST_NS {
+            std::thread::sleep(Duration::from_nanos(REST_NS));
+            self.rested(now, now_ns());
         }
+    }
+
+    fn owes_ns(&self, now_ns: u64) -> u64 {
+        self.owed_ns + now_ns.saturating_sub(self.awake_since_ns) / AWAKE_PER_REST
+    }
+
+    /// Between these times was rest; more than was owed is not kept for later.
+    fn rested(&mut self, from_ns: u64, until_ns: u64) {
+        self.owed_ns = self.owes_ns(from_ns).saturating_sub(until_ns.saturating_sub(from_ns));
+        self.awake_since_ns = until_ns;
     }
 }
 
@@ -66,7 +85,7 @@ mod tests {
         assert_eq!(pace.sleep_ns(0, 1_000_000), 1_000_000);
         // Three of four sleeps are 10 us too long, one is 60 us.
         for number in 0..4000u64 {
-            pace.woke(if number % 4 == 3 { 60_000 } else { 10_000 }, Some(0));
+            pace.woke(0, if number % 4 == 3 { 60_000 } else { 10_000 }, Some(0));
         }
         let early_ns = 1_000_000 - pace.sleep_ns(0, 1_000_000);
         assert!((8_000..=14_000).contains(&early_ns), "{early_ns}");
@@ -77,9 +96,38 @@ mod tests {
     #[test]
     fn what_is_believed_is_bounded() {
         let mut pace = Pace::default();
-        (0..1000).for_each(|_| pace.woke(50_000_000, Some(0)));
+        (0..1000).for_each(|_| pace.woke(0, 50_000_000, Some(0)));
         assert_eq!(pace.sleep_ns(0, 1_000_000), 900_000);
-        (0..1000).for_each(|_| pace.woke(50_000_000, None));
+        (0..1000).for_each(|_| pace.woke(0, 50_000_000, None));
         assert_eq!(pace.sleep_ns(0, 1_000_000), 900_000);
+    }
+
+    #[test]
+    fn rest_is_owed_for_time_awake_and_short_sleeps_pay_only_what_they_are() {
+        let mut pace = Pace::new(1_000_000);
+        let mut now_ns = 1_000_000 + AWAKE_PER_REST * 100_000;
+        assert_eq!(pace.owes_ns(now_ns), 100_000);
+        pace.woke(now_ns, now_ns + 10_000, None);
+        now_ns += 10_000;
+        assert_eq!(pace.owes_ns(now_ns), 90_000);
+        now_ns += AWAKE_PER_REST * 20_000;
+        assert_eq!(pace.owes_ns(now_ns), 110_000);
+        // A long sleep pays everything, and nothing in advance.
+        pace.woke(now_ns, now_ns + 7_000_000, None);
+        now_ns += 7_000_000;
+        assert_eq!(pace.owes_ns(now_ns), 0);
+        assert_eq!(pace.owes_ns(now_ns + AWAKE_PER_REST * 10_000), 10_000);
+    }
+
+    #[test]
+    fn rest_is_taken_when_it_must_and_is_owed() {
+        let start_ns = now_ns();
+        let mut pace = Pace::new(start_ns.saturating_sub(AWAKE_PER_REST * REST_NS));
+        pace.rest(start_ns);
+        assert_eq!(pace.owes_ns(start_ns), REST_NS);
+        pace.must_rest = true;
+        pace.rest(start_ns);
+        assert!(pace.awake_since_ns >= start_ns + REST_NS);
+        assert_eq!(pace.owed_ns, 0);
     }
 }

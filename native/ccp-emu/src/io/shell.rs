@@ -47,7 +47,7 @@ pub fn emulate(
     let mut shell = Shell::new(spec, tuns, control)?;
     // After the threads that write files have been started: those are not urgent.
     let urgent = Urgent::ask();
-    shell.pace.must_breathe = urgent.is_real_time();
+    shell.pace.must_rest = urgent.is_real_time();
     shell.control.send(&json!({ "ready": true }));
     shell.run(interrupted)?;
     drop(urgent);
@@ -128,7 +128,7 @@ impl<'a> Shell<'a> {
             samples,
             captures,
             lateness: Lateness::new(),
-            pace: Pace::default(),
+            pace: Pace::new(now_ns),
             unreadable_frames: 0,
             unwritable_pkts: 0,
             stopped: false,
@@ -154,7 +154,7 @@ impl<'a> Shell<'a> {
                 Err(e) => return Err(refused(e)),
             }
             if wait_ns > 0 {
-                self.pace.woke(now_ns(), events.is_empty().then_some(start_ns + wait_ns));
+                self.pace.woke(start_ns, now_ns(), events.is_empty().then_some(start_ns + wait_ns));
             }
             for event in &events {
                 match event.data.u64() {
@@ -177,7 +177,7 @@ impl<'a> Shell<'a> {
                 }
                 look_ns = now.saturating_add(LOOK_NS);
             }
-            self.pace.breathe(now);
+            self.pace.rest(now);
         }
     }
 

@@ -1,7 +1,8 @@
-"""The receiver agent's loop, options, errors and what it prints; real sockets on loopback, a clock of the tests'."""
+"""The receiver agent's loop, options, errors and what it prints, on loopback."""
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import threading
@@ -80,7 +81,7 @@ def test_without_any_source_there_is_nothing_to_measure(monkeypatch: pytest.Monk
     def refuse(*_: object, **__: object) -> Any:
         raise PermissionError(1, "not permitted")
 
-    monkeypatch.setattr(probing.socket, "socket", refuse)
+    monkeypatch.setattr(probing, "_open", refuse)
     monkeypatch.setattr(sockets, "DiagSocket", refuse)
     with pytest.raises(ReceiverError) as caught:
         Prober([LOOPBACK], 1000, lambda: 0)
@@ -193,9 +194,10 @@ def test_a_json_line_has_all_fields_and_null_for_what_is_missing() -> None:
 
 
 def test_the_table_tells_missing_from_zero() -> None:
-    console = Console(width=200, record=True, quiet=True)
+    out = io.StringIO()
+    console = Console(width=200, file=out)
     console.print(
         table.render([ReceiverSignal(peer="10.0.0.1", ce_marks=0, rtt_p99_us=12_345)], "broker away")
     )
-    (row,) = (line.split() for line in console.export_text().splitlines() if "10.0.0.1" in line)
+    (row,) = (line.split() for line in out.getvalue().splitlines() if "10.0.0.1" in line)
     assert row == ["10.0.0.1", "-", "-", "-", "12.35", "-", "-", "0", *"------"]

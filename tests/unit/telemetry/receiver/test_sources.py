@@ -71,11 +71,14 @@ def test_an_older_kernels_tcp_info_is_shorter_and_lacks_fields() -> None:
 
 
 def test_this_kernels_own_tcp_info_is_read() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with socket.create_connection(server.getsockname()) as near, server.accept()[0] as far:
-            near.sendall(b"x" * 1000)
-            assert far.recv(1000, socket.MSG_WAITALL) == b"x" * 1000
-            values = parse_tcp_info(far.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1024))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as near,
+        server.accept()[0] as far,
+    ):
+        near.sendall(b"x" * 1000)
+        assert far.recv(1000, socket.MSG_WAITALL) == b"x" * 1000
+        values = parse_tcp_info(far.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1024))
     assert values["bytes_received"] == 1000
     assert values["data_in"] == 1
     assert values["data_out"] == values["retrans"] == values["out_of_order"] == 0

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Makes what the broker keeps secret: a certificate authority of its own, a certificate for the names and addresses
+# by which clients call it, and a password for each user. Needs openssl, and mosquitto_passwd of Mosquitto 2.
+#
+#   make-secrets.sh HOST[,HOST...] USER...
+#
+# Passwords come from the terminal, or one a line from standard input. What is there is kept: run it again to add
+# users. Clients need secrets/ca.crt.
+set -euo pipefail
+[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+cd "$(dirname "$0")"
+hosts=$1
+shift
+umask 077
+
+run() { # quiet, unless it fails
+	local said
+	said=$("$@" 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
+}
+
+mkdir -p secrets
+cd secrets
+
+if [ ! -e server.crt ]; then
+	names=
+	for host in ${hosts//,/ }; do
+		case $host in *[!0-9.:a-fA-F]*) kind=DNS ;; *:* | *.*.*.*) kind=IP ;; *) kind=DNS ;; esac
+		names=${names:+$names,}$kind:$host
+	done
+	days=825
+	run openssl req -x509 -newkey rsa:3072 -nodes -days $days -subj "/CN=ccplane bus" \
+		-addext "keyUsage=critical,keyCertSign" -keyout ca.key -out ca.crt
+	run openssl req -newkey rsa:3072 -nodes -subj "/CN=${hosts%%,*}" -keyout server.key -out server.csr
+	run openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days $days -out server.crt \
+		-extfile <(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth\n' "$names")
+	rm server.csr
+	chmod 644 ca.crt server.crt
+fi
+
+[ -e passwords ] || : >passwords
+for user in "$@"; do
+	read -rsp "password of $user: " password
+	[ ! -t 0 ] || echo
+	printf '%s:%s\n' "$user" "$password" >new # not as an argument, which every user of this machine could read
+	run mosquitto_passwd -U new
+	{ grep -v "^$user:" passwords || true; cat new; } >all
+	mv all passwords
+	rm new
+done

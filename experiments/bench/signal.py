@@ -1,0 +1,234 @@
+"""`ccp bench signal`: time from a receiver's signal to the changed window, through a broker.
+
+Everything is real and in its own place: `ccp receive` on the receiving host publishes, a broker on a third
+host passes on, the plane with its inbox on the sending host delivers to an algorithm, which sets the window of a
+flow of iperf3. The hosts reach the broker over links of their own, not over the bottleneck.
+
+A time begins when the receiver makes the message: the window that it measured over is over by then, and its
+monotonic clock is ours, both are this machine's. `heard`: until the algorithm has it. `written`: until its
+answer lies where the kernel side reads it. Without such a word: until the window is changed, at the next ACK, as
+the fold program itself sees it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path as FilePath
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from agent.algorithms import prepare
+from agent.hearing import Hearing
+from agent.inbox import Inbox
+from agent.plane import Plane
+from agent.priority import raise_priority
+from agent.wakeful import Wakeful
+from broker.options import PORT, BusOptions
+from ccp_algs import Algorithm
+from datapath import ebpf
+from experiments.agent_process import PIN_DIR
+from experiments.bench.progress import bench_progress
+from experiments.bench.result import BenchResult
+from experiments.netlab import Host, Lab, Path, bottleneck, start_iperf3
+from experiments.netlab.iperf import wait_until_listening
+from telemetry.schema import Sample
+
+RATE_BYTES_PER_S = 12.5e6
+BUFFER_BYTES = 500_000
+INTERVAL_MS = 20
+BUSY_US = 50_000
+GOALS: Final = {"embedded": "<= 20000", "mosquitto": "<= 10000"}
+"""Broker -> 99th percentile until the window is changed [us]."""
+
+_START_S = 60.0
+
+
+class Ear(Algorithm):
+    """Changes the window at every signal; the program says when it did."""
+
+    name = "bench_signal"
+    program = """
+    (def (Report (volatile applied_us 0)) (stamp 0) (seen 0) (target 100000))
+    (when (> stamp seen)
+        (:= Report.applied_us (- Ack.now stamp))
+        (:= seen stamp)
+        (:= Cwnd target)
+        (fallthrough))
+    (when (> Micros 1000)
+        (report)
+        (:= Micros 0))
+    """
+    spans_us: ClassVar[dict[str, list[int]]] = {"heard_": [], "written_": [], "": []}
+    last_report_us = 0
+    wide = False
+
+    def on_report(self, report: Any) -> None:
+        """Note how long the last signal was on its way."""
+        self.last_report_us = report.now_us
+        if report.applied_us:
+            self.spans_us[""].append(report.applied_us)
+
+    def on_telemetry(self, sample: Sample) -> None:
+        """Change the window, if data flows; connections that are idle have no next ACK."""
+        heard_us = time.monotonic_ns() // 1000
+        if sample.kind != "receiver_signal" or heard_us - self.last_report_us > BUSY_US:
+            return
+        self.wide = not self.wide
+        self.flow.set(target=200_000 if self.wide else 100_000, stamp=sample.sent_mono_us)
+        self.spans_us["heard_"].append(heard_us - sample.sent_mono_us)
+        self.spans_us["written_"].append(time.monotonic_ns() // 1000 - sample.sent_mono_us)
+
+
+# --- brokers and who speaks through them -------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def embedded(host: Host) -> Iterator[None]:
+    """Run the embedded broker on all addresses of a host."""
+    command = [sys.executable, "-m", "broker.embedded", "--host", "0.0.0.0", "--port", str(PORT)]
+    running = host.popen(command, stdout=subprocess.PIPE)
+    try:
+        wait_until_listening(host, PORT, running)
+        yield
+    finally:
+        running.terminate()
+        running.wait()
+        if running.stdout is not None:
+            running.stdout.close()
+
+
+@contextlib.contextmanager
+def mosquitto(host: Host) -> Iterator[None]:
+    """Run Eclipse Mosquitto on all addresses of a host."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = FilePath(folder, "mosquitto.conf")
+        config.write_text(f"listener {PORT} 0.0.0.0\nallow_anonymous true\nset_tcp_nodelay true\nuser root\n")
+        running = host.popen(["mosquitto", "-c", str(config)])
+        try:
+            wait_until_listening(host, PORT, running)
+            yield
+        finally:
+            running.terminate()
+            running.wait()
+
+
+BROKERS: Final[dict[str, Callable[[Host], contextlib.AbstractContextManager[None]]]] = {
+    "embedded": embedded,
+    "mosquitto": mosquitto,
+}
+
+
+def add_broker_host(lab: Lab, sender: Host, receiver: Host) -> tuple[Host, str, str]:
+    """Return a host for a broker with links of its own to both ends, and its addresses for each."""
+    host = lab.add_host("broker")
+    _, for_sender = lab.connect(sender, host)
+    _, for_receiver = lab.connect(receiver, host)
+    return host, for_sender.ipv4, for_receiver.ipv4
+
+
+@contextlib.contextmanager
+def receiving(host: Host, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `ccp receive` on a host, without output."""
+    ccp = str(FilePath(sys.executable).with_name("ccp"))
+    running = host.popen([ccp, "receive", "--quiet", *options])
+    try:
+        yield running
+    finally:
+        running.terminate()
+        running.wait()
+
+
+@contextlib.contextmanager
+def listening(plane: Plane, host: Host, broker: str) -> Iterator[Hearing]:
+    """Let a plane of this process hear a broker that a host can reach."""
+    inbox = Inbox(BusOptions(host=broker), sender="sender", wake=plane.datapath.wake)
+    hearing = Hearing(plane, inbox, "sender")
+    host.call(inbox.start)  # its thread stays in the host's namespace
+    try:
+        yield hearing
+    finally:
+        inbox.stop()
+
+
+# --- measuring ---------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _plane() -> Iterator[Plane]:
+    ebpf.unload(PIN_DIR)
+    datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=256))
+    try:
+        yield Plane(datapath, prepare([f"{__name__}:Ear"], ebpf.compile_program))
+    finally:
+        datapath.close()
+        ebpf.unload(PIN_DIR)
+
+
+def _round(path: Path, at: tuple[str, str], seconds: int) -> dict[str, list[int]]:
+    for spans_us in Ear.spans_us.values():
+        spans_us.clear()
+    options = ["--peer", path.sender.ipv4, "--interval-ms", str(INTERVAL_MS), "--probe-ms", str(INTERVAL_MS)]
+    with (
+        _plane() as plane,
+        contextlib.closing(Wakeful()) as wakeful,
+        listening(plane, path.sender, at[0]) as hearing,
+        receiving(path.receiver, *options, "--broker", f"mqtt://{at[1]}") as receiver,
+    ):
+        end_s = time.monotonic() + _START_S
+        while hearing.counters.samples == 0:
+            plane.turn(50)
+            if receiver.poll() is not None or time.monotonic() > end_s:
+                raise RuntimeError("no signal came; try `ccp receive --broker` by hand")
+        with start_iperf3(path.sender, path.receiver, congestion="ccp", duration_s=seconds) as transfer:
+            while transfer.running:
+                plane.turn(50)
+                wakeful.note(plane.counters.reports)
+    if len(Ear.spans_us[""]) < seconds * 1000 / INTERVAL_MS / 4:
+        raise RuntimeError(f"only {len(Ear.spans_us[''])} signals were measured; is the machine stalled?")
+    return {span: list(spans_us) for span, spans_us in Ear.spans_us.items()}
+
+
+def run(rounds: int, seconds: int = 15, brokers: Sequence[str] = tuple(BROKERS)) -> BenchResult:
+    """Measure.
+
+    Args:
+        rounds: How often, through each broker in turn.
+        seconds: Length of each transfer [s].
+        brokers: Keys of `BROKERS`.
+
+    Returns:
+        For each broker `p50_us.BROKER` and `p99_us.BROKER` until the window is changed, over the rounds; the
+        same until the algorithm has heard (`heard_`) and answered (`written_`); and how many `signals.BROKER` a
+        round measured.
+
+    Raises:
+        LoadError: If the datapath does not load.
+        LabError: If a broker does not start.
+        RuntimeError: If hardly a signal came through.
+    """
+    result = BenchResult("signal", rounds)
+    values: dict[tuple[str, str], list[float]] = {}
+    raise_priority()  # as `ccp run` does
+    with bottleneck(RATE_BYTES_PER_S, BUFFER_BYTES) as path, bench_progress() as progress:
+        host, for_sender, for_receiver = add_broker_host(path.lab, path.sender, path.receiver)
+        task = progress.add_task("signal", total=rounds * len(brokers))
+        for _ in range(rounds):
+            for broker in brokers:
+                with BROKERS[broker](host):
+                    spans = _round(path, (for_sender, for_receiver), seconds)
+                for span, spans_us in spans.items():
+                    for percent in (50, 99):
+                        name = f"{span}p{percent}_us.{broker}"
+                        values.setdefault((name, "us"), []).append(float(np.percentile(spans_us, percent)))
+                values.setdefault((f"signals.{broker}", "signals"), []).append(len(spans[""]))
+                progress.advance(task)
+    for (name, unit), measured in values.items():
+        span, _, broker = name.partition(".")
+        result.add(name, measured, unit, GOALS[broker] if span == "p99_us" else None)
+    return result

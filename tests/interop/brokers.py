@@ -1,0 +1,171 @@
+"""Brokers for tests: the embedded one, and Mosquitto with the configuration of broker/mosquitto."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, Self
+
+from broker.embedded import EmbeddedBroker
+from broker.options import BusOptions, Tls
+
+CONFIGURATION = Path(__file__).parents[2] / "broker/mosquitto"
+USERS = {"anna": "secret", "ben": "p:w ä$", "recv": "r", "host-a": "h"}
+PATIENCE_S = 30.0
+
+
+def wait_until(condition: Callable[[], object], what: str = "it") -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end_s, f"{what} did not happen"
+        time.sleep(0.01)
+
+
+def mosquitto_program() -> str:
+    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+    assert program is not None, "no mosquitto here: `make setup` installs it"
+    return program
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What `make-secrets.sh` made."""
+
+    folder: Path
+
+    @property
+    def users(self) -> Path:
+        return self.folder / "secrets/passwords"
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "secrets/ca.crt"
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "secrets/server.crt"
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "secrets/server.key"
+
+
+def make_secrets(folder: Path) -> Secrets:
+    shutil.copytree(CONFIGURATION, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("secrets"))
+    subprocess.run(
+        [folder / "make-secrets.sh", "localhost,127.0.0.1", *USERS],
+        input="".join(f"{password}\n" for password in USERS.values()),
+        text=True,
+        check=True,
+        capture_output=True,
+    )
+    return Secrets(folder)
+
+
+class Mosquitto:
+    """A Mosquitto process with our configuration, on free ports."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plain = BusOptions(port=free_port())
+        self.tls = BusOptions(host="localhost", port=free_port(), tls=Tls(ca_file=folder / "secrets/ca.crt"))
+        text = (folder / "mosquitto.conf").read_text()
+        for ours, port in (("1883", self.plain.port), ("8883", self.tls.port)):
+            assert f"listener {ours}\n" in text
+            text = text.replace(f"listener {ours}\n", f"listener {port}\n")
+        # As root it would become another user, who may not read the test's folder.
+        self.configuration = folder / "test.conf"
+        self.configuration.write_text(text + "user root\n")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        self._process = subprocess.Popen(
+            [mosquitto_program(), "-c", str(self.configuration)], cwd=self.folder, stderr=subprocess.DEVNULL
+        )
+        wait_until(lambda: listens(self.plain.port) and listens(self.tls.port), "Mosquitto's start")
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+class TestBroker(Protocol):
+    """A broker that a test may stop and start again."""
+
+    __test__ = False
+
+    def options(self, user: str) -> BusOptions: ...
+
+    def stop(self) -> None: ...
+
+    def start(self) -> object: ...
+
+
+class Embedded:
+    """The embedded broker with users, always on the same port."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._port = free_port()
+        self._broker: EmbeddedBroker | None = None
+
+    def options(self, user: str) -> BusOptions:
+        return fast(BusOptions(port=self._port, user=user, password=USERS[user]))
+
+    def start(self) -> None:
+        self._broker = EmbeddedBroker(self._port, users=self._secrets.users).start()
+
+    def stop(self) -> None:
+        if self._broker is not None:
+            self._broker.stop()
+
+
+class WithMosquitto:
+    """Mosquitto, always on the same ports."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._broker = Mosquitto(secrets.folder)
+
+    def options(self, user: str) -> BusOptions:
+        return fast(replace(self._broker.plain, user=user, password=USERS[user]))
+
+    def start(self) -> None:
+        self._broker.start()
+
+    def stop(self) -> None:
+        self._broker.stop()
+
+
+def fast(options: BusOptions) -> BusOptions:
+    """Shorten the waits between connections."""
+    return replace(options, backoff_min_s=0.02, backoff_max_s=0.1)
+
+
+@contextlib.contextmanager
+def running(kind: str, secrets: Secrets) -> Iterator[TestBroker]:
+    broker: TestBroker = Embedded(secrets) if kind == "embedded" else WithMosquitto(secrets)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()

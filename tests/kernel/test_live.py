@@ -1,0 +1,218 @@
+"""Everything changed while a real transfer runs: source, parameters, algorithm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path as FilePath
+from typing import Any
+
+import pytest
+
+from agent.client import Client
+from agent.control import control_socket
+from datapath import ebpf
+from datapath.errors import CcpError
+from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
+from experiments.netlab import Path
+from tests.kernel.driving import Start, wait_until
+
+SOURCE = """
+from ccp_algs import Algorithm, Param
+
+class Edited(Algorithm):
+    scale = Param(1.0, min=0.1, max=10.0)
+    program = '''
+    (def (Report (volatile acked 0) (total 0)) (target 144800))
+    (when true
+        (:= Report.acked (+ Report.acked Ack.bytes_acked))
+        (:= Report.total (+ Report.total Ack.bytes_acked))
+        (:= Cwnd target)
+        (fallthrough))
+    (when (> Micros 5000) (report) (:= Micros 0))
+    '''
+
+    def on_create(self, info):
+        self.reports = 0
+        self.total = 0
+
+    def on_report(self, report):
+        self.reports += 1
+        self.total = report.total
+        self.flow.set(target=int(self.scale * WINDOW))
+"""
+
+BROKEN = {
+    "syntax": ("def on_create(self, info):", "def on_create(self, info)", "reload.import_failed"),
+    "fold": ("Ack.bytes_acked))\n        (:= Report.total", "Ack.acked))\n        (:= Report.total", "lang."),
+    "on_reload": (
+        "    def on_create",
+        "    def on_reload(self, old):\n        raise KeyError(old.reports)\n\n    def on_create",
+        "reload.cannot_take_over",
+    ),
+    "missing method": ("self.reports += 1", "self.count(report)", "reload.check_failed"),
+}
+
+
+def version(window_bytes: int, broken: str | None = None) -> str:
+    """Source that keeps this window; with something wrong, if asked for."""
+    text = SOURCE.replace("WINDOW", str(window_bytes))
+    if broken is not None:
+        wrong = text.replace(*BROKEN[broken][:2])
+        assert wrong != text
+        return wrong
+    return text
+
+
+@pytest.fixture
+def start_agent(tmp_path: FilePath) -> Iterator[Callable[..., tuple[AgentProcess, Client, FilePath]]]:
+    """Start an agent with the algorithm `edited` from a file, and connect to it."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> tuple[AgentProcess, Client, FilePath]:
+            file = tmp_path / "edited.py"
+            file.write_text(version(144_800))
+            agent = stack.enter_context(running_agent(str(file), *arguments))
+            return agent, stack.enter_context(Client(control_socket(PIN_DIR))), file
+
+        yield start
+
+
+def ours(path: Path) -> int:
+    """Id of the flow that sends."""
+    view = ebpf.observe(PIN_DIR)
+    found: list[int] = []
+
+    def look() -> bool:
+        sending = {s.flow_id for s in view.all_stats() if s.bytes_acked > 1e6}
+        found[:] = [
+            info.flow_id
+            for info in view.flows()
+            if info.dst_addr == path.receiver.ipv4 and info.flow_id in sending
+        ]
+        return bool(found)
+
+    wait_until(look)
+    return found[0]
+
+
+def test_50_edits_during_one_transfer_20_of_them_broken(
+    path_100mbit: Path, start_transfer: Start, start_agent: Callable[..., Any]
+) -> None:
+    agent, client, file = start_agent("--reload")
+    transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=25)
+    flow_id = ours(path_100mbit)
+    view = ebpf.observe(PIN_DIR)
+    stream = client.stream(kinds=("event",), timeout_s=10.0)
+    while not stream.ready():
+        client.set({"scale": 1.0})
+        time.sleep(0.005)
+    kinds = [*BROKEN] * 5
+    slowest_bytes_per_s = 1e12
+    good = None
+    for edit in range(50):
+        broken = kinds.pop() if edit % 5 in (1, 3) else None
+        window = 144_800 + 1448 * (edit + 1)
+        before = view.stats(flow_id)
+        began_s = time.monotonic()
+        seen = client.flow(flow_id)["state"]["reports"]
+        file.write_text(version(window, broken))
+        row = next(row for row in stream if row["kind"] in ("algorithm:reloaded", "algorithm:refused"))
+        if broken is not None:
+            assert row["kind"] == "algorithm:refused"
+            assert row["detail"]["error"]["slug"].startswith(BROKEN[broken][2])
+            assert "edited.py" in row["detail"]["error"]["where"]
+        else:
+            assert row["kind"] == "algorithm:reloaded"
+            assert row["detail"]["programs"] == {"default": "kept"}
+            assert row["detail"]["old_sha256"] != row["detail"]["new_sha256"]
+            good = window
+        assert good is not None
+        wait_until(lambda good=good: view.stats(flow_id).cwnd_bytes == good)
+        state = client.flow(flow_id)["state"]
+        assert state["reports"] >= seen, "what the instance counted was carried over"
+        after = view.stats(flow_id)
+        rate = (after.bytes_acked - before.bytes_acked) / (time.monotonic() - began_s)
+        slowest_bytes_per_s = min(slowest_bytes_per_s, rate)
+    assert not kinds
+    stats = view.stats(flow_id)
+    assert stats is not None
+    assert client.flow(flow_id)["state"]["total"] > 0.9 * stats.bytes_acked - 1e6, "registers were kept"
+    assert stats.law_entries <= 1, "the fallback law had it before the agent took it over, and not again"
+    assert not stats.law
+    assert slowest_bytes_per_s > 1e6, "the transfer never stalled"
+    status = client.status()
+    assert status["counters"]["flows_failed"] == 0
+    assert "goes on as it was" in agent.log()
+    stream.close()
+    client.stop()
+    transfer.stop()
+
+
+def test_parameter_reaches_a_running_flow(
+    path_100mbit: Path, start_transfer: Start, start_agent: Callable[..., Any]
+) -> None:
+    _, client, _ = start_agent()
+    start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=20)
+    flow_id = ours(path_100mbit)
+    view = ebpf.observe(PIN_DIR)
+    client.params["scale"] = 2
+    wait_until(lambda: view.stats(flow_id).cwnd_bytes == 289_600)
+    command = [sys.executable, "-c", "from agent.cli import main; main()"]
+    pinned = ["--pin-dir", PIN_DIR]
+    done = subprocess.run(
+        [*command, "set", "edited.scale=0.5", "--flow", str(flow_id), *pinned],
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: view.stats(flow_id).cwnd_bytes == 72_400)
+    done = subprocess.run([*command, "set", "scale=99", *pinned], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert "param.out_of_range" in done.stderr
+    tail = subprocess.run(
+        [*command, "tail", "report", "decision", "--flow", str(flow_id), "-n", "4", "--json", *pinned],
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    rows = [json.loads(line) for line in tail.stdout.splitlines()]
+    assert {row["flow_id"] for row in rows} == {flow_id}
+    assert all(row["cwnd_bytes"] == 72_400 for row in rows if row["stream"] == "report")
+
+
+def test_algorithms_are_switched_under_load_and_new_ones_loaded(
+    path_100mbit: Path, start_transfer: Start, start_agent: Callable[..., Any], tmp_path: FilePath
+) -> None:
+    _, client, _ = start_agent()
+    start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=20)
+    flow_id = ours(path_100mbit)
+    view = ebpf.observe(PIN_DIR)
+    other = tmp_path / "other.py"
+    other.write_text(version(434_400).replace("class Edited", "class Other"))
+    done = client.load(other, "other")
+    assert done["algorithm"] == "other"
+    for _ in range(10):
+        assert client.switch("other", flow=flow_id) == 1
+        wait_until(lambda: view.stats(flow_id).cwnd_bytes == 434_400)
+        assert client.switch("edited", before="other") == 1
+        wait_until(lambda: view.stats(flow_id).cwnd_bytes == 144_800)
+    assert client.switch("other") >= 1
+    assert set(client.flows()["algorithm"]) == {"other"}
+    stats = view.stats(flow_id)
+    assert stats is not None
+    assert stats.law_entries <= 1
+    with pytest.raises(CcpError):
+        client.switch("nobody")
+    start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp.other", duration_s=1).wait()
+
+
+def test_answers_come_soon_while_nothing_is_reported(start_agent: Callable[..., Any]) -> None:
+    """The loop waits for reports; a request ends the waiting, so 50 take less than 50 times its length."""
+    _, client, _ = start_agent()
+    began_s = time.monotonic()
+    for _ in range(50):
+        client.status()
+    assert time.monotonic() - began_s < 50 * 0.1

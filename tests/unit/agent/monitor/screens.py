@@ -1,0 +1,80 @@
+"""Screens as text, compared with the golden files in `data/`.
+
+The text is read from the SVG that textual exports: that is what people see, without colours, which change
+with textual's themes, and without the names that it gives to styles. `CCP_BLESS=1 pytest ...` writes the
+golden files anew; look at the difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from textual.app import App
+from textual.pilot import Pilot
+
+from agent.monitor.app import Monitor
+from agent.monitor.source import Source
+
+GOLDEN = Path(__file__).parent / "data"
+
+_TEXT = re.compile(
+    r'<text class="\S+-r\d+" x="([\d.]+)" y="[\d.]+" textLength="[\d.]+" '
+    r'clip-path="\S+-line-(\d+)\)">(.*?)</text>'
+)
+_CHARACTER = 12.2  # width of a character in the exported SVG
+
+
+def text_of(app: App[None]) -> str:
+    """Return what the screen shows, a line each, without blanks at the ends."""
+    lines: dict[int, str] = {}
+    for x, line, text in _TEXT.findall(app.export_screenshot()):
+        column = round(float(x) / _CHARACTER)
+        shown = html.unescape(text).replace("\xa0", " ")
+        lines[int(line)] = lines.get(int(line), "").ljust(column) + shown
+    return "".join(f"{lines.get(line, '').rstrip()}\n" for line in range(max(lines) + 1))
+
+
+def assert_golden(app: App[None], name: str) -> None:
+    """Compare the screen with a golden file."""
+    shown, file = text_of(app), GOLDEN / f"{name}.txt"
+    if os.environ.get("CCP_BLESS"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(shown, encoding="utf-8")
+    assert shown.splitlines() == file.read_text(encoding="utf-8").splitlines()
+
+
+Steps = Callable[[Monitor, Pilot[None]], Awaitable[None]]
+
+
+def on_screen(source: Source, steps: Steps, *, size: tuple[int, int] = (150, 32), looks: int = 3) -> None:
+    """Run the application on a screen of memory, and do something with it.
+
+    Args:
+        source: Where it has its data from.
+        steps: What to do.
+        size: Columns and lines.
+        looks: How many looks are taken before.
+    """
+
+    async def run() -> None:
+        app = Monitor(source, interval_s=None)
+        async with app.run_test(size=size) as pilot:
+            for _ in range(looks):
+                await app.look()
+            await pilot.pause()
+            await steps(app, pilot)
+
+    asyncio.run(run())
+
+
+async def press(app: Monitor, pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, and wait until what they started is done and shown."""
+    for key in keys:
+        await pilot.press(key)
+        await app.workers.wait_for_complete()
+        await pilot.pause()

@@ -1,0 +1,394 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from rich.text import Text
+from textual.pilot import Pilot
+
+from agent.monitor.app import Monitor, about_flow
+from agent.monitor.detail import DetailScreen
+from agent.monitor.model import MAX_SHOWN
+from agent.monitor.overview import Overview
+from agent.monitor.prompts import AlgorithmPrompt, Help, ParameterPrompt
+from agent.monitor.source import Happened
+from agent.monitor.table import COLOURS, WARNING, FlowTable
+from datapath.errors import LoadError, ParamError, UsageError
+from tests.unit.agent.monitor.faked import FakeSource, fake_source, flow_row, made_up
+from tests.unit.agent.monitor.screens import assert_golden, on_screen, press, text_of
+
+NO_AGENT = LoadError(
+    "control.no_agent", "no agent runs", where="/sys/fs/bpf/x", fix="start one with `ccp run`"
+)
+SIZES = [(150, 32), (80, 24)]
+
+
+@pytest.fixture(autouse=True)
+def _greenwich(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Events show the time of day."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def line_with(app: Monitor, words: str) -> str:
+    (line,) = [line for line in text_of(app).splitlines() if words in line]
+    return line
+
+
+# --- golden screens ---
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_table(size: tuple[int, int]) -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        assert_golden(app, f"table-{size[0]}")
+
+    on_screen(fake_source(), steps, size=size, looks=40)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_detail(size: tuple[int, int]) -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "enter")
+        assert_golden(app, f"detail-{size[0]}")
+
+    on_screen(fake_source(), steps, size=size, looks=40)
+
+
+def test_detail_of_a_paced_flow_has_a_chart_of_its_rate() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "down", "enter")
+        assert_golden(app, "detail-paced")
+
+    on_screen(fake_source(), steps, looks=40)
+
+
+def test_help() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "question_mark")
+        assert_golden(app, "help")
+        await press(app, pilot, "escape")
+        assert isinstance(app.screen, Overview)
+
+    on_screen(fake_source(), steps, looks=40)
+
+
+def test_prompts() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "s")
+        assert_golden(app, "set")
+        await press(app, pilot, "escape", "w")
+        assert_golden(app, "switch")
+
+    on_screen(fake_source(), steps, looks=40)
+
+
+def test_without_agent_the_numbers_are_still_there() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        assert_golden(app, "no-agent")
+        await press(app, pilot, "enter")
+        assert_golden(app, "no-agent-detail")
+
+    on_screen(FakeSource(failure=NO_AGENT), steps, looks=40)
+
+
+# --- table ---
+
+
+def test_flow_of_the_law_and_charts_have_their_colours() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        table = app.screen.query_one(FlowTable)
+        law, cwnd = table.get_cell("3", "algorithm"), table.get_cell("3", "cwnd")
+        assert law == Text("law", style=WARNING)
+        assert [span.style for span in cwnd.spans] == [COLOURS[0]]
+
+    on_screen(fake_source(), steps)
+
+
+def test_cursor_stays_with_its_flow_when_the_order_changes() -> None:
+    source = fake_source()
+    source.flows = [flow_row(1, throughput_bytes_per_s=9.0), flow_row(2, throughput_bytes_per_s=5.0)]
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        table = app.screen.query_one(FlowTable)
+        await press(app, pilot, "down")
+        assert (table.selected, table.cursor_row) == (2, 1)
+        source.flows = [flow_row(1, throughput_bytes_per_s=1.0), flow_row(2, throughput_bytes_per_s=5.0)]
+        await app.look()
+        assert (table.selected, table.cursor_row) == (2, 0)
+        source.flows = [flow_row(1)]
+        await app.look()
+        assert table.selected == 1
+
+    on_screen(source, steps, looks=1)
+
+
+def test_keys_and_clicks_sort() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "greater_than_sign")
+        assert "srtt ms ▼" in text_of(app)
+        await press(app, pilot, "less_than_sign", "less_than_sign", "r")
+        assert "cwnd kB ▲" in text_of(app)
+        await pilot.click(FlowTable, offset=(5, 0))
+        await pilot.pause()
+        assert "local ▲" in text_of(app)
+
+    on_screen(fake_source(), steps)
+
+
+def test_filter_is_applied_while_it_is_written_and_escape_ends_it() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        table = app.screen.query_one(FlowTable)
+        await press(app, pilot, "slash", *"cub")
+        assert table.row_count == 1
+        assert "1 of 5 match cub" in text_of(app)
+        await press(app, pilot, "enter", "down")
+        assert app.focused is table
+        await press(app, pilot, "escape")
+        assert table.row_count == 5
+        assert "match" not in text_of(app)
+
+    on_screen(fake_source(), steps)
+
+
+def test_letters_of_a_filter_are_no_keys() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "slash", "s", "w", "r", "q")
+        assert isinstance(app.screen, Overview)
+        assert "0 of 5 match swrq" in text_of(app)
+
+    on_screen(fake_source(), steps)
+
+
+def test_table_shows_the_first_of_very_many_flows_and_says_so() -> None:
+    source = fake_source()
+    source.flows = [flow_row(flow_id) for flow_id in range(1, MAX_SHOWN + 8)]
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        assert app.screen.query_one(FlowTable).row_count == MAX_SHOWN
+        assert f"the first {MAX_SHOWN} of them are shown" in text_of(app)
+
+    on_screen(source, steps, looks=1)
+
+
+def test_columns_follow_the_size_of_the_terminal() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        assert "loss %" in text_of(app)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "loss %" not in text_of(app)
+
+    on_screen(fake_source(), steps)
+
+
+def test_pause_stops_the_looks() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "space")
+        assert app.paused
+        assert "paused" in text_of(app)
+        await press(app, pilot, "space")
+        assert not app.paused
+        assert "paused" not in text_of(app)
+
+    on_screen(source, steps)
+
+
+def test_datapath_that_goes_away_is_told_and_the_last_numbers_stay() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        source.lost = LoadError("load.not_loaded", "nothing is loaded", fix="start `ccp run`")
+        await app.look()
+        await pilot.pause()
+        assert "load.not_loaded: nothing is loaded; start `ccp run`" in text_of(app)
+        assert "10.1.0.1:40001" in text_of(app)
+        source.lost = None
+        await app.look()
+        await pilot.pause()
+        assert "load.not_loaded" not in text_of(app)
+
+    on_screen(source, steps)
+
+
+def test_quit_lets_go_of_the_source() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        assert not source.closed
+        await pilot.press("q")
+
+    on_screen(source, steps)
+    assert source.closed
+
+
+# --- detail ---
+
+
+def test_detail_stays_when_its_flow_closes() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "enter")
+        source.flows = [row for row in made_up(41) if row.flow_id != 1]
+        await app.look()
+        await pilot.pause()
+        assert line_with(app, "flow 1").endswith("closed")
+        assert "w_max_bytes" in text_of(app)
+        await press(app, pilot, "escape")
+        assert isinstance(app.screen, Overview)
+        assert "10.1.0.1:40001" not in text_of(app)
+
+    on_screen(source, steps)
+
+
+def test_detail_says_why_the_agent_says_nothing() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "enter")
+        assert "beta" in text_of(app)
+        source.failure = NO_AGENT
+        await app.look()
+        await pilot.pause()
+        assert "control.no_agent" in text_of(app)
+        assert "beta" not in text_of(app).partition("events")[0]
+
+    on_screen(source, steps)
+
+
+def test_events_are_those_of_the_flow_and_of_its_algorithm() -> None:
+    mine = Happened(1.0, "flow:created", "cubic", 7)
+    everyones = Happened(2.0, "param:set", "cubic", None)
+    other_flow, other_algorithm = Happened(3.0, "x", "cubic", 8), Happened(4.0, "x", "reno", None)
+    assert about_flow([mine, everyones, other_flow, other_algorithm], 7, "cubic") == [mine, everyones]
+
+
+# --- changes ---
+
+
+def test_parameter_is_set_for_all_flows_from_the_table() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "s", *"beta", "equals_sign", *"0.8", "enter")
+        assert isinstance(app.screen, Overview)
+        assert "cubic.beta = 0.8: 3 flows" in text_of(app)
+
+    on_screen(source, steps)
+    assert source.asked == [("set", "beta", "0.8", "cubic", None)]
+
+
+def test_parameter_is_set_for_one_flow_from_the_detail_view() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "enter", "s", *"beta", "equals_sign", "1", "enter")
+        assert isinstance(app.screen, DetailScreen)
+        assert "cubic.beta = 1: 1 flow" in text_of(app)
+
+    on_screen(source, steps)
+    assert source.asked == [("set", "beta", "1", "cubic", 1)]
+
+
+def test_scope_of_a_change_can_be_chosen() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(
+            app, pilot, "down", "s", *"beta", "equals_sign", "1", "tab", "space", "shift+tab", "enter"
+        )
+
+    on_screen(source, steps)
+    assert source.asked == [("set", "beta", "1", "cubic", 1)]
+
+
+def test_refused_parameter_leaves_the_window_open_with_the_reason() -> None:
+    source = fake_source()
+    source.refusal = ParamError("param.out_of_range", "`beta` cannot be 2", why="the largest value is 1")
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "s", *"beta", "equals_sign", "2", "enter")
+        assert isinstance(app.screen, ParameterPrompt)
+        assert "param.out_of_range: `beta` cannot be 2 (the largest value is 1)" in text_of(app)
+        source.refusal = None
+        await press(app, pilot, "backspace", "1", "enter")
+        assert isinstance(app.screen, Overview)
+
+    on_screen(source, steps)
+    assert [asked[2] for asked in source.asked] == ["2", "1"]
+
+
+def test_setting_without_a_value_is_not_asked_for() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "s", *"beta", "enter")
+        assert "param.syntax: `beta` sets nothing" in text_of(app)
+        await press(app, pilot, "escape")
+
+    on_screen(source, steps)
+    assert source.asked == []
+
+
+def test_algorithm_is_switched_for_all_flows_of_the_one_before() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "w")
+        assert isinstance(app.screen, AlgorithmPrompt)
+        await press(
+            app, pilot, "down", "enter"
+        )  # the first that is another is chosen already: r_tcp, then reno
+        assert "3 flows went from cubic to reno" in text_of(app)
+
+    on_screen(source, steps)
+    assert source.asked == [("switch", "reno", None, "cubic")]
+
+
+def test_refused_algorithm_leaves_the_window_open_with_the_reason() -> None:
+    source = fake_source()
+    source.refusal = UsageError("algorithm.unknown", "no running algorithm `r_tcp`")
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "enter", "w", "enter")
+        assert isinstance(app.screen, AlgorithmPrompt)
+        assert "algorithm.unknown: no running algorithm `r_tcp`" in text_of(app)
+
+    on_screen(source, steps)
+    assert source.asked == [("switch", "r_tcp", 1, "cubic")]
+
+
+@pytest.mark.parametrize("key", ["s", "w"])
+def test_changes_without_an_agent_are_one_clear_line(key: str) -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, key)
+        assert isinstance(app.screen, Overview)
+        assert "control.no_agent: no agent runs at /sys/fs/bpf/x; start one with `ccp run`" in text_of(app)
+
+    on_screen(FakeSource(failure=NO_AGENT), steps)
+
+
+@pytest.mark.parametrize("key", ["s", "w", "enter"])
+def test_keys_that_mean_a_flow_do_nothing_without_one(key: str) -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, key)
+        assert isinstance(app.screen, Overview)
+
+    on_screen(source, steps, looks=0)
+
+
+def test_windows_do_not_open_over_each_other() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "question_mark", "s", "w")
+        assert isinstance(app.screen, Help)
+        await press(app, pilot, "escape", "w", "s")
+        assert isinstance(app.screen, AlgorithmPrompt)
+
+    on_screen(fake_source(), steps)

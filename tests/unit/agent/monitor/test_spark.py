@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.monitor.spark import BLOCKS, scale, spark
+
+NAN = math.nan
+values = st.lists(st.just(NAN) | st.floats(0, 1e15), max_size=40)
+
+
+def test_columns_reach_from_the_least_to_the_greatest_value() -> None:
+    assert spark([0, 10, 20, 30, 40, 50, 60, 70], 8) == ["▁▂▃▄▅▆▇█"]
+
+
+def test_newest_value_stands_at_the_right_and_what_is_not_there_is_empty() -> None:
+    assert spark([0, 70], 4) == ["  ▁█"]
+    assert spark([70, 0, 70], 2) == ["▁█"]
+
+
+def test_missing_value_is_a_gap_and_zero_is_not() -> None:
+    assert spark([70, NAN, 0], 3) == ["█ ▁"]
+
+
+def test_nothing_is_drawn_without_values() -> None:
+    assert spark([], 3) == ["   "]
+    assert spark([NAN, NAN], 3) == ["   "]
+    assert spark([1, 2], 0) == [""]
+
+
+def test_value_that_stands_still_is_half_a_column() -> None:
+    (line,) = spark([500, 500, 500], 3)
+    assert line == "▄▄▄"
+
+
+def test_small_changes_look_small() -> None:
+    (line,) = spark([1000, 1001, 1000], 3)  # 0.1 %
+    assert len(set(line)) == 1
+
+
+def test_all_zeros_are_the_lowest_block() -> None:
+    assert spark([0, 0], 2) == ["▁▁"]
+
+
+def test_higher_charts_are_drawn_from_above() -> None:
+    assert spark([0, 100, 50], 3, height=2) == [" █ ", "▁██"]
+
+
+def test_scale_says_what_the_chart_covers() -> None:
+    covered = scale([NAN, 100, 300])
+    assert covered is not None
+    assert (covered.least, covered.greatest, covered.bottom, covered.top) == (100, 300, 100, 300)
+    flat = scale([100, 100])
+    assert flat is not None
+    assert (flat.bottom, flat.top) == pytest.approx((90, 110))  # 20 % of 100 round the value
+    assert scale([NAN]) is None
+
+
+@given(values, st.integers(0, 50), st.integers(1, 6))
+def test_chart_always_has_its_size_and_shows_every_value(shown: list[float], width: int, height: int) -> None:
+    lines = spark(shown, width, height)
+    assert [len(line) for line in lines] == [width] * height
+    assert set("".join(lines)) <= set(BLOCKS)
+    last = shown[-width:] if width else []
+    drawn = lines[-1][width - len(last) :]
+    assert [character != " " for character in drawn] == [not math.isnan(value) for value in last]
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=2, max_size=20))
+def test_greater_values_never_look_smaller(shown: list[float]) -> None:
+    (line,) = spark(shown, len(shown))
+    order = sorted(range(len(shown)), key=shown.__getitem__)
+    levels = [BLOCKS.index(line[i]) for i in order]
+    assert levels == sorted(levels)
