@@ -17,7 +17,20 @@ import typer.core
 import typer.main
 
 from agent import console
-from agent.commands import algorithms, check, control, doctor, flows, new, reload, run, switch, tail, unload
+from agent.commands import (
+    algorithms,
+    check,
+    control,
+    doctor,
+    flows,
+    new,
+    reload,
+    run,
+    switch,
+    tail,
+    top,
+    unload,
+)
 from agent.commands import set as setting
 from ccp_algs.errors import AlgorithmError
 from datapath.errors import CcpError, UsageError
@@ -119,6 +132,7 @@ def root(
 
 app.command("run")(run.run)
 app.command("flows")(flows.flows)
+app.command("top")(top.top)
 app.command("check")(check.check)
 app.command("doctor")(doctor.doctor)
 app.command("unload")(unload.unload)

@@ -27,6 +27,7 @@ from agent.rules import Rule, parse_rules
 from agent.runfile import RUN_DIR, RunFile, RunInfo
 from agent.wakeful import Wakeful
 from agent.watch import Told, Watcher
+from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
 from datapath import ebpf
 from datapath.errors import Collector
@@ -58,7 +59,7 @@ class ServeOptions:
         control: Where the running agent can be asked and changed; None for nowhere.
         on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
             the name, and what was done or what is wrong. None does not watch.
-        broker: Telemetry bus to listen to; None for none.
+        broker: Telemetry bus to listen to, or a broker to be started with the agent; None for none.
         host: Our name on the bus; None for the host's.
     """
 
@@ -76,7 +77,7 @@ class ServeOptions:
     run_dir: Path = RUN_DIR
     control: ControlOptions | None = None
     on_reload: Told | None = None
-    broker: BusOptions | None = None
+    broker: BusOptions | EmbeddedBroker | None = None
     host: str | None = None
 
 
@@ -240,16 +241,17 @@ def _hearing(plane: Plane, ways: Live, options: ServeOptions) -> Iterator[None]:
     if options.broker is None:
         yield
         return
-    with bus_errors():
-        host = options.host or socket.gethostname()
-        inbox = Inbox(options.broker, sender=host, status=status_of(plane, host), wake=plane.datapath.wake)
-    ways.hear(plane, inbox, host)
-    plane.events.listen(lambda event: tell(inbox, event))
-    inbox.start()
-    try:
+    host = options.host or socket.gethostname()
+    with ExitStack() as around, bus_errors():
+        broker = options.broker
+        if isinstance(broker, EmbeddedBroker):
+            broker = around.enter_context(broker).options
+        inbox = Inbox(broker, sender=host, status=status_of(plane, host), wake=plane.datapath.wake)
+        ways.hear(plane, inbox, host)
+        plane.events.listen(lambda event: tell(inbox, event))
+        inbox.start()
+        around.callback(inbox.stop)
         yield
-    finally:
-        inbox.stop()
 
 
 @contextmanager

@@ -27,7 +27,8 @@ from telemetry.schema import AgentStatus, ReceiverSignal
 app = typer.Typer(add_completion=False)
 
 TTL_INTERVALS: Final = 3
-"""After so many intervals without a successor a signal is no longer true."""
+LEAST_TTL_MS: Final = 1000
+"""A signal is true for so many intervals, and not less than this [ms]: a network or a busy host delays some."""
 
 SUFFIX: Final = "-receiver"
 """An agent on the same host is another sender, and has the host's name."""
@@ -59,6 +60,9 @@ def receive(
     broker: Annotated[
         str | None, typer.Option(help="Publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")
     ] = None,
+    ttl_ms: Annotated[
+        int | None, typer.Option(min=1, help="How long a signal is true [3 intervals, at least 1000 ms].")
+    ] = None,
     sender: Annotated[
         str | None,
         typer.Option(help="Name on the bus [the broker's user, or this host's name and -receiver]."),
@@ -74,7 +78,8 @@ def receive(
             _respond(port)
         else:
             options = _options(peer or [], window_ms or interval_ms, interval_ms, probe, probe_ms, port)
-            _receive(options, broker, sender, "json" if as_json else "none" if quiet else "table")
+            lives_ms = ttl_ms or max(interval_ms * TTL_INTERVALS, LEAST_TTL_MS)
+            _receive(options, broker, sender, lives_ms, "json" if as_json else "none" if quiet else "table")
     except ExplainedError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
@@ -107,14 +112,14 @@ def _respond(port: int) -> None:
             responder.poll()
 
 
-def _receive(options: Options, broker: str | None, sender: str | None, form: Form) -> None:
+def _receive(options: Options, broker: str | None, sender: str | None, ttl_ms: int, form: Form) -> None:
     with contextlib.ExitStack() as stack:
         bus: Bus | None = None
 
         def publish(signals: Sequence[ReceiverSignal]) -> None:
             if bus is not None:
                 for one in signals:
-                    bus.publish(one, ttl_ms=options.interval_ms * TTL_INTERVALS)
+                    bus.publish(one, ttl_ms=ttl_ms)
             show(signals, bus)
 
         show = _printer(form, stack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +18,9 @@ from agent.console import show_error
 from agent.control import ControlOptions
 from agent.plane import Plane
 from agent.serve import PLAIN, Plan, ServeOptions, serve
-from broker.options import BusOptions
+from broker.embedded import LOOPBACK, EmbeddedBroker
+from broker.errors import BusError
+from broker.options import PORT, BusOptions
 from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
 from datapath.errors import CcpError, Collector, UsageError
 
@@ -81,7 +84,10 @@ def run(
         Path | None, typer.Option(help="Directory of CURVE keys, for tcp://; made if there are none.")
     ] = None,
     broker: Annotated[
-        str | None, typer.Option(help="Telemetry bus to listen to: mqtt://[USER:PASSWORD@]HOST[:PORT].")
+        str | None,
+        typer.Option(
+            help="Telemetry bus: mqtt://[USER:PASSWORD@]HOST[:PORT], or embedded[:[ADDRESS:]PORT], which starts one."
+        ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Our name on the bus; else the host's.")] = None,
     verbose: Annotated[
@@ -130,11 +136,21 @@ def _control(address: str | None, keys: Path | None, user: str | None) -> Contro
     return ControlOptions(address or "", keys, user)
 
 
-def _broker(url: str | None) -> BusOptions | None:
+def _broker(url: str | None) -> BusOptions | EmbeddedBroker | None:
     if url is None or url == "none":
         return None
     with bus_errors():
-        return BusOptions.from_url(url)
+        if not url.startswith("embedded"):
+            return BusOptions.from_url(url)
+        found = re.fullmatch(r"embedded(?::(?:([^:]+|\[[^\]]+\]):)?(\d{1,5}))?", url)
+        if found is None:
+            raise BusError(
+                "bus.bad_url",
+                f"`{url}` names no broker",
+                where=f"--broker {url}",
+                fix="write embedded, embedded:PORT or embedded:ADDRESS:PORT",
+            )
+        return EmbeddedBroker(int(found[2] or PORT), host=(found[1] or LOOPBACK).strip("[]"))
 
 
 def _tell_reload(name: str, came: Reloaded | CcpError) -> None:

@@ -51,12 +51,20 @@ class Prompt(ModalScreen[str | None]):
 
     def compose_scope(self) -> ComposeResult:
         """Return the choice of flows, and the line for errors."""
-        yield Checkbox(f"this flow only, not all flows of {self._algorithm}", self._one_flow, id="scope")
+        scope = Checkbox(f"this flow only, not all flows of {self._algorithm}", self._one_flow, id="scope")
+        scope.BUTTON_INNER = _tick(self._one_flow)
+        yield scope
         yield Static(id="problem")
         yield Label(
             "[b]Enter[/b] does it   [b]Tab[/b] and [b]Space[/b] choose flows   [b]Esc[/b] cancels",
             classes="keys",
         )
+
+    @on(Checkbox.Changed)
+    def scope_changed(self, event: Checkbox.Changed) -> None:
+        """Show the choice by a mark and not by its colour only."""
+        event.checkbox.BUTTON_INNER = _tick(event.value)
+        event.checkbox.refresh()
 
     async def answer(self, text: str) -> None:
         """Do what was asked for; close the window if it worked."""
@@ -71,6 +79,10 @@ class Prompt(ModalScreen[str | None]):
     def action_cancel(self) -> None:
         """Close the window."""
         self.dismiss(None)
+
+
+def _tick(chosen: bool) -> str:
+    return "X" if chosen else " "
 
 
 class ParameterPrompt(Prompt):

@@ -41,6 +41,9 @@ fi
 for user in "$@"; do
 	read -rsp "password of $user: " password
 	[ ! -t 0 ] || echo
+	case $password in
+	'' | *:*) echo "the password of $user is empty or has a colon, where mosquitto_passwd would cut it" >&2; exit 1 ;;
+	esac
 	printf '%s:%s\n' "$user" "$password" >new # not as an argument, which every user of this machine could read
 	run mosquitto_passwd -U new
 	{ grep -v "^$user:" passwords || true; cat new; } >all

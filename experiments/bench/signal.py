@@ -1,13 +1,13 @@
 """`ccp bench signal`: time from a receiver's signal to the changed window, through a broker.
 
 Everything is real and in its own place: `ccp receive` on the receiving host publishes, a broker on a third
-host passes on, the plane with its inbox on the sending host delivers to an algorithm, which sets the window of a
-flow of iperf3. The hosts reach the broker over links of their own, not over the bottleneck.
+host passes on, the plane with its inbox on the sending host delivers to an algorithm, which sets the window
+of a flow of iperf3. The hosts reach the broker over links of their own, not over the bottleneck.
 
 A time begins when the receiver makes the message: the window that it measured over is over by then, and its
 monotonic clock is ours, both are this machine's. `heard`: until the algorithm has it. `written`: until its
-answer lies where the kernel side reads it. Without such a word: until the window is changed, at the next ACK, as
-the fold program itself sees it.
+answer lies where the kernel side reads it. Without such a word: until the window is changed, at the next ACK,
+as the fold program itself sees it.
 """
 
 from __future__ import annotations
@@ -204,8 +204,8 @@ def run(rounds: int, seconds: int = 15, brokers: Sequence[str] = tuple(BROKERS))
 
     Returns:
         For each broker `p50_us.BROKER` and `p99_us.BROKER` until the window is changed, over the rounds; the
-        same until the algorithm has heard (`heard_`) and answered (`written_`); and how many `signals.BROKER` a
-        round measured.
+        same until the algorithm has heard (`heard_`) and answered (`written_`); and how many `signals.BROKER`
+        a round measured.
 
     Raises:
         LoadError: If the datapath does not load.

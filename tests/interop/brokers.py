@@ -16,7 +16,7 @@ from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions, Tls
 
 CONFIGURATION = Path(__file__).parents[2] / "broker/mosquitto"
-USERS = {"anna": "secret", "ben": "p:w ä$", "recv": "r", "host-a": "h"}
+USERS = {"anna": "secret", "ben": "p w ä$", "recv": "r", "host-a": "h"}
 PATIENCE_S = 30.0
 
 

@@ -1,0 +1,119 @@
+"""End to end: a receiver's signal, through a broker, changes the window of a real flow at the sender."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from agent.algorithms import prepare
+from agent.plane import Plane
+from ccp_algs import Algorithm
+from datapath import ebpf
+from experiments.bench.signal import BROKERS, add_broker_host, listening, receiving
+from experiments.netlab import TcpWatch, start_iperf3
+from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.spec import Direction
+from experiments.netlab.topologies import point_to_point
+from telemetry.schema import ReceiverSignal, Sample
+from tests.kernel.driving import PIN_DIR
+
+MSS = 1448
+NEAR_US, FAR_US = 5_000, 40_000
+SENDER = "far-end"
+
+
+class Reacts(Algorithm):
+    """A window that depends on what the receiver says of the RTT only."""
+
+    name = "test_reacts"
+    program = """
+    (def (Report (volatile acked 0)))
+    (when true
+        (:= Report.acked (+ Report.acked Ack.bytes_acked))
+        (fallthrough))
+    (when (> Micros 10000)
+        (report)
+        (:= Micros 0))
+    """
+    lost: ClassVar[list[tuple[str, str]]] = []
+
+    def on_report(self, report: Any) -> None:
+        """Leave the window as the signals made it."""
+
+    def on_telemetry(self, sample: Sample) -> None:
+        """Be small where the path is long."""
+        if isinstance(sample.body, ReceiverSignal) and sample.body.rtt_p50_us is not None:
+            self.flow.set(cwnd_bytes=(10 if sample.body.rtt_p50_us > FAR_US else 30) * MSS)
+
+    def on_telemetry_lost(self, kind: str, sender: str) -> None:
+        """Be careful."""
+        self.lost.append((kind, sender))
+        self.flow.set(cwnd_bytes=4 * MSS)
+
+
+@dataclass
+class Scene:
+    """A plane that hears a receiver, and a flow that it steers."""
+
+    net: EmulatedNetwork
+    plane: Plane
+    watch: TcpWatch
+    start_receiver: Callable[[], Any]
+
+    def until(self, done: Callable[[], object], timeout_s: float = 45.0) -> None:
+        """Serve the flow until something holds."""
+        end_s = time.monotonic() + timeout_s
+        while not done():
+            assert time.monotonic() < end_s, self.watch.read()
+            self.plane.turn(20)
+
+    def window_is(self, segments: int) -> bool:
+        """Return whether the kernel says so."""
+        info = self.watch.read()
+        return info is not None and info.cwnd_bytes == segments * MSS
+
+
+@contextmanager
+def scene(broker: str) -> Iterator[Scene]:
+    """Build everything but the receiver agent."""
+    Reacts.lost.clear()
+    ebpf.unload(PIN_DIR)
+    with ExitStack() as stack:
+        net = stack.enter_context(emulated(point_to_point(Direction(delay_us=NEAR_US))))
+        sender, receiver = net.hosts["sender"], net.hosts["receiver"]
+        host, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
+        stack.enter_context(BROKERS[broker](host))
+        stack.callback(ebpf.unload, PIN_DIR)
+        datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=64))
+        stack.callback(datapath.close)
+        plane = Plane(datapath, prepare([f"{__name__}:Reacts"], ebpf.compile_program))
+        stack.enter_context(listening(plane, sender, for_sender))
+        options = ["--peer", sender.ipv4, "--interval-ms", "100", "--probe-ms", "10", "--sender", SENDER]
+        options += ["--broker", f"mqtt://{for_receiver}", "--ttl-ms", "600000"]
+        watch = stack.enter_context(TcpWatch(sender))
+        stack.enter_context(start_iperf3(sender, receiver, congestion="ccp", duration_s=90))
+        yield Scene(net, plane, watch, lambda: stack.enter_context(receiving(receiver, *options)))
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_flow_follows_its_receivers_signals_and_its_death(broker: str) -> None:
+    with scene(broker) as at:
+        first = at.start_receiver()
+        at.until(lambda: at.window_is(30))
+        at.net.change("link", delay_us=FAR_US)
+        at.until(lambda: at.window_is(10))
+        at.net.change("link", delay_us=NEAR_US)
+        at.until(lambda: at.window_is(30))
+        assert Reacts.lost == []
+        first.send_signal(signal.SIGKILL)  # its last will comes long before its last signal expires
+        at.until(lambda: at.window_is(4))
+        assert set(Reacts.lost) == {("receiver_signal", SENDER)}
+        at.start_receiver()
+        at.until(lambda: at.window_is(30))
+        assert at.plane.counters.algorithm_errors == 0

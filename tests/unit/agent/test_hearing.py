@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent import bus
+from agent.control import _ENCODE
+from agent.hearing import Hearing
+from agent.live import Live
+from agent.requests import Requests
+from agent.streams import Streams
+from datapath.errors import UsageError
+from telemetry.schema import (
+    AgentStatus,
+    AlgorithmEvent,
+    Body,
+    FlowId,
+    ParamChange,
+    ReceiverSignal,
+    RegimeDecision,
+    Sample,
+    kind_of,
+)
+from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeStats
+from tests.unit.agent.live import Edited, text
+
+LISTENING = text("""
+    def on_create(self, info):
+        self.heard = []
+
+    def on_report(self, report):
+        pass
+
+    def on_telemetry(self, sample):
+        if sample.body.peer == "10.0.0.9":
+            raise ValueError("on purpose")
+        self.heard.append((sample.kind, sample.sender))
+        self.flow.set(cwnd_bytes=20_000 + sample.body.ce_marks if sample.kind == "receiver_signal" else 9_000)
+
+    def on_telemetry_lost(self, kind, sender):
+        self.heard.append(("lost", kind, sender))
+""")
+
+VECTOR = text(
+    """
+    def __init__(self):
+        self.heard = []
+
+    def on_reports(self, reports):
+        return None
+
+    def on_telemetry(self, samples):
+        import numpy as np
+        self.heard.append([(flow_id, sample.kind) for flow_id, sample in samples])
+        ids = np.array([flow_id for flow_id, _ in samples], np.uint64)
+        return Updates(ids, ids * np.uint64(10_000))
+
+    def on_telemetry_lost(self, flow_ids, kind, sender):
+        self.heard.append(("lost", list(flow_ids), kind, sender))
+    """,
+    base="VectorAlgorithm",
+)
+
+RECEIVER = "10.0.0.2"
+"""The peer of all fake flows."""
+
+
+class FakeInbox:
+    def __init__(self) -> None:
+        self.waiting: list[Sample] = []
+        self.kinds: tuple[str, ...] = ("receiver_signal",)
+        self.published: list[Body] = []
+
+    def drain(self) -> list[Sample]:
+        taken, self.waiting = self.waiting, []
+        return taken
+
+    def subscribe(self, kind: str) -> None:
+        self.kinds = (*self.kinds, kind)
+
+    def unsubscribe(self, kind: str) -> None:
+        self.kinds = tuple(one for one in self.kinds if one != kind)
+
+    def publish(self, body: Body) -> None:
+        self.published.append(body)
+
+
+class Heard(Edited):
+    """A plane that hears: time and samples are the test's."""
+
+    def __init__(self, directory: Path, source: str = LISTENING, *flow_ids: int) -> None:
+        super().__init__(directory / "mine.py", source, *flow_ids)
+        self.inbox, self.now_us = FakeInbox(), 1_000_000
+        self.hearing = Hearing(self.plane, self.inbox, "host-a", lambda: self.now_us)
+
+    def say(self, *bodies: Body, sender: str = "rx", ttl_us: int | None = None) -> None:
+        expires_us = None if ttl_us is None else self.now_us + ttl_us
+        self.inbox.waiting += [
+            Sample(
+                kind=kind_of(body),
+                body=body,
+                sender=sender,
+                topic=f"ccp/v1/x/{sender}",
+                received_us=self.now_us,
+                expires_us=expires_us,
+            )
+            for body in bodies
+        ]
+        self.plane.turn(0)
+
+    def later(self, us: int) -> None:
+        self.now_us += us
+        self.plane.turn(0)
+
+
+def signal(**fields: Any) -> ReceiverSignal:
+    return ReceiverSignal(peer="10.0.0.1", address=RECEIVER, **{"ce_marks": 1, **fields})
+
+
+def test_sample_reaches_the_flows_it_belongs_to_and_may_change_their_window(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1, 2)
+    live.feed(FakeCreated(FakeInfo(3, dst_addr="10.0.0.3")))
+    live.say(signal(), signal(ce_marks=5))
+    assert [len(live.instance(i).heard) for i in (1, 2, 3)] == [2, 2, 0]
+    assert [one.cwnd_bytes for one in live.datapath.written if one.flow_id == 1][-2:] == [20_001, 20_005]
+    flow = FlowId(src=RECEIVER, src_port=5001, dst="10.0.0.1", dst_port=40_000)
+    live.say(signal(flow=flow), ReceiverSignal(peer="192.0.2.1", ce_marks=0))
+    assert live.hearing.counters.unclaimed == 1
+    assert live.hearing.counters.delivered == 4 + 1
+
+
+def test_loss_is_told_once_a_source_when_the_last_sample_expires(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    live.say(signal(), ttl_us=1000)
+    live.later(900)
+    live.say(signal(), ttl_us=1000)
+    live.say(signal(), sender="other", ttl_us=2000)
+    live.later(500)
+    assert ("lost", "receiver_signal", "rx") not in live.instance().heard
+    live.later(600)
+    live.later(600)
+    assert live.instance().heard.count(("lost", "receiver_signal", "rx")) == 1
+    assert live.instance().heard.count(("lost", "receiver_signal", "other")) == 0
+    live.later(600)
+    assert live.instance().heard[-1] == ("lost", "receiver_signal", "other")
+    assert live.hearing.heard(1) == []
+    assert [event.kind for event in live.events].count("telemetry:lost") == 2
+
+
+def test_sample_that_is_too_old_is_not_delivered(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    live.say(signal(), ttl_us=-1)
+    assert live.instance().heard == []
+    assert live.hearing.counters.expired == 1
+
+
+def test_last_will_of_a_sender_ends_what_it_said(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    live.say(signal(), ttl_us=10**9)
+    live.say(signal(), sender="other", ttl_us=10**9)
+    live.say(signal(), AgentStatus(status="offline", role="receiver", reason="connection lost"))
+    assert live.instance().heard[-2:] == [("receiver_signal", "rx"), ("lost", "receiver_signal", "rx")]
+    assert [sample.sender for sample in live.hearing.heard(1)] == ["other"]
+    live.say(AgentStatus(status="online", role="receiver"))
+    assert len(live.instance().heard) == 4
+
+
+def test_flow_that_begins_later_hears_decisions_that_still_hold(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    live.say(RegimeDecision(peer=RECEIVER, regime="SHARED"), sender="detector", ttl_us=1000)
+    live.say(signal(), ttl_us=1000)
+    live.feed(FakeCreated(FakeInfo(2)))
+    live.plane.turn(0)
+    assert live.instance(2).heard == [("regime_decision", "detector")]
+    live.now_us += 2000
+    live.feed(FakeCreated(FakeInfo(3)))
+    live.plane.turn(0)
+    assert live.instance(3).heard == []
+
+
+def test_exception_costs_the_flow_its_algorithm(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    live.feed(FakeCreated(FakeInfo(2, dst_addr="10.0.0.9")))
+    live.say(ReceiverSignal(peer="10.0.0.9", ce_marks=1), signal())
+    assert live.plane.flow_ids() == [1]
+    (event,) = [event for event in live.events if event.kind == "flow:failed"]
+    assert (event.detail["callback"], event.detail["error"]) == ("on_telemetry", "ValueError: on purpose")
+    assert "mine.py" in event.detail["where"]
+
+
+def test_flow_that_closed_hears_nothing(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    live.say(signal(), ttl_us=1000)
+    live.feed(FakeClosed(1, FakeStats(1)))
+    live.later(2000)
+    live.say(signal())
+    assert live.hearing.counters.unclaimed == 1
+    assert live.hearing.counters.lost == 0
+
+
+def test_vectorised_algorithm_gets_a_list_and_answers_with_updates(tmp_path: Path) -> None:
+    live = Heard(tmp_path, VECTOR, 1, 2)
+    live.say(signal(), signal(), ttl_us=1000)
+    host: Any = live.plane.hosts["mine"]
+    assert host.instance.heard == [[(1, "receiver_signal"), (2, "receiver_signal")] * 2]
+    assert live.datapath.written_many == [([1, 2, 1, 2], [10_000, 20_000, 10_000, 20_000], [0] * 4)]
+    live.later(2000)
+    assert host.instance.heard[-1] == ("lost", [1, 2], "receiver_signal", "rx")
+
+
+def test_telemetry_is_heard_by_the_new_version_after_a_reload(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    live.say(signal(), ttl_us=1000)
+    live.loader.start()
+    live.save(LISTENING.replace("20_000", "30_000"))
+    live.loader.close()
+    live.say(signal())
+    assert live.datapath.written[-1].cwnd_bytes == 30_001
+    assert len(live.instance().heard) == 2
+
+
+# What the control socket shows of it, and what the bus is told
+
+
+def test_control_shows_telemetry_and_changes_the_subscription(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    streams = Streams(live.plane)
+    requests = Requests(live.plane, live.loader, streams)
+    inbox: Any = live.inbox
+    hearing = Live(live.loader, streams, requests).hear(live.plane, inbox, "host-a")
+    streams.want(reports=False, decisions=False, events=True)
+    live.inbox.waiting = []
+    live.hearing._inbox = FakeInbox()
+    live.say(signal(rtt_p50_us=7))
+    ((sample, flow_ids),) = streams.samples()
+    assert flow_ids == [1]
+    assert json.loads(_ENCODE(msgspec.to_builtins(sample)))["body"]["rtt_p50_us"] == 7
+    assert hearing.counters.delivered == 1
+    flow = requests._flow(1)
+    assert flow["telemetry"][0]["fields"]["rtt_p50_us"] == 7
+    from agent import messages as ask
+
+    assert requests._subscribe(ask.Subscribe(kind="int_summary")) == ["receiver_signal", "int_summary"]
+    assert requests._subscribe(ask.Subscribe(kind="int_summary", on=False)) == ["receiver_signal"]
+    assert requests._status()["telemetry"]["delivered"] == 1
+
+
+def test_bus_is_told_of_settings_and_reloads_but_not_of_every_flow(tmp_path: Path) -> None:
+    live = Edited(tmp_path / "mine.py", LISTENING.replace("class Mine", "class Mine") + "\n", 1)
+    inbox: Any = FakeInbox()
+    live.plane.events.listen(lambda event: bus.tell(inbox, event))
+    live.feed(FakeCreated(FakeInfo(2)))
+    assert inbox.published == []
+    live.plane.events.tell("param:set", "mine", FakeInfo(1), name="beta", value=0.5)
+    live.plane.events.tell("algorithm:reloaded", "mine", flows=2, programs={"a": "kept"}, huge=1 << 70)
+    change, reloaded = inbox.published
+    assert change == ParamChange(
+        algorithm="mine",
+        name="beta",
+        value=0.5,
+        flow=FlowId(src="10.0.0.1", src_port=40_000, dst=RECEIVER, dst_port=5_001),
+    )
+    assert isinstance(reloaded, AlgorithmEvent)
+    assert reloaded.detail == {"flows": 2, "programs": "{'a': 'kept'}", "huge": str(1 << 70)}
+    assert bus.status_of(live.plane, "host-a").algorithms == ("mine",)
+
+
+def test_error_of_the_bus_is_ours() -> None:
+    from broker.errors import BusError
+
+    with pytest.raises(UsageError) as caught, bus.bus_errors():
+        raise BusError("bus.bad_url", "no")
+    assert caught.value.slug == "bus.bad_url"
