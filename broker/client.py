@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import socket
@@ -174,10 +173,14 @@ class Client:
 
     def _make(self, client_id: str, will: Outgoing | None) -> Paho:
         options = self.options
-        paho = Paho(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5)
+        paho = Paho(
+            CallbackAPIVersion.VERSION2,
+            client_id,
+            protocol=MQTTProtocolVersion.MQTTv5,
+            reconnect_on_failure=False,  # we do, and say why it failed
+        )
         paho.connect_timeout = _CONNECT_TIMEOUT_S
         paho.max_inflight_messages_set(_QOS1_IN_FLIGHT)
-        paho.reconnect_delay_set(options.backoff_min_s, options.backoff_max_s)  # type: ignore[arg-type]
         if options.user is not None:
             paho.username_pw_set(options.user, options.password)
         if options.tls is not None:
@@ -188,7 +191,6 @@ class Client:
                 properties.ContentType = will.content_type
             paho.will_set(will.topic, will.payload, will.qos, will.retain, properties)
         paho.on_connect = self._connect_answered
-        paho.on_connect_fail = self._connect_failed
         paho.on_disconnect = self._disconnected
         paho.on_publish = self._published
         paho.on_message = self._message
@@ -208,17 +210,22 @@ class Client:
         self._thread.start()
 
     def _run(self) -> None:
-        """Serve the network; whatever `paho-mqtt` raises of a broken stream costs the connection only."""
+        """Connect and serve; whatever `paho-mqtt` raises of a broken stream costs the connection only."""
+        wait_s = self.options.backoff_min_s
         while not self._stopping.is_set():
+            connects = self.counters.connects
             try:
-                self._paho.loop_forever(retry_first_connection=True)
+                self._paho.reconnect()
+                self._paho.loop_forever()
+            except OSError as error:
+                self._not_connected(str(error))
             except Exception:
                 log.exception("the connection to %s broke", self.options)
-                self._lost()
-            if self._stopping.wait(self.options.backoff_min_s):
-                return
-            with contextlib.suppress(OSError):
-                self._paho.reconnect()
+            self._lost()
+            if self.counters.connects != connects:
+                wait_s = self.options.backoff_min_s
+            self._stopping.wait(wait_s)
+            wait_s = min(2 * wait_s, self.options.backoff_max_s)
 
     def wait_connected(self, timeout_s: float) -> None:
         """Wait until the broker has taken the connection.
@@ -232,7 +239,7 @@ class Client:
             "bus.not_connected",
             f"no connection to the broker within {timeout_s:g} s",
             where=str(self.options),
-            why=self._refusal or "nothing answers there",
+            why=self._refusal or "it has not answered yet",
             fix="check address, user and password; is the broker running?",
         )
 
@@ -414,6 +421,9 @@ class Client:
         if reason.is_failure:
             self._not_connected(f"the broker says: {reason}")
             return
+        if self._stopping.is_set():
+            self._paho.disconnect()
+            return
         away_s, self._away_since_s, self._refusal = self.away_s, None, ""
         self.counters.away_total_s += away_s
         self.counters.connects += 1
@@ -430,9 +440,6 @@ class Client:
                 self._decisions.appendleft(self._birth())
         self._connected.set()
         self._send()
-
-    def _connect_failed(self, _paho: Paho, _data: Any) -> None:
-        self._not_connected("nothing answers there")
 
     def _not_connected(self, why: str) -> None:
         self.counters.failures += 1

@@ -28,7 +28,7 @@ app = typer.Typer(add_completion=False)
 
 TTL_INTERVALS: Final = 3
 LEAST_TTL_MS: Final = 1000
-"""A signal is true for so many intervals, and not less than this [ms]: a network or a busy host delays some."""
+"""A signal is true for so many intervals, and not less than this [ms]: networks and busy hosts delay some."""
 
 SUFFIX: Final = "-receiver"
 """An agent on the same host is another sender, and has the host's name."""

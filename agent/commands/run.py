@@ -86,7 +86,7 @@ def run(
     broker: Annotated[
         str | None,
         typer.Option(
-            help="Telemetry bus: mqtt://[USER:PASSWORD@]HOST[:PORT], or embedded[:[ADDRESS:]PORT], which starts one."
+            help="Telemetry bus: mqtt://[USER:PASSWORD@]HOST[:PORT]; embedded[:[ADDRESS:]PORT] starts one."
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Our name on the bus; else the host's.")] = None,

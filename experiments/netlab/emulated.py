@@ -176,7 +176,7 @@ def emulated(
         seed: Of everything that is random in it.
         samples_path: CSV file for what the links do over time; none is written, if None.
         sample_interval_us: How often a row of each direction is written [us].
-        pcap: Direction of a link (`NAME>`, `NAME<`) -> pcapng file for the packets that it is given.
+        pcap: Direction of a link (`NAME>`, `NAME<`) -> pcapng file of the packets at its end.
         backend: `emulator` has everything and needs TUN devices only; `netem` uses the kernel's queueing
             disciplines `netem` and `tbf`, where they are there.
 

@@ -200,7 +200,7 @@ def test_who_is_no_user_is_not_let_in(broker: TestBroker, user: str | None, pass
     finally:
         bus.stop()
     assert caught.value.slug == "bus.not_connected"
-    assert "nothing answers" not in caught.value.why
+    assert "not authorized" in caught.value.why.lower() or "password" in caught.value.why
 
 
 def test_after_a_restart_of_the_broker_all_goes_on(broker: TestBroker) -> None:
@@ -248,11 +248,13 @@ def test_no_decision_is_lost_by_a_restart(broker: TestBroker) -> None:
             bus.publish(ParamChange(algorithm="cubic", name="beta", value=number))
         broker.start()
         with listening(broker.options("host-a"), "param_change") as inbox:
-            before = bus.counters.connection.published
             assert bus.flush(PATIENCE_S)
             assert bus.counters.connection.published == 3000
             assert bus.counters.connection.samples_dropped == 0
-            values = [sample.body.value for sample in gather(inbox, 3000 - before)]
+            samples = gather(inbox, 1)
+            while samples[-1].body.value != 2999:
+                samples += gather(inbox, 1)
+            values = [sample.body.value for sample in samples]
     # What left before the listener was there went to nobody; all that came is in order, to the very last.
     assert values == list(range(3000 - len(values), 3000))
 

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from agent import bus
+from agent import messages as ask
 from agent.control import _ENCODE
 from agent.hearing import Hearing
 from agent.live import Live
 from agent.requests import Requests
 from agent.streams import Streams
+from broker.errors import BusError
 from datapath.errors import UsageError
 from telemetry.schema import (
     AgentStatus,
@@ -242,15 +244,13 @@ def test_control_shows_telemetry_and_changes_the_subscription(tmp_path: Path) ->
     assert hearing.counters.delivered == 1
     flow = requests._flow(1)
     assert flow["telemetry"][0]["fields"]["rtt_p50_us"] == 7
-    from agent import messages as ask
-
     assert requests._subscribe(ask.Subscribe(kind="int_summary")) == ["receiver_signal", "int_summary"]
     assert requests._subscribe(ask.Subscribe(kind="int_summary", on=False)) == ["receiver_signal"]
     assert requests._status()["telemetry"]["delivered"] == 1
 
 
 def test_bus_is_told_of_settings_and_reloads_but_not_of_every_flow(tmp_path: Path) -> None:
-    live = Edited(tmp_path / "mine.py", LISTENING.replace("class Mine", "class Mine") + "\n", 1)
+    live = Edited(tmp_path / "mine.py", LISTENING, 1)
     inbox: Any = FakeInbox()
     live.plane.events.listen(lambda event: bus.tell(inbox, event))
     live.feed(FakeCreated(FakeInfo(2)))
@@ -270,8 +270,6 @@ def test_bus_is_told_of_settings_and_reloads_but_not_of_every_flow(tmp_path: Pat
 
 
 def test_error_of_the_bus_is_ours() -> None:
-    from broker.errors import BusError
-
     with pytest.raises(UsageError) as caught, bus.bus_errors():
         raise BusError("bus.bad_url", "no")
     assert caught.value.slug == "bus.bad_url"
