@@ -18,6 +18,10 @@ from experiments.netlab.errors import bad_value
 from experiments.netlab.host import Belongings, Host
 from experiments.netlab.links import DEFAULT_MTU_BYTES, Interface
 
+DEFAULT_CONGESTION: Final = "reno"
+"""Sockets begin with it, whatever this machine's default is. BBR would pace them, and that stays with a
+socket that chooses another later. Every kernel has Reno, and allows it in every namespace."""
+
 MAX_LINKS: Final = 254
 MIN_MTU_BYTES: Final = 1280  # IPv6 needs it: RFC 8200, section 5
 MAX_MTU_BYTES: Final = 65535
@@ -71,13 +75,12 @@ class Lab:
         """Names of all namespaces of the lab: of its hosts, and of what else it is made of."""
         return tuple(self._namespaces)
 
-    def add_host(self, name: str, *, congestion: str | None = None, forwards: bool = False) -> Host:
+    def add_host(self, name: str, *, congestion: str = DEFAULT_CONGESTION, forwards: bool = False) -> Host:
         """Add a host.
 
         Args:
             name: Its name, unique in the lab; a-z, 0-9 and `-`.
-            congestion: Congestion control of its sockets that ask for none; None leaves the machine's
-                default.
+            congestion: Congestion control of its sockets that ask for none.
             forwards: Whether it routes.
 
         Returns:
@@ -94,8 +97,7 @@ class Lab:
         namespace.create(full)
         host = Host(name, full, self._belongings)
         links.set_loopback_up(full)
-        if congestion is not None:
-            host.set_default_congestion(congestion)
+        host.set_default_congestion(congestion)
         # The kernel would start a flow with the ssthresh of an earlier one to the same address.
         host.set_sysctl("net.ipv4.tcp_no_metrics_save", 1)
         host.set_sysctl("net.ipv6.conf.all.disable_ipv6", 0)  # containers often inherit 1

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from experiments.netlab import links
 from experiments.netlab.host import Host
-from experiments.netlab.lab import Lab
+from experiments.netlab.lab import DEFAULT_CONGESTION, Lab
 from experiments.netlab.links import DEFAULT_MTU_BYTES, ETHERNET_HEADER_BYTES, QueueStats
 
 BURST_S: Final = 1e-3
@@ -134,12 +134,12 @@ class Path:
 
 
 @contextlib.contextmanager
-def two_hosts(*, mtu_bytes: int = DEFAULT_MTU_BYTES, congestion: str | None = None) -> Iterator[Path]:
+def two_hosts(*, mtu_bytes: int = DEFAULT_MTU_BYTES, congestion: str = DEFAULT_CONGESTION) -> Iterator[Path]:
     """Give a path `sender -- receiver`: one link without delay and limit.
 
     Args:
         mtu_bytes: Largest IP packet [bytes].
-        congestion: Congestion control of sockets that ask for none; None leaves the machine's default.
+        congestion: Congestion control of sockets that ask for none.
 
     Yields:
         The path; gone after the block.
@@ -162,7 +162,7 @@ def bottleneck(
     burst_bytes: int | None = None,
     shaper_at: Literal["router", "sender"] = "router",
     mtu_bytes: int = DEFAULT_MTU_BYTES,
-    congestion: str | None = None,
+    congestion: str = DEFAULT_CONGESTION,
 ) -> Iterator[Path]:
     """Give a path `sender -- router -- receiver` with a token bucket towards the receiver.
 
@@ -173,7 +173,7 @@ def bottleneck(
         shaper_at: Whose queue is the bottleneck. `router`: the sender sees losses as in a real network.
             `sender`: its own queue refuses packets, which its TCP is told at once (local congestion, CWR).
         mtu_bytes: Largest IP packet [bytes].
-        congestion: Congestion control of sockets that ask for none; None leaves the machine's default.
+        congestion: Congestion control of sockets that ask for none.
 
     Yields:
         The path; gone after the block.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -14,10 +15,13 @@ import pytest
 
 from agent.client import Client
 from agent.control import control_socket
+from broker.embedded import EmbeddedBroker
 from datapath import ebpf
 from datapath.errors import CcpError
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.netlab import Path
+from telemetry.bus import Bus
+from telemetry.schema import ReceiverSignal
 from tests.kernel.driving import Start, wait_until
 
 SOURCE = """
@@ -70,8 +74,6 @@ def version(window_bytes: int, broken: str | None = None) -> str:
 @pytest.fixture
 def start_agent(tmp_path: FilePath) -> Iterator[Callable[..., tuple[AgentProcess, Client, FilePath]]]:
     """Start an agent with the algorithm `edited` from a file, and connect to it."""
-    from contextlib import ExitStack
-
     with ExitStack() as stack:
 
         def start(*arguments: str) -> tuple[AgentProcess, Client, FilePath]:
@@ -216,3 +218,41 @@ def test_answers_come_soon_while_nothing_is_reported(start_agent: Callable[..., 
     for _ in range(50):
         client.status()
     assert time.monotonic() - began_s < 50 * 0.1
+
+
+def test_telemetry_changes_the_window_of_the_flow_that_it_is_about(
+    path_100mbit: Path, start_transfer: Start, tmp_path: FilePath
+) -> None:
+    file = tmp_path / "edited.py"
+    file.write_text(
+        version(144_800)
+        + """
+    def on_telemetry(self, sample):
+        self.scale = 2.0
+
+    def on_telemetry_lost(self, kind, sender):
+        self.scale = 0.5
+"""
+    )
+    with EmbeddedBroker() as broker, ExitStack() as stack:
+        url = f"mqtt://{broker.options.host}:{broker.options.port}"
+        stack.enter_context(running_agent(str(file), "--broker", url))
+        start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=20)
+        flow_id = ours(path_100mbit)
+        client = stack.enter_context(Client(control_socket(PIN_DIR)))
+        bus = Bus(broker.options, sender="receiver-1", on_sample=lambda sample: None, kinds=())
+        bus.start()
+        stack.callback(bus.stop)
+        view = ebpf.observe(PIN_DIR)
+
+        def doubled() -> bool:
+            peer, address = path_100mbit.sender.ipv4, path_100mbit.receiver.ipv4
+            bus.publish(ReceiverSignal(peer=peer, address=address, ce_marks=1), ttl_ms=500)
+            time.sleep(0.05)
+            return bool(view.stats(flow_id).cwnd_bytes == 289_600)
+
+        wait_until(doubled)
+        assert client.flow(flow_id)["telemetry"][0]["sender"] == "receiver-1"
+        wait_until(lambda: view.stats(flow_id).cwnd_bytes == 72_400)
+        assert client.flow(flow_id)["telemetry"] == []
+        assert client.subscribe("param_change")[-1] == "param_change"

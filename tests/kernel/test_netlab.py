@@ -30,7 +30,7 @@ from experiments.netlab import (
 )
 from experiments.netlab.cli import app
 from experiments.netlab.host import Family
-from experiments.netlab.lab import list_namespaces
+from experiments.netlab.lab import DEFAULT_CONGESTION, list_namespaces
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -164,6 +164,12 @@ def test_a_default_congestion_control_is_the_sockets(lab: Lab) -> None:
     host = lab.add_host("a", congestion="reno")
     with host.tcp_socket() as sock:
         assert congestion_of(sock) == "reno"
+
+
+def test_sockets_do_not_begin_with_the_machines_default(lab: Lab) -> None:
+    # BBR would pace them, and that stays with a socket that chooses another later.
+    with lab.add_host("a").tcp_socket() as sock:
+        assert congestion_of(sock) == DEFAULT_CONGESTION
 
 
 def test_a_default_that_the_kernel_restricts_is_explained(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from experiments.bench.signal import add_broker_host, mosquitto
 from experiments.netlab import Host, iperf3, process
 from experiments.netlab.emulated import emulated
 from experiments.netlab.host import Family
@@ -213,3 +214,25 @@ def test_gaps_duplicates_and_losses_are_seen_from_both_ends() -> None:
     assert summed(seen, "reordered_pkts") >= stats.dropped_loss_pkts > 5
     assert summed(seen, "duplicate_pkts") == pytest.approx(stats.duplicated_pkts, rel=0.3)
     assert summed(sent, "loss_pkts") == pytest.approx(result.retransmits_pkts, rel=0.3)
+
+
+def test_what_the_peer_sent_again_comes_from_the_peer_itself() -> None:
+    lossy = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=5000, loss=Pattern(drop=(150,), repeat_every_pkts=300)
+    )
+    with emulated(point_to_point(lossy)) as net:
+        sender, receiver = net.hosts["sender"], net.hosts["receiver"]
+        broker, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
+        ours = ["--peer", sender.ipv4, "--broker", f"mqtt://{for_receiver}", "--sender", "here"]
+        theirs = ["--peer", receiver.ipv4, "--broker", f"mqtt://{for_sender}", "--sender", "there"]
+        often = ["--interval-ms", "250"]
+        with (
+            mosquitto(broker),
+            receiving(receiver, *ours, *often) as here,
+            receiving(sender, *theirs, *often) as there,
+        ):
+            result = iperf3(sender, receiver, congestion="cubic", duration_s=4)
+            heard, said = here.next(40), there.next(40)
+    assert summed(said, "loss_pkts") == pytest.approx(result.retransmits_pkts, rel=0.3)
+    assert summed(heard, "retrans_pkts") == pytest.approx(summed(said, "loss_pkts"), rel=0.3)
+    assert not any(one["retrans_pkts"] for one in said)  # next to nothing went the other way
