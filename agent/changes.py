@@ -7,10 +7,11 @@ told as an event.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from agent import params, swap
 from agent.algorithms import Running
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ccplane.agent")
 
-ANYTHING = "-"
+PAUSE_S: Final = 1e-6
+"""How long to wait now and then in the middle of a long change [s]: any wait will do."""
+
+ANYTHING: Final = "-"
 """Stands for the algorithm in a rule that chooses flows only."""
 
 
@@ -200,7 +204,7 @@ class Changes:
         notes = []
         if after.algorithm.needs_ecn != host.algorithm.needs_ecn:
             notes.append("needs_ecn takes effect with the next start of the agent")
-        flows = swap.reload(host, lives, after, self._plane.datapath.heartbeat)
+        flows = swap.reload(host, lives, after, self._breathe)
         programs_after = {one.name: one for one in host.programs.all()}
         fates = {
             one: "removed"
@@ -280,7 +284,7 @@ class Changes:
         target = self.host(algorithm)
         rule = which.parsed(algorithm)
         lives = [live for live in self.flows(which, failed=True) if live.host is not target]
-        for live, host, instance in swap.switch(target, lives, plane.datapath.heartbeat):
+        for live, host, instance in swap.switch(target, lives, self._breathe):
             self._farewell(live, host, instance)
         if rule is not None:
             plane.rules[:] = [rule, *(one for one in plane.rules if one.text != rule.text)]
@@ -308,6 +312,11 @@ class Changes:
                     instance.on_close(self._plane.datapath.stats(flow_id) or LostExit(flow_id))
         except Exception as error:
             self._plane.log_failure(host, live, error, "on_close")
+
+    def _breathe(self) -> None:
+        """Tell the datapath that the agent lives, and wait for a moment: see `agent.priority.LIMIT_US`."""
+        self._plane.datapath.heartbeat()
+        time.sleep(PAUSE_S)
 
     # What there is
 

@@ -1,6 +1,6 @@
 """`Client`: a running agent from Python, for notebooks and commands.
 
-    from agent.client import Client
+    from agent import Client
 
     client = Client()
     client.flows()                          # a DataFrame

@@ -84,12 +84,13 @@ class Control:
     """The control socket of an agent."""
 
     def __init__(self, options: ControlOptions, requests: Requests, streams: Streams) -> None:
-        """Listen; `start` begins to answer.
+        """Prepare. A socket for another user is opened here, as that takes a right that the agent drops.
 
         Raises:
             LoadError: `control.cannot_listen`.
-            UsageError: `control.no_keys`, for TCP without keys; `control.bad_address`.
+            UsageError: `control.no_keys`, for TCP without keys.
         """
+        self._keys = _keys(options) if options.address.startswith("tcp://") else None
         self._options = options
         self._requests = requests
         self._streams = streams
@@ -101,32 +102,47 @@ class Control:
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._context = zmq.Context()
         self._guard: keys.Guard | None = None
-        try:
-            if options.address.startswith("tcp://"):
-                self._guard = keys.Guard(self._context, _keys(options))
-            self._router = self._bound(zmq.ROUTER, options.address)
-            self._xpub = self._bound(zmq.XPUB, stream_address(options.address))
-        except BaseException:
-            self._let_go()
-            raise
+        self._sockets: list[zmq.Socket[bytes]] = []
         self._thread = threading.Thread(target=self._work, name="ccp-control", daemon=True)
+        if options.user is not None and self._keys is None:
+            self._listen()
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Answer from now on.
+
+        Raises:
+            LoadError: `control.cannot_listen`.
+            UsageError: `control.bad_keys`.
+        """
+        if not self._sockets:
+            self._listen()
         # The agent's thread comes back from its waiting and wants the interpreter at once.
         sys.setswitchinterval(SWITCH_S)
         self._thread.start()
 
     def close(self) -> None:
         """Answer no longer; waits for the thread."""
+        if self._context.closed:
+            return  # it could not listen
         self._closing.set()
         self._ring()
         if self._thread.ident is not None:
             self._thread.join()
         self._let_go()
 
+    def _listen(self) -> None:
+        try:
+            if self._keys is not None:
+                self._guard = keys.Guard(self._context, self._keys)
+            self._router = self._bound(zmq.ROUTER, self._options.address)
+            self._xpub = self._bound(zmq.XPUB, stream_address(self._options.address))
+        except BaseException:
+            self._let_go()
+            raise
+
     def _bound(self, kind: int, address: str) -> zmq.Socket[bytes]:
         socket = self._context.socket(kind)
+        self._sockets.append(socket)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.SNDHWM, QUEUE)
         socket.setsockopt(zmq.RCVHWM, QUEUE)
@@ -139,7 +155,6 @@ class Control:
             if address.startswith("ipc://"):
                 _hand_to(address.removeprefix("ipc://"), self._options.user)
         except (zmq.ZMQError, OSError, LookupError) as error:
-            socket.close()
             raise LoadError(
                 "control.cannot_listen",
                 f"cannot listen at {address}",
@@ -149,13 +164,13 @@ class Control:
         return socket
 
     def _let_go(self) -> None:
-        for name in ("_router", "_xpub"):
-            if hasattr(self, name):
-                getattr(self, name).close()
+        for socket in self._sockets:
+            socket.close()
         if self._guard is not None:
             self._guard.close()
         self._context.term()
-        os.close(self._bell)
+        bell, self._bell = self._bell, -1  # the loader may still want to ring
+        os.close(bell)
         for address in (self._options.address, stream_address(self._options.address)):
             if address.startswith("ipc://"):
                 Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
@@ -185,7 +200,7 @@ class Control:
         self._send_answers()
 
     def _ring(self) -> None:
-        with suppress(BlockingIOError, OSError):
+        with suppress(OSError):
             os.eventfd_write(self._bell, 1)
 
     # Requests

@@ -24,11 +24,24 @@ class Live:
         loader: Loads algorithms.
         streams: Holds what is to be sent.
         requests: Does what is asked for.
+        control: The control socket, if there is one.
     """
 
     loader: Loader
     streams: Streams
     requests: Requests
+    control: Control | None = None
+
+    def start(self) -> None:
+        """Start the threads.
+
+        Raises:
+            LoadError: `control.cannot_listen`.
+            UsageError: `control.bad_keys`.
+        """
+        self.loader.start()
+        if self.control is not None:
+            self.control.start()
 
     def hear(self, plane: Plane, inbox: Inbox, host: str) -> Hearing:
         """Deliver the telemetry of an inbox from now on.
@@ -45,13 +58,16 @@ class Live:
 
 
 @contextmanager
-def live(plane: Plane, compile_program: Compile[Program], control: ControlOptions | None) -> Iterator[Live]:
+def live(
+    plane: Plane, compile_program: Compile[Program], control: ControlOptions | None, *, start: bool = True
+) -> Iterator[Live]:
     """Let a plane be looked at and changed for the length of a block.
 
     Args:
         plane: The plane.
         compile_program: The compiler.
         control: Where to listen; None for nowhere.
+        start: Start the threads at once. They have the rights that this thread has when it starts them.
 
     Raises:
         LoadError: `control.cannot_listen`.
@@ -60,11 +76,11 @@ def live(plane: Plane, compile_program: Compile[Program], control: ControlOption
     loader, streams = Loader(plane, compile_program), Streams(plane)
     requests = Requests(plane, loader, streams)
     listening = None if control is None else Control(control, requests, streams)
-    loader.start()
+    ways = Live(loader, streams, requests, listening)
     try:
-        if listening is not None:
-            listening.start()
-        yield Live(loader, streams, requests)
+        if start:
+            ways.start()
+        yield ways
     finally:
         loader.close()
         if listening is not None:

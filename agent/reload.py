@@ -205,7 +205,7 @@ class Loader:
         """Have something done on the agent's thread, and wait for it.
 
         Raises:
-            BaseException: What it raises.
+            Exception: What it raises.
             CancelledError: If the agent stops meanwhile.
         """
         future: Future[T] = Future()
@@ -214,7 +214,7 @@ class Loader:
             try:
                 with ccp_errors():
                     future.set_result(what())
-            except BaseException as error:
+            except Exception as error:
                 future.set_exception(error)
 
         self._plane.call(run)

@@ -176,6 +176,7 @@ def serve_plan(
         with _cleared_up(datapath, pin_dir):
             plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name)
             _register(datapath, ready.registrations)
+            ways = around.enter_context(live(plane, ebpf.compile_program, _control(options), start=False))
             if options.realtime:
                 raise_priority()
             if not options.keep_capabilities:
@@ -189,7 +190,7 @@ def serve_plan(
                 )
             run_file.write(_run_info(plane, pin_dir))
             _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
-            ways = around.enter_context(live(plane, ebpf.compile_program, _control(options)))
+            ways.start()
             around.enter_context(_watching(plane, ways, options.on_reload))
             around.enter_context(_hearing(plane, ways, options))
             plane.adopt()

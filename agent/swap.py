@@ -6,7 +6,7 @@ writes letters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -16,7 +16,7 @@ from agent.flow import FlowControl
 from agent.hosts import Live, SingleHost, VectorHost
 from agent.programs import ProgramSet
 from agent.source import Version
-from ccp_algs import Algorithm, VectorAlgorithm, params_of
+from ccp_algs import Algorithm, Param, VectorAlgorithm, params_of
 from ccp_algs.api import AnyAlgorithm
 from datapath.errors import FlowGone
 
@@ -69,11 +69,12 @@ def reload(
     instance: VectorAlgorithm | None = None
     with _abandoned(after.programs), blamed(after.version.file, cannot_take_over):
         _carry_params(host.algorithm, after.algorithm)
+        shared = _shared_params(host.algorithm, after.algorithm)
         if isinstance(host, VectorHost):
             instance = _new_vector(host, lives, after)
         built = []
         for count, live in enumerate(lives):
-            built.append(_new_version(host, live, after))
+            built.append(_new_version(host, live, after, shared))
             if count % FLOWS_PER_HEARTBEAT == 0:
                 heartbeat()
     before, host.programs = host.programs, after.programs
@@ -85,7 +86,9 @@ def reload(
     return len(built)
 
 
-def _new_version(host: SingleHost | VectorHost, live: Live, after: Successor) -> _Built:
+def _new_version(
+    host: SingleHost | VectorHost, live: Live, after: Successor, shared: Mapping[str, Param[Any]]
+) -> _Built:
     info = live.flow.info
     flow = FlowControl(info, after.programs, host.update)
     if isinstance(host, VectorHost):
@@ -96,8 +99,8 @@ def _new_version(host: SingleHost | VectorHost, live: Live, after: Successor) ->
     instance.flow = flow
     old = None if live.failed else live.instance
     if old is not None:
-        for name, parameter in params_of(after.algorithm).items():
-            if name in params_of(type(old)) and name in vars(old):
+        for name, parameter in shared.items():
+            if name in vars(old):
                 vars(instance)[name] = parameter.check(vars(old)[name])
     instance.on_create(info)
     if old is not None:
@@ -131,11 +134,17 @@ def _abandoned(programs: ProgramSet) -> Iterator[None]:
         raise
 
 
+def _shared_params(before: AnyAlgorithm, after: AnyAlgorithm) -> dict[str, Param[Any]]:
+    """Return the new version's parameters that the one before has, too."""
+    old = params_of(before)
+    return {name: parameter for name, parameter in params_of(after).items() if name in old}
+
+
 def _carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
     """Set what was set for all flows of the version before, where the new one still has it."""
     old = params_of(before)
-    for name, parameter in params_of(after).items():
-        if name in old and old[name].is_set(before):
+    for name, parameter in _shared_params(before, after).items():
+        if old[name].is_set(before):
             parameter.set_for_class(after, getattr(before, name))
 
 

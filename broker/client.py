@@ -216,6 +216,7 @@ class Client:
             connects = self.counters.connects
             try:
                 self._paho.reconnect()
+                self._paho.loop(0)  # makes what `publish` wakes this thread by; `loop_forever` alone does not
                 self._paho.loop_forever()
             except OSError as error:
                 self._not_connected(str(error))

@@ -254,7 +254,6 @@ class _Common(metaclass=ParamMeta):
         self._params_seen = now
         return changed
 
-
     def on_reload(self, old: Any) -> None:
         """Take over from an instance of the version before, when the algorithm was edited while it runs.
 

@@ -12,13 +12,17 @@ import io
 import pickle
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
-from ccp_algs.params import find_param
+from ccp_algs.params import Param, params_of
 
 NOT_CARRIED: Final = frozenset({"flow", "_params_seen"})
 """Attributes that belong to an instance and not to its state."""
+
+_PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
+"""Types whose values need no copy."""
 
 _NAMED: Final = (type, FunctionType, BuiltinFunctionType, ModuleType)
 
@@ -36,14 +40,27 @@ def carry_over(old: object, new: object) -> None:
     Raises:
         ParamError: If the new version refuses the value of a parameter.
     """
-    state = {}
+    classes: tuple[Any, Any] = (type(old), type(new))
+    before, after = map(_parameters, classes)
+    state, to_copy = {}, {}
     for name, value in vars(old).items():
-        if name in NOT_CARRIED:
+        if name in NOT_CARRIED or (name in before) != (name in after):
             continue
-        parameter = find_param(type(new), name)
-        if (parameter is None) == (find_param(type(old), name) is None):
-            state[name] = value if parameter is None else parameter.check(value)
-    vars(new).update(_copied(state, old, new))
+        if name in after:
+            state[name] = after[name].check(value)
+        elif type(value) in _PLAIN:
+            state[name] = value
+        else:
+            to_copy[name] = value
+    if to_copy:
+        state.update(_copied(to_copy, old, new))
+    vars(new).update(state)
+
+
+@lru_cache(maxsize=4)
+def _parameters(cls: type) -> dict[str, Param[Any]]:
+    """Return the parameters of a class; this is asked for every flow."""
+    return params_of(cls)
 
 
 def _copied(state: dict[str, Any], old: object, new: object) -> dict[str, Any]:

@@ -320,11 +320,25 @@ def compile(source: str, name: str = "default", origin: str = "<source>", first_
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
 def drop_capabilities() -> list[str]: ...
+def serve_broker(listen: str, tls: tuple[str, str] | None = None, users: str | None = None) -> None:
+    """Run the embedded MQTT broker on a thread that has nothing else to do; returns only by raising.
+
+    Args:
+        listen: Address and port.
+        tls: Files with certificate and key, PEM; None for plain TCP.
+        users: Text of a password file of Mosquitto; None lets everybody in.
+
+    Raises:
+        ValueError: If `listen` or `users` cannot be read.
+        RuntimeError: If the broker breaks.
+    """
+
 def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
 
     Args:
-        spec_json: The network: nodes, directions of links, routes, seed, what to record. See docs/emulator.md.
+        spec_json: The network: nodes, directions of links, routes, seed, what to record; see
+            docs/emulator.md.
         tun_fds: TUN devices of the hosts, opened with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR; they stay open
             meanwhile.
         control_fd: A Unix stream socket: requests and answers as lines of JSON.

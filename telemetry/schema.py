@@ -26,7 +26,7 @@ Count = Annotated[int, Meta(ge=0, le=_MAX)]
 Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
 Decibel = Annotated[float, Meta(ge=-1000.0, le=1000.0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
-Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+$")]
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._-]+\Z")]
 Word = Annotated[str, Meta(min_length=1, max_length=128)]
 Text = Annotated[str, Meta(max_length=2000)]
 Value = Annotated[int, Meta(ge=-_MAX, le=_MAX)] | Annotated[float, Meta(ge=-1e300, le=1e300)] | bool | Text

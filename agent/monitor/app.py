@@ -12,7 +12,6 @@ from rich.text import Text
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import DataTable, Static
 
@@ -74,12 +73,12 @@ class Monitor(App[None]):
         self._events: deque[Happened] = deque(maxlen=EVENTS_KEPT)
         self._overview = Overview(self.histories)
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         """Show the table and begin to look."""
-        self.push_screen(self._overview)
+        await self.push_screen(self._overview)
         if self._interval_s is not None:
-            self.set_interval(self._interval_s, self._tick)
-            self._tick()
+            self.set_interval(self._interval_s, self.tick)
+            self.tick()
 
     async def on_unmount(self) -> None:
         """Let go of the source."""
@@ -88,8 +87,10 @@ class Monitor(App[None]):
 
     # Looking
 
-    def _tick(self) -> None:
-        if not (self.paused or self._looking):  # a slow look leaves the next ones out
+    def tick(self) -> None:
+        """Begin a look, unless the screen is paused or the look before still waits."""
+        if not (self.paused or self._looking):
+            self._looking = True
             self.run_worker(self.look())
 
     async def look(self) -> None:
@@ -100,20 +101,20 @@ class Monitor(App[None]):
         except CcpError as error:
             self.say(sentence(error), wrong=True)
             self._lost = True
-            return
+        else:
+            if self._lost:
+                self._lost = False
+                self.say("")
+            self._last = look
+            self.histories.add(look.rows)
+            self._overview.show(look)
+            await self._show_detail()
         finally:
             self._looking = False
-        if self._lost:
-            self._lost = False
-            self.say("")
-        self._last = look
-        self.histories.add(look.rows)
-        self._overview.show(look)
-        await self._show_detail()
 
     async def _show_detail(self) -> None:
         detail = self._detail
-        if detail is None or self._last is None:
+        if detail is None or not detail.is_mounted or self._last is None:
             return
         flow_id = detail.flow_id
         detail.show(self._last.stats.get(flow_id))
@@ -123,7 +124,8 @@ class Monitor(App[None]):
             inside = await self._asked(self._source.inside, flow_id)
             self._events.extend(await self._asked(self._source.events))
         except CcpError as error:
-            if detail in self.screen_stack:  # it may have been left meanwhile
+            # It may have been left meanwhile; and of a flow that has just closed, what was said last stays.
+            if detail in self.screen_stack and not (error.slug == "flow.gone" and detail.told):
                 detail.show_no_inside(sentence(error))
         else:
             if detail in self.screen_stack:
@@ -148,11 +150,14 @@ class Monitor(App[None]):
         return None if flow_id is None else self.histories.flows.get(flow_id)
 
     def say(self, message: str, *, wrong: bool = False) -> None:
-        """Show a sentence in the last line of all screens, for a while; empty clears it."""
+        """Show a sentence in the last line of all screens, for a while; an empty one clears it."""
         if self._forget is not None:
             self._forget.stop()
-        self._forget = self.set_timer(MESSAGE_S, lambda: self._show_message(Text())) if message else None
-        self._show_message(Text(message, style=WARNING if wrong else ""))
+        self._forget = self.set_timer(MESSAGE_S, lambda: self.say("")) if message else None
+        if message:
+            self._show_message(Text(message, style=WARNING if wrong else ""))
+        else:
+            self._show_message(Text("paused: Space goes on" if self.paused else ""))
 
     def _show_message(self, message: Text) -> None:
         for screen in self.screen_stack:
@@ -170,7 +175,7 @@ class Monitor(App[None]):
     def action_pause(self) -> None:
         """Take no more looks, or go on."""
         self.paused = not self.paused
-        self.say("paused: Space goes on" if self.paused else "")
+        self.say("")
 
     def action_help(self) -> None:
         """Show the keys."""
@@ -188,7 +193,7 @@ class Monitor(App[None]):
 
     async def _ask_parameter(self) -> None:
         history = self._selected
-        if history is None or isinstance(self.screen, ModalScreen):
+        if history is None:
             return
         flow_id = history.row.flow_id
         try:
@@ -201,7 +206,8 @@ class Monitor(App[None]):
             name, value = setting(text)
             only = flow_id if this_flow else None
             reached = await self._asked(self._source.set_param, name, value, inside.algorithm, only)
-            return f"{inside.algorithm}.{name} = {value}: {_flows(reached)}"
+            own = name.removeprefix(f"{inside.algorithm}.")
+            return f"{inside.algorithm}.{own} = {value}: {_flows(reached)}"
 
         self.push_screen(
             ParameterPrompt(inside.algorithm, inside.parameters, ask, one_flow=self._detail is not None),
@@ -210,7 +216,7 @@ class Monitor(App[None]):
 
     async def _ask_algorithm(self) -> None:
         history = self._selected
-        if history is None or isinstance(self.screen, ModalScreen):
+        if history is None:
             return
         flow_id = history.row.flow_id
         try:

@@ -30,7 +30,12 @@ _CHARTS: Final = (
 
 
 class DetailScreen(Screen[None]):
-    """Everything about one flow. It stays when the flow closes, with the last that was seen."""
+    """Everything about one flow. It stays when the flow closes, with the last that was seen.
+
+    Attributes:
+        history: The flow.
+        told: The agent said something about it.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,backspace", "app.pop_screen", "Back", key_display="esc")
@@ -40,6 +45,7 @@ class DetailScreen(Screen[None]):
         """Make the view of a flow."""
         super().__init__()
         self.history = history
+        self.told = False
         self._charts = {metric: Chart(title, text, COLOURS[metric]) for metric, title, text in _CHARTS}
         self._stats: FlowStats | None = None
 
@@ -88,6 +94,7 @@ class DetailScreen(Screen[None]):
             inside: Parameters, state and telemetry.
             events: What happened to this flow and its algorithm, oldest first.
         """
+        self.told = True
         self.query_one("#happened", Static).update(panels.events(events, EVENTS_SHOWN))
         self.query_one("#parameters", Static).update(panels.parameters(inside.parameters))
         self.query_one("#state", Static).update(panels.state(inside.state))

@@ -10,7 +10,7 @@ from agent.flowtable import FlowRow
 from agent.monitor import units
 from agent.monitor.history import FlowHistory, Metric
 
-MAX_SHOWN: Final = 500
+MAX_SHOWN: Final = 200
 """Rows that the table shows; with more flows, the first of them in the chosen order."""
 
 SPARK_WIDTH: Final = (6, 24)
@@ -142,6 +142,8 @@ class Chosen:
 
     def matches(self, row: FlowRow) -> bool:
         """Return whether a flow is shown: addresses, names and id are searched for the words."""
+        if not self.filter:
+            return True
         text = f"{row.src} {row.dst} {row.cc_name} {row.steered_by} {row.flow_id}".lower()
         return all(
             (word[1:] not in text) if word.startswith("!") and len(word) > 1 else (word in text)

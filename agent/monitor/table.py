@@ -32,6 +32,7 @@ class FlowTable(DataTable[Text]):
         self._placed: tuple[Placed, ...] = ()
         self._headings: list[str] = []
         self._shown: list[int] = []
+        self._lines: list[list[Text]] = []
 
     @property
     def selected(self) -> int | None:
@@ -47,29 +48,44 @@ class FlowTable(DataTable[Text]):
         """
         flows = flows[:MAX_SHOWN]
         selected, row = self.selected, self.cursor_row
-        placed = layout(self.size.width, [flow.row for flow in flows])
-        headings = [one.heading(chosen) for one in placed]
-        if (placed, headings) != (self._placed, self._headings):
-            self.clear(columns=True)
-            self._shown = []
-            for one, heading in zip(placed, headings, strict=True):
-                self.add_column(Text(heading), key=one.column.name, width=one.width)
-            self._placed, self._headings = placed, headings
-        ids = [flow.row.flow_id for flow in flows]
-        lines = [[_cell(flow, one) for one in placed] for flow in flows]
-        if ids == self._shown:
-            for flow_id, line in zip(ids, lines, strict=True):
-                for one, cell in zip(placed, line, strict=True):
-                    if self.get_cell(str(flow_id), one.column.name) != cell:
-                        self.update_cell(str(flow_id), one.column.name, cell)
-            return
-        self.clear()
-        self._shown = ids
-        for flow_id, line in zip(ids, lines, strict=True):
-            self.add_row(*line, key=str(flow_id))
+        in_view = self.scroll_y <= row < self.scroll_y + self.scrollable_content_region.height
+        self._arrange(layout(self.size.width, [flow.row for flow in flows]), chosen)
+        # Lines stay and change what they say: the table keeps its place however the order changes.
+        for number, flow in enumerate(flows):
+            self._write(number, [_cell(flow, one) for one in self._placed])
+        while len(self._lines) > len(flows):
+            self._lines.pop()
+            self.remove_row(str(len(self._lines)))
+        ids = self._shown = [flow.row.flow_id for flow in flows]
         if ids:
             row = ids.index(selected) if selected in ids else min(row, len(ids) - 1)
-            self.move_cursor(row=row, animate=False)
+            if row != self.cursor_row:
+                y = self.scroll_y
+                self.move_cursor(row=row)
+                if not in_view:  # who has scrolled elsewhere wants to look there
+                    self.call_after_refresh(self.scroll_to, y=y, animate=False)
+
+    def _arrange(self, placed: tuple[Placed, ...], chosen: Chosen) -> None:
+        """Begin anew if columns, widths or headings are others than before."""
+        headings = [one.heading(chosen) for one in placed]
+        if (placed, headings) == (self._placed, self._headings):
+            return
+        self.clear(columns=True)
+        self._lines = []
+        for one, heading in zip(placed, headings, strict=True):
+            self.add_column(Text(heading), key=one.column.name, width=one.width)
+        self._placed, self._headings = placed, headings
+
+    def _write(self, number: int, line: list[Text]) -> None:
+        """Write a line, where it differs from what it says."""
+        if number == len(self._lines):
+            self.add_row(*line, key=str(number))
+            self._lines.append(line)
+            return
+        for one, before, now in zip(self._placed, self._lines[number], line, strict=True):
+            if before != now:
+                self.update_cell(str(number), one.column.name, now)
+        self._lines[number] = line
 
 
 def _cell(flow: FlowHistory, placed: Placed) -> Text:

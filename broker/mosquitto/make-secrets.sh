@@ -28,9 +28,9 @@ if [ ! -e server.crt ]; then
 		names=${names:+$names,}$kind:$host
 	done
 	days=825
-	run openssl req -x509 -newkey rsa:3072 -nodes -days $days -subj "/CN=ccplane bus" \
+	run openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days $days -subj "/CN=ccplane bus" \
 		-addext "keyUsage=critical,keyCertSign" -keyout ca.key -out ca.crt
-	run openssl req -newkey rsa:3072 -nodes -subj "/CN=${hosts%%,*}" -keyout server.key -out server.csr
+	run openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=${hosts%%,*}" -keyout server.key -out server.csr
 	run openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days $days -out server.crt \
 		-extfile <(printf 'subjectAltName=%s\nextendedKeyUsage=serverAuth\n' "$names")
 	rm server.csr

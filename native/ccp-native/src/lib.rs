@@ -1,5 +1,6 @@
 //! `datapath._native`: the compiler of the CCP language and the eBPF datapath, for Python.
 
+mod broker;
 mod datapath;
 mod emulator;
 mod errors;
@@ -39,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(probe, module)?)?;
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;
+    module.add_function(wrap_pyfunction!(broker::serve_broker, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;

@@ -3,12 +3,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
 from agent.panel import MAX_FLOWS, WINDOW_S, Curves, Panel, _control
 from datapath.errors import ParamError
-
-ipywidgets = pytest.importorskip("ipywidgets")
 
 
 def parameter(name: str, value: Any, **more: Any) -> dict[str, Any]:

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.candidate import check_takeover, prepare
 from agent.reload import Loader
+from agent.source import read, version_of
+from ccp_algs import registry
+from datapath.ebpf import compile_program
 from datapath.errors import CcpError, LangError, UsageError, VerifierError
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats, Written
 from tests.unit.agent.live import FOLD, edited, text
@@ -261,7 +266,7 @@ def test_value_that_the_new_version_refuses_leaves_the_old_one(file: Path) -> No
 def test_loop_without_end_is_interrupted(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
         live.loader.close()
-        live.loader = Loader(live.plane, live.loader._compile, prepare_s=0.2)
+        live.loader = Loader(live.plane, live.loader._compile, prepare_s=2.0)
         live.loader.start()
         with pytest.raises(UsageError) as caught:
             live.save(FIRST + "\nwhile True:\n    pass\n")
@@ -373,3 +378,20 @@ def test_vectorised_flows_that_failed_start_afresh(file: Path) -> None:
         live.save(VECTOR)
         live.report(1, acked=1)
         assert live.datapath.written_many[-1][0] == [1]
+
+
+# Algorithms that come with ccplane
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_algorithm_can_be_edited_while_it_runs(name: str) -> None:
+    cls = registry.get(name)
+    source = read(str(inspect.getsourcefile(cls)))
+    candidate = prepare(source, compile_program, cls.__qualname__)
+    try:
+        assert candidate.name == name
+        assert candidate.algorithm is not cls
+        check_takeover(cls, candidate)
+        assert candidate.version.sha256 == version_of(cls).sha256
+    finally:
+        candidate.drop()

@@ -2,22 +2,36 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent import serve as serving
+from agent.client import Client
+from agent.control import ControlOptions, control_socket
 from agent.plane import Plane
 from agent.runfile import RunFile, running
 from agent.serve import Plan, ServeOptions, plan, serve
-from ccp_algs import registry
+from ccp_algs import Algorithm, registry
 from datapath import ebpf
 from datapath.errors import LoadError, Several, UsageError, VerifierError
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, fake_datapath
 
 PIN_DIR = "/sys/fs/bpf/test"
+
+SOURCE = """
+from ccp_algs import Algorithm
+
+class Mine(Algorithm):
+    program = "(def (Report (acked 0))) (when true (:= Report.acked Ack.bytes_acked) (report))"
+
+    def on_report(self, report):
+        pass
+"""
 
 
 class Kernel:
@@ -208,3 +222,73 @@ def test_nothing_is_loaded_when_what_was_asked_makes_no_sense(kernel: Kernel, tm
     with pytest.raises(UsageError):
         serve(options(tmp_path, "nobody"))
     assert kernel.options == []
+
+
+# The control socket
+
+
+def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Kernel, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(SOURCE)
+    kernel.datapath.there = {1: FakeInfo(1)}
+    seen: list[Any] = []
+    told: list[Any] = []
+
+    def drive(plane: Plane) -> None:
+        with Client(control_socket(PIN_DIR, tmp_path)) as client:
+            seen.append(client.flows()["algorithm"].to_dict())
+            before = running(PIN_DIR, tmp_path)
+            client.load(SOURCE.replace("bytes_acked", "packets_acked"), "mine")
+            seen.append((before, running(PIN_DIR, tmp_path)))
+            client.load(SOURCE, "second")
+            client.switch("second")
+            seen.append(running(PIN_DIR, tmp_path))
+            client.stop()
+
+    threads: list[threading.Thread] = []
+
+    def started(plane: Plane, ready: Plan) -> None:
+        threads.append(threading.Thread(target=drive, args=(plane,)))
+        threads[0].start()
+
+    serve(
+        options(
+            tmp_path,
+            str(file),
+            duration_s=60.0,
+            control=ControlOptions(""),
+            on_reload=lambda name, came: told.append(name),
+        ),
+        on_start=started,
+    )
+    threads[0].join()
+    flows, (before, reloaded), switched = seen
+    assert flows == {1: "mine"}
+    assert before.programs != reloaded.programs
+    assert set(reloaded.programs.values()) == {"mine/default"}
+    assert switched.default == "second"
+    assert switched.algorithms == {"ccp.mine": "mine", "ccp.second": "second"}
+    assert not list(tmp_path.glob("*.sock"))
+
+
+def test_file_that_cannot_be_watched_leaves_nothing_behind(kernel: Kernel, tmp_path: Path) -> None:
+    class NoFile(Algorithm):
+        program = "(def (Report (acked 0))) (when true (report))"
+
+    module = types.ModuleType("no_file")
+    module.NoFile = NoFile  # type: ignore[attr-defined]
+    NoFile.__module__ = "no_file"
+    sys.modules["no_file"] = module
+    try:
+        with pytest.raises(UsageError) as caught:
+            serve(
+                options(
+                    tmp_path, "no_file:NoFile", control=ControlOptions(""), on_reload=lambda name, came: None
+                )
+            )
+    finally:
+        del sys.modules["no_file"]
+    assert caught.value.slug == "reload.no_file"
+    assert kernel.datapath.closed
+    assert kernel.unloaded == [PIN_DIR]
+    assert not list(tmp_path.glob("*.sock"))

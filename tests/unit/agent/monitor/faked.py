@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from agent.flowtable import FlowRow
 from agent.monitor.source import Happened, Heard, Inside, Look, Parameter, Source
 from agent.runfile import RunInfo
-from datapath.errors import CcpError, LoadError
+from datapath.errors import CcpError, FlowGone, LoadError
 from tests.unit.agent.fakes import FakeStats
 
 AGENT = RunInfo(
@@ -120,6 +120,7 @@ class FakeSource:
         asked: The changes that were asked for.
         closed: It was closed.
         told: Events that the next question brings.
+        gone: Flows that the agent does not know.
     """
 
     flows: list[FlowRow] = field(default_factory=list)
@@ -130,6 +131,7 @@ class FakeSource:
     asked: list[tuple[object, ...]] = field(default_factory=list)
     closed: bool = False
     told: Sequence[Happened] = EVENTS
+    gone: Sequence[int] = ()
 
     def look(self) -> Look:
         if self.lost is not None:
@@ -152,6 +154,8 @@ class FakeSource:
     def inside(self, flow_id: int) -> Inside:
         if self.failure is not None:
             raise self.failure
+        if flow_id in self.gone:
+            raise FlowGone("flow.gone", f"no algorithm steers a flow {flow_id}")
         return INSIDE if flow_id == 1 else Inside("reno")
 
     def events(self) -> Sequence[Happened]:

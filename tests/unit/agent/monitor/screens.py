@@ -51,7 +51,14 @@ def assert_golden(app: App[None], name: str) -> None:
 Steps = Callable[[Monitor, Pilot[None]], Awaitable[None]]
 
 
-def on_screen(source: Source, steps: Steps, *, size: tuple[int, int] = (150, 32), looks: int = 3) -> None:
+def on_screen(
+    source: Source,
+    steps: Steps,
+    *,
+    size: tuple[int, int] = (150, 32),
+    looks: int = 3,
+    interval_s: float | None = None,
+) -> None:
     """Run the application on a screen of memory, and do something with it.
 
     Args:
@@ -59,10 +66,11 @@ def on_screen(source: Source, steps: Steps, *, size: tuple[int, int] = (150, 32)
         steps: What to do.
         size: Columns and lines.
         looks: How many looks are taken before.
+        interval_s: Time between looks that it takes by itself [s].
     """
 
     async def run() -> None:
-        app = Monitor(source, interval_s=None)
+        app = Monitor(source, interval_s=interval_s)
         async with app.run_test(size=size) as pilot:
             for _ in range(looks):
                 await app.look()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import threading
 import time
+from dataclasses import replace
 
 import pytest
 from rich.text import Text
@@ -11,7 +13,7 @@ from agent.monitor.detail import DetailScreen
 from agent.monitor.model import MAX_SHOWN
 from agent.monitor.overview import Overview
 from agent.monitor.prompts import AlgorithmPrompt, Help, ParameterPrompt
-from agent.monitor.source import Happened
+from agent.monitor.source import Happened, Look
 from agent.monitor.table import COLOURS, WARNING, FlowTable
 from datapath.errors import LoadError, ParamError, UsageError
 from tests.unit.agent.monitor.faked import FakeSource, fake_source, flow_row, made_up
@@ -101,7 +103,7 @@ def test_without_agent_the_numbers_are_still_there() -> None:
 def test_flow_of_the_law_and_charts_have_their_colours() -> None:
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
         table = app.screen.query_one(FlowTable)
-        law, cwnd = table.get_cell("3", "algorithm"), table.get_cell("3", "cwnd")
+        law, cwnd = table.get_row_at(3)[2:4]
         assert law == Text("law", style=WARNING)
         assert [span.style for span in cwnd.spans] == [COLOURS[0]]
 
@@ -122,6 +124,30 @@ def test_cursor_stays_with_its_flow_when_the_order_changes() -> None:
         source.flows = [flow_row(1)]
         await app.look()
         assert table.selected == 1
+
+    on_screen(source, steps, looks=1)
+
+
+def test_table_that_was_scrolled_stays_there_when_the_order_changes() -> None:
+    source = fake_source()
+    source.flows = [flow_row(flow_id, throughput_bytes_per_s=100.0 - flow_id) for flow_id in range(1, 100)]
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        table = app.screen.query_one(FlowTable)
+        table.scroll_to(y=40, animate=False)
+        await pilot.pause()
+        source.flows = [replace(row, throughput_bytes_per_s=1.0 * row.flow_id) for row in source.flows]
+        await app.look()
+        await pilot.pause()
+        assert (table.selected, table.cursor_row) == (1, 98)
+        assert table.scroll_y == 40
+        await press(app, pilot, "up")
+        assert table.scroll_y > 60  # a key goes back to the cursor
+        source.flows = source.flows[10:]
+        await app.look()
+        await pilot.pause()
+        assert table.row_count == 89
+        assert table.selected == 11  # the last line: the flow under the cursor is gone
 
     on_screen(source, steps, looks=1)
 
@@ -150,6 +176,11 @@ def test_filter_is_applied_while_it_is_written_and_escape_ends_it() -> None:
         await press(app, pilot, "escape")
         assert table.row_count == 5
         assert "match" not in text_of(app)
+        assert "words to search for" not in text_of(app)
+        await press(app, pilot, "slash")
+        assert "words to search for" in text_of(app)
+        await press(app, pilot, "enter")
+        assert "words to search for" not in text_of(app)
 
     on_screen(fake_source(), steps)
 
@@ -180,6 +211,7 @@ def test_columns_follow_the_size_of_the_terminal() -> None:
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert "loss %" not in text_of(app)
+        assert "srtt ms" in text_of(app)
 
     on_screen(fake_source(), steps)
 
@@ -187,15 +219,69 @@ def test_columns_follow_the_size_of_the_terminal() -> None:
 def test_pause_stops_the_looks() -> None:
     source = fake_source()
 
+    async def tick(app: Monitor) -> int:
+        app.tick()
+        await app.workers.wait_for_complete()
+        return source.looks
+
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
         await press(app, pilot, "space")
-        assert app.paused
         assert "paused" in text_of(app)
+        assert await tick(app) == 3
         await press(app, pilot, "space")
-        assert not app.paused
         assert "paused" not in text_of(app)
+        assert await tick(app) == 4
 
-    on_screen(source, steps)
+    on_screen(source, steps, looks=3)
+
+
+def test_slow_look_leaves_the_next_ones_out() -> None:
+    go_on = threading.Event()
+
+    class Slow(FakeSource):
+        def look(self) -> Look:
+            go_on.wait()
+            return super().look()
+
+    source = Slow()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        for _ in range(5):
+            app.tick()
+            await pilot.pause()
+        go_on.set()
+        await app.workers.wait_for_complete()
+        assert source.looks == 1
+
+    on_screen(source, steps, looks=0)
+
+
+def test_looks_are_taken_while_views_open_and_close() -> None:
+    source = fake_source()
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        while source.looks < 3:
+            await pilot.pause()
+        for _ in range(5):
+            await pilot.press("enter", "s", "escape", "w", "escape", "escape")
+        before = source.looks
+        while source.looks < before + 2:
+            await pilot.pause()
+        assert isinstance(app.screen, Overview)
+        assert app.screen.query_one(FlowTable).row_count == 5
+
+    on_screen(source, steps, looks=0, interval_s=0.01)
+
+
+def test_sockets_without_a_slot_are_told() -> None:
+    class Full(FakeSource):
+        def look(self) -> Look:
+            return replace(super().look(), counters={"flows_over_limit": 12})
+
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        assert "12 sockets found no slot" in text_of(app)
+
+    on_screen(Full(), steps)
 
 
 def test_datapath_that_goes_away_is_told_and_the_last_numbers_stay() -> None:
@@ -234,7 +320,13 @@ def test_detail_stays_when_its_flow_closes() -> None:
 
     async def steps(app: Monitor, pilot: Pilot[None]) -> None:
         await press(app, pilot, "down", "enter")
+        source.gone = [1]  # first the agent forgets it
+        await app.look()
+        await pilot.pause()
+        assert "w_max_bytes" in text_of(app)
         source.flows = [row for row in made_up(41) if row.flow_id != 1]
+        await app.look()
+        source.failure = NO_AGENT
         await app.look()
         await pilot.pause()
         assert line_with(app, "flow 1").endswith("closed")
@@ -259,6 +351,14 @@ def test_detail_says_why_the_agent_says_nothing() -> None:
         assert "beta" not in text_of(app).partition("events")[0]
 
     on_screen(source, steps)
+
+
+def test_flow_that_the_agent_does_not_know_is_told() -> None:
+    async def steps(app: Monitor, pilot: Pilot[None]) -> None:
+        await press(app, pilot, "down", "enter")
+        assert "flow.gone: no algorithm steers a flow 1" in text_of(app)
+
+    on_screen(FakeSource(gone=[1]), steps)
 
 
 def test_events_are_those_of_the_flow_and_of_its_algorithm() -> None:

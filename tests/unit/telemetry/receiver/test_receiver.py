@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import socket
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from telemetry.receiver import errors, probing, receiver, sockets, table
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.probing import Prober, Responder
 from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
-from telemetry.schema import ReceiverSignal
+from telemetry.schema import About, ReceiverSignal
 
 HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"
@@ -147,43 +147,39 @@ def test_probes_go_out_at_equal_distances_and_missed_turns_are_not_made_up_for()
 
 def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
     found: list[ReceiverSignal] = []
-    responder = Responder(0)
+    done = threading.Event()
 
     def take(signals: Sequence[ReceiverSignal]) -> None:
         found.extend(signals)
-        if len(found) == 4:
+        if len(found) >= 4 and any(one.rtt_samples for one in found):
             agent.request_stop()
 
-    options = Options((LOOPBACK,), 100, 50, "udp", 5, responder.port)
+    def answer() -> None:
+        while not done.wait(0.001):
+            responder.poll()
+
+    responder = Responder(0)
+    answering = threading.Thread(target=answer)
+    answering.start()
     with (
         socket.create_server((LOOPBACK, 0)) as server,
         socket.create_connection(server.getsockname()) as near,
+        server.accept()[0] as far,
     ):
-        far = server.accept()[0]
-        agent = Receiver(options, take)
+        agent = Receiver(Options((LOOPBACK,), 100, 50, "udp", 5, responder.port), take)
         near.sendall(b"x" * 5000)
         far.recv(5000, socket.MSG_WAITALL)
-        answering = threading.Thread(
-            target=lambda: [responder.poll() or time.sleep(0.001) for _ in range(300)]
-        )
-        answering.start()
         agent.run()
-        answering.join()
-        far.close()
+    done.set()
+    answering.join()
     responder.close()
-    assert [one.peer for one in found] == [LOOPBACK] * 4
-    assert {one.address for one in found} == {LOOPBACK}
-    first = found[0]
-    assert first.flows is not None
-    assert first.flows >= 2
-    assert first.rtt_samples
-    assert first.goodput_bytes_per_s
-    assert [one.window_ms or 0 for one in found] == sorted(one.window_ms or 0 for one in found[:2]) + [
-        one.window_ms for one in found[2:]
-    ]
+    assert {(one.peer, one.address) for one in found} == {(LOOPBACK, LOOPBACK)}
+    assert all((one.window_ms or 0) >= 50 for one in found)
+    assert (found[0].flows or 0) >= 2
+    assert found[0].goodput_bytes_per_s
 
 
-# --- output ------------------------------------------------------------------------------------------------
+# --- documents and output --------------------------------------------------------------------------------
 
 
 def test_a_json_line_has_all_fields_and_null_for_what_is_missing() -> None:
@@ -201,3 +197,11 @@ def test_the_table_tells_missing_from_zero() -> None:
     )
     (row,) = (line.split() for line in out.getvalue().splitlines() if "10.0.0.1" in line)
     assert row == ["10.0.0.1", "-", "-", "-", "12.35", "-", "-", "0", *"------"]
+
+
+def test_the_document_says_what_every_field_means() -> None:
+    text = (HERE.parents[3] / "docs/receiver.md").read_text().partition("## Signals")[2].partition("\n##")[0]
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
+    told = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert set(told) == set(ReceiverSignal.__struct_fields__) - set(About.__struct_fields__)
+    assert len(told) == len(set(told))

@@ -1,0 +1,65 @@
+"""The other end of `ccp bench bus`: publishes receiver signals from a process of its own.
+
+Run as `python -m experiments.bench.bus_load PORT COUNT RATE`. It says in a line of JSON what left.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from broker.options import BusOptions
+from telemetry.bus import Bus
+from telemetry.schema import Body, ReceiverSignal, RegimeDecision
+
+CONNECT_S = 30.0
+FLUSH_S = 60.0
+TTL_MS = 600_000  # what waits for its turn shall arrive all the same
+
+
+def _body(decisions: bool, number: int) -> Body:
+    if decisions:
+        return RegimeDecision(regime="SHARED", peer="10.0.0.1", address="10.0.0.2", density=0.6)
+    return ReceiverSignal(
+        peer="10.0.0.1",
+        address="10.0.0.2",
+        window_ms=100,
+        rtt_min_us=10_000,
+        rtt_p50_us=11_000,
+        rtt_p95_us=12_000,
+        rtt_p99_us=13_000,
+        rtt_max_us=14_000,
+        rtt_samples=10,
+        ce_marks=number,
+        loss_pkts=0,
+        goodput_bytes_per_s=12_500_000,
+    )
+
+
+def main(
+    port: int,
+    count: Annotated[int, typer.Argument(min=1, help="Messages.")],
+    rate: Annotated[float, typer.Argument(min=0, help="Messages a second; 0 = as fast as they go.")],
+    decisions: Annotated[bool, typer.Option(help="Decisions (QoS 1) instead of signals (QoS 0).")] = False,
+) -> None:
+    """Publish, wait until all has left, and say how it went."""
+    bus = Bus(BusOptions(port=port, queue_samples=count), sender="bench")
+    bus.start()
+    bus.wait_connected(CONNECT_S)
+    start_s = time.monotonic()
+    for number in range(count):
+        if rate:
+            due_s = start_s + number / rate
+            while (left_s := due_s - time.monotonic()) > 0:
+                time.sleep(left_s)
+        bus.publish(_body(decisions, number), ttl_ms=TTL_MS)
+    flushed = bus.flush(FLUSH_S)
+    bus.stop()
+    print(json.dumps({"flushed": flushed, "published": bus.counters.connection.published}), flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

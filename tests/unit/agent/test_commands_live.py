@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agent import cli
+from agent.commands import run
+from agent.commands.reload import told
+from agent.commands.tail import line
+from agent.control import ControlOptions
+from agent.live import live
+from broker.embedded import EmbeddedBroker
+from broker.options import BusOptions
+from datapath.ebpf import compile_program
+from datapath.errors import UsageError
+from tests.unit.agent.live import FOLD
+from tests.unit.agent.test_control import SOURCE, Served
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    with live(made.plane, compile_program, ControlOptions(made.address)):
+        thread = threading.Thread(target=made.plane.run)
+        thread.start()
+        yield made
+        made.plane.request_stop()
+        thread.join()
+
+
+def ccp(served: Served, *arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [*map(str, arguments), "--connect", served.address])
+
+
+def test_parameters_are_shown_and_set(served: Served) -> None:
+    shown = ccp(served, "set")
+    assert "mine.beta" in shown.output
+    assert "what it does" in shown.output
+    assert json.loads(ccp(served, "set", "--json").output)["mine"][0]["high"] == 0.9
+    assert "2 running flows" in ccp(served, "set", "beta=0.8").output
+    assert "1 running flow" in ccp(served, "set", "mine.rounds=5", "--flow", 1).output
+    assert (served.instance(1).beta, served.instance(1).rounds, served.instance(2).rounds) == (0.8, 5, 3)
+    refused = ccp(served, "set", "beta=8")
+    assert refused.exit_code == 1
+    assert "param.out_of_range" in refused.output
+
+
+def test_files_are_loaded_and_flows_switched(served: Served, tmp_path: Path) -> None:
+    other = tmp_path / "other.py"
+    other.write_text(SOURCE.replace("class Mine", "class Other"))
+    assert "nothing -> " in ccp(served, "reload", other).output
+    assert "1 more flow" in ccp(served, "switch", "other", "--flow", 2).output
+    assert "0 more flows" in ccp(served, "switch", "other", "--rule", "dport=80").output
+    assert "1 more flow" in ccp(served, "switch", "mine", "--from", "other").output
+    assert "mine goes on; the source has not changed" in ccp(served, "reload", "mine").output
+    served.file.write_text(SOURCE + "\n1 / 0\n")
+    refused = ccp(served, "reload")
+    assert refused.exit_code == 1
+    assert "ZeroDivisionError" in refused.output
+
+
+def test_program_is_replaced_and_the_agent_stopped(served: Served, tmp_path: Path) -> None:
+    fold = tmp_path / "fold.ccp"
+    fold.write_text(FOLD.replace("Ack.bytes_acked", "Ack.packets_acked"))
+    assert "mine/default replaced, 2 flows" in ccp(served, "program", "mine", fold).output
+    assert "telemetry.no_bus" in ccp(served, "listen", "int_summary").output
+    assert "the agent stops" in ccp(served, "stop").output
+    while not served.datapath.closed:
+        pass
+
+
+def test_events_are_printed_as_they_come(served: Served) -> None:
+    done = threading.Event()
+
+    def set_again_and_again() -> None:
+        while not done.wait(0.01):
+            served.plane.call(lambda: served.plane.set_param("beta", 0.6))
+
+    setting = threading.Thread(target=set_again_and_again)
+    setting.start()
+    try:
+        printed = ccp(served, "tail", "-n", "2")
+        as_json = ccp(served, "tail", "event", "-n", "1", "--json")
+    finally:
+        done.set()
+        setting.join()
+    assert printed.output.count("param:set  mine  name=beta value=0.6") == 2
+    assert json.loads(as_json.output)["kind"] == "param:set"
+
+
+def test_unknown_stream_is_refused(served: Served) -> None:
+    result = ccp(served, "tail", "reprot")
+    assert result.exit_code == 1
+    assert "control.no_stream" in result.output
+    assert "`report`" in result.output
+    with pytest.raises(UsageError) as caught:
+        run._control("http://x", None, None)
+    assert caught.value.slug == "control.bad_address"
+
+
+def test_lines_of_all_streams() -> None:
+    report: dict[str, Any] = {
+        "stream": "report", "flow_id": 7, "t_us": 1_500_000, "cwnd_bytes": 10, "rate_bytes_per_s": 0,
+        "missed": 0, "timeout": False, "fold_error": True, "program": 3, "fields": {"acked": 5},
+    }  # fmt: skip
+    shown = line(report)
+    assert shown.startswith("1.500000  report  7  cwnd_bytes=10")
+    assert shown.endswith("acked=5")
+    assert "timeout" not in shown
+    telemetry = {
+        "stream": "telemetry", "kind": "int_summary", "sender": "sink", "received_us": 2_000_000,
+        "body": {"kind": "int_summary", "latency_us": 4},
+    }  # fmt: skip
+    assert line(telemetry) == "2.000000  int_summary  sink  latency_us=4"
+
+
+def test_what_a_reload_did_is_one_sentence() -> None:
+    done = {"algorithm": "x", "old_sha256": "a" * 64, "new_sha256": "b" * 64, "flows": 1, "notes": ["n"]}
+    assert told(done) == "x: aaaaaaaaaaaa -> bbbbbbbbbbbb, 1 flow; n"
+
+
+def test_brokers_are_named_by_url_or_started() -> None:
+    assert run._broker(None) is None
+    assert run._broker("none") is None
+    assert run._broker("mqtt://a:b@host:99") == BusOptions("host", 99, "a", "b")
+    for text, host, port in (
+        ("embedded", "127.0.0.1", 1883),
+        ("embedded:99", "127.0.0.1", 99),
+        ("embedded:0.0.0.0:99", "0.0.0.0", 99),
+        ("embedded:[::1]:99", "::1", 99),
+    ):
+        broker = run._broker(text)
+        assert isinstance(broker, EmbeddedBroker)
+        assert (broker.options.host, broker.options.port) == (host, port)
+    for wrong in ("embedded:x", "http://host"):
+        with pytest.raises(UsageError) as caught:
+            run._broker(wrong)
+        assert caught.value.slug == "bus.bad_url"

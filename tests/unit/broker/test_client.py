@@ -1,0 +1,55 @@
+"""The connection without a broker: what is queued, what is dropped. With brokers: tests/interop."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from broker.client import Client, Outgoing
+from broker.errors import BusError
+from broker.options import BusOptions
+
+
+@pytest.fixture
+def nobody() -> Iterator[BusOptions]:
+    """A port on which nobody answers."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        yield BusOptions(port=port, backoff_min_s=0.01, backoff_max_s=0.02, queue_samples=3)
+
+
+def test_a_full_queue_drops_the_oldest_samples_and_no_decision(nobody: BusOptions) -> None:
+    client = Client(nobody)
+    for number in range(10):
+        client.publish(Outgoing("s", b"%d" % number))
+        client.publish(Outgoing("d", b"%d" % number, qos=1, decision=True))
+    assert client.queued == 13
+    assert client.counters.samples_dropped == 7
+    assert [message.payload for message in client._samples] == [b"7", b"8", b"9"]
+    assert [message.payload for message in client._decisions] == [b"%d" % n for n in range(10)]
+
+
+def test_it_tries_again_until_it_is_stopped(nobody: BusOptions) -> None:
+    now_s = 100.0
+    client = Client(nobody, clock=lambda: now_s)
+    assert client.away_s == 0
+    client.start()
+    with pytest.raises(BusError) as caught:
+        client.wait_connected(0.2)
+    now_s = 107.0
+    assert client.away_s == 7.0
+    client.stop(Outgoing("last", b"", decision=True))
+    assert client.counters.failures > 1
+    assert not client.connected
+    assert caught.value.slug == "bus.not_connected"
+    assert "refused" in caught.value.why
+
+
+def test_stopping_what_never_started_is_no_error(nobody: BusOptions) -> None:
+    client = Client(nobody)
+    client.stop()
+    assert not client.flush(0)
+    assert not client.ready
