@@ -494,16 +494,3 @@ def test_datapath_is_closed_when_the_loop_is_interrupted() -> None:
     with pytest.raises(KeyboardInterrupt):
         plane.run(each_turn=interrupt)
     assert datapath.closed
-
-
-def test_what_another_thread_asks_for_is_done_between_batches_and_ends_the_waiting() -> None:
-    cls, datapath = recorder(), fake_datapath()
-    woken: list[bool] = []
-    datapath.wake = lambda: woken.append(True)  # type: ignore[method-assign]
-    plane = plane_with(datapath, cls)
-    datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, acked=1))
-    threading.Thread(target=plane.call, args=(lambda: cls.calls.append(("call",)),)).run()
-    assert woken == [True]
-    assert cls.calls == []
-    plane.turn(0)
-    assert cls.calls == [("create", 1), ("report", 1, 1), ("call",)]
