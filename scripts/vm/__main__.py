@@ -24,6 +24,11 @@ PROGRAMS = {
     "depmod": "kmod",
     "dpkg-deb": "dpkg",
 }
+TESTS = tuple(
+    f"tests/kernel/test_{name}.py"
+    for name in ("agent", "datapath", "law", "measurement", "netem", "tcp_info", "trace")
+)
+"""What depends on the kernel. The others compare rates and times, for which an emulated processor is too slow."""
 SLOWER = 10
 """How many times as long a test may take in a machine whose processor is emulated."""
 
@@ -78,7 +83,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=1800, metavar="S", help="for each machine [s]")
     parser.add_argument("--cpus", type=int, default=min(4, os.cpu_count() or 1), help="of each machine")
     parser.add_argument("--memory", type=int, default=3072, metavar="MB", help="of each machine")
-    parser.add_argument("pytest", nargs="*", help="arguments for pytest, after --; default: tests/kernel")
+    parser.add_argument(
+        "pytest", nargs="*", help="arguments for pytest, after --; default: those of the datapath"
+    )
     return parser.parse_args()
 
 
@@ -87,7 +94,7 @@ def _command(arguments: argparse.Namespace) -> str:
         return str(arguments.command)
     times = ["--timeout", str(120 * SLOWER), "-o", f"faulthandler_timeout={300 * SLOWER}"]
     options = ["-p", "no:cacheprovider", *times, "--junitxml=/mnt/out/tests.xml"]
-    return shlex.join(["python", "-m", "pytest", *options, *(arguments.pytest or ["tests/kernel"])])
+    return shlex.join(["python", "-m", "pytest", *options, *(arguments.pytest or TESTS)])
 
 
 def _table(runs: list[machine.Run]) -> Table:
