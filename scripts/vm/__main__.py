@@ -28,7 +28,7 @@ TESTS = tuple(
     f"tests/kernel/test_{name}.py"
     for name in ("agent", "datapath", "law", "measurement", "netem", "tcp_info", "trace")
 )
-"""What depends on the kernel. The others compare rates and times, for which an emulated processor is too slow."""
+"""What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""
 SLOWER = 10
 """How many times as long a test may take in a machine whose processor is emulated."""
 
