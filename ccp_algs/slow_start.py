@@ -15,7 +15,9 @@ Sources: RFC 5681 section 3.1, RFC 3465 section 2.2 (byte counting), RFC 9406 se
 Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55 (2011), section 4.
 
 Deviation: no limit L on what one ACK adds (RFC 3465 section 2.3, RFC 9406 L = 8), as in Linux: segments are
-acknowledged in batches as large as the offload of the network card makes them.
+acknowledged in batches as large as the offload of the network card makes them. Linux waits for a train of a
+whole round trip on sockets that are paced, because pacing stretches it; here it is half of one always, so
+that a flow on such a socket leaves slow start earlier.
 """
 
 from __future__ import annotations
