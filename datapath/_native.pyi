@@ -26,6 +26,7 @@ __all__ = [
     "drop_capabilities",
     "emulate",
     "probe",
+    "serve_broker",
     "verify",
 ]
 
