@@ -28,7 +28,8 @@ ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
 SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
 PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider
-# Real sockets and clocks on a machine that others use, too: what fails is tried twice more, and the summary says so.
+# Real sockets, screens and clocks on a machine that others use, too: what fails is tried twice more, and the summary
+# says so.
 AGAIN := --reruns 2
 
 .PHONY: help
@@ -102,7 +103,7 @@ test-rust: build ## cargo tests; with root the compiler's differential test also
 
 .PHONY: test-unit
 test-unit: build ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
-	$(PYTEST) tests/unit
+	$(PYTEST) $(AGAIN) tests/unit
 
 .PHONY: test-interop
 test-interop: build ## tests against programs that others wrote: Mosquitto

@@ -65,6 +65,8 @@ class Scene:
     plane: Plane
     watch: TcpWatch
     start_receiver: Callable[[], Any]
+    start_broker: Callable[[], Any]
+    stop_broker: Callable[[], Any]
 
     def until(self, done: Callable[[], object], timeout_s: float = 45.0) -> None:
         """Serve the flow until something holds."""
@@ -80,7 +82,7 @@ class Scene:
 
 
 @contextmanager
-def scene(broker: str) -> Iterator[Scene]:
+def scene(broker: str, ttl_ms: int = 600_000) -> Iterator[Scene]:
     """Build everything but the receiver agent."""
     Reacts.lost.clear()
     ebpf.unload(PIN_DIR)
@@ -88,17 +90,25 @@ def scene(broker: str) -> Iterator[Scene]:
         net = stack.enter_context(emulated(point_to_point(Direction(delay_us=NEAR_US))))
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         host, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
-        stack.enter_context(BROKERS[broker](host))
+        brokers = stack.enter_context(ExitStack())
+        brokers.enter_context(BROKERS[broker](host))
         stack.callback(ebpf.unload, PIN_DIR)
         datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=64))
         stack.callback(datapath.close)
         plane = Plane(datapath, prepare([f"{__name__}:Reacts"], ebpf.compile_program))
         stack.enter_context(listening(plane, sender, for_sender))
         options = ["--peer", sender.ipv4, "--interval-ms", "100", "--probe-ms", "10", "--sender", SENDER]
-        options += ["--broker", f"mqtt://{for_receiver}", "--ttl-ms", "600000"]
+        options += ["--broker", f"mqtt://{for_receiver}", "--ttl-ms", str(ttl_ms)]
         watch = stack.enter_context(TcpWatch(sender))
         stack.enter_context(start_iperf3(sender, receiver, congestion="ccp", duration_s=90))
-        yield Scene(net, plane, watch, lambda: stack.enter_context(receiving(receiver, *options)))
+        yield Scene(
+            net,
+            plane,
+            watch,
+            start_receiver=lambda: stack.enter_context(receiving(receiver, *options)),
+            start_broker=lambda: brokers.enter_context(BROKERS[broker](host)),
+            stop_broker=brokers.close,
+        )
 
 
 @pytest.mark.parametrize("broker", BROKERS)
@@ -116,4 +126,22 @@ def test_a_flow_follows_its_receivers_signals_and_its_death(broker: str) -> None
         assert set(Reacts.lost) == {("receiver_signal", SENDER)}
         at.start_receiver()
         at.until(lambda: at.window_is(30))
+        assert at.plane.counters.algorithm_errors == 0
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_a_flow_goes_on_while_the_broker_is_away(broker: str) -> None:
+    with scene(broker, ttl_ms=1_000) as at:
+        at.start_receiver()
+        at.until(lambda: at.window_is(30))
+        at.stop_broker()
+        at.until(lambda: at.window_is(4))  # the last signal has expired
+        assert ("receiver_signal", SENDER) in Reacts.lost
+        before = at.watch.read()
+        at.start_broker()
+        at.until(lambda: at.window_is(30))  # both sides are back, nobody has asked them to
+        after = at.watch.read()
+        assert before is not None
+        assert after is not None
+        assert after.bytes_acked > before.bytes_acked, "the transfer never stopped"
         assert at.plane.counters.algorithm_errors == 0
