@@ -29,7 +29,7 @@ from experiments.run import Progress, recorder_of, run
 from experiments.runs import places
 from experiments.runs.check import KERNEL
 from experiments.runs.grid import Grid
-from experiments.runs.reports import Quiet, Report
+from experiments.runs.reports import Report
 from experiments.runs.workers import Workers
 from experiments.scenario import Scenario
 
@@ -134,7 +134,7 @@ def sweep(
         SweepError: `sweep.other`, `sweep.busy`, `sweep.workers`, or `sweep.aborted` if all runs fail alike.
         ResultError: If the results cannot be written.
     """
-    out, report = Path(out), report or Quiet()
+    out, report = Path(out), report or Report()
     runs = planned(grid, repeats)
     for one in runs:
         recorder_of(one.scenario)

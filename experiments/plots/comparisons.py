@@ -83,16 +83,7 @@ def bars(
                 label=style.label(str(name)),
             )
             handles.append(handle)
-            axes.errorbar(
-                at,
-                middle,
-                _reach(own, what),
-                fmt="none",
-                ecolor=style.INK,
-                elinewidth=1,
-                capsize=2.5,
-                zorder=4,
-            )
+            _intervals(axes, at, own, what, style.INK, zorder=4)
             _scatter_repeats(
                 axes, table[table[by] == name], group, value, dict(zip(groups, at, strict=True)), width
             )
@@ -166,16 +157,7 @@ def lines(
                 "mec": "white",
                 "mew": 0.6,
             }
-            axes.errorbar(
-                at,
-                middle,
-                _reach(own, what),
-                fmt="none",
-                ecolor=look.colour,
-                elinewidth=1,
-                capsize=2.5,
-                zorder=2,
-            )
+            _intervals(axes, at, own, what, look.colour, zorder=2)
             axes.plot(at, middle, **options)
             handles.append(Line2D([], [], label=style.label(str(name)), **options))
         if log:
@@ -322,10 +304,13 @@ def _digits(values: Any) -> int:
     return 0 if most >= 100 else 1 if most >= 10 else 2
 
 
-def _reach(estimates: pd.DataFrame, what: Quantity) -> Any:
-    """Return how far intervals reach below and above their values; NaN draws none."""
+def _intervals(
+    axes: Axes, at: Any, estimates: pd.DataFrame, what: Quantity, colour: str, *, zorder: int
+) -> None:
+    """Draw how far intervals reach below and above their values; NaN draws none."""
     middle, low, high = (what.of(estimates[name]) for name in ("value", "low", "high"))
-    return np.maximum(np.vstack([middle - low, high - middle]), 0)
+    reach = np.maximum(np.vstack([middle - low, high - middle]), 0)
+    axes.errorbar(at, middle, reach, fmt="none", ecolor=colour, elinewidth=1, capsize=2.5, zorder=zorder)
 
 
 def _scatter_repeats(

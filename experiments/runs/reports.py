@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from experiments.sweep import PlannedRun
 
 
-class Report(Protocol):
-    """What wants to know how a sweep goes."""
+class Report:
+    """What is told how a sweep goes; this one keeps it to itself."""
 
     def begin(
         self,
@@ -49,32 +49,7 @@ class Report(Protocol):
         """Nothing is done any more, whatever the reason."""
 
 
-class Quiet:
-    """Tells nobody."""
-
-    def begin(
-        self,
-        title: str,
-        runs: Sequence[PlannedRun],
-        missing: Sequence[PlannedRun],
-        estimate_s: float | None,
-    ) -> None:
-        """Do nothing."""
-
-    def started(self, run: PlannedRun) -> None:
-        """Do nothing."""
-
-    def during(self, run: PlannedRun, what: str, at_s: float) -> None:
-        """Do nothing."""
-
-    def done(self, run: PlannedRun, error: CcpError | None) -> None:
-        """Do nothing."""
-
-    def end(self, results: ResultSet) -> None:
-        """Do nothing."""
-
-
-class Screen:
+class Screen(Report):
     """Lines and a progress bar, on standard error."""
 
     def __init__(self, console: Console | None = None) -> None:

@@ -21,7 +21,12 @@ _POLL_S: Final = 0.01
 
 
 class BulkTraffic:
-    """An iperf3 transfer under way."""
+    """An iperf3 transfer under way.
+
+    Attributes:
+        sockets: Which sockets carry it.
+        started_us: When it started, CLOCK_MONOTONIC [us].
+    """
 
     def __init__(
         self,
@@ -53,21 +58,11 @@ class BulkTraffic:
         # iperf3 counts whole seconds: it ends by itself where that fits, and is interrupted where not.
         ends_itself = spec.total_bytes is None and duration_s == math.ceil(duration_s)
         # The connection that controls has a port of the kernel's choice, which is none of these.
-        self._sockets = FlowSockets.of(sender, sports=(first, (others or [first])[-1]), dports=(port, port))
-        self._started_us = time.monotonic_ns() // 1000
+        self.sockets = FlowSockets.of(sender, sports=(first, (others or [first])[-1]), dports=(port, port))
+        self.started_us = time.monotonic_ns() // 1000
         self._deadline_s = time.monotonic() + duration_s + (_SETTLE_S if ends_itself else 0.0)
         self._run = start_iperf3(sender, receiver, congestion=congestion, **options)
         self._outcome = Outcome()
-
-    @property
-    def sockets(self) -> FlowSockets:
-        """Which sockets carry it."""
-        return self._sockets
-
-    @property
-    def started_us(self) -> int:
-        """When it started, CLOCK_MONOTONIC [us]."""
-        return self._started_us
 
     @property
     def running(self) -> bool:
@@ -108,7 +103,7 @@ class BulkTraffic:
         retransmits = [interval.retransmits_pkts for interval in intervals]
         return TrafficResult(
             received_bytes=None,  # only a receiver that came to its end tells
-            duration_s=time.monotonic() - self._started_us / 1e6,
+            duration_s=time.monotonic() - self.started_us / 1e6,
             complete=False,
             retrans_pkts=sum(n for n in retransmits if n is not None) if retransmits else None,
         )

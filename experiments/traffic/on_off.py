@@ -25,7 +25,12 @@ _POLL_S: Final = 0.01
 
 
 class OnOffTraffic:
-    """Pulses under way."""
+    """Pulses under way.
+
+    Attributes:
+        sockets: Which sockets carry it.
+        started_us: When it started, CLOCK_MONOTONIC [us].
+    """
 
     def __init__(
         self,
@@ -54,11 +59,11 @@ class OnOffTraffic:
             "seed": seed,
         }
         self._where = f"host {sender.name}: pulses to {place['address']} port {port}"
-        self._sockets = FlowSockets.of(sender, dports=(port, port))
+        self.sockets = FlowSockets.of(sender, dports=(port, port))
         self._sink = receiver.popen(_command("sink", place), stderr=subprocess.PIPE)
         try:
             wait_until_listening(receiver, port, self._sink)
-            self._started_us = time.monotonic_ns() // 1000
+            self.started_us = time.monotonic_ns() // 1000
             end_s = time.monotonic() + duration_s
             self._deadline_s = end_s + _GRACE_S
             order["end_s"] = end_s
@@ -68,16 +73,6 @@ class OnOffTraffic:
             process.end([self._sink])
             raise
         self._outcome = Outcome()
-
-    @property
-    def sockets(self) -> FlowSockets:
-        """Which sockets carry it."""
-        return self._sockets
-
-    @property
-    def started_us(self) -> int:
-        """When it started, CLOCK_MONOTONIC [us]."""
-        return self._started_us
 
     @property
     def running(self) -> bool:
@@ -117,7 +112,7 @@ class OnOffTraffic:
             process.end([self._source, self._sink])
         if done.stdout:
             return _read(done.stdout)
-        elapsed_s = time.monotonic() - self._started_us / 1e6  # it was still starting or connecting
+        elapsed_s = time.monotonic() - self.started_us / 1e6  # it was still starting or connecting
         return TrafficResult(received_bytes=None, duration_s=elapsed_s, complete=False)
 
 

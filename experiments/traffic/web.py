@@ -138,6 +138,8 @@ class HttpTraffic:
 
     Attributes:
         server: The web server.
+        sockets: Which sockets carry it.
+        started_us: When it started, CLOCK_MONOTONIC [us].
     """
 
     def __init__(
@@ -154,11 +156,11 @@ class HttpTraffic:
         """Start server and clients; arguments and errors as of `start_traffic`."""
         port = sender.new_port() if port is None else port
         process.which("curl", f"host {receiver.name}: curl")
-        self._sockets = FlowSockets.of(sender, sports=(port, port))
+        self.sockets = FlowSockets.of(sender, sports=(port, port))
         self._clients: list[_Client] = []
         self._outcome = Outcome()
         self.server = Nginx(sender, port=port, family=family, congestion=congestion, sizes_bytes=spec.objects)
-        self._started_us = time.monotonic_ns() // 1000
+        self.started_us = time.monotonic_ns() // 1000
         self._deadline_s = time.monotonic() + duration_s
         address = f"[{sender.ipv6}]" if family == "ipv6" else sender.ipv4
         try:
@@ -168,16 +170,6 @@ class HttpTraffic:
         except BaseException:
             self._end()
             raise
-
-    @property
-    def sockets(self) -> FlowSockets:
-        """Which sockets carry it."""
-        return self._sockets
-
-    @property
-    def started_us(self) -> int:
-        """When it started, CLOCK_MONOTONIC [us]."""
-        return self._started_us
 
     @property
     def running(self) -> bool:
@@ -203,7 +195,7 @@ class HttpTraffic:
         self._outcome.find(self._finish)
 
     def _finish(self) -> TrafficResult:
-        duration_s = time.monotonic() - self._started_us / 1e6
+        duration_s = time.monotonic() - self.started_us / 1e6
         statuses = [client.process.poll() for client in self._clients]
         complaints = self._end()
         for client, status in zip(self._clients, statuses, strict=True):

@@ -305,23 +305,25 @@ impl Datapath {
     /// Waits for records, at most `timeout_ms` and not longer than until `wake`, telling the heartbeat meanwhile.
     pub fn poll(&self, timeout_ms: u64) -> Records {
         let (ring, pace) = &mut *lock(&self.ring);
-        let mut waited = false;
+        let (mut waited, mut rang) = (false, false);
         let end_us = now_us() + timeout_ms * 1000;
         loop {
             self.heartbeat();
             let records = ring.drain();
             let now_us = now_us();
-            pace.looked(now_us, std::mem::replace(&mut waited, true), records.len());
-            if self.bell.heard() || !records.is_empty() || now_us >= end_us {
+            pace.looked(now_us, waited, records.len());
+            if rang || !records.is_empty() || now_us >= end_us {
                 return records;
             }
             if pace.periodic() {
                 self.shared.look_at(now_us + PERIOD_US);
                 std::thread::sleep(Duration::from_micros(PERIOD_US));
+                rang = self.bell.heard();
             } else {
                 let left_ms = (end_us - now_us).div_ceil(1000);
-                ring.wait(&self.bell, left_ms.min(self.heartbeat_slice_ms) as i32);
+                rang = ring.wait(&self.bell, left_ms.min(self.heartbeat_slice_ms) as i32);
             }
+            waited = true;
         }
     }
 

@@ -6,7 +6,6 @@
 
 mod bell;
 mod datapath;
-mod error;
 mod fold;
 mod handles;
 mod kernel;
@@ -18,8 +17,8 @@ pub mod probe;
 mod ring;
 mod shared;
 
+pub use ccp_error::Error;
 pub use datapath::{Datapath, Options};
-pub use error::Error;
 pub use fold::verify;
 pub use pins::unload;
 pub use ring::{Record, Records};

@@ -128,14 +128,15 @@ impl Ring {
         std::mem::take(&mut *self.records)
     }
 
-    /// Waits until something is there or the bell rings, at most so long.
-    pub fn wait(&self, bell: &Bell, timeout_ms: i32) {
+    /// Waits until something is there or the bell rings, at most so long. Returns whether it rang.
+    pub fn wait(&self, bell: &Bell, timeout_ms: i32) -> bool {
         // SAFETY: the ring is alive.
         let records = unsafe { libbpf_sys::ring_buffer__epoll_fd(self.ring.as_ptr()) };
         let mut events =
             [records, bell.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         // SAFETY: two pollfds, valid for the call. A signal ends the wait early, which callers bear.
         unsafe { libc::poll(events.as_mut_ptr(), events.len() as libc::nfds_t, timeout_ms) };
+        events[1].revents != 0 && bell.heard()
     }
 }
 

@@ -5,15 +5,14 @@
 //! real time.
 
 mod engine;
-mod error;
 mod io;
 mod ip;
 mod packet;
 mod rng;
 pub mod spec;
 
+pub use ccp_error::Error;
 pub use engine::{Counters, Delivery, Network, Sample, Tapped};
-pub use error::Error;
 pub use io::emulate;
 pub use ip::IpPacket;
 pub use packet::{Ecn, Packet};

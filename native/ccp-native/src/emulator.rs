@@ -31,6 +31,6 @@ pub fn emulate(py: Python<'_>, spec_json: &[u8], tun_fds: Vec<i32>, control_fd: 
     });
     match raised {
         Some(e) => Err(e),
-        None => done.map_err(|e| errors::raise_emulator(py, &e)),
+        None => done.map_err(|e| errors::raise(py, &e)),
     }
 }

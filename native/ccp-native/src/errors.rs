@@ -27,13 +27,8 @@ fn make(py: Python<'_>, slug: &str, parts: [&str; 4]) -> PyErr {
     }
 }
 
-/// An error of the datapath.
-pub fn raise(py: Python<'_>, e: &ccp_bpf::Error) -> PyErr {
-    make(py, e.slug, [&e.message, &e.place, &e.why, &e.fix])
-}
-
-/// An error of the emulator.
-pub fn raise_emulator(py: Python<'_>, e: &ccp_emu::Error) -> PyErr {
+/// An error of the datapath, the emulator or the trace.
+pub fn raise(py: Python<'_>, e: &ccp_error::Error) -> PyErr {
     make(py, e.slug, [&e.message, &e.place, &e.why, &e.fix])
 }
 

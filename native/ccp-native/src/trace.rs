@@ -13,10 +13,6 @@ use crate::errors;
 
 const RING_BYTES: u32 = 4 << 20;
 
-fn raise(py: Python<'_>, e: &ccp_trace::Error) -> PyErr {
-    errors::raise_new(py, e.slug, &e.message, &e.why, e.fix)
-}
-
 /// Columns of a row: name, NumPy format, offset.
 fn columns() -> [(&'static str, &'static str, usize); 28] {
     macro_rules! column {
@@ -101,7 +97,7 @@ impl TcpTrace {
         ring_bytes: u32,
     ) -> PyResult<Self> {
         let options = Options { interval_us, netns_inodes, ring_bytes };
-        let trace = py.detach(|| Trace::attach(&options)).map_err(|e| raise(py, &e))?;
+        let trace = py.detach(|| Trace::attach(&options)).map_err(|e| errors::raise(py, &e))?;
         Ok(TcpTrace { state: Mutex::new(State { trace: Some(trace), dropped: 0 }) })
     }
 
@@ -111,13 +107,13 @@ impl TcpTrace {
             let fix = "drain it before close(), or inside the `with` block";
             errors::raise_new(py, "trace.closed", "the trace is closed", "its rows went with it", fix)
         })?;
-        as_array(py, &rows.map_err(|e| raise(py, &e))?)
+        as_array(py, &rows.map_err(|e| errors::raise(py, &e))?)
     }
 
     #[getter]
     fn dropped(&self, py: Python<'_>) -> PyResult<u64> {
         let state = self.lock();
-        state.trace.as_ref().map_or(Ok(state.dropped), Trace::dropped).map_err(|e| raise(py, &e))
+        state.trace.as_ref().map_or(Ok(state.dropped), Trace::dropped).map_err(|e| errors::raise(py, &e))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -129,7 +125,7 @@ impl TcpTrace {
             state.dropped = trace.dropped()?;
             Ok(())
         });
-        closed.map_err(|e| raise(py, &e))
+        closed.map_err(|e| errors::raise(py, &e))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -3,10 +3,9 @@
 //! [`Trace`] attaches a CO-RE program to the tracepoint `tcp:tcp_probe`; the program writes a row for each socket
 //! and interval into a ring buffer, and the last row when the socket closes. Nobody polls sockets.
 
-mod error;
 mod trace;
 
-pub use error::Error;
+pub use ccp_error::Error;
 pub use trace::{Options, Trace};
 
 /// What the kernel side writes, made from `src/bpf/row.h`.

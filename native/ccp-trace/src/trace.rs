@@ -68,12 +68,9 @@ impl Trace {
     pub fn attach(options: &Options) -> Result<Self> {
         keep_log();
         let btf = Btf::from_vmlinux().map_err(|e| {
-            Error::new(
-                "trace.no_btf",
-                "this kernel has no BTF type information",
-                e,
-                "use a kernel built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels have it)",
-            )
+            Error::new("trace.no_btf", "this kernel has no BTF type information")
+                .why(e)
+                .fix("use a kernel built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels have it)")
         })?;
         need_tracepoints(&btf)?;
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(|e| refused(&e))?;
@@ -132,12 +129,11 @@ fn need_tracepoints(btf: &Btf<'_>) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Error::new(
-        "trace.no_tracepoint",
-        format!("this kernel has no tracepoint {}", missing.join(" and ")),
-        "its BTF does not describe it: the kernel was built without tracepoints, or is older than 5.5",
-        "use a kernel with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF, from 6.1 on",
-    ))
+    Err(Error::new("trace.no_tracepoint", format!("this kernel has no tracepoint {}", missing.join(" and ")))
+        .why("its BTF does not describe it: the kernel was built without tracepoints, or is older than 5.5")
+        .fix(
+            "use a kernel with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF, from 6.1 on",
+        ))
 }
 
 fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
@@ -145,29 +141,20 @@ fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
 }
 
 fn bug(what: &str) -> Error {
-    Error::new(
-        "trace.refused",
-        format!("the BPF object has no {what}"),
-        "the extension and its BPF object were built from different sources",
-        "rebuild ccplane (make build)",
-    )
+    Error::new("trace.refused", format!("the BPF object has no {what}"))
+        .why("the extension and its BPF object were built from different sources")
+        .fix("rebuild ccplane (make build)")
 }
 
 fn refused(e: &libbpf_rs::Error) -> Error {
     if e.kind() == ErrorKind::PermissionDenied {
-        return Error::new(
-            "trace.not_permitted",
-            "tracing sockets is not permitted",
-            format!("{e:#}"),
-            "run as root, or give the process CAP_BPF and CAP_PERFMON",
-        );
+        return Error::new("trace.not_permitted", "tracing sockets is not permitted")
+            .why(format!("{e:#}"))
+            .fix("run as root, or give the process CAP_BPF and CAP_PERFMON");
     }
-    Error::new(
-        "trace.refused",
-        "the kernel refused the tracing program",
-        format!("{e:#}"),
-        "run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing",
-    )
+    Error::new("trace.refused", "the kernel refused the tracing program")
+        .why(format!("{e:#}"))
+        .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing")
 }
 
 /// Sets sizes and constants, before the program is loaded.

@@ -1,4 +1,4 @@
-//! One error type: a stable slug for programs, sentences for people.
+//! One error type for all crates that face the kernel: a stable slug for programs, sentences for people.
 
 use std::fmt;
 
@@ -18,21 +18,25 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(slug: &'static str, message: impl Into<String>) -> Self {
+    /// An error with nothing but its name and what happened.
+    pub fn new(slug: &'static str, message: impl Into<String>) -> Self {
         Error { slug, message: message.into(), place: String::new(), why: String::new(), fix: String::new() }
     }
 
-    pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
+    /// Adds the thing it happened to.
+    pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = place.into();
         self
     }
 
-    pub(crate) fn why(mut self, why: impl fmt::Display) -> Self {
+    /// Adds the cause.
+    pub fn why(mut self, why: impl fmt::Display) -> Self {
         self.why = why.to_string();
         self
     }
 
-    pub(crate) fn fix(mut self, fix: impl Into<String>) -> Self {
+    /// Adds what to do.
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = fix.into();
         self
     }
