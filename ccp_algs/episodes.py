@@ -28,13 +28,20 @@ Deviations, with reasons:
   it acknowledges in order and shows no loss, as PRR does; what the pause held back is not made up for.
 * A timeout leaves 2 segments, not 1: no window of the datapath is smaller.
 * A tail loss that the kernel repairs with a probe (RFC 8985 section 7.4) shows in no ACK and is not answered.
+
+Algorithms that do not take every loss for congestion pass a condition, `evidence`. A loss or timeout without
+it is *spared*: the kernel repairs it as ever, and nothing else happens. The window stays where it is, grows
+on if it is used up, and goes without the conservation of a recovery, as nothing is to be reduced. Only a
+timeout still collapses it, because the kernel does that, but below an unchanged threshold. Each ACK that
+shows a loss is judged for itself, so that a later loss of the same recovery can still reduce the window. ECN
+echoes and full queues of this host are evidence by themselves.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ccp_algs.fold import (
     INFINITY,
@@ -52,10 +59,11 @@ from ccp_algs.fold import (
     let,
     max_,
     min_,
+    never,
     on,
     state,
 )
-from ccp_algs.fold.expressions import Flag, Num
+from ccp_algs.fold.expressions import Flag, Num, number
 from ccp_algs.fold.lines import AtEnd, LocalFlag
 
 REPORT_US: Final = 100_000
@@ -71,6 +79,8 @@ TIMEOUT: Final = 3
 """A retransmission timeout: slow start again."""
 UNDO: Final = 4
 """The kernel found the last reduction spurious and restored the window."""
+SPARED: Final = 5
+"""A loss was no congestion. Only a verdict: it calls for no report, so that a lossy path floods nobody."""
 
 # Values of the register `episode`. Up to AFTER_TIMEOUT the window may grow.
 OPEN: Final = 0
@@ -92,13 +102,28 @@ class Verdict:
         cut: The window is reduced now.
         timeout: A retransmission timeout happened.
         undo: The last reduction was spurious.
-        repairing: A loss is being repaired, on this ACK and until it is done.
+        repairing: A loss is being repaired, on this ACK and until it is done. Not one that was spared.
+        spared: Loss or timeout without evidence of congestion; never, if every loss is taken for it.
     """
 
     cut: Flag
     timeout: Flag
     undo: Flag
     repairing: Flag
+    spared: Flag
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """What shows that a loss is congestion, for `loss_episodes(evidence=...)`.
+
+    Attributes:
+        weigh: What runs ahead of the judgement on ACKs that show trouble, as `on` takes it.
+        congestion: A loss on this ACK, or this timeout, is congestion.
+    """
+
+    weigh: Sequence[Any]
+    congestion: Flag
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,11 +156,55 @@ class Episodes(Part):
     leave: AtEnd
 
 
+@dataclasses.dataclass(frozen=True)
+class _Terms:
+    """Registers and named conditions that rules are written in."""
+
+    kind: Register
+    episode: Register
+    left_bytes: Register
+    recover_bytes: Register
+    fresh: LocalFlag
+    cut: LocalFlag
+    timeout: LocalFlag
+    open_now: LocalFlag
+    was_reducing: LocalFlag
+
+    @property
+    def collapsed(self) -> Flag:
+        """A timeout was told, and the kernel collapsed the window."""
+        return Flow.was_timeout & (Cwnd < self.left_bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rules:
+    """What depends on whether losses can be spared.
+
+    Attributes:
+        shows: ACKs that there is something to do on.
+        judge: Statements that find `kind`.
+        tells: `kind` is an event.
+        spared: A loss was spared.
+        go_on: Statements that find the new `episode`.
+        is_over: A reduction is over: the window goes back to the threshold.
+        is_collapse: The window stays collapsed.
+    """
+
+    shows: Flag
+    judge: Sequence[Any]
+    tells: Flag
+    spared: Flag
+    go_on: Sequence[Statement]
+    is_over: Flag
+    is_collapse: Flag
+
+
 def loss_episodes(
     cut_permille: int,
     *,
     ecn_is_loss: bool = True,
     also: Callable[[Verdict], Sequence[Statement]] = lambda _verdict: (),
+    evidence: Evidence | None = None,
 ) -> Episodes:
     """Build the part.
 
@@ -144,6 +213,7 @@ def loss_episodes(
             register.
         ecn_is_loss: Reduce also on ECN echoes as on loss (RFC 3168). False leaves ECN to the algorithm.
         also: Further statements of the algorithm for ACKs that show trouble.
+        evidence: What shows that a loss is congestion; without it every loss is.
 
     Returns:
         The part, for one line of a FoldProgram.
@@ -158,19 +228,24 @@ def loss_episodes(
     undo_ssthresh_bytes = state(INFINITY)
 
     floor_bytes = 2 * Flow.mss
-    trouble = Ack.lost_pkts_sample + Flow.local_congestion
-    in_reduction = (Flow.ca_state > DISORDER) & (Flow.ca_state < LOSS)
-    told = in_reduction if ecn_is_loss else Flow.ca_state == RECOVERY
-    worst_quiet_state = DISORDER if ecn_is_loss else CWR
-
     starting = let(episode == STARTING, "starting")
-    was_reducing = let(episode == REDUCING, "was_reducing")
-    fresh = let((episode == OPEN) | (Flow.delivered_bytes >= recover_bytes), "fresh")
-    cut, timeout, undo = let(kind == CUT, "cut"), let(kind == TIMEOUT, "timeout"), let(kind == UNDO, "undo")
+    undo = let(kind == UNDO, "undo")
+    terms = _Terms(
+        kind=kind,
+        episode=episode,
+        left_bytes=left_bytes,
+        recover_bytes=recover_bytes,
+        fresh=let((episode == OPEN) | (Flow.delivered_bytes >= recover_bytes), "fresh"),
+        cut=let(kind == CUT, "cut"),
+        timeout=let(kind == TIMEOUT, "timeout"),
+        open_now=let(Flow.ca_state <= (DISORDER if ecn_is_loss else CWR), "open_now"),
+        was_reducing=let(episode == REDUCING, "was_reducing"),
+    )
+    fresh, cut, timeout = terms.fresh, terms.cut, terms.timeout
     reduced = let(cut | (timeout & fresh), "reduced")
-    open_now = let(Flow.ca_state <= worst_quiet_state, "open_now")
+    rules = _every_loss(terms, ecn_is_loss) if evidence is None else _judged(terms, ecn_is_loss, evidence)
     react = on(
-        (trouble + episode > 0) | (Flow.ca_state > worst_quiet_state),
+        rules.shows,
         lost.add(Ack.lost_pkts_sample),
         # A flow that comes from the law, or from another program: what the kernel knows is all there is.
         starting,
@@ -179,14 +254,10 @@ def loss_episodes(
         left_bytes.set(Cwnd, when=starting),
         recover_bytes.set(_recover(Cwnd), when=starting),
         # What is it? Later lines win.
-        fresh,
-        kind.set(NOTHING),
-        kind.set(CUT, when=fresh & (told | ((Flow.ca_state <= worst_quiet_state) & (trouble > 0)))),
-        kind.set(NOTHING, when=Flow.was_timeout),
-        kind.set(TIMEOUT, when=Flow.was_timeout & (Cwnd < left_bytes)),
+        rules.judge,
         kind.set(UNDO, when=(episode > OPEN) & (Cwnd > left_bytes)),
         (cut, timeout, undo, reduced),
-        event.set(kind, when=kind > NOTHING),
+        event.set(kind, when=rules.tells),
         # The window before: when a timeout is told, the kernel has already collapsed Cwnd.
         prior_bytes.set(Cwnd, when=cut),
         prior_bytes.set(left_bytes, when=timeout & fresh),
@@ -195,24 +266,20 @@ def loss_episodes(
         ssthresh_bytes.set(undo_ssthresh_bytes, when=undo),
         recover_bytes.set(_recover(prior_bytes), when=reduced),
         # Where is the episode now?
-        open_now,
-        was_reducing,
-        episode.set(OPEN, when=open_now),
-        episode.set(REDUCING, when=cut | told),
-        episode.set(AFTER_TIMEOUT, when=Flow.ca_state == LOSS),
+        terms.open_now,
+        terms.was_reducing,
+        rules.go_on,
         # The window.
         window_bytes.set(Cwnd),
-        window_bytes.set(
-            max_(Cwnd, ssthresh_bytes), when=was_reducing & open_now & (ssthresh_bytes < INFINITY)
-        ),
+        window_bytes.set(max_(Cwnd, ssthresh_bytes), when=rules.is_over & (ssthresh_bytes < INFINITY)),
         window_bytes.set(min_(ssthresh_bytes, _pipe_and_delivered(0)), when=episode == REDUCING),
         window_bytes.set(
             min_(ssthresh_bytes, _pipe_and_delivered(1)), when=(episode == REDUCING) & _is_safe()
         ),
-        window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=timeout),
+        window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=rules.is_collapse),
         window_bytes.set(Cwnd, when=undo),
         Cwnd.set(max_(window_bytes, floor_bytes)),
-        also(Verdict(cut, timeout, undo, episode == REDUCING)),
+        also(Verdict(cut, timeout, undo, episode == REDUCING, rules.spared)),
     )
     return Episodes(
         lost=lost,
@@ -229,6 +296,75 @@ def loss_episodes(
         react=react,
         may_grow=let(Flow.cwnd_limited & (episode <= AFTER_TIMEOUT)),
         leave=at_end(left_bytes.set(Cwnd)),
+    )
+
+
+_IN_REDUCTION: Final = (Flow.ca_state > DISORDER) & (Flow.ca_state < LOSS)
+_TROUBLE_PKTS: Final = Ack.lost_pkts_sample + Flow.local_congestion
+
+
+def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
+    """Return the rules of algorithms that take every loss for congestion."""
+    kind, episode, fresh = terms.kind, terms.episode, terms.fresh
+    worst_quiet_state = DISORDER if ecn_is_loss else CWR
+    told = _IN_REDUCTION if ecn_is_loss else Flow.ca_state == RECOVERY
+    return _Rules(
+        shows=(_TROUBLE_PKTS + episode > 0) | (Flow.ca_state > worst_quiet_state),
+        judge=(
+            fresh,
+            kind.set(NOTHING),
+            kind.set(CUT, when=fresh & (told | ((Flow.ca_state <= worst_quiet_state) & (_TROUBLE_PKTS > 0)))),
+            kind.set(NOTHING, when=Flow.was_timeout),
+            kind.set(TIMEOUT, when=terms.collapsed),
+        ),
+        tells=kind > NOTHING,
+        spared=never,
+        go_on=(
+            episode.set(OPEN, when=terms.open_now),
+            episode.set(REDUCING, when=terms.cut | told),
+            episode.set(AFTER_TIMEOUT, when=Flow.ca_state == LOSS),
+        ),
+        is_over=terms.was_reducing & terms.open_now,
+        is_collapse=terms.timeout,
+    )
+
+
+def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
+    """Return the rules of algorithms that want evidence."""
+    kind, episode, fresh = terms.kind, terms.episode, terms.fresh
+    told, marks = Flow.ca_state == RECOVERY, number(0)
+    explicit: Flag = Flow.local_congestion > 0
+    if ecn_is_loss:
+        explicit |= (Flow.ca_state == CWR) | ((Flow.ca_state == RECOVERY) & (Ack.ecn_bytes > 0))
+        told, marks = _IN_REDUCTION, Ack.ecn_bytes
+    covered = let((episode > OPEN) & (Flow.delivered_bytes < terms.recover_bytes), "covered")
+    collapse = let(terms.collapsed, "collapse")
+    lost_now = Ack.lost_pkts_sample > 0
+    return _Rules(
+        # Most ACKs of a recovery in which everything was spared need nothing.
+        shows=(_TROUBLE_PKTS + marks + episode > 0) | Flow.was_timeout | (Flow.ca_state == CWR),
+        judge=(
+            fresh,
+            covered,
+            collapse,
+            evidence.weigh,
+            kind.set(NOTHING),
+            kind.set(SPARED, when=fresh & lost_now),
+            kind.set(CUT, when=fresh & (explicit | (lost_now & evidence.congestion))),
+            kind.set(NOTHING, when=Flow.was_timeout),
+            kind.set(SPARED, when=collapse),
+            kind.set(TIMEOUT, when=collapse & evidence.congestion),
+        ),
+        tells=(kind > NOTHING) & (kind < SPARED),
+        spared=kind == SPARED,
+        go_on=(
+            # The kernel may go on repairing what is spared: a reduction is over when its data is repaired.
+            episode.set(OPEN, when=terms.open_now | fresh),
+            episode.set(REDUCING, when=terms.cut | (told & covered)),
+            episode.set(AFTER_TIMEOUT, when=(Flow.ca_state == LOSS) & (covered | terms.timeout)),
+        ),
+        is_over=terms.was_reducing & (episode == OPEN),
+        is_collapse=collapse,
     )
 
 

@@ -8,6 +8,7 @@ from datapath._native import Interpreter, compile
 
 MSS = 1448
 INFINITY = (1 << 64) - 1
+NO_SAMPLE = 0xFFFF_FFFF
 
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
 
@@ -21,6 +22,7 @@ class Folded:
         self.interpreter = Interpreter(compile(str(program)), now_us)
         self.now_us = now_us
         self.srtt_us = 100_000
+        self.min_rtt_us = 0
         self.mss = MSS
         self.ca_state = OPEN
         self.ssthresh = INFINITY
@@ -57,6 +59,7 @@ class Folded:
             "Ack.now": self.now_us,
             "Flow.cwnd_limited": 1,
             "Flow.srtt_us": self.srtt_us,
+            "Flow.min_rtt_us": self.min_rtt_us,
             "Flow.mss": self.mss,
             "Flow.ca_state": self.ca_state,
             "Flow.snd_ssthresh": self.ssthresh,
@@ -77,3 +80,38 @@ class Folded:
         n_acks = max(1, self.cwnd // self.mss // pkts_per_ack)
         for _ in range(n_acks):
             self.ack(pkts_per_ack, after_us=self.srtt_us // n_acks, **prims)
+
+
+def started(program: Any, cwnd_pkts: float = 100, ssthresh_pkts: float = 100, min_rtt_us: int = 0) -> Folded:
+    """Return a flow whose program has seen its first, quiet ACK, in congestion avoidance."""
+    flow = Folded(program, cwnd_pkts)
+    flow.ssthresh = int(ssthresh_pkts * MSS)
+    flow.min_rtt_us = min_rtt_us
+    flow.ack(0, cwnd_limited=0)
+    flow.reports.clear()
+    return flow
+
+
+def events(flow: Folded) -> list[int]:
+    return [report["event"] for report in flow.reports if report["event"]]
+
+
+def timeout(flow: Folded, **prims: int) -> dict[str, int] | None:
+    """Let the retransmission timer fire: the kernel sets the window to a segment and runs the fold."""
+    flow.ca_state = LOSS
+    flow.cwnd = MSS
+    return flow.ack(0, was_timeout=1, lost_pkts_sample=10, bytes_in_flight=0, rtt_us=NO_SAMPLE, **prims)
+
+
+def operators_on_a_quiet_ack(program: Any) -> int:
+    """Return about how many instructions an ACK costs in congestion avoidance when nothing happens.
+
+    One for each operator of all conditions, of what is unconditional, and of the block that collects credit.
+    Growth itself runs 16 times a window.
+    """
+    events = program.source.split("(when ")[1:]
+    conditions = [event.splitlines()[0] for event in events]
+    always = [event for event in events if event.startswith(("true", "(&& may_grow (> (+ Cwnd 1)"))]
+    assert len(always) == 4
+    lines = conditions + [line for event in always for line in event.splitlines()[1:]]
+    return sum(line.count("(") for line in lines)

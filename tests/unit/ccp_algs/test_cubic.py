@@ -10,7 +10,7 @@ from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.cubic import Cubic, CubicFold
 from ccp_algs.cubic_core import K_UNKNOWN, alpha_permille, cubic_scale, k_us, w_max_bytes
 from ccp_algs.episodes import CUT, STARTED, TIMEOUT, UNDO
-from tests.unit.ccp_algs.folded import LOSS, MSS, OPEN, RECOVERY, Folded
+from tests.unit.ccp_algs.folded import LOSS, MSS, OPEN, RECOVERY, Folded, operators_on_a_quiet_ack
 
 
 def test_k_is_the_cube_root_of_the_deficit() -> None:
@@ -267,17 +267,5 @@ def test_parameters_are_handed_over_again_when_the_program_started_anew() -> Non
     assert flow.calls[-1][1]["cut_permille"] == 700
 
 
-def instructions(text: str) -> int:
-    """Return about how many instructions some lines of a program are: one for each operator."""
-    return sum(line.count("(") - line.count("(when ") for line in text.splitlines())
-
-
 def test_common_path_is_short() -> None:
-    # What every ACK runs in congestion avoidance when nothing happens: all conditions, what is unconditional,
-    # and the block that collects credit. The step itself runs 16 times a window.
-    events = CubicFold.source.split("(when ")[1:]
-    conditions = [event.splitlines()[0] for event in events]
-    always = [event for event in events if event.startswith(("true", "(&& may_grow (> (+ Cwnd 1)"))]
-    bodies = ["\n".join(event.splitlines()[1:]) for event in always]
-    assert len(bodies) == 4
-    assert instructions("\n".join(conditions)) + instructions("\n".join(bodies)) <= 40
+    assert operators_on_a_quiet_ack(CubicFold) <= 40

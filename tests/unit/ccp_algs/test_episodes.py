@@ -8,20 +8,19 @@ from ccp_algs.cubic import CubicFold
 from ccp_algs.dctcp import DctcpFold
 from ccp_algs.episodes import CUT, STARTED, TIMEOUT, UNDO
 from ccp_algs.reno import RenoFold
-from tests.unit.ccp_algs.folded import CWR, DISORDER, INFINITY, LOSS, MSS, OPEN, RECOVERY, Folded
-
-
-def started(program: Any = RenoFold, cwnd_pkts: float = 100, ssthresh_pkts: float = 100) -> Folded:
-    """Return a flow whose program has seen its first, quiet ACK, in congestion avoidance."""
-    flow = Folded(program, cwnd_pkts)
-    flow.ssthresh = int(ssthresh_pkts * MSS)
-    flow.ack(0, cwnd_limited=0)
-    flow.reports.clear()
-    return flow
-
-
-def events(flow: Folded) -> list[int]:
-    return [report["event"] for report in flow.reports if report["event"]]
+from tests.unit.ccp_algs.folded import (
+    CWR,
+    DISORDER,
+    INFINITY,
+    LOSS,
+    MSS,
+    OPEN,
+    RECOVERY,
+    Folded,
+    events,
+    started,
+    timeout,
+)
 
 
 def recover(flow: Folded, pkts: int) -> None:
@@ -59,7 +58,7 @@ def test_window_is_reduced_on_the_ack_that_shows_the_loss(program: Any, beta: fl
 
 
 def test_window_is_reduced_once_an_episode() -> None:
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = RECOVERY
     for _ in range(40):
         flow.ack(1, after_us=1000, lost_pkts_sample=1)
@@ -68,7 +67,7 @@ def test_window_is_reduced_once_an_episode() -> None:
 
 
 def test_window_does_not_grow_during_recovery() -> None:
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = RECOVERY
     flow.ack(0, lost_pkts_sample=1)
     recover(flow, 80)
@@ -76,7 +75,7 @@ def test_window_does_not_grow_during_recovery() -> None:
 
 
 def test_next_episode_reduces_again() -> None:
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = RECOVERY
     flow.ack(0, lost_pkts_sample=1)
     recover(flow, 100)
@@ -90,7 +89,7 @@ def test_next_episode_reduces_again() -> None:
 
 def test_episode_that_follows_without_a_pause_reduces_again() -> None:
     # RFC 6582 section 3.2: behind `recover`, here 100 + 25 + 3 segments, losses are those of newer data.
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = RECOVERY
     flow.ack(0, lost_pkts_sample=1)
     recover(flow, 126)
@@ -101,7 +100,7 @@ def test_episode_that_follows_without_a_pause_reduces_again() -> None:
 
 @pytest.mark.parametrize("prims", [{"lost_pkts_sample": 1}, {"local_congestion": 1}])
 def test_loss_is_answered_when_the_kernel_has_already_recovered(prims: dict[str, int]) -> None:
-    flow = started()
+    flow = started(RenoFold)
     flow.ack(1, **prims)
     assert events(flow) == [CUT]
     assert flow.cwnd == 50 * MSS
@@ -123,7 +122,7 @@ def test_full_local_queue_reduces_dctcp_too() -> None:
 
 
 def test_reordering_alone_reduces_nothing() -> None:
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = DISORDER
     flow.round_trip()
     assert events(flow) == []
@@ -132,7 +131,7 @@ def test_reordering_alone_reduces_nothing() -> None:
 
 def test_window_follows_what_is_delivered_when_most_of_it_is_lost() -> None:
     # RFC 6937 section 3: what is delivered, and a segment more if that was in order and shows no loss.
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = RECOVERY
     flow.ack(0, lost_pkts_sample=60, bytes_in_flight=20 * MSS)
     assert flow.cwnd == 20 * MSS
@@ -147,16 +146,9 @@ def test_window_follows_what_is_delivered_when_most_of_it_is_lost() -> None:
     assert flow.cwnd == flow["ssthresh_bytes"] == 50 * MSS
 
 
-def timeout(flow: Folded) -> dict[str, int] | None:
-    """Let the retransmission timer fire: the kernel sets the window to a segment and runs the fold."""
-    flow.ca_state = LOSS
-    flow.cwnd = MSS
-    return flow.ack(0, was_timeout=1, lost_pkts_sample=10, bytes_in_flight=0, rtt_us=0xFFFFFFFF)
-
-
 def test_timeout_starts_slow_start_over_below_a_reduced_threshold() -> None:
     # RFC 5681 section 3.1: ssthresh from the window before the timeout, cwnd at the loss window.
-    flow = started()
+    flow = started(RenoFold)
     report = timeout(flow)
     assert report is not None
     assert (report["event"], report["prior_bytes"]) == (TIMEOUT, 100 * MSS)
@@ -169,7 +161,7 @@ def test_timeout_starts_slow_start_over_below_a_reduced_threshold() -> None:
 
 def test_second_timeout_of_the_same_data_keeps_the_threshold() -> None:
     # RFC 5681 section 3.1: "held constant" when the segment was retransmitted by the timer before.
-    flow = started()
+    flow = started(RenoFold)
     timeout(flow)
     report = timeout(flow)
     assert report is not None
@@ -178,7 +170,7 @@ def test_second_timeout_of_the_same_data_keeps_the_threshold() -> None:
 
 
 def test_timeout_in_recovery_keeps_the_threshold_of_the_recovery() -> None:
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = RECOVERY
     flow.ack(0, lost_pkts_sample=1)
     timeout(flow)
@@ -190,7 +182,7 @@ def test_timeout_in_recovery_keeps_the_threshold_of_the_recovery() -> None:
 
 def test_smaller_segment_size_is_no_timeout() -> None:
     # The kernel enters Loss for a path MTU that shrank, and leaves the window.
-    flow = started()
+    flow = started(RenoFold)
     flow.ca_state = LOSS
     flow.ack(0, was_timeout=1, lost_pkts_sample=10)
     assert events(flow) == []
@@ -199,7 +191,7 @@ def test_smaller_segment_size_is_no_timeout() -> None:
 
 @pytest.mark.parametrize("spurious", ["cut", "timeout"])
 def test_undo_of_the_kernel_ends_the_episode_and_restores_the_threshold(spurious: str) -> None:
-    flow = started(ssthresh_pkts=80)
+    flow = started(RenoFold, ssthresh_pkts=80)
     if spurious == "cut":
         flow.ca_state = RECOVERY
         flow.ack(0, lost_pkts_sample=1)
@@ -228,7 +220,7 @@ def test_flow_taken_over_in_trouble_is_not_reduced_for_what_the_law_answered(ca_
 
 
 def test_window_never_falls_below_two_segments() -> None:
-    flow = started(cwnd_pkts=3, ssthresh_pkts=3)
+    flow = started(RenoFold, cwnd_pkts=3, ssthresh_pkts=3)
     for _ in range(5):
         flow.ca_state = RECOVERY
         flow.ack(0, lost_pkts_sample=1, bytes_in_flight=0)

@@ -1,0 +1,80 @@
+"""What CUBIC and its variants decide in Python: parameters, W_max and K behind a reduction, undo.
+
+`CubicControl` is the base of their classes; a variant overrides what is its own. The fold programs of such
+classes have the parts of `cubic_core.py`, `episodes.py` and `slow_start.py`, whose registers are set here.
+
+Source: RFC 9438 sections 4.2, 4.7 and 4.9. Deviation: none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.cubic_core import (
+    BETA,
+    C_PER_S3,
+    alpha_permille,
+    cubic_scale,
+    k_us,
+    w_max_bytes,
+)
+from ccp_algs.episodes import CUT, STARTED, UNDO
+from ccp_algs.params import Param
+
+
+class CubicControl(Algorithm):
+    """Answers what the fold program reports."""
+
+    beta = Param(BETA, min=0.3, max=0.95, doc="window behind a loss episode, as part of that before")
+    c_per_s3 = Param(C_PER_S3, min=0.01, max=100.0, unit="segments/s^3", doc="steepness of the curve")
+    fast_convergence = Param(True, doc="aim lower where the last W_max was not reached, to make room")
+    hystart = Param(True, doc="leave the first slow start before the queue overflows")
+    css_rounds = Param(
+        0, min=0, max=20, unit="rounds", doc="0: HyStart as in Linux; more: HyStart++ (RFC 9406 has 5)"
+    )
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Hand the parameters to the fold program."""
+        self.flow.set(**self.registers(info.mss_bytes))
+
+    def on_report(self, report: Any) -> None:
+        """Give the curve its new shape behind a reduction, or its old one if that was spurious."""
+        if report.event == CUT:
+            self.flow.set(**self.registers(report.mss_bytes), **self.curve(report))
+        elif report.event == UNDO:
+            self.flow.set(**self.restored(report))
+        elif report.event == STARTED or self.params_changed():
+            self.flow.set(**self.registers(self.flow.info.mss_bytes))
+
+    def registers(self, mss_bytes: int) -> dict[str, int]:
+        """Return the registers that parameters and segment size determine."""
+        return {
+            "cut_permille": round(1000 * self.beta),
+            "alpha_permille": alpha_permille(self.beta),
+            "cubic_scale": cubic_scale(mss_bytes, self.c_per_s3),
+            "hystart": int(self.hystart),
+            "css_limit": self.css_rounds,
+        }
+
+    def curve(self, report: Any) -> dict[str, int]:
+        """Return W_max and K behind a reduction (RFC 9438 sections 4.2 and 4.7)."""
+        w_max = w_max_bytes(
+            report.prior_bytes, report.old_w_max_bytes, self.beta, fast_convergence=self.fast_convergence
+        )
+        cwnd_epoch_bytes = max(report.prior_bytes * self.beta, 2 * report.mss_bytes)
+        return {"w_max_bytes": w_max, "k_us": self.k_us(w_max, cwnd_epoch_bytes, report.mss_bytes)}
+
+    def k_us(self, w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int) -> int:
+        """Return K [us]; arguments as of `cubic_core.k_us`."""
+        return k_us(w_max_bytes, cwnd_epoch_bytes, mss_bytes, self.c_per_s3)
+
+    def restored(self, report: Any) -> dict[str, int]:
+        """Return the epoch that a spurious reduction ended (RFC 9438 section 4.9)."""
+        return {
+            "w_max_bytes": report.old_w_max_bytes,
+            "k_us": report.old_k_us,
+            "epoch": report.old_epoch,
+            "t_us": report.old_t_us,
+            "w_est_bytes": report.old_w_est_bytes,
+        }

@@ -1,0 +1,238 @@
+"""RTT inflation as evidence of congestion, in a fold program: is there a queue where this loss happened?
+
+A loss is congestion if the RTT on the ACK that shows it is at least k times the smallest RTT; see
+`flex_cubic.py`, which says where that comes from. Three options widen or move this rule, each off while its
+register is 0:
+
+* `memory_us`: for so long after a loss that showed a queue the threshold is lower. It is 1, so that every
+  loss counts, for the first half of that time, and rises back to k in the second half. Only what showed a
+  queue itself renews the memory; what counts because of it does not, or random loss would keep it alive.
+* `window_us`: the smallest RTT is that of the last `window_us`, or of the last half of it at least, instead
+  of the kernel's, which is that of the last 5 minutes.
+* `queue_permille`: a loss is congestion also if the smoothed RTT is in the upper part of this flow's own
+  range: so many thousandths of the way from the smallest RTT to the largest smoothed one of the last
+  RANGE_US. This is the Spike scheme, with the smoothed round trip in place of each packet's one-way
+  delay, because bursts of the flow's own make single samples jump; with one threshold in place of two;
+  and with the last seconds in place of all times. A range of less than an eighth of the smallest RTT, or
+  a millisecond, is noise and shows nothing.
+
+Windows are kept in two buckets of half their length.
+
+ACKs without an RTT sample leave the last one standing, and before the first there is the kernel's smoothed
+RTT. Where not even that is known, a loss is congestion.
+
+Source: for the Spike scheme S. Cen, P. C. Cosman, G. M. Voelker, "End-to-end differentiation of congestion
+and wireless losses", IEEE/ACM Transactions on Networking 11(5), 2003.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from ccp_algs.episodes import Episodes, Evidence, Verdict, reports
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Flow,
+    Part,
+    Register,
+    Statement,
+    control,
+    field,
+    latest,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+from ccp_algs.fold.expressions import Flag, Num
+
+# Values of the report field `loss_reason`.
+NO_LOSS: Final = 0
+SPARED_LOSS: Final = 1
+"""No evidence of congestion."""
+REMEMBERED: Final = 2
+"""Congestion: a loss before showed inflation."""
+INFLATED: Final = 3
+"""Congestion: the RTT is k times the smallest."""
+QUEUE: Final = 4
+"""Congestion: the smoothed RTT is high in the flow's own range."""
+
+RANGE_US: Final = 10_000_000
+"""Window of the largest smoothed RTT [us]; CUBIC fills a queue more often, on most paths."""
+NOISE_DIVISOR: Final = 8
+NOISE_US: Final = 1_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Inflation(Part):
+    """Registers and lines that watch the RTT; it goes in front of the loss episodes.
+
+    Attributes:
+        rtt_us: Reported: last RTT sample [us].
+        min_rtt_us: Reported: the smallest RTT that it is compared with [us].
+        rtt_rise_us: Reported: absolute variation, `rtt_us - min_rtt_us` [us].
+        rtt_rise_permille: Reported: relative variation, in thousandths of `min_rtt_us`.
+        inflated: Reported: 1 if the RTT was inflated at the report.
+        loss_rtt_us: Reported: RTT that the last loss was judged by [us].
+        loss_reason: Reported: verdict on the last loss since the last report, NO_LOSS to QUEUE.
+        spared_pkts: Reported: lost since the last report and spared [packets].
+        congestion_pkts: Reported: lost since the last report in congestion: judged so, or in data that a
+            reduction answered already [packets].
+        k_permille: The threshold k, in thousandths.
+        memory_us: See the module [us].
+        window_us: See the module [us].
+        queue_permille: See the module.
+    """
+
+    rtt_us: Register
+    min_rtt_us: Register
+    rtt_rise_us: Register
+    rtt_rise_permille: Register
+    inflated: Register
+    loss_rtt_us: Register
+    loss_reason: Register
+    spared_pkts: Register
+    congestion_pkts: Register
+    k_permille: Register
+    memory_us: Register
+    window_us: Register
+    queue_permille: Register
+    congested_at_us: Register
+    bucket_min_us: Register
+    old_bucket_min_us: Register
+    min_bucket_at_us: Register
+    bucket_max_us: Register
+    old_bucket_max_us: Register
+    max_bucket_at_us: Register
+    relearn_min: Block
+    relearn_max: Block
+
+    def evidence(self) -> Evidence:
+        """Return the judgement, for `loss_episodes(evidence=...)`."""
+        judged = let((Ack.lost_pkts_sample > 0) | Flow.was_timeout, "judged")
+        rtt, smallest, reason = self.loss_rtt_us, self.min_rtt_us, self.loss_reason
+        half_us = let(self.memory_us // 2, "half_us")
+        age_us = let(Ack.now - self.congested_at_us, "age_us")
+        faded = (self.k_permille - 1000) * (max_(age_us, half_us) - half_us) // half_us
+        remembers = (self.congested_at_us > 0) & (age_us < self.memory_us)
+        is_remembered = remembers & (rtt * 1000 >= (1000 + faded) * smallest)
+        range_us = let(max_(self.bucket_max_us, self.old_bucket_max_us) - smallest, "range_us")
+        is_range = (range_us > smallest // NOISE_DIVISOR) & (range_us > NOISE_US)
+        is_high = (Flow.srtt_us - smallest) * 1000 >= self.queue_permille * range_us
+        is_inflated = (rtt * 1000 >= self.k_permille * smallest) | (rtt == 0)
+        return Evidence(
+            weigh=(
+                judged,
+                self._baseline(),
+                rtt.set(self.rtt_us, when=judged),
+                rtt.set(Flow.srtt_us, when=judged & (self.rtt_us == 0)),
+                half_us,
+                age_us,
+                range_us,
+                reason.set(SPARED_LOSS, when=judged),
+                reason.set(REMEMBERED, when=judged & is_remembered),
+                reason.set(QUEUE, when=judged & (self.queue_permille > 0) & is_range & is_high),
+                reason.set(INFLATED, when=judged & is_inflated),
+                self.congested_at_us.set(Ack.now, when=judged & (reason >= INFLATED)),
+            ),
+            congestion=reason > SPARED_LOSS,
+        )
+
+    def tally(self, verdict: Verdict) -> list[Statement]:
+        """Return what counts losses, for `loss_episodes(also=...)`."""
+        lost_pkts = Ack.lost_pkts_sample
+        return [
+            self.congestion_pkts.add(lost_pkts),
+            self.congestion_pkts.set(self.congestion_pkts - lost_pkts, when=verdict.spared),
+            self.spared_pkts.add(lost_pkts, when=verdict.spared),
+        ]
+
+    def report(self, loss: Episodes) -> Block:
+        """Return the block that completes a report; it goes in front of `when`."""
+        return on(
+            reports(loss),
+            self._baseline(),
+            self.rtt_rise_us.set(self.rtt_us - self.min_rtt_us),
+            self.rtt_rise_permille.set(1000 * self.rtt_rise_us // self.min_rtt_us),
+            self.inflated.set(0),
+            self.inflated.set(1, when=self.rtt_rise_permille + 1000 >= self.k_permille),
+        )
+
+    def _baseline(self) -> list[Statement]:
+        windowed_us = min_(self.bucket_min_us, self.old_bucket_min_us)
+        return [
+            self.min_rtt_us.set(Flow.min_rtt_us),
+            self.min_rtt_us.set(windowed_us, when=(self.window_us > 0) & (windowed_us < INFINITY)),
+        ]
+
+
+def inflation(k_permille: int) -> Inflation:
+    """Build the part.
+
+    Args:
+        k_permille: The threshold k, in thousandths: initial value of the register.
+    """
+    window_us, min_us, old_min_us, min_at_us = control(), state(INFINITY), state(INFINITY), state()
+    queue_permille, max_us, old_max_us, max_at_us = control(), state(), state(), state()
+    smaller, larger = min_(min_us, Flow.rtt_sample_us), max_(max_us, Flow.srtt_us)
+    return Inflation(
+        rtt_us=latest(Flow.rtt_sample_us),
+        min_rtt_us=field(volatile=False),
+        rtt_rise_us=field(volatile=False),
+        rtt_rise_permille=field(volatile=False),
+        inflated=field(volatile=False),
+        loss_rtt_us=field(volatile=False),
+        loss_reason=field(),
+        spared_pkts=field(),
+        congestion_pkts=field(),
+        k_permille=control(k_permille),
+        memory_us=control(),
+        window_us=window_us,
+        queue_permille=queue_permille,
+        congested_at_us=state(),
+        bucket_min_us=min_us,
+        old_bucket_min_us=old_min_us,
+        min_bucket_at_us=min_at_us,
+        bucket_max_us=max_us,
+        old_bucket_max_us=old_max_us,
+        max_bucket_at_us=max_at_us,
+        relearn_min=_relearn("min", window_us > 0, window_us // 2, (min_at_us, min_us, old_min_us), smaller),
+        relearn_max=_relearn(
+            "max", queue_permille > 0, RANGE_US // 2, (max_at_us, max_us, old_max_us), larger
+        ),
+    )
+
+
+def _relearn(
+    name: str, wanted: Flag, half_us: Num | int, registers: tuple[Register, Register, Register], newer: Num
+) -> Block:
+    """Return the block that keeps an extreme value of a window in two buckets.
+
+    Args:
+        name: For the names of intermediate results.
+        wanted: Whether to do it.
+        half_us: Length of a bucket [us].
+        registers: When the newer bucket began, the value in it, and the value in the one before.
+        newer: What the newer bucket is to hold behind this ACK.
+    """
+    began_us, bucket, old_bucket = registers
+    length_us = let(half_us, f"{name}_half_us")
+    turn = let(Ack.now >= began_us + length_us, f"{name}_turn")
+    stale = let(Ack.now >= began_us + 2 * length_us, f"{name}_stale")  # both: nothing came for long
+    empty = bucket.initial
+    return on(
+        wanted,
+        length_us,
+        turn,
+        stale,
+        old_bucket.set(bucket, when=turn),
+        old_bucket.set(empty, when=stale),
+        bucket.set(empty, when=turn),
+        began_us.set(began_us + length_us, when=turn),
+        began_us.set(Ack.now, when=stale),
+        bucket.set(newer),
+    )
