@@ -54,6 +54,15 @@ def receive(
     probe: Annotated[str, typer.Option(help="How to measure the RTT: icmp, udp or none.")] = "icmp",
     probe_ms: Annotated[int, typer.Option(min=1, help="Time between probes to a peer.")] = 50,
     port: Annotated[int, typer.Option(min=0, max=65535, help="UDP port of responders.")] = DEFAULT_PORT,
+    kernel_probe: Annotated[
+        bool,
+        typer.Option(
+            help="Let the kernel count CE marks and one-way delays (needs CAP_BPF and CAP_PERFMON)."
+        ),
+    ] = True,
+    per_flow: Annotated[
+        bool, typer.Option("--per-flow", help="A signal of each TCP connection, too.")
+    ] = False,
     respond: Annotated[
         bool, typer.Option("--respond", help="Only answer UDP probes of others, on --port.")
     ] = False,
@@ -77,7 +86,16 @@ def receive(
         if respond:
             _respond(port)
         else:
-            options = _options(peer or [], window_ms or interval_ms, interval_ms, probe, probe_ms, port)
+            options = Options(
+                tuple(dict.fromkeys(resolve(one) for one in peer or ())),
+                window_ms or interval_ms,
+                interval_ms,
+                _kind(probe),
+                probe_ms,
+                port,
+                kernel_probe,
+                per_flow,
+            )
             lives_ms = ttl_ms or max(interval_ms * TTL_INTERVALS, LEAST_TTL_MS)
             _receive(options, broker, sender, lives_ms, "json" if as_json else "none" if quiet else "table")
     except ExplainedError as error:
@@ -85,14 +103,11 @@ def receive(
         raise typer.Exit(FAILED) from None
 
 
-def _options(
-    peers: Sequence[str], window_ms: int, interval_ms: int, probe: str, probe_ms: int, port: int
-) -> Options:
+def _kind(probe: str) -> Kind | None:
     kinds: dict[str, Kind | None] = {"icmp": "icmp", "udp": "udp", "none": None}
     if probe not in kinds:
         raise ReceiverError("receiver.bad_option", f"no probe `{probe}`", "--probe", "", "icmp, udp or none")
-    addresses = tuple(dict.fromkeys(resolve(one) for one in peers))
-    return Options(addresses, window_ms, interval_ms, kinds[probe], probe_ms, port)
+    return kinds[probe]
 
 
 def _respond(port: int) -> None:

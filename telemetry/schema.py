@@ -96,6 +96,8 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="receiver_signal"):
     """What a receiver measured of one peer over a window. `peer` is always given: who sends to the receiver.
 
+    With `flow`, it is about that connection only; the same receiver's signal of the peer holds all of them.
+
     Attributes:
         window_ms: Length of the window [ms].
         rtt_min_us: Least RTT in the window [us].
@@ -105,12 +107,15 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
         rtt_max_us: Greatest RTT [us].
         rtt_samples: How many RTTs these are of.
         jitter_us: Mean difference of neighbouring RTTs [us].
-        owd_variation_us: 99th percentile of one-way delay above its minimum [us].
+        owd_variation_us: 99th percentile of the one-way delay of segments from the peer above the least one
+            of their flow (PDV of RFC 5481) [us].
         ce_marks: Packets with ECN CE, new in the window.
-        loss_pkts: Segments lost, new in the window.
+        loss_pkts: Segments that the receiver itself sent to the peer again, because the peer's ACKs showed a
+            loss or did not come, new in the window; None if it sent the peer nothing.
         reordered_pkts: Segments that came out of order, new in the window.
         duplicate_pkts: Segments that came twice, new in the window.
-        retrans_pkts: Segments that the peer says it sent again, new in the window.
+        retrans_pkts: Segments that the peer sent to the receiver again, as the peer's own signal about the
+            receiver says (its `loss_pkts`), new in the window; None if it says nothing.
         goodput_bytes_per_s: Bytes that arrived in order, by time [bytes/s].
         flows: How many flows with this peer the window saw.
     """

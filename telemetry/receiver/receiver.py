@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from telemetry.receiver.errors import ReceiverError
+from telemetry.receiver.flows import FlowWindows
+from telemetry.receiver.kernel_probe import KernelProbe
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Prober, ip_version
 from telemetry.receiver.proc import HostCounters
 from telemetry.receiver.sockets import SocketTable, kernel_counts_ce
@@ -44,6 +46,8 @@ class Options:
         probe: How RTT is probed; None: it is not.
         probe_ms: Time between two probes to a peer [ms].
         port: Of the responders, for UDP probes.
+        kernel_probe: Whether the kernel counts arriving segments for us, where it may.
+        per_flow: Whether there is a signal of each connection, too.
     """
 
     peers: tuple[str, ...] = ()
@@ -52,6 +56,8 @@ class Options:
     probe: Kind | None = "icmp"
     probe_ms: int = 50
     port: int = DEFAULT_PORT
+    kernel_probe: bool = True
+    per_flow: bool = False
 
     def __post_init__(self) -> None:
         """Refuse times that do not go together."""
@@ -143,7 +149,8 @@ class Receiver:
 
         Args:
             options: What to measure.
-            on_signals: Called at the end of every interval with the signals of all peers; must be quick.
+            on_signals: Called at the end of every interval with the signals of all peers, and behind them
+                those of connections; must be quick.
             clock_us: The monotonic clock [us].
 
         Raises:
@@ -156,6 +163,8 @@ class Receiver:
         self._prober: Prober | None = None
         self._sockets: SocketTable | None = None
         self._host: HostCounters | None = None
+        self._kernel_probe: KernelProbe | None = None
+        self._flows: FlowWindows | None = None
         self._heard: deque[Sample] = deque(maxlen=10_000)
         self._stopping = False
         self._selector = selectors.DefaultSelector()
@@ -164,7 +173,10 @@ class Receiver:
         try:
             self._open()
             now_us = clock_us()
-            self.windows = Windows(now_us, options.window_ms // options.interval_ms, options.peers)
+            intervals = options.window_ms // options.interval_ms
+            self.windows = Windows(now_us, intervals, options.peers)
+            if options.per_flow:
+                self._flows = FlowWindows(now_us, intervals, options.peers)
             self._read_due_us, self._close_due_us = now_us, now_us + options.interval_ms * 1000
             self._read()
         except BaseException:
@@ -196,7 +208,16 @@ class Receiver:
             missing["duplicates"] = error
         else:
             how["duplicates"] = "the host (TCPDSACK*Sent in /proc/net/netstat), while one peer sends"
-        if self._sockets is not None and kernel_counts_ce():
+        if options.kernel_probe:
+            try:
+                self._kernel_probe = KernelProbe()
+            except ReceiverError as error:
+                missing["one-way delay variation"] = error
+            else:
+                how["one-way delay variation"] = "each TCP segment (kernel probe, by its timestamp)"
+        if self._kernel_probe is not None:
+            how["CE marks"] = "each TCP segment (kernel probe)"
+        elif self._sockets is not None and kernel_counts_ce():
             how["CE marks"] = "each TCP socket (tcpi_received_ce)"
         elif self._host is not None:
             how["CE marks"] = "the host (InCEPkts in /proc/net/netstat and snmp6), while one peer sends"
@@ -214,6 +235,8 @@ class Receiver:
             self._prober.close()
         if self._sockets is not None:
             self._sockets.close()
+        if self._kernel_probe is not None:
+            self._kernel_probe.close()
         self._selector.close()
         self._wake_here.close()
         self._wake_there.close()
@@ -257,20 +280,36 @@ class Receiver:
         """Read sockets and counters."""
         began_us = self._clock_us()
         if self._sockets is not None:
-            self.windows.add_sockets(began_us, self._sockets.read())
+            readings = list(self._sockets.read())
+            self.windows.add_sockets(began_us, readings)
+            if self._flows is not None:
+                self._flows.add_sockets(began_us, readings)
         if self._host is not None:
             self.windows.add_host(self._host.read())
         now_us = self._clock_us()
         pause_us = max(min(READ_US, self.options.interval_ms * 1000), int((now_us - began_us) / READ_SHARE))
         self._read_due_us = now_us + pause_us
 
+    def _read_arrivals(self) -> None:
+        """Read what the kernel counted in this interval; connections that ended are in it."""
+        if self._kernel_probe is None:
+            return
+        now_us = self._clock_us()
+        arrived, is_all = self._kernel_probe.read()
+        for windows in (self.windows, self._flows):
+            if windows is not None:
+                windows.add_arrivals(now_us, arrived, is_all=is_all)
+
     def _close_interval(self) -> None:
         self._read()
+        self._read_arrivals()
         addresses = {peer: own for peer in self.windows.peers if (own := own_address(peer)) is not None}
         while self._heard:
             self.windows.reports.take(self._heard.popleft(), addresses.values())
         now_us = self._clock_us()
         signals = self.windows.close(now_us, addresses)
+        if self._flows is not None:
+            signals += self._flows.close(now_us)
         interval_us = self.options.interval_ms * 1000
         late = (now_us - self._close_due_us) // interval_us  # missed intervals are not made up for
         self._close_due_us += (late + 1) * interval_us

@@ -41,6 +41,7 @@ class PeerReports:
         body = sample.body
         if (
             not isinstance(body, ReceiverSignal)
+            or body.flow is not None  # in its peer's signal, too
             or body.address is None
             or body.loss_pkts is None
             or body.window_ms is None

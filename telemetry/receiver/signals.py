@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from telemetry.receiver.arrivals import Arrivals, variation_us
 from telemetry.receiver.rtt import RttSummary
 from telemetry.receiver.series import Growth, Values
-from telemetry.schema import ReceiverSignal
+from telemetry.schema import FlowId, ReceiverSignal
 
 
 def signal_of(
@@ -14,11 +15,14 @@ def signal_of(
     address: str | None,
     elapsed_us: int,
     *,
+    flow: FlowId | None = None,
     rtt: RttSummary | None = None,
     tcp: Growth | None = None,
     flows: int | None = None,
     host: Values | None = None,
     retrans_pkts: int | None = None,
+    arrivals: Arrivals | None = None,
+    arrivals_are_all: bool = True,
 ) -> ReceiverSignal:
     """Return the signal of a window. What was not measured is None, never 0.
 
@@ -26,23 +30,31 @@ def signal_of(
         peer: Its address.
         address: Ours on that path, if known.
         elapsed_us: Length of the window [us].
+        flow: The connection, if it is about a single one.
         rtt: Of the probes that were answered in it.
         tcp: What the sockets with this peer counted in it (`telemetry.receiver.tcp`); None, if unknown.
         flows: How many sockets that were; without any, nothing is said of TCP.
         host: What the host counted in it (`telemetry.receiver.proc`), if all of it came from this peer.
         retrans_pkts: What the peer says it sent again in it.
+        arrivals: What the kernel probe counted in it; None without one.
+        arrivals_are_all: Whether it had room for all connections; else its marks are too few.
     """
     values: Values = tcp.values if tcp is not None and flows else {}
     host = host if host is not None and flows else {}
-    ce_marks = values.get("ce")
+    seen = arrivals if flows or (arrivals is not None and arrivals.segs) else None
+    marks = [values.get("ce"), host.get("ce")]
+    if seen is not None and arrivals_are_all:
+        marks.insert(0, seen.ce)
     sent = (values.get("data_out") or 0) + (values.get("retrans") or 0)
     received = values.get("bytes_received")
     seconds = tcp.elapsed_us / 1e6 if tcp is not None else 0.0
     signal = ReceiverSignal(
         peer=peer,
         address=address,
+        flow=flow,
         window_ms=max(round(elapsed_us / 1000), 1),
-        ce_marks=host.get("ce") if ce_marks is None else ce_marks,
+        owd_variation_us=None if seen is None else variation_us(seen.delays),
+        ce_marks=next((count for count in marks if count is not None), None),
         loss_pkts=values.get("retrans") if sent else None,
         reordered_pkts=values.get("out_of_order"),
         duplicate_pkts=host.get("duplicates"),

@@ -10,7 +10,7 @@ from pyroute2 import DiagSocket
 from pyroute2.netlink.diag import SS_CONN, MarshalDiag, inet_diag_msg
 
 from telemetry.receiver.errors import ReceiverError
-from telemetry.receiver.tcp import SocketReading, parse_tcp_info
+from telemetry.receiver.tcp import Ends, SocketReading, parse_tcp_info
 from telemetry.schema import canonical
 
 _INFO: Final = 2  # INET_DIAG_INFO, <linux/inet_diag.h>
@@ -62,8 +62,9 @@ class SocketTable:
             for message in found:
                 raw = message.get_attr("INET_DIAG_INFO")
                 if raw is not None:  # None: the socket closed meanwhile
-                    peer = canonical(message["idiag_dst"])
-                    yield SocketReading(message["idiag_cookie"], peer, parse_tcp_info(raw))
+                    own, peer = canonical(message["idiag_src"]), canonical(message["idiag_dst"])
+                    ends = Ends(own, message["idiag_sport"], peer, message["idiag_dport"])
+                    yield SocketReading(message["idiag_cookie"], ends, parse_tcp_info(raw))
 
 
 def kernel_counts_ce() -> bool:

@@ -17,6 +17,7 @@ _COLUMNS: Final = (
     ("p99", "rtt_p99_us"),
     ("max", "rtt_max_us"),
     ("jitter", "jitter_us"),
+    ("one way +", "owd_variation_us"),
     ("CE", "ce_marks"),
     ("lost", "loss_pkts"),
     ("out of order", "reordered_pkts"),
@@ -27,7 +28,7 @@ _COLUMNS: Final = (
 
 
 def render(signals: Sequence[ReceiverSignal], note: str = "") -> Table:
-    """Return a table of one signal a peer; `-` where nothing was measured.
+    """Return a table of one signal a peer, and below it those of its flows; `-` where nothing was measured.
 
     Args:
         signals: Of one interval.
@@ -38,11 +39,21 @@ def render(signals: Sequence[ReceiverSignal], note: str = "") -> Table:
     for title, name in _COLUMNS:
         table.add_column(f"{title} ms" if name.endswith("_us") else title, justify="right")
     table.add_column("Mbit/s", justify="right")
-    for signal in signals:
+    for signal in sorted(signals, key=_place):
         cells = [_cell(getattr(signal, name), name.endswith("_us")) for _, name in _COLUMNS]
         rate = signal.goodput_bytes_per_s
-        table.add_row(signal.peer, *cells, "-" if rate is None else f"{rate * 8 / 1e6:.2f}")
+        table.add_row(_name(signal), *cells, "-" if rate is None else f"{rate * 8 / 1e6:.2f}")
     return table
+
+
+def _place(signal: ReceiverSignal) -> tuple[str, bool]:
+    """Sort a peer's signal before those of its flows, and these as they came."""
+    return signal.peer, signal.flow is not None
+
+
+def _name(signal: ReceiverSignal) -> str:
+    flow = signal.flow
+    return signal.peer if flow is None else f"  :{flow.src_port} > :{flow.dst_port}"
 
 
 def _cell(value: int | None, is_time: bool) -> str:

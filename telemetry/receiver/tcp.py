@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from telemetry.receiver.series import U32, Values
 
@@ -52,18 +52,27 @@ def parse_tcp_info(raw: bytes) -> dict[str, int | None]:
     return values
 
 
+class Ends(NamedTuple):
+    """Both ends of a connection; addresses in their one spelling."""
+
+    own: str
+    own_port: int
+    peer: str
+    peer_port: int
+
+
 @dataclass(frozen=True, slots=True)
 class SocketReading:
     """One TCP socket at one moment.
 
     Attributes:
         cookie: Number that the kernel gives no other socket.
-        peer: Address of the other end, in its one spelling.
+        ends: Its addresses and ports.
         values: As `FIELDS`.
     """
 
     cookie: int
-    peer: str
+    ends: Ends
     values: Values
 
 
@@ -100,10 +109,7 @@ class PeerCounters:
         is_base = self._before is None
         last = self._before = self._before or {}
         for reading in readings:
-            peer = self.peers.get(reading.peer)
-            if peer is None:
-                peer = self.peers[reading.peer] = PeerTotals(dict(NOTHING), {})
-            peer.seen_us[reading.cookie] = now_us
+            peer = self.see(now_us, reading.ends.peer, reading.cookie)
             _, base = last.get(reading.cookie, (now_us, reading.values if is_base else NOTHING))
             last[reading.cookie] = now_us, reading.values
             for name, total in peer.values.items():
@@ -116,6 +122,14 @@ class PeerCounters:
         if now_us >= self._prune_us:
             self._prune_us = now_us + KEEP_US
             self._before = {key: old for key, old in last.items() if old[0] > now_us - KEEP_US}
+
+    def see(self, now_us: int, peer: str, cookie: int) -> PeerTotals:
+        """Return what is known of a peer; one of its sockets was there until `now_us` [us]."""
+        totals = self.peers.get(peer)
+        if totals is None:
+            totals = self.peers[peer] = PeerTotals(dict(NOTHING), {})
+        totals.seen_us[cookie] = now_us
+        return totals
 
     def flows(self, peer: str, after_us: int) -> int:
         """Return how many sockets of a peer were there after `after_us` [us], and forget the others."""

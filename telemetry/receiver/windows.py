@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from telemetry.receiver.arrivals import ArrivalWindow, Arrived
 from telemetry.receiver.reports import PeerReports
 from telemetry.receiver.rtt import RttWindow
 from telemetry.receiver.series import Growth, Series, Values
@@ -19,6 +20,7 @@ from telemetry.schema import ReceiverSignal
 @dataclass(slots=True)
 class _Peer:
     tcp: Series
+    arrivals: ArrivalWindow
     rtts: RttWindow = field(default_factory=RttWindow)
 
 
@@ -45,6 +47,7 @@ class Windows:
         self._peers: dict[str, _Peer] = {peer: self._new_peer() for peer in self._named}
         self._host: Series | None = None
         self._host_now: Values = {}
+        self._has_probe = self._probe_sees_all = False
 
     @property
     def peers(self) -> list[str]:
@@ -71,6 +74,23 @@ class Windows:
         if self._host is None:
             self._host = Series(self._ends_us[-1], values, self._intervals)
 
+    def add_arrivals(self, now_us: int, arrived: Iterable[Arrived], *, is_all: bool) -> None:
+        """Take what came in in this interval, as the kernel probe counted it; connections that ended, too.
+
+        Args:
+            now_us: When it was read [us].
+            arrived: What came in on each connection.
+            is_all: Whether there was room for all connections.
+        """
+        self._has_probe, self._probe_sees_all = True, is_all
+        for one in arrived:
+            peer = one.ends.peer
+            if peer not in self._peers:
+                self._peers[peer] = self._new_peer()
+            self._peers[peer].arrivals.add(one)
+            if self._counters is not None:
+                self._counters.see(now_us, peer, one.cookie)
+
     def close(self, now_us: int, addresses: dict[str, str] | None = None) -> list[ReceiverSignal]:
         """End an interval at `now_us` [us]; what was read until then belongs to it.
 
@@ -90,6 +110,7 @@ class Windows:
         for peer, state in self._peers.items():
             flows = None if self._counters is None else self._counters.flows(peer, begin_us)
             rtt = state.rtts.close(begin_us, now_us)
+            arrivals = state.arrivals.close()
             if peer in self._named or (flows and not self._named):
                 signals.append(
                     signal_of(
@@ -101,6 +122,8 @@ class Windows:
                         flows=flows,
                         host=host.values if host is not None and peer == sole else None,
                         retrans_pkts=self.reports.close(peer, begin_us, now_us),
+                        arrivals=arrivals if self._has_probe else None,
+                        arrivals_are_all=self._probe_sees_all,
                     )
                 )
             if not flows:
@@ -120,7 +143,8 @@ class Windows:
         }
 
     def _new_peer(self) -> _Peer:
-        return _Peer(Series(self._ends_us[-1], NOTHING, self._intervals))
+        series = Series(self._ends_us[-1], NOTHING, self._intervals)
+        return _Peer(series, ArrivalWindow(self._intervals))
 
     def _forget(self, peer: str) -> None:
         """Drop the sockets of a peer that has none; its counters start anew when it comes back."""

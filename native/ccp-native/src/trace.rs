@@ -1,71 +1,55 @@
 //! `TcpTrace`: samples of the kernel's TCP sockets as NumPy arrays.
 
-use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ccp_trace::row::tcp_row;
 use ccp_trace::{Options, Trace};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
+use crate::rows::{self, Column};
 
 const RING_BYTES: u32 = 4 << 20;
 
-/// Columns of a row: name, NumPy format, offset.
-fn columns() -> [(&'static str, &'static str, usize); 28] {
-    macro_rules! column {
-        ($name:ident, $format:literal) => {
-            (stringify!($name), $format, offset_of!(tcp_row, $name))
-        };
-    }
-    [
-        column!(t_us, "u8"),
-        column!(cookie, "u8"),
-        column!(netns, "u4"),
-        column!(family, "u1"),
-        column!(sport, "u2"),
-        column!(dport, "u2"),
-        column!(saddr, "(16,)u1"),
-        column!(daddr, "(16,)u1"),
-        column!(congestion, "S16"),
-        column!(state, "u1"),
-        column!(ca_state, "u1"),
-        column!(cwnd_bytes, "u8"),
-        column!(ssthresh_bytes, "u8"),
-        column!(srtt_us, "u4"),
-        column!(min_rtt_us, "u4"),
-        column!(rtt_us, "u4"),
-        column!(mss_bytes, "u4"),
-        column!(pacing_rate_bytes_per_s, "u8"),
-        column!(delivered_pkts, "u8"),
-        column!(delivered_ce, "u4"),
-        column!(lost_pkts, "u8"),
-        column!(retrans_pkts, "u8"),
-        column!(bytes_acked, "u8"),
-        column!(bytes_received, "u8"),
-        column!(bytes_sent, "u8"),
-        column!(bytes_retrans, "u8"),
-        column!(bytes_in_flight, "u8"),
-        column!(app_limited, "u1"),
+fn columns() -> Vec<Column> {
+    use rows::column;
+    vec![
+        column!(tcp_row, t_us, "u8"),
+        column!(tcp_row, cookie, "u8"),
+        column!(tcp_row, netns, "u4"),
+        column!(tcp_row, family, "u1"),
+        column!(tcp_row, sport, "u2"),
+        column!(tcp_row, dport, "u2"),
+        column!(tcp_row, saddr, "(16,)u1"),
+        column!(tcp_row, daddr, "(16,)u1"),
+        column!(tcp_row, congestion, "S16"),
+        column!(tcp_row, state, "u1"),
+        column!(tcp_row, ca_state, "u1"),
+        column!(tcp_row, cwnd_bytes, "u8"),
+        column!(tcp_row, ssthresh_bytes, "u8"),
+        column!(tcp_row, srtt_us, "u4"),
+        column!(tcp_row, min_rtt_us, "u4"),
+        column!(tcp_row, rtt_us, "u4"),
+        column!(tcp_row, mss_bytes, "u4"),
+        column!(tcp_row, pacing_rate_bytes_per_s, "u8"),
+        column!(tcp_row, delivered_pkts, "u8"),
+        column!(tcp_row, delivered_ce, "u4"),
+        column!(tcp_row, lost_pkts, "u8"),
+        column!(tcp_row, retrans_pkts, "u8"),
+        column!(tcp_row, bytes_acked, "u8"),
+        column!(tcp_row, bytes_received, "u8"),
+        column!(tcp_row, bytes_sent, "u8"),
+        column!(tcp_row, bytes_retrans, "u8"),
+        column!(tcp_row, bytes_in_flight, "u8"),
+        column!(tcp_row, app_limited, "u1"),
     ]
 }
 
-fn make_dtype(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    let columns = columns();
-    let spec = PyDict::new(py);
-    spec.set_item("names", columns.iter().map(|c| c.0).collect::<Vec<_>>())?;
-    spec.set_item("formats", columns.iter().map(|c| c.1).collect::<Vec<_>>())?;
-    spec.set_item("offsets", columns.iter().map(|c| c.2).collect::<Vec<_>>())?;
-    spec.set_item("itemsize", size_of::<tcp_row>())?;
-    Ok(py.import("numpy")?.call_method1("dtype", (spec,))?.unbind())
-}
-
-fn as_array<'py>(py: Python<'py>, rows: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+fn as_array<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let dtype = DTYPE.get_or_try_init(py, || make_dtype(py))?;
-    py.import("numpy")?.call_method1("frombuffer", (PyBytes::new(py, rows), dtype))
+    let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &columns(), size_of::<tcp_row>()))?;
+    rows::as_array(py, bytes, dtype)
 }
 
 struct State {

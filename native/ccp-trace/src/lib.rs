@@ -1,18 +1,29 @@
-//! Samples of the kernel's TCP sockets, whatever their congestion control.
+//! What the kernel's TCP sockets do, whatever their congestion control, told by CO-RE programs. Nobody polls sockets.
 //!
-//! [`Trace`] attaches a CO-RE program to the tracepoint `tcp:tcp_probe`; the program writes a row for each socket
-//! and interval into a ring buffer, and the last row when the socket closes. Nobody polls sockets.
+//! [`Trace`] attaches to the tracepoint `tcp:tcp_probe`; its program writes a row for each socket and interval into a
+//! ring buffer, and the last row when the socket closes. [`Arrivals`] looks at every segment that comes in: its
+//! program counts them, their CE marks and how long they took, and the counts are read when somebody wants them.
 
+mod arrivals;
+mod load;
 mod trace;
 
+pub use arrivals::{Arrivals, Watched, bin_bounds_us};
 pub use ccp_error::Error;
 pub use trace::{Options, Trace};
 
-/// What the kernel side writes, made from `src/bpf/row.h`.
+/// What the sampling program writes, made from `src/bpf/row.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod row {
     include!(concat!(env!("OUT_DIR"), "/row.rs"));
+}
+
+/// What the counting program keeps, made from `src/bpf/arrivals.h`.
+#[allow(non_camel_case_types, dead_code, missing_docs)]
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
+pub mod flow {
+    include!(concat!(env!("OUT_DIR"), "/arrivals.rs"));
 }
 
 /// Result with this crate's error.

@@ -3,19 +3,14 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{
-    ErrorKind, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
-};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
 
-use crate::row::{tcp_row, trace_config};
-use crate::{Error, Result};
+use crate::Result;
+use crate::load::{self, map, refused};
+use crate::row::tcp_row;
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_TRACE_OBJECT"));
 
-/// Tracepoints that the program needs, as the kernel's BTF names them.
-const TRACEPOINTS: [&str; 2] = ["tcp_probe", "inet_sock_set_state"];
 const LEAST_RING_BYTES: u32 = 4096;
 
 /// What to sample.
@@ -29,17 +24,16 @@ pub struct Options {
     pub ring_bytes: u32,
 }
 
-/// libbpf writes to stderr by default; errors carry what is needed instead.
-fn keep_log() {
-    use std::sync::Once;
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, text| {
-            if std::env::var_os("CCP_LIBBPF_LOG").is_some() {
-                eprint!("{text}");
-            }
-        })));
-    });
+impl Options {
+    fn sizes(&self) -> [(&'static str, u32); 2] {
+        let netns = self.netns_inodes.as_ref().map_or(1, |inodes| inodes.len().max(1) as u32);
+        [("rows", self.ring_bytes.max(LEAST_RING_BYTES).next_power_of_two()), ("netns_wanted", netns)]
+    }
+
+    /// `struct trace_config`.
+    fn constants(&self) -> [u64; 2] {
+        [self.interval_us, u64::from(self.netns_inodes.is_some())]
+    }
 }
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
@@ -66,15 +60,9 @@ impl Debug for Trace {
 impl Trace {
     /// Loads and attaches the program.
     pub fn attach(options: &Options) -> Result<Self> {
-        keep_log();
-        let btf = Btf::from_vmlinux().map_err(|e| {
-            Error::new("trace.no_btf", "this kernel has no BTF type information")
-                .why(e)
-                .fix("use a kernel built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels have it)")
-        })?;
-        need_tracepoints(&btf)?;
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(|e| refused(&e))?;
-        fit(&mut open, options)?;
+        load::need_tracepoints(&load::kernel_types()?)?;
+        let mut open = load::open(OBJECT)?;
+        load::fit(&mut open, &options.sizes(), &options.constants())?;
         let object = open.load().map_err(|e| refused(&e))?;
         for inode in options.netns_inodes.iter().flatten() {
             map(&object, "netns_wanted")?
@@ -83,11 +71,7 @@ impl Trace {
         }
         let taken = Bytes::default();
         let ring = reader(&object, &taken)?;
-        let mut links = Vec::new();
-        for program in object.progs_mut() {
-            links.push(program.attach().map_err(|e| refused(&e))?);
-        }
-        Ok(Trace { _links: links, ring, taken, object })
+        Ok(Trace { _links: load::attach(&object)?, ring, taken, object })
     }
 
     /// Rows since the last call, as the bytes of so many `tcp_row`.
@@ -98,11 +82,7 @@ impl Trace {
 
     /// How many rows the ring refused because nobody drained it.
     pub fn dropped(&self) -> Result<u64> {
-        let value = map(&self.object, "dropped")?
-            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|e| refused(&e))?
-            .unwrap_or_default();
-        Ok(value.as_slice().try_into().map_or(0, u64::from_ne_bytes))
+        load::dropped(&self.object)
     }
 }
 
@@ -121,86 +101,16 @@ fn reader(object: &Object, taken: &Bytes) -> Result<RingBuffer<'static>> {
     builder.build().map_err(|e| refused(&e))
 }
 
-fn need_tracepoints(btf: &Btf<'_>) -> Result<()> {
-    let missing: Vec<_> = TRACEPOINTS
-        .into_iter()
-        .filter(|name| btf.type_by_name::<Typedef<'_>>(format!("btf_trace_{name}").as_str()).is_none())
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new("trace.no_tracepoint", format!("this kernel has no tracepoint {}", missing.join(" and ")))
-        .why("its BTF does not describe it: the kernel was built without tracepoints, or is older than 5.5")
-        .fix(
-            "use a kernel with CONFIG_TRACEPOINTS, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF, from 6.1 on",
-        ))
-}
-
-fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
-    object.maps().find(|m| m.name() == name).ok_or_else(|| bug(name))
-}
-
-fn bug(what: &str) -> Error {
-    Error::new("trace.refused", format!("the BPF object has no {what}"))
-        .why("the extension and its BPF object were built from different sources")
-        .fix("rebuild ccplane (make build)")
-}
-
-fn refused(e: &libbpf_rs::Error) -> Error {
-    if e.kind() == ErrorKind::PermissionDenied {
-        return Error::new("trace.not_permitted", "tracing sockets is not permitted")
-            .why(format!("{e:#}"))
-            .fix("run as root, or give the process CAP_BPF and CAP_PERFMON");
-    }
-    Error::new("trace.refused", "the kernel refused the tracing program")
-        .why(format!("{e:#}"))
-        .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing")
-}
-
-/// Sets sizes and constants, before the program is loaded.
-fn fit(open: &mut OpenObject, options: &Options) -> Result<()> {
-    let wanted = options.netns_inodes.as_ref();
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        let entries = match name.as_str() {
-            "rows" => Some(options.ring_bytes.max(LEAST_RING_BYTES).next_power_of_two()),
-            "netns_wanted" => Some(wanted.map_or(1, |inodes| inodes.len().max(1) as u32)),
-            _ => None,
-        };
-        if let Some(entries) = entries {
-            map.set_max_entries(entries).map_err(|e| refused(&e))?;
-        }
-        if name.ends_with(".rodata") {
-            let bytes = map.initial_value_mut().ok_or_else(|| bug(".rodata"))?;
-            let words = [options.interval_us, u64::from(wanted.is_some())];
-            let config: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-            if bytes.len() != config.len() || config.len() != size_of::<trace_config>() {
-                return Err(bug("struct trace_config"));
-            }
-            bytes.copy_from_slice(&config);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kernel_without_the_tracepoints_is_told_apart() {
-        let btf = Btf::from_path(env!("CCP_TRACE_OBJECT")).expect("the program has BTF, but no tracepoints");
-        let error = need_tracepoints(&btf).expect_err("there are none");
-        assert_eq!(error.slug, "trace.no_tracepoint");
-        assert_eq!(error.message, "this kernel has no tracepoint tcp_probe and inet_sock_set_state");
-        assert!(error.to_string().contains("\n  fix  use a kernel with"));
-    }
+    use crate::row::trace_config;
 
     #[test]
     fn the_loader_writes_the_configuration_as_the_program_reads_it() {
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).expect("our own object");
+        let mut open = load::open(OBJECT).expect("our own object");
         let options = Options { interval_us: 7, netns_inodes: Some(vec![1, 2, 3]), ring_bytes: 5000 };
-        fit(&mut open, &options).expect("it fits");
+        load::fit(&mut open, &options.sizes(), &options.constants()).expect("it fits");
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             match name.as_str() {

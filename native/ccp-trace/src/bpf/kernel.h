@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The few kernel types that the tracing program reads. CO-RE moves the offsets to the running kernel's; layouts here
+ * The few kernel types that the tracing programs read. CO-RE moves the offsets to the running kernel's; layouts here
  * are not the kernel's.
  */
 #ifndef CCP_TRACE_KERNEL_H
@@ -17,7 +17,9 @@ typedef int __s32;
 typedef unsigned long long __u64;
 typedef long long __s64;
 typedef __u8 u8;
+typedef __u16 u16;
 typedef __u32 u32;
+typedef __s32 s32;
 typedef __s64 s64;
 typedef __u64 u64;
 typedef _Bool bool;
@@ -26,8 +28,12 @@ typedef __u32 __be32;
 typedef __u32 __wsum;
 
 #define NULL ((void *)0)
+#define true 1
+#define false 0
 #define AF_INET 2
 #define AF_INET6 10
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
@@ -37,6 +43,7 @@ enum bpf_map_type {
 };
 
 enum {
+	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
@@ -76,13 +83,28 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+typedef struct {
+	int owned;
+} socket_lock_t;
+
 struct sock {
 	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
 	unsigned long sk_pacing_rate;
 };
 
 struct sk_buff {
 	unsigned int len;
+	__be16 protocol;
+	__u16 network_header; /* from head */
+	unsigned int end; /* from head */
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
 };
 
 struct tcp_congestion_ops {

@@ -4,6 +4,7 @@
  * so that what is not wanted never leaves it. The socket's last row comes when it closes.
  */
 #include "kernel.h"
+#include "addresses.h"
 #include "row.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -48,22 +49,6 @@ struct {
 	__type(value, u64);
 } dropped SEC(".maps");
 
-static __always_inline void put_in6(__u8 *to, const struct in6_addr *from)
-{
-	for (int i = 0; i < 4; i++)
-		((__be32 *)to)[i] = from->in6_u.u6_addr32[i];
-}
-
-static __always_inline void put_mapped(__u8 *to, __be32 ipv4)
-{
-	__be32 *words = (__be32 *)to;
-
-	words[0] = 0;
-	words[1] = 0;
-	words[2] = bpf_htonl(0xffff);
-	words[3] = ipv4;
-}
-
 static __always_inline void fill(struct tcp_row *row, struct tcp_sock *tp, u64 now_us, __u16 sport, u8 state)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -98,13 +83,7 @@ static __always_inline void fill(struct tcp_row *row, struct tcp_sock *tp, u64 n
 	row->ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	row->state = state;
 	row->app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
-	if (row->family == AF_INET6) {
-		put_in6(row->saddr, &sk->__sk_common.skc_v6_rcv_saddr);
-		put_in6(row->daddr, &sk->__sk_common.skc_v6_daddr);
-	} else {
-		put_mapped(row->saddr, sk->__sk_common.skc_rcv_saddr);
-		put_mapped(row->daddr, sk->__sk_common.skc_daddr);
-	}
+	put_addresses(row->saddr, row->daddr, sk);
 	bpf_probe_read_kernel(row->congestion, sizeof(row->congestion), tp->inet_conn.icsk_ca_ops->name);
 }
 

@@ -20,7 +20,7 @@ from telemetry.receiver import errors, probing, receiver, sockets, table
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.probing import Prober, Responder
 from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
-from telemetry.schema import About, ReceiverSignal
+from telemetry.schema import About, FlowId, ReceiverSignal
 
 HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"
@@ -95,12 +95,22 @@ def test_without_any_source_there_is_nothing_to_measure(monkeypatch: pytest.Monk
         def __init__(self) -> None:
             raise missing
 
+    class NoProbe:
+        def __init__(self) -> None:
+            raise ReceiverError("receiver.no_kernel_probe", "not permitted")
+
     monkeypatch.setattr(receiver, "HostCounters", NoCounters)
+    monkeypatch.setattr(receiver, "KernelProbe", NoProbe)
     monkeypatch.setattr(receiver, "kernel_counts_ce", lambda: True)
     with pytest.raises(ReceiverError) as caught:
         Receiver(Options(peers=(LOOPBACK,)), lambda _: None)
     assert caught.value.slug == "receiver.nothing_to_measure"
-    for slug in ("receiver.no_icmp", "receiver.no_sockets", "receiver.no_counters"):
+    for slug in (
+        "receiver.no_icmp",
+        "receiver.no_sockets",
+        "receiver.no_counters",
+        "receiver.no_kernel_probe",
+    ):
         assert slug in caught.value.why
 
 
@@ -196,7 +206,25 @@ def test_the_table_tells_missing_from_zero() -> None:
         table.render([ReceiverSignal(peer="10.0.0.1", ce_marks=0, rtt_p99_us=12_345)], "broker away")
     )
     (row,) = (line.split() for line in out.getvalue().splitlines() if "10.0.0.1" in line)
-    assert row == ["10.0.0.1", "-", "-", "-", "12.35", "-", "-", "0", *"------"]
+    assert row == ["10.0.0.1", "-", "-", "-", "12.35", "-", "-", "-", "0", *"------"]
+
+
+def test_the_table_has_a_peers_flows_below_it() -> None:
+    out = io.StringIO()
+    flow = FlowId(src="10.0.0.1", src_port=40_000, dst="10.0.0.2", dst_port=80)
+    signals = [
+        ReceiverSignal(peer="10.0.0.1", owd_variation_us=2_000),
+        ReceiverSignal(peer="10.0.0.3"),
+        ReceiverSignal(peer="10.0.0.1", flow=flow, owd_variation_us=1_500),
+    ]
+    Console(width=200, file=out).print(table.render(signals))
+    rows = [line.split() for line in out.getvalue().splitlines()[2:]]
+    assert [row[:3] for row in rows if row][-3:] == [
+        ["10.0.0.1", "-", "-"],
+        [":40000", ">", ":80"],
+        ["10.0.0.3", "-", "-"],
+    ]
+    assert [word for row in rows for word in row if word in {"2.00", "1.50"}] == ["2.00", "1.50"]
 
 
 def test_the_document_says_what_every_field_means() -> None:

@@ -17,7 +17,7 @@ from telemetry.receiver.probing import received_us
 from telemetry.receiver.proc import COUNTERS, HostCounters, parse_netstat, parse_snmp6
 from telemetry.receiver.reports import PeerReports
 from telemetry.receiver.tcp import FIELDS, parse_tcp_info
-from telemetry.schema import ReceiverSignal, RegimeDecision, Sample
+from telemetry.schema import FlowId, ReceiverSignal, RegimeDecision, Sample
 
 RECORDED = Path(__file__).parent / "data/6.18"
 TOKEN = bytes(range(8))
@@ -149,9 +149,15 @@ def test_answers_are_timed_by_the_kernels_stamp() -> None:
 
 
 def report(
-    loss_pkts: int | None, sent_us: int, received_us: int, *, peer: str = OURS, sender: str = "far"
+    loss_pkts: int | None,
+    sent_us: int,
+    received_us: int,
+    *,
+    peer: str = OURS,
+    sender: str = "far",
+    flow: FlowId | None = None,
 ) -> Sample:
-    body = ReceiverSignal(peer=peer, address=PEER, window_ms=1, loss_pkts=loss_pkts)
+    body = ReceiverSignal(flow=flow, peer=peer, address=PEER, window_ms=1, loss_pkts=loss_pkts)
     return Sample(
         kind="receiver_signal",
         body=body,
@@ -168,6 +174,8 @@ def test_what_a_peer_sent_again_is_what_it_reports_as_lost_on_the_way_to_us() ->
     reports.take(report(4, 2000, 20), [OURS])
     reports.take(report(9, 2000, 20, peer="10.9.9.9"), [OURS])  # about somebody else
     reports.take(report(None, 3000, 25), [OURS])
+    ours = FlowId(src=PEER, src_port=1, dst=OURS, dst_port=2)
+    reports.take(report(4, 3000, 25, flow=ours), [OURS])  # its peer's signal has them, too
     other = Sample(kind="", body=RegimeDecision(regime="SHARED"), sender="far", topic="", received_us=1)
     reports.take(other, [OURS])
     assert reports.close(PEER, 0, 10) == 3

@@ -10,17 +10,22 @@ from hypothesis import strategies as st
 
 from telemetry.receiver.rtt import RttWindow, percentile, summarise
 from telemetry.receiver.series import Series, difference, total
-from telemetry.receiver.tcp import FIELDS, SocketReading
+from telemetry.receiver.tcp import FIELDS, Ends, SocketReading
 from telemetry.receiver.windows import Windows
 from telemetry.schema import ReceiverSignal
 
 SECOND = 1_000_000
-PEER, OTHER = "10.0.0.1", "2001:db8::1"
+PEER, OTHER, OURS = "10.0.0.1", "2001:db8::1", "10.0.0.2"
+
+
+def ends(cookie: int, peer: str = PEER) -> Ends:
+    """Those of a connection to port 80 of this host."""
+    return Ends(OURS, 80, peer, 10_000 + cookie)
 
 
 def reading(cookie: int, peer: str = PEER, **values: int | None) -> SocketReading:
     """A socket whose other counters are 0."""
-    return SocketReading(cookie, peer, {**dict.fromkeys(FIELDS, 0), **values})
+    return SocketReading(cookie, ends(cookie, peer), {**dict.fromkeys(FIELDS, 0), **values})
 
 
 # --- series ------------------------------------------------------------------------------------------------

@@ -1,0 +1,236 @@
+"""`TcpArrivals`: what it counts agrees with what sockets and links say, and it sees one namespace only."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from datapath._native import TcpArrivals
+from datapath.errors import CcpError
+from experiments.netlab import Host, Path, namespace
+from experiments.netlab.host import Family
+from telemetry.receiver import echo
+
+pytestmark = pytest.mark.kernel(struct_ops=False)
+
+SEGS_IN = 140  # offset of tcpi_segs_in in struct tcp_info of <linux/tcp.h>
+RTAX_FEATURE_TCP_USEC_TS = 1 << 4  # <linux/rtnetlink.h>
+
+
+def inode(host: Host) -> int:
+    return os.stat(namespace.path_of(host.namespace)).st_ino
+
+
+def tcp_info(sock: socket.socket, offset: int) -> int:
+    raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512)
+    return int(struct.unpack_from("=I", raw, offset)[0])
+
+
+@contextlib.contextmanager
+def connection(
+    sender: Host, receiver: Host, family: Family = "ipv4"
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Connect; yield the sender's and the receiver's socket."""
+    with receiver.tcp_socket(family) as listener, sender.tcp_socket(family, "reno") as near:
+        listener.bind((receiver.address(family), 0))
+        listener.listen()
+        near.connect(listener.getsockname())
+        far, _ = listener.accept()
+        with far:
+            yield near, far
+
+
+def send(near: socket.socket, far: socket.socket, size_bytes: int) -> None:
+    """Send so much, and wait until it has been read."""
+    sending = threading.Thread(target=near.sendall, args=[bytes(size_bytes)])
+    sending.start()
+    while size_bytes:
+        size_bytes -= len(far.recv(1 << 16))
+    sending.join()
+
+
+def trickle(near: socket.socket, far: socket.socket, duration_s: float) -> None:
+    """Send a little every 2 ms; a reader that sleeps takes it."""
+    end_s = time.monotonic() + duration_s
+    while time.monotonic() < end_s:
+        near.sendall(b"x" * 100)
+        far.recv(100, socket.MSG_WAITALL)
+        time.sleep(0.002)
+
+
+def row_of(rows: Any, near: socket.socket) -> Any:
+    """Return the only row of a connection, at its receiving end."""
+    (row,) = rows[rows["dport"] == near.getsockname()[1]]
+    return row
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_every_segment_is_counted_at_its_socket_and_in_its_namespace(wire: Path, family: Family) -> None:
+    with TcpArrivals(inode(wire.receiver)) as arrivals, TcpArrivals(inode(wire.sender)) as others:
+        with connection(wire.sender, wire.receiver, family) as (near, far):
+            send(near, far, 3_000_000)
+            counted = tcp_info(far, SEGS_IN)
+            first = row_of(arrivals.drain(), near)
+            assert int(first["segs"]) == pytest.approx(counted, abs=2)  # the kernel has the handshake, too
+            assert counted > 1000, "merged segments count each"
+            assert (first["ce_segs"], first["closed"]) == (0, 0)
+            assert first["bins"].sum() <= first["segs"]
+            address = wire.sender.address(family)
+            packed = socket.inet_pton(socket.AF_INET6, address if ":" in address else f"::ffff:{address}")
+            assert first["daddr"].tobytes() == packed
+            assert (first["sport"], len(arrivals.drain())) == (far.getsockname()[1], 0)
+            send(near, far, 1000)
+            again = row_of(arrivals.drain(), near)
+            assert (again["cookie"], again["segs"]) == (first["cookie"], 1), "what is new, and no more"
+            (acks,) = others.drain()
+            assert acks["sport"] == near.getsockname()[1]
+            near.close()
+            assert far.recv(1) == b""
+        (last,) = arrivals.drain()
+        assert (last["cookie"], last["closed"]) == (first["cookie"], 1)
+        assert (len(arrivals.drain()), arrivals.dropped) == (0, 0)
+
+
+@pytest.mark.parametrize("tick_us", [1000, 1])
+def test_timestamps_in_microseconds_are_told_from_those_in_milliseconds(wire: Path, tick_us: int) -> None:
+    sender, receiver = wire.sender, wire.receiver
+    if tick_us == 1 and not stamp_in_microseconds(sender, receiver):
+        pytest.skip("Linux has timestamps in microseconds since 6.7 (the route feature tcp_usec_ts)")
+    with TcpArrivals(inode(receiver)) as arrivals, connection(sender, receiver) as (near, far):
+        trickle(near, far, 0.3)
+        row = row_of(arrivals.drain(), near)
+    assert row["tick_us"] == tick_us
+    assert int(row["ticks"]) * tick_us == pytest.approx(int(row["elapsed_us"]), rel=0.1)
+    assert 0 < row["bins"].sum() < row["segs"], "the first say what a tick is"
+
+
+def stamp_in_microseconds(sender: Host, receiver: Host) -> bool:
+    """Let a host's connections to another one have such timestamps; return whether the kernel can."""
+
+    def change() -> bool:
+        with IPRoute() as ipr:
+            (route,) = ipr.route("get", dst=receiver.ipv4)
+            where = {"oif": route.get_attr("RTA_OIF"), "gateway": route.get_attr("RTA_GATEWAY")}
+            where = {name: value for name, value in where.items() if value is not None}
+            metrics = {"features": RTAX_FEATURE_TCP_USEC_TS}
+            try:
+                ipr.route("replace", dst=f"{receiver.ipv4}/32", metrics=metrics, **where)
+            except NetlinkError as error:
+                if error.code == errno.EINVAL:
+                    return False
+                raise
+        return True
+
+    return sender.call(change)
+
+
+def test_timestamps_are_found_wherever_they_stand_among_the_options(wire: Path) -> None:
+    sender, receiver = wire.sender, wire.receiver
+    timestamps = {  # options that another system could send: of 4 bytes each, with NOPs (1) between
+        "alone, first": lambda stamp: stamp + b"\1\1",
+        "behind others": lambda stamp: b"\xfd\4ab" + b"\1" + stamp + b"\1",
+        "last": lambda stamp: b"\1" * 6 + stamp,
+        "behind the end": lambda stamp: b"\0" * 6 + stamp,
+        "behind one that lies": lambda stamp: b"\xfd\0" + stamp,
+        "cut off": lambda stamp: b"\1\1" + stamp[:6],
+        "none": lambda stamp: b"",
+    }
+    found = {}
+    with (
+        TcpArrivals(inode(receiver)) as arrivals,
+        sender.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)) as raw,
+        connection(sender, receiver) as (near, far),
+    ):
+        trickle(near, far, 0.1)
+        time.sleep(0.1)  # so long, and the last ACK has come
+        arrivals.drain()
+        raw.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                ack = raw.recv(100)[20:]  # behind the IP header
+        ports, (expected,), (echoed,) = (
+            ack[2:4] + ack[:2],
+            *(struct.unpack_from("!I", ack, at) for at in (8, 28)),
+        )
+        stamp = struct.pack("!BBII", 8, 10, echoed, 0)
+        for name, order in timestamps.items():
+            header = tcp_header(ports, expected, order(stamp), sender.ipv4, receiver.ipv4)
+            raw.sendto(header, (receiver.ipv4, 0))
+            while not len(rows := arrivals.drain()):
+                time.sleep(0.001)
+            row = row_of(rows, near)
+            found[name] = (int(row["segs"]), int(row["bins"].sum()))
+    assert found == {name: (1, int(place < 3)) for place, name in enumerate(timestamps)}
+
+
+def tcp_header(ports: bytes, sequence: int, options: bytes, source: str, destination: str) -> bytes:
+    """Return a segment without payload, which acknowledges nothing new."""
+    flags = (20 + len(options)) // 4 << 12 | 0x10  # ACK
+    header = ports + struct.pack("!IIHHHH", sequence, 0, flags, 1000, 0, 0) + options
+    pseudo = socket.inet_aton(source) + socket.inet_aton(destination) + struct.pack("!HH", 6, len(header))
+    sum_ = echo.checksum(pseudo + header)
+    return header[:16] + struct.pack("!H", sum_) + header[18:]
+
+
+def test_flows_for_which_there_is_no_room_are_told_of(wire: Path) -> None:
+    with TcpArrivals(inode(wire.receiver), max_flows=1) as arrivals:
+        with (
+            connection(wire.sender, wire.receiver) as first,
+            connection(wire.sender, wire.receiver) as second,
+        ):
+            send(*first, 1000)
+            send(*second, 1000)
+            assert len(arrivals.drain()) == 1
+            assert arrivals.dropped >= 1
+        arrivals.drain()  # the first is closed: its place is free
+        with connection(wire.sender, wire.receiver) as (near, far):
+            send(near, far, 1000)
+            assert row_of(arrivals.drain(), near)["segs"] >= 1
+
+
+def test_without_timestamps_there_are_counts_and_no_delays(wire: Path) -> None:
+    wire.sender.set_sysctl("net.ipv4.tcp_timestamps", 0)
+    with (
+        TcpArrivals(inode(wire.receiver)) as arrivals,
+        connection(wire.sender, wire.receiver) as (near, far),
+    ):
+        trickle(near, far, 0.1)
+        row = row_of(arrivals.drain(), near)
+    assert row["segs"] > 10
+    assert (row["bins"].sum(), row["tick_us"]) == (0, 0)
+
+
+def test_it_says_what_is_not_possible() -> None:
+    arrivals = TcpArrivals(1)
+    arrivals.close()
+    arrivals.close()
+    for use in (arrivals.drain, lambda: arrivals.dropped):
+        with pytest.raises(CcpError) as caught:
+            use()
+        assert caught.value.slug == "trace.closed"
+    script = """
+import os
+from datapath._native import TcpArrivals
+from datapath.errors import CcpError
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    TcpArrivals(1)
+except CcpError as error:
+    print(error.slug, error.fix)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("trace.not_permitted run as root")
+    assert done.stderr == ""
