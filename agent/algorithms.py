@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from agent.blame import blamed, ccp_errors
+from agent.deadline import TooSlow, deadline
 from agent.locate import Origin, locate, shown
 from agent.names import derived, duplicate_algorithm
-from ccp_algs import registry
+from ccp_algs import beside, check_algorithm, registry
 from ccp_algs.api import AnyAlgorithm, programs_of
 from ccp_algs.errors import AlgorithmError
-from datapath.errors import CcpError, Collector, UsageError
+from datapath.errors import Collector, UsageError
 from datapath.protocol import Compile, Program
 
 P = TypeVar("P", bound=Program)
 
-
-@contextmanager
-def ccp_errors(kind: type[CcpError] = UsageError) -> Iterator[None]:
-    """Turn errors of `ccp_algs`, which imports nothing of ours, into ours; slug and sentences stay."""
-    try:
-        yield
-    except AlgorithmError as error:
-        raise kind(*error.args) from error
+CHECK_S: Final = 10.0
+"""How long the callbacks may take for the reports of a check [s]; it is some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,8 @@ def _line_of(cause: BaseException, where: str) -> str:
         for frame in traceback.extract_tb(cause.__traceback__)
         if not frame.filename.startswith("<") and Path(frame.filename) != Path(registry.__file__)
     ]
-    wanted = [frame for frame in frames if Path(frame.filename).name == Path(where).name] or frames
+    own = [frame for frame in frames if beside.is_executed(frame.filename)]
+    wanted = own or [frame for frame in frames if Path(frame.filename).name == Path(where).name] or frames
     return f"{shown(wanted[-1].filename)}:{wanted[-1].lineno}" if wanted else where
 
 
@@ -127,6 +124,43 @@ def compile_programs(algorithm: AnyAlgorithm, compile_program: Compile[P]) -> di
             programs[name] = compile_program(text, name, origin.file, origin.first_line)
     problems.finish()
     return programs
+
+
+def check_contract(algorithm: AnyAlgorithm, limit_s: float = CHECK_S) -> None:
+    """Try the callbacks of an algorithm on flows that do not exist, see `ccp_algs.check`.
+
+    Args:
+        algorithm: The class.
+        limit_s: How long it may take [s].
+
+    Raises:
+        UsageError: What is wrong, with file, line and reason.
+    """
+    try:
+        file = inspect.getsourcefile(algorithm) or ""
+    except TypeError:
+        file = ""
+
+    def raised(_file: str, where: str, why: str) -> UsageError:
+        return UsageError(
+            "algorithm.check_failed",
+            f"{algorithm.__name__} breaks the contract of its callbacks",
+            where=where,
+            why=why,
+            fix="repair the line: a running flow would go to the fallback law here",
+        )
+
+    try:
+        with deadline(limit_s), blamed(file, raised):
+            check_algorithm(algorithm)
+    except TooSlow:
+        raise UsageError(
+            "algorithm.check_failed",
+            f"{algorithm.__name__} is not done with some reports after {limit_s:g} s",
+            where=shown(file),
+            why="a loop without end in a callback, or far too much work",
+            fix="repair it: a running flow would go to the fallback law here",
+        ) from None
 
 
 def _origin(algorithm: AnyAlgorithm, name: str, text: str) -> Origin:

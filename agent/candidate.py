@@ -1,35 +1,30 @@
 """Candidates: an edited algorithm, imported beside the one that runs, compiled and checked.
 
 Nothing here touches a flow, so it is done in another thread than the event loop's. The candidate is a module
-of its own: as long as it has not been taken over, nobody else can see it. Modules that it imports are
-imported as usual, once: only the algorithm's own file is read again.
+of a package of its own, and so are the modules that it imports from its directory: as long as it has not been
+taken over, nobody else can see them.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
-import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from agent.algorithms import ccp_errors, compile_programs, name_of
+from agent.algorithms import compile_programs, name_of
+from agent.blame import blamed
 from agent.locate import shown
 from agent.source import Source, Version, version_of
-from ccp_algs import VectorAlgorithm, check_algorithm
+from ccp_algs import VectorAlgorithm, beside, check_algorithm
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.check import check_reload
-from ccp_algs.registry import algorithms_in, any_name
-from datapath.errors import CcpError, Several, UsageError, close_names
+from ccp_algs.registry import algorithms_in
+from datapath.errors import UsageError, close_names
 from datapath.protocol import Compile, Program
 
 PREFIX: Final = "ccp_algs_live_"
-"""What the names of modules of candidates begin with."""
+"""What the names of packages of candidates begin with."""
 
 _numbers = itertools.count(1)
 
@@ -56,15 +51,27 @@ class Candidate:
 
 
 def drop_module(algorithm: AnyAlgorithm) -> None:
-    """Forget the module of a version that runs no longer, if it was made here."""
-    if algorithm.__module__.startswith(PREFIX):
-        sys.modules.pop(algorithm.__module__, None)
+    """Forget the module of a version that runs no longer, and those beside it."""
+    package = beside.package_of(algorithm)
+    if package is not None:
+        package.drop()
+
+
+def package_for(source: Source, read: beside.Read = beside.read_text) -> beside.Package:
+    """Return a new package to import a candidate into.
+
+    Args:
+        source: Its text.
+        read: Reads modules beside its file.
+    """
+    return beside.Package(f"{PREFIX}{next(_numbers)}", source.file, read)
 
 
 def prepare(
     source: Source,
     compile_program: Compile[Program],
     wanted: str = "",
+    package: beside.Package | None = None,
 ) -> Candidate:
     """Import, compile and check an algorithm.
 
@@ -72,6 +79,7 @@ def prepare(
         source: Its text.
         compile_program: The compiler.
         wanted: Name of the class; else the only one there is.
+        package: Where to import it to; None for one that reads files as we may.
 
     Returns:
         The candidate; its programs are not yet installed.
@@ -80,29 +88,18 @@ def prepare(
         CcpError: What is wrong with it, with file and line.
         Several: Everything that is wrong with it, if there is more.
     """
-    source.show()
-    with _module(source) as module:
+    if package is None:
+        package = package_for(source)
+    with blamed(source.file, _import_failed):
+        module = package.load(source.text)
+    try:
         algorithm = _choose(module, source, wanted)
         programs = compile_programs(algorithm, compile_program)
         with blamed(source.file, _check_failed):
             check_algorithm(algorithm)
-        return Candidate(algorithm, name_of(algorithm, source.file), programs, version_of(algorithm, source))
-
-
-@contextmanager
-def _module(source: Source) -> Iterator[ModuleType]:
-    """Import the text as a module of its own; it stays imported if the block has no error."""
-    stem = re.sub(r"\W", "_", Path(source.file.strip("<>")).stem)
-    name = f"{PREFIX}{stem}_{next(_numbers)}"
-    module = ModuleType(name)
-    module.__file__ = source.file
-    sys.modules[name] = module
-    try:
-        with blamed(source.file, _import_failed), any_name():
-            exec(compile(source.text, source.file, "exec", dont_inherit=True), vars(module))
-        yield module
+        return Candidate(algorithm, name_of(algorithm, source.file), programs, version_of(algorithm))
     except BaseException:
-        sys.modules.pop(name, None)
+        package.drop()
         raise
 
 
@@ -153,7 +150,7 @@ def _import_failed(file: str, where: str, why: str) -> UsageError:
         f"{shown(file)} cannot be imported",
         where=where,
         why=why,
-        fix="repair the line; the version before goes on",
+        fix="repair the line; what ran before goes on",
     )
 
 
@@ -163,7 +160,7 @@ def _check_failed(file: str, where: str, why: str) -> UsageError:
         f"{shown(file)} breaks the contract of its callbacks",
         where=where,
         why=why,
-        fix="repair the line; the version before goes on. `ccp check` tries the callbacks, too",
+        fix="repair the line; what ran before goes on. `ccp check` tries the callbacks, too",
     )
 
 
@@ -176,32 +173,3 @@ def cannot_take_over(file: str, where: str, why: str) -> UsageError:
         why=why,
         fix="repair on_reload, or what it carries over; the version before goes on",
     )
-
-
-Problem = Callable[[str, str, str], UsageError]
-"""Makes an error from file, where and why."""
-
-
-@contextmanager
-def blamed(file: str, problem: Problem) -> Iterator[None]:
-    """Turn whatever an algorithm's code raises into one error with file, line and reason."""
-    try:
-        with ccp_errors():
-            yield
-    except Several:
-        raise
-    except (Exception, SystemExit) as error:
-        where = place_of(error, file) or shown(file)
-        if isinstance(error, CcpError):
-            raise type(error)(error.slug, error.message, where, error.why, error.fix) from error
-        raise problem(file, where, f"{type(error).__name__}: {error}") from error
-
-
-def place_of(error: BaseException, file: str) -> str:
-    """Return `FILE:LINE` of the innermost line of a file at which an exception passed; empty if none."""
-    while isinstance(error, CcpError) and error.__cause__ is not None:
-        error = error.__cause__
-    if isinstance(error, SyntaxError) and error.filename == file:
-        return f"{shown(file)}:{error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f"{shown(file)}:{lines[-1]}" if lines else ""

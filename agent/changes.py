@@ -70,6 +70,7 @@ class Reloaded:
         flows: How many flows went over.
         programs: What became of each fold program: `kept`, `replaced`, `new` or `removed`.
         notes: What does not take effect at once.
+        took_us: How long the agent's thread was busy with it [us].
     """
 
     algorithm: str
@@ -78,6 +79,7 @@ class Reloaded:
     flows: int
     programs: dict[str, str]
     notes: list[str]
+    took_us: int = 0
 
 
 class Changes:
@@ -204,7 +206,9 @@ class Changes:
         notes = []
         if after.algorithm.needs_ecn != host.algorithm.needs_ecn:
             notes.append("needs_ecn takes effect with the next start of the agent")
+        begun_ns = time.monotonic_ns()
         flows = swap.reload(host, lives, after, self._breathe)
+        took_us = (time.monotonic_ns() - begun_ns) // 1000
         programs_after = {one.name: one for one in host.programs.all()}
         fates = {
             one: "removed"
@@ -216,7 +220,7 @@ class Changes:
             else "replaced"
             for one in {**programs_before, **programs_after}
         }
-        done = Reloaded(name, before.sha256, after.version.sha256, flows, fates, notes)
+        done = Reloaded(name, before.sha256, after.version.sha256, flows, fates, notes, took_us)
         self._plane.events.tell(
             "algorithm:reloaded",
             name,
@@ -226,6 +230,7 @@ class Changes:
             flows=flows,
             programs=fates,
             notes=notes,
+            took_us=took_us,
         )
         return done
 

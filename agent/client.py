@@ -14,7 +14,7 @@ Every call waits for the agent's answer and raises its errors as they are: slug,
 
 from __future__ import annotations
 
-import os
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -27,7 +27,7 @@ import zmq
 
 from agent import keys
 from agent import messages as ask
-from agent.control import control_socket, stream_address
+from agent.control import check_address, control_socket, prepare_address, stream_address
 from agent.messages import Answer, Ask, Envelope, error_of
 from datapath.ebpf import DEFAULT_PIN_DIR
 from datapath.errors import LoadError
@@ -71,10 +71,11 @@ class Client:
             timeout_s: How long to wait for an answer [s].
 
         Raises:
-            LoadError: `control.no_agent`, if the Unix socket is not there or may not be opened.
-            UsageError: `control.bad_keys`.
+            LoadError: `control.no_agent`, if the Unix socket is not there or nobody listens, or we may not
+                open it.
+            UsageError: `control.bad_address` or `control.bad_keys`.
         """
-        self.address = address or control_socket(pin_dir)
+        self.address = check_address(address or control_socket(pin_dir), "address of the agent")
         self.params = Params(self)
         self._timeout_s = timeout_s
         self._keys_dir = keys_dir
@@ -282,32 +283,38 @@ class Client:
         self.close()
 
     def _connected(self, kind: int, address: str) -> zmq.Socket[bytes]:
-        socket = self._context.socket(kind)
-        socket.setsockopt(zmq.LINGER, 0)
+        made = self._context.socket(kind)
+        made.setsockopt(zmq.LINGER, 0)
+        prepare_address(made, address)
         if self._keys_dir is not None:
-            keys.use(socket, self._keys_dir)
-        socket.connect(address)
-        return socket
+            keys.use(made, self._keys_dir)
+        made.connect(address)
+        return made
 
     def _must_be_there(self) -> None:
         if not self.address.startswith("ipc://"):
             return
-        path = Path(self.address.removeprefix("ipc://"))
+        path = self.address.removeprefix("ipc://")
         try:
-            is_there = path.is_socket()
-            reason = "" if is_there else "there is no such socket"
-            if is_there and not os.access(path, os.W_OK):
-                reason = "this user may not open it"
+            with socket.socket(socket.AF_UNIX) as trial:
+                trial.connect(path)
+        except FileNotFoundError:
+            reason = "there is no such socket"
+        except ConnectionRefusedError:
+            reason = "nobody listens there any more: the agent was killed"
+        except PermissionError:
+            reason = "this user may not open it"
         except OSError as error:
-            reason = error.strerror or str(error)
-        if reason:
-            raise LoadError(
-                "control.no_agent",
-                "no agent can be reached",
-                where=str(path),
-                why=reason,
-                fix="start one with `ccp run`; only its user may control it, or who --control-user names",
-            )
+            reason = str(error)
+        else:
+            return
+        raise LoadError(
+            "control.no_agent",
+            "no agent can be reached",
+            where=path,
+            why=reason,
+            fix="start one with `ccp run`; only its user may control it, or who --control-user names",
+        )
 
 
 class Stream:
@@ -398,11 +405,20 @@ class Params(MutableMapping[str, Any]):
         self._client.set({name: value}, flow=self._flow)
 
     def __delitem__(self, name: str) -> None:
-        """Set it to its default."""
-        for algorithm, rows in self._client.get_params(flow=self._flow).items():
-            for row in rows:
-                if name in (row["name"], f"{algorithm}.{row['name']}"):
-                    self._client.set({f"{algorithm}.{row['name']}": row["default"]}, flow=self._flow)
+        """Set it to its default.
+
+        Raises:
+            KeyError: If there is none of this name.
+        """
+        defaults = {
+            f"{algorithm}.{row['name']}": row["default"]
+            for algorithm, rows in self._client.get_params(flow=self._flow).items()
+            for row in rows
+            if name in (row["name"], f"{algorithm}.{row['name']}")
+        }
+        if not defaults:
+            raise KeyError(name)
+        self._client.set(defaults, flow=self._flow)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names, as `ALGORITHM.NAME`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -57,6 +58,34 @@ def control_socket(pin_dir: str, run_dir: Path = RUN_DIR) -> str:
     return f"ipc://{run_file(pin_dir, run_dir).with_suffix('.control.sock')}"
 
 
+def check_address(address: str, where: str) -> str:
+    """Return an address of a control socket, if it is one.
+
+    Args:
+        address: What the user gave.
+        where: Where, for the message.
+
+    Raises:
+        UsageError: `control.bad_address`.
+    """
+    found = re.fullmatch(r"ipc://.+|tcp://(?:[^:/\[\]]+|\[[^/\[\]]+\]):(\d{1,5})", address)
+    # The streams have the next port.
+    if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 65_534):
+        raise UsageError(
+            "control.bad_address",
+            f"`{address}` is no address of a control socket",
+            where=where,
+            fix="write ipc://PATH or tcp://HOST:PORT, with a port below 65535",
+        )
+    return address
+
+
+def prepare_address(socket: zmq.Socket[bytes], address: str) -> None:
+    """Let a socket use IPv6 where the address is of that kind."""
+    if "[" in address:
+        socket.setsockopt(zmq.IPV6, 1)
+
+
 def stream_address(address: str) -> str:
     """Return the address of the streams that belongs to a control socket's."""
     if address.startswith("ipc://"):
@@ -88,8 +117,9 @@ class Control:
 
         Raises:
             LoadError: `control.cannot_listen`.
-            UsageError: `control.no_keys`, for TCP without keys.
+            UsageError: `control.bad_address`, or `control.no_keys` for TCP without keys.
         """
+        check_address(options.address, "--control")
         self._keys = _keys(options) if options.address.startswith("tcp://") else None
         self._options = options
         self._requests = requests
@@ -147,6 +177,7 @@ class Control:
         socket.setsockopt(zmq.SNDHWM, QUEUE)
         socket.setsockopt(zmq.RCVHWM, QUEUE)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+        prepare_address(socket, address)
         if self._guard is not None:
             self._guard.protect(socket)
         try:

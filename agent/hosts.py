@@ -6,9 +6,10 @@ An `Algorithm` has one instance a flow (`SingleHost`), a `VectorAlgorithm` one f
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from agent.source import Version, version_of
 from agent.vector import send
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from datapath.protocol import Datapath, FlowInfo, FlowStats, Reports
+
+RECENT_ROWS: Final = 65_536
+"""How many reports of a vectorised algorithm are kept for who wants to see them: some megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,10 @@ class Live:
         instance: The algorithm's instance of this flow; None before `start`, and for vectorised algorithms.
         on_report: The instance's callback; None if reports come as arrays.
         failed: The algorithm raised; the fallback law steers.
+        last_report: The last report that the instance got; None before that, and if reports come as arrays.
     """
 
-    __slots__ = ("failed", "flow", "host", "instance", "on_report")
+    __slots__ = ("failed", "flow", "host", "instance", "last_report", "on_report")
 
     def __init__(self, host: Host, flow: FlowControl) -> None:
         """Make the flow; `Host.start` hands it to the algorithm."""
@@ -67,6 +72,7 @@ class Live:
         self.instance: Algorithm | None = None
         self.on_report: Callable[[Any], None] | None = None
         self.failed = False
+        self.last_report: Any = None
 
 
 class Host:
@@ -151,6 +157,8 @@ class VectorHost(Host):
         self.instance: VectorAlgorithm | None = None
         self.on_updates: Callable[[Updates], None] | None = None
         self._failed: set[int] = set()
+        self._recent: deque[Reports] = deque()
+        self._recent_rows = 0
 
     def restart(self) -> None:
         """Give up the instance, because it raised; the next flow makes another."""
@@ -188,8 +196,24 @@ class VectorHost(Host):
             failed = np.fromiter(self._failed, np.uint64, len(self._failed))
             reports = reports[~np.isin(reports["flow_id"], failed)]
         if self.instance is not None and len(reports):
+            self._keep(reports)
             self.write(self.instance.on_reports(reports))
         return len(reports)
+
+    def _keep(self, reports: Reports) -> None:
+        """Keep the last arrays: to keep each flow's row would cost time at every report."""
+        self._recent.append(reports)
+        self._recent_rows += len(reports)
+        while self._recent_rows > RECENT_ROWS and len(self._recent) > 1:
+            self._recent_rows -= len(self._recent.popleft())
+
+    def last_report(self, flow_id: int) -> Reports | None:
+        """Return the last report of a flow, an array of one; None if it is not among the last of all."""
+        for reports in reversed(self._recent):
+            rows = np.flatnonzero(reports["flow_id"] == flow_id)
+            if len(rows):
+                return reports[rows[-1:]]
+        return None
 
     def write(self, updates: Updates | None) -> None:
         """Write what the instance decided.

@@ -14,14 +14,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final
 
 from broker.options import BusOptions
 from broker.topics import BY_KIND
-from telemetry.bus import Bus, BusCounters
+from telemetry.bus import Bus
 from telemetry.codec import Format
-from telemetry.schema import AgentStatus, Body, Sample
+from telemetry.schema import AgentStatus, Sample
 
 FLOW_KINDS: Final = ("receiver_signal", "regime_decision", "int_summary", "agent_status")
 """What an agent listens to: what is about flows, and who comes and goes."""
@@ -30,26 +29,12 @@ MAX_WAITING: Final = 4096
 """How many samples wait for the agent's thread before the oldest is dropped; decisions are not counted."""
 
 
-@dataclass(slots=True)
-class InboxCounters:
-    """What went through since the start.
+class Inbox(Bus):
+    """An agent's connection to the bus, with a place where samples wait.
 
     Attributes:
-        bus: Of the connection: see `telemetry.bus.BusCounters`.
         delivered: Samples that `drain` handed out.
-        dropped: Samples that found the inbox full and pushed out an older one.
-    """
-
-    bus: BusCounters
-    delivered: int = 0
-    dropped: int = 0
-
-
-class Inbox:
-    """Subscription and publisher of an agent.
-
-    Attributes:
-        counters: What went through since the start.
+        dropped: Samples that were pushed out because the inbox was full.
     """
 
     def __init__(
@@ -77,7 +62,14 @@ class Inbox:
         Raises:
             BusError: `bus.bad_name`, `bus.unknown_kind` or `bus.tls_files`.
         """
-        self._bus = Bus(
+        self.delivered = 0
+        self.dropped = 0
+        self._wake = wake
+        self._max_waiting = max_waiting
+        self._lock = threading.Lock()
+        self._waiting: deque[Sample] = deque()
+        self._waiting_samples = 0
+        super().__init__(
             options,
             sender=sender,
             status=status or AgentStatus(status="online", role="agent"),
@@ -85,35 +77,6 @@ class Inbox:
             kinds=kinds,
             form=form,
         )
-        self._wake = wake
-        self._max_waiting = max_waiting
-        self._lock = threading.Lock()
-        self._waiting: deque[Sample] = deque()
-        self._waiting_samples = 0
-        self.counters = InboxCounters(self._bus.counters)
-
-    @property
-    def connected(self) -> bool:
-        """Whether the broker is there."""
-        return self._bus.connected
-
-    @property
-    def ready(self) -> bool:
-        """Whether the broker is there and has answered all subscriptions."""
-        return self._bus.ready
-
-    @property
-    def away_s(self) -> float:
-        """For how long the broker has been away [s], 0 if it is there."""
-        return self._bus.away_s
-
-    def start(self) -> None:
-        """Connect in the background, and again whenever the connection is lost."""
-        self._bus.start()
-
-    def stop(self) -> None:
-        """Say good-bye and disconnect; what decisions are still queued gets a second to leave."""
-        self._bus.stop()
 
     def drain(self) -> list[Sample]:
         """Return what came since the last call, in order of arrival. Never waits."""
@@ -123,39 +86,8 @@ class Inbox:
             taken = list(self._waiting)
             self._waiting.clear()
             self._waiting_samples = 0
-        self.counters.delivered += len(taken)
+        self.delivered += len(taken)
         return taken
-
-    def publish(self, body: Body, *, ttl_ms: int | None = None) -> None:
-        """Queue a message; never waits.
-
-        Args:
-            body: What to say. Its kind decides topic, quality of service and what happens when the queue is
-                full: see `broker.topics`.
-            ttl_ms: How long it is true [ms]; None for what the table of topics says.
-        """
-        self._bus.publish(body, ttl_ms=ttl_ms)
-
-    def subscribe(self, kind: str) -> None:
-        """Listen to one more kind of message, from now on and after every reconnect.
-
-        Raises:
-            BusError: `bus.unknown_kind`.
-        """
-        self._bus.subscribe(kind)
-
-    def unsubscribe(self, kind: str) -> None:
-        """Listen to a kind no longer.
-
-        Raises:
-            BusError: `bus.unknown_kind`.
-        """
-        self._bus.unsubscribe(kind)
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What is subscribed to."""
-        return self._bus.kinds
 
     def _take(self, sample: Sample) -> None:
         """Keep a sample for `drain`; on the client's thread."""
@@ -174,5 +106,5 @@ class Inbox:
             if not BY_KIND[waiting.kind].decision:
                 del self._waiting[place]
                 self._waiting_samples -= 1
-                self.counters.dropped += 1
+                self.dropped += 1
                 return

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from agent.control import Control, ControlOptions
+from agent.files import Files
 from agent.hearing import Hearing
 from agent.inbox import Inbox
 from agent.plane import Plane
@@ -59,7 +60,12 @@ class Live:
 
 @contextmanager
 def live(
-    plane: Plane, compile_program: Compile[Program], control: ControlOptions | None, *, start: bool = True
+    plane: Plane,
+    compile_program: Compile[Program],
+    control: ControlOptions | None,
+    *,
+    start: bool = True,
+    files: Files | None = None,
 ) -> Iterator[Live]:
     """Let a plane be looked at and changed for the length of a block.
 
@@ -68,12 +74,13 @@ def live(
         compile_program: The compiler.
         control: Where to listen; None for nowhere.
         start: Start the threads at once. They have the rights that this thread has when it starts them.
+        files: Reads files of algorithms; None reads them as we may then.
 
     Raises:
         LoadError: `control.cannot_listen`.
         UsageError: `control.no_keys` or `control.bad_keys`.
     """
-    loader, streams = Loader(plane, compile_program), Streams(plane)
+    loader, streams = Loader(plane, compile_program, files=files), Streams(plane)
     requests = Requests(plane, loader, streams)
     listening = None if control is None else Control(control, requests, streams)
     ways = Live(loader, streams, requests, listening)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agent.algorithms import ccp_errors
+from agent.blame import ccp_errors
 from agent.names import unknown_algorithm
 from ccp_algs import Algorithm, params_of, set_params
 from ccp_algs.api import AnyAlgorithm
@@ -137,7 +137,7 @@ def owners(name: str, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str,
         raise ParamError(
             "param.nobody_has",
             f"no running algorithm has a parameter `{name}`",
-            where=", ".join(f"{cls.__module__}.{cls.__qualname__}" for cls in algorithms.values()),
+            where=", ".join(algorithms),
             fix=close_names(name, known, "parameter"),
         )
     return found

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final
 
 from agent.algorithms import Running
-from agent.candidate import place_of
+from agent.blame import place_of
 from agent.changes import Changes, Which
 from agent.events import Events
 from agent.flow import describe
@@ -318,6 +318,7 @@ class Plane:
                 if on_report is None:
                     continue  # comes with the arrays
                 reports += 1
+                live.last_report = event
                 try:
                     on_report(event)
                 except FlowGone:

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
-from agent.algorithms import Running, ccp_errors
-from agent.candidate import Candidate, check_takeover, drop_module, prepare
+from agent.algorithms import Running
+from agent.blame import ccp_errors
+from agent.candidate import Candidate, check_takeover, drop_module, package_for, prepare
 from agent.changes import Reloaded
 from agent.deadline import TooSlow, deadline
+from agent.files import Files
 from agent.locate import shown
 from agent.names import check as check_cc_name
 from agent.names import derived
 from agent.plane import Plane
 from agent.programs import ProgramSet
-from agent.source import Source, read
+from agent.source import Source, Version, read
 from agent.swap import Successor
+from ccp_algs.beside import sha256
 from datapath.errors import CcpError, UsageError
 from datapath.protocol import Compile, Program
 
@@ -41,16 +45,30 @@ class Loader:
 
     `start` and `close` are for its owner; everything else may be called from any thread, and what returns
     directly from none but the loader's own.
+
+    Attributes:
+        files: Reads files of algorithms.
+        tried: Files that the last version of an algorithm was to be made of, by name, taken over or not; see
+            `ccp_algs.beside.Package.seen`.
     """
 
-    def __init__(self, plane: Plane, compile_program: Compile[Program], prepare_s: float = PREPARE_S) -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        compile_program: Compile[Program],
+        prepare_s: float = PREPARE_S,
+        files: Files | None = None,
+    ) -> None:
         """Take the plane; `start` starts the thread.
 
         Args:
             plane: Where algorithms run.
             compile_program: The compiler.
             prepare_s: How long a candidate may take to be imported and checked [s].
+            files: Reads files of algorithms; None reads them as we may.
         """
+        self.files = files or Files()
+        self.tried: dict[str, Mapping[str, str | None]] = {}
         self._plane = plane
         self._compile = compile_program
         self._prepare_s = prepare_s
@@ -89,27 +107,46 @@ class Loader:
 
     # On the loader's thread
 
-    def reload(self, name: str) -> Reloaded:
-        """Read the file of a running algorithm again, and let the new version take over.
+    def reload(self, name: str, file: str = "") -> Reloaded:
+        """Read the files of a running algorithm again, and let the new version take over.
+
+        Args:
+            name: Its name.
+            file: Its file; by default the one that the running version came from.
 
         Returns:
-            What was done; nothing, if the text has not changed.
+            What was done; nothing, if neither its file nor one beside it that it imports has changed.
 
         Raises:
             CcpError: What is wrong; the version before goes on then.
         """
         version = self._plane.changes.host(name).version
-        if not version.has_file:
+        file = file or version.file
+        if not file or file.startswith("<"):
             raise UsageError(
                 "reload.no_file",
                 f"the source of `{name}` is in no file",
-                where=version.file,
+                where=file,
                 fix="load its new source as text",
             )
-        source = read(version.file)
-        if source.sha256 == version.sha256:
+        source = read(file, self.files.read)
+        if version.file == source.file and self._is_unchanged(version, source):
             return Reloaded(name, version.sha256, version.sha256, 0, {}, ["the source has not changed"])
         return self.load(source, name, version.class_name)
+
+    def _is_unchanged(self, version: Version, source: Source) -> bool:
+        others = {path: known for path, known in dict(version.sources).items() if path != source.file}
+        try:
+            return version.sources.get(source.file) == source.sha256 and all(
+                self.hash_of(path) == known for path, known in others.items()
+            )
+        except (OSError, SyntaxError):
+            return False  # the import will say it
+
+    def hash_of(self, file: str) -> str | None:
+        """Return the hash of what a file has now, None if it is not there; raises what reading raises."""
+        text = self.files.read(Path(file))
+        return None if text is None else sha256(text)
 
     def load(self, source: Source, name: str = "", class_name: str = "") -> Reloaded:
         """Load an algorithm: as the next version of the one that has its name, or beside the others.
@@ -139,7 +176,9 @@ class Loader:
     def _load(self, source: Source, name: str, class_name: str) -> Reloaded:
         try:
             with deadline(self._prepare_s):
-                candidate = prepare(source, self._compile, class_name)
+                package = package_for(source, self.files.read)
+                self.tried[name] = package.seen
+                candidate = prepare(source, self._compile, class_name, package)
                 host = self._plane.hosts.get(name or candidate.name)
                 if host is not None:
                     check_takeover(host.algorithm, candidate)

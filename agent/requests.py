@@ -14,17 +14,17 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from agent import messages as ask
-from agent.algorithms import ccp_errors
+from agent.blame import ccp_errors
 from agent.bus import bus_errors
 from agent.changes import Reloaded, Which
 from agent.events import Event
 from agent.hearing import Hearing
-from agent.hosts import Host, Live
+from agent.hosts import Host, Live, VectorHost
 from agent.inbox import Inbox
 from agent.plane import Plane
 from agent.reload import Loader
 from agent.source import Source
-from agent.streams import Streams
+from agent.streams import Streams, row_of, rows_of
 from ccp_algs import params_of
 from ccp_algs.carry import NOT_CARRIED
 from datapath.errors import CcpError, Collector, UsageError
@@ -182,6 +182,7 @@ class Requests:
             ),
             "params": _params_of(live.host, live),
             "state": _state_of(live),
+            "report": _last_report(live, now_us),
             "telemetry": [
                 {
                     "kind": sample.kind,
@@ -331,6 +332,20 @@ def _state_of(live: Live) -> Mapping[str, Any]:
         for name, value in vars(live.instance).items()
         if not name.startswith("_") and name not in parameters and name not in NOT_CARRIED
     }
+
+
+def _last_report(live: Live, now_us: int) -> Row | None:
+    """Return the last report of a flow as streams have it, with its age; None if there is none."""
+    if isinstance(live.host, VectorHost):
+        found = live.host.last_report(live.flow.info.flow_id)
+        if found is None:
+            return None
+        (row,) = rows_of(found, lambda flow_id: True)
+    elif live.last_report is None:
+        return None
+    else:
+        row = row_of(live.last_report)
+    return {**row, "age_ms": max(0, now_us - row["t_us"]) / 1000}
 
 
 _REPR: Final = reprlib.Repr()

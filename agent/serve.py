@@ -14,10 +14,11 @@ from pathlib import Path
 from types import FrameType
 
 from agent import params
-from agent.algorithms import Running, prepare
+from agent.algorithms import Running, check_contract, prepare
 from agent.bus import bus_errors, status_of, tell
 from agent.control import ControlOptions, control_socket
 from agent.events import Event
+from agent.files import Files, ReadingThread
 from agent.inbox import Inbox
 from agent.live import Live, live
 from agent.names import cc_names, unknown_algorithm
@@ -122,6 +123,9 @@ def plan(options: ServeOptions) -> Plan:
     names: dict[str, str] = {}
     rules: list[Rule] = []
     problems = Collector()
+    for one in found:
+        with problems.check():
+            check_contract(one.algorithm)
     with problems.check():
         names = cc_names(list(by_name), options.names)
     with problems.check():
@@ -176,7 +180,10 @@ def serve_plan(
         with _cleared_up(datapath, pin_dir):
             plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name)
             _register(datapath, ready.registrations)
-            ways = around.enter_context(live(plane, ebpf.compile_program, _control(options), start=False))
+            files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
+            ways = around.enter_context(
+                live(plane, ebpf.compile_program, _control(options), start=False, files=files)
+            )
             if options.realtime:
                 raise_priority()
             if not options.keep_capabilities:
@@ -220,6 +227,20 @@ def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
             write()
 
     plane.events.listen(changed)
+
+
+@contextmanager
+def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
+    """Give what reads the algorithms' files: to watch them takes a right that the agent drops."""
+    if not watching:
+        yield Files()
+        return
+    directories = {Path(host.version.file).parent for host in plane.hosts.values() if host.version.has_file}
+    files = ReadingThread(directories)
+    try:
+        yield files
+    finally:
+        files.close()
 
 
 @contextmanager

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import linecache
+import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from errno import ENOENT
 from pathlib import Path
 
+from ccp_algs import beside
 from ccp_algs.api import AnyAlgorithm
+from ccp_algs.beside import sha256
 from datapath.errors import UsageError
-
-
-def sha256(text: str) -> str:
-    """Return the hash by which a source text is known."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +38,25 @@ class Source:
         """Whether it can be read again."""
         return not self.file.startswith("<")
 
-    def show(self) -> None:
-        """Let tracebacks and `inspect` show this text, whatever becomes of the file."""
-        lines = self.text.splitlines(keepends=True)
-        linecache.cache[self.file] = (len(self.text), None, lines, self.file)
 
-
-def read(file: str | Path) -> Source:
+def read(file: str | Path, read_text: beside.Read = beside.read_text) -> Source:
     """Read a file.
+
+    Args:
+        file: Which.
+        read_text: With what.
 
     Raises:
         UsageError: `reload.not_readable`.
     """
     path = Path(file)
     try:
-        return Source(path.read_text(encoding="utf-8"), str(path.resolve()))
-    except (OSError, ValueError) as error:
+        text = read_text(path)
+        if text is None:
+            path.stat()  # says why, if it is not that the file is not there
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
+        return Source(text, str(path.resolve()))
+    except (OSError, ValueError, SyntaxError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
             "reload.not_readable",
@@ -72,15 +73,21 @@ class Version:
 
     Attributes:
         file: Its file; a name in angle brackets, or empty, where there is none.
-        sha256: Hash of its source; empty if it has none.
         class_name: Its class.
         since_wall_us: Since when it runs, wall clock [us].
+        sources: Hash of its file and of those beside it that were imported, None for those that were looked
+            for and not there. It grows if a callback imports.
     """
 
     file: str
-    sha256: str
     class_name: str
     since_wall_us: int
+    sources: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of its source, with modules beside the file as `combined` has it; empty if it has none."""
+        return combined(self.file, dict(self.sources)) if self.sources else ""
 
     @property
     def has_file(self) -> bool:
@@ -88,18 +95,30 @@ class Version:
         return bool(self.file) and not self.file.startswith("<")
 
 
-def version_of(algorithm: AnyAlgorithm, source: Source | None = None) -> Version:
-    """Return the version of a class.
+def version_of(algorithm: AnyAlgorithm) -> Version:
+    """Return the version of a class: of what it was imported from, or else of what its file has now."""
+    now_us = time.time_ns() // 1000
+    package = beside.package_of(algorithm)
+    if package is not None:
+        return Version(package.file, algorithm.__qualname__, now_us, package.seen)
+    try:
+        source = read(inspect.getsourcefile(algorithm) or "")
+    except (TypeError, OSError, UsageError):  # built at run time
+        return Version("", algorithm.__qualname__, now_us)
+    return Version(source.file, algorithm.__qualname__, now_us, {source.file: source.sha256})
+
+
+def combined(file: str, sources: Mapping[str, str | None]) -> str:
+    """Return one hash for an algorithm's file and those beside it.
+
+    Without modules beside it, it is that of the file. With them, it is that of the lines which `sha256sum`
+    prints for all of them in its directory, sorted by name: `sha256sum mine.py my_lib.py | sha256sum`.
 
     Args:
-        algorithm: The class.
-        source: Its source, if known; else its file is read.
+        file: The algorithm's file.
+        sources: Hash by file, None for those that are not there.
     """
-    now_us = time.time_ns() // 1000
-    if source is None:
-        try:
-            source = read(inspect.getsourcefile(algorithm) or "")
-        except (TypeError, OSError, UsageError):  # built at run time
-            source = Source("", "")
-    known = sha256(source.text) if source.text else ""
-    return Version(source.file, known, algorithm.__qualname__, now_us)
+    there = {os.path.relpath(path, Path(file).parent): one for path, one in sources.items() if one}
+    if len(there) == 1:
+        return next(iter(there.values()))
+    return sha256("".join(f"{there[name]}  {name}\n" for name in sorted(there)))

@@ -236,5 +236,19 @@ def rows_of(reports: Reports, flow_ids: Callable[[int], bool]) -> Iterator[dict[
         }
 
 
+def row_of(report: Any) -> dict[str, Any]:
+    """Return one report as a dictionary, as `rows_of` does."""
+    return {
+        "flow_id": report.flow_id,
+        "t_us": report.now_us,
+        "cwnd_bytes": report.cwnd_bytes,
+        "rate_bytes_per_s": report.rate_bytes_per_s,
+        "missed": report.missed,
+        "timeout": report.timeout,
+        "fold_error": report.fold_error,
+        "fields": report.as_dict(),
+    }
+
+
 def _now_us() -> int:
     return time.monotonic_ns() // 1000

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from agent.candidate import blamed, cannot_take_over
+from agent.blame import blamed
+from agent.candidate import cannot_take_over
 from agent.flow import FlowControl
 from agent.hosts import Live, SingleHost, VectorHost
 from agent.programs import ProgramSet
@@ -190,7 +191,7 @@ def switch(
     for one in built:
         if isinstance(one.live.host, VectorHost) and one.live.failed:
             one.live.host.forget(one.live.flow.info.flow_id)
-        one.live.host = target
+        one.live.host, one.live.last_report = target, None
     _use(built, heartbeat)
     return former
 

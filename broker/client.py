@@ -443,10 +443,10 @@ class Client:
         self._send()
 
     def _not_connected(self, why: str) -> None:
-        self.counters.failures += 1
-        if why != self._refusal:
+        before, self._refusal = self._refusal, why
+        self.counters.failures += 1  # who sees it also sees why
+        if why != before:
             log.warning("no connection to %s: %s; trying again", self.options, why)
-        self._refusal = why
 
     def _disconnected(
         self, _paho: Paho, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any

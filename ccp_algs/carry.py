@@ -1,9 +1,9 @@
 """State of an algorithm, carried from an instance of its old version to one of its new version.
 
 What is carried is a copy, so that the old instance is as it was if the new version turns out to be unfit.
-Objects whose class stands in the edited module become objects of the class of the same name in the new
-module: the new code works on them at once. Functions, locks, files and whatever else cannot be copied are
-shared.
+Objects whose class stands in the edited module, or in one beside it that was imported with it, become objects
+of the class of the same name in the new version: the new code works on them at once. Functions, locks, files
+and whatever else cannot be copied are shared.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
+from ccp_algs import beside
 from ccp_algs.params import Param, params_of
 
 NOT_CARRIED: Final = frozenset({"flow", "_params_seen"})
@@ -81,8 +82,8 @@ class _Copier:
     """Copies objects by pickling them, with what is named (classes, functions) passed by hand."""
 
     def __init__(self, old: object, new: object) -> None:
-        self.module = type(old).__module__
-        self.after: Mapping[str, Any] = vars(sys.modules.get(type(new).__module__, ModuleType("none")))
+        self.modules = {type(old).__module__: type(new).__module__}
+        self.packages = [beside.package_of(type(one)) for one in (old, new)]
         self.named: list[Any] = []
         # Back references find the new instance and its flow.
         self.instead = {id(old): new}
@@ -110,13 +111,24 @@ class _Copier:
         thing = self.named[number]
         if id(thing) in self.instead:
             return self.instead[id(thing)]
-        if isinstance(thing, type | FunctionType) and thing.__module__ == self.module:
-            found: Any = self.after
+        if isinstance(thing, type | FunctionType) and (module := self._after(thing.__module__)):
+            found: Any = vars(module)
             for part in thing.__qualname__.split("."):
                 found = found.get(part) if isinstance(found, Mapping) else getattr(found, part, None)
             if isinstance(found, type | FunctionType) and isinstance(found, type) == isinstance(thing, type):
                 return found
         return thing
+
+    def _after(self, name: str | None) -> ModuleType | None:
+        """Return the module of the new version that took the place of one of the old."""
+        before, after = self.packages
+        if name is None:
+            return None
+        if name not in self.modules and before is not None and after is not None:
+            package, _, inside = name.partition(".")
+            if package == before.name:
+                return sys.modules.get(f"{after.name}.{inside}")
+        return sys.modules.get(self.modules.get(name, ""))
 
 
 class _Writer(pickle.Pickler):

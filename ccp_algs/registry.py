@@ -12,20 +12,19 @@ listed with its error and hides no other.
 
 from __future__ import annotations
 
-import contextvars
 import hashlib
 import importlib
 import importlib.util
 import pkgutil
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
 
 import ccp_algs
+from ccp_algs import beside
 from ccp_algs.api import Algorithm, AnyAlgorithm, VectorAlgorithm
 from ccp_algs.errors import RegistryError, suggest
 
@@ -36,7 +35,6 @@ Cls = TypeVar("Cls", bound=AnyAlgorithm)
 _algorithms: dict[str, AnyAlgorithm] = {}
 _failures: dict[str, Exception] = {}
 _scanned = False
-_loading_file: contextvars.ContextVar[bool] = contextvars.ContextVar("_loading_file", default=False)
 
 
 def register(name: str) -> Callable[[Cls], Cls]:
@@ -59,7 +57,7 @@ def register(name: str) -> Callable[[Cls], Cls]:
 
     def decorate(cls: Cls) -> Cls:
         _check_class(cls, cls.__qualname__)
-        if not _loading_file.get():
+        if not beside.loading():
             known = _algorithms.get(name)
             if known is not None and _place(known) != _place(cls):
                 raise RegistryError(
@@ -177,23 +175,14 @@ def algorithms_in(module: ModuleType) -> list[AnyAlgorithm]:
 
 
 def _load_file(path: Path) -> ModuleType:
-    """Import a file afresh, under a name that depends on its path only, so that its errors show the file."""
+    """Import a file afresh, and what it imports from its directory, under a name that depends on its path."""
     place = path.resolve()
-    name = f"ccp_algs_file_{place.stem}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(name, place)
-    if spec is None or spec.loader is None:
-        raise RegistryError("registry.import_failed", f"{path} is no Python module", where=str(path))
-    module = importlib.util.module_from_spec(spec)
-    before = sys.modules.get(name)
-    sys.modules[name] = module
+    stem, digest = re.sub(r"\W", "_", place.stem), hashlib.sha256(str(place).encode()).hexdigest()
+    package = beside.Package(f"ccp_algs_file_{stem}_{digest[:8]}", str(place))
     try:
-        with any_name():
-            spec.loader.exec_module(module)
+        with beside.replacing(package.name):
+            return package.load(importlib.util.decode_source(place.read_bytes()))
     except Exception as error:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before
         raise RegistryError(
             "registry.import_failed",
             f"{path} cannot be imported",
@@ -201,17 +190,6 @@ def _load_file(path: Path) -> ModuleType:
             why=_short(error),
             fix="repair the file; the cause is attached",
         ) from error
-    return module
-
-
-@contextmanager
-def any_name() -> Iterator[None]:
-    """Let a file use any name: it is asked for by path and stands beside the algorithm of that name."""
-    token = _loading_file.set(True)
-    try:
-        yield
-    finally:
-        _loading_file.reset(token)
 
 
 def _from_module(module_name: str, attribute: str) -> AnyAlgorithm:

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from agent import console
-from agent.algorithms import ccp_errors, compile_programs, find, name_of
-from ccp_algs import check_algorithm
+from agent.algorithms import check_contract, compile_programs, find, name_of
 from ccp_algs.api import AnyAlgorithm
 from datapath import ebpf
-from datapath.errors import CcpError, Collector, LoadError, UsageError, VerifierError
+from datapath.errors import CcpError, Collector, LoadError, VerifierError
 
 _VERDICT = {True: ", accepted by the verifier", False: ", refused by the verifier", None: ""}
 
@@ -33,7 +32,7 @@ def check(
         with problems.check():
             _check_programs(cls, found, problems)
         with problems.check():
-            _check_contract(cls)
+            check_contract(cls)
     errors = [single for error in problems.errors for single in console.problems(error)]
     if as_json:
         console.print_json({**found, "ok": not errors, "errors": [error.as_dict() for error in errors]})
@@ -66,22 +65,6 @@ def _check_programs(cls: AnyAlgorithm, found: dict[str, Any], problems: Collecto
                 "verified": verified,
             }
         )
-
-
-def _check_contract(cls: AnyAlgorithm) -> None:
-    try:
-        with ccp_errors():
-            check_algorithm(cls)
-    except CcpError:
-        raise
-    except Exception as error:  # raised by the algorithm itself
-        raise UsageError(
-            "algorithm.check_failed",
-            f"{cls.__name__} raised {type(error).__name__}: {error}",
-            where=f"{cls.__module__}.{cls.__qualname__}",
-            why="a running flow would go to the fallback law here",
-            fix="run `ccp --debug check ...` for the traceback",
-        ) from error
 
 
 def _show(found: dict[str, Any], errors: list[CcpError], *, debug: bool) -> None:

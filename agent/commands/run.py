@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pwd
 import re
 import time
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from agent.bus import bus_errors
 from agent.changes import Reloaded
 from agent.commands.reload import told
 from agent.console import show_error
-from agent.control import ControlOptions
+from agent.control import ControlOptions, check_address
 from agent.plane import Plane
 from agent.serve import PLAIN, Plan, ServeOptions, serve
 from broker.embedded import LOOPBACK, EmbeddedBroker
@@ -126,13 +127,18 @@ def run(
 def _control(address: str | None, keys: Path | None, user: str | None) -> ControlOptions | None:
     if address == "none":
         return None
-    if address is not None and not address.startswith(("ipc://", "tcp://")):
-        raise UsageError(
-            "control.bad_address",
-            f"`{address}` is no address to listen at",
-            where=f"--control {address}",
-            fix="write ipc://PATH, tcp://HOST:PORT, or none",
-        )
+    if address is not None:
+        check_address(address, f"--control {address}")
+    if user is not None:
+        try:
+            pwd.getpwnam(user)
+        except KeyError:
+            raise UsageError(
+                "control.no_user",
+                f"there is no user `{user}`",
+                where=f"--control-user {user}",
+                fix="name the user who shall control the agent besides root",
+            ) from None
     return ControlOptions(address or "", keys, user)
 
 

@@ -97,7 +97,9 @@ class DetailScreen(Screen[None]):
         self.told = True
         self.query_one("#happened", Static).update(panels.events(events, EVENTS_SHOWN))
         self.query_one("#parameters", Static).update(panels.parameters(inside.parameters))
-        self.query_one("#state", Static).update(panels.state(inside.state))
+        self.query_one("#state", Static).update(
+            panels.state(inside.state, inside.report, inside.report_age_s)
+        )
         self.query_one("#telemetry", Static).update(panels.telemetry(inside.telemetry))
 
     def show_no_inside(self, reason: str) -> None:

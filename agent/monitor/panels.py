@@ -25,11 +25,15 @@ def parameters(known: Sequence[Parameter]) -> RenderableType:
     return _grid((one.name, units.plain(one.value), one.about) for one in known) if known else NOTHING
 
 
-def state(attributes: Mapping[str, Any]) -> RenderableType:
-    """Return the attributes of an instance as a table."""
-    return (
-        _grid((name, units.plain(value), "") for name, value in attributes.items()) if attributes else NOTHING
-    )
+def state(attributes: Mapping[str, Any], report: Mapping[str, Any], age_s: float) -> RenderableType:
+    """Return the attributes of an instance and the registers of its last report as tables."""
+    blocks: list[RenderableType] = []
+    if attributes:
+        blocks.append(_grid((name, units.plain(value), "") for name, value in attributes.items()))
+    if report:
+        blocks.append(Text(f"last report, {units.age(age_s)} old"))
+        blocks.append(_grid((f"  {name}", units.plain(value), "") for name, value in report.items()))
+    return Group(*blocks) if blocks else NOTHING
 
 
 def telemetry(heard: Sequence[Heard]) -> RenderableType:

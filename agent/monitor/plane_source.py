@@ -101,6 +101,8 @@ class PlaneSource:
                 )
                 for one in row["telemetry"]
             ],
+            report={} if row["report"] is None else row["report"]["fields"],
+            report_age_s=0.0 if row["report"] is None else row["report"]["age_ms"] / 1000,
         )
 
     def events(self) -> Sequence[Happened]:

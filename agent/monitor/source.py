@@ -92,12 +92,16 @@ class Inside:
         parameters: Parameters as they hold for the flow.
         state: Attributes of the algorithm's instance.
         telemetry: What it heard last.
+        report: Registers of the last report that it got; empty if it got none.
+        report_age_s: How old that is [s].
     """
 
     algorithm: str
     parameters: Sequence[Parameter] = ()
     state: Mapping[str, Any] = field(default_factory=dict)
     telemetry: Sequence[Heard] = ()
+    report: Mapping[str, Any] = field(default_factory=dict)
+    report_age_s: float = 0.0
 
 
 class Source(Protocol):

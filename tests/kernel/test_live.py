@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -19,12 +21,14 @@ from broker.embedded import EmbeddedBroker
 from datapath import ebpf
 from datapath.errors import CcpError
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
-from experiments.netlab import Path
+from experiments.bench import flows
+from experiments.netlab import LabError, Path
 from telemetry.bus import Bus
 from telemetry.schema import ReceiverSignal
 from tests.kernel.driving import Start, wait_until
 
 SOURCE = """
+import helper
 from ccp_algs import Algorithm, Param
 
 class Edited(Algorithm):
@@ -46,7 +50,7 @@ class Edited(Algorithm):
     def on_report(self, report):
         self.reports += 1
         self.total = report.total
-        self.flow.set(target=int(self.scale * WINDOW))
+        self.flow.set(target=int(self.scale * helper.FACTOR * WINDOW))
 """
 
 BROKEN = {
@@ -61,9 +65,11 @@ BROKEN = {
 }
 
 
-def version(window_bytes: int, broken: str | None = None) -> str:
-    """Source that keeps this window; with something wrong, if asked for."""
+def version(window_bytes: int, broken: str | None = None, *, helped: bool = True) -> str:
+    """Source that keeps this window; with something wrong, and without a module beside it, if asked for."""
     text = SOURCE.replace("WINDOW", str(window_bytes))
+    if not helped:
+        text = text.replace("import helper\n", "").replace("helper.FACTOR * ", "")
     if broken is not None:
         wrong = text.replace(*BROKEN[broken][:2])
         assert wrong != text
@@ -73,16 +79,25 @@ def version(window_bytes: int, broken: str | None = None) -> str:
 
 @pytest.fixture
 def start_agent(tmp_path: FilePath) -> Iterator[Callable[..., tuple[AgentProcess, Client, FilePath]]]:
-    """Start an agent with the algorithm `edited` from a file, and connect to it."""
+    """Start an agent with the algorithm `edited` from somebody's private directory, and connect to it."""
     with ExitStack() as stack:
 
-        def start(*arguments: str) -> tuple[AgentProcess, Client, FilePath]:
-            file = tmp_path / "edited.py"
-            file.write_text(version(144_800))
+        def start(*arguments: str, source: str = version(144_800)) -> tuple[AgentProcess, Client, FilePath]:
+            home = tmp_path / "home"
+            home.mkdir()
+            file = home / "edited.py"
+            file.write_text(source)
+            (home / "helper.py").write_text("FACTOR = 1\n")
+            for one in (file, home / "helper.py", home):
+                os.chown(one, OTHER_USER, OTHER_USER)
+            home.chmod(0o700)
             agent = stack.enter_context(running_agent(str(file), *arguments))
             return agent, stack.enter_context(Client(control_socket(PIN_DIR))), file
 
         yield start
+
+
+OTHER_USER = 12345
 
 
 def ours(path: Path) -> int:
@@ -115,13 +130,17 @@ def test_50_edits_during_one_transfer_20_of_them_broken(
         client.set({"scale": 1.0})
         time.sleep(0.005)
     kinds = [*BROKEN] * 5
-    good = None
+    good, factor = 144_800, 1
     for edit in range(50):
         broken = kinds.pop() if edit % 5 in (1, 3) else None
         window = 144_800 + 1448 * (edit + 1)
         before = view.stats(flow_id)
         seen = client.flow(flow_id)["state"]["reports"]
-        file.write_text(version(window, broken))
+        if edit and edit % 5 == 0:  # the module beside it is edited
+            window, factor = good, 3 - factor
+            file.with_name("helper.py").write_text(f"FACTOR = {factor}\n")
+        else:
+            file.write_text(version(window, broken))
         row = next(row for row in stream if row["kind"] in ("algorithm:reloaded", "algorithm:refused"))
         if broken is not None:
             assert row["kind"] == "algorithm:refused"
@@ -132,8 +151,7 @@ def test_50_edits_during_one_transfer_20_of_them_broken(
             assert row["detail"]["programs"] == {"default": "kept"}
             assert row["detail"]["old_sha256"] != row["detail"]["new_sha256"]
             good = window
-        assert good is not None
-        wait_until(lambda good=good: view.stats(flow_id).cwnd_bytes == good)
+        wait_until(lambda good=good * factor: view.stats(flow_id).cwnd_bytes == good)
         state = client.flow(flow_id)["state"]
         assert state["reports"] >= seen, "what the instance counted was carried over"
         assert view.stats(flow_id).bytes_acked > before.bytes_acked + 100_000, "the transfer never stalls"
@@ -149,6 +167,113 @@ def test_50_edits_during_one_transfer_20_of_them_broken(
     stream.close()
     client.stop()
     transfer.stop()
+
+
+VECTOR = """
+import numpy as np
+from ccp_algs import Updates, VectorAlgorithm
+
+VERSION = 1
+
+class Edited(VectorAlgorithm):
+    program = '''
+    (def (Report (volatile acked 0)))
+    (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
+    (when (> Micros 5000) (report) (:= Micros 0))
+    '''
+
+    def __init__(self):
+        self.row_of = {}
+        self.born_in = np.zeros(0, np.uint64)
+
+    def on_create(self, info):
+        self.row_of[info.flow_id] = len(self.born_in)
+        self.born_in = np.append(self.born_in, np.uint64(VERSION))
+
+    def on_reports(self, reports):
+        flow_ids = reports["flow_id"]
+        rows = [self.row_of[flow_id] for flow_id in flow_ids.tolist()]
+        segments = 100 + 10 * VERSION + self.born_in[rows]
+        return Updates(flow_ids, (1448 * segments).astype(np.uint64))
+"""
+"""Writes into the window which version decides, and in which one the flow began."""
+
+
+@contextmanager
+def busy_flows(path: Path, congestion: str, count: int) -> Iterator[None]:
+    """Keep connections open that all send again and again."""
+
+    def sending() -> None:
+        with suppress(LabError):  # it is ended when the block is left
+            send()
+
+    with flows.open_flows(path, congestion, count) as send:
+        thread = threading.Thread(target=sending)
+        thread.start()
+        yield
+    thread.join()
+
+
+def test_vectorised_algorithm_is_reloaded_with_its_arrays(
+    wire: Path, start_agent: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows, "SECONDS", 60.0)
+    _, client, _ = start_agent(source=VECTOR)
+    view = ebpf.observe(PIN_DIR)
+
+    def windows() -> list[int]:
+        return sorted(one.cwnd_bytes // 1448 for one in view.all_stats())
+
+    with busy_flows(wire, "ccp.edited", 3):
+        wait_until(lambda: windows() == [111] * 3)
+        with pytest.raises(CcpError):
+            client.load(
+                VECTOR.replace("VERSION = 1", "VERSION = 5").replace("row_of[flow", "row[flow"), "edited"
+            )
+        done = client.load(VECTOR.replace("VERSION = 1", "VERSION = 2"), "edited")
+        assert (done["flows"], done["programs"]) == (3, {"default": "kept"})
+        wait_until(lambda: windows() == [121] * 3)
+        with busy_flows(wire, "ccp.edited", 2):
+            wait_until(lambda: windows() == [121] * 3 + [122] * 2)
+        assert client.status()["counters"]["flows_failed"] == 0
+        assert not any(one.law for one in view.all_stats())
+
+
+MANY = 600
+
+
+def test_reloads_under_many_flows(
+    wire: Path, start_agent: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows, "SECONDS", 60.0)
+    _, client, _ = start_agent()
+    view = ebpf.observe(PIN_DIR)
+    with busy_flows(wire, "ccp.edited", MANY):
+        wait_until(lambda: sum(one.cwnd_bytes == 144_800 for one in view.all_stats()) == MANY)
+        before = {one.flow_id: one.law_entries for one in view.all_stats()}
+        hashes = []
+        for number, broken in enumerate([None, "fold", None, "on_reload", "missing method", None, "syntax"]):
+            window = 72_400 + 1448 * number
+            if broken is None:
+                done = client.load(version(window, helped=False), "edited")
+                assert done["flows"] == MANY
+                hashes.append((done["old_sha256"], done["new_sha256"]))
+                good = window
+            else:
+                with pytest.raises(CcpError) as caught:
+                    client.load(version(window, broken, helped=False), "edited")
+                assert caught.value.slug.startswith(BROKEN[broken][2])
+        wait_until(lambda: sum(one.cwnd_bytes == good for one in view.all_stats()) == MANY)
+        after = view.all_stats()
+    assert {one.flow_id: one.law_entries for one in after} == before
+    assert not any(one.law for one in after)
+    counters = client.status()["counters"]
+    assert (counters["flows_failed"], counters["algorithm_errors"]) == (0, 0)
+    rows = client.events(1000)
+    told = [row["detail"] for row in rows if row["kind"] == "algorithm:reloaded"]
+    assert [(one["old_sha256"], one["new_sha256"]) for one in told] == hashes
+    assert len({new for _, new in hashes}) == len(hashes)
+    assert sum(row["kind"] == "algorithm:refused" for row in rows) == 4
 
 
 def test_parameter_reaches_a_running_flow(
@@ -188,6 +313,7 @@ def test_algorithms_are_switched_under_load_and_new_ones_loaded(
     flow_id = ours(path_100mbit)
     view = ebpf.observe(PIN_DIR)
     other = tmp_path / "other.py"
+    (tmp_path / "helper.py").write_text("FACTOR = 1\n")
     other.write_text(version(434_400).replace("class Edited", "class Other"))
     done = client.load(other, "other")
     assert done["algorithm"] == "other"
@@ -210,6 +336,7 @@ def test_telemetry_changes_the_window_of_the_flow_that_it_is_about(
     path_100mbit: Path, start_transfer: Start, tmp_path: FilePath
 ) -> None:
     file = tmp_path / "edited.py"
+    (tmp_path / "helper.py").write_text("FACTOR = 1\n")
     file.write_text(
         version(144_800)
         + """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from datapath import ebpf
 from experiments.bench.signal import BROKERS, add_broker_host, listening, receiving
 from experiments.netlab import TcpWatch, start_iperf3
 from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.iperf import IperfOptions
 from experiments.netlab.spec import Direction
 from experiments.netlab.topologies import point_to_point
 from telemetry.schema import ReceiverSignal, Sample
@@ -57,6 +58,22 @@ class Reacts(Algorithm):
         self.flow.set(cwnd_bytes=4 * MSS)
 
 
+class Listens(Algorithm):
+    """Keeps what each flow hears, and leaves its window as it is."""
+
+    name = "test_listens"
+    program = Reacts.program
+    heard: ClassVar[dict[int, list[ReceiverSignal]]] = {}
+
+    def on_report(self, report: Any) -> None:
+        """Nothing to do."""
+
+    def on_telemetry(self, sample: Sample) -> None:
+        """Remember it by our port."""
+        if isinstance(sample.body, ReceiverSignal):
+            self.heard.setdefault(self.flow.info.src_port, []).append(sample.body)
+
+
 @dataclass
 class Scene:
     """A plane that hears a receiver, and a flow that it steers."""
@@ -64,7 +81,7 @@ class Scene:
     net: EmulatedNetwork
     plane: Plane
     watch: TcpWatch
-    start_receiver: Callable[[], Any]
+    start_receiver: Callable[..., Any]
     start_broker: Callable[[], Any]
     stop_broker: Callable[[], Any]
 
@@ -82,9 +99,15 @@ class Scene:
 
 
 @contextmanager
-def scene(broker: str, ttl_ms: int = 600_000) -> Iterator[Scene]:
-    """Build everything but the receiver agent."""
+def scene(
+    broker: str,
+    ttl_ms: int = 600_000,
+    algorithm: type[Algorithm] = Reacts,
+    client_ports: Sequence[int] = (0,),
+) -> Iterator[Scene]:
+    """Build everything but the receiver agent; a flow from each port (0: any) is under way."""
     Reacts.lost.clear()
+    Listens.heard.clear()
     ebpf.unload(PIN_DIR)
     with ExitStack() as stack:
         net = stack.enter_context(emulated(point_to_point(Direction(delay_us=NEAR_US))))
@@ -95,17 +118,22 @@ def scene(broker: str, ttl_ms: int = 600_000) -> Iterator[Scene]:
         stack.callback(ebpf.unload, PIN_DIR)
         datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=64))
         stack.callback(datapath.close)
-        plane = Plane(datapath, prepare([f"{__name__}:Reacts"], ebpf.compile_program))
+        plane = Plane(datapath, prepare([f"{__name__}:{algorithm.__name__}"], ebpf.compile_program))
         stack.enter_context(listening(plane, sender, for_sender))
         options = ["--peer", sender.ipv4, "--interval-ms", "100", "--probe-ms", "10", "--sender", SENDER]
         options += ["--broker", f"mqtt://{for_receiver}", "--ttl-ms", str(ttl_ms)]
         watch = stack.enter_context(TcpWatch(sender))
-        stack.enter_context(start_iperf3(sender, receiver, congestion="ccp", duration_s=90))
+        for number, port in enumerate(client_ports):
+            bound: IperfOptions = {"client_port": port} if port else {}
+            run = start_iperf3(
+                sender, receiver, congestion="ccp", duration_s=90, server_port=5201 + number, **bound
+            )
+            stack.enter_context(run)
         yield Scene(
             net,
             plane,
             watch,
-            start_receiver=lambda: stack.enter_context(receiving(receiver, *options)),
+            start_receiver=lambda *more: stack.enter_context(receiving(receiver, *options, *more)),
             start_broker=lambda: brokers.enter_context(BROKERS[broker](host)),
             stop_broker=brokers.close,
         )
@@ -145,3 +173,23 @@ def test_a_flow_goes_on_while_the_broker_is_away(broker: str) -> None:
         assert after is not None
         assert after.bytes_acked > before.bytes_acked, "the transfer never stopped"
         assert at.plane.counters.algorithm_errors == 0
+
+
+def test_each_flow_hears_of_itself_and_of_its_peer_and_of_no_other_flow() -> None:
+    ports = 6001, 6002
+    with scene("embedded", algorithm=Listens, client_ports=ports) as at:
+        at.start_receiver("--per-flow")
+        at.until(
+            lambda: all(
+                len([one for one in Listens.heard.get(port, []) if one.flow is not None]) >= 3
+                and any(one.flow is None for one in Listens.heard[port])
+                for port in ports
+            )
+        )
+        addresses = at.net.hosts["sender"].ipv4, at.net.hosts["receiver"].ipv4
+    for port in ports:
+        flows = {one.flow for one in Listens.heard[port]} - {None}
+        assert [(flow.src, flow.src_port, flow.dst) for flow in flows if flow] == [
+            (addresses[0], port, addresses[1])
+        ]
+        assert any(one.owd_variation_us is not None for one in Listens.heard[port] if one.flow is not None)

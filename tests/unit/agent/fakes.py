@@ -67,6 +67,9 @@ class FakeReport:
         "program_handle",
         "rate_bytes_per_s",
     )
+    missed = 0
+    timeout = False
+    fold_error = False
 
     def __init__(self, flow_id: int, program_handle: int = 1, now_us: int = 0, **registers: int) -> None:
         self.flow_id = flow_id

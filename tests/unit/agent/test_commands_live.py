@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agent import cli
+from agent.client import Client
 from agent.commands import run
 from agent.commands.reload import told
 from agent.commands.tail import line
@@ -100,8 +101,19 @@ def test_unknown_stream_is_refused(served: Served) -> None:
     assert "control.no_stream" in result.output
     assert "`report`" in result.output
     with pytest.raises(UsageError) as caught:
-        run._control("http://x", None, None)
-    assert caught.value.slug == "control.bad_address"
+        run._control(None, None, "nobody_of_that_name")
+    assert caught.value.slug == "control.no_user"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://x", "tcp://127.0.0.1", "tcp://:7000", "tcp://h:0", "tcp://h:65535", "tcp://::1:7", "ipc://"],
+)
+def test_address_that_is_none_is_refused_before_anything_is_done(address: str) -> None:
+    for use in (lambda: run._control(address, None, None), lambda: Client(address)):
+        with pytest.raises(UsageError) as caught:
+            use()
+        assert caught.value.slug == "control.bad_address"
 
 
 def test_lines_of_all_streams() -> None:
@@ -121,8 +133,12 @@ def test_lines_of_all_streams() -> None:
 
 
 def test_what_a_reload_did_is_one_sentence() -> None:
-    done = {"algorithm": "x", "old_sha256": "a" * 64, "new_sha256": "b" * 64, "flows": 1, "notes": ["n"]}
+    done: dict[str, Any] = {
+        "algorithm": "x", "old_sha256": "a" * 64, "new_sha256": "b" * 64, "flows": 1,
+        "programs": {"default": "kept"}, "notes": ["n"],
+    }  # fmt: skip
     assert told(done) == "x: aaaaaaaaaaaa -> bbbbbbbbbbbb, 1 flow; n"
+    assert told(done | {"new_sha256": "a" * 64, "notes": []}) == "x: the same source again, 1 flow"
 
 
 def test_brokers_are_named_by_url_or_started() -> None:

@@ -139,6 +139,22 @@ def test_one_flow_shows_parameters_and_state(client: Client) -> None:
     assert flow["telemetry"] == []
 
 
+def test_one_flow_shows_its_last_report(served: Served, client: Client) -> None:
+    assert client.flow(1)["report"] is None
+    handle = served.plane.hosts["mine"].programs.all()[0].handle
+    now_us = time.monotonic_ns() // 1000
+    reports = [FakeReport(flow_id, handle, now_us, acked=flow_id + n) for n in (5, 10) for flow_id in (1, 2)]
+    served.datapath.feed(*reports)
+    served.datapath.wake()
+    while served.plane.counters.reports < 4:
+        client.status()
+    report = client.flow(1)["report"]
+    assert report["fields"] == {"acked": 11}
+    assert (report["t_us"], report["missed"], report["timeout"]) == (now_us, 0, False)
+    assert 0 <= report["age_ms"] < 60_000
+    assert client.flow(2)["report"]["fields"] == {"acked": 12}
+
+
 def test_unknown_flow_is_an_error_with_all_parts(client: Client) -> None:
     with pytest.raises(CcpError) as caught:
         client.flow(99)
@@ -163,6 +179,8 @@ def test_parameters_read_and_set_as_a_mapping(served: Served, client: Client) ->
     assert served.instance(1).beta == 0.5
     with pytest.raises(KeyError):
         client.params["gamma"]
+    with pytest.raises(KeyError):
+        del client.params["gamma"]
 
 
 def test_text_spells_a_value_and_a_wrong_one_changes_nothing(served: Served, client: Client) -> None:
@@ -298,11 +316,13 @@ def test_client_that_takes_nothing_does_not_slow_the_agent(served: Served, clien
             served.feed(*(FakeReport(1, served.handle, acked=1) for _ in range(100)))
         while served.plane.counters.reports < 30_000:
             time.sleep(0.001)
-        dropped = client.status()["dropped"]
-        seen = sum(row["stream"] == "report" for row in stream.ready())
-        assert seen < 30_000
-        assert dropped["batches"] + stream.dropped >= 0
-        assert client.flow(1)["state"]["n"] == 30_000
+        assert sum(row["stream"] == "report" for row in stream.ready()) < 30_000
+        end_s = time.monotonic() + 60
+        while client.status()["dropped"]["batches"] + stream.dropped == 0:
+            assert time.monotonic() < end_s, "what was lost is counted"
+            served.feed(FakeReport(2, served.handle, acked=1), FakeReport(1, served.handle, acked=0))
+            stream.ready()
+        assert client.flow(1)["state"]["n"] >= 30_000
 
 
 # The socket
@@ -320,6 +340,16 @@ def test_socket_is_for_its_owner_only_and_goes_with_the_agent(tmp_path: Path) ->
     with pytest.raises(LoadError) as caught:
         Client(served.address)
     assert caught.value.slug == "control.no_agent"
+
+
+def test_socket_that_a_killed_agent_left_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.control.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    with pytest.raises(LoadError) as caught:
+        Client(f"ipc://{path}")
+    assert caught.value.slug == "control.no_agent"
+    assert "killed" in caught.value.why
 
 
 def test_socket_may_be_handed_to_another_user_before_anything_else_is_dropped(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_samples_come_out_in_order_and_once() -> None:
         inbox._take(sample(number, decision=number == 2))
     assert [one.received_us for one in inbox.drain()] == [0, 1, 2, 3, 4]
     assert inbox.drain() == []
-    assert inbox.counters.delivered == 5
+    assert inbox.delivered == 5
 
 
 def test_a_full_inbox_drops_the_oldest_samples_and_no_decision() -> None:
@@ -29,7 +29,7 @@ def test_a_full_inbox_drops_the_oldest_samples_and_no_decision() -> None:
     for number in range(10):
         inbox._take(sample(number, decision=number in {0, 4}))
     assert [one.received_us for one in inbox.drain()] == [0, 4, 7, 8, 9]
-    assert inbox.counters.dropped == 5
+    assert inbox.dropped == 5
     for number in range(3):
         inbox._take(sample(number))
     assert len(inbox.drain()) == 3

@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from agent import hosts
 from agent.algorithms import Running
+from agent.hosts import VectorHost
 from agent.plane import Plane
 from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm
 from datapath.errors import ParamError
@@ -200,3 +202,27 @@ def test_parameter_cannot_be_set_for_one_of_its_flows() -> None:
     assert caught.value.slug == "param.shared"
     plane.set_param("beta", 0.7)
     assert cls.instances[0].beta == 0.7
+
+
+def test_last_report_of_each_flow_is_known_as_long_as_it_is_among_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hosts, "RECENT_ROWS", 3)
+    datapath = fake_datapath()
+    plane = plane_with(datapath, vector())
+    host = plane.hosts["vec"]
+    assert isinstance(host, VectorHost)
+    datapath.feed(*(FakeCreated(FakeInfo(flow_id)) for flow_id in (1, 2, 3)))
+    datapath.feed(FakeReport(1, acked=10), FakeReport(2, acked=20), FakeReport(1, acked=11))
+    for _ in range(2):
+        plane.turn(0)
+
+    def last() -> list[int | None]:
+        found = [host.last_report(flow_id) for flow_id in (1, 2, 3)]
+        return [None if report is None else int(report["acked"][0]) for report in found]
+
+    assert last() == [11, 20, None]
+    for acked in (30, 31, 32):
+        datapath.feed(FakeReport(3, acked=acked))
+        plane.turn(0)
+    assert last() == [None, None, 32]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import inspect
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -148,7 +150,7 @@ def test_saving_without_a_change_does_nothing(file: Path) -> None:
 
 def test_old_modules_do_not_pile_up(file: Path) -> None:
     def modules() -> int:
-        return sum(name.startswith("ccp_algs_live_") for name in sys.modules)
+        return sum(name.startswith("ccp_algs_live_") and "." not in name for name in sys.modules)
 
     with edited(file, FIRST, 1) as live:
         before = modules()
@@ -378,6 +380,69 @@ def test_vectorised_flows_that_failed_start_afresh(file: Path) -> None:
         live.save(VECTOR)
         live.report(1, acked=1)
         assert live.datapath.written_many[-1][0] == [1]
+
+
+# Modules beside the file
+
+HELPED = text(
+    """
+    def on_create(self, info):
+        self.filter = helper.Filter()
+
+    def on_report(self, report):
+        self.flow.set(cwnd_bytes=self.filter.add(report.acked))
+    """,
+    head="import helper",
+)
+HELPER = """
+class Filter:
+    total = 0
+    def add(self, value):
+        self.total += value
+        return min(10_000 + self.total, 1 << 30)
+"""
+
+
+def test_helper_is_edited_and_its_objects_are_carried_over(tmp_path: Path) -> None:
+    helper = tmp_path / "helper.py"
+    helper.write_text(HELPER)
+    with edited(tmp_path / "mine.py", HELPED, 1) as live:
+        live.report(1, acked=5)
+        old = live.instance().filter
+        before = live.plane.hosts["mine"].version.sha256
+        helper.write_text(HELPER.replace("10_000", "50_000"))
+        done = live.do(lambda: live.loader.reload("mine"))
+        live.report(1, acked=1)
+        assert live.datapath.written[-1].cwnd_bytes == 50_006
+        assert type(old) is not type(live.instance().filter), "it became one of the new class"
+        assert old.add(0) == 10_005, "the old version has its old helper"
+        assert (done.old_sha256, done.new_sha256) == (before, live.plane.hosts["mine"].version.sha256)
+        assert before != done.new_sha256
+        files = ["helper.py", "mine.py"]
+        listed = subprocess.run(["sha256sum", *files], cwd=tmp_path, capture_output=True, check=True).stdout
+        assert done.new_sha256 == hashlib.sha256(listed).hexdigest(), "as the documentation says"
+        assert live.do(lambda: live.loader.reload("mine")).notes
+
+
+def test_broken_helper_leaves_the_old_version_with_the_old_helper(tmp_path: Path) -> None:
+    helper = tmp_path / "helper.py"
+    helper.write_text(HELPER)
+    with edited(tmp_path / "mine.py", HELPED, 1) as live:
+        for broken, line in (
+            ("class Filter:\n    def add(self, value)\n", 2),
+            (HELPER.replace("self.total += value", "self.totl += value"), 5),
+            (HELPER.replace("class Filter", "class Filtre"), None),
+        ):
+            helper.write_text(broken)
+            with pytest.raises(CcpError) as caught:
+                live.do(lambda: live.loader.reload("mine"))
+            assert line is None or caught.value.where.endswith(f"helper.py:{line}")
+            live.report(1, acked=0)
+            assert live.datapath.written[-1].cwnd_bytes == 10_000
+        helper.unlink()
+        with pytest.raises(CcpError) as caught:
+            live.do(lambda: live.loader.reload("mine"))
+        assert "helper" in caught.value.why
 
 
 # Algorithms that come with ccplane

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent import serve as serving
+from agent.algorithms import check_contract, find
 from agent.client import Client
 from agent.control import ControlOptions, control_socket
 from agent.plane import Plane
@@ -111,6 +112,38 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         "algorithm.unknown",
         "param.nobody_has",
     ]
+
+
+@pytest.mark.parametrize(
+    ("callback", "slug", "line", "why"),
+    [
+        ("self.flow.set(cwnd_bytes=self.nothing)", "algorithm.check_failed", 8, "no attribute 'nothing'"),
+        ("self.flow.set(cwnd_bytes=-1)", "contract.bad_value", 8, "from 1 to"),
+        ("helper.decide(report)", "algorithm.check_failed", 2, "ZeroDivisionError"),
+        ("raise SystemExit(3)", "algorithm.check_failed", 8, "SystemExit: 3"),
+    ],
+)
+def test_broken_callback_is_refused_at_the_start_with_its_line(
+    kernel: Kernel, tmp_path: Path, callback: str, slug: str, line: int, why: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(SOURCE.replace("pass", callback) + "\nimport helper\n")
+    (tmp_path / "helper.py").write_text("def decide(report):\n    return 1 / 0\n")
+    with pytest.raises(UsageError) as caught:
+        serve(options(tmp_path, str(file)))
+    assert caught.value.slug == slug
+    assert caught.value.where.endswith(f"{'helper' if line == 2 else 'mine'}.py:{line}")
+    assert why in str(caught.value)
+    assert kernel.options == [], "nothing was loaded"
+
+
+def test_callback_without_end_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(SOURCE.replace("pass", "\n        while True: pass"))
+    with pytest.raises(UsageError) as caught:
+        check_contract(find(str(file)), limit_s=0.2)
+    assert caught.value.slug == "algorithm.check_failed"
+    assert "loop without end" in caught.value.why
 
 
 # Serving

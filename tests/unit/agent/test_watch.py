@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from agent.changes import Reloaded
+from agent.files import Files, Stamp
 from agent.watch import Watcher
 from datapath.errors import CcpError, UsageError
 from tests.unit.agent.live import Edited, edited, text
@@ -31,6 +34,26 @@ def until_told(live: Edited, told: Told, n: int) -> None:
         time.sleep(0.001)
 
 
+def counting_looks(live: Edited) -> Callable[[int], None]:
+    """Return what waits until the watcher has looked at the files so many times."""
+    looks = threading.Semaphore(0)
+
+    class Counting(Files):
+        def stamps(self, paths: Iterable[str]) -> dict[str, Stamp]:
+            found = super().stamps(paths)
+            looks.release()
+            return found
+
+    def until_looked(times: int) -> None:
+        while looks.acquire(blocking=False):
+            pass
+        for _ in range(times):
+            assert looks.acquire(timeout=30)
+
+    live.loader.files = Counting()
+    return until_looked
+
+
 def test_saving_reloads_and_what_is_wrong_is_told(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
         watcher, told = watching(live)
@@ -50,6 +73,84 @@ def test_saving_reloads_and_what_is_wrong_is_told(tmp_path: Path) -> None:
     assert watcher.files == [str(live.file)]
 
 
+HELPED = text(
+    "def on_report(self, report):\n    self.flow.set(cwnd_bytes=helper.window(self))", head="import helper"
+)
+HELPER = "def window(algorithm):\n    return 20_000\n"
+
+
+def test_saving_a_module_beside_the_file_reloads_with_it(tmp_path: Path) -> None:
+    helper = tmp_path / "helper.py"
+    helper.write_text(HELPER)
+    with edited(tmp_path / "mine.py", HELPED, 1) as live:
+        watcher, told = watching(live)
+        helper.write_text(HELPER.replace("20_000", "30_000"))
+        until_told(live, told, 1)
+        live.report(1, acked=1)
+        assert live.datapath.written[-1].cwnd_bytes == 30_000
+        helper.write_text(HELPER.replace("20_000", "int(algorithm.nothing)"))
+        until_told(live, told, 2)
+        live.report(1, acked=1)
+        assert live.datapath.written[-1].cwnd_bytes == 30_000, "the old version keeps its old helper"
+        helper.write_text(HELPER.replace("20_000", "40_000"))
+        until_told(live, told, 3)
+        watcher.close()
+        live.report(1, acked=1)
+        assert live.datapath.written[-1].cwnd_bytes == 40_000
+    done, error, _ = (came for _, came in told)
+    assert isinstance(done, Reloaded)
+    assert done.old_sha256 != done.new_sha256
+    assert isinstance(error, CcpError)
+    assert error.where.endswith("helper.py:2")
+    assert str(helper) in watcher.files
+
+
+def test_version_that_waits_for_another_file_is_tried_again_when_that_is_saved(tmp_path: Path) -> None:
+    with edited(tmp_path / "mine.py", SOURCE, 1) as live:
+        watcher, told = watching(live)
+        live.file.write_text(HELPED)
+        until_told(live, told, 1)
+        helper = tmp_path / "helper.py"
+        helper.write_text("1 / 0")
+        until_told(live, told, 2)
+        helper.write_text(HELPER.replace("20_000", "30_000"))
+        until_told(live, told, 3)
+        watcher.close()
+        live.report(1, acked=1)
+    first, second, third = (came for _, came in told)
+    assert isinstance(first, CcpError)
+    assert "helper" in first.why
+    assert isinstance(second, CcpError)
+    assert second.where.endswith("helper.py:1")
+    assert isinstance(third, Reloaded)
+    assert live.datapath.written[-1].cwnd_bytes == 30_000
+
+
+def test_file_takes_over_again_from_a_text_that_was_loaded(tmp_path: Path) -> None:
+    with edited(tmp_path / "mine.py", SOURCE, 1) as live:
+        until_looked = counting_looks(live)
+        watcher, told = watching(live)
+        live.load(SOURCE.replace("20_000", "30_000"), "mine")
+        until_looked(3)
+        assert told == [], "the text runs until the file is saved"
+        live.file.write_text(SOURCE.replace("20_000", "40_000"))
+        until_told(live, told, 1)
+        watcher.close()
+        live.report(1, acked=1)
+    assert isinstance(told[0][1], Reloaded)
+    assert live.datapath.written[-1].cwnd_bytes == 40_000
+
+
+def test_what_was_saved_between_import_and_watching_is_a_change(tmp_path: Path) -> None:
+    with edited(tmp_path / "mine.py", SOURCE, 1) as live:
+        live.file.write_text(SOURCE.replace("20_000", "30_000"))
+        watcher, told = watching(live)
+        until_told(live, told, 1)
+        watcher.close()
+        live.report(1, acked=1)
+    assert live.datapath.written[-1].cwnd_bytes == 30_000
+
+
 def test_touching_a_file_or_removing_it_does_nothing(tmp_path: Path) -> None:
     with edited(tmp_path / "mine.py", SOURCE, 1) as live:
         watcher, told = watching(live)
@@ -64,6 +165,19 @@ def test_touching_a_file_or_removing_it_does_nothing(tmp_path: Path) -> None:
         watcher.close()
         assert live.instance() is not instance
     assert len(told) == 1
+
+
+def test_file_that_was_emptied_is_about_to_be_written(tmp_path: Path) -> None:
+    """As many editors do it, and a busy machine may stop them in between."""
+    with edited(tmp_path / "mine.py", SOURCE, 1) as live:
+        until_looked = counting_looks(live)
+        watcher, told = watching(live)
+        live.file.write_text("")
+        until_looked(10)
+        live.file.write_text(SOURCE.replace("20_000", "30_000"))
+        until_told(live, told, 1)
+        watcher.close()
+    assert isinstance(told[0][1], Reloaded)
 
 
 def test_nothing_to_watch_is_an_error(tmp_path: Path) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import select
 import socket
+import threading
 from collections.abc import Iterator
+from functools import partialmethod
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from paho.mqtt import client as paho
 
 from broker.client import Client, Outgoing
 from broker.errors import BusError
@@ -53,3 +59,33 @@ def test_stopping_what_never_started_is_no_error(nobody: BusOptions) -> None:
     client.stop()
     assert not client.flush(0)
     assert not client.ready
+
+
+CONNACK = b"\x20\x03\x00\x00\x00"
+
+
+def test_message_of_another_thread_wakes_the_network_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would leave when the network thread looks by itself: here after an hour."""
+    idle = threading.Event()
+
+    def watched(read: Any, write: Any, *others: Any) -> Any:
+        if client.connected and not write:
+            idle.set()  # what is waited for is decided: a message that comes now is not among it
+        return select.select(read, write, *others)
+
+    monkeypatch.setattr(paho, "select", SimpleNamespace(select=watched))
+    monkeypatch.setattr(paho.Client, "loop_forever", partialmethod(paho.Client.loop_forever, timeout=3600.0))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        client = Client(BusOptions(port=listener.getsockname()[1], keepalive_s=3600))
+        client.start()
+        broker, _ = listener.accept()
+        with broker:
+            broker.settimeout(30)
+            assert broker.recv(1000)[:1] == b"\x10", "CONNECT"
+            broker.sendall(CONNACK)
+            assert idle.wait(30)
+            client.publish(Outgoing("topic", b"at once"))
+            assert b"at once" in broker.recv(1000)
+            client.stop(timeout_s=30)
+            assert broker.recv(1000)[:1] == b"\xe0", "DISCONNECT"

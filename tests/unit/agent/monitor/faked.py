@@ -32,6 +32,8 @@ INSIDE = Inside(
             {"window_ms": 200, "rtt_p50_us": 20_410, "rtt_p99_us": 31_877, "ce_marks": 0, "loss_pkts": 2},
         )
     ],
+    report={"acked_bytes": 1_448, "lost_pkts": 0, "rtt_us": 20_410},
+    report_age_s=0.012,
 )
 
 MIDDAY_S = 1_795_262_400.0

@@ -30,6 +30,7 @@ FLOW = {
         }
     ],
     "state": {"k_s": 1.5},
+    "report": {"flow_id": 1, "t_us": 5, "fields": {"acked": 1448}, "age_ms": 20.0},
     "telemetry": [
         {
             "kind": "receiver_signal",

@@ -1,0 +1,240 @@
+"""Modules beside an algorithm's file, imported for this version of it and for nobody else.
+
+    from my_lib import smoothed        # in mine.py: my_lib.py in the same directory
+
+An algorithm that is loaded from a file is a module of a private package, and so is what it imports from its
+directory: `PACKAGE.mine` and `PACKAGE.my_lib`. The next version has another package. So two versions can be
+there at once, each with the modules that it was imported with, also if a callback imports something.
+
+Only `.py` files are found so, and packages with an `__init__.py`. Names of the standard library and of
+ccplane always mean those. What is installed elsewhere is imported as usual, once.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextvars
+import hashlib
+import importlib.abc
+import importlib.util
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+Read = Callable[[Path], str | None]
+"""Returns the text of a file, None if there is no such file. Raises OSError if it may not be read."""
+
+OURS: Final = frozenset({"agent", "broker", "ccp_algs", "datapath", "experiments", "telemetry"})
+"""Packages of ccplane."""
+
+_packages: dict[str, Package] = {}
+_executed: set[str] = set()
+_loading: contextvars.ContextVar[bool] = contextvars.ContextVar("_loading", default=False)
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of a Python file, None if there is none; see `Read`."""
+    try:
+        path.stat()
+    except (OSError, ValueError):  # not there, or in a directory that is closed to us: nothing to import
+        return None
+    return importlib.util.decode_source(path.read_bytes())
+
+
+def loading() -> bool:
+    """Return whether an algorithm's file is being imported."""
+    return _loading.get()
+
+
+@contextmanager
+def any_name() -> Iterator[None]:
+    """Let a file use any name: it is asked for by path and stands beside the algorithm of that name."""
+    token = _loading.set(True)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def sha256(text: str) -> str:
+    """Return the hash by which a source text is known."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Package:
+    """The private package of one version of an algorithm.
+
+    Attributes:
+        name: Its name, the same for no other version that is in use.
+        file: The algorithm's file, or a name in angle brackets: nothing is beside that.
+        seen: Hash of each file that was looked for by an import, and of the algorithm's own; None for those
+            that are not there. It grows if a callback imports.
+    """
+
+    def __init__(self, name: str, file: str, read: Read = read_text) -> None:
+        """Make a package without modules, known to nobody."""
+        self.name = name
+        self.file = file
+        self.seen: dict[str, str | None] = {}
+        self._read = read
+        self._directory = None if file.startswith("<") else Path(file).parent
+        self._texts: dict[str, str] = {}
+        self._known: dict[str, bool] = {}
+        self._builtins: dict[str, Any] = {**vars(builtins), "__import__": self._import}
+
+    def load(self, text: str) -> ModuleType:
+        """Import the algorithm's own file, under the package's name from now on.
+
+        Args:
+            text: What the file has.
+
+        Returns:
+            The module.
+
+        Raises:
+            Exception: Whatever the text raises; the package is forgotten then.
+        """
+        holder = ModuleType(self.name)
+        holder.__path__ = []
+        _packages[self.name] = self
+        sys.modules[self.name] = holder
+        stem = re.sub(r"\W", "_", Path(self.file.strip("<>")).stem)
+        module = ModuleType(f"{self.name}.{stem}")
+        module.__file__ = self.file
+        module.__package__ = self.name
+        sys.modules[module.__name__] = module
+        self.seen[self.file] = sha256(text)
+        try:
+            self.execute(module, text, self.file)
+        except BaseException:
+            self.drop()
+            raise
+        return module
+
+    def drop(self) -> None:
+        """Forget the package and its modules; what has references to them keeps them."""
+        _packages.pop(self.name, None)
+        for name in self._modules():
+            del sys.modules[name]
+
+    def _modules(self) -> list[str]:
+        inside = self.name + "."
+        return [name for name in list(sys.modules) if name == self.name or name.startswith(inside)]
+
+    def execute(self, module: ModuleType, text: str, file: str) -> None:
+        """Run a module's text in it."""
+        _executed.add(file)
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        vars(module)["__builtins__"] = self._builtins
+        with any_name():
+            exec(compile(text, file, "exec", dont_inherit=True), vars(module))
+
+    def find(self, name: str) -> tuple[str, bool] | None:
+        """Return the file of a module by its name within the package, and whether it is a package."""
+        if self._directory is None:
+            return None
+        place = self._directory.joinpath(*name.split("."))
+        for file, is_package in ((place / "__init__.py", True), (place.with_name(f"{place.name}.py"), False)):
+            text = self._read(file)
+            self.seen[str(file)] = None if text is None else sha256(text)
+            if text is not None:
+                self._texts[str(file)] = text
+                return str(file), is_package
+        return None
+
+    def text(self, file: str) -> str:
+        """Return the text of a file that was found."""
+        return self._texts[file]
+
+    def _has(self, name: str) -> bool:
+        if name in OURS or name in sys.stdlib_module_names:
+            return False
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = f"{self.name}.{name}" in sys.modules or self.find(name) is not None
+        return known
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """Stand for `__import__` in the modules of the package."""
+        first = name.partition(".")[0]
+        if level or not self._has(first):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        module = builtins.__import__(f"{self.name}.{name}", globals, locals, fromlist or (), 0)
+        return module if fromlist else sys.modules[f"{self.name}.{first}"]
+
+
+class _Loader(importlib.abc.InspectLoader):
+    """Imports one module of a private package."""
+
+    def __init__(self, package: Package, file: str, is_package: bool) -> None:
+        self._package = package
+        self._file = file
+        self._is_package = is_package
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._package.execute(module, self._package.text(self._file), self._file)
+
+    def get_source(self, fullname: str) -> str:
+        return self._package.text(self._file)
+
+    def is_package(self, fullname: str) -> bool:
+        return self._is_package
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds modules of private packages."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        first, _, name = fullname.partition(".")
+        package = _packages.get(first)
+        found = None if package is None or not name else package.find(name)
+        if package is None or found is None:
+            return None
+        file, is_package = found
+        spec = ModuleSpec(fullname, _Loader(package, file, is_package), origin=file, is_package=is_package)
+        spec.has_location = True
+        return spec
+
+
+sys.meta_path.insert(0, _Finder())
+
+
+@contextmanager
+def replacing(name: str) -> Iterator[None]:
+    """Let a package take the place of another of its name; if that fails, the one before is back."""
+    before = _packages.get(name)
+    modules = {} if before is None else {one: sys.modules[one] for one in before._modules()}
+    if before is not None:
+        before.drop()
+    try:
+        yield
+    except BaseException:
+        if before is not None:
+            _packages[name] = before
+            sys.modules.update(modules)
+        raise
+
+
+def package_of(cls: type) -> Package | None:
+    """Return the private package that a class was imported into; None for a class of another module."""
+    return _packages.get(cls.__module__.partition(".")[0])
+
+
+def is_executed(file: str) -> bool:
+    """Return whether a file was imported here: an algorithm's own, or one beside it."""
+    return file in _executed
