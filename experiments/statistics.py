@@ -58,17 +58,7 @@ def bootstrap(
     Source: bias-corrected and accelerated bootstrap, Efron 1987, as `scipy.stats.bootstrap` has it; the
     percentile method where acceleration is not defined, as for some medians.
     """
-    if not 0 < level < 1 or statistic not in _STATISTICS:
-        raise MetricError(
-            "metric.bad_value",
-            "the level is between 0 and 1, the statistic mean or median",
-            f"level={level}, statistic={statistic!r}",
-        )
-    known = np.asarray(values, dtype=np.float64).ravel()
-    known = known[~np.isnan(known)]
-    if np.isinf(known).any():
-        raise MetricError("metric.bad_value", "infinity has no mean", f"values {known.tolist()}")
-    compute = _STATISTICS[statistic]
+    compute, known = _compute(statistic, level), _known(values)
     if known.size == 0:
         return Estimate(NAN, NAN, NAN, 0)
     value = float(compute(known))
@@ -78,6 +68,59 @@ def bootstrap(
         return Estimate(value, value, value, known.size)
     low, high = _interval(known, compute, level, seed)
     return Estimate(value, low, high, known.size)
+
+
+def bootstrap_quotient(
+    above: ArrayLike, below: ArrayLike, statistic: Statistic = "median", *, level: float = 0.95, seed: int = 0
+) -> Estimate:
+    """Estimate the quotient of two means or medians, with a bootstrap confidence interval.
+
+    Args:
+        above: One value for each repeat; NaN is left out.
+        below: The same for what it is divided by; repeats need not correspond, nor be as many.
+        statistic: "mean" or "median".
+        level: Confidence level, between 0 and 1.
+        seed: Of the resampling.
+
+    Returns:
+        The estimate; `n` is that of the smaller side. NaN where a side has no value, or the lower one is 0.
+        The interval is the percentile one: both sides are resampled by themselves.
+
+    Raises:
+        MetricError: `metric.bad_value`, as `bootstrap`.
+    """
+    compute, sides = _compute(statistic, level), [_known(above), _known(below)]
+    n = min(known.size for known in sides)
+    if n == 0 or compute(sides[1]) == 0:
+        return Estimate(NAN, NAN, NAN, n)
+    value = float(compute(sides[0]) / compute(sides[1]))
+    if n < 2:
+        return Estimate(value, NAN, NAN, n)
+    rng = np.random.default_rng(seed)
+    top, bottom = (compute(rng.choice(known, (_RESAMPLES, known.size)), axis=1) for known in sides)
+    quotients = top[bottom != 0] / bottom[bottom != 0]
+    low, high = np.quantile(quotients, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(value, float(low), float(high), n)
+
+
+def _compute(statistic: Statistic, level: float) -> Callable[..., Any]:
+    """Return what computes a statistic; refuse one that is none, and a level that cannot be."""
+    if not 0 < level < 1 or statistic not in _STATISTICS:
+        raise MetricError(
+            "metric.bad_value",
+            "the level is between 0 and 1, the statistic mean or median",
+            f"level={level}, statistic={statistic!r}",
+        )
+    return _STATISTICS[statistic]
+
+
+def _known(values: ArrayLike) -> np.ndarray:
+    """Return the values that are known."""
+    known = np.asarray(values, dtype=np.float64).ravel()
+    known = known[~np.isnan(known)]
+    if np.isinf(known).any():
+        raise MetricError("metric.bad_value", "infinity has no mean", f"values {known.tolist()}")
+    return known
 
 
 def _interval(known: np.ndarray, compute: Callable[..., Any], level: float, seed: int) -> tuple[float, float]:

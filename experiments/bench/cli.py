@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.bench import bus, datapath, emulator, flows, latency, reports, signal
+from experiments.bench import bus, datapath, emulator, flows, latency, reload, reports, signal
 from experiments.bench.result import BenchResult
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -35,11 +35,13 @@ def datapath_command(
         list[str] | None,
         typer.Option(help="Another congestion control of this kernel to measure, such as a CCP module's."),
     ] = None,
+    algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, by name.")] = "cubic",
     wakeful: Annotated[bool, typer.Option(help="As of `ccp run`.")] = True,
     as_json: Json = False,
 ) -> None:
     """CPU per GB, throughput and retransmits of one flow, as ratios to kernel CUBIC."""
-    _show(datapath.run(rounds=rounds, seconds=seconds, peers=peer or [], wakeful=wakeful), as_json)
+    result = datapath.run(rounds, seconds, peer or [], algorithm=algorithm, wakeful=wakeful)
+    _show(result, as_json)
 
 
 @app.command("latency")
@@ -62,6 +64,16 @@ def flows_command(
 ) -> None:
     """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
     _show(flows.run(rounds=rounds, count=count), as_json)
+
+
+@app.command("reload")
+def reload_command(
+    rounds: Rounds = 5,
+    count: Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")] = 1_000,
+    as_json: Json = False,
+) -> None:
+    """How long the agent's thread is busy with a new version of an algorithm under many flows."""
+    _show(reload.run(rounds=rounds, count=count), as_json)
 
 
 @app.command("emulator")

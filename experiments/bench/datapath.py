@@ -19,7 +19,8 @@ from experiments.bench.result import BenchResult
 from experiments.netlab import CpuMeter, Path, available_congestion_controls, bottleneck, iperf3, two_hosts
 
 KERNEL = "cubic"
-OURS = "ccp.cubic"
+OURS = "ccp."
+"""What the kernel's names of ccplane's algorithms begin with."""
 RATE_1GBIT_BYTES_PER_S = 125e6
 BUFFER_1GBIT_BYTES = 500_000
 CPU_GOAL = "<= 1.05"
@@ -60,6 +61,8 @@ def _path(scenario: str) -> contextlib.AbstractContextManager[Path]:
 def _scenario(
     result: BenchResult, scenario: str, names: Sequence[str], rounds: int, seconds: float, progress: Progress
 ) -> None:
+    """Measure one path; `names` are kernel CUBIC, ours, and peers."""
+    ours = names[1]
     samples: dict[str, list[Sample]] = {name: [] for name in names}
     task = progress.add_task(scenario, total=rounds * len(names))
     with _path(scenario) as path:
@@ -72,8 +75,8 @@ def _scenario(
     for name in names:
         if name == KERNEL:
             continue
-        label = scenario if name == OURS else f"{scenario}.{name}"
-        goals = (CPU_GOAL, RETRANSMIT_GOAL) if name == OURS else (None, None)
+        label = scenario if name == ours else f"{scenario}.{name}"
+        goals = (CPU_GOAL, RETRANSMIT_GOAL) if name == ours else (None, None)
         pairs = list(zip(samples[name], kernel, strict=True))
         result.add(
             f"cpu_per_gb_ratio.{label}",
@@ -99,13 +102,21 @@ def _scenario(
         result.add(f"retransmits.{scenario}.{name}", [s.retransmits_pkts for s in samples[name]], "segments")
 
 
-def run(rounds: int, seconds: float, peers: Sequence[str] = (), *, wakeful: bool = True) -> BenchResult:
+def run(
+    rounds: int,
+    seconds: float,
+    peers: Sequence[str] = (),
+    *,
+    algorithm: str = "cubic",
+    wakeful: bool = True,
+) -> BenchResult:
     """Measure.
 
     Args:
         rounds: Paired rounds.
         seconds: Length of each transfer [s].
         peers: Other congestion controls of this kernel to measure along.
+        algorithm: Which of ccplane's, by name.
         wakeful: Whether the agent keeps processors awake, as `ccp run` does by default.
 
     Returns:
@@ -117,8 +128,8 @@ def run(rounds: int, seconds: float, peers: Sequence[str] = (), *, wakeful: bool
     """
     result = BenchResult("datapath", rounds)
     options = [] if wakeful else ["--no-wakeful"]
-    with running_agent("cubic", *options), bench_progress() as progress:
-        names = [KERNEL, OURS, *peers]
+    with running_agent(algorithm, *options), bench_progress() as progress:
+        names = [KERNEL, f"{OURS}{algorithm}", *peers]
         missing = sorted(set(names) - set(available_congestion_controls()))
         if missing:
             raise ValueError(f"this kernel has no congestion control {', '.join(missing)}")

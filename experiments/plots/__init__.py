@@ -11,6 +11,7 @@ from __future__ import annotations
 from experiments.plots.comparisons import bars, heat_map, lines
 from experiments.plots.distributions import cdf, throughput_delay
 from experiments.plots.files import save, save_as
+from experiments.plots.panels import panels
 from experiments.plots.quantities import quantity
 from experiments.plots.results import save_all
 from experiments.plots.series import side_by_side, time_series
@@ -24,6 +25,7 @@ __all__ = [
     "label",
     "lines",
     "looks",
+    "panels",
     "quantity",
     "save",
     "save_all",

@@ -60,7 +60,7 @@ def bars(
     need(table, value, by, *([group] if group else []))
     table = table.assign(_all="") if group is None else table
     group = group or "_all"
-    groups, names = _in_order(table[group]), list(dict.fromkeys(table[by]))
+    groups, names = in_order(table[group]), list(dict.fromkeys(table[by]))
     estimates = over_repeats(table, value, [group, by], statistic, level=level)
     what = quantity(value)
     looks = style.looks(str(name) for name in names)
@@ -83,7 +83,7 @@ def bars(
                 label=style.label(str(name)),
             )
             handles.append(handle)
-            _intervals(axes, at, own, what, style.INK, zorder=4)
+            draw_intervals(axes, at, own, what, style.INK, zorder=4)
             _scatter_repeats(
                 axes, table[table[by] == name], group, value, dict(zip(groups, at, strict=True)), width
             )
@@ -157,14 +157,14 @@ def lines(
                 "mec": "white",
                 "mew": 0.6,
             }
-            _intervals(axes, at, own, what, look.colour, zorder=2)
+            draw_intervals(axes, at, own, what, look.colour, zorder=2)
             axes.plot(at, middle, **options)
             handles.append(Line2D([], [], label=style.label(str(name)), **options))
         if log:
             axes.set_yscale("log")
         else:
             axes.set_ylim(bottom=0)
-        if len(ticks := _in_order(estimates[x])) <= _MOST_TICKS:
+        if len(ticks := in_order(estimates[x])) <= _MOST_TICKS:
             axes.set_xticks(across.of(ticks), [written(one, x) for one in ticks])
         axes.set_xlabel(across.axis)
         axes.set_ylabel(what.axis)
@@ -215,7 +215,7 @@ def heat_map(
         )
     cells = known.groupby([key, y, x], sort=False)[value].agg(statistic)
     what = quantity(value)
-    columns, rows = _in_order(table[x]), _in_order(table[y])
+    columns, rows = in_order(table[x]), in_order(table[y])
     scale = Normalize(float(what.of(cells).min()), float(what.of(cells).max()))
     with style.styled():
         width_in = min(11.0, 1.4 + len(names) * max(2.2, 0.62 * len(columns)))
@@ -304,10 +304,19 @@ def _digits(values: Any) -> int:
     return 0 if most >= 100 else 1 if most >= 10 else 2
 
 
-def _intervals(
+def draw_intervals(
     axes: Axes, at: Any, estimates: pd.DataFrame, what: Quantity, colour: str, *, zorder: int
 ) -> None:
-    """Draw how far intervals reach below and above their values; NaN draws none."""
+    """Draw how far intervals reach below and above their values; NaN draws none.
+
+    Args:
+        axes: Where.
+        at: Horizontal places.
+        estimates: Columns `value`, `low`, `high`.
+        what: The quantity that they are of.
+        colour: Of the lines.
+        zorder: As matplotlib has it.
+    """
     middle, low, high = (what.of(estimates[name]) for name in ("value", "low", "high"))
     reach = np.maximum(np.vstack([middle - low, high - middle]), 0)
     axes.errorbar(at, middle, reach, fmt="none", ecolor=colour, elinewidth=1, capsize=2.5, zorder=zorder)
@@ -323,8 +332,8 @@ def _scatter_repeats(
         axes.scatter(at, values, s=7, color="white", edgecolors=style.INK, linewidths=0.5, zorder=3)
 
 
-def _in_order(values: pd.Series) -> list[Any]:
-    """Return the values of an axis: numbers ascending, all else in order of appearance."""
+def in_order(values: pd.Series) -> list[Any]:
+    """Return the different values of a column: numbers ascending, all else in order of appearance."""
     found = list(dict.fromkeys(values))
     numeric = all(isinstance(one, int | float | np.number) for one in found)
     return sorted(found) if numeric else found

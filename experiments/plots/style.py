@@ -138,7 +138,9 @@ def looks(algorithms: Iterable[str]) -> dict[str, Look]:
         if name not in chosen:
             first = zlib.crc32(name.encode()) % len(_OTHERS)
             turned = _OTHERS[first:] + _OTHERS[:first]
-            chosen[name] = next((look for look in turned if look not in chosen.values()), turned[0])
+            free = [look for look in turned if look not in chosen.values()] or turned[:1]
+            colours = {look.colour for look in chosen.values()}  # lines have no hatch that tells them apart
+            chosen[name] = next((look for look in free if look.colour not in colours), free[0])
     return chosen
 
 

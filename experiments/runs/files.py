@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib.util
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -118,24 +119,26 @@ def _follow(file: Path, module: str, found: dict[Path, None]) -> None:
         return
     found[file] = None
     roots = {module.partition(".")[0], "ccp_algs"}
-    for name in _imports(file, module):
+    for name in _imports(file.read_text(), module, file.name == "__init__.py"):
         if name.partition(".")[0] in roots and (origin := _origin(name)) is not None:
             _follow(origin, name, found)
 
 
-def _imports(file: Path, module: str) -> Iterator[str]:
-    """Yield the modules that a source file imports, `from package import module` included."""
-    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_text())):
+@functools.lru_cache(maxsize=256)  # a grid asks for the same files at every point
+def _imports(text: str, module: str, is_package: bool) -> tuple[str, ...]:
+    """Return the modules that a source file imports, `from package import module` included."""
+    package = module if is_package else module.rpartition(".")[0]
+    found: list[str] = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 parents = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*parents, base] if base else parents)
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return tuple(found)
 
 
 def _origin(module: str) -> Path | None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.metrics import MetricError
-from experiments.statistics import Statistic, bootstrap, over_repeats
+from experiments.statistics import Statistic, bootstrap, bootstrap_quotient, over_repeats
 
 values = st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=2, max_size=8)
 
@@ -113,3 +113,35 @@ def test_a_column_that_is_not_there_is_named() -> None:
         over_repeats(table(), "goodput_bytes_per_s", ["algorithm", "buffer"])
     assert caught.value.slug == "metric.no_column"
     assert "`buffer`" in caught.value.message
+
+
+# --- quotients ---
+
+
+def test_a_quotient_is_that_of_the_medians() -> None:
+    found = bootstrap_quotient([2, 4, 9], [1, 2, 3])
+    assert (found.value, found.n) == (2, 3)
+    assert 2 / 3 <= found.low < found.value < found.high <= 9
+    assert bootstrap_quotient([2, 4, 9], [1, 2, 3], "mean").value == 2.5
+
+
+def test_the_interval_of_a_quotient_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(150):
+        found = bootstrap_quotient(
+            rng.exponential(6, size=30), rng.exponential(2, size=30), "mean", level=0.9
+        )
+        covered += found.low <= 3 <= found.high
+    assert 0.8 <= covered / 150 <= 0.98
+
+
+@pytest.mark.parametrize(("above", "below"), [([], [1.0]), ([1.0], []), ([1.0, 2.0], [0.0, 0.0])])
+def test_a_quotient_of_nothing_or_by_zero_is_none(above: list[float], below: list[float]) -> None:
+    assert math.isnan(bootstrap_quotient(above, below).value)
+
+
+def test_the_quotient_of_one_repeat_has_no_interval() -> None:
+    found = bootstrap_quotient([6.0, 6.0, 6.0], [2.0])
+    assert (found.value, found.n) == (3, 1)
+    assert math.isnan(found.low)

@@ -1,0 +1,164 @@
+"""`ccp paper`: the experiments of papers, run again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from datapath.errors import UsageError, close_names
+
+if TYPE_CHECKING:
+    from experiments.papers.paper import Findings, Paper, Part, Size
+
+# The modules that work are imported by the commands: pandas takes a while, and `ccp --help` imports this one.
+
+OUT: Final = Path("out/papers")
+_PIPE_WIDTH: Final = 160
+
+app = typer.Typer(help="Run the experiments of papers again: tables, figures, claims.", no_args_is_help=True)
+
+_Quick = Annotated[bool, typer.Option("--quick", help="A few points with short runs.")]
+_Part = Annotated[list[str] | None, typer.Option("--part", help="Only this part; several times for several.")]
+_Out = Annotated[
+    Path | None, typer.Option(help="Directory for results; by default one in out/papers/. Goes on there.")
+]
+_Jobs = Annotated[int, typer.Option(min=1, help="Runs at once. Those with ccplane's algorithms take turns.")]
+_Repeats = Annotated[int | None, typer.Option(min=1, help="How often each point is run.")]
+_Seconds = Annotated[int | None, typer.Option(min=1, help="How long each run sends, in seconds.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and for how long.")]
+_NoRun = Annotated[bool, typer.Option("--no-run", help="Report what is there; run nothing (needs no root).")]
+_Format = Annotated[
+    list[str] | None,
+    typer.Option("--format", help="Of figures: png, svg or pdf; several times for several."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+@app.callback()
+def _papers() -> None:
+    """Run the experiments of papers again: tables, figures, claims."""
+
+
+@app.command("flex-cubic")
+def flex_cubic_(
+    quick: _Quick = False,
+    part: _Part = None,
+    out: _Out = None,
+    jobs: _Jobs = 1,
+    repeats: _Repeats = None,
+    seconds: _Seconds = None,
+    dry_run: _DryRun = False,
+    no_run: _NoRun = False,
+    formats: _Format = None,
+    as_json: _Json = False,
+) -> None:
+    """Flex-Cubic, a loss-tolerant CUBIC: the paper's grid, and what it left open (needs root).
+
+    Parts: grid (Figures 4 to 6), bursts, fairness, reroute, defect.
+
+    With --quick they take less than half an hour, the grid ten minutes of it.
+    Without, the grid takes six hours, the others two more.
+
+    Ctrl-C interrupts; the same command goes on.
+    """
+    from experiments.papers import flex_cubic
+    from experiments.papers.paper import Size
+
+    size = Size(quick, repeats, seconds)
+    _do(flex_cubic.PAPER, part, size, out, jobs, dry_run, no_run, formats or ["png"], as_json)
+
+
+def _do(
+    paper: Paper,
+    names: list[str] | None,
+    size: Size,
+    out: Path | None,
+    jobs: int,
+    dry_run: bool,
+    no_run: bool,
+    formats: list[str],
+    as_json: bool,
+) -> None:
+    """Run parts of a paper, and report what they come to."""
+    from experiments.papers.paper import draw, findings, read_part, run_part
+    from experiments.runs.reports import Screen
+
+    parts = _parts(paper, names)
+    out = out or OUT / paper.name
+    if dry_run or not no_run:
+        extents = _say_how_long(parts, size, out, jobs, as_json and dry_run)
+    if dry_run:
+        if as_json:
+            typer.echo(json.dumps(extents, indent=2))
+        return
+    document: dict[str, Any] = {"paper": paper.name, "title": paper.title, "directory": str(out), "parts": {}}
+    complete = True
+    for part in parts:
+        if not no_run:
+            run_part(part, size, out, jobs=jobs, report=Screen())
+        runs = read_part(part, size, out)
+        found = findings(part, runs)
+        complete = complete and len(runs.results) == runs.planned
+        files = [str(one) for one in draw(found, out, formats)]
+        document["parts"][part.name] = {
+            "about": part.about,
+            "planned": runs.planned,
+            "done": len(runs.results),
+            "checks": [one.records() for one in found.checks],
+            "tables": [one.records() for one in found.tables],
+            "figures": files,
+        }
+        if not as_json:
+            _show(part, found, len(runs.results), runs.planned, files)
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    if not complete:
+        raise typer.Exit(1)
+
+
+def _parts(paper: Paper, names: list[str] | None) -> list[Part]:
+    for name in names or []:
+        if name not in paper.parts:
+            raise UsageError(
+                "paper.unknown_part",
+                f"the experiments of {paper.name} have no part `{name}`",
+                f"--part {name}",
+                fix=close_names(name, paper.parts, "part"),
+            )
+    return [part for name, part in paper.parts.items() if not names or name in names]
+
+
+def _say_how_long(
+    parts: list[Part], size: Size, out: Path, jobs: int, quietly: bool
+) -> dict[str, dict[str, float]]:
+    """Print for each part how much there is to do; returns the same as plain data."""
+    from experiments.papers.paper import extent
+    from experiments.runs.reports import duration
+
+    extents = {part.name: extent(part, size, out, jobs) for part in parts}
+    if not quietly:
+        for name, one in extents.items():
+            typer.echo(
+                f"{name}: {one.planned} runs, {one.missing} to do, about {duration(one.estimate_s)}", err=True
+            )
+        if len(extents) > 1:
+            total_s = sum(one.estimate_s for one in extents.values())
+            typer.echo(f"together about {duration(total_s)}; Ctrl-C, and the same command goes on", err=True)
+    return {name: vars(one) for name, one in extents.items()}
+
+
+def _show(part: Part, found: Findings, n_done: int, n_planned: int, files: list[str]) -> None:
+    console = Console()
+    console = console if console.is_terminal else Console(width=_PIPE_WIDTH)
+    missing = "" if n_done == n_planned else f" ({n_done} of {n_planned} runs)"
+    console.print(f"{part.name}: {part.about}{missing}", style="bold", highlight=False)
+    for table in found.tables:
+        console.print(table.screen())
+    for check in found.checks:
+        console.print(str(check), markup=False, highlight=False)
+    for file in files:
+        console.print(file, markup=False, highlight=False)

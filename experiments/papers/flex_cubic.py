@@ -1,0 +1,489 @@
+"""Flex-Cubic (Filho, Ribeiro, Martinello, Miguel): the paper's experiments, and what it left open.
+
+The network is that of the paper's Figure 3: two flows of the same algorithm, H1 to H2 and H3 to H4, through
+one bottleneck of 100 Mbit/s. `docs/papers/flex-cubic.md` says what is the same as there, what is not, and
+what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.events import SetRoute
+from experiments.metrics import NAN, goodput_bytes_per_s, within
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
+from experiments.papers.paper import Findings, Paper, Part, Runs, Size
+from experiments.papers.tables import Check, Table, figures_of
+from experiments.papers.two_flows import (
+    BUFFER_BDP,
+    KERNEL,
+    LOSS,
+    LOSS_RATIO,
+    OWD,
+    PAYLOAD_SHARE,
+    RATE_BYTES_PER_S,
+    against,
+    bursts_of,
+    conditions,
+    dumbbell,
+    shares,
+    steered,
+)
+from experiments.plots import Plot
+from experiments.results import Result
+from experiments.runs.shapes import Graph
+from experiments.scenario import Flow, Scenario
+from experiments.statistics import Estimate, bootstrap, bootstrap_quotient
+from experiments.sweep import Grid
+
+BBR: Final = "kernel/bbr"
+OURS: Final = "flex_cubic"
+
+OWDS_US: Final = (10_000, 25_000, 50_000)
+LOSSES: Final = (0.0, 0.005, 0.01, 0.015, 0.02)
+BUFFERS_BDP: Final = (0.25, 0.5, 0.75, 1.0)
+BETAS: Final = (0.3, 0.7, 0.9)
+BETA: Final = 0.7
+"""Of RFC 9438, and of the kernel, where it is fixed."""
+
+CLAIM_OWD_US: Final = 25_000
+CLAIM_LOSS: Final = 0.005
+FIGURE_OF_BETA: Final = {0.3: "figure-4", 0.7: "figure-5", 0.9: "figure-6"}
+"""Number of the paper's figure, by beta."""
+
+QUEUE_FRACTION: Final = 0.5
+MEMORY_MS: Final = 500
+MIN_RTT_WINDOW_MS: Final = 5_000
+
+_VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct", "retrans_pkts")
+_MORE_VALUES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p95_us", "dropped_queue_pkts")
+
+
+# --- Figures 4 to 6 ----------------------------------------------------------------------------------------
+
+
+def grid(
+    name: str,
+    duration_s: float,
+    repeats: int,
+    *,
+    owds_us: Sequence[int] = OWDS_US,
+    losses: Sequence[float] = LOSSES,
+    buffers_bdp: Sequence[float] = BUFFERS_BDP,
+    betas: Sequence[float] = BETAS,
+    fractions: Sequence[float] = (),
+    kernel: bool = True,
+) -> Grid:
+    """Return cells of the paper's grid. Kernel CUBIC has no beta to set: it is run once for all of them.
+
+    Args:
+        name: Of the grid.
+        duration_s: Length of each run [s].
+        repeats: How often each point is run.
+        owds_us: One-way delays [us].
+        losses: Shares of packets lost at random.
+        buffers_bdp: Buffers [BDP].
+        betas: Of Flex-Cubic as the paper has it.
+        fractions: Of the option `queue_fraction`, with beta 0.7; none, if empty.
+        kernel: Whether kernel CUBIC is run, too.
+    """
+    variants: dict[str, Mapping[str, Any]] = {KERNEL: steered(KERNEL)} if kernel else {}
+    variants |= {f"beta {beta}": steered(OURS, beta=beta) for beta in betas}
+    variants |= {f"queue {fraction}": steered(OURS, queue_fraction=fraction) for fraction in fractions}
+    return Grid(
+        dumbbell(f"flex-cubic: {name}", duration_s),
+        {
+            OWD: list(owds_us),
+            LOSS_RATIO: list(losses),
+            BUFFER_BDP: list(buffers_bdp),
+            "variant": variants,
+        },
+        name,
+        repeats,
+    )
+
+
+def _grids(size: Size) -> list[Grid]:
+    here, few, claim = [CLAIM_OWD_US], [0.0, CLAIM_LOSS], [1.0]
+    if not size.quick:
+        length, times = size.seconds(0, 15), size.times(0, 5)
+        only: dict[str, Any] = {"owds_us": here, "betas": (), "fractions": [QUEUE_FRACTION], "kernel": False}
+        return [grid("full", length, times), grid("full-queue", length, times, **only)]
+    cells: dict[str, dict[str, Any]] = {
+        "claim": {"losses": few, "buffers_bdp": claim, "betas": [BETA]},
+        "loss": {"losses": [0.01, 0.02], "buffers_bdp": claim, "betas": [BETA]},
+        "buffer": {"losses": few, "buffers_bdp": [0.25, 0.5], "betas": [BETA]},
+        "owd": {"owds_us": [10_000, 50_000], "losses": few, "buffers_bdp": claim, "betas": [BETA]},
+        "beta": {"losses": few, "buffers_bdp": claim, "betas": [0.3, 0.9], "kernel": False},
+        "queue": {
+            "losses": few,
+            "buffers_bdp": [0.25, 0.5, 1.0],
+            "betas": (),
+            "fractions": [QUEUE_FRACTION],
+            "kernel": False,
+        },
+    }
+    return [
+        grid(
+            f"quick-{name}",
+            size.seconds(8 if name == "claim" else 6, 0),
+            size.times(5 if name == "claim" else 2, 0),
+            **{"owds_us": here, **chosen},
+        )
+        for name, chosen in cells.items()
+    ]
+
+
+def _grid_row(result: Result) -> dict[str, Any]:
+    params = result.scenario.flows[0].params
+    own = {"beta": params.get("beta", BETA), "queue_fraction": params.get("queue_fraction", 0.0)}
+    return {**conditions(result), **own}
+
+
+def _grid_findings(runs: Runs) -> Findings:
+    table = runs.table
+    by = ["owd_us", "buffer.bdp", "loss_ratio", "algorithm", "beta", "queue_fraction"]
+    paper = table[table["queue_fraction"] == 0]
+    figures = {
+        f"{FIGURE_OF_BETA.get(beta, 'figure')}-{name}-beta-{beta}": figure
+        for beta in sorted(paper["beta"].unique())
+        for name, figure in figures_4_to_6(paper, beta).items()
+    }
+    return Findings(
+        [Table.of(table.sort_values(by), "The paper's grid, both flows together", by, _VALUES)],
+        figures | _queue_figures(table),
+        claims(paper),
+    )
+
+
+def _queue_figures(table: pd.DataFrame) -> dict[str, Plot]:
+    """Return what `queue_fraction` makes of buffers in which k x minRTT cannot be reached."""
+    options = sorted(set(table["queue_fraction"]) - {0.0})
+    if not options:
+        return {}
+    here = table[(table["owd_us"] == CLAIM_OWD_US) & (table["beta"] == BETA)]
+    here = here[here["loss_ratio"].isin([0.0, CLAIM_LOSS])]
+    name = here["algorithm"].where(here["queue_fraction"] == 0, f"{OURS}, queue_fraction {QUEUE_FRACTION}")
+    return {
+        f"queue-{what}": plots.panels(
+            here.assign(variant=name),
+            column,
+            "buffer.bdp",
+            "loss_ratio",
+            by="variant",
+            title="Shallow buffers: two flows over 100 Mbit/s, OWD 25 ms",
+        )
+        for what, column in (("goodput", "goodput_bytes_per_s"), ("retransmitted", "retrans_pct"))
+    }
+
+
+def figures_4_to_6(table: pd.DataFrame, beta: float) -> dict[str, Plot]:
+    """Return the paper's figure for one beta: throughput; and the same for goodput and retransmissions.
+
+    Args:
+        table: A row for each run of the grid.
+        beta: Of Flex-Cubic.
+    """
+    chosen = table[(table["algorithm"] == KERNEL) | (table["beta"] == beta)]
+    most = PAYLOAD_SHARE * RATE_BYTES_PER_S
+    return {
+        name: plots.panels(
+            chosen,
+            column,
+            "loss_ratio",
+            "owd_us",
+            "buffer.bdp",
+            limit=limit,
+            title=f"Two flows over 100 Mbit/s: Flex-Cubic with beta {beta:g}, and kernel CUBIC",
+        )
+        for name, column, limit in (
+            ("throughput", "throughput_bytes_per_s", most),
+            ("goodput", "goodput_bytes_per_s", most),
+            ("retransmitted", "retrans_pct", None),
+        )
+    }
+
+
+def claims(table: pd.DataFrame) -> list[Check]:
+    """Return what must show at OWD 25 ms and 100 % BDP: medians of the goodput, with beta 0.7.
+
+    Args:
+        table: A row for each run of the grid.
+    """
+    here = table[(table["owd_us"] == CLAIM_OWD_US) & (table["buffer.bdp"] == 1) & (table["beta"] == BETA)]
+
+    def goodput(algorithm: str, loss_ratio: float) -> pd.Series:
+        chosen = (here["algorithm"] == algorithm) & (here["loss_ratio"] == loss_ratio)
+        return here.loc[chosen, "goodput_bytes_per_s"]
+
+    def quotient(loss_ratio: float) -> Estimate:
+        return bootstrap_quotient(goodput(OURS, loss_ratio), goodput(KERNEL, loss_ratio))
+
+    said = "goodput by kernel CUBIC's, OWD 25 ms, 100 % BDP,"
+    return [
+        Check(f"Flex-Cubic's {said} 0.5 % loss, is at least 3", quotient(CLAIM_LOSS), low=3.0),
+        Check(f"Flex-Cubic's {said} no random loss, is 1 within 3 %", quotient(0.0), 0.97, 1.03),
+    ]
+
+
+# --- bursts ------------------------------------------------------------------------------------------------
+
+
+def _bursts_grids(size: Size) -> list[Grid]:
+    processes = {"none": None, "single": {"kind": "bernoulli", "ratio": CLAIM_LOSS}}
+    lengths = (10,) if size.quick else (5, 10, 20)
+    processes |= {f"bursts of {length}": bursts_of(length, CLAIM_LOSS) for length in lengths}
+    memory = f"{OURS}, memory {MEMORY_MS} ms"
+    return [
+        Grid(
+            dumbbell("flex-cubic: bursts", size.seconds(6, 15)),
+            {
+                BUFFER_BDP: [2.0] if size.quick else [1.0, 2.0],
+                "loss": {name: {LOSS: process} for name, process in processes.items()},
+                "variant": {
+                    KERNEL: steered(KERNEL),
+                    OURS: steered(OURS),
+                    memory: steered(OURS, congestion_memory_ms=MEMORY_MS),
+                },
+            },
+            size.name,
+            size.times(2, 5),
+        )
+    ]
+
+
+def _bursts_findings(runs: Runs) -> Findings:
+    table = runs.table
+    by = ["buffer.bdp", "loss", "variant"]
+    drawn = table[table["buffer.bdp"] == table["buffer.bdp"].max()]
+    title = "0.5 % of all packets lost, one by one and in bursts"
+    return Findings(
+        [Table.of(table, title, by, _MORE_VALUES)],
+        {
+            f"bursts-{name}": plots.bars(
+                drawn,
+                column,
+                group="loss",
+                by="variant",
+                title=title,
+                subtitle=f"OWD 25 ms, buffer {100 * drawn['buffer.bdp'].iloc[0]:g} % BDP",
+            )
+            for name, column in (("goodput", "goodput_bytes_per_s"), ("retransmitted", "retrans_pct"))
+        },
+    )
+
+
+# --- fairness ----------------------------------------------------------------------------------------------
+
+
+AGAINST_CUBIC: Final = "Flex-Cubic against kernel CUBIC"
+PROGRAM: Final = {"truncated_cube_root": True, "rtt_multiplier": 1.0}
+"""What the published program does: its defect, and every loss counts, since no RTT is below its minimum."""
+_PAIRS: Final = {
+    AGAINST_CUBIC: against(OURS, KERNEL),
+    f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(
+        OURS, KERNEL, queue_fraction=QUEUE_FRACTION
+    ),
+    "Flex-Cubic against kernel BBR": against(OURS, BBR),
+    "kernel CUBIC against kernel CUBIC": against(KERNEL, KERNEL),
+    "kernel CUBIC against kernel BBR": against(KERNEL, BBR),
+}
+_AS_SCRIPTS: Final = {"published program against kernel CUBIC": against(OURS, KERNEL, **PROGRAM)}
+"""What the paper's published scripts run: not two flows of one algorithm, but one against the other."""
+
+
+def _fairness_grids(size: Size) -> list[Grid]:
+    base = dumbbell("flex-cubic: fairness", size.seconds(12, 30))
+    buffers = [0.25, 0.5, 2.0] if size.quick else [0.25, 0.5, 0.75, 1.5, 2.0]
+    few = [0.25, 1.0, 2.0] if size.quick else [*buffers, 1.0]
+    claim = {AGAINST_CUBIC: _PAIRS[AGAINST_CUBIC]}
+    others = {name: pair for name, pair in _PAIRS.items() if name != AGAINST_CUBIC}
+
+    def against_each_other(
+        name: str, quick: int, pairs: Mapping[str, Any], buffers_bdp: Sequence[float], losses: Sequence[float]
+    ) -> Grid:
+        axes: dict[str, Any] = {LOSS_RATIO: losses, BUFFER_BDP: buffers_bdp, "pair": pairs}
+        return Grid(base, axes, f"{size.name}-{name}", size.times(quick, 5))
+
+    return [
+        against_each_other("claim", 5, claim, [1.0], [0.0]),
+        against_each_other("cubic", 2, claim, buffers, [0.0]),
+        against_each_other("others", 1, others, few, [0.0]),
+        against_each_other("loss", 1, claim, [0.25], [CLAIM_LOSS]),
+        against_each_other("scripts", 1, _AS_SCRIPTS, [0.25], [0.0, CLAIM_LOSS]),
+    ]
+
+
+def _fairness_findings(runs: Runs) -> Findings:
+    table = runs.table.sort_values(["loss_ratio", "pair", "buffer.bdp"])
+    values = ["jain_index", "quotient", "first_goodput_bytes_per_s", "second_goodput_bytes_per_s"]
+    title = "Two flows of different algorithms"
+    clean = table[table["loss_ratio"] == 0]
+    here = clean[(clean["buffer.bdp"] == 1) & (clean["pair"] == AGAINST_CUBIC)]
+    found = bootstrap(here["jain_index"], "median")
+    drawn = clean[clean["pair"].isin(list(_PAIRS))]
+    return Findings(
+        [Table.of(table, title, ["pair", "loss_ratio", "buffer.bdp"], [*values, "retrans_pct"])],
+        {
+            f"fairness-{name}": plots.lines(
+                drawn,
+                column,
+                "buffer.bdp",
+                by="pair",
+                title=title,
+                subtitle="100 Mbit/s, OWD 25 ms, no random loss",
+            )
+            for name, column in (("jain", "jain_index"), ("share", "share_of_first_ratio"))
+        },
+        [Check("Jain index against kernel CUBIC, OWD 25 ms, 100 % BDP, is at least 0.9", found, low=0.9)],
+    )
+
+
+# --- reconfigured paths ------------------------------------------------------------------------------------
+
+NEAR_OWD_US: Final = 10_000
+FAR_OWD_US: Final = 40_000
+_CHANGE_AT: Final = 0.3
+"""When the path changes, as a share of the run."""
+_SETTLED_AT: Final = 0.75
+"""From when on goodput over the new path is judged, as a share of the run."""
+
+
+def rerouted(duration_s: float) -> Scenario:
+    """Return one flow whose path becomes another one, four times as long, without loss of its own making.
+
+    Args:
+        duration_s: Length of the run [s].
+    """
+
+    def between(name: str, owd_us: int) -> Link:
+        buffer = Buffer(bytes=round(RATE_BYTES_PER_S * 2 * FAR_OWD_US / 1e6))
+        forward = Direction(
+            rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=owd_us, buffer=buffer, loss=Bernoulli(CLAIM_LOSS)
+        )
+        return Link(name, "left", "right", forward)
+
+    ends = (Link("first", "s1", "left"), Link("last", "right", "r1"))
+    links = (between("near", NEAR_OWD_US), between("far", FAR_OWD_US), *ends)
+    topology = Graph.of(Topology(("s1", "r1"), links, ("left", "right")))
+    return Scenario(
+        name="flex-cubic: reconfigured path",
+        topology=topology,
+        flows=(Flow("flow", "s1", "r1", KERNEL),),
+        events=(
+            SetRoute(0, ("s1", "left", "near", "right", "r1")),
+            SetRoute(_CHANGE_AT * duration_s, ("s1", "left", "far", "right", "r1")),
+        ),
+        duration_s=duration_s,
+    )
+
+
+def _reroute_grids(size: Size) -> list[Grid]:
+    window = f"{OURS}, min RTT of {MIN_RTT_WINDOW_MS / 1000:g} s"
+    variants = {
+        KERNEL: steered(KERNEL),
+        OURS: steered(OURS),
+        window: steered(OURS, min_rtt_window_ms=MIN_RTT_WINDOW_MS),
+    }
+    name = size.name
+    return [Grid(rerouted(size.seconds(20, 40)), {"variant": variants}, name, size.times(2, 5))]
+
+
+def _reroute_row(result: Result) -> dict[str, Any]:
+    end_s = result.scenario.duration_s
+    phases = {"near": (0.1, _CHANGE_AT), "far": (_SETTLED_AT, 1.0)}
+    found: dict[str, Any] = figures_of(result)
+    for name, (start, stop) in phases.items():
+        samples = within(result.flow_samples, start * end_s, stop * end_s)
+        found[f"{name}_goodput_bytes_per_s"] = goodput_bytes_per_s(samples).get("flow", NAN)
+    return found
+
+
+def _reroute_findings(runs: Runs) -> Findings:
+    values = ["near_goodput_bytes_per_s", "far_goodput_bytes_per_s", "retrans_pct", "rtt_p95_us"]
+    title = "The path becomes four times as long: RTT 20 ms, then 80 ms, 0.5 % random loss"
+    first: dict[str, Result] = {}
+    for one in runs.results:
+        first.setdefault(str(one.axes["variant"]), one)
+    samples = [one.flow_samples.assign(flow=name) for name, one in first.items()]
+    events = runs.results[0].events
+    changed = (events["kind"] == "set_route") & (events["t_s"] > events["t_s"].max() / 4)
+    figure = plots.time_series(
+        pd.concat(samples, ignore_index=True),
+        pd.DataFrame({"flow": list(first), "algorithm": list(first)}),
+        events=events[changed],
+        panels=("srtt_us", "cwnd_bytes", "goodput_bytes_per_s"),
+        title=title,
+        note="one run each, one flow alone; the dotted line is the change",
+    )
+    return Findings([Table.of(runs.table, title, ["variant"], values)], {"reroute": figure})
+
+
+# --- the defect of the published program -------------------------------------------------------------------
+
+DEFECT: Final = {
+    KERNEL: steered(KERNEL),
+    OURS: steered(OURS),
+    "defect alone": steered(OURS, **PROGRAM),
+    f"{OURS} with defect": steered(OURS, truncated_cube_root=True),
+}
+"""The paper's algorithm; the defect without the paper's idea, as the published program has it; and both."""
+
+FAST_BYTES_PER_S: Final = 125e6
+FAST_OWD_US: Final = 5_000
+
+
+def _defect_grids(size: Size) -> list[Grid]:
+    slow = dumbbell("flex-cubic: defect", size.seconds(6, 15))
+    fast = dumbbell(
+        "flex-cubic: defect, fast",
+        size.seconds(8, 15),
+        rate_bytes_per_s=FAST_BYTES_PER_S,
+        owd_us=FAST_OWD_US,
+    )
+    losses = [0.0, CLAIM_LOSS] if size.quick else [0.0, CLAIM_LOSS, 0.02]
+    name, times = size.name, size.times(2, 5)
+    return [
+        Grid(slow, {LOSS_RATIO: losses, "variant": DEFECT}, f"{name}-100mbit", times),
+        Grid(fast, {"variant": DEFECT}, f"{name}-1gbit", times),
+    ]
+
+
+def _defect_findings(runs: Runs) -> Findings:
+    table = runs.table
+    values = ["goodput_bytes_per_s", "retrans_pkts", "retrans_pct", "rtt_p95_us"]
+    by = ["rate_bytes_per_s", "loss_ratio", "variant"]
+    slow = table[table["rate_bytes_per_s"] == RATE_BYTES_PER_S]
+    title = "What the published cube root does by itself"
+    figures = {
+        f"defect-{name}": plots.bars(
+            slow,
+            column,
+            group="loss_ratio",
+            by="variant",
+            title=title,
+            subtitle="100 Mbit/s, OWD 25 ms, 100 % BDP",
+        )
+        for name, column in (("goodput", "goodput_bytes_per_s"), ("retransmitted", "retrans_pct"))
+        if len(slow)
+    }
+    return Findings([Table.of(table, title, by, values)], figures)
+
+
+_PARTS: Final = (
+    Part("grid", "Figures 4 to 6: throughput, goodput, retransmissions", _grids, _grid_findings, _grid_row),
+    Part("bursts", "losses in bursts, with and without memory", _bursts_grids, _bursts_findings, conditions),
+    Part("fairness", "against kernel CUBIC and BBR", _fairness_grids, _fairness_findings, shares),
+    Part("reroute", "a path that becomes longer", _reroute_grids, _reroute_findings, _reroute_row),
+    Part("defect", "the published program's cube root", _defect_grids, _defect_findings, conditions),
+)
+
+PAPER: Final = Paper(
+    "flex-cubic",
+    "Flex-Cubic: A Runtime-Adaptive Loss-Tolerant TCP Cubic",
+    {part.name: part for part in _PARTS},
+)

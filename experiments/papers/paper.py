@@ -1,0 +1,255 @@
+"""A paper's experiments: parts, each one or more sweeps and what they come to.
+
+from experiments.papers import flex_cubic
+from experiments.papers.paper import Size, findings, read_part, run_part
+
+part, size, out = flex_cubic.PAPER.parts["grid"], Size(quick=True), "out/papers/flex-cubic"
+run_part(part, size, out)
+print(findings(part, read_part(part, size, out)).checks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments.papers.tables import Check, Table, figures_of
+from experiments.plots import Plot, save_as
+from experiments.results import SWEEP, Result, ResultSet, is_complete
+from experiments.runs.places import cannot_write
+from experiments.runs.reports import Report
+from experiments.sweep import Grid, estimate_s, planned, sweep
+
+FIGURES: Final = "figures"
+"""Directory of the figures, among the results of a paper."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run.
+
+    Attributes:
+        quick: A few points instead of all.
+        repeats: How often each point is run; as the paper says, if None.
+        duration_s: How long each run sends [s]; as the paper says, if None.
+    """
+
+    quick: bool = False
+    repeats: int | None = None
+    duration_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What the names of grids begin with: `quick` or `full`."""
+        return "quick" if self.quick else "full"
+
+    def times(self, quick: int, full: int) -> int:
+        """Return how often a point is run, if nothing else is asked for."""
+        return self.repeats or (quick if self.quick else full)
+
+    def seconds(self, quick: float, full: float) -> float:
+        """Return how long a run sends, if nothing else is asked for [s]."""
+        return self.duration_s or (quick if self.quick else full)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the runs of a part come to.
+
+    Attributes:
+        tables: Estimates with confidence intervals.
+        figures: By name of their files.
+        checks: Claims, held against what was measured.
+    """
+
+    tables: Sequence[Table] = ()
+    figures: Mapping[str, Plot] = field(default_factory=dict)
+    checks: Sequence[Check] = ()
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The finished runs of a part.
+
+    Attributes:
+        results: Of each run.
+        table: A row for each: `run`, `repeat`, `seed`, the axes, and what the part's `row` says.
+        planned: How many there are to be.
+    """
+
+    results: Sequence[Result]
+    table: pd.DataFrame
+    planned: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a paper's experiments.
+
+    Attributes:
+        name: On the command line.
+        about: What it shows, in a line.
+        grids: What is run for a size; each grid has a name of its own, named for its directory.
+        findings: What the runs come to; there may be fewer than planned, but not none.
+        row: What a run adds to the table: its conditions and figures.
+    """
+
+    name: str
+    about: str
+    grids: Callable[[Size], Sequence[Grid]]
+    findings: Callable[[Runs], Findings]
+    row: Callable[[Result], dict[str, Any]] = figures_of
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper.
+
+    Attributes:
+        name: On the command line, and of the directory of its results.
+        title: Its own.
+        parts: By name, in the order in which they are run.
+    """
+
+    name: str
+    title: str
+    parts: Mapping[str, Part]
+
+
+def directory_of(out: str | Path, part: Part, grid: Grid) -> Path:
+    """Return where the runs of a grid are, among the results of a paper."""
+    return Path(out) / part.name / grid.title
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much there is to do.
+
+    Attributes:
+        planned: Runs.
+        missing: Those of them that are not done.
+        estimate_s: How long these take, roughly [s].
+    """
+
+    planned: int
+    missing: int
+    estimate_s: float
+
+
+def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
+    """Return how many runs a part has, and how long those take that are not done.
+
+    Args:
+        part: The part.
+        size: How much is run.
+        out: Directory of the paper's results.
+        jobs: How many runs at once.
+
+    Raises:
+        ScenarioError: If a point cannot be.
+    """
+    n_planned, n_missing, took_s = 0, 0, 0.0
+    for grid in part.grids(size):
+        runs = {one.key: one for one in planned(grid)}
+        there = directory_of(out, part, grid)
+        missing = [one for key, one in runs.items() if not is_complete(there / key)]
+        n_planned, n_missing = n_planned + len(runs), n_missing + len(missing)
+        took_s += estimate_s(missing, jobs)
+    return Extent(n_planned, n_missing, took_s)
+
+
+def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: Report | None = None) -> None:
+    """Do all runs of a part that are not done yet.
+
+    Args:
+        part: The part.
+        size: How much is run.
+        out: Directory of the paper's results; what is there already is not run again.
+        jobs: How many runs at once; those with ccplane's algorithms take turns.
+        report: Told how it goes; by default nobody.
+
+    Raises:
+        SweepError: As `experiments.sweep.sweep`.
+        ScenarioError: If a point cannot be; nothing of its grid was run then.
+        ResultError: If results cannot be read or written.
+    """
+    for grid in part.grids(size):
+        sweep(grid, out=directory_of(out, part, grid), jobs=jobs, report=report)
+
+
+def read_part(part: Part, size: Size, out: str | Path) -> Runs:
+    """Return the finished runs of a part as they were planned last, without running any.
+
+    Args:
+        part: The part.
+        size: What was run: quick or not.
+        out: Directory of the paper's results.
+
+    Raises:
+        ResultError: If results cannot be read.
+    """
+    results: list[Result] = []
+    n_planned = 0
+    for grid in part.grids(size):
+        there = directory_of(out, part, grid)
+        if (there / SWEEP).exists():
+            found = ResultSet.load(there)
+            results += found
+            n_planned += len(found.planned)
+        else:
+            n_planned += len(planned(grid))
+    return Runs(results, table_of(results, part.row), n_planned)
+
+
+def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] = figures_of) -> pd.DataFrame:
+    """Return a table with a row for each run.
+
+    Args:
+        results: The runs, as of a `ResultSet`.
+        row: What a run adds to the columns `run`, `repeat`, `seed` and those of the axes.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "run": one.directory.name if one.directory else "",
+                "repeat": one.repeat,
+                "seed": one.metadata["seed"],
+                **one.axes,
+                **row(one),
+            }
+            for one in results
+        ]
+    )
+
+
+def findings(part: Part, runs: Runs) -> Findings:
+    """Return what runs come to: tables, figures, checks; nothing if there are no runs."""
+    return part.findings(runs) if runs.results else Findings()
+
+
+def draw(found: Findings, out: str | Path, formats: Sequence[str] = ("png",)) -> list[Path]:
+    """Write the figures as files.
+
+    Args:
+        found: What has the figures.
+        out: Directory of the paper's results; they go to `figures` in it.
+        formats: png, svg, pdf.
+
+    Returns:
+        The files.
+
+    Raises:
+        MetricError: `plot.format`.
+        ResultError: `result.cannot_write`.
+    """
+    files: list[Path] = []
+    for name, figure in found.figures.items():
+        try:
+            files += save_as(figure, Path(out) / FIGURES, name, formats)
+        except OSError as error:
+            raise cannot_write(Path(out) / FIGURES, error) from error
+    return files

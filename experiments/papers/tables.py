@@ -1,0 +1,178 @@
+"""What runs come to: a row for each run, tables with confidence intervals, and claims that are checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+from rich.table import Table as ScreenTable
+
+from experiments import metrics
+from experiments.plots import quantity
+from experiments.plots.comparisons import written
+from experiments.results import Result
+from experiments.statistics import Estimate, Statistic, bootstrap
+
+LEVEL: Final = 0.95
+"""Of all confidence intervals here."""
+
+
+def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any]:
+    """Return what a run of bulk transfers comes to, its flows together.
+
+    Args:
+        result: The run.
+        bottleneck: Direction of the link whose drops are counted.
+
+    Returns:
+        `throughput_bytes_per_s`: what iperf3 reports, the bytes that the receiving applications got, by how
+        long each received. `goodput_bytes_per_s`: payload acknowledged, between the first and the last sample
+        of the sockets. `retrans_pkts`, and `retrans_pct` of the bytes sent. `rtt_p50_us`, `rtt_p95_us`: means
+        over the flows. `jain_index` of the goodputs. `dropped_loss_pkts`, `dropped_queue_pkts`: by the loss
+        process and by the full queue of the bottleneck. Throughput is NaN where an application did not tell.
+    """
+    flows = result.flows
+    sent = result.flow_samples.groupby("flow", sort=False)[["bytes_sent", "bytes_retrans"]].last().sum()
+    again_pct = 100 * sent["bytes_retrans"] / sent["bytes_sent"] if sent["bytes_sent"] else metrics.NAN
+    link = result.metadata.get("links", {}).get(bottleneck, {})
+    return {
+        "throughput_bytes_per_s": (flows["received_bytes"] / flows["completion_s"]).sum(skipna=False),
+        "goodput_bytes_per_s": flows["goodput_bytes_per_s"].sum(skipna=False),
+        "retrans_pkts": flows["retrans_pkts"].sum(),
+        "retrans_pct": again_pct,
+        "rtt_p50_us": flows["rtt_p50_us"].mean(),
+        "rtt_p95_us": flows["rtt_p95_us"].mean(),
+        "jain_index": metrics.jain_index(flows["goodput_bytes_per_s"]),
+        "dropped_loss_pkts": link.get("dropped_loss_pkts", metrics.NAN),
+        "dropped_queue_pkts": link.get("dropped_queue_pkts", metrics.NAN),
+    }
+
+
+@dataclass(frozen=True)
+class Table:
+    """Estimates over repeats.
+
+    Attributes:
+        title: What it shows.
+        by: Columns that tell experiments apart.
+        values: Columns that are estimated.
+        rows: A row for each combination of `by`; for each value the columns NAME, `NAME.low`, `NAME.high`,
+            in the value's own unit; `n`, the number of runs.
+        statistic: "mean" or "median".
+    """
+
+    title: str
+    by: tuple[str, ...]
+    values: tuple[str, ...]
+    rows: pd.DataFrame
+    statistic: Statistic
+
+    @classmethod
+    def of(
+        cls,
+        runs: pd.DataFrame,
+        title: str,
+        by: Sequence[str],
+        values: Sequence[str],
+        statistic: Statistic = "median",
+    ) -> Table:
+        """Estimate columns over all runs that agree in others.
+
+        Args:
+            runs: A row for each run.
+            title: What the table shows.
+            by: The columns that tell experiments apart; rows are sorted by them.
+            values: The columns to estimate.
+            statistic: "mean" or "median".
+
+        Raises:
+            MetricError: `metric.no_column`.
+        """
+        metrics.need(runs, *by, *values)
+        rows = []
+        for key, own in runs.groupby(list(by), sort=False, dropna=False):
+            row: dict[str, Any] = dict(zip(by, key, strict=True))
+            for value in values:
+                found = bootstrap(own[value].to_numpy(dtype=float), statistic, level=LEVEL)
+                row |= {value: found.value, f"{value}.low": found.low, f"{value}.high": found.high}
+            rows.append({**row, "n": len(own)})
+        return cls(title, tuple(by), tuple(values), pd.DataFrame(rows), statistic)
+
+    def records(self) -> dict[str, Any]:
+        """Return it as plain data; what is not known is None."""
+        rows = json.loads(self.rows.to_json(orient="records"))
+        return {"title": self.title, "statistic": self.statistic, "level": LEVEL, "rows": rows}
+
+    def screen(self) -> ScreenTable:
+        """Return it as people read it: units as in figures, intervals in brackets."""
+        table = ScreenTable(
+            title=self.title,
+            caption=f"{self.statistic}s, in brackets {100 * LEVEL:g} % bootstrap intervals",
+            caption_justify="left",
+        )
+        for name in self.by:
+            table.add_column(_heading(name))
+        for name in self.values:
+            table.add_column(_heading(name), justify="right")
+        table.add_column("runs", justify="right")
+        for row in self.rows.to_dict("records"):
+            cells = [written(row[name], str(name)) for name in self.by]
+            cells += [_cell(row, name) for name in self.values]
+            table.add_row(*cells, str(row["n"]))
+        return table
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim, and what was measured.
+
+    Attributes:
+        claim: What is claimed, as people say it.
+        found: What was measured.
+        low: The claim holds if the value is not below; None: no such end.
+        high: The claim holds if the value is not above; None: no such end.
+    """
+
+    claim: str
+    found: Estimate
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the value is within the claim; None if nothing was measured."""
+        value = self.found.value
+        if value != value:
+            return None
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def records(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        found = {name: None if value != value else value for name, value in vars(self.found).items()}
+        return {"claim": self.claim, **found, "at_least": self.low, "at_most": self.high, "holds": self.holds}
+
+    def __str__(self) -> str:
+        if self.holds is None:
+            return f"?      {self.claim}: not measured"
+        interval = (
+            "" if self.found.low != self.found.low else f" [{self.found.low:.3f}, {self.found.high:.3f}]"
+        )
+        word = "holds " if self.holds else "FAILS "
+        return f"{word} {self.claim}: {self.found.value:.3f}{interval}, {self.found.n} runs"
+
+
+def _heading(column: str) -> str:
+    what = quantity(column)
+    return f"{what.name}\n[not bold]{what.unit}" if what.unit else what.name
+
+
+def _cell(row: dict[Any, Any], name: str) -> str:
+    value, low, high = (float(quantity(name).of(row[f"{name}{end}"])) for end in ("", ".low", ".high"))
+    if value != value:
+        return "?"
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    text = f"{value:,.{digits}f}"
+    return text if low != low else f"{text} [{low:,.{digits}f}, {high:,.{digits}f}]"

@@ -1,0 +1,114 @@
+"""The network that papers compare algorithms on: two flows through one bottleneck.
+
+What is run is said by the fields of a grid's axes (`steered`, `against`, `bursts_of`); what a run was, and
+what it came to, is a row of a table (`conditions`, `shares`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from experiments.metrics import NAN
+from experiments.netlab.spec import Bernoulli, Buffer, Direction
+from experiments.papers.tables import figures_of
+from experiments.results import Result
+from experiments.runs.shapes import Dumbbell
+from experiments.scenario import Flow, Scenario
+
+KERNEL: Final = "kernel/cubic"
+RATE_BYTES_PER_S: Final = 12.5e6
+PAYLOAD_SHARE: Final = 1448 / 1500
+"""What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
+
+OWD: Final = "topology.bottleneck.delay_us"
+LOSS: Final = "topology.bottleneck.loss"
+LOSS_RATIO: Final = "topology.bottleneck.loss.ratio"
+BUFFER_BDP: Final = "topology.bottleneck.buffer.bdp"
+"""Fields of the network, as axes of a grid."""
+
+
+def dumbbell(
+    name: str,
+    duration_s: float,
+    *,
+    rate_bytes_per_s: float = RATE_BYTES_PER_S,
+    owd_us: int = 25_000,
+    loss_ratio: float = 0.0,
+    buffer_bdp: float = 1.0,
+) -> Scenario:
+    """Return the network, with two flows of kernel CUBIC, `h1-h2` and `h3-h4`.
+
+    Args:
+        name: What people call it.
+        duration_s: How long both send [s].
+        rate_bytes_per_s: Of the bottleneck [bytes/s].
+        owd_us: One-way delay, all of it at the bottleneck [us]; the base RTT is twice that.
+        loss_ratio: Share of packets lost at random before the bottleneck's queue, from senders to receivers.
+        buffer_bdp: The bottleneck's buffer, in rate x base RTT.
+    """
+    bottleneck = Direction(
+        rate_bytes_per_s=rate_bytes_per_s,
+        delay_us=owd_us,
+        buffer=Buffer(bdp=buffer_bdp),
+        loss=Bernoulli(loss_ratio),
+    )
+    return Scenario(
+        name=name,
+        topology=Dumbbell(pairs=2, bottleneck=bottleneck),
+        flows=(Flow("h1-h2", "s1", "r1", KERNEL), Flow("h3-h4", "s2", "r2", KERNEL)),
+        duration_s=duration_s,
+    )
+
+
+def steered(algorithm: str, flow: str = "*", /, **params: float | int | bool) -> dict[str, Any]:
+    """Return what an axis sets for flows to have an algorithm with these parameters.
+
+    Args:
+        algorithm: As in scenarios.
+        flow: Which flow; `*`: all.
+        **params: Of the algorithm, where they are not its defaults.
+    """
+    return {f"flows.{flow}.algorithm": algorithm, f"flows.{flow}.params": params}
+
+
+def against(first: str, second: str, /, **params: float | int | bool) -> dict[str, Any]:
+    """Return what an axis sets for the two flows to have different algorithms; parameters are the first's."""
+    return steered(first, "h1-h2", **params) | steered(second, "h3-h4")
+
+
+def conditions(result: Result) -> dict[str, Any]:
+    """Return what a run was, its first flow's algorithm and the network, and what it came to."""
+    scenario = result.scenario
+    first = scenario.flows[0]
+    found: dict[str, Any] = {"algorithm": first.algorithm, **figures_of(result)}
+    if isinstance(scenario.topology, Dumbbell):
+        link = scenario.topology.bottleneck
+        found["owd_us"] = link.delay_us
+        found["loss_ratio"] = link.loss.ratio if isinstance(link.loss, Bernoulli) else NAN
+        found["buffer.bdp"] = link.buffer.bdp if link.buffer else NAN
+        found["rate_bytes_per_s"] = link.rate_bytes_per_s
+    return found
+
+
+def shares(result: Result) -> dict[str, Any]:
+    """Return what a run of two flows was, and what each of them got."""
+    first, second = result.flows["goodput_bytes_per_s"]
+    return {
+        **conditions(result),
+        "first_goodput_bytes_per_s": first,
+        "second_goodput_bytes_per_s": second,
+        "quotient": first / second if second else NAN,
+        "share_of_first_ratio": first / (first + second) if first + second else NAN,
+    }
+
+
+def bursts_of(mean_pkts: float, loss_ratio: float) -> dict[str, Any]:
+    """Return a loss process of bursts (Gilbert 1960): all packets of a bad state are lost.
+
+    Args:
+        mean_pkts: Mean length of a burst [packets].
+        loss_ratio: Share of all packets that are lost.
+    """
+    leave = 1 / mean_pkts
+    enter = loss_ratio * leave / (1 - loss_ratio)
+    return {"kind": "gilbert_elliott", "good_to_bad": round(enter, 9), "bad_to_good": round(leave, 9)}

@@ -1,0 +1,225 @@
+"""Flex-Cubic's experiments: what is planned, and what is made of runs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.events import SetRoute
+from experiments.papers import flex_cubic
+from experiments.papers.flex_cubic import BETAS, BUFFERS_BDP, KERNEL, LOSSES, OURS, OWDS_US, PAPER
+from experiments.papers.paper import Runs, Size, table_of
+from experiments.papers.two_flows import against, bursts_of, dumbbell, shares
+from experiments.runs.grid import changed
+from experiments.runs.shapes import Dumbbell
+from experiments.sweep import PlannedRun, planned
+from tests.unit.experiments.papers.fakes import result_of
+
+FULL, QUICK = Size(repeats=1), Size(quick=True)
+
+
+@cache
+def runs_of(part: str, size: Size) -> list[PlannedRun]:
+    return [one for grid in PAPER.parts[part].grids(size) for one in planned(grid)]
+
+
+def cell(run: PlannedRun) -> tuple[Any, ...]:
+    shape = run.scenario.topology
+    assert isinstance(shape, Dumbbell)
+    link, flow = shape.bottleneck, run.scenario.flows[0]
+    if "queue_fraction" in flow.params:
+        return ("beyond the paper",)
+    return link.delay_us, link.loss.ratio, link.buffer.bdp, flow.algorithm, flow.params.get("beta")
+
+
+# --- what is planned ---------------------------------------------------------------------------------------
+
+
+def test_the_full_grid_is_the_papers_and_kernel_cubic_is_run_once_for_all_betas() -> None:
+    cells = Counter(cell(run) for run in runs_of("grid", FULL))
+    networks = list(product(OWDS_US, LOSSES, BUFFERS_BDP))
+    assert len(networks) == 60
+    expected = {(*one, OURS, beta) for one in networks for beta in BETAS}
+    expected |= {(*one, KERNEL, None) for one in networks}
+    assert cells.pop(("beyond the paper",)) == 4 * 5
+    assert set(cells) == expected
+    assert set(cells.values()) == {1}
+
+
+def test_the_quick_grid_has_a_dozen_networks_and_repeats_what_must_show() -> None:
+    cells = Counter(cell(run) for run in runs_of("grid", QUICK))
+    both = {one[:3] for one in cells if one[3:] == (KERNEL, None)}
+    assert both == {one[:3] for one in cells if one[3:] == (OURS, 0.7)}
+    assert len(both) == 12
+    for loss, which in product((0.0, 0.005), ((KERNEL, None), (OURS, 0.7))):
+        assert cells[(25_000, loss, 1.0, *which)] >= 5
+
+
+@pytest.mark.parametrize("size", [FULL, QUICK], ids=["full", "quick"])
+@pytest.mark.parametrize("part", PAPER.parts)
+def test_no_run_is_planned_twice(part: str, size: Size) -> None:
+    runs = runs_of(part, size)
+    assert len({run.key for run in runs}) == len(runs) > 0
+    names = [grid.title for grid in PAPER.parts[part].grids(size)]
+    assert len(set(names)) == len(names)
+
+
+def test_all_flows_of_a_grids_run_have_the_same_algorithm_through_one_bottleneck() -> None:
+    for run in runs_of("grid", QUICK):
+        first, second = run.scenario.flows
+        assert (first.algorithm, first.params) == (second.algorithm, second.params)
+        assert (first.sender, first.receiver, second.sender, second.receiver) == ("s1", "r1", "s2", "r2")
+        assert run.scenario.topology.bottleneck.rate_bytes_per_s == 12.5e6
+
+
+def test_size_decides_repeats_and_length() -> None:
+    runs = runs_of("defect", Size(quick=True, repeats=3, duration_s=4))
+    assert {run.scenario.duration_s for run in runs} == {4}
+    assert max(run.repeat for run in runs) == 2
+
+
+@pytest.mark.parametrize("mean_pkts", [1, 5, 20])
+def test_bursts_lose_the_share_that_is_asked_for(mean_pkts: float) -> None:
+    process = bursts_of(mean_pkts, 0.005)
+    enter, leave = process["good_to_bad"], process["bad_to_good"]
+    assert enter / (enter + leave) == pytest.approx(0.005, rel=1e-5)
+    assert 1 / leave == pytest.approx(mean_pkts)
+
+
+def test_fairness_pairs_have_one_flow_of_each() -> None:
+    pairs = {tuple(flow.algorithm for flow in run.scenario.flows) for run in runs_of("fairness", FULL)}
+    assert {(OURS, KERNEL), (OURS, "kernel/bbr"), (KERNEL, KERNEL)} <= pairs
+
+
+def test_the_path_becomes_another_one_while_the_flow_runs() -> None:
+    for run in runs_of("reroute", QUICK):
+        near, far = (event for event in run.scenario.events if isinstance(event, SetRoute))
+        assert "near" in near.path
+        assert "far" in far.path
+        assert near.at_s == 0 < far.at_s < run.scenario.duration_s
+        delays = {link.name: link.forward.delay_us for link in run.scenario.network.links}
+        assert delays["far"] == 4 * delays["near"]
+
+
+# --- what is made of it ------------------------------------------------------------------------------------
+
+
+def test_a_run_is_one_row_of_both_flows_together() -> None:
+    scenario = dumbbell("x", 2, owd_us=10_000, loss_ratio=0.01, buffer_bdp=0.5)
+    result = result_of(scenario, {"h1-h2": 4e6, "h3-h4": 2e6}, dropped_queue_pkts=7)
+    row = table_of([result], PAPER.parts["grid"].row).iloc[0]
+    assert (row["owd_us"], row["loss_ratio"], row["buffer.bdp"]) == (10_000, 0.01, 0.5)
+    assert (row["algorithm"], row["beta"]) == (KERNEL, 0.7)
+    assert row["goodput_bytes_per_s"] == pytest.approx(6e6)
+    assert row["throughput_bytes_per_s"] == pytest.approx(
+        6e6 * 2 / 2.5
+    )  # the application took half a second more
+    assert row["retrans_pct"] == pytest.approx(10)
+    assert row["jain_index"] == pytest.approx(0.9)
+    assert row["dropped_queue_pkts"] == 7
+
+
+def test_two_flows_against_each_other_have_shares() -> None:
+    scenario = changed(dumbbell("x", 2), against(OURS, KERNEL, beta=0.8))
+    assert [flow.params for flow in scenario.flows] == [{"beta": 0.8}, {}]
+    row = shares(result_of(scenario, {"h1-h2": 6e6, "h3-h4": 2e6}))
+    assert row["algorithm"] == OURS
+    assert row["quotient"] == pytest.approx(3)
+    assert row["share_of_first_ratio"] == pytest.approx(0.75)
+    idle = shares(result_of(scenario, {"h1-h2": 6e6, "h3-h4": 0.0}))
+    assert math.isnan(idle["quotient"])
+    assert idle["share_of_first_ratio"] == 1
+
+
+def grid_table(goodputs: dict[tuple[str, float], list[float]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "owd_us": 25_000,
+                "buffer.bdp": 1.0,
+                "beta": 0.7,
+                "queue_fraction": 0.0,
+                "algorithm": algorithm,
+                "loss_ratio": loss,
+                "goodput_bytes_per_s": value,
+            }
+            for (algorithm, loss), values in goodputs.items()
+            for value in values
+        ]
+    )
+
+
+def test_what_must_show_is_the_quotient_of_medians() -> None:
+    table = grid_table(
+        {
+            (KERNEL, 0.005): [1e6, 1.1e6, 1.2e6],
+            (OURS, 0.005): [3e6, 3.3e6, 9e6],
+            (KERNEL, 0.0): [10e6, 10e6, 10e6],
+            (OURS, 0.0): [9.5e6, 9.6e6, 9.6e6],
+        }
+    )
+    gain, harm = flex_cubic.claims(table)
+    assert gain.found.value == pytest.approx(3)
+    assert gain.holds
+    assert harm.found.value == pytest.approx(0.96)
+    assert harm.holds is False
+    other = table.assign(**{"buffer.bdp": 0.25})
+    assert [check.holds for check in flex_cubic.claims(other)] == [None, None]
+    assert flex_cubic.claims(pd.concat([table, other]))[0].found == gain.found
+
+
+def test_each_of_the_papers_figures_has_kernel_cubic_and_one_beta() -> None:
+    table = pd.concat(
+        [
+            grid_table({(KERNEL, 0.0): [9e6], (KERNEL, 0.01): [1e6]}),
+            grid_table({(OURS, 0.0): [9e6], (OURS, 0.01): [8e6]}),
+            grid_table({(OURS, 0.0): [7e6], (OURS, 0.01): [6e6]}).assign(beta=0.3),
+        ]
+    )
+    table = table.assign(throughput_bytes_per_s=table["goodput_bytes_per_s"], retrans_pct=1.0)
+    figures = flex_cubic.figures_4_to_6(table, 0.3)
+    (axes,) = figures["goodput"].axes
+    drawn = sorted(tuple(line.get_ydata()) for line in axes.lines if len(line.get_xdata()) == 2)
+    assert (72.0, 8.0) in drawn
+    assert (56.0, 48.0) in drawn
+    assert (72.0, 64.0) not in drawn
+
+
+def test_the_grid_has_a_table_and_three_figures_for_each_beta_and_two_for_queues() -> None:
+    table = pd.concat(
+        [grid_table({(KERNEL, 0.0): [9e6], (OURS, 0.0): [9e6]})]
+        + [grid_table({(OURS, 0.0): [2e6]}).assign(queue_fraction=0.5)]
+        + [grid_table({(OURS, 0.0): [8e6]}).assign(beta=beta) for beta in (0.3, 0.9)]
+    )
+    table = table.assign(
+        throughput_bytes_per_s=table["goodput_bytes_per_s"], retrans_pct=1.0, retrans_pkts=10.0
+    )
+    found = PAPER.parts["grid"].findings(Runs([], table, 4))
+    assert {"queue-goodput", "queue-retransmitted"} <= set(found.figures)
+    assert {name.rpartition("-beta-")[0] for name in found.figures if "beta" in name} == {
+        f"{figure}-{what}"
+        for figure in ("figure-4", "figure-5", "figure-6")
+        for what in ("throughput", "goodput", "retransmitted")
+    }
+    assert "figure-6-goodput-beta-0.9" in found.figures
+    assert len(found.tables[0].rows) == 5
+    assert [check.holds for check in found.checks] == [None, True]
+
+
+@pytest.mark.parametrize("part", ["bursts", "defect"])
+def test_other_parts_have_a_table_and_bars(part: str) -> None:
+    rows = []
+    for run in runs_of(part, QUICK):
+        flows = {flow.name: 1e6 for flow in run.scenario.flows}
+        if run.repeat == 0:
+            rows.append({"seed": 1, **run.axes, **PAPER.parts[part].row(result_of(run.scenario, flows))})
+    found = PAPER.parts[part].findings(Runs([], pd.DataFrame(rows), len(rows)))
+    assert len(found.tables[0].rows) == len(rows)
+    assert set(found.tables[0].rows["goodput_bytes_per_s"].round()) == {2e6}
+    assert sorted(found.figures) == [f"{part}-goodput", f"{part}-retransmitted"]

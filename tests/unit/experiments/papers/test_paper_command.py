@@ -1,0 +1,113 @@
+"""`ccp paper`: what it runs, prints and draws, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from datapath.errors import UsageError
+from experiments import run as runs
+from experiments.netlab import LabError
+from experiments.papers.commands import app
+from experiments.plots import style
+from experiments.runs.recording import Recording
+from experiments.scenario import Scenario
+from tests.unit.experiments.papers.fakes import fill
+
+SHORT = ("flex-cubic", "--quick", "--seconds", "1", "--repeats", "1", "--out", "there")
+
+
+class Kernel:
+    """Stands in for one: counts runs, and stops where it is told to."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.stop_at: int | None = None
+        self.error: BaseException = KeyboardInterrupt()
+
+    def __call__(self, scenario: Scenario, into: Recording, _directory: Path, _progress: Any) -> None:
+        if self.done == self.stop_at:
+            raise self.error
+        self.done += 1
+        share = 8e6 if scenario.seed % 2 else 9e6
+        fill(into, scenario, {flow.name: share / len(scenario.flows) for flow in scenario.flows})
+
+
+@pytest.fixture(autouse=True)
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    stand_in = Kernel()
+    monkeypatch.setitem(runs.DATAPATHS, "ebpf", stand_in)
+    monkeypatch.setattr(style, "DPI", 30)
+    monkeypatch.chdir(tmp_path)
+    return stand_in
+
+
+def call(*arguments: str, status: int = 0) -> Any:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == status, (result.output, result.exception)
+    return result
+
+
+def test_parts_have_tables_figures_and_checks(kernel: Kernel) -> None:
+    parts = ["fairness", "reroute"]
+    document = json.loads(call(*SHORT, *(word for one in parts for word in ("--part", one)), "--json").stdout)
+    assert kernel.done == sum(part["done"] for part in document["parts"].values())
+    assert list(document["parts"]) == parts
+    for part in document["parts"].values():
+        assert part["done"] == part["planned"]
+        assert sum(row["n"] for row in part["tables"][0]["rows"]) == part["done"]
+        assert part["figures"]
+        assert all(Path(file).stat().st_size > 1000 for file in part["figures"])
+    (check,) = document["parts"]["fairness"]["checks"]
+    assert check["value"] == pytest.approx(1)
+    assert check["holds"]
+
+
+def test_it_goes_on_where_it_was_interrupted(kernel: Kernel) -> None:
+    few = (*SHORT, "--part", "fairness")
+    kernel.stop_at = 3
+    call(*few, status=130)
+    assert kernel.done == 3
+    said = call(*few, "--no-run", status=1).stdout
+    assert "(3 of " in said
+    assert kernel.done == 3
+    kernel.stop_at = None
+    said = call(*few)
+    n_planned = int(said.stderr.partition(": ")[2].partition(" runs")[0])
+    assert f"{n_planned} runs, {n_planned - 3} to do" in said.stderr
+    assert kernel.done == n_planned
+    assert "holds  Jain index against kernel CUBIC" in said.stdout
+    assert "figures/fairness-jain.png" in said.stdout
+    call(*few)
+    assert kernel.done == n_planned
+
+
+def test_how_long_it_takes_is_said_without_running(kernel: Kernel) -> None:
+    extents = json.loads(call(*SHORT, "--dry-run", "--json").stdout)
+    assert extents["reroute"] == {"planned": 3, "missing": 3, "estimate_s": pytest.approx(3 * 2.5 + 2 * 1.5)}
+    assert "together about" in call(*SHORT, "--dry-run").stderr
+    assert kernel.done == 0
+    assert not Path("there").exists()
+
+
+def test_nothing_to_report_is_told() -> None:
+    assert "(0 of 3 runs)" in call(*SHORT, "--part", "reroute", "--no-run", status=1).stdout
+
+
+def test_a_part_that_is_none_is_told() -> None:
+    found = CliRunner().invoke(app, [*SHORT, "--part", "fairnes"]).exception
+    assert isinstance(found, UsageError)
+    assert found.slug == "paper.unknown_part"
+    assert "`fairness`" in found.fix
+
+
+def test_without_privilege_the_first_run_says_so(kernel: Kernel) -> None:
+    kernel.stop_at = 0
+    kernel.error = LabError("lab.not_permitted", "not root", "here", "why", "run it with sudo")
+    found = CliRunner().invoke(app, [*SHORT, "--part", "reroute"]).exception
+    assert getattr(found, "slug", "") == "sweep.aborted"
+    assert getattr(found, "fix", "") == "run it with sudo"
