@@ -1,0 +1,280 @@
+//! Headers of IPv6 packets (RFC 8200).
+
+use std::net::Ipv6Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::wire::{bad_value, truncated, u16_at};
+use crate::{Error, Result};
+
+/// Octets of the header in front.
+pub const HEADER_BYTES: usize = 40;
+/// Where it names what follows.
+pub const NEXT_HEADER_AT: usize = 6;
+const PAYLOAD_LENGTH_AT: usize = 4;
+
+pub const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+pub const FRAGMENT: u8 = 44;
+pub const AUTHENTICATION: u8 = 51;
+pub const DESTINATION: u8 = 60;
+const MOBILITY: u8 = 135;
+const HIP: u8 = 139;
+const SHIM6: u8 = 140;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+const PAD1: u8 = 0;
+pub const PAD_N: u8 = 1;
+
+/// Headers with options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// For every node on the path.
+    HopByHop,
+    /// For the one that the packet is addressed to.
+    Destination,
+}
+
+impl Kind {
+    /// Its number.
+    pub fn protocol(self) -> u8 {
+        match self {
+            Kind::HopByHop => HOP_BY_HOP,
+            Kind::Destination => DESTINATION,
+        }
+    }
+}
+
+/// Whose packet it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Sender.
+    pub src: Ipv6Addr,
+    /// Receiver.
+    pub dst: Ipv6Addr,
+    /// Protocol behind the extension headers; `None` if they could not be followed, or in a later fragment.
+    pub protocol: Option<u8>,
+    /// Port of TCP or UDP.
+    pub src_port: Option<u16>,
+    /// Port of TCP or UDP.
+    pub dst_port: Option<u16>,
+}
+
+/// An extension header.
+#[derive(Clone, Copy, Debug)]
+pub struct Extension {
+    /// Its number.
+    pub protocol: u8,
+    /// Where it begins.
+    pub at: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// Where its number lies in the header before.
+    pub named_at: usize,
+}
+
+impl Extension {
+    /// Whether it has options, and whose.
+    pub fn kind(&self) -> Option<Kind> {
+        match self.protocol {
+            HOP_BY_HOP => Some(Kind::HopByHop),
+            DESTINATION => Some(Kind::Destination),
+            _ => None,
+        }
+    }
+}
+
+/// The extension headers of a packet, in order.
+#[derive(Clone, Debug)]
+pub struct Headers<'a> {
+    packet: &'a [u8],
+    is_whole: bool,
+    next: u8,
+    named_at: usize,
+    at: usize,
+    failed: bool,
+    later_fragment: bool,
+}
+
+/// Starts to read a packet.
+///
+/// # Errors
+///
+/// `ioam.not_ipv6`.
+pub fn headers(packet: &[u8]) -> Result<Headers<'_>> {
+    let is_ipv6 = packet.len() >= HEADER_BYTES && packet[0] >> 4 == 6;
+    let length = u16_at(packet, PAYLOAD_LENGTH_AT).filter(|_| is_ipv6).ok_or_else(not_ipv6)?;
+    // No length: a jumbogram, or one that the kernel will cut into segments.
+    let end = if length == 0 { packet.len() } else { HEADER_BYTES + usize::from(length) };
+    Ok(Headers {
+        packet: packet.get(..end).unwrap_or(packet),
+        is_whole: end <= packet.len(),
+        next: packet[NEXT_HEADER_AT],
+        named_at: NEXT_HEADER_AT,
+        at: HEADER_BYTES,
+        failed: false,
+        later_fragment: false,
+    })
+}
+
+fn not_ipv6() -> Error {
+    Error::new("ioam.not_ipv6", "this is no IPv6 packet")
+        .why("it has less than 40 octets, or another version than 6 in its first four bits")
+}
+
+impl<'a> Headers<'a> {
+    /// The packet without what lies behind it, such as padding of Ethernet.
+    pub fn packet(&self) -> &'a [u8] {
+        self.packet
+    }
+
+    /// Whether all octets are there that the header promises.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// The protocol behind the headers read so far, where its number lies, and where it begins.
+    pub fn upper(&self) -> (u8, usize, usize) {
+        (self.next, self.named_at, self.at)
+    }
+
+    /// Whose packet it is, once all headers are read.
+    pub fn flow(&self) -> Flow {
+        let address = |at: usize| Ipv6Addr::from(std::array::from_fn(|i| self.packet[at + i]));
+        let known = !self.failed && !self.later_fragment;
+        let port = |at| u16_at(self.packet, at).filter(|_| known && [TCP, UDP].contains(&self.next));
+        Flow {
+            src: address(8),
+            dst: address(24),
+            protocol: known.then_some(self.next),
+            src_port: port(self.at),
+            dst_port: port(self.at + 2),
+        }
+    }
+
+    fn size(&self) -> Result<usize> {
+        let length = || {
+            let length = self.packet.get(self.at + 1).copied().map(usize::from);
+            length.ok_or_else(|| truncated("Hdr Ext Len", self.at + 1))
+        };
+        Ok(match self.next {
+            FRAGMENT => 8,
+            AUTHENTICATION => (length()? + 2) * 4,
+            _ => (length()? + 1) * 8,
+        })
+    }
+
+    fn read(&mut self) -> Result<Extension> {
+        if self.next == HOP_BY_HOP && self.at != HEADER_BYTES {
+            let why =
+                "a Hop-by-Hop Options header follows the IPv6 header, or nothing (RFC 8200, section 4.3)";
+            return Err(bad_value("Next Header", self.named_at, why));
+        }
+        let extension = Extension {
+            protocol: self.next,
+            at: self.at,
+            end: self.at + self.size()?,
+            named_at: self.named_at,
+        };
+        if extension.end > self.packet.len() {
+            return Err(truncated("extension header", self.at));
+        }
+        let fragment_offset = u16_at(self.packet, self.at + 2).unwrap_or(0) >> 3;
+        self.later_fragment = extension.protocol == FRAGMENT && fragment_offset != 0;
+        self.next = self.packet[self.at];
+        self.named_at = self.at;
+        self.at = extension.end;
+        Ok(extension)
+    }
+}
+
+impl Iterator for Headers<'_> {
+    type Item = Result<Extension>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let goes_on = matches!(
+            self.next,
+            HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HIP | SHIM6
+        );
+        if !goes_on || self.failed || self.later_fragment {
+            return None;
+        }
+        let read = self.read();
+        self.failed = read.is_err();
+        Some(read)
+    }
+}
+
+/// An option: type, where it begins, and its data.
+pub struct Tlv<'a> {
+    pub kind: u8,
+    pub at: usize,
+    pub data: &'a [u8],
+}
+
+/// The options of a header, padding left out.
+#[derive(Clone, Debug)]
+pub struct Tlvs<'a> {
+    packet: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Tlvs<'a> {
+    /// Of a header of this packet.
+    pub fn new(packet: &'a [u8], header: &Extension) -> Self {
+        Tlvs { packet, at: header.at + 2, end: header.end }
+    }
+}
+
+impl<'a> Iterator for Tlvs<'a> {
+    type Item = Result<Tlv<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.at < self.end {
+            let (at, end) = (self.at, self.end);
+            let kind = self.packet.get(at).copied()?;
+            if kind == PAD1 {
+                self.at += 1;
+                continue;
+            }
+            let length = self.packet.get(at + 1).filter(|_| at + 1 < end).copied().map(usize::from);
+            let data = length.and_then(|length| self.packet.get(at + 2..at + 2 + length));
+            let Some(data) = data.filter(|data| at + 2 + data.len() <= end) else {
+                self.at = end;
+                return Some(Err(truncated(&format!("option {kind:#04x}"), at)));
+            };
+            self.at = at + 2 + data.len();
+            if kind != PAD_N {
+                return Some(Ok(Tlv { kind, at, data }));
+            }
+        }
+        None
+    }
+}
+
+/// Puts padding of so many octets, fewer than 8 (RFC 8200, section 4.2).
+pub fn pad(out: &mut Vec<u8>, octets: usize) {
+    match octets {
+        0 => {}
+        1 => out.push(PAD1),
+        more => {
+            out.extend([PAD_N, (more - 2) as u8]);
+            out.resize(out.len() + more - 2, 0);
+        }
+    }
+}
+
+/// Writes how long the packet is behind its first header.
+///
+/// # Errors
+///
+/// `ioam.cannot_write`: longer than a packet can be.
+pub fn set_payload_length(packet: &mut [u8]) -> Result<()> {
+    let length = u16::try_from(packet.len() - HEADER_BYTES)
+        .map_err(|_| crate::wire::cannot_write("Payload Length", "a packet has at most 65535 octets"))?;
+    packet[PAYLOAD_LENGTH_AT..PAYLOAD_LENGTH_AT + 2].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}

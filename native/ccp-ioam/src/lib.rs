@@ -1,0 +1,52 @@
+//! In-band telemetry in IPv6 packets: IOAM options as RFC 9197 and RFC 9486 have them.
+//!
+//! [`options`] reads what a packet carries, [`insert`] and [`remove`] put options in and take them out, [`fill`] is what
+//! a transit node does. [`Capture`] reads files. Octets that nobody checked are never trusted: whatever comes, nothing
+//! is read outside the packet, and an [`Error`] names the field and its offset.
+//!
+//! The formats are described in `docs/ioam.md`.
+
+#![forbid(unsafe_code)]
+
+mod capture;
+mod edge;
+mod fill;
+mod insert;
+mod ipv6;
+mod link;
+mod node;
+mod option;
+mod read;
+mod record;
+mod remove;
+mod snapshot;
+mod state;
+mod tcp_state;
+mod trace;
+mod trace_type;
+mod wire;
+
+pub use capture::{Capture, Summary};
+pub use ccp_error::Error;
+pub use edge::EdgeToEdge;
+pub use fill::{Filled, fill};
+pub use insert::{Headers as NewHeaders, build, insert};
+pub use ipv6::{Flow, Kind};
+pub use node::Node;
+pub use option::{IoamOption, Parsed};
+pub use read::{HeaderOptions, Located, Options, header_options, options};
+pub use record::{Contents, Decoded, Placed, Problem, Record, decode, decode_header};
+pub use remove::remove;
+pub use snapshot::Snapshot;
+pub use state::State;
+pub use tcp_state::TcpState;
+pub use trace::{Nodes, Trace, TraceOption};
+pub use trace_type::TraceType;
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;

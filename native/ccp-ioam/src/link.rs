@@ -1,0 +1,53 @@
+//! What links put around packets.
+
+use pcap_file::DataLink;
+
+use crate::wire::u16_at;
+
+const IPV6: u16 = 0x86dd;
+const VLANS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+
+/// What is in a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// An IPv6 packet, as far as the link says.
+    Ipv6(&'a [u8]),
+    /// Something else.
+    Other,
+    /// Links of this type are not known.
+    UnknownLink,
+}
+
+/// Takes a packet out of its frame.
+pub fn content(link: DataLink, frame: &[u8]) -> Content<'_> {
+    let packet = match link {
+        DataLink::ETHERNET => behind_type(frame, 12, 14),
+        DataLink::LINUX_SLL => behind_type(frame, 14, 16),
+        DataLink::LINUX_SLL2 => behind_type(frame, 0, 20),
+        DataLink::RAW | DataLink::IPV6 => by_version(frame),
+        DataLink::NULL | DataLink::LOOP => frame.get(4..).and_then(by_version),
+        DataLink::IPV4 => None,
+        // On Linux and BSD, files say RAW with the numbers of their own system, too.
+        DataLink::Unknown(12 | 14) => by_version(frame),
+        _ => return Content::UnknownLink,
+    };
+    packet.map_or(Content::Other, Content::Ipv6)
+}
+
+fn by_version(packet: &[u8]) -> Option<&[u8]> {
+    (packet.first()? >> 4 == 6).then_some(packet)
+}
+
+/// The packet behind an EtherType, with any number of VLAN tags between.
+fn behind_type(frame: &[u8], mut type_at: usize, mut at: usize) -> Option<&[u8]> {
+    loop {
+        match u16_at(frame, type_at)? {
+            IPV6 => return frame.get(at..),
+            vlan if VLANS.contains(&vlan) => {
+                type_at = at + 2;
+                at += 4;
+            }
+            _ => return None,
+        }
+    }
+}

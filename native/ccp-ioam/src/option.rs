@@ -1,0 +1,132 @@
+//! IPv6 options with telemetry in them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::edge::EdgeToEdge;
+use crate::snapshot::hex;
+use crate::tcp_state::TcpState;
+use crate::trace::{Trace, TraceOption};
+use crate::wire::{bad_value, cannot_write, truncated};
+use crate::{Error, Result};
+
+/// IOAM whose data do not change on the way (RFC 9486, section 6).
+pub const IOAM: u8 = 0x11;
+/// IOAM whose data change on the way.
+pub const IOAM_MUTABLE: u8 = 0x31;
+/// For experiments; unknown ones are skipped, data do not change on the way (RFC 4727, section 3.2).
+pub const EXPERIMENT: u8 = 0x1e;
+
+const PREALLOCATED: u8 = 0;
+const INCREMENTAL: u8 = 1;
+const EDGE_TO_EDGE: u8 = 3;
+/// In front of an IOAM option type's own data: type, length, reserved, IOAM option type.
+pub const HEAD_BYTES: usize = 4;
+
+/// An option where it lies.
+#[derive(Clone, Copy, Debug)]
+pub enum Parsed<'a> {
+    /// A trace.
+    Trace(Trace<'a>),
+    /// What the source says.
+    EdgeToEdge(EdgeToEdge),
+    /// State of the sender's TCP.
+    TcpState(TcpState),
+    /// Another IOAM option type, such as proof of transit (2) or direct export (4).
+    Other(u8, &'a [u8]),
+}
+
+/// An option on its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum IoamOption {
+    /// A trace.
+    Trace(TraceOption),
+    /// What the source says.
+    EdgeToEdge(EdgeToEdge),
+    /// State of the sender's TCP.
+    TcpState(TcpState),
+    /// Another IOAM option type.
+    Other {
+        /// Which.
+        ioam_type: u8,
+        /// Its octets.
+        #[serde(with = "hex")]
+        data: Vec<u8>,
+    },
+}
+
+impl<'a> Parsed<'a> {
+    /// Reads an option of this type; `None` if it is none of ours. `at` is where its type lies.
+    pub fn read(kind: u8, data: &'a [u8], at: usize) -> Option<Result<Self>> {
+        match kind {
+            IOAM | IOAM_MUTABLE => Some(Self::read_ioam(data, at)),
+            EXPERIMENT => Some(TcpState::read(data, at + 2)?.map(Parsed::TcpState)),
+            _ => None,
+        }
+    }
+
+    fn read_ioam(data: &'a [u8], at: usize) -> Result<Self> {
+        let [_, ioam_type, body @ ..] = data else { return Err(truncated("IOAM-Opt-Type", at + 3)) };
+        let at = at + HEAD_BYTES;
+        Ok(match *ioam_type {
+            PREALLOCATED => Parsed::Trace(Trace::read(body, at, false)?),
+            INCREMENTAL => Parsed::Trace(Trace::read(body, at, true)?),
+            EDGE_TO_EDGE => Parsed::EdgeToEdge(EdgeToEdge::read(body, at)?),
+            other => Parsed::Other(other, body),
+        })
+    }
+
+    /// All of it, on its own.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a node's data.
+    pub fn to_option(&self) -> Result<IoamOption> {
+        Ok(match *self {
+            Parsed::Trace(trace) => IoamOption::Trace(trace.to_option()?),
+            Parsed::EdgeToEdge(edge) => IoamOption::EdgeToEdge(edge),
+            Parsed::TcpState(state) => IoamOption::TcpState(state),
+            Parsed::Other(ioam_type, data) => IoamOption::Other { ioam_type, data: data.to_vec() },
+        })
+    }
+}
+
+impl IoamOption {
+    /// Whether it belongs where every node on the path looks (RFC 9486, section 3), not only the last one.
+    pub fn is_hop_by_hop(&self) -> bool {
+        matches!(self, IoamOption::Trace(_))
+    }
+
+    /// Appends it: a multiple of four octets.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        match self {
+            IoamOption::Trace(trace) => {
+                out.extend([IOAM_MUTABLE, 0, 0, PREALLOCATED]);
+                trace.write(out)?;
+            }
+            IoamOption::EdgeToEdge(edge) => {
+                out.extend([IOAM, 0, 0, EDGE_TO_EDGE]);
+                edge.write(out)?;
+            }
+            IoamOption::TcpState(state) => {
+                out.extend([EXPERIMENT, 0]);
+                state.write(out)?;
+            }
+            IoamOption::Other { ioam_type, .. } => {
+                return Err(cannot_write("kind", format!("IOAM option type {ioam_type} is only read")));
+            }
+        }
+        out[start + 1] = (out.len() - start - 2) as u8;
+        Ok(())
+    }
+}
+
+/// An IOAM option does not lie where four octets begin.
+pub fn misaligned(at: usize) -> Error {
+    bad_value("Option Type", at, "IOAM options begin at a multiple of four octets (RFC 9486, section 3)")
+}

@@ -1,0 +1,119 @@
+//! Opaque state snapshots: data of a node in a schema of its own.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::state::State;
+use crate::wire::{cannot_write, truncated, u32_at};
+
+/// Schema ID that means that the node had nothing to say.
+const NO_SCHEMA: u32 = 0xff_ffff;
+
+/// What a node added behind the fields of the trace type (RFC 9197, section 4.4.2.13).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "schema", rename_all = "lowercase")]
+pub enum Snapshot {
+    /// In ccplane's schema.
+    Ccplane(State),
+    /// In a schema of somebody else.
+    Other {
+        /// Which, in the namespace of the trace.
+        schema_id: u32,
+        /// Its octets, as hexadecimal digits.
+        #[serde(with = "hex")]
+        data: Vec<u8>,
+    },
+}
+
+impl Snapshot {
+    /// Octets that it takes, with its head.
+    pub fn size(snapshot: Option<&Snapshot>) -> usize {
+        match snapshot {
+            None => 4,
+            Some(Snapshot::Ccplane(state)) => 4 + state.size(),
+            Some(Snapshot::Other { data, .. }) => 4 + data.len(),
+        }
+    }
+
+    /// Reads one, and how many octets it took.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.truncated` or `ioam.bad_length`.
+    pub fn read(bytes: &[u8], at: usize) -> Result<(Option<Self>, usize)> {
+        let head = u32_at(bytes, 0).ok_or_else(|| truncated("Opaque State Snapshot Length", at))?;
+        let size = 4 + (head >> 24) as usize * 4;
+        let data = bytes.get(4..size).ok_or_else(|| truncated("Opaque State Snapshot", at))?;
+        let snapshot = match head & 0xff_ffff {
+            NO_SCHEMA if data.is_empty() => None,
+            State::SCHEMA_ID => Some(Snapshot::Ccplane(State::read(data, at)?)),
+            schema_id => Some(Snapshot::Other { schema_id, data: data.to_vec() }),
+        };
+        Ok((snapshot, size))
+    }
+
+    /// Writes [`Snapshot::size`] octets.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`.
+    pub fn write(snapshot: Option<&Self>, out: &mut [u8]) -> Result<()> {
+        let size = Self::size(snapshot);
+        let (head, out) = out
+            .get_mut(..size)
+            .and_then(|out| out.split_first_chunk_mut::<4>())
+            .ok_or_else(|| truncated("Opaque State Snapshot", 0))?;
+        let schema_id = match snapshot {
+            None => NO_SCHEMA,
+            Some(Snapshot::Ccplane(state)) => {
+                state.write(out)?;
+                State::SCHEMA_ID
+            }
+            Some(Snapshot::Other { schema_id, data }) => {
+                if *schema_id >= NO_SCHEMA {
+                    return Err(cannot_write("schema_id", format!("{schema_id:#x} is not below 0xffffff")));
+                }
+                if *schema_id == State::SCHEMA_ID {
+                    return Err(cannot_write("schema_id", "0x636301 is ccplane's: give its fields"));
+                }
+                if data.len() % 4 != 0 || data.len() > 255 * 4 {
+                    return Err(cannot_write("data", format!("{} octets are not 0, 4, .. 1020", data.len())));
+                }
+                out.copy_from_slice(data);
+                *schema_id
+            }
+        };
+        *head = ((size as u32 / 4 - 1) << 24 | schema_id).to_be_bytes();
+        Ok(())
+    }
+}
+
+/// Octets as hexadecimal digits.
+pub mod hex {
+    use std::fmt::Write;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// As serde wants it.
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::with_capacity(bytes.len() * 2);
+        for byte in bytes {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        to.serialize_str(&text)
+    }
+
+    /// As serde wants it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+        match digits {
+            Some(digits) if digits.len() % 2 == 0 => {
+                Ok(digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
+            }
+            _ => Err(D::Error::custom(format!("`{text}` is not an even number of hexadecimal digits"))),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What ccplane's nodes say of themselves: the opaque data of schema 0x636301.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::wire::{bad_length, cannot_write, known, truncated, u16_at, u32_at};
+
+const WIRED_BYTES: usize = 16;
+const WIRELESS_BYTES: usize = 28;
+/// Decibels are carried as hundredths above this many, so that no number has all bits set.
+const LEAST_DECIBELS: f64 = -300.0;
+
+/// State of a queue and of the link behind it. `None` is what a node cannot tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct State {
+    /// Full-size packets for which the queue has room.
+    pub queue_free_pkts: Option<u32>,
+    /// Packets a second that come to the queue.
+    pub arrival_pkts_per_s: Option<u32>,
+    /// Flows that share the queue.
+    pub flow_count: Option<u32>,
+    /// Packets lost on the link so far; on the wire, and thus when read, modulo 2^32 - 1.
+    pub lost_pkts: Option<u64>,
+    /// Strength of the signal.
+    pub rssi_dbm: Option<f64>,
+    /// Signal to noise ratio.
+    pub snr_db: Option<f64>,
+    /// Rate at which the link sends.
+    pub data_rate_bytes_per_s: Option<u32>,
+    /// Modulation and coding scheme.
+    pub mcs: Option<u8>,
+}
+
+impl State {
+    /// Schema ID on the wire; the last octet is the version.
+    pub const SCHEMA_ID: u32 = 0x63_63_01;
+    /// The counter of losses starts again here.
+    pub const LOST_MODULUS: u64 = u32::MAX as u64;
+
+    fn is_wireless(&self) -> bool {
+        self.rssi_dbm.is_some()
+            || self.snr_db.is_some()
+            || self.data_rate_bytes_per_s.is_some()
+            || self.mcs.is_some()
+    }
+
+    /// Octets that it takes: without wireless fields, fewer.
+    pub fn size(&self) -> usize {
+        if self.is_wireless() { WIRELESS_BYTES } else { WIRED_BYTES }
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.bad_length`: it has one of two sizes.
+    pub fn read(data: &[u8], at: usize) -> Result<Self> {
+        if ![WIRED_BYTES, WIRELESS_BYTES].contains(&data.len()) {
+            let why = format!("{} octets of schema 0x636301, which has 16 or 28", data.len());
+            return Err(bad_length("Opaque State Snapshot Length", at, why));
+        }
+        let word = |at| u32_at(data, at).and_then(|value| known(value, u32::MAX));
+        let decibels =
+            |at| u16_at(data, at).and_then(|value| known(value, u16::MAX)).map(|v| f64::from(v) / 100.0);
+        let decibels = |at| decibels(at).map(|value| ((value + LEAST_DECIBELS) * 100.0).round() / 100.0);
+        Ok(State {
+            queue_free_pkts: word(0),
+            arrival_pkts_per_s: word(4),
+            flow_count: word(8),
+            lost_pkts: word(12).map(u64::from),
+            rssi_dbm: decibels(16),
+            snr_db: decibels(18),
+            data_rate_bytes_per_s: word(20),
+            mcs: data.get(24).and_then(|mcs| known(*mcs, u8::MAX)),
+        })
+    }
+
+    /// Writes [`State::size`] octets.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`: a number is out of range or means *missing*.
+    pub fn write(&self, out: &mut [u8]) -> Result<()> {
+        let mut words = [u32::MAX; WIRELESS_BYTES / 4];
+        words[0] = word("queue_free_pkts", self.queue_free_pkts)?;
+        words[1] = word("arrival_pkts_per_s", self.arrival_pkts_per_s)?;
+        words[2] = word("flow_count", self.flow_count)?;
+        words[3] = self.lost_pkts.map_or(u32::MAX, |lost| (lost % Self::LOST_MODULUS) as u32);
+        let rssi = decibels("rssi_dbm", self.rssi_dbm)?;
+        words[4] = u32::from(rssi) << 16 | u32::from(decibels("snr_db", self.snr_db)?);
+        words[5] = word("data_rate_bytes_per_s", self.data_rate_bytes_per_s)?;
+        if self.mcs == Some(u8::MAX) {
+            return Err(cannot_write("mcs", "255 means that it is missing"));
+        }
+        words[6] = u32::from(self.mcs.unwrap_or(u8::MAX)) << 24 | 0xff_ffff;
+        let out = out.get_mut(..self.size()).ok_or_else(|| truncated("Opaque State Snapshot", 0))?;
+        for (to, word) in out.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+fn word(field: &str, value: Option<u32>) -> Result<u32> {
+    match value {
+        Some(u32::MAX) => Err(cannot_write(field, "all bits set mean that it is missing")),
+        value => Ok(value.unwrap_or(u32::MAX)),
+    }
+}
+
+fn decibels(field: &str, value: Option<f64>) -> Result<u16> {
+    let Some(value) = value else { return Ok(u16::MAX) };
+    let steps = ((value - LEAST_DECIBELS) * 100.0).round();
+    if (0.0..f64::from(u16::MAX)).contains(&steps) {
+        return Ok(steps as u16);
+    }
+    Err(cannot_write(field, format!("{value} is not within -300 and 355.34")))
+}

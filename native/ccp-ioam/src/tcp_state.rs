@@ -1,0 +1,69 @@
+//! The state of the sender's TCP, from end to end: an experimental option (RFC 4727), since IOAM has no place for it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::wire::{bad_length, bad_value, cannot_write, known};
+
+/// Octets after type and length.
+const BYTES: usize = 10;
+const VERSION: u8 = 1;
+const TRACED: u8 = 1;
+
+/// What the sender's TCP had in mind when it sent the packet. `None` is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TcpState {
+    /// Congestion window.
+    pub cwnd_bytes: Option<u32>,
+    /// What it calls a segment.
+    pub mss_bytes: Option<u16>,
+}
+
+impl TcpState {
+    /// Which experiment it is, as others use the same option type.
+    pub const EXPERIMENT: u16 = 0x6363;
+
+    /// Reads it if it is one; `at` is the octet behind the option's length.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.bad_length` or `ioam.bad_value`.
+    pub fn read(data: &[u8], at: usize) -> Option<Result<Self>> {
+        let (experiment, rest) = data.split_first_chunk::<2>()?;
+        (u16::from_be_bytes(*experiment) == Self::EXPERIMENT).then(|| Self::read_rest(rest, at))
+    }
+
+    fn read_rest(rest: &[u8], at: usize) -> Result<Self> {
+        let [version, flags, mss @ .., c0, c1, c2, c3] = rest else {
+            return Err(bad_length("TCP state", at, format!("{} octets, not {BYTES}", rest.len() + 2)));
+        };
+        if *version != VERSION {
+            return Err(bad_value("TCP state version", at + 2, format!("{version}; this program reads 1")));
+        }
+        let Ok(mss) = <[u8; 2]>::try_from(mss) else {
+            return Err(bad_length("TCP state", at, format!("{} octets, not {BYTES}", rest.len() + 2)));
+        };
+        let cwnd_bytes = known(u32::from_be_bytes([*c0, *c1, *c2, *c3]), u32::MAX);
+        if (flags & TRACED != 0) != cwnd_bytes.is_some() {
+            return Err(bad_value("TCP state flags", at + 3, "the TCP flag says otherwise than the window"));
+        }
+        Ok(TcpState { cwnd_bytes, mss_bytes: known(u16::from_be_bytes(mss), u16::MAX) })
+    }
+
+    /// Appends it, from the experiment's number on.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        if self.cwnd_bytes == Some(u32::MAX) || self.mss_bytes == Some(u16::MAX) {
+            return Err(cannot_write("cwnd_bytes or mss_bytes", "all bits set mean that it is missing"));
+        }
+        out.extend(Self::EXPERIMENT.to_be_bytes());
+        out.extend([VERSION, if self.cwnd_bytes.is_some() { TRACED } else { 0 }]);
+        out.extend(self.mss_bytes.unwrap_or(u16::MAX).to_be_bytes());
+        out.extend(self.cwnd_bytes.unwrap_or(u32::MAX).to_be_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests over all modules.
+
+mod captures;
+mod errors;
+mod formats;
+mod fuzz;
+mod rates;
+mod round_trips;

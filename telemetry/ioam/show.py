@@ -1,0 +1,152 @@
+"""Telemetry as people read it: a line a packet, a line an option, a line a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import structs
+
+from telemetry.ioam.model import (
+    E2eField,
+    EdgeToEdge,
+    Flow,
+    Node,
+    Option,
+    OtherOption,
+    OtherState,
+    Placed,
+    Problem,
+    Record,
+    Summary,
+    TcpState,
+    TimestampFormat,
+    Trace,
+    TraceField,
+    arrival_ns,
+)
+
+_NS_PER_S: Final = 1_000_000_000
+_PROTOCOLS: Final = {6: "tcp", 17: "udp", 58: "icmpv6", 59: "nothing"}
+_HEADERS: Final = {"hop_by_hop": "hop-by-hop", "destination": "destination"}
+_UNITS: Final = {"ns": "ns", "pkts": "packets", "bytes": "bytes", "dbm": "dBm", "db": "dB"}
+
+
+def record(one: Record, timestamps: TimestampFormat) -> Iterator[str]:
+    """Yield the lines of a packet."""
+    when = "no time" if one.time_ns is None else time(one.time_ns)
+    cut = "" if one.captured_bytes >= one.bytes else f", {one.captured_bytes} of {one.bytes} bytes captured"
+    yield f"packet {one.packet}  {when}  {flow(one.flow)}{cut}"
+    for placed in one.options:
+        yield from (f"  {line}" for line in option(placed, timestamps))
+    for wrong in one.errors:
+        yield f"  malformed: {problem(wrong)}"
+
+
+def time(ns: int) -> str:
+    """Return a time in UTC; as a number if no calendar has it."""
+    whole_s, rest_ns = divmod(ns, _NS_PER_S)
+    try:
+        return f"{datetime.fromtimestamp(whole_s, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns:09d}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{ns} ns"
+
+
+def flow(one: Flow) -> str:
+    """Return a flow: protocol and both ends."""
+    protocol = "unknown" if one.protocol is None else _PROTOCOLS.get(one.protocol, f"protocol {one.protocol}")
+    ends = [(one.src, one.src_port), (one.dst, one.dst_port)]
+    src, dst = (address if port is None else f"[{address}]:{port}" for address, port in ends)
+    return f"{protocol} {src} > {dst}"
+
+
+def option(placed: Placed, timestamps: TimestampFormat) -> Iterator[str]:
+    """Yield the lines of an option."""
+    first, *rest = _lines(placed.option, timestamps)
+    yield f"{_HEADERS[placed.header]} at {placed.offset}: {first}"
+    yield from (f"  {line}" for line in rest)
+
+
+def _lines(one: Option, timestamps: TimestampFormat) -> list[str]:
+    match one:
+        case Trace():
+            kind = "incremental trace" if one.incremental else "trace"
+            flags = [name for name in ("overflow", "loopback", "active") if getattr(one, name)]
+            fields = ", ".join(
+                [f"type {one.trace_type:#08x}", *flags, f"room for {one.remaining_words} words"]
+            )
+            nodes = [
+                f"node {n}: {_node(node, timestamps, one.trace_type)}" for n, node in enumerate(one.nodes, 1)
+            ]
+            return [f"{kind}, namespace {one.namespace_id}, {fields}", *nodes]
+        case EdgeToEdge():
+            told = _told(one, ("sequence",))
+            if one.e2e_type & (E2eField.TIMESTAMP_S | E2eField.TIMESTAMP_FRACTION):
+                told.append(_when(one, timestamps))
+            return [f"edge to edge, namespace {one.namespace_id}: " + (", ".join(told) or "nothing")]
+        case TcpState():
+            return ["sender's TCP: " + (", ".join(_told(one, ("cwnd_bytes", "mss_bytes"))) or "not traced")]
+        case OtherOption():
+            return [f"IOAM option type {one.ioam_type}: {one.data or 'nothing'}"]
+
+
+def _node(node: Node, timestamps: TimestampFormat, trace_type: int) -> str:
+    told = _told(node, ("hop_limit", "node_id", "ingress_if", "egress_if"))
+    if trace_type & (TraceField.TIMESTAMP_S | TraceField.TIMESTAMP_FRACTION):
+        told.append(_when(node, timestamps))
+    later = node.__struct_fields__[node.__struct_fields__.index("transit_delay_ns") :]
+    told += _told(node, tuple(name for name in later if name != "snapshot"))
+    if isinstance(node.snapshot, OtherState):
+        told.append(f"schema {node.snapshot.schema_id:#x}: {node.snapshot.data or 'nothing'}")
+    elif node.snapshot is not None:
+        told += _told(node.snapshot, node.snapshot.__struct_fields__)
+    return ", ".join(told) or "nothing known"
+
+
+def _when(what: Node | EdgeToEdge, timestamps: TimestampFormat) -> str:
+    """Return the time, or the half of it that there is."""
+    ns = arrival_ns(what, timestamps)
+    if ns is not None:
+        return time(ns)
+    return ", ".join(_told(what, ("timestamp_s", "timestamp_fraction"))) or "no time"
+
+
+def _told(what: object, names: tuple[str, ...]) -> list[str]:
+    """Return `name value unit` of the fields that are known; units come from the names."""
+    told = []
+    for name in names:
+        value = getattr(what, name)
+        if value is None:
+            continue
+        words = name.split("_")
+        unit = ""
+        if name.endswith("_per_s"):
+            words, unit = words[:-3], f" {_UNITS[words[-3]]}/s"
+        elif words[-1] in _UNITS:
+            words, unit = words[:-1], f" {_UNITS[words[-1]]}"
+        elif words[-1] == "s":
+            words, unit = words[:-1], " s"
+        told.append(f"{' '.join(words)} {value}{unit}")
+    return told
+
+
+def problem(one: Problem) -> str:
+    """Return what is wrong in one line."""
+    why = f" ({one.why})" if one.why else ""
+    where = f" at {one.where}" if one.where else ""
+    return f"{one.slug}: {one.message}{where}{why}"
+
+
+def summary(one: Summary) -> str:
+    """Return how much was read, in one line."""
+    counts = structs.asdict(one)
+    told = [
+        f"{counts['packets']} packets",
+        f"{counts['ipv6']} of IPv6",
+        f"{counts['with_options']} with telemetry",
+        f"{counts['malformed']} malformed",
+    ]
+    if one.unknown_link:
+        told.append(f"{one.unknown_link} on links that cannot be read")
+    return ", ".join(told)

@@ -1,0 +1,46 @@
+"""IPv6 packets and captures, written by hand."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from telemetry.ioam import EdgeToEdge, Node, Option, State, TcpState, Trace, TraceField
+from telemetry.ioam.model import E2eField
+
+SRC, DST = "fd00::1", "fd00::2"
+RAW_IP = 101
+
+FIELDS = TraceField.NODE | TraceField.TIMESTAMP_S | TraceField.TIMESTAMP_FRACTION | TraceField.SNAPSHOT
+NODE = Node(
+    hop_limit=63,
+    node_id=7,
+    timestamp_s=1_700_000_000,
+    timestamp_fraction=25,
+    snapshot=State(queue_free_pkts=80, arrival_pkts_per_s=8333, flow_count=2, rssi_dbm=-61.5),
+)
+TRACE = Trace(trace_type=FIELDS, remaining_words=12, nodes=(NODE,))
+EDGE = EdgeToEdge(e2e_type=E2eField.SEQUENCE_32 | E2eField.TIMESTAMP_S, sequence=9, timestamp_s=1_700_000_000)
+TCP_STATE = TcpState(cwnd_bytes=14_480, mss_bytes=1448)
+OPTIONS: tuple[Option, ...] = (TRACE, EDGE, TCP_STATE)
+
+
+def packet(payload: bytes, next_header: int) -> bytes:
+    """An IPv6 packet from SRC to DST."""
+    addresses = (bytes([0xFD, *[0] * 14, last]) for last in (1, 2))
+    return struct.pack("!IHBB", 0x6000_0000, len(payload), next_header, 64) + b"".join(addresses) + payload
+
+
+def udp(payload: bytes = bytes(8)) -> bytes:
+    """A UDP datagram from port 4000 to port 4001."""
+    return packet(struct.pack("!HHHH", 4000, 4001, 8 + len(payload), 0x1234) + payload, 17)
+
+
+def write_pcap(path: Path, packets: Sequence[bytes], *, cut_bytes: int = 0) -> Path:
+    """A capture of raw IP, a packet a second from the start of 1970; the last octets may be missing."""
+    records = [struct.pack("!IIII", n, 5, len(one), len(one)) + one for n, one in enumerate(packets, 1)]
+    header = struct.pack("!IHHiIII", 0xA1B2_C3D4, 2, 4, 0, 0, 65535, RAW_IP)
+    content = header + b"".join(records)
+    path.write_bytes(content[: len(content) - cut_bytes])
+    return path

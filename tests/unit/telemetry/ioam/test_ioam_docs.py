@@ -1,0 +1,67 @@
+"""docs/ioam.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from telemetry.ioam import Node, State, TcpState, Trace, TraceField, build, errors
+from tests.unit.test_docs import fences, rows
+
+DOCUMENT = Path(__file__).parents[4] / "docs/ioam.md"
+EXAMPLES = {"rssi_dbm": -60.0, "snr_db": 20.0}
+
+
+def test_the_example_runs() -> None:
+    (example,) = fences(DOCUMENT, "python")
+    exec(compile(example, str(DOCUMENT), "exec"), {})
+
+
+def test_every_field_of_a_trace_has_its_bit_and_size() -> None:
+    told = rows(DOCUMENT, "bit")
+    assert [row[1].strip("`") for row in told] == [field.name for field in TraceField]
+    names: list[str] = []
+    for bit, _, octets, fields, _ in told:
+        field = TraceField(1 << 23 - int(bit))
+        (name, *rest) = re.findall(r"`(\w+)`", fields)
+        names += [name, *rest]
+        one = Trace(trace_type=field, nodes=(Node(),))
+        bare = 2 + 2 + 8 + 4  # extension header with padding, heads of option and trace
+        size = len(build([one])[0]) - bare
+        assert size - int(octets.split()[0]) in {0, 4}  # padded to eight
+    assert names == list(Node.__struct_fields__)
+
+
+@pytest.mark.parametrize("row", rows(DOCUMENT, "octets"), ids=lambda row: row[1].strip("`"))
+def test_every_field_of_the_state_has_its_octets(row: list[str]) -> None:
+    name = row[1].strip("`")
+    first, _, last = row[0].partition("-")
+    octets = range(int(first), int(last or first) + 1)
+
+    def data(state: State) -> bytes:
+        trace = Trace(trace_type=TraceField.SNAPSHOT, nodes=(Node(snapshot=state),))
+        return build([trace])[0][20:48]
+
+    wireless = {"mcs": 0} if name != "mcs" else {"rssi_dbm": 0}  # so that both have 28 octets
+    without, with_it = data(State(**wireless)), data(State(**wireless, **{name: EXAMPLES.get(name, 5)}))
+    changed = {n for n in range(28) if without[n] != with_it[n]}
+    assert changed == set(octets)
+
+
+def test_all_fields_of_the_state_are_told() -> None:
+    assert [row[1].strip("`") for row in rows(DOCUMENT, "octets")] == list(State.__struct_fields__)
+
+
+def test_the_state_of_tcp_lies_where_it_is_told() -> None:
+    header = build([TcpState(cwnd_bytes=0x01020304, mss_bytes=0x0506)])[1]
+    data = header[6:]  # extension header with padding, type and length
+    assert data[:10] == bytes.fromhex("6363 01 01 0506 01020304")
+    told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "octets behind type and length") if row[1]}
+    assert told == {"mss_bytes": "4-5", "cwnd_bytes": "6-9"}
+
+
+def test_all_errors_are_told() -> None:
+    told = {slug for row in rows(DOCUMENT, "slug") for slug in re.findall(r"`(ioam\.\w+)`", row[0])}
+    assert told == set(errors.SLUGS)
