@@ -31,6 +31,11 @@ PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider
 # Real sockets, screens and clocks on a machine that others use, too: what fails is tried twice more, and the summary
 # says so.
 AGAIN := --reruns 2
+# Tests that compute share what processors there are.
+SHARED := -n auto --dist worksteal
+
+# What a recipe prints first: where the time goes, for whoever reads the log.
+PHASE = @printf '== %s %s\n' "$$(date +%H:%M:%S)" "$@"
 
 .PHONY: help
 help: ## list what there is
@@ -43,12 +48,14 @@ setup: ## install what is missing: packages, Rust, a virtual environment in .ven
 	@scripts/setup.sh
 
 .venv/.setup: pyproject.toml scripts/setup.sh
+	$(PHASE)
 	@scripts/setup.sh
 
 .PHONY: build
 build: $(EXTENSION) ## build the native extension, if its sources changed
 
 $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
+	$(PHASE)
 	PATH=$(BIN):$$PATH maturin develop --release --skip-install
 	@touch $@
 
@@ -72,21 +79,25 @@ lint: lint-python types lint-rust lint-bpf ## all that reads sources only; `make
 
 .PHONY: lint-python
 lint-python: build ## ruff (rules and format), and the direction of imports
+	$(PHASE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
 types: build ## mypy, strict
+	$(PHASE)
 	$(BIN)/mypy
 
 .PHONY: lint-rust
 lint-rust: build ## rustfmt and clippy
+	$(PHASE)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(PROFILE) --workspace --all-targets -- -D warnings
 
 .PHONY: lint-bpf
 lint-bpf: build ## clang-format of the BPF programs
+	$(PHASE)
 	$(BIN)/clang-format --dry-run -Werror $(BPF_SOURCES)
 
 .PHONY: fmt
@@ -98,23 +109,36 @@ fmt: build ## format Python, Rust and BPF sources
 
 .PHONY: test-rust
 test-rust: build ## cargo tests; with root the compiler's differential test also runs programs in the kernel
+	$(PHASE)
 	$(CARGO) test $(PROFILE) --workspace $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
 	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
 
 .PHONY: test-unit
 test-unit: build ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
-	$(PYTEST) $(AGAIN) tests/unit
+	$(PHASE)
+	$(PYTEST) $(AGAIN) $(SHARED) tests/unit
 
 .PHONY: test-interop
 test-interop: build ## tests against programs that others wrote: Mosquitto
-	$(PYTEST) $(AGAIN) tests/interop
+	$(PHASE)
+	$(PYTEST) $(AGAIN) $(SHARED) tests/interop
+
+# What registers no `ccp`, of which a machine has one: runs beside what does. Both mostly wait.
+OF_THE_KERNEL := kernel(struct_ops=False)
 
 .PHONY: test-kernel
 test-kernel: build ## tests on real sockets of this kernel (need root)
-	$(SUDO) $(PYTEST) $(AGAIN) tests/kernel
+	$(PHASE)
+	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=; \
+	$(SUDO) $(PYTEST) $(AGAIN) -m "not alone and $(OF_THE_KERNEL)" tests/kernel >"$$log" 2>&1 & others=$$!; \
+	$(SUDO) $(PYTEST) $(AGAIN) -m "not alone and not $(OF_THE_KERNEL)" tests/kernel || failed=yes; \
+	wait $$others || failed=yes; \
+	cat "$$log"; test -z "$$failed"
+	$(SUDO) $(PYTEST) $(AGAIN) -m alone tests/kernel
 
 .PHONY: test-notebooks
 test-notebooks: build ## execute the notebooks, with short runs (needs root)
+	$(PHASE)
 	$(SUDO) $(PYTEST) $(AGAIN) tests/notebooks
 
 .PHONY: test-kernels

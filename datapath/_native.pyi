@@ -4,6 +4,7 @@ Errors are those of `datapath.errors`. Windows are bytes, rates bytes/s, times m
 CLOCK_MONOTONIC.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any, final
 
@@ -19,12 +20,20 @@ __all__ = [
     "FlowInfo",
     "FlowStats",
     "Interpreter",
+    "IoamCapture",
     "Program",
     "Report",
+    "TcpArrivals",
     "TcpTrace",
     "compile",
     "drop_capabilities",
     "emulate",
+    "ioam_build",
+    "ioam_decode",
+    "ioam_decode_header",
+    "ioam_fill",
+    "ioam_insert",
+    "ioam_remove",
     "probe",
     "serve_broker",
     "verify",
@@ -274,6 +283,51 @@ class EbpfView:
     def memory_bytes(self) -> int: ...
 
 @final
+class TcpArrivals:
+    """What arrives on one namespace's TCP sockets, counted in the kernel.
+
+    `drain` gives a row for each socket that something came on since the last call. Columns: cookie (one
+    socket, never used twice), sport, saddr (this end), dport, daddr (the other one; addresses have 16 bytes,
+    IPv4 as ::ffff:a.b.c.d), and what grew since the last call: segs (with and without payload; merged ones
+    each), ce_segs (of these, with ECN's CE), bins (segments with a timestamp, by their one-way delay above the
+    least one; see `bin_bounds_us`).
+    elapsed_us and ticks say how far our clock and the sender's timestamps have gone since the flow was first
+    seen, tick_us what a tick was taken for (1 or 1000; 0: not known yet), closed that nothing will follow.
+
+    Raises:
+        CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
+    """
+
+    def __new__(cls, netns_inode: int, minimum_us: int = ..., max_flows: int = ...) -> TcpArrivals:
+        """Start counting.
+
+        Args:
+            netns_inode: Of the network namespace whose sockets to look at.
+            minimum_us: The least delay is that of the last one to two of these [us].
+            max_flows: For how many there is room; segments of others are only counted, in `dropped`.
+        """
+    @staticmethod
+    def bin_bounds_us() -> list[int]:
+        """Return the least delay of each bin [us]; a bin ends where the next begins, the last nowhere."""
+    def drain(self) -> NDArray[np.void]:
+        """Return what came since the last call, read only.
+
+        Raises:
+            CcpError: `trace.closed`.
+        """
+    @property
+    def dropped(self) -> int:
+        """How many segments belonged to flows for which there was no room.
+
+        Raises:
+            CcpError: `trace.closed`.
+        """
+    def close(self) -> None:
+        """Stop counting; may be called again."""
+    def __enter__(self) -> TcpArrivals: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
 class TcpTrace:
     """Samples of the kernel's TCP sockets, whatever their congestion control, taken in the kernel.
 
@@ -317,6 +371,23 @@ class TcpTrace:
     def __enter__(self) -> TcpTrace: ...
     def __exit__(self, *_exception: object) -> None: ...
 
+@final
+class IoamCapture:
+    """A file of captured packets, pcap or pcapng: those with in-band telemetry, as JSON.
+
+    Raises:
+        CcpError: `ioam.cannot_read` or `ioam.no_capture`.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str]) -> IoamCapture: ...
+    def read(self, packets: int) -> bytes:
+        """Read so many packets; return those with telemetry, or with something wrong in it, as an array."""
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing more."""
+    def summary(self) -> bytes:
+        """Return how much was read, and what ended it."""
+
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
@@ -347,4 +418,46 @@ def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     Raises:
         CcpError: `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write` or
             `emulator.kernel_refused`.
+    """
+
+def ioam_decode(packet: bytes) -> bytes:
+    """Return what an IPv6 packet carries, as JSON; `telemetry.ioam` has the classes.
+
+    Raises:
+        CcpError: `ioam.not_ipv6`.
+    """
+
+def ioam_decode_header(header: bytes, hop_by_hop: bool) -> bytes:
+    """Return what a Hop-by-Hop or a Destination Options header carries, as JSON.
+
+    Raises:
+        CcpError: `ioam.truncated` or `ioam.bad_length`.
+    """
+
+def ioam_insert(packet: bytes, options_json: bytes) -> bytes:
+    """Return an IPv6 packet with options in its headers.
+
+    Raises:
+        CcpError: `ioam.cannot_write`, `ioam.cannot_insert`, or what is wrong with the packet.
+    """
+
+def ioam_build(options_json: bytes, next_header: int) -> tuple[bytes, bytes]:
+    """Return a Hop-by-Hop and a Destination Options header with options; empty where there is nothing for it.
+
+    Raises:
+        CcpError: `ioam.cannot_write`.
+    """
+
+def ioam_remove(packet: bytes) -> bytes:
+    """Return an IPv6 packet without IOAM and without the TCP state.
+
+    Raises:
+        CcpError: What is wrong with the packet.
+    """
+
+def ioam_fill(packet: bytes, namespace_id: int, node_json: bytes) -> tuple[bytes, int, int]:
+    """Return a packet with a node's data in its traces; how many had room, and how many had none.
+
+    Raises:
+        CcpError: `ioam.cannot_write`, or what is wrong with the packet.
     """

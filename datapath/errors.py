@@ -58,6 +58,7 @@ SLUGS: Final[dict[str, str]] = {
     "reload.cannot_take_over": "an edited algorithm cannot continue what the version before began",
     "reload.too_slow": "an edited algorithm is not done with importing and checking in time",
     "control.cannot_listen": "the control socket cannot be opened",
+    "control.no_user": "the user who shall control the agent does not exist",
     "control.no_keys": "control over TCP needs keys",
     "control.bad_keys": "the keys for control over TCP cannot be used",
     "control.bad_address": "the address of the control socket cannot be read",

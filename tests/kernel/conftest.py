@@ -2,6 +2,11 @@
 
 As root they never skip, except those of struct_ops on a kernel that has none: what does not work there is a
 failure.
+
+They mostly wait, so `make test` runs two pytests side by side: a machine has one congestion control `ccp`,
+and all that may register it is one pytest's; what is marked `kernel(struct_ops=False)` is the other's. What
+is marked `alone` wants the machine for itself, because it measures the machine, or looks for what killed
+runs left, which any lab removes. It comes afterwards.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.bench import emulator
 
-pytestmark = pytest.mark.kernel(struct_ops=False)
+pytestmark = [pytest.mark.alone, pytest.mark.kernel(struct_ops=False)]
 
 METRICS = {
     "packets_per_s",

@@ -198,6 +198,7 @@ def test_a_signal_leaves_nothing(number: signal.Signals) -> None:
     assert not process.runs(emulator)
 
 
+@pytest.mark.alone
 def test_the_emulator_and_its_devices_go_when_the_run_is_killed() -> None:
     victim, names, emulator = start_victim()
     sender = next(name for name in names if name.endswith("-sender"))
@@ -211,6 +212,7 @@ def test_the_emulator_and_its_devices_go_when_the_run_is_killed() -> None:
     assert not names & set(namespace.names())
 
 
+@pytest.mark.alone
 def test_an_emulator_that_hangs_is_killed_with_what_a_killed_run_left() -> None:
     victim, names, emulator = start_victim()
     os.kill(emulator, signal.SIGSTOP)

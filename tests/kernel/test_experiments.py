@@ -32,6 +32,8 @@ cli.plugins = lambda: {"experiment": EntryPoint("experiment", "experiments.comma
 cli.main()
 """
 TIMEOUT_S = 300
+KERNELS_OWN = pytest.mark.kernel(struct_ops=False)
+"""For experiments with the kernel's own algorithms only."""
 LINK = Direction(rate_bytes_per_s=2.5e6, delay_us=5_000)
 GRID = """
 name: two dozen
@@ -144,6 +146,7 @@ def test_one_algorithm_with_two_sets_of_parameters_that_change(tmp_path: Path) -
     assert result.metadata["agent"]["flows_failed"] == 0
 
 
+@KERNELS_OWN
 def test_a_link_that_changes_is_felt() -> None:
     slow = SetLink(2.0, "link>", {"rate_bytes_per_s": 5e5})
     result = run(one_flow(events=(slow,), duration_s=4))
@@ -152,6 +155,7 @@ def test_a_link_that_changes_is_felt() -> None:
     assert rate[3.0:4.0].mean() < 6e5
 
 
+@KERNELS_OWN
 def test_losses_are_those_of_the_seed() -> None:
     lossy = PointToPoint(Direction(rate_bytes_per_s=2.5e6, delay_us=5_000, loss=Bernoulli(0.02)))
     result = run(one_flow(topology=lossy))
@@ -160,6 +164,7 @@ def test_losses_are_those_of_the_seed() -> None:
     assert result.flows["retrans_pkts"][0] >= last["dropped_loss_pkts"]["link>"] * 0.5
 
 
+@KERNELS_OWN
 def test_downloads_have_a_row_each() -> None:
     flow = Flow("web", "sender", "receiver", "kernel/cubic", traffic=Http((20_000, 50_000), repeat=3))
     result = run(one_flow(flows=(flow,), duration_s=30))

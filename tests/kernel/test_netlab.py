@@ -210,6 +210,7 @@ def test_a_host_is_named_once(lab: Lab) -> None:
     assert caught.value.slug == "lab.bad_value"
 
 
+@pytest.mark.alone
 def test_twenty_networks_leave_nothing_behind() -> None:
     names, files = namespace.names(), len(os.listdir("/proc/self/fd"))
     for _ in range(20):
@@ -276,6 +277,7 @@ def test_a_signal_leaves_nothing_behind(number: signal.Signals, status: int) -> 
     assert not process.runs(inside)
 
 
+@pytest.mark.alone
 def test_what_a_killed_run_left_is_found_and_cleaned() -> None:
     victim, names, inside = start_victim()
     with victim:
@@ -296,6 +298,7 @@ def test_what_a_killed_run_left_is_found_and_cleaned() -> None:
     assert not set(names) & set(clean_leftovers())
 
 
+@pytest.mark.alone
 def test_the_next_lab_cleans_up_after_a_killed_run(lab: Lab) -> None:
     victim, names, _ = start_victim()
     with victim:

@@ -60,7 +60,8 @@ def _nothing_stays(_clean_machine: None) -> Iterator[None]:
 
 def left_behind() -> tuple[set[str], set[str]]:
     """Return the temporary folders of traffic, and the commands of our own that run."""
-    folders = {path.name for path in FilePath(tempfile.gettempdir()).glob("ccplane-traffic-*")}
+    ours = f"ccplane-traffic-ccp-{os.getpid()}-*"
+    folders = {path.name for path in FilePath(tempfile.gettempdir()).glob(ours)}
     listed = subprocess.run(["ps", "-eo", "ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = (line.split(None, 1) for line in listed.splitlines())
     return folders, {args for ppid, args in rows if int(ppid) == os.getpid() and not args.startswith("ps ")}

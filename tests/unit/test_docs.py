@@ -20,12 +20,14 @@ from experiments.bench.cli import app as bench_app
 from experiments.commands import app as experiment_app
 from experiments.demo import app as demo_app
 from experiments.netlab.cli import app as lab_app
+from experiments.papers.commands import app as paper_app
 from telemetry.commands import app as receive_app
+from telemetry.ioam.commands import app as ioam_app
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/writing-an-algorithm.md"
 LANGUAGE = ROOT / "native/ccp-lang/src"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def fences(document: Path, kind: str) -> list[str]:
@@ -135,7 +137,14 @@ def commands() -> dict[str, set[str]]:
     """Every command of `ccp` with its options."""
     group: Any = typer.main.get_command(cli.app)
     found = {name: group.commands[name] for name in group.commands}
-    for name, app in (("bench", bench_app), ("experiment", experiment_app), ("lab", lab_app)):
+    groups = {
+        "bench": bench_app,
+        "experiment": experiment_app,
+        "ioam": ioam_app,
+        "lab": lab_app,
+        "paper": paper_app,
+    }
+    for name, app in groups.items():
         inner: Any = typer.main.get_command(app)
         found[name] = inner
         found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}

@@ -1,12 +1,15 @@
 //! `datapath._native`: the compiler of the CCP language and the eBPF datapath, for Python.
 
+mod arrivals;
 mod broker;
 mod datapath;
 mod emulator;
 mod errors;
 mod flows;
+mod ioam;
 mod program;
 mod report;
+mod rows;
 mod trace;
 
 use pyo3::prelude::*;
@@ -41,6 +44,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;
     module.add_function(wrap_pyfunction!(broker::serve_broker, module)?)?;
+    module.add_function(wrap_pyfunction!(ioam::ioam_decode, module)?)?;
+    module.add_function(wrap_pyfunction!(ioam::ioam_decode_header, module)?)?;
+    module.add_function(wrap_pyfunction!(ioam::ioam_insert, module)?)?;
+    module.add_function(wrap_pyfunction!(ioam::ioam_build, module)?)?;
+    module.add_function(wrap_pyfunction!(ioam::ioam_remove, module)?)?;
+    module.add_function(wrap_pyfunction!(ioam::ioam_fill, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;
@@ -52,5 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<datapath::EbpfDatapath>()?;
     module.add_class::<datapath::EbpfView>()?;
     module.add_class::<trace::TcpTrace>()?;
+    module.add_class::<arrivals::TcpArrivals>()?;
+    module.add_class::<ioam::IoamCapture>()?;
     Ok(())
 }
