@@ -288,11 +288,11 @@ class TcpArrivals:
 
     `drain` gives a row for each socket that something came on since the last call. Columns: cookie (one
     socket, never used twice), sport, saddr (this end), dport, daddr (the other one; addresses have 16 bytes,
-    IPv4 as ::ffff:a.b.c.d), and what grew since the last call: segs (with and without payload; merged ones
-    each), ce_segs (of these, with ECN's CE), bins (segments with a timestamp, by their one-way delay above the
-    least one; see `bin_bounds_us`).
-    elapsed_us and ticks say how far our clock and the sender's timestamps have gone since the flow was first
-    seen, tick_us what a tick was taken for (1 or 1000; 0: not known yet), closed that nothing will follow.
+    IPv4 as ::ffff:a.b.c.d); what grew since the last call: segs (with and without payload, merged ones each),
+    ce_segs (of these, with ECN's CE), bins (segments with a timestamp, by one-way delay above the least; see
+    `bin_bounds_us`); how far our clock (elapsed_us) and the sender's timestamps (ticks) have gone since the
+    first segment; tick_us, what a tick was taken for (1 or 1000; 0: not known yet); closed (bool: nothing
+    will follow).
 
     Raises:
         CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.

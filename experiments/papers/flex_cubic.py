@@ -138,7 +138,8 @@ def _grids(size: Size) -> list[Grid]:
     ]
 
 
-def _grid_row(result: Result) -> dict[str, Any]:
+def grid_row(result: Result) -> dict[str, Any]:
+    """Return what a run of the grid was, and what it came to."""
     params = result.scenario.flows[0].params
     own = {"beta": params.get("beta", BETA), "queue_fraction": params.get("queue_fraction", 0.0)}
     return {**conditions(result), **own}
@@ -475,7 +476,7 @@ def _defect_findings(runs: Runs) -> Findings:
 
 
 _PARTS: Final = (
-    Part("grid", "Figures 4 to 6: throughput, goodput, retransmissions", _grids, _grid_findings, _grid_row),
+    Part("grid", "Figures 4 to 6: throughput, goodput, retransmissions", _grids, _grid_findings, grid_row),
     Part("bursts", "losses in bursts, with and without memory", _bursts_grids, _bursts_findings, conditions),
     Part("fairness", "against kernel CUBIC and BBR", _fairness_grids, _fairness_findings, shares),
     Part("reroute", "a path that becomes longer", _reroute_grids, _reroute_findings, _reroute_row),

@@ -12,6 +12,7 @@ from telemetry.ioam.errors import IoamError
 from telemetry.ioam.model import (
     Contents,
     Decoded,
+    E2eField,
     EdgeToEdge,
     Filled,
     Flow,
@@ -34,6 +35,7 @@ __all__ = [
     "CaptureReader",
     "Contents",
     "Decoded",
+    "E2eField",
     "EdgeToEdge",
     "Filled",
     "Flow",

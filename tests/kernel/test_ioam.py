@@ -19,7 +19,9 @@ from telemetry.ioam import (
     Trace,
     TraceField,
     arrival_ns,
+    build,
     decode,
+    decode_header,
     fill,
     insert,
 )
@@ -44,6 +46,7 @@ EVERY_FIELD = TraceField((1 << 24) - (1 << 12)) | TraceField.SNAPSHOT
 class Chain:
     """sender -- router -- receiver, where the router is an IOAM node."""
 
+    hosts: tuple[Host, Host]
     sender: socket.socket
     receiver: socket.socket
     addresses: tuple[bytes, bytes]
@@ -76,7 +79,7 @@ def chain() -> Iterator[Chain]:
         ):
             into.bind(("eth0", ETH_P_IPV6))
             into.settimeout(WAIT_S)
-            yield Chain(out, into, (ends[0], ends[1]), receiver.ipv6)
+            yield Chain((sender, receiver), out, into, (ends[0], ends[1]), receiver.ipv6)
 
 
 def configure(router: Host) -> None:
@@ -161,3 +164,27 @@ def test_linux_writes_in_front_of_our_nodes(chain: Chain) -> None:
     trace = trace_in(chain.send(room)[1])
     assert trace.nodes == (ours, Node(node_id=0x010203, hop_limit=63))
     assert trace.remaining_words == 3
+
+
+def test_sockets_take_our_headers_and_hand_them_over(chain: Chain) -> None:
+    room = Trace(trace_type=TraceField.NODE, namespace_id=KNOWN, remaining_words=2)
+    state = TcpState(cwnd_bytes=14_480, mss_bytes=1448)
+    headers = dict(zip((socket.IPV6_HOPOPTS, socket.IPV6_DSTOPTS), build([room, state]), strict=True))
+    near, far = (host.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)) for host in chain.hosts)
+    with near, far:
+        far.bind(("::", 0))
+        far.settimeout(WAIT_S)
+        for option in (socket.IPV6_RECVHOPOPTS, socket.IPV6_RECVDSTOPTS):
+            far.setsockopt(socket.IPPROTO_IPV6, option, 1)
+        for option, header in headers.items():
+            near.setsockopt(socket.IPPROTO_IPV6, option, header)
+        near.sendto(b"payload", (chain.dst, far.getsockname()[1]))
+        payload, ancillary, *_ = far.recvmsg(100, 1000)
+    assert payload == b"payload"
+    received = {kind: data for _, kind, data in ancillary}
+    (trace,) = decode_header(received[socket.IPV6_HOPOPTS], "hop_by_hop").options
+    assert trace.option == msgspec.structs.replace(
+        room, remaining_words=1, nodes=(Node(node_id=0x010203, hop_limit=63),)
+    )
+    (found,) = decode_header(received[socket.IPV6_DSTOPTS], "destination").options
+    assert found.option == state

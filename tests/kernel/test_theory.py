@@ -1,13 +1,9 @@
 """Whole stack against theory: sockets, emulated links, tracing and metrics give what the laws of TCP say.
 
-One run, with all flows at once over links that share nothing but the machine:
+Two runs, with all flows of each at once over links that share nothing but the machine:
 
-- Reno under random loss, several links for each loss probability and RTT, without limit of rate;
-- CUBIC under periodic loss;
-- pairs of flows that share a drop-tail bottleneck.
-
-They are looked at twice: `growing` leaves out slow start only, `settled` what CUBIC needs to find its
-equilibrium and late flows to find their share.
+- `loss_run`: Reno under random loss, several links for each loss probability and RTT, without limit of rate.
+- `path_run`: CUBIC under periodic loss, and pairs of flows that share a drop-tail bottleneck.
 
 Measured on Linux 6.18 with 2 cores, as deviation from the law:
 
@@ -41,10 +37,7 @@ from experiments.results import Result
 from experiments.run import run
 from experiments.scenario import Flow, Graph, Scenario
 
-pytestmark = [
-    pytest.mark.alone,  # 48 flows at once
-    pytest.mark.timeout(240),  # of the run, which comes with whichever test is first
-]
+pytestmark = pytest.mark.alone  # many flows at once
 
 MSS_BYTES: Final = 1448
 """Payload of 1500 bytes with TCP timestamps."""
@@ -124,44 +117,37 @@ class Measured:
         return float(self.goodput_bytes_per_s[flow] * self.rtt_s[flow] / MSS_BYTES)
 
 
-DURATION_S: Final = 45
-
-
 @pytest.fixture(scope="module")
-def result() -> Result:
+def loss_run() -> Measured:
     star = Star()
     for i, (loss_ratio, rtt_us, links) in enumerate(LOSS_POINTS):
         for where, algorithm in RENOS.items():
             for k in range(links):
-                star.path(f"{where}-reno-{i}{k}", algorithm, Bernoulli(ratio=loss_ratio), rtt_us)
+                star.path(f"{where}-{i}{k}", algorithm, Bernoulli(ratio=loss_ratio), rtt_us)
+    return Measured(star.run("Reno under random loss", 40), from_s=3)
+
+
+@pytest.fixture(scope="module")
+def path_run() -> Measured:
+    star = Star()
     for i, (period_pkts, rtt_us) in enumerate(PERIOD_POINTS):
         for where, algorithm in CUBICS.items():
             loss = Pattern(drop=(60,), repeat_every_pkts=period_pkts)  # an early one ends slow start
-            star.path(f"{where}-cubic-{i}", algorithm, loss, rtt_us)
+            star.path(f"{where}-{i}", algorithm, loss, rtt_us)
     buffer = Buffer(bytes=SHARED_BUFFER_BYTES)
     for name, algorithm in SHARED.items():
         star.bottleneck(
             name, algorithm, Direction(SHARED_BYTES_PER_S, delay_us=SHARED_RTT_US // 2, buffer=buffer)
         )
-    return star.run("random loss, periodic loss, and shared bottlenecks", DURATION_S)
+    return Measured(star.run("CUBIC under periodic loss, and shared bottlenecks", 45), from_s=15)
 
 
-@pytest.fixture(scope="module")
-def growing(result: Result) -> Measured:
-    return Measured(result, from_s=3)
-
-
-@pytest.fixture(scope="module")
-def settled(result: Result) -> Measured:
-    return Measured(result, from_s=15)
-
-
-def test_packets_are_lost_as_often_as_asked_for(growing: Measured) -> None:
+def test_packets_are_lost_as_often_as_asked_for(loss_run: Measured) -> None:
     """Sum of all links against the binomial distribution, four standard deviations."""
-    arrived = growing.links.groupby("link")["arrived_pkts"].agg(["min", "max"])
-    lost = growing.links.groupby("link")["dropped_loss_pkts"].agg(["min", "max"])
+    arrived = loss_run.links.groupby("link")["arrived_pkts"].agg(["min", "max"])
+    lost = loss_run.links.groupby("link")["dropped_loss_pkts"].agg(["min", "max"])
     for i, (loss_ratio, _, links) in enumerate(LOSS_POINTS):
-        names = [f"{where}-reno-{i}{k}>" for where in RENOS for k in range(links)]
+        names = [f"{where}-{i}{k}>" for where in RENOS for k in range(links)]
         n = int((arrived["max"] - arrived["min"])[names].sum())
         found = int((lost["max"] - lost["min"])[names].sum())
         assert abs(found - n * loss_ratio) <= 4 * (n * loss_ratio * (1 - loss_ratio)) ** 0.5
@@ -172,14 +158,15 @@ def test_packets_are_lost_as_often_as_asked_for(growing: Measured) -> None:
 @pytest.mark.parametrize(
     ("point", "loss_ratio", "rtt_us", "links"), [(i, *one) for i, one in enumerate(LOSS_POINTS)]
 )
+@pytest.mark.timeout(240)
 def test_reno_under_random_loss_gets_what_the_mathis_law_says(
-    growing: Measured, where: str, point: int, loss_ratio: float, rtt_us: int, links: int
+    loss_run: Measured, where: str, point: int, loss_ratio: float, rtt_us: int, links: int
 ) -> None:
-    names = [f"{where}-reno-{point}{k}" for k in range(links)]
+    names = [f"{where}-{point}{k}" for k in range(links)]
     for name in names:
-        assert growing.rtt_s[name] == pytest.approx(rtt_us / 1e6, rel=0.2)
+        assert loss_run.rtt_s[name] == pytest.approx(rtt_us / 1e6, rel=0.2)
     ratio = statistics.mean(
-        growing.window_pkts(name) / theory.mathis_pkts(growing.loss_ratio[f"{name}>"]) for name in names
+        loss_run.window_pkts(name) / theory.mathis_pkts(loss_run.loss_ratio[f"{name}>"]) for name in names
     )
     print(f"{where} reno, p {loss_ratio:g}, RTT {rtt_us / 1e3:g} ms: {ratio:.3f} of the law")
     assert ratio == pytest.approx(1, abs=0.15)
@@ -189,38 +176,42 @@ def test_reno_under_random_loss_gets_what_the_mathis_law_says(
 @pytest.mark.parametrize(
     ("point", "period_pkts", "rtt_us"), [(i, *one) for i, one in enumerate(PERIOD_POINTS)]
 )
+@pytest.mark.timeout(240)
 def test_cubic_under_periodic_loss_gets_what_its_rfc_says(
-    settled: Measured, where: str, point: int, period_pkts: int, rtt_us: int
+    path_run: Measured, where: str, point: int, period_pkts: int, rtt_us: int
 ) -> None:
     law_pkts = theory.cubic_pkts(1 / period_pkts, rtt_us / 1e6)
     assert law_pkts > theory.mathis_pkts(1 / period_pkts, theory.MATHIS_PERIODIC)
-    ratio = settled.window_pkts(f"{where}-cubic-{point}") / law_pkts
+    ratio = path_run.window_pkts(f"{where}-{point}") / law_pkts
     print(f"{where} cubic, one in {period_pkts}, RTT {rtt_us / 1e3:g} ms: {ratio:.3f} of the formula")
     assert ratio == pytest.approx(1, abs=0.25)
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_two_flows_of_one_algorithm_share_fairly(settled: Measured, name: str) -> None:
-    index = metrics.jain_index(settled.goodput_bytes_per_s[[f"{name}-0", f"{name}-1"]])
+@pytest.mark.timeout(240)
+def test_two_flows_of_one_algorithm_share_fairly(path_run: Measured, name: str) -> None:
+    index = metrics.jain_index(path_run.goodput_bytes_per_s[[f"{name}-0", f"{name}-1"]])
     print(f"{name}: Jain index {index:.4f}")
     assert index >= 0.95
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_a_full_drop_tail_queue_delays_by_buffer_over_rate(settled: Measured, name: str) -> None:
+@pytest.mark.timeout(240)
+def test_a_full_drop_tail_queue_delays_by_buffer_over_rate(path_run: Measured, name: str) -> None:
     """On the link, to within a packet's time; in the sockets' RTT, to within their scheduling."""
     full_us = theory.full_queue_delay_us(SHARED_BUFFER_BYTES, SHARED_BYTES_PER_S)
-    link = settled.links[settled.links["link"] == f"{name}>"]
+    link = path_run.links[path_run.links["link"] == f"{name}>"]
     assert link["dropped_queue_pkts"].iloc[-1] > link["dropped_queue_pkts"].iloc[0], "the queue was full"
     packet_us = 1e6 * 1500 / SHARED_BYTES_PER_S
     assert full_us - 2 * packet_us <= link["sojourn_max_us"].max() <= full_us
-    own = settled.samples[settled.samples["flow"].isin([f"{name}-0", f"{name}-1"])]
+    own = path_run.samples[path_run.samples["flow"].isin([f"{name}-0", f"{name}-1"])]
     queueing_us = metrics.queueing_delay_us(own, SHARED_RTT_US)
     print(f"{name}: RTT - base RTT at most {queueing_us.max():.0f} us, the queue is {full_us:.0f} us")
     assert full_us * 0.9 <= queueing_us.quantile(0.99) <= full_us * 1.25
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_a_buffer_of_one_bdp_keeps_the_bottleneck_busy(settled: Measured, name: str) -> None:
-    used = metrics.utilisation_ratio(settled.links, {f"{name}>": SHARED_BYTES_PER_S})
+@pytest.mark.timeout(240)
+def test_a_buffer_of_one_bdp_keeps_the_bottleneck_busy(path_run: Measured, name: str) -> None:
+    used = metrics.utilisation_ratio(path_run.links, {f"{name}>": SHARED_BYTES_PER_S})
     assert 0.95 <= used[f"{name}>"] <= 1.005

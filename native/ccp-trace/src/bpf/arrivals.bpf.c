@@ -254,11 +254,12 @@ int BPF_PROG(on_arrival, struct sock *sk, struct sk_buff *skb)
 	__be32 tcp[8] = {}; /* header and the usual options */
 	struct tcp_arrivals *flow;
 	u32 header_bytes, segs, tsval = 0;
-	u64 now_ns = bpf_ktime_get_ns();
 	bool stamped;
+	u64 now_ns;
 
 	if (!here(sk))
 		return 0;
+	now_ns = bpf_ktime_get_ns();
 	flow = flow_of(sk);
 	if (!flow || bpf_probe_read_kernel(tcp, sizeof(tcp), skb->data))
 		return 0;

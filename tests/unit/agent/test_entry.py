@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+import pytest
+
+from agent import entry
+
+
+class CtrlC(MetaPathFinder):
+    """Somebody interrupts in the middle of an import."""
+
+    def find_spec(self, fullname: str, *_others: Any) -> None:
+        if fullname == "agent.cli":
+            raise KeyboardInterrupt
+
+
+def test_interrupt_while_it_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [CtrlC(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "agent.cli", raising=False)
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    assert caught.value.code == 130
+
+
+def test_it_runs_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["ccp", "--version"])
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("ccplane ")
