@@ -60,8 +60,8 @@ def flex_cubic_(
 
     Parts: grid (Figures 4 to 6), bursts, fairness, reroute, defect.
 
-    With --quick they take less than half an hour, the grid ten minutes of it.
-    Without, the grid takes six hours, the others two more.
+    With --quick they take less than half an hour, the grid twelve minutes of it.
+    Without, the grid takes six and a half hours, the others three more.
 
     Ctrl-C interrupts; the same command goes on.
     """

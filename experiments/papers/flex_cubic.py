@@ -391,7 +391,7 @@ def _reroute_grids(size: Size) -> list[Grid]:
         window: steered(OURS, min_rtt_window_ms=MIN_RTT_WINDOW_MS),
     }
     name = size.name
-    return [Grid(rerouted(size.seconds(20, 40)), {"variant": variants}, name, size.times(2, 5))]
+    return [Grid(rerouted(size.seconds(24, 40)), {"variant": variants}, name, size.times(2, 5))]
 
 
 def _reroute_row(result: Result) -> dict[str, Any]:

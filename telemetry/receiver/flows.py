@@ -16,7 +16,7 @@ from telemetry.schema import FlowId, ReceiverSignal
 class _Flow:
     ends: Ends
     tcp: Series
-    newest: Values
+    newest: Values | None
     arrivals: ArrivalWindow
     seen_us: int
 
@@ -61,7 +61,7 @@ class FlowWindows:
         begin_us = self._ends_us[0]
         signals = []
         for cookie, flow in list(self._flows.items()):
-            growth = flow.tcp.close(now_us, flow.newest)
+            growth = None if flow.newest is None else flow.tcp.close(now_us, flow.newest)
             arrivals = flow.arrivals.close()
             if flow.seen_us <= begin_us:
                 del self._flows[cookie]
@@ -89,7 +89,7 @@ class FlowWindows:
         flow = self._flows.get(cookie)
         if flow is None:
             series = Series(self._ends_us[-1], base, self._intervals)
-            flow = _Flow(ends, series, base, ArrivalWindow(self._intervals), now_us)
+            flow = _Flow(ends, series, None, ArrivalWindow(self._intervals), now_us)
             self._flows[cookie] = flow
         flow.seen_us = now_us
         return flow

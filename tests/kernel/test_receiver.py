@@ -231,25 +231,36 @@ def test_udp_probes_measure_where_icmp_is_closed(family: Family) -> None:
         assert responder.wait(10) == 0
 
 
-def test_unprivileged_users_measure_with_ping_sockets_and_are_told_how_to_without() -> None:
+def test_unprivileged_users_measure_what_they_may_and_are_told_how_to_do_the_rest() -> None:
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    cases = (
+        ("0 65534", ["--inh-caps=-all"], ["ICMP echo (ping socket)", "receiver.no_kernel_probe"]),
+        (
+            "1 0",
+            ["--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=+bpf,+perfmon"],
+            ["receiver.no_icmp", "CE marks: each TCP segment (kernel probe)"],
+        ),
+    )
     with emulated(point_to_point(Direction(delay_us=1000))) as net:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", CCP]
-        command += ["receive", "--json", "--interval-ms", "200", "--peer", sender.ipv4, "--peer", sender.ipv6]
-        pipe = subprocess.PIPE
-        for allowed, found in (("0 65534", "RTT and jitter: ICMP echo (ping socket)"), ("1 0", "no_icmp")):
-            receiver.set_sysctl("net.ipv4.ping_group_range", allowed)
-            running = receiver.popen(command, stdout=pipe, stderr=pipe)
-            agent = Receiving(running)
-            assert any(found in line for line in agent.how), agent.how
-            assert "one-way delay variation: not available" in agent.how
-            assert any("receiver.no_kernel_probe" in line for line in agent.how), agent.how
-            assert "goodput, reordering, loss: each TCP socket (inet_diag)" in agent.how
-            signals = agent.next(4)[2:]
-            assert [one["owd_variation_us"] for one in signals] == [None, None]
-            assert [one["rtt_p50_us"] is not None for one in signals] == [allowed == "0 65534"] * 2
-            assert [one["flows"] for one in signals] == [0, 0]
-            agent.stop()
+        command = [CCP, "receive", "--json", "--interval-ms", "200", "--peer", sender.ipv4]
+        with (
+            listening(receiver) as listener,
+            contextlib.closing(Connection(sender, listener)) as connection,
+            trickling(connection.near),
+        ):
+            for pings, rights, said in cases:
+                receiver.set_sysctl("net.ipv4.ping_group_range", pings)
+                pipe = subprocess.PIPE
+                agent = Receiving(receiver.popen([*user, *rights, *command], stdout=pipe, stderr=pipe))
+                for words in said:
+                    assert any(words in line for line in agent.how), agent.how
+                one = agent.next(3)[-1]
+                assert (one["rtt_p50_us"] is None) == ("receiver.no_icmp" in said)
+                assert (one["owd_variation_us"] is None) == ("receiver.no_kernel_probe" in said)
+                assert (one["flows"], one["ce_marks"]) == (1, 0)
+                assert one["goodput_bytes_per_s"] > 0
+                agent.stop()
 
 
 # --- transfers ---------------------------------------------------------------------------------------------

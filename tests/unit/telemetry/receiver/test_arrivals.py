@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -116,10 +117,8 @@ def test_rows_of_the_kernel_become_flows(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [probe.read()[1] for _ in range(2)] == [False, True]
 
 
-def test_without_the_native_module_or_a_kernel_that_lets_us_the_reason_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "datapath._native", None)
+def test_without_the_native_module_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datapath._native", None)
     monkeypatch.delattr("datapath._native", raising=False)
     with pytest.raises(ReceiverError) as caught:
         KernelProbe()
@@ -253,6 +252,15 @@ def test_without_the_probe_flows_have_what_their_sockets_count() -> None:
         windows.add_sockets(now_us, [reading(1, ce=ce)])
     one = of_flows(windows, SECOND)[1]
     assert (one.ce_marks, one.owd_variation_us) == (4, None)
+
+
+def test_of_flows_that_no_reading_of_sockets_had_only_arrivals_are_known() -> None:
+    windows = FlowWindows(0, 1)
+    windows.add_sockets(0, [])
+    windows.add_arrivals(SECOND, [arrived(1, ce=2, delays={70: 10})], is_all=True)
+    one = of_flows(windows, SECOND)[1]
+    assert (one.ce_marks, one.owd_variation_us) == (2, 70)
+    assert (one.goodput_bytes_per_s, one.reordered_pkts, one.loss_pkts) == (None, None, None)
 
 
 def test_flows_of_peers_that_were_not_named_have_no_signal() -> None:
