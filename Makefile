@@ -119,7 +119,7 @@ test-unit: build ## unit and property tests; HYPOTHESIS_PROFILE=slow searches lo
 	$(PYTEST) $(AGAIN) $(SHARED) tests/unit
 
 .PHONY: test-interop
-test-interop: build ## tests against programs that others wrote: Mosquitto
+test-interop: build ## tests against programs that others wrote: Mosquitto, Wireshark
 	$(PHASE)
 	$(PYTEST) $(AGAIN) $(SHARED) tests/interop
 

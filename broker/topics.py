@@ -58,7 +58,7 @@ class TopicKind:
 KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind(
         "receiver_signal", "signal", True, 0, False, False, 3000,
-        "what a receiver measured of one peer over a window: RTT, CE marks, loss, reordering, goodput",
+        "what a receiver measured of a peer or a flow: RTT, one-way delay, CE marks, loss, goodput",
     ),
     TopicKind(
         "regime_decision", "regime", True, 1, True, True, 60_000,

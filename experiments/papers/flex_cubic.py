@@ -339,6 +339,7 @@ def _fairness_findings(runs: Runs) -> Findings:
                 subtitle="100 Mbit/s, OWD 25 ms, no random loss",
             )
             for name, column in (("jain", "jain_index"), ("share", "share_of_first_ratio"))
+            if len(drawn)
         },
         [Check("Jain index against kernel CUBIC, OWD 25 ms, 100 % BDP, is at least 0.9", found, low=0.9)],
     )

@@ -173,6 +173,7 @@ def _cell(row: dict[Any, Any], name: str) -> str:
     value, low, high = (float(quantity(name).of(row[f"{name}{end}"])) for end in ("", ".low", ".high"))
     if value != value:
         return "?"
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    whole = abs(value) >= 1000 or value == 0 or quantity(name).unit == "packets"
+    digits = 0 if whole else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
     text = f"{value:,.{digits}f}"
     return text if low != low else f"{text} [{low:,.{digits}f}, {high:,.{digits}f}]"

@@ -223,3 +223,11 @@ def test_other_parts_have_a_table_and_bars(part: str) -> None:
     assert len(found.tables[0].rows) == len(rows)
     assert set(found.tables[0].rows["goodput_bytes_per_s"].round()) == {2e6}
     assert sorted(found.figures) == [f"{part}-goodput", f"{part}-retransmitted"]
+
+
+def test_fairness_without_its_clean_runs_draws_nothing() -> None:
+    run = next(one for one in runs_of("fairness", QUICK) if one.scenario.topology.bottleneck.loss.ratio > 0)
+    row = PAPER.parts["fairness"].row(result_of(run.scenario, {"h1-h2": 1e6, "h3-h4": 1e6}))
+    found = PAPER.parts["fairness"].findings(Runs([], pd.DataFrame([{"seed": 1, **run.axes, **row}]), 1))
+    assert found.figures == {}
+    assert [check.holds for check in found.checks] == [None]
