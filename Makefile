@@ -67,7 +67,7 @@ demo: build ## kernel CUBIC against ccplane's, with and without random loss (nee
 
 .PHONY: bench
 bench: build ## all benchmarks (need root): tables; `ccp bench NAME --json` for one, as JSON
-	for name in datapath latency reports flows emulator bus; do $(SUDO) $(BIN)/ccp bench $$name; done
+	for name in datapath latency reports flows reload emulator bus signal; do $(SUDO) $(BIN)/ccp bench $$name; done
 
 # --- check -------------------------------------------------------------------------------------------------------
 

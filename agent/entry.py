@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -11,6 +12,9 @@ INTERRUPTED: Final = 130
 
 def main() -> None:
     """Run `ccp`."""
+    # NumPy would start threads for large matrices, of which there are none here; and a thread that is there
+    # before the agent drops its capabilities keeps them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from agent.cli import main as run
 

@@ -42,7 +42,7 @@ class AgentProcess:
         command = [
             sys.executable,
             "-c",
-            "from agent.cli import main; main()",
+            "from agent.entry import main; main()",
             "run",
             *arguments,
             "--pin-dir",

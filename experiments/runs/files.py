@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.algorithms import find
+from ccp_algs import beside
 from experiments.errors import ScenarioError
 from experiments.runs import reading
 from experiments.runs.check import KERNEL
@@ -97,7 +98,7 @@ def source_hash(algorithm: str) -> str:
 
 
 def sources(algorithm: str) -> list[Path]:
-    """Return the files of an algorithm: those of its classes, and what they import from the same package.
+    """Return the files of an algorithm: of its classes, of what they import from the same package, and beside.
 
     Raises:
         UsageError: If there is no such algorithm.
@@ -111,6 +112,11 @@ def sources(algorithm: str) -> list[Path]:
             continue
         if file is not None:
             _follow(Path(file), base.__module__, found)
+    package = beside.package_of(cls)
+    if package is not None:
+        for name, digest in package.seen.items():
+            if digest is not None and (path := Path(name)).is_file():
+                found[path] = None
     return sorted(found)
 
 

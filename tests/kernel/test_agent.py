@@ -170,17 +170,17 @@ def _rate(view: ebpf.DatapathView, flow_id: int, seconds: float) -> float:
 
 def test_an_agent_needs_three_capabilities_once_loaded() -> None:
     with running_agent("cubic") as agent:
-        status = FilePath(f"/proc/{agent.pid}/status").read_text()
-    effective = int(re.search(r"CapEff:\s*([0-9a-f]+)", status)[1], 16)
+        threads = [status.read_text() for status in FilePath(f"/proc/{agent.pid}/task").glob("*/status")]
+    effective = {int(re.search(r"CapEff:\s*([0-9a-f]+)", status)[1], 16) for status in threads}
     net_admin, perfmon, bpf = 12, 38, 39
-    assert effective == 1 << net_admin | 1 << perfmon | 1 << bpf
+    assert effective == {1 << net_admin | 1 << perfmon | 1 << bpf}
 
 
 def test_without_privilege_one_line_says_what_is_missing() -> None:
     command = [
         sys.executable,
         "-c",
-        "from agent.cli import main; main()",
+        "from agent.entry import main; main()",
         "run",
         "cubic",
         "--pin-dir",
@@ -206,7 +206,7 @@ def test_ccp_flows_shows_live_flows(path_100mbit: Path, start_transfer: Start) -
         start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=60)
         view = ebpf.observe(PIN_DIR)
         wait_until(lambda: any(s.bytes_acked > 1e6 for s in view.all_stats()))
-        command = "from agent.cli import main; main()"
+        command = "from agent.entry import main; main()"
         out = subprocess.run(
             [sys.executable, "-c", command, "flows", "--once", "--json", "--pin-dir", PIN_DIR],
             capture_output=True,

@@ -85,7 +85,7 @@ class Reports:
 
 def ccp(*arguments: str) -> str:
     """Run the command line as users do."""
-    command = [sys.executable, "-c", "from agent.cli import main; main()", *arguments, "--pin-dir", PIN_DIR]
+    command = [sys.executable, "-c", "from agent.entry import main; main()", *arguments, "--pin-dir", PIN_DIR]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     return done.stdout

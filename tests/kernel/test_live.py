@@ -285,7 +285,7 @@ def test_parameter_reaches_a_running_flow(
     view = ebpf.observe(PIN_DIR)
     client.params["scale"] = 2
     wait_until(lambda: view.stats(flow_id).cwnd_bytes == 289_600)
-    command = [sys.executable, "-c", "from agent.cli import main; main()"]
+    command = [sys.executable, "-c", "from agent.entry import main; main()"]
     pinned = ["--pin-dir", PIN_DIR]
     done = subprocess.run(
         [*command, "set", "edited.scale=0.5", "--flow", str(flow_id), *pinned],

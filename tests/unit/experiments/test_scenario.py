@@ -262,6 +262,16 @@ def test_the_hash_follows_the_contents_of_files_and_not_their_places(tmp_path: P
     assert len(set(hashes.values())) == 3
 
 
+def test_the_hash_follows_modules_beside_an_algorithm(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import helper\n" + ALGORITHM)
+    hashes = set()
+    for text in ("GAIN = 1\n", "GAIN = 2\n"):
+        (tmp_path / "helper.py").write_text(text)
+        (tmp_path / "x.yaml").write_text(TEXT.replace("kernel/cubic", "mine.py"))
+        hashes.add(Scenario.load(tmp_path / "x.yaml").content_hash())
+    assert len(hashes) == 2
+
+
 def test_the_hash_follows_what_an_algorithm_is_made_of() -> None:
     from experiments.runs import files
 
