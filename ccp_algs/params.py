@@ -95,7 +95,7 @@ class Param(Generic[T]):
         Raises:
             ParamError: As `check`.
         """
-        instance.__dict__[self.name] = self.check(value)
+        instance.__dict__[self.name] = self.check(value, type(instance))
         _note_change()
 
     def is_set(self, cls: type) -> bool:
@@ -108,30 +108,36 @@ class Param(Generic[T]):
         Raises:
             ParamError: As `check`.
         """
-        self._by_class[cls] = self.check(value)
+        self._by_class[cls] = self.check(value, cls)
         _note_change()
 
-    def check(self, value: object) -> T:
+    def check(self, value: object, cls: type | None = None) -> T:
         """Return `value` in the parameter's type.
+
+        Args:
+            value: The value.
+            cls: Whose parameter it is, for the error: a class derived from the one that declares it.
 
         Raises:
             ParamError: `param.wrong_type` if it is of another type (an int passes for a float, nothing else
                 does), `param.out_of_range` if it is outside the bounds, not among the choices, or not finite.
         """
-        checked = self._typed(value)
+        checked = self._typed(value, cls)
         if isinstance(checked, float) and not math.isfinite(checked):
-            raise self._refuse("param.out_of_range", value, "it is not a finite number")
+            raise self._refuse(cls, "param.out_of_range", value, "it is not a finite number")
         if self.choices and checked not in self.choices:
             known = ", ".join(str(choice) for choice in self.choices)
             raise self._refuse(
-                "param.out_of_range", value, "it is not among the choices", f"choose from {known}"
+                cls, "param.out_of_range", value, "it is not among the choices", f"choose from {known}"
             )
         if (self.min is not None and checked < self.min) or (self.max is not None and checked > self.max):
-            raise self._refuse("param.out_of_range", value, "it is out of range", f"choose {self.range()}")
+            raise self._refuse(
+                cls, "param.out_of_range", value, "it is out of range", f"choose {self.range()}"
+            )
         return checked
 
-    def parse(self, text: str) -> T:
-        """Return the value that `text` spells, as the command line gives it.
+    def parse(self, text: str, cls: type | None = None) -> T:
+        """Return the value that `text` spells, as the command line gives it; `cls` as in `check`.
 
         Raises:
             ParamError: `param.wrong_type` if it does not spell one, else as `check`.
@@ -141,15 +147,16 @@ class Param(Generic[T]):
             if kind is bool:
                 if text.lower() not in _TRUE | _FALSE:
                     raise ValueError
-                return self.check(text.lower() in _TRUE)
-            return self.check(kind(text))
+                return self.check(text.lower() in _TRUE, cls)
+            return self.check(kind(text), cls)
         except ValueError:
             fix = (
                 "write true or false"
                 if kind is bool
                 else f"write {kind.__name__}, for example {self.default}"
             )
-            raise self._refuse("param.wrong_type", text, f"it does not spell {_article(kind)}", fix) from None
+            why = f"it does not spell {_article(kind)}"
+            raise self._refuse(cls, "param.wrong_type", text, why, fix) from None
 
     def range(self) -> str:
         """Return the bounds for people, for example `0.1 <= beta <= 1.0`."""
@@ -157,7 +164,7 @@ class Param(Generic[T]):
         high = "" if self.max is None else f" <= {self.max}"
         return f"{low}{self.name}{high}" + (f" [{self.unit}]" if self.unit else "")
 
-    def _typed(self, value: object) -> T:
+    def _typed(self, value: object, cls: type | None) -> T:
         kind = type(self.default)
         typed: Any = value
         if kind is int and not isinstance(value, bool) and hasattr(value, "__index__"):
@@ -165,16 +172,16 @@ class Param(Generic[T]):
         elif kind is float and not isinstance(value, bool | str) and hasattr(value, "__float__"):
             typed = float(value)
         elif not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-            raise self._refuse(
-                "param.wrong_type", value, f"it takes {_article(kind)}, not {_article(type(value))}"
-            )
+            why = f"it takes {_article(kind)}, not {_article(type(value))}"
+            raise self._refuse(cls, "param.wrong_type", value, why)
         return typed  # type: ignore[no-any-return]
 
-    def _refuse(self, slug: str, value: object, why: str, fix: str = "") -> ParamError:
+    def _refuse(self, cls: type | None, slug: str, value: object, why: str, fix: str = "") -> ParamError:
+        name = f"{self.owner if cls is None else cls.__name__}.{self.name}"
         return ParamError(
             slug,
-            f"{self.owner}.{self.name} cannot be {value!r}",
-            where=f"{self.owner}.{self.name}",
+            f"{name} cannot be {value!r}",
+            where=name,
             why=why,
             fix=fix or f"its default is {self.default!r}" + (f" {self.unit}" if self.unit else ""),
         )
@@ -257,7 +264,7 @@ def checked_params(cls: type, values: Mapping[str, object]) -> dict[str, object]
                 )
             param = known[name]
             is_text = isinstance(value, str) and not isinstance(param.default, str)
-            checked[name] = param.parse(str(value)) if is_text else param.check(value)
+            checked[name] = param.parse(str(value), cls) if is_text else param.check(value, cls)
         except ParamError as error:
             problems.append(error)
     if len(problems) == 1:

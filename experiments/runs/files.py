@@ -98,7 +98,7 @@ def source_hash(algorithm: str) -> str:
 
 
 def sources(algorithm: str) -> list[Path]:
-    """Return the files of an algorithm: of its classes, of what they import from the same package, and beside.
+    """Return the files of an algorithm: of its classes, of what they import beside and in the package.
 
     Raises:
         UsageError: If there is no such algorithm.

@@ -126,6 +126,15 @@ def test_error_reads_as_all_errors_do() -> None:
     )
 
 
+@pytest.mark.parametrize("value", [0, "0", "many", 1.5])
+def test_an_error_names_the_class_that_was_asked(value: object) -> None:
+    derived = type("Derived", (make(),), {})
+    with pytest.raises(ParamError) as caught:
+        set_params(derived, {"alpha_pkts": value})
+    assert "Derived.alpha_pkts" in str(caught.value)
+    assert "Vegas" not in str(caught.value)
+
+
 @pytest.mark.parametrize("declare", [lambda: Param(5, max=3), lambda: Param("a", choices=("b",))])
 def test_default_must_keep_the_rules_of_its_parameter(declare: Callable[[], object]) -> None:
     with pytest.raises(ParamError) as caught:
