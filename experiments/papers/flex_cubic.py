@@ -301,7 +301,7 @@ _AS_SCRIPTS: Final = {"published program against kernel CUBIC": against(OURS, KE
 
 
 def _fairness_grids(size: Size) -> list[Grid]:
-    base = dumbbell("flex-cubic: fairness", size.seconds(12, 30))
+    base = dumbbell("flex-cubic: fairness", size.seconds(30, 60))
     buffers = [0.25, 0.5, 2.0] if size.quick else [0.25, 0.5, 0.75, 1.5, 2.0]
     few = [0.25, 2.0] if size.quick else buffers
     claim = {AGAINST_CUBIC: _PAIRS[AGAINST_CUBIC]}
@@ -318,7 +318,7 @@ def _fairness_grids(size: Size) -> list[Grid]:
     return [
         against_each_other("claim", 5, cubics, [1.0], [0.0]),
         against_each_other("bbr", 1, bbr, [1.0], [0.0]),
-        against_each_other("cubic", 2, claim, buffers, [0.0]),
+        against_each_other("cubic", 1, claim, buffers, [0.0]),
         against_each_other("others", 1, others, few, [0.0]),
         against_each_other("loss", 1, claim, [0.25], [CLAIM_LOSS]),
         against_each_other("scripts", 1, _AS_SCRIPTS, [0.25], [0.0, CLAIM_LOSS]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from experiments.metrics import NAN
+from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.papers.tables import figures_of
 from experiments.results import Result
@@ -25,6 +25,9 @@ LOSS: Final = "topology.bottleneck.loss"
 LOSS_RATIO: Final = "topology.bottleneck.loss.ratio"
 BUFFER_BDP: Final = "topology.bottleneck.buffer.bdp"
 """Fields of the network, as axes of a grid."""
+
+SETTLED_AT: Final = 0.4
+"""From when on two flows are compared, as a share of the run: before, slow start decides who has what."""
 
 
 def dumbbell(
@@ -91,10 +94,13 @@ def conditions(result: Result) -> dict[str, Any]:
 
 
 def shares(result: Result) -> dict[str, Any]:
-    """Return what a run of two flows was, and what each of them got."""
-    first, second = result.flows["goodput_bytes_per_s"]
+    """Return what a run of two flows was, and what each of them got once slow start had lost its weight."""
+    settled = within(result.flow_samples, SETTLED_AT * result.scenario.duration_s)
+    goodput = goodput_bytes_per_s(settled)
+    first, second = (goodput.get(flow.name, NAN) for flow in result.scenario.flows)
     return {
         **conditions(result),
+        "jain_index": jain_index([first, second]),
         "first_goodput_bytes_per_s": first,
         "second_goodput_bytes_per_s": second,
         "quotient": first / second if second else NAN,

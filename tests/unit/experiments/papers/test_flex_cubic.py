@@ -131,6 +131,7 @@ def test_two_flows_against_each_other_have_shares() -> None:
     row = shares(result_of(scenario, {"h1-h2": 6e6, "h3-h4": 2e6}))
     assert row["algorithm"] == OURS
     assert row["quotient"] == pytest.approx(3)
+    assert row["jain_index"] == pytest.approx(0.8)
     assert row["share_of_first_ratio"] == pytest.approx(0.75)
     idle = shares(result_of(scenario, {"h1-h2": 6e6, "h3-h4": 0.0}))
     assert math.isnan(idle["quotient"])
