@@ -46,7 +46,7 @@ def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start
     """The rule of the house: with a ring too small, reports are fewer and their sums the same."""
     with loaded(ring_bytes=4096, heartbeat_timeout_ms=60_000) as datapath:
         driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
-        transfer = start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=200 << 20)
+        transfer = start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=2 << 30)
         driver.until(lambda: len(driver.seen.reports) > 3)
         # Nobody reads until the ring of 40 reports has refused 100, however fast or slow this machine is.
         wait_until(lambda: datapath.counters()["reports_missed"] > 100)
@@ -59,7 +59,7 @@ def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start
         assert sum(r.missed for r in reports) > 100
         total = sum(r.acked for r in reports)
         # What an ACK brings before the program is there or after the last report is not the ring's loss.
-        assert total == pytest.approx(200 << 20, rel=0.02)
+        assert total == pytest.approx(2 << 30, rel=0.02)
 
 
 def test_primitives_agree_with_the_kernels_own_account(start_transfer: Start) -> None:
@@ -93,12 +93,14 @@ def test_primitives_agree_with_the_kernels_own_account(start_transfer: Start) ->
         assert np.median([r.rate_in for r in reports]) == pytest.approx(goodput, rel=0.1)
 
 
-def test_silence_is_reported_by_the_timeout(wire: Path, start_transfer: Start) -> None:
+def test_silence_is_reported_by_the_timeout(path_100mbit: Path, start_transfer: Start) -> None:
+    # Not at full speed: the receiver's window closes for moments there, and then no timeout is due.
+    path = path_100mbit
     with loaded() as datapath:
         driver = Driver(datapath, datapath.install(_native.compile(ALL)))
-        transfer = start_transfer(wire.sender, wire.receiver, congestion="ccp", duration_s=4)
-        driver.until(lambda: len(driver.seen.reports) > 5)
-        wire.receiver.run(["ip", "link", "set", wire.receiver.interfaces[0].name, "down"])
+        transfer = start_transfer(path.sender, path.receiver, congestion="ccp", duration_s=4)
+        driver.until(lambda: any(report.total > 1 << 20 for report in driver.seen.reports))
+        path.receiver.run(["ip", "link", "set", path.receiver.interfaces[0].name, "down"])
         driver.until(lambda: any(r.timeout for r in driver.seen.reports), timeout_s=5)
         report = next(r for r in driver.seen.reports if r.timeout)
         assert report.pending > 0, "data is outstanding"
