@@ -8,8 +8,6 @@ the directories that it was given, and runs no code of algorithms. All other thr
 
 from __future__ import annotations
 
-import ctypes
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -19,15 +17,12 @@ from queue import SimpleQueue
 from typing import Final, NamedTuple, TypeVar
 
 from ccp_algs import beside
-
-log = logging.getLogger("ccplane.agent")
+from datapath import ebpf
 
 T = TypeVar("T")
 
-CAP_DAC_READ_SEARCH: Final = 2
-"""Number of the right to read and search whatever the permissions say, as in `linux/capability.h`."""
-
-_VERSION: Final = 0x20080522  # _LINUX_CAPABILITY_VERSION_3: two words of 32 bits
+KEPT: Final = "CAP_DAC_READ_SEARCH"
+"""The right to read and search whatever the permissions say."""
 
 
 class Facts(NamedTuple):
@@ -71,7 +66,7 @@ class ReadingThread(Files):
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="ccp-files", daemon=True)
         self._thread.start()
-        self._do(lambda: keep_only(CAP_DAC_READ_SEARCH))
+        self._do(lambda: ebpf.drop_capabilities([KEPT]))
 
     def close(self) -> None:
         """End the thread; from then on files are read with the rights of who asks."""
@@ -121,38 +116,3 @@ def _stamp(path: str) -> Stamp:
     except OSError:
         return None
     return Facts(found.st_mtime_ns, found.st_size, found.st_ino)
-
-
-class _Header(ctypes.Structure):
-    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-
-class _Sets(ctypes.Structure):
-    _fields_ = (
-        ("effective", ctypes.c_uint32),
-        ("permitted", ctypes.c_uint32),
-        ("inheritable", ctypes.c_uint32),
-    )
-
-
-def keep_only(capability: int) -> bool:
-    """Drop all capabilities of the calling thread but one; other threads keep theirs.
-
-    Args:
-        capability: Its number, below 32.
-
-    Returns:
-        Whether the thread has it.
-
-    Raises:
-        OSError: If the kernel refuses, which it has no reason to.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    header, sets = _Header(_VERSION, 0), (_Sets * 2)()
-    if libc.capget(ctypes.byref(header), sets) != 0:
-        raise OSError(ctypes.get_errno(), "capget")
-    kept = sets[0].permitted & 1 << capability
-    only = (_Sets * 2)(_Sets(kept, kept, 0), _Sets(0, 0, 0))
-    if libc.capset(ctypes.byref(header), only) != 0:
-        raise OSError(ctypes.get_errno(), "capset")
-    return bool(kept)

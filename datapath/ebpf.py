@@ -187,12 +187,15 @@ def probe() -> list[Capability]:
     ]
 
 
-def drop_capabilities() -> list[str]:
-    """Drop every capability that a running agent does not need.
+def drop_capabilities(keep: list[str] | None = None) -> list[str]:
+    """Drop capabilities of the calling thread; threads that are there already keep theirs.
+
+    Args:
+        keep: Names of those to keep, such as `CAP_BPF`; None for those that a running agent needs.
 
     Returns:
         The names of those that are left.
     """
     with _native_part():
         from datapath import _native
-    return _native.drop_capabilities()
+    return _native.drop_capabilities(keep)

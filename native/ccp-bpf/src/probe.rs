@@ -128,15 +128,22 @@ pub fn probe() -> Vec<Check> {
     checks
 }
 
-/// Gives up every capability but those the running agent needs. Returns the names of those kept.
-pub fn drop_capabilities() -> Result<Vec<String>> {
+/// Gives up every capability of the calling thread but those named, or those that the running agent needs. Returns the
+/// names of those kept.
+pub fn drop_capabilities(keep: Option<&[String]>) -> Result<Vec<String>> {
     let failed = |e: caps::errors::CapsError| {
         Error::new("load.capabilities", "cannot drop capabilities")
             .why(e)
             .fix("run with --keep-capabilities, or not at all as root")
     };
+    let wanted = match keep {
+        None => KEPT.to_vec(),
+        Some(names) => {
+            names.iter().map(|n| n.parse()).collect::<std::result::Result<_, _>>().map_err(failed)?
+        }
+    };
     let permitted = caps::read(None, CapSet::Permitted).map_err(failed)?;
-    let kept: caps::CapsHashSet = KEPT.into_iter().filter(|c| permitted.contains(c)).collect();
+    let kept: caps::CapsHashSet = wanted.into_iter().filter(|c| permitted.contains(c)).collect();
     caps::clear(None, CapSet::Ambient).map_err(failed)?;
     caps::set(None, CapSet::Effective, &kept).map_err(failed)?;
     caps::set(None, CapSet::Permitted, &kept).map_err(failed)?;

@@ -30,10 +30,12 @@ fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(checks)
 }
 
-/// Gives up every capability that a running agent does not need; returns those left.
+/// Gives up every capability of the calling thread but those to keep, or those that a running agent needs; returns
+/// those left.
 #[pyfunction]
-fn drop_capabilities(py: Python<'_>) -> PyResult<Vec<String>> {
-    ccp_bpf::probe::drop_capabilities().map_err(|e| errors::raise(py, &e))
+#[pyo3(signature = (keep = None))]
+fn drop_capabilities(py: Python<'_>, keep: Option<Vec<String>>) -> PyResult<Vec<String>> {
+    ccp_bpf::probe::drop_capabilities(keep.as_deref()).map_err(|e| errors::raise(py, &e))
 }
 
 #[pymodule]

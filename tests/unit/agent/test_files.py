@@ -12,11 +12,12 @@ from agent.files import Files, ReadingThread
 SCRIPT = """
 import re, sys
 from pathlib import Path
-from agent.files import Files, ReadingThread, keep_only
+from agent.files import Files, ReadingThread
+from datapath import ebpf
 
 home, elsewhere = Path(sys.argv[1]), Path(sys.argv[2])
 thread = ReadingThread([home])
-keep_only(12)  # what a running agent keeps does not matter here
+ebpf.drop_capabilities(["CAP_NET_ADMIN"])  # what a running agent keeps does not matter here
 tasks = [task.joinpath("status").read_text() for task in Path("/proc/self/task").iterdir()]
 print(sorted(int(re.search(r"CapEff:\\s*(.*)", status)[1], 16) for status in tasks))
 print(Files().read(home / "mine.py"), thread.read(home / "mine.py"), thread.read(home / "sub" / "deep.py"))
