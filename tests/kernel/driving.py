@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -116,3 +118,25 @@ class Driver:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.turn()
+
+
+def said_without_privilege(name: str, arguments: str) -> str:
+    """Return slug and fix of the error of a class of the native part that is made without any privilege.
+
+    Args:
+        name: Of the class in `datapath._native`.
+        arguments: Of its making, as source text.
+    """
+    script = f"""
+import os
+from datapath._native import {name}
+from datapath.errors import CcpError
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    {name}({arguments})
+except CcpError as error:
+    print(error.slug, error.fix)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout

@@ -7,8 +7,6 @@ import errno
 import os
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from datapath.errors import CcpError
 from experiments.netlab import Host, Path, namespace
 from experiments.netlab.host import Family
 from telemetry.receiver import echo
+from tests.kernel.driving import said_without_privilege
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -233,16 +232,5 @@ def test_it_says_what_is_not_possible() -> None:
         with pytest.raises(CcpError) as caught:
             use()
         assert caught.value.slug == "trace.closed"
-    script = """
-import os
-from datapath._native import TcpArrivals
-from datapath.errors import CcpError
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-try:
-    TcpArrivals(1)
-except CcpError as error:
-    print(error.slug, error.fix)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("trace.not_permitted run as root")
-    assert done.stderr == ""
+    said = said_without_privilege("TcpArrivals", "1")
+    assert said.startswith("trace.not_permitted run as root")

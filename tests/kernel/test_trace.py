@@ -6,8 +6,6 @@ import ipaddress
 import os
 import socket
 import struct
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ from datapath._native import TcpTrace
 from datapath.errors import CcpError
 from experiments.netlab import Host, IperfRun, Path, namespace, start_iperf3
 from experiments.netlab.host import Family
-from tests.kernel.driving import wait_until
+from tests.kernel.driving import said_without_privilege, wait_until
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -242,19 +240,8 @@ def test_a_trace_that_nobody_closed_goes_with_its_object(wire: Path) -> None:
 
 
 def test_without_privilege_it_says_so() -> None:
-    script = """
-import os
-from datapath._native import TcpTrace
-from datapath.errors import CcpError
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-try:
-    TcpTrace(100_000)
-except CcpError as error:
-    print(error.slug, error.fix)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("trace.not_permitted run as root")
-    assert done.stderr == ""
+    said = said_without_privilege("TcpTrace", "100_000")
+    assert said.startswith("trace.not_permitted run as root")
 
 
 def test_it_sees_other_programs_sockets_while_they_run(path_100mbit: Path) -> None:
