@@ -17,6 +17,7 @@ PIPE_WIDTH = 120
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Rounds = Annotated[int, typer.Option(min=1, help="Paired rounds; the figures are medians over them.")]
+Count = Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")]
 
 
 def _show(result: BenchResult, as_json: bool) -> None:
@@ -59,7 +60,7 @@ def reports_command(rounds: Rounds = 5, as_json: Json = False) -> None:
 @app.command("flows")
 def flows_command(
     rounds: Rounds = 3,
-    count: Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")] = 10_000,
+    count: Count = 10_000,
     as_json: Json = False,
 ) -> None:
     """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
@@ -69,7 +70,7 @@ def flows_command(
 @app.command("reload")
 def reload_command(
     rounds: Rounds = 5,
-    count: Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")] = 1_000,
+    count: Count = 1_000,
     as_json: Json = False,
 ) -> None:
     """How long the agent's thread is busy with a new version of an algorithm under many flows."""
