@@ -23,6 +23,7 @@ from experiments.netlab.cli import app as lab_app
 from experiments.papers.commands import app as paper_app
 from telemetry.commands import app as receive_app
 from telemetry.ioam.commands import app as ioam_app
+from telemetry.regime.commands import app as regime_app
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/writing-an-algorithm.md"
@@ -141,6 +142,7 @@ def commands() -> dict[str, set[str]]:
         "bench": bench_app,
         "experiment": experiment_app,
         "ioam": ioam_app,
+        "regime": regime_app,
         "lab": lab_app,
         "paper": paper_app,
     }

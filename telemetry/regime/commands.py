@@ -1,0 +1,109 @@
+"""`ccp regime`: the regime detector over recorded series."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from broker.errors import ExplainedError
+from telemetry.regime.detector import SHARED, SINGLE_OWNER, Detector, DetectorOptions, Regime, Verdict
+from telemetry.regime.errors import RegimeError
+from telemetry.regime.trace import read_trace
+
+app = typer.Typer(help="Congestion regimes, as R-Hybrid tells them apart.", no_args_is_help=True)
+
+FAILED: Final = 1
+_STARTS: Final[dict[str, Regime]] = {"single_owner": SINGLE_OWNER, "shared": SHARED}
+_DEFAULTS: Final = DetectorOptions()
+
+
+@app.callback()
+def regime() -> None:
+    """Congestion regimes, as R-Hybrid tells them apart."""
+
+
+@app.command()
+def replay(
+    trace: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TRACE.csv",
+            help="Series with t_s, rtt_tail_ms, ce_marks, retransmits; an empty field is a missing sample.",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object an interval.")] = False,
+    delta_ms: Annotated[
+        float, typer.Option(help="Tail RTT above the baseline that is no congestion yet.")
+    ] = _DEFAULTS.delta_ms,
+    noise_ce_marks: Annotated[
+        float, typer.Option(help="New CE marks in an interval that are no congestion yet.")
+    ] = _DEFAULTS.noise_ce_marks,
+    noise_retransmits: Annotated[
+        float, typer.Option(help="Retransmissions in an interval that are no congestion yet.")
+    ] = _DEFAULTS.noise_retransmits,
+    window: Annotated[int, typer.Option(help="Scores in the window, N.")] = _DEFAULTS.window,
+    majority: Annotated[
+        float, typer.Option(help="Share of the window that makes the estimate SHARED.")
+    ] = _DEFAULTS.majority,
+    persistence: Annotated[
+        int, typer.Option(help="Estimates in a row that change the regime, M.")
+    ] = _DEFAULTS.persistence,
+    cooldown_s: Annotated[float, typer.Option(help="Least time between two changes.")] = _DEFAULTS.cooldown_s,
+    baseline_ms: Annotated[
+        float | None, typer.Option(help="RTT of the empty path [learned from the first samples].")
+    ] = None,
+    baseline_samples: Annotated[
+        int, typer.Option(help="From how many first samples it is learned.")
+    ] = _DEFAULTS.baseline_samples,
+    baseline_horizon_s: Annotated[
+        float | None,
+        typer.Option(help="Take the least tail RTT of so long as baseline, for routes that change [never]."),
+    ] = None,
+    start: Annotated[
+        str, typer.Option(help="Regime before the first change: single_owner or shared.")
+    ] = "single_owner",
+) -> None:
+    """Print what the detector makes of a recorded series, interval by interval.
+
+    An interval scores 1 if it looks congested; the density is the share of the window that does. Nothing but
+    the times in the file counts, so that a day is replayed in a moment.
+    """
+    try:
+        if start not in _STARTS:
+            raise RegimeError(
+                "regime.bad_option", f"no regime `{start}` to start in", "--start", fix=" or ".join(_STARTS)
+            )
+        detector = Detector(
+            DetectorOptions(
+                delta_ms=delta_ms,
+                noise_ce_marks=noise_ce_marks,
+                noise_retransmits=noise_retransmits,
+                window=window,
+                majority=majority,
+                persistence=persistence,
+                cooldown_s=cooldown_s,
+                baseline_ms=baseline_ms,
+                baseline_samples=baseline_samples,
+                baseline_horizon_s=baseline_horizon_s,
+                start=_STARTS[start],
+            )
+        )
+        if not as_json:
+            typer.echo(f"{'t_s':>12}  score  density  {'estimate':<12}  regime")
+        for observation in read_trace(trace):
+            verdict = detector.observe(observation)
+            typer.echo(msgspec.json.encode(verdict) if as_json else _row(verdict))
+    except ExplainedError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(FAILED) from None
+
+
+def _row(verdict: Verdict) -> str:
+    change = "  <- changed" if verdict.switched else ""
+    return (
+        f"{verdict.t_s:12g}  {verdict.score:5d}  {verdict.density:7.2f}  {verdict.estimate:<12}  "
+        f"{verdict.regime}{change}"
+    )

@@ -1,0 +1,80 @@
+"""Recorded series for the detector: CSV with the columns `t_s, rtt_tail_ms, ce_marks, retransmits`.
+
+An empty field is a missing sample. Other columns are passed over, and columns may stand in any order.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from telemetry.regime.detector import Observation
+from telemetry.regime.errors import RegimeError
+
+COLUMNS: Final = ("t_s", "rtt_tail_ms", "ce_marks", "retransmits")
+
+
+def read_trace(path: Path) -> Iterator[Observation]:
+    """Read a series, row by row.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RegimeError: `regime.cannot_read`, or `regime.bad_trace` with the line.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            yield from _rows(csv.DictReader(file, skipinitialspace=True), str(path))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise RegimeError(
+            "regime.cannot_read",
+            f"the series in {path} cannot be read",
+            str(path),
+            why or str(error),
+            "give a CSV file with a header line",
+        ) from error
+
+
+def _rows(reader: csv.DictReader[str], where: str) -> Iterator[Observation]:
+    header = [(name or "").strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = header
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise RegimeError(
+            "regime.bad_trace",
+            f"there is no column {', '.join(missing)}",
+            f"{where}, line 1",
+            f"the header has {', '.join(header) or 'nothing'}",
+            f"name the columns {','.join(COLUMNS)}; leave a field empty where a sample is missing",
+        )
+    for row in reader:
+        line = f"{where}, line {reader.line_num}"
+        t_s, rtt_tail_ms, ce_marks, retransmits = (_number(row[name], name, line) for name in COLUMNS)
+        if t_s is None:
+            raise _bad("t_s", "", line, "each row needs its time")
+        yield Observation(t_s=t_s, rtt_tail_ms=rtt_tail_ms, ce_marks=ce_marks, retransmits=retransmits)
+
+
+def _number(text: str | None, name: str, line: str) -> float | None:
+    text = (text or "").strip()
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise _bad(name, text, line, "it is no number") from None
+    if not math.isfinite(value):
+        raise _bad(name, text, line, "it is not finite")
+    if value < 0 and name != "t_s":
+        raise _bad(name, text, line, "it is below 0")
+    return value
+
+
+def _bad(name: str, text: str, line: str, why: str) -> RegimeError:
+    fix = "leave the field empty where a sample is missing"
+    return RegimeError("regime.bad_trace", f"{name} cannot be `{text}`", line, why, fix)

@@ -1,0 +1,104 @@
+"""`ccp regime replay`: what people and programs read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from telemetry.regime.commands import app
+
+HEADER = "t_s,rtt_tail_ms,ce_marks,retransmits\n"
+
+
+def replay(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["replay", *map(str, arguments)])
+
+
+def trace(path: Path, rows: list[str], header: str = HEADER) -> Path:
+    path.write_text(header + "".join(row + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def lossy(tmp_path: Path) -> Path:
+    return trace(tmp_path / "a.csv", [f"{5 * i},1.0,0,{3 if i else ''}" for i in range(6)])
+
+
+def test_programs_read_an_object_an_interval(lossy: Path) -> None:
+    result = replay(lossy, "--json")
+    assert result.exit_code == 0
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["score"] for row in rows] == [0, 1, 1, 1, 1, 1]
+    assert [row["density"] for row in rows] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert rows[-1] == {
+        "t_s": 25.0,
+        "score": 1,
+        "density": 1.0,
+        "estimate": "SHARED",
+        "regime": "SHARED",
+        "switched": True,
+    }
+
+
+def test_people_read_a_table(lossy: Path) -> None:
+    lines = replay(lossy).stdout.splitlines()
+    assert lines[0].split() == ["t_s", "score", "density", "estimate", "regime"]
+    assert lines[-1].split() == ["25", "1", "1.00", "SHARED", "SHARED", "<-", "changed"]
+
+
+def test_every_parameter_is_an_option(lossy: Path, tmp_path: Path) -> None:
+    def regimes(*options: str, of: Path = lossy) -> list[str]:
+        return [json.loads(line)["regime"] for line in replay(of, "--json", *options).stdout.splitlines()]
+
+    assert regimes("--start", "shared")[0] == "SHARED"
+    assert regimes("--window", "1", "--persistence", "1").index("SHARED") == 1
+    assert regimes("--majority", "0.2", "--persistence", "1").index("SHARED") == 1
+    assert set(regimes("--noise-retransmits", "3")) == {"SINGLE_OWNER"}
+    slow = trace(tmp_path / "slow.csv", [f"{5 * i},9,2," for i in range(9)])
+    assert "SHARED" in regimes("--baseline-ms", "1", "--noise-ce-marks", "2", of=slow)
+    assert "SHARED" not in regimes("--baseline-ms", "1", "--noise-ce-marks", "2", "--delta-ms", "8", of=slow)
+    assert "SHARED" not in regimes("--noise-ce-marks", "2", of=slow)  # 9 ms are the baseline
+    late = trace(tmp_path / "late.csv", [f"{5 * i},{9 if i else 1},," for i in range(9)])
+    assert "SHARED" in regimes("--baseline-samples", "1", of=late)
+    assert "SHARED" not in regimes("--baseline-horizon-s", "4", of=late)
+    back = trace(tmp_path / "back.csv", [f"{i},,,{9 if i < 3 else 0}" for i in range(9)])
+    quick = ("--window", "1", "--persistence", "1", "--cooldown-s")
+    assert regimes(*quick, "2", of=back).index("SINGLE_OWNER") == 3
+    assert set(regimes(*quick, "60", of=back)) == {"SHARED"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("t_s,rtt_tail_ms\n0,1\n", ["regime.bad_trace", "no column ce_marks, retransmits", "line 1"]),
+        ("", ["regime.bad_trace", "the header has nothing"]),
+        (HEADER + "0,1,0,0\n5,x,0,0\n", ["regime.bad_trace", "rtt_tail_ms cannot be `x`", "line 3"]),
+        (HEADER + "0,1,-2,0\n", ["regime.bad_trace", "below 0", "line 2"]),
+        (HEADER + "0,inf,2,0\n", ["regime.bad_trace", "not finite"]),
+        (HEADER + ",1,2,0\n", ["regime.bad_trace", "t_s cannot be ``"]),
+    ],
+)
+def test_a_wrong_series_is_named_with_its_line(tmp_path: Path, text: str, says: list[str]) -> None:
+    path = trace(tmp_path / "wrong.csv", [], text)
+    result = replay(path)
+    assert result.exit_code == 1
+    assert all(part in result.stderr for part in says), result.stderr
+
+
+def test_what_is_no_text_or_not_there(tmp_path: Path) -> None:
+    binary = tmp_path / "a.bin"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path in (binary, tmp_path / "none.csv"):
+        result = replay(path)
+        assert result.exit_code == 1
+        assert "regime.cannot_read" in result.stderr
+    assert "regime.bad_option" in replay(binary, "--start", "ours").stderr
+
+
+def test_other_columns_and_orders_are_fine(tmp_path: Path) -> None:
+    path = trace(tmp_path / "b.csv", ["x,9,,0"], "note, retransmits ,rtt_tail_ms,t_s,ce_marks\n")
+    result = replay(path, "--json")
+    assert json.loads(result.stdout)["score"] == 1
