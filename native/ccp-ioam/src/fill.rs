@@ -1,11 +1,12 @@
 //! What a transit node does: it writes its data where the source left room.
 
 use crate::Result;
-use crate::ipv6::Kind;
-use crate::node::Node;
+use crate::ipv6::{self, Headers, Kind};
+use crate::node::{Node, delay_word};
 use crate::option::{HEAD_BYTES, IOAM_MUTABLE, Parsed};
-use crate::read::options;
-use crate::trace;
+use crate::read::HeaderOptions;
+use crate::trace::{self, HEADER_BYTES};
+use crate::trace_type::TraceType;
 
 /// What happened to the traces of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,45 +15,102 @@ pub struct Filled {
     pub filled: usize,
     /// Traces without room for it; their overflow flag is set.
     pub overflowed: usize,
+    /// Where the transit delay of the first slot lies, if the trace asks for it: for [`set_transit_delay`].
+    pub transit_delay_at: Option<usize>,
 }
 
 /// Writes a node's data into every pre-allocated trace of the namespace, in place.
 ///
 /// Only flags, RemainingLen and free room change (RFC 9197, section 4.4.1). What the trace does not ask for is
-/// left out.
+/// left out. As a node on the way should, it looks at the Hop-by-Hop Options header only.
 ///
 /// # Errors
 ///
-/// Those of [`options`], and `ioam.cannot_write`; the packet is as it was.
+/// What is wrong with that header, and `ioam.cannot_write`; the packet is as it was.
 pub fn fill(packet: &mut [u8], namespace_id: u16, node: &Node) -> Result<Filled> {
-    let mut places = Vec::new();
-    for found in options(packet)? {
+    let places = places(ipv6::headers(packet)?, namespace_id)?;
+    write(packet, places, node)
+}
+
+/// As [`fill`], in extension headers that were taken out of their packet, of which `first` is the number of the first
+/// one. With one trace to fill, nothing is allocated.
+///
+/// # Errors
+///
+/// Those of [`fill`]; offsets count from the first header.
+pub fn fill_headers(extension: &mut [u8], first: u8, namespace_id: u16, node: &Node) -> Result<Filled> {
+    let places = places(ipv6::detached(extension, first), namespace_id)?;
+    write(extension, places, node)
+}
+
+/// Writes into a slot how long the packet was in the node, which is known later than the rest.
+///
+/// `at` is [`Filled::transit_delay_at`]; elsewhere it would be written over what is there, and behind the end nowhere.
+pub fn set_transit_delay(octets: &mut [u8], at: usize, delay_ns: u64) {
+    if let Some(word) = octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *word = delay_word(Some(delay_ns)).to_be_bytes();
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
+    trace_type: TraceType,
+}
+
+/// The first trace to fill, and the others, of which there are seldom any.
+type Places = (Option<Place>, Vec<Place>);
+
+fn places(mut headers: Headers<'_>, namespace_id: u16) -> Result<Places> {
+    let (mut first, mut others) = (None, Vec::new());
+    // There is one such header, in front of all others.
+    let Some(header) = headers.next().transpose()? else { return Ok((first, others)) };
+    if header.kind() != Some(Kind::HopByHop) {
+        return Ok((first, others));
+    }
+    for found in HeaderOptions::new(Kind::HopByHop, headers.packet(), &header) {
         let found = found?;
         match found.option {
             Parsed::Trace(trace)
-                if found.header == Kind::HopByHop
-                    && packet[found.at] == IOAM_MUTABLE
+                if headers.packet()[found.at] == IOAM_MUTABLE
                     && !trace.incremental
                     && trace.namespace_id == namespace_id =>
             {
-                let start = found.at + HEAD_BYTES;
-                places.push((start..found.at + 2 + found.data_bytes, trace.trace_type));
+                let place = Place {
+                    start: found.at + HEAD_BYTES,
+                    end: found.at + 2 + found.data_bytes,
+                    trace_type: trace.trace_type,
+                };
+                match first {
+                    None => first = Some(place),
+                    Some(_) => others.push(place),
+                }
             }
             _ => {}
         }
     }
+    Ok((first, others))
+}
+
+fn write(octets: &mut [u8], (first, others): Places, node: &Node) -> Result<Filled> {
     // With several, all are tried before any is changed; with one, it is as it was if writing fails.
-    if places.len() > 1 {
-        for (_, trace_type) in &places {
-            node.write(*trace_type, &mut vec![0; node.size(*trace_type)])?;
+    if !others.is_empty() {
+        for place in first.iter().chain(&others) {
+            node.write(place.trace_type, &mut vec![0; node.size(place.trace_type)])?;
         }
     }
     let mut outcome = Filled::default();
-    for (place, trace_type) in places {
-        if trace::fill(&mut packet[place], trace_type, node)? {
-            outcome.filled += 1;
-        } else {
-            outcome.overflowed += 1;
+    for place in first.iter().chain(&others) {
+        match trace::fill(&mut octets[place.start..place.end], place.trace_type, node)? {
+            None => outcome.overflowed += 1,
+            Some(slot_at) => {
+                let delay_at = place.trace_type.offset_of(TraceType::TRANSIT_DELAY);
+                let slot_at = place.start + HEADER_BYTES + slot_at;
+                outcome.transit_delay_at =
+                    outcome.transit_delay_at.or(delay_at.map(|delay_at| slot_at + delay_at));
+                outcome.filled += 1;
+            }
         }
     }
     Ok(outcome)

@@ -71,8 +71,6 @@ pub struct Extension {
     pub at: usize,
     /// Where it ends.
     pub end: usize,
-    /// Where its number lies in the header before.
-    pub named_at: usize,
 }
 
 impl Extension {
@@ -91,6 +89,7 @@ impl Extension {
 pub struct Headers<'a> {
     packet: &'a [u8],
     is_whole: bool,
+    start: usize,
     next: u8,
     named_at: usize,
     at: usize,
@@ -111,12 +110,29 @@ pub fn headers(packet: &[u8]) -> Result<Headers<'_>> {
     Ok(Headers {
         packet: packet.get(..end).unwrap_or(packet),
         is_whole: end <= packet.len(),
+        start: HEADER_BYTES,
         next: packet[NEXT_HEADER_AT],
         named_at: NEXT_HEADER_AT,
         at: HEADER_BYTES,
         failed: false,
         later_fragment: false,
     })
+}
+
+/// Starts to read extension headers that were taken out of their packet; `first` is the number of the first one.
+///
+/// Offsets count from there, and what it says of the flow is nothing.
+pub fn detached(extension: &[u8], first: u8) -> Headers<'_> {
+    Headers {
+        packet: extension,
+        is_whole: true,
+        start: 0,
+        next: first,
+        named_at: 0,
+        at: 0,
+        failed: false,
+        later_fragment: false,
+    }
 }
 
 fn not_ipv6() -> Error {
@@ -167,17 +183,12 @@ impl<'a> Headers<'a> {
     }
 
     fn read(&mut self) -> Result<Extension> {
-        if self.next == HOP_BY_HOP && self.at != HEADER_BYTES {
+        if self.next == HOP_BY_HOP && self.at != self.start {
             let why =
                 "a Hop-by-Hop Options header follows the IPv6 header, or nothing (RFC 8200, section 4.3)";
             return Err(bad_value("Next Header", self.named_at, why));
         }
-        let extension = Extension {
-            protocol: self.next,
-            at: self.at,
-            end: self.at + self.size()?,
-            named_at: self.named_at,
-        };
+        let extension = Extension { protocol: self.next, at: self.at, end: self.at + self.size()? };
         if extension.end > self.packet.len() {
             return Err(truncated("extension header", self.at));
         }
@@ -198,7 +209,9 @@ impl Iterator for Headers<'_> {
             self.next,
             HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HIP | SHIM6
         );
-        if !goes_on || self.failed || self.later_fragment {
+        // Headers that were taken out end where their octets do, whatever follows in the packet.
+        let ended = self.start == 0 && self.at == self.packet.len();
+        if !goes_on || ended || self.failed || self.later_fragment {
             return None;
         }
         let read = self.read();

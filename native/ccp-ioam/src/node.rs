@@ -137,8 +137,7 @@ impl Node {
         writer.word(TraceType::INTERFACES, ingress << 16 | egress)?;
         writer.word(TraceType::TIMESTAMP_S, word("timestamp_s", self.timestamp_s)?)?;
         writer.word(TraceType::TIMESTAMP_FRACTION, word("timestamp_fraction", self.timestamp_fraction)?)?;
-        let delay_ns = self.transit_delay_ns.map_or(u32::MAX, |ns| ns.min(MAX_DELAY_NS) as u32);
-        writer.word(TraceType::TRANSIT_DELAY, delay_ns)?;
+        writer.word(TraceType::TRANSIT_DELAY, delay_word(self.transit_delay_ns))?;
         writer.word(TraceType::NAMESPACE_DATA, word("namespace_data", self.namespace_data)?)?;
         writer.word(TraceType::QUEUE_DEPTH, word("queue_depth", self.queue_depth)?)?;
         let complement = word("checksum_complement", self.checksum_complement)?;
@@ -161,6 +160,11 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// A time in a node as it lies there.
+pub fn delay_word(delay_ns: Option<u64>) -> u32 {
+    delay_ns.map_or(u32::MAX, |ns| ns.min(MAX_DELAY_NS) as u32)
 }
 
 struct Writer<'a> {

@@ -29,6 +29,24 @@ pub fn options(packet: &[u8]) -> Result<Options<'_>> {
     Ok(Options { headers: ipv6::headers(packet)?, current: None })
 }
 
+/// The telemetry in extension headers that were taken out of their packet, of which `first` is the number of the first
+/// one; offsets count from its start. As with [`options`], an error leaves the rest of what it concerns out.
+pub fn read_headers(extension: &[u8], first: u8) -> ReadHeaders<'_> {
+    ReadHeaders(Options { headers: ipv6::detached(extension, first), current: None })
+}
+
+/// Iterator of [`read_headers`].
+#[derive(Clone, Debug)]
+pub struct ReadHeaders<'a>(Options<'a>);
+
+impl<'a> Iterator for ReadHeaders<'a> {
+    type Item = Result<Located<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
 /// The telemetry in an extension header alone, as sockets hand it over; offsets count from its start.
 ///
 /// # Errors
@@ -41,7 +59,7 @@ pub fn header_options(kind: Kind, header: &[u8]) -> Result<HeaderOptions<'_>> {
         let why = format!("it says {end} octets, {} are there", header.len());
         return Err(bad_length("Hdr Ext Len", 1, why));
     }
-    let extension = Extension { protocol: kind.protocol(), at: 0, end, named_at: 0 };
+    let extension = Extension { protocol: kind.protocol(), at: 0, end };
     Ok(HeaderOptions::new(kind, header, &extension))
 }
 
@@ -86,7 +104,8 @@ pub struct HeaderOptions<'a> {
 }
 
 impl<'a> HeaderOptions<'a> {
-    fn new(kind: Kind, packet: &'a [u8], header: &Extension) -> Self {
+    /// Of a header of this packet.
+    pub(crate) fn new(kind: Kind, packet: &'a [u8], header: &Extension) -> Self {
         HeaderOptions { kind, header_at: header.at, tlvs: Tlvs::new(packet, header) }
     }
 }

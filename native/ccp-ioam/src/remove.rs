@@ -1,7 +1,7 @@
 //! What a sink does: it takes options out.
 
 use crate::Result;
-use crate::ipv6::{self, Extension, Tlvs};
+use crate::ipv6::{self, Extension, HEADER_BYTES, Headers, NEXT_HEADER_AT, Tlvs};
 use crate::option::Parsed;
 
 /// The packet without IOAM and without the TCP state; other options stay, aligned as they were.
@@ -11,57 +11,87 @@ use crate::option::Parsed;
 /// What is wrong with the packet; not what is wrong within our options.
 pub fn remove(packet: &[u8]) -> Result<Vec<u8>> {
     let mut headers = ipv6::headers(packet)?;
-    let whole = headers.is_whole();
-    let extensions = headers.by_ref().collect::<Result<Vec<_>>>()?;
-    let mut out = headers.packet().to_vec();
-    let mut changed = false;
-    // From the back to the front, so that what was read stays where it is.
-    for extension in extensions.iter().rev().filter(|extension| extension.kind().is_some()) {
-        let Some(rest) = without_ours(headers.packet(), extension)? else { continue };
-        changed = true;
-        let next = out[extension.at];
-        if rest.is_empty() {
-            out.drain(extension.at..extension.end);
-            out[extension.named_at] = next;
-        } else {
-            out.splice(extension.at..extension.end, rest);
-            out[extension.at] = next;
-        }
-    }
-    if changed && whole {
+    let packet = headers.packet();
+    let (rest, first) = without_ours(&mut headers)?;
+    let mut out = Vec::with_capacity(packet.len());
+    out.extend(&packet[..HEADER_BYTES]);
+    out[NEXT_HEADER_AT] = first;
+    out.extend(rest);
+    let (_, _, end) = headers.upper();
+    out.extend(&packet[end..]);
+    let removed = packet.len() - out.len();
+    if removed > 0 && headers.is_whole() {
         ipv6::set_payload_length(&mut out)?;
-    } else if changed {
+    } else if removed > 0 {
         // What is missing at the end stays missing.
-        let removed = headers.packet().len() - out.len();
         let length = u16::from_be_bytes([out[4], out[5]]).saturating_sub(removed as u16);
         out[4..6].copy_from_slice(&length.to_be_bytes());
     }
     Ok(out)
 }
 
-/// A header without our options, empty if there are no others; `None` if it has none of ours.
-fn without_ours(packet: &[u8], header: &Extension) -> Result<Option<Vec<u8>>> {
-    let mut out = vec![packet[header.at], 0];
-    let (mut ours, mut others) = (false, false);
-    for tlv in Tlvs::new(packet, header) {
-        let tlv = tlv?;
-        if Parsed::read(tlv.kind, tlv.data, tlv.at).is_some() {
-            ours = true;
-            continue;
+/// Extension headers that were taken out of their packet, without IOAM and without the TCP state, and the number of
+/// what is first then; `first` is the number of the first one as it is. Nothing is allocated where nothing is left.
+///
+/// # Errors
+///
+/// What is wrong with the headers; not what is wrong within our options.
+pub fn remove_headers(extension: &[u8], first: u8) -> Result<(Vec<u8>, u8)> {
+    without_ours(&mut ipv6::detached(extension, first))
+}
+
+/// What is left of extension headers, and the number of what is first then.
+fn without_ours(headers: &mut Headers<'_>) -> Result<(Vec<u8>, u8)> {
+    let packet = headers.packet();
+    let mut out = Vec::new();
+    let (mut first, mut last_at) = (headers.upper().0, None);
+    let mut name = |out: &mut Vec<u8>, last_at: Option<usize>, number: u8| match last_at {
+        Some(at) => out[at] = number,
+        None => first = number,
+    };
+    for extension in headers.by_ref() {
+        let extension = extension?;
+        let start = out.len();
+        keep(packet, &extension, &mut out)?;
+        if out.len() > start {
+            name(&mut out, last_at, extension.protocol);
+            last_at = Some(start);
         }
-        others = true;
-        let gap = (tlv.at - header.at + 8 - out.len() % 8) % 8;
-        ipv6::pad(&mut out, gap);
-        out.extend(&packet[tlv.at..tlv.at + 2 + tlv.data.len()]);
+    }
+    name(&mut out, last_at, headers.upper().0);
+    Ok((out, first))
+}
+
+/// Appends a header without our options; nothing if it has no others.
+fn keep(packet: &[u8], header: &Extension, out: &mut Vec<u8>) -> Result<()> {
+    let (mut ours, mut others) = (false, false);
+    if header.kind().is_some() {
+        for tlv in Tlvs::new(packet, header) {
+            let tlv = tlv?;
+            *if Parsed::read(tlv.kind, tlv.data, tlv.at).is_some() { &mut ours } else { &mut others } = true;
+        }
     }
     if !ours {
-        return Ok(None);
+        out.extend(&packet[header.at..header.end]);
+    } else if others {
+        keep_others(packet, header, out)?;
     }
-    if !others {
-        return Ok(Some(Vec::new()));
+    Ok(())
+}
+
+fn keep_others(packet: &[u8], header: &Extension, out: &mut Vec<u8>) -> Result<()> {
+    let start = out.len();
+    out.extend([packet[header.at], 0]);
+    for tlv in Tlvs::new(packet, header) {
+        let tlv = tlv?;
+        if Parsed::read(tlv.kind, tlv.data, tlv.at).is_none() {
+            let gap = (tlv.at - header.at + 8 - (out.len() - start) % 8) % 8;
+            ipv6::pad(out, gap);
+            out.extend(&packet[tlv.at..tlv.at + 2 + tlv.data.len()]);
+        }
     }
-    let gap = out.len().next_multiple_of(8) - out.len();
-    ipv6::pad(&mut out, gap);
-    out[1] = (out.len() / 8 - 1) as u8;
-    Ok(Some(out))
+    let size = out.len() - start;
+    ipv6::pad(out, size.next_multiple_of(8) - size);
+    out[start + 1] = (size.div_ceil(8) - 1) as u8;
+    Ok(())
 }

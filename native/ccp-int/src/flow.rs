@@ -1,0 +1,56 @@
+//! Whose packet it is.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use serde::Serialize;
+
+/// Protocols with flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Protocol {
+    /// Its name, as the bus has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        }
+    }
+}
+
+/// The 5-tuple of a flow, as its packets have it. IPv4 addresses are those within IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// Sender.
+    pub src: Ipv6Addr,
+    /// Receiver.
+    pub dst: Ipv6Addr,
+    /// Port of the sender.
+    pub src_port: u16,
+    /// Port of the receiver.
+    pub dst_port: u16,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+}
+
+impl FlowKey {
+    /// Of what stands in a packet; `None` if the protocol, by its number, is neither TCP nor UDP.
+    pub fn of(src: IpAddr, dst: IpAddr, src_port: u16, dst_port: u16, protocol: u8) -> Option<Self> {
+        let protocol = match protocol {
+            6 => Protocol::Tcp,
+            17 => Protocol::Udp,
+            _ => return None,
+        };
+        let wide = |address| match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        Some(FlowKey { src: wide(src), dst: wide(dst), src_port, dst_port, protocol })
+    }
+}

@@ -1,0 +1,62 @@
+//! What nodes mean by their numbers.
+
+use std::collections::BTreeMap;
+
+use ccp_ioam::{Node, Snapshot, State};
+use serde::Deserialize;
+
+/// A node found its queue full if it had no more room than for the packet itself.
+const FULL_PKTS: u32 = 1;
+
+/// What a queue is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Packets, as ccplane's nodes count.
+    Packets,
+    /// Bytes, as Linux does.
+    Bytes,
+}
+
+/// What is known of a node beforehand.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NodeInfo {
+    /// What people call it.
+    pub name: String,
+    /// What its queue depth is measured in; packets if it writes our snapshot, and unknown if not.
+    pub queue_depth_unit: Option<Unit>,
+    /// Room, in packets, that counts as none.
+    pub full_pkts: Option<u32>,
+}
+
+/// Nodes by their number.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct NodeTable(pub BTreeMap<u64, NodeInfo>);
+
+impl NodeTable {
+    /// What a node's queue depth is measured in, if that is known.
+    pub(crate) fn unit(&self, node: &Node) -> Option<Unit> {
+        let listed = node_id(node).and_then(|id| self.0.get(&id)?.queue_depth_unit);
+        listed.or_else(|| state(node).map(|_| Unit::Packets))
+    }
+
+    /// Room that counts as none.
+    pub(crate) fn full_pkts(&self, node_id: Option<u64>) -> u32 {
+        node_id.and_then(|id| self.0.get(&id)?.full_pkts).unwrap_or(FULL_PKTS)
+    }
+}
+
+/// Number of a node, short or wide.
+pub(crate) fn node_id(node: &Node) -> Option<u64> {
+    node.node_id.map(u64::from).or(node.node_id_wide)
+}
+
+/// What one of ours said of itself.
+pub(crate) fn state(node: &Node) -> Option<&State> {
+    match &node.snapshot {
+        Some(Snapshot::Ccplane(state)) => Some(state),
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! Flows in the order in which they were last seen.
+
+use hashlink::LinkedHashMap;
+
+use crate::FlowKey;
+
+/// Something about each flow that was seen lately. All operations take constant time, amortised.
+#[derive(Debug)]
+pub struct Recent<T> {
+    keep_ns: u64,
+    /// The longest unseen first.
+    flows: LinkedHashMap<FlowKey, (u64, T)>,
+}
+
+impl<T> Recent<T> {
+    /// Keeps flows for so long after they were last seen.
+    pub fn new(keep_ns: u64) -> Self {
+        Recent { keep_ns, flows: LinkedHashMap::new() }
+    }
+
+    /// Notes that a flow is seen now, and forgets others; what is known of it, or what `make` makes.
+    pub fn seen(&mut self, flow: &FlowKey, now_ns: u64, make: impl FnOnce() -> T) -> &mut T {
+        self.forget(now_ns);
+        let entry = self.flows.raw_entry_mut().from_key(flow);
+        let entry = match entry {
+            hashlink::linked_hash_map::RawEntryMut::Occupied(mut entry) => {
+                entry.to_back();
+                entry.into_mut()
+            }
+            hashlink::linked_hash_map::RawEntryMut::Vacant(entry) => entry.insert(*flow, (now_ns, make())).1,
+        };
+        entry.0 = entry.0.max(now_ns);
+        &mut entry.1
+    }
+
+    /// As [`Recent::seen`], of a flow that is known already.
+    pub fn seen_again(&mut self, flow: &FlowKey, now_ns: u64) -> Option<&mut T> {
+        self.forget(now_ns);
+        let entry = self.flows.to_back(flow)?;
+        entry.0 = entry.0.max(now_ns);
+        Some(&mut entry.1)
+    }
+
+    /// What is known of a flow.
+    pub fn get_mut(&mut self, flow: &FlowKey) -> Option<&mut T> {
+        self.flows.get_mut(flow).map(|entry| &mut entry.1)
+    }
+
+    /// How many were seen in the time before now.
+    pub fn count(&self, now_ns: u64) -> usize {
+        let gone = self.flows.values().take_while(|(seen_ns, _)| self.is_gone(*seen_ns, now_ns)).count();
+        self.flows.len() - gone
+    }
+
+    fn forget(&mut self, now_ns: u64) {
+        while self.flows.front().is_some_and(|(_, (seen_ns, _))| self.is_gone(*seen_ns, now_ns)) {
+            self.flows.pop_front();
+        }
+    }
+
+    fn is_gone(&self, seen_ns: u64, now_ns: u64) -> bool {
+        now_ns.saturating_sub(seen_ns) >= self.keep_ns
+    }
+}

@@ -1,0 +1,197 @@
+//! What a sink does: it keeps statistics of flows.
+
+mod cause;
+mod flow;
+mod hop;
+mod losses;
+mod mean;
+mod queue;
+mod record;
+mod summary;
+
+use ccp_ioam::{EdgeToEdge, Error, Node, Parsed, TcpState, read_headers};
+use serde::Deserialize;
+
+pub use record::RecordRow;
+pub use summary::{FlowId, Hop, LossCause, Summary};
+
+use crate::recent::Recent;
+use crate::{FlowKey, NodeTable, Result};
+use flow::FlowState;
+use losses::Losses;
+
+/// Flows are forgotten so long after their last packet.
+const KEEP_NS: u64 = 60_000_000_000;
+
+/// What a sink makes of packets.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SinkSpec {
+    /// How long packets are gathered for a summary.
+    pub interval_us: u64,
+    /// What nodes mean by their numbers.
+    pub nodes: NodeTable,
+    /// Whether each packet is kept, too.
+    pub records: bool,
+}
+
+impl Default for SinkSpec {
+    fn default() -> Self {
+        SinkSpec { interval_us: 10_000, nodes: NodeTable::default(), records: false }
+    }
+}
+
+/// What a packet carried.
+#[derive(Debug, Default)]
+struct Carried {
+    edge: Option<EdgeToEdge>,
+    tcp: Option<TcpState>,
+    /// In the order of the path.
+    nodes: Vec<Node>,
+}
+
+impl Carried {
+    /// Reads extension headers; whether there was anything of ours.
+    fn read(&mut self, extension: &[u8], first: u8) -> Result<bool> {
+        (self.edge, self.tcp) = (None, None);
+        self.nodes.clear();
+        let mut traced = false;
+        for found in read_headers(extension, first) {
+            match found?.option {
+                Parsed::EdgeToEdge(edge) => self.edge = Some(edge),
+                Parsed::TcpState(state) => self.tcp = Some(state),
+                Parsed::Trace(trace) if !traced => {
+                    traced = true;
+                    for node in trace.nodes() {
+                        self.nodes.push(node?);
+                    }
+                    self.nodes.reverse();
+                }
+                Parsed::Trace(_) | Parsed::Other(..) => {}
+            }
+        }
+        Ok(traced || self.edge.is_some())
+    }
+
+    /// From the source to now; `None` if the source did not say when, or its clock is ahead.
+    fn latency_us(&self, wall_ns: u64) -> Option<u64> {
+        let edge = self.edge?;
+        let sent_us = u64::from(edge.timestamp_s?) * 1_000_000 + u64::from(edge.timestamp_fraction?);
+        (wall_ns / 1000).checked_sub(sent_us)
+    }
+}
+
+/// A packet, without what it carried.
+struct Packet<'a> {
+    mono_ns: u64,
+    wall_ns: u64,
+    flow: &'a FlowKey,
+    len_bytes: u32,
+    /// What was lost in front of it.
+    lost: Losses,
+}
+
+/// Makes summaries, and records where they are wanted.
+#[derive(Debug)]
+pub struct Sink {
+    spec: SinkSpec,
+    flows: Recent<FlowState>,
+    /// Flows with packets since the last summaries.
+    active: Vec<FlowKey>,
+    due_ns: Option<u64>,
+    carried: Carried,
+    records: Vec<RecordRow>,
+    malformed_pkts: u64,
+}
+
+impl Sink {
+    /// A sink that has seen nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`: the interval is 0.
+    pub fn new(spec: SinkSpec) -> Result<Self> {
+        if spec.interval_us == 0 {
+            return Err(Error::new("ioam.cannot_write", "a sink would write without end").at("interval_us"));
+        }
+        Ok(Sink {
+            spec,
+            flows: Recent::new(KEEP_NS),
+            active: Vec::new(),
+            due_ns: None,
+            carried: Carried::default(),
+            records: Vec::new(),
+            malformed_pkts: 0,
+        })
+    }
+
+    /// A packet of a flow reached the sink: at this time of the monotonic clock, and by the wall clock.
+    ///
+    /// All packets of a flow are told, also those without telemetry, since they are not lost. `extension` are the
+    /// packet's extension headers, and the number of the first of them. Flows of which no packet ever had telemetry
+    /// are passed over.
+    pub fn packet(
+        &mut self,
+        mono_ns: u64,
+        wall_ns: u64,
+        flow: &FlowKey,
+        len_bytes: u32,
+        extension: Option<(&[u8], u8)>,
+    ) {
+        let read = extension.map(|(extension, first)| self.carried.read(extension, first));
+        if let Some(Err(_)) = read {
+            self.malformed_pkts += 1;
+        }
+        let interval_ns = self.spec.interval_us * 1000;
+        let is_first = match read {
+            Some(Ok(true)) => {
+                let state = self.flows.seen(flow, mono_ns, FlowState::default);
+                let is_first = state.came(mono_ns, interval_ns);
+                let lost = state.packet(wall_ns, len_bytes, &self.carried, &self.spec.nodes);
+                if self.spec.records {
+                    let packet = Packet { mono_ns, wall_ns, flow, len_bytes, lost };
+                    RecordRow::gather(&mut self.records, &packet, &self.carried);
+                }
+                is_first
+            }
+            _ => {
+                let Some(state) = self.flows.seen_again(flow, mono_ns) else { return };
+                let is_first = state.came(mono_ns, interval_ns);
+                state.plain();
+                is_first
+            }
+        };
+        if is_first {
+            self.active.push(*flow);
+            self.due_ns.get_or_insert(mono_ns.saturating_add(interval_ns));
+        }
+    }
+
+    /// When summaries are to be taken; `None` if there are none.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// Appends a summary of each flow that had packets, if it is time.
+    pub fn take(&mut self, mono_ns: u64, out: &mut Vec<Summary>) {
+        if self.due_ns.is_none_or(|due_ns| mono_ns < due_ns) {
+            return;
+        }
+        self.due_ns = None;
+        for flow in self.active.drain(..) {
+            if let Some(state) = self.flows.get_mut(&flow) {
+                out.push(state.take(&flow));
+            }
+        }
+    }
+
+    /// The records since they were last taken.
+    pub fn take_records(&mut self) -> Vec<RecordRow> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// Packets with telemetry that could not be read; they count as packets without any.
+    pub fn malformed_pkts(&self) -> u64 {
+        self.malformed_pkts
+    }
+}

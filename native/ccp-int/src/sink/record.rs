@@ -1,0 +1,116 @@
+//! What each packet brought, as rows of a table: one for each node on its path.
+
+use std::fmt::{Display, Write};
+
+use ccp_ioam::{Node, State};
+
+use super::{Carried, Packet};
+use crate::FlowKey;
+use crate::nodes::{node_id, state};
+
+/// One node's data in one packet; packets without any have one row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordRow {
+    /// When the packet reached the sink, CLOCK_MONOTONIC.
+    pub mono_ns: u64,
+    /// Whose it is.
+    pub flow: FlowKey,
+    /// Its number.
+    pub sequence: Option<u64>,
+    /// Its length without telemetry.
+    pub len_bytes: u32,
+    /// Time from source to sink.
+    pub latency_us: Option<u64>,
+    /// Window of the sender's TCP.
+    pub cwnd_bytes: Option<u32>,
+    /// Packets that are missing in front of it and were lost on links.
+    pub lost_wireless_pkts: u64,
+    /// Packets that are missing in front of it and were dropped by full queues.
+    pub lost_overflow_pkts: u64,
+    /// Place of the node on the path, from 1.
+    pub hop: Option<u16>,
+    /// What the node said.
+    pub node: Node,
+}
+
+impl RecordRow {
+    /// Names of the columns of [`RecordRow::write`], with the end of the line.
+    pub const HEADER: &str = "t_us,src,dst,src_port,dst_port,protocol,sequence,len_bytes,latency_us,cwnd_bytes,\
+        lost_wireless_pkts,lost_overflow_pkts,hop,node_id,hop_limit,ingress_if,egress_if,timestamp_us,transit_delay_ns,\
+        queue_depth,buffer_occupancy,queue_free_pkts,arrival_pkts_per_s,flow_count,link_lost_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
+
+    /// Appends the rows of a packet.
+    pub(super) fn gather(rows: &mut Vec<RecordRow>, packet: &Packet<'_>, carried: &Carried) {
+        let row = |hop: Option<u16>, node: Node| RecordRow {
+            mono_ns: packet.mono_ns,
+            flow: *packet.flow,
+            sequence: carried.edge.and_then(|edge| edge.sequence),
+            len_bytes: packet.len_bytes,
+            latency_us: carried.latency_us(packet.wall_ns),
+            cwnd_bytes: carried.tcp.and_then(|tcp| tcp.cwnd_bytes),
+            lost_wireless_pkts: packet.lost.wireless,
+            lost_overflow_pkts: packet.lost.overflow,
+            hop,
+            node,
+        };
+        if carried.nodes.is_empty() {
+            rows.push(row(None, Node::default()));
+        }
+        let hops = 1..;
+        rows.extend(hops.zip(&carried.nodes).map(|(hop, node)| row(Some(hop), node.clone())));
+    }
+
+    /// Appends it as a line of a CSV file; what is missing is empty.
+    pub fn write(&self, out: &mut String) {
+        let (flow, node) = (&self.flow, &self.node);
+        let State {
+            queue_free_pkts,
+            arrival_pkts_per_s,
+            flow_count,
+            lost_pkts,
+            rssi_dbm,
+            snr_db,
+            data_rate_bytes_per_s,
+            mcs,
+        } = state(node).copied().unwrap_or_default();
+        let timestamp_us = node.timestamp_s.zip(node.timestamp_fraction);
+        let timestamp_us = timestamp_us.map(|(s, us)| u64::from(s) * 1_000_000 + u64::from(us));
+        let protocol = flow.protocol.name();
+        let mut line = Line(out);
+        line.put(Some(self.mono_ns / 1000))
+            .put(Some(flow.src.to_canonical()))
+            .put(Some(flow.dst.to_canonical()));
+        line.put(Some(flow.src_port)).put(Some(flow.dst_port)).put(Some(protocol));
+        line.put(self.sequence)
+            .put(Some(self.len_bytes))
+            .put(self.latency_us)
+            .put(self.cwnd_bytes)
+            .put(self.hop);
+        line.put(node_id(node)).put(node.hop_limit.or(node.hop_limit_wide));
+        line.put(node.ingress_if.map(u32::from).or(node.ingress_if_wide));
+        line.put(node.egress_if.map(u32::from).or(node.egress_if_wide));
+        line.put(timestamp_us).put(node.transit_delay_ns).put(node.queue_depth).put(node.buffer_occupancy);
+        line.put(queue_free_pkts).put(arrival_pkts_per_s).put(flow_count).put(lost_pkts);
+        line.put(rssi_dbm).put(snr_db).put(data_rate_bytes_per_s).put(mcs);
+        line.end();
+    }
+}
+
+struct Line<'a>(&'a mut String);
+
+impl Line<'_> {
+    fn put(&mut self, value: Option<impl Display>) -> &mut Self {
+        if let Some(value) = value {
+            // Writing to a string cannot fail.
+            let _ = write!(self.0, "{value}");
+        }
+        self.0.push(',');
+        self
+    }
+
+    /// In place of the last comma.
+    fn end(&mut self) {
+        self.0.pop();
+        self.0.push('\n');
+    }
+}
