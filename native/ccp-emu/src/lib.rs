@@ -5,6 +5,7 @@
 //! real time.
 
 mod engine;
+mod int;
 mod io;
 mod ip;
 mod packet;
@@ -13,8 +14,9 @@ pub mod spec;
 
 pub use ccp_error::Error;
 pub use engine::{Counters, Delivery, Network, Sample, Tapped};
-pub use io::emulate;
-pub use ip::IpPacket;
+pub use int::{Int, IntCounters, IntNode, Radio, Role, Telemetry, Windows};
+pub use io::{Files, emulate};
+pub use ip::{Extension, IpPacket};
 pub use packet::{Ecn, Packet};
 
 /// Result with this crate's error.

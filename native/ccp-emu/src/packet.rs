@@ -1,5 +1,9 @@
 //! What the engine must know of a packet, and nothing else: real IP packets and simulated ones look alike.
 
+use ccp_int::FlowKey;
+
+use crate::ip::Extension;
+
 /// The two ECN bits (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ecn {
@@ -41,4 +45,26 @@ pub trait Packet: Clone {
 
     /// Flips one bit behind the IP header, chosen by a number that may be any.
     fn corrupt(&mut self, choice: u64);
+
+    /// Whose packet it is; `None` if it is neither TCP nor UDP, or nobody needs to know.
+    fn flow(&self) -> Option<FlowKey> {
+        None
+    }
+
+    /// Its hop limit, if it is IPv6.
+    fn hop_limit(&self) -> Option<u8> {
+        None
+    }
+
+    /// The place for its extension headers, if it can have any.
+    fn extension_mut(&mut self) -> Option<&mut Option<Box<Extension>>> {
+        None
+    }
+
+    /// Its transmission begins.
+    fn leaves(&mut self, now_ns: u64) {
+        if let Some(Some(extension)) = self.extension_mut() {
+            extension.leaves(now_ns);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::int::Int;
 use crate::{Error, Result};
 
 /// A whole network and what to record of it.
@@ -32,6 +33,9 @@ pub struct Spec {
     /// By name of a link direction, the file to which its packets are written.
     #[serde(default)]
     pub pcap: Option<BTreeMap<String, PathBuf>>,
+    /// In-band telemetry.
+    #[serde(default)]
+    pub int: Option<Int>,
 }
 
 /// A host, or a router: a node that has neither addresses nor a device.
@@ -247,6 +251,9 @@ impl Spec {
         }
         if self.sample_interval_us == 0 {
             return Err(bad("the interval of samples is 0").at("sample_interval_us"));
+        }
+        if let Some(int) = &self.int {
+            int.check(self.nodes.len())?;
         }
         self.check_routes(&self.routes)
     }

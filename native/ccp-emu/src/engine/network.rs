@@ -1,8 +1,12 @@
 //! A network of links, hosts and routers, in virtual time.
 
+use ccp_int::FlowKey;
+
 use super::Counters;
 use super::agenda::Agenda;
 use super::pipe::Pipe;
+use crate::int::{Hop, Telemetry};
+use crate::ip::Extension;
 use crate::packet::{Ecn, Packet};
 use crate::spec::{Direction, Spec};
 use crate::{Error, Result};
@@ -33,6 +37,18 @@ impl<P: Packet> Packet for Addressed<P> {
 
     fn corrupt(&mut self, choice: u64) {
         self.packet.corrupt(choice);
+    }
+
+    fn flow(&self) -> Option<FlowKey> {
+        self.packet.flow()
+    }
+
+    fn hop_limit(&self) -> Option<u8> {
+        self.packet.hop_limit()
+    }
+
+    fn extension_mut(&mut self) -> Option<&mut Option<Box<Extension>>> {
+        self.packet.extension_mut()
     }
 }
 
@@ -90,6 +106,7 @@ pub struct Network<P> {
     to_host_ns: Vec<u64>,
     now_ns: u64,
     tapped: Vec<Tapped<P>>,
+    telemetry: Option<Telemetry>,
     unroutable_pkts: u64,
     expired_pkts: u64,
 }
@@ -112,9 +129,25 @@ impl<P: Packet> Network<P> {
             spec,
             now_ns,
             tapped: Vec::new(),
+            telemetry: None,
             unroutable_pkts: 0,
             expired_pkts: 0,
         }
+    }
+
+    /// Lets nodes put telemetry into packets that come from now on; without this they do not, whatever was described.
+    pub fn set_telemetry(&mut self, telemetry: Telemetry) {
+        for (link, place) in self.places.iter_mut().enumerate() {
+            if telemetry.ends_at(link) {
+                place.pipe.set_sink();
+            }
+        }
+        self.telemetry = Some(telemetry);
+    }
+
+    /// The nodes that take part in telemetry, if there are any.
+    pub fn telemetry_mut(&mut self) -> Option<&mut Telemetry> {
+        self.telemetry.as_mut()
     }
 
     /// Names of the link directions, by index.
@@ -125,7 +158,7 @@ impl<P: Packet> Network<P> {
     /// A host sends a packet to another one. What is due before is to have happened: see `advance`.
     pub fn arrive(&mut self, now_ns: u64, from: usize, to: usize, packet: P) {
         self.now_ns = self.now_ns.max(now_ns);
-        self.forward(self.now_ns, from, Addressed { to, packet });
+        self.forward(self.now_ns, from, None, Addressed { to, packet });
     }
 
     /// A packet for nobody was sent.
@@ -156,9 +189,12 @@ impl<P: Packet> Network<P> {
             self.schedule(link);
             let Some(mut arrived) = arrived else { continue };
             if arrived.to == to {
+                if let Some(telemetry) = &mut self.telemetry {
+                    telemetry.delivered(at_ns, to, &mut arrived);
+                }
                 deliveries.push(Delivery { node: to, at_ns, packet: arrived.packet });
             } else if arrived.hop() {
-                self.forward(at_ns, to, arrived);
+                self.forward(at_ns, to, Some(link), arrived);
             } else {
                 self.expired_pkts += 1;
             }
@@ -166,18 +202,26 @@ impl<P: Packet> Network<P> {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    fn forward(&mut self, now_ns: u64, node: usize, packet: Addressed<P>) {
+    fn forward(&mut self, now_ns: u64, node: usize, ingress: Option<usize>, mut packet: Addressed<P>) {
         let link = self.spec.routes.get(node).and_then(|row| row.get(packet.to)).copied();
         let Some(link) = link.and_then(|link| usize::try_from(link).ok()) else {
             self.unroutable_pkts += 1;
             return;
         };
-        self.places[link].pipe.arrive(now_ns, packet);
+        let pipe = &mut self.places[link].pipe;
+        if let Some(telemetry) = &mut self.telemetry {
+            let hop = Hop { node, ingress, egress: link };
+            telemetry.sends(now_ns, hop, &mut packet, || pipe.found());
+        }
+        pipe.arrive(now_ns, packet);
         self.schedule(link);
     }
 
     fn schedule(&mut self, link: usize) {
-        let place = &self.places[link];
+        let place = &mut self.places[link];
+        if let (Some(telemetry), Some(seen)) = (&mut self.telemetry, place.pipe.take_seen()) {
+            seen.for_each(|seen| telemetry.seen_at(link, &seen));
+        }
         self.agenda.set(link, place.pipe.due_ns());
         let end_ns = place.pipe.earliest_end_ns();
         self.arrivals.set(link, end_ns.map(|end_ns| end_ns.saturating_add(self.to_host_ns[place.to])));

@@ -31,6 +31,7 @@ fn line(directions: [Direction; 3]) -> Network<TestPacket> {
         sample_interval_us: 1000,
         samples_path: None,
         pcap: None,
+        int: None,
     };
     Network::new(spec, 0)
 }

@@ -8,6 +8,7 @@ use super::loss::Loss;
 use super::propagation::Propagation;
 use super::queue::Queue;
 use super::transmitter::Transmitter;
+use crate::int::{Found, Seen};
 use crate::packet::Packet;
 use crate::rng::Stream;
 use crate::spec::Direction;
@@ -37,6 +38,8 @@ pub struct Pipe<P> {
     propagation: Propagation<P>,
     duplicate: Stream,
     corrupt: Stream,
+    /// What the sink has seen that takes telemetry off packets before they are transmitted, if there is one.
+    seen: Option<Vec<Seen>>,
     pub counters: Counters,
 }
 
@@ -55,6 +58,7 @@ impl<P: Packet> Pipe<P> {
             propagation: Propagation::new(stream("jitter")),
             duplicate: stream("duplicate"),
             corrupt: stream("corrupt"),
+            seen: None,
             counters: Counters::default(),
             direction,
         }
@@ -146,12 +150,16 @@ impl<P: Packet> Pipe<P> {
     /// Starts transmissions until one takes time. `busy`: one has just ended.
     fn start(&mut self, now_ns: u64, mut busy: bool) {
         while self.sending.is_none() && self.tokens_at_ns.is_none() {
-            let Some(packet) = self.next(now_ns) else {
+            let Some(mut packet) = self.next(now_ns) else {
                 if busy && self.tokens_at_ns.is_none() {
                     self.queue.idle(now_ns);
                 }
                 return;
             };
+            packet.leaves(now_ns);
+            if let Some(seen) = &mut self.seen {
+                seen.extend(Seen::off(now_ns, &mut packet));
+            }
             let end_ns = self.transmitter.send(now_ns, packet.len_bytes(), busy);
             if end_ns <= now_ns {
                 self.depart(now_ns, packet);
@@ -215,6 +223,25 @@ impl<P: Packet> Pipe<P> {
         let shaped =
             self.bucket.as_ref().filter(|b| b.is_shaper()).map_or(f64::INFINITY, Bucket::rate_bytes_per_s);
         self.transmitter.mean_bytes_per_s().min(shaped)
+    }
+
+    /// Takes telemetry off packets from now on, before they are transmitted.
+    pub fn set_sink(&mut self) {
+        self.seen = Some(Vec::new());
+    }
+
+    /// What was taken off since this was last asked.
+    pub fn take_seen(&mut self) -> Option<std::vec::Drain<'_, Seen>> {
+        self.seen.as_mut().map(|seen| seen.drain(..))
+    }
+
+    /// What the next packet will find.
+    pub fn found(&self) -> Found {
+        Found {
+            queue_pkts: self.queue_pkts(),
+            free_pkts: self.queue.free_pkts(self.mtu_bytes),
+            lost_pkts: self.counters.dropped_loss_pkts,
+        }
     }
 
     /// Packets that wait.

@@ -4,11 +4,23 @@ mod capture;
 mod clock;
 mod control;
 mod lateness;
+mod lines;
 mod pace;
 mod priority;
+mod reports;
 mod samples;
 mod shell;
 mod tun;
 mod writer;
 
-pub use shell::emulate;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+pub use shell::{Files, emulate};
+
+/// Reading and writing do not wait any more.
+fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)
+}

@@ -9,14 +9,16 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::capture::Captures;
-use super::clock::{now_ns, timespec};
+use super::clock::{now_ns, real_offset_ns, timespec};
 use super::control::{Control, Request};
 use super::lateness::Lateness;
 use super::pace::Pace;
 use super::priority::Urgent;
+use super::reports::Reports;
 use super::samples::Samples;
 use super::tun::{Buffer, Read, Tun};
 use crate::engine::{Delivery, Network};
+use crate::int::{Telemetry, Windows};
 use crate::ip::{Group, IpPacket, segments};
 use crate::spec::Spec;
 use crate::{Error, Result};
@@ -29,22 +31,32 @@ const LOOK_NS: u64 = 1_000_000_000;
 const CONTROL: u64 = u64::MAX;
 const MAX_EVENTS: usize = 64;
 
+/// What a network is connected to.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// TUN devices in the order of their indices in the description.
+    pub tuns: &'a [BorrowedFd<'a>],
+    /// The control channel.
+    pub control: BorrowedFd<'a>,
+    /// Where summaries of telemetry go.
+    pub summaries: Option<BorrowedFd<'a>>,
+}
+
 /// Runs a network until it is stopped, or the other side of the control channel is gone.
 ///
-/// `tuns` are TUN devices in the order of their indices in the description. `interrupted` is asked now and
-/// then, and after every signal, whether to end.
+/// `windows` tells sources of telemetry what the TCP of senders has in mind. `interrupted` is asked now and then,
+/// and after every signal, whether to end.
 ///
 /// # Errors
 ///
 /// `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write`, or `emulator.kernel_refused`.
 pub fn emulate(
-    spec_json: &[u8],
-    tuns: &[BorrowedFd<'_>],
-    control: BorrowedFd<'_>,
+    spec: Spec,
+    files: Files<'_>,
+    windows: Option<Windows>,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    let spec = Spec::from_json(spec_json)?;
-    let mut shell = Shell::new(spec, tuns, control)?;
+    let mut shell = Shell::new(spec, files, windows)?;
     // After the threads that write files have been started: those are not urgent.
     let urgent = Urgent::ask();
     shell.pace.must_rest = urgent.is_real_time();
@@ -75,6 +87,7 @@ struct Shell<'a> {
     deliveries: Vec<Delivery<IpPacket>>,
     samples: Option<Samples>,
     captures: Captures,
+    reports: Option<Reports<'a>>,
     lateness: Lateness,
     pace: Pace,
     unreadable_frames: u64,
@@ -83,7 +96,8 @@ struct Shell<'a> {
 }
 
 impl<'a> Shell<'a> {
-    fn new(spec: Spec, tuns: &[BorrowedFd<'a>], control: BorrowedFd<'a>) -> Result<Self> {
+    fn new(spec: Spec, files: Files<'a>, windows: Option<Windows>) -> Result<Self> {
+        let Files { tuns, control, summaries } = files;
         let now_ns = now_ns();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused)?;
         let mut ports = Vec::new();
@@ -105,6 +119,13 @@ impl<'a> Shell<'a> {
         epoll::add(&epoll, control, epoll::EventData::new_u64(CONTROL), epoll::EventFlags::IN)
             .map_err(refused)?;
         let mut network = Network::new(spec.clone(), now_ns);
+        let reports = spec.int.as_ref().map(|int| {
+            let mut telemetry = Telemetry::new(&spec, int, windows)?;
+            telemetry.set_real_offset_ns(real_offset_ns());
+            network.set_telemetry(telemetry);
+            Reports::new(int, summaries)
+        });
+        let reports = reports.transpose()?;
         let names = network.link_names().map(str::to_owned).collect();
         let samples = spec
             .samples_path
@@ -127,6 +148,7 @@ impl<'a> Shell<'a> {
             deliveries: Vec::new(),
             samples,
             captures,
+            reports,
             lateness: Lateness::new(),
             pace: Pace::new(now_ns),
             unreadable_frames: 0,
@@ -168,12 +190,18 @@ impl<'a> Shell<'a> {
             if let Some(samples) = &mut self.samples {
                 samples.take(now, &mut self.network);
             }
+            if let (Some(reports), Some(telemetry)) = (&mut self.reports, self.network.telemetry_mut()) {
+                reports.take(now, telemetry);
+            }
             if self.stopped || self.control.has_ended() {
                 return Ok(());
             }
             if now >= look_ns {
                 if interrupted() {
                     return Ok(());
+                }
+                if let Some(telemetry) = self.network.telemetry_mut() {
+                    telemetry.set_real_offset_ns(real_offset_ns());
                 }
                 look_ns = now.saturating_add(LOOK_NS);
             }
@@ -185,7 +213,8 @@ impl<'a> Shell<'a> {
     fn next_ns(&mut self, look_ns: u64) -> u64 {
         let delivery_ns = self.network.next_delivery_ns().unwrap_or(u64::MAX);
         let sample_ns = self.samples.as_ref().map_or(u64::MAX, Samples::due_ns);
-        delivery_ns.min(sample_ns).min(look_ns)
+        let report_ns = self.network.telemetry_mut().and_then(|t| t.due_ns()).unwrap_or(u64::MAX);
+        delivery_ns.min(sample_ns).min(report_ns).min(look_ns)
     }
 
     /// Reads what hosts send, for a while at most: what is left is still there the next time.
@@ -266,7 +295,7 @@ impl<'a> Shell<'a> {
         Ok(Value::Bool(true))
     }
 
-    fn stats(&self) -> Value {
+    fn stats(&mut self) -> Value {
         let link = |(index, name): (usize, &str)| {
             let sample = self.network.sample(index);
             let mut value = json!(sample.counters);
@@ -276,19 +305,27 @@ impl<'a> Shell<'a> {
             (name.to_owned(), value)
         };
         let links: serde_json::Map<_, _> = self.network.link_names().enumerate().map(link).collect();
-        json!({
+        let mut stats = json!({
             "links": links,
             "lateness_us": self.lateness.summary(),
             "unroutable_pkts": self.network.unroutable_pkts(),
             "expired_pkts": self.network.expired_pkts(),
             "unreadable_frames": self.unreadable_frames,
             "unwritable_pkts": self.unwritable_pkts,
-        })
+        });
+        if let (Some(reports), Some(telemetry)) = (&self.reports, self.network.telemetry_mut()) {
+            stats["int"] = json!(telemetry.counters());
+            stats["int_summaries_dropped"] = reports.dropped().into();
+        }
+        stats
     }
 
     fn close(mut self) -> Result<()> {
         let samples = self.samples.take().map(|samples| samples.close(now_ns(), &mut self.network));
         self.captures.close()?;
+        if let (Some(reports), Some(telemetry)) = (self.reports, self.network.telemetry_mut()) {
+            reports.close(telemetry)?;
+        }
         samples.unwrap_or(Ok(()))
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use bytes::{BufMut, Bytes, BytesMut};
 use rustix::io::Errno;
 
+use super::set_nonblocking;
 use crate::ip::VnetHeader;
 use crate::{Error, Result};
 
@@ -72,9 +73,7 @@ impl<'a> Tun<'a> {
         if offloads.into_iter().all(|value| set(value) < 0) {
             return Err(bad("the device takes no offloads", std::io::Error::last_os_error().to_string()));
         }
-        rustix::fs::fcntl_getfl(fd)
-            .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK))
-            .map_err(|e| bad("the device cannot be made non-blocking", e.to_string()))?;
+        set_nonblocking(fd).map_err(|e| bad("the device cannot be made non-blocking", e.to_string()))?;
         Ok(Tun { fd })
     }
 

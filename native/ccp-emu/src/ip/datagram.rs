@@ -3,23 +3,27 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::{Bytes, BytesMut};
+use ccp_int::FlowKey;
 
 use super::checksum::{self, set_word, sum, word};
+use super::extension::{Extension, IPV6_BYTES};
 use super::vnet::Partial;
 use crate::packet::{Ecn, Packet};
 
 /// Room for headers of TCP and IP with all options, or the start of another packet.
-const HEAD_BYTES: usize = 128;
+const HEAD_BYTES: usize = 120;
 
-const IPV6_BYTES: usize = 40;
 const TCP_CHECKSUM: u16 = 16;
 
 /// A packet: headers of its own, and a payload that lies where it was read, with the rest of its super-packet.
+///
+/// Headers and offsets are those of the packet without its extension headers.
 #[derive(Clone)]
 pub struct IpPacket {
     head: [u8; HEAD_BYTES],
     head_bytes: u8,
     partial: Option<Partial>,
+    extension: Option<Box<Extension>>,
     tail: Bytes,
 }
 
@@ -50,12 +54,21 @@ impl IpPacket {
         let mut head = [0; HEAD_BYTES];
         head.get_mut(..head_bytes)?.copy_from_slice(bytes.get(..head_bytes)?);
         let tail = bytes.split_off(head_bytes);
-        Some(IpPacket { head, head_bytes: head_bytes as u8, partial, tail })
+        Some(IpPacket { head, head_bytes: head_bytes as u8, partial, extension: None, tail })
+    }
+
+    /// With extension headers behind its IPv6 header.
+    pub(super) fn with_extension(self, extension: Option<Box<Extension>>) -> Self {
+        IpPacket { extension, ..self }
     }
 
     /// The same headers over another payload.
     pub(super) fn with_tail(&self, tail: Bytes) -> Self {
-        IpPacket { tail, ..*self }
+        IpPacket { tail, extension: self.extension.clone(), ..*self }
+    }
+
+    pub(super) fn extension(&self) -> Option<&Extension> {
+        self.extension.as_deref()
     }
 
     pub(super) fn head(&self) -> &[u8] {
@@ -112,30 +125,38 @@ impl IpPacket {
 
     /// Where it goes.
     pub fn destination(&self) -> IpAddr {
+        self.address(16, 24)
+    }
+
+    fn address(&self, v4_at: usize, v6_at: usize) -> IpAddr {
         if self.is_ipv4() {
-            IpAddr::V4(Ipv4Addr::from(copied(&self.head, 16)))
+            IpAddr::V4(Ipv4Addr::from(copied(&self.head, v4_at)))
         } else {
-            IpAddr::V6(Ipv6Addr::from(copied(&self.head, 24)))
+            IpAddr::V6(Ipv6Addr::from(copied(&self.head, v6_at)))
         }
     }
 
     /// All bytes, with every checksum as it would be on a wire.
     pub fn whole(&self) -> BytesMut {
         let mut whole = BytesMut::with_capacity(self.len_bytes() as usize);
-        whole.extend_from_slice(self.head());
+        let mut partial = self.partial;
+        match &self.extension {
+            None => whole.extend_from_slice(self.head()),
+            Some(extension) => {
+                whole.extend_from_slice(&extension.outer(&self.head));
+                whole.extend_from_slice(&extension.octets);
+                whole.extend_from_slice(&self.head()[IPV6_BYTES..]);
+                partial = partial.map(|partial| extension.shifted(partial));
+            }
+        }
         whole.extend_from_slice(&self.tail);
-        if let Some(partial) = self.partial {
+        if let Some(partial) = partial {
             let complement = !sum(&whole[usize::from(partial.start).min(whole.len())..]);
             // UDP: 0 means that there is no checksum (RFC 768).
             let value = if complement == 0 && partial.offset != TCP_CHECKSUM { 0xffff } else { complement };
             set_word(&mut whole, partial.at(), value);
         }
         whole
-    }
-
-    /// The parts of which it is written, in their order.
-    pub fn parts(&self) -> [&[u8]; 2] {
-        [self.head(), &self.tail]
     }
 }
 
@@ -160,7 +181,8 @@ fn pseudo_sum(head: &[u8], covered_bytes: usize, offset: u16) -> u16 {
 
 impl Packet for IpPacket {
     fn len_bytes(&self) -> u32 {
-        u32::from(self.head_bytes) + self.tail.len() as u32
+        let extension_bytes = self.extension.as_ref().map_or(0, |extension| extension.octets.len());
+        u32::from(self.head_bytes) + (extension_bytes + self.tail.len()) as u32
     }
 
     fn ecn(&self) -> Ecn {
@@ -189,7 +211,10 @@ impl Packet for IpPacket {
     }
 
     fn corrupt(&mut self, choice: u64) {
+        // Without what no checksum covers.
+        let extension = self.extension.take();
         let mut whole = self.whole();
+        self.extension = extension;
         let start = self.ip_bytes();
         let bits = (whole.len() - start) as u64 * 8;
         if bits == 0 {
@@ -203,6 +228,25 @@ impl Packet for IpPacket {
         let head_bytes = usize::from(self.head_bytes);
         self.head_mut().copy_from_slice(&whole[..head_bytes]);
         self.tail = whole.slice(head_bytes..);
+    }
+
+    fn flow(&self) -> Option<FlowKey> {
+        let at = self.ip_bytes();
+        let protocol = self.head[if self.is_ipv4() { 9 } else { 6 }];
+        let is_later_fragment = self.is_ipv4() && word(&self.head, 6) & 0x1fff != 0;
+        if is_later_fragment || at + 4 > usize::from(self.head_bytes) {
+            return None;
+        }
+        let ports = (word(&self.head, at), word(&self.head, at + 2));
+        FlowKey::of(self.address(12, 8), self.destination(), ports.0, ports.1, protocol)
+    }
+
+    fn hop_limit(&self) -> Option<u8> {
+        (!self.is_ipv4()).then_some(self.head[7])
+    }
+
+    fn extension_mut(&mut self) -> Option<&mut Option<Box<Extension>>> {
+        (!self.is_ipv4()).then_some(&mut self.extension)
     }
 }
 

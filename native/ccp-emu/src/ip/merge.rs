@@ -6,6 +6,7 @@
 use std::io::IoSlice;
 
 use super::datagram::IpPacket;
+use super::extension::IPV6_BYTES;
 use super::segment::sequence;
 use super::vnet::{Gso, VnetHeader};
 use crate::packet::Packet;
@@ -72,17 +73,30 @@ impl Group {
         let vnet = vnet.write();
         let mut parts = [IoSlice::new(&[]); MAX_PARTS];
         parts[0] = IoSlice::new(&vnet);
-        parts[1] = IoSlice::new(self.packets[0].head());
-        for (part, packet) in parts[2..].iter_mut().zip(&self.packets) {
+        let head = self.packets[0].head();
+        let outer;
+        let mut front = 2;
+        match self.packets[0].extension() {
+            None => parts[1] = IoSlice::new(head),
+            Some(extension) => {
+                outer = extension.outer(head);
+                parts[1] = IoSlice::new(&outer);
+                parts[2] = IoSlice::new(&extension.octets);
+                parts[3] = IoSlice::new(&head[IPV6_BYTES..]);
+                front = 4;
+            }
+        }
+        for (part, packet) in parts[front..].iter_mut().zip(&self.packets) {
             *part = IoSlice::new(packet.tail());
         }
-        write(&parts[..self.packets.len() + 2])
+        write(&parts[..front + self.packets.len()])
     }
 
     fn vnet(&self) -> VnetHeader {
         let first = &self.packets[0];
         if self.packets.len() == 1 {
-            return VnetHeader::plain(first.partial());
+            let shifted = |partial| first.extension().map_or(partial, |e| e.shifted(partial));
+            return VnetHeader::plain(first.partial().map(shifted));
         }
         let gso = if first.is_ipv4() { Gso::Tcp4 } else { Gso::Tcp6 };
         VnetHeader {
@@ -113,9 +127,14 @@ fn flags(packet: &IpPacket) -> u8 {
     packet.head().get(transport(packet) + TCP_FLAGS).copied().unwrap_or(0)
 }
 
+/// Whether it is TCP with a payload, and without extension headers, which are of one packet each.
+fn mergeable(packet: &IpPacket) -> bool {
+    packet.is_tcp() && !packet.tail().is_empty() && packet.extension().is_none()
+}
+
 /// Sequence number behind a segment, `None` if nothing may be put behind it.
 fn following(packet: &IpPacket) -> Option<u32> {
-    if !packet.is_tcp() || packet.tail().is_empty() || flags(packet) & (FIN | SYN | RST | PSH | URG) != 0 {
+    if !mergeable(packet) || flags(packet) & (FIN | SYN | RST | PSH | URG) != 0 {
         return None;
     }
     Some(sequence(packet.head(), transport(packet)).wrapping_add(packet.tail().len() as u32))
@@ -125,8 +144,7 @@ fn following(packet: &IpPacket) -> Option<u32> {
 fn goes_on(first: &IpPacket, packet: &IpPacket, next: u32) -> bool {
     let (a, b) = (first.head(), packet.head());
     let at = transport(first);
-    if !packet.is_tcp()
-        || packet.tail().is_empty()
+    if !mergeable(packet)
         || a.len() != b.len()
         || transport(packet) != at
         || flags(packet) & (SYN | RST | URG | CWR) != 0

@@ -2,11 +2,13 @@
 
 mod checksum;
 mod datagram;
+mod extension;
 mod merge;
 mod segment;
 mod vnet;
 
 pub use datagram::IpPacket;
+pub use extension::{Delay, Extension, HOP_BY_HOP};
 pub use merge::Group;
 pub use segment::segments;
 pub use vnet::VnetHeader;

@@ -118,6 +118,16 @@ fn packet(v6: bool, protocol: u8, checksum_at: usize, ecn: u8, mut transport: Ve
     packet.into()
 }
 
+/// An IPv6 packet with these octets behind its first header, the first of them a header with this number.
+pub fn behind_ip(packet: &[u8], first: u8, octets: &[u8]) -> Vec<u8> {
+    let mut out = packet.to_vec();
+    out.splice(40..40, octets.iter().copied());
+    let length = (out.len() - 40) as u16;
+    out[4..6].copy_from_slice(&length.to_be_bytes());
+    out[6] = first;
+    out
+}
+
 /// Ones' complement sum, one word after the other with the carry brought around each time.
 fn words(bytes: &[u8]) -> u32 {
     bytes.chunks(2).fold(0u32, |sum, pair| {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::checksum::{set_word, word};
 use super::datagram::{IpPacket, tcp_header_end};
+use super::extension::take_out;
 use super::vnet::{Gso, VnetHeader};
 
 const TCP_FLAGS: usize = 13;
@@ -13,10 +14,14 @@ const UDP_BYTES: usize = 8;
 
 /// Gives every packet of a frame, in order; returns false if the frame cannot be read, or not cut.
 pub fn segments(vnet: VnetHeader, frame: Bytes, mut give: impl FnMut(IpPacket)) -> bool {
+    let (frame, partial, extension) = take_out(frame, vnet.partial);
+    let vnet = VnetHeader { partial, ..vnet };
     if vnet.gso == Gso::None {
-        return IpPacket::new(frame, vnet.partial).map(give).is_some();
+        let packet = IpPacket::new(frame, partial);
+        return packet.map(|packet| give(packet.with_extension(extension))).is_some();
     }
     let Some((model, payload)) = headers(vnet, frame) else { return false };
+    let model = model.with_extension(extension);
     let each = usize::from(vnet.gso_bytes);
     let n = payload.len().div_ceil(each).max(1);
     for index in 0..n {

@@ -74,6 +74,14 @@ impl<P: Packet> Queue<P> {
         self.waiting.is_empty()
     }
 
+    /// For how many packets of this size there is room; `None` without a limit.
+    pub fn free_pkts(&self, mtu_bytes: u32) -> Option<u64> {
+        self.buffer.map(|buffer| match buffer {
+            Buffer::Packets(most) => most.saturating_sub(self.waiting.len() as u64),
+            Buffer::Bytes(most) => most.saturating_sub(self.bytes) / u64::from(mtu_bytes.max(1)),
+        })
+    }
+
     /// Size of the packet whose turn is next.
     pub fn head_bytes(&self) -> Option<u32> {
         self.waiting.front().map(|w| w.packet.len_bytes())

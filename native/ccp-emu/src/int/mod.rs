@@ -1,0 +1,240 @@
+//! In-band telemetry of a network: which node puts headers into packets, writes into them, and takes them off.
+
+mod egress;
+mod seen;
+mod spec;
+
+use ccp_int::{FlowKey, Protocol, RecordRow, Sink, Source, Summary};
+use ccp_ioam::{TcpState, fill_headers};
+use serde::Serialize;
+
+pub use egress::Found;
+pub use seen::Seen;
+pub use spec::{Int, IntNode, Radio, Role};
+
+use crate::Result;
+use crate::ip::{Delay, Extension, HOP_BY_HOP};
+use crate::packet::Packet;
+use crate::spec::{Link, Spec};
+use egress::Egress;
+
+/// Says what the sender's TCP of a flow has in mind.
+pub type Windows = Box<dyn FnMut(&FlowKey) -> Option<TcpState> + Send>;
+
+/// What became of headers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct IntCounters {
+    /// Packets that got headers.
+    pub inserted_pkts: u64,
+    /// Packets that were to get some, and would have been larger than the MTU.
+    pub no_room_pkts: u64,
+    /// Packets into which a node wrote.
+    pub filled_pkts: u64,
+    /// Packets in which a node found no room any more.
+    pub overflowed_pkts: u64,
+    /// Packets whose headers were taken off.
+    pub removed_pkts: u64,
+    /// Packets with headers that a node on the way could not read; they go on as they are.
+    pub unreadable_pkts: u64,
+    /// Packets of whose headers a sink could make nothing.
+    pub malformed_pkts: u64,
+}
+
+/// A packet's way through a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop {
+    /// The node.
+    pub node: usize,
+    /// The link by which it came; `None` from the host itself.
+    pub ingress: Option<usize>,
+    /// The link by which it goes.
+    pub egress: usize,
+}
+
+/// The nodes of a network that take part.
+pub struct Telemetry {
+    namespace_id: u16,
+    mtu_bytes: u32,
+    /// By node.
+    sources: Vec<Option<Source>>,
+    /// By link.
+    egresses: Vec<Option<Egress>>,
+    /// By node.
+    sinks: Vec<Option<Sink>>,
+    /// By link, the sink at which telemetry ends there, if it does.
+    ends: Vec<Option<usize>>,
+    windows: Option<Windows>,
+    /// Answers stay the same at one moment: segments of a super-packet share one.
+    window: Option<(u64, FlowKey, Option<TcpState>)>,
+    real_offset_ns: u64,
+    counters: IntCounters,
+}
+
+impl Telemetry {
+    /// Of a network; `windows` tells sources what the TCP of senders has in mind.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the headers that sources are to make.
+    pub fn new(network: &Spec, spec: &Int, windows: Option<Windows>) -> Result<Self> {
+        let nodes = 0..network.nodes.len();
+        let with_role = |node: usize, role| {
+            spec.nodes.iter().find(|described| described.node == node && described.roles.contains(&role))
+        };
+        let source =
+            |node| with_role(node, Role::Source).map(|_| Source::new(spec.source.clone())).transpose();
+        let sink = |node| with_role(node, Role::Sink).map(|_| Sink::new(spec.sink.clone())).transpose();
+        let egress = |(index, link): (usize, &Link)| {
+            with_role(link.from, Role::Transit).map(|node| Egress::new(node, index))
+        };
+        let takes_part = |node| spec.nodes.iter().any(|described| described.node == node);
+        let end = |link: &Link| {
+            with_role(link.from, Role::Sink).filter(|_| !takes_part(link.to)).map(|node| node.node)
+        };
+        Ok(Telemetry {
+            namespace_id: spec.source.namespace_id,
+            mtu_bytes: network.mtu_bytes,
+            sources: nodes.clone().map(source).collect::<Result<_>>()?,
+            egresses: network.links.iter().enumerate().map(egress).collect(),
+            sinks: nodes.map(sink).collect::<Result<_>>()?,
+            ends: network.links.iter().map(end).collect(),
+            windows,
+            window: None,
+            real_offset_ns: 0,
+            counters: IntCounters::default(),
+        })
+    }
+
+    /// What to add to the time to get the time of day.
+    pub fn set_real_offset_ns(&mut self, real_offset_ns: u64) {
+        self.real_offset_ns = real_offset_ns;
+    }
+
+    /// When a sink has something to say.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.sinks.iter().flatten().filter_map(Sink::due_ns).min()
+    }
+
+    /// Appends what sinks have to say by now.
+    pub fn take(&mut self, now_ns: u64, summaries: &mut Vec<Summary>) {
+        self.sinks.iter_mut().flatten().for_each(|sink| sink.take(now_ns, summaries));
+    }
+
+    /// Records of packets since this was last asked, if they are kept.
+    pub fn take_records(&mut self) -> impl Iterator<Item = RecordRow> {
+        self.sinks.iter_mut().flatten().flat_map(Sink::take_records)
+    }
+
+    /// What became of headers so far.
+    pub fn counters(&self) -> IntCounters {
+        let malformed_pkts: u64 = self.sinks.iter().flatten().map(Sink::malformed_pkts).sum();
+        IntCounters { malformed_pkts, ..self.counters }
+    }
+
+    /// Whether packets lose their telemetry before they are transmitted on a link.
+    pub fn ends_at(&self, link: usize) -> bool {
+        self.ends[link].is_some()
+    }
+
+    /// A packet has reached its host.
+    pub fn delivered<P: Packet>(&mut self, now_ns: u64, node: usize, packet: &mut P) {
+        if self.sinks[node].is_some()
+            && let Some(seen) = Seen::off(now_ns, packet)
+        {
+            self.take_in(node, &seen);
+        }
+    }
+
+    /// A packet has lost its telemetry before it was transmitted on a link.
+    pub fn seen_at(&mut self, link: usize, seen: &Seen) {
+        if let Some(node) = self.ends[link] {
+            self.take_in(node, seen);
+        }
+    }
+
+    fn take_in(&mut self, node: usize, seen: &Seen) {
+        self.counters.removed_pkts += u64::from(seen.removed);
+        let Some(sink) = &mut self.sinks[node] else { return };
+        let Seen { at_ns, flow, len_bytes, extension, .. } = seen;
+        let wall_ns = at_ns.saturating_add(self.real_offset_ns);
+        let extension = extension.as_ref().map(|extension| (&extension.octets[..], extension.first));
+        sink.packet(*at_ns, wall_ns, flow, *len_bytes, extension);
+    }
+
+    /// A node is about to send a packet over a link.
+    pub fn sends<P: Packet>(&mut self, now_ns: u64, hop: Hop, packet: &mut P, found: impl FnOnce() -> Found) {
+        let is_source = self.sources[hop.node].is_some();
+        if !is_source && self.egresses[hop.egress].is_none() {
+            return;
+        }
+        let flow = packet.flow();
+        if let Some(flow) = flow.filter(|_| is_source) {
+            self.insert(now_ns, hop.node, &flow, packet);
+        }
+        if let Some(egress) = &mut self.egresses[hop.egress] {
+            egress.arrived(now_ns, flow.as_ref());
+            self.fill(now_ns, hop, packet, found);
+        }
+    }
+
+    fn insert<P: Packet>(&mut self, now_ns: u64, node: usize, flow: &FlowKey, packet: &mut P) {
+        let len_bytes = packet.len_bytes();
+        let (Some(place @ None), Some(source)) = (packet.extension_mut(), &mut self.sources[node]) else {
+            return;
+        };
+        let wall_ns = now_ns.saturating_add(self.real_offset_ns);
+        let (window, windows) = (&mut self.window, &mut self.windows);
+        let next_header = match flow.protocol {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+        };
+        let headers = source.headers(flow, wall_ns, next_header, || {
+            if flow.protocol != Protocol::Tcp {
+                return None;
+            }
+            match window {
+                Some((at_ns, of, state)) if *at_ns == now_ns && of == flow => *state,
+                _ => {
+                    let state = windows.as_mut()?(flow);
+                    *window = Some((now_ns, *flow, state));
+                    state
+                }
+            }
+        });
+        let Some(headers) = headers else { return };
+        if len_bytes as usize + headers.len() > self.mtu_bytes as usize {
+            self.counters.no_room_pkts += 1;
+            return;
+        }
+        let extension = Extension { first: HOP_BY_HOP, octets: headers.to_vec(), delay: None };
+        *place = Some(Box::new(extension));
+        self.counters.inserted_pkts += 1;
+    }
+
+    fn fill<P: Packet>(&mut self, now_ns: u64, hop: Hop, packet: &mut P, found: impl FnOnce() -> Found) {
+        let hop_limit = packet.hop_limit();
+        let (Some(Some(extension)), Some(egress)) = (packet.extension_mut(), &self.egresses[hop.egress])
+        else {
+            return;
+        };
+        let wall_ns = now_ns.saturating_add(self.real_offset_ns);
+        let node = egress.node(now_ns, wall_ns, hop_limit, hop.ingress, &found());
+        match fill_headers(&mut extension.octets, extension.first, self.namespace_id, &node) {
+            Ok(filled) => {
+                extension.delay = filled.transit_delay_at.map(|at| Delay { from_ns: now_ns, at });
+                self.counters.filled_pkts += u64::from(filled.filled > 0);
+                self.counters.overflowed_pkts += u64::from(filled.overflowed > 0);
+            }
+            Err(_) => self.counters.unreadable_pkts += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
+
+#[cfg(test)]
+mod accuracy;
+#[cfg(test)]
+pub mod samples;

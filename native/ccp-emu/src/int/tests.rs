@@ -1,0 +1,232 @@
+//! Networks whose nodes take part, in virtual time: what is in packets at which place, to the last number.
+
+use bytes::Bytes;
+use ccp_ioam::{IoamOption, Node, Snapshot, State, TcpState, TraceOption, TraceType};
+use serde_json::{Value, json};
+
+use super::samples::{MS, START_NS, US, carried, everywhere, line, network, packet, segment};
+use super::*;
+use crate::engine::{Delivery, Network};
+use crate::ip::IpPacket;
+use crate::ip::samples::{Tcp, udp};
+
+fn run(network: &mut Network<IpPacket>, until_ns: u64) -> Vec<Delivery<IpPacket>> {
+    let mut deliveries = Vec::new();
+    network.advance(until_ns, &mut deliveries);
+    deliveries
+}
+
+fn node(
+    node_id: u32,
+    hop_limit: u8,
+    links: (Option<u16>, u16),
+    at_us: u32,
+    delay_us: u64,
+    depth: u32,
+    state: State,
+) -> Node {
+    Node {
+        hop_limit: Some(hop_limit),
+        node_id: Some(node_id),
+        ingress_if: links.0,
+        egress_if: Some(links.1),
+        timestamp_s: Some(1_700_000_000),
+        timestamp_fraction: Some(at_us),
+        transit_delay_ns: Some(delay_us * US),
+        queue_depth: Some(depth),
+        snapshot: Some(Snapshot::Ccplane(state)),
+        ..Node::default()
+    }
+}
+
+#[test]
+fn every_node_writes_what_the_packet_found() {
+    let windows: Windows = Box::new(|flow| {
+        assert_eq!((flow.src_port, flow.dst_port), (4000, 5001));
+        Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208) })
+    });
+    let mut network = network(line(everywhere()), Some(windows));
+    let link = network.tap("l2>").unwrap();
+    (0..4).for_each(|number| network.arrive(START_NS, 0, 1, packet(segment(number))));
+    let delivered = run(&mut network, START_NS + 100 * MS);
+    let mut tapped = network.take_tapped();
+    assert_eq!((tapped.len(), delivered.len(), tapped[0].link), (4, 4, link));
+
+    // The last of four that came at once: one is in transmission and two wait in front of it.
+    let (nodes, edge, state) = carried(&mut tapped[3].packet);
+    let edge = edge.unwrap();
+    assert_eq!(
+        (edge.sequence, edge.timestamp_s, edge.timestamp_fraction),
+        (Some(3), Some(1_700_000_000), Some(0))
+    );
+    assert_eq!(state, Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208) }));
+    let state = |free, rate| State {
+        queue_free_pkts: Some(free),
+        arrival_pkts_per_s: Some(rate),
+        flow_count: Some(1),
+        lost_pkts: Some(0),
+        ..State::default()
+    };
+    let radio = State {
+        rssi_dbm: Some(-61.5),
+        snr_db: Some(33.25),
+        mcs: Some(7),
+        data_rate_bytes_per_s: Some(8_125_000),
+        ..state(20, 0)
+    };
+    let rate_at_right = match &nodes[2].snapshot {
+        Some(Snapshot::Ccplane(state)) => state.arrival_pkts_per_s,
+        other => panic!("{other:?}"),
+    };
+    let radio = State { arrival_pkts_per_s: rate_at_right, ..radio };
+    assert_eq!(
+        nodes,
+        [
+            node(1, 64, (None, 1), 0, 0, 0, state(20, 400)),
+            node(2, 63, (Some(1), 3), 100, 3000, 2, state(8, 400)),
+            node(3, 62, (Some(3), 5), 6100, 0, 0, radio),
+        ]
+    );
+    // Four packets, 1 ms apart, by a mean over 10 ms.
+    let expected = (0..4).map(|n| 100.0 * (-f64::from(n) / 10.0).exp()).sum::<f64>();
+    assert_eq!(rate_at_right, Some(expected.round() as u32));
+
+    let counters = network.telemetry_mut().unwrap().counters();
+    assert_eq!((counters.inserted_pkts, counters.filled_pkts, counters.removed_pkts), (4, 12, 4));
+    for (delivery, number) in delivered.into_iter().zip(0..) {
+        let mut as_sent = packet(segment(number));
+        (0..2).for_each(|_| assert!(as_sent.hop()));
+        assert_eq!(delivery.packet.whole(), as_sent.whole());
+    }
+}
+
+#[test]
+fn a_router_that_is_everything_fills_its_own_slot_before_it_takes_headers_off() {
+    let mut int = everywhere();
+    int["nodes"] = json!([{"node": 2, "roles": ["source", "transit", "sink"], "node_id": 2}]);
+    let mut network = network(line(int), None);
+    network.tap("l1>").unwrap();
+    network.arrive(START_NS, 0, 1, packet(segment(0)));
+    network.arrive(START_NS, 0, 1, packet(segment(1)));
+    let delivered = run(&mut network, START_NS + 100 * MS);
+    assert_eq!(delivered.len(), 2);
+    let bare_bytes = packet(segment(0)).len_bytes();
+    assert!(network.take_tapped().iter().all(|tapped| tapped.packet.len_bytes() == bare_bytes));
+    let counters = network.telemetry_mut().unwrap().counters();
+    let expected =
+        IntCounters { inserted_pkts: 2, filled_pkts: 2, removed_pkts: 2, ..IntCounters::default() };
+    assert_eq!(counters, expected);
+    // The second packet waited for the first one, which took no more than its own octets.
+    let mut summaries = Vec::new();
+    network.telemetry_mut().unwrap().take(START_NS + 100 * MS, &mut summaries);
+    let wait_us = u64::from(bare_bytes) * 1_000_000 / 1_480_000;
+    assert_eq!((summaries[0].received_pkts, summaries[0].latency_us), (2, Some(wait_us / 2)));
+    assert_eq!(summaries[0].hops[0].transit_delay_us, Some(wait_us / 2));
+}
+
+#[test]
+fn one_packet_in_n_carries_headers_and_the_others_count() {
+    let mut int = everywhere();
+    int["source"]["every_pkts"] = 3.into();
+    let mut network = network(line(int), None);
+    network.tap("l0>").unwrap();
+    (0..7).for_each(|number| network.arrive(START_NS, 0, 1, packet(segment(number))));
+    run(&mut network, START_NS + MS);
+    let sequences: Vec<_> = network
+        .take_tapped()
+        .iter_mut()
+        .map(|t| carried(&mut t.packet).1.and_then(|edge| edge.sequence))
+        .collect();
+    // The left router is a source too: its numbers are its own, of packets that came without headers.
+    assert_eq!(sequences, [Some(0), None, None, Some(3), None, None, Some(6)]);
+}
+
+#[test]
+fn what_is_no_tcp_or_udp_over_ipv6_carries_nothing() {
+    let mut network = network(line(everywhere()), None);
+    let icmp = {
+        let mut bytes = udp(true, 20).to_vec();
+        bytes[6] = 58;
+        IpPacket::new(Bytes::from(bytes), None).unwrap()
+    };
+    let ipv4 = packet(Tcp { v6: false, ..segment(0) });
+    network.arrive(START_NS, 0, 1, icmp);
+    network.arrive(START_NS, 0, 1, ipv4);
+    assert_eq!(run(&mut network, START_NS + 100 * MS).len(), 2);
+    assert_eq!(network.telemetry_mut().unwrap().counters(), IntCounters::default());
+    // IPv4 counts as a flow all the same.
+    network.tap("l0>").unwrap();
+    network.arrive(START_NS + 100 * MS, 0, 1, IpPacket::new(udp(true, 20), None).unwrap());
+    run(&mut network, START_NS + 101 * MS);
+    let (nodes, _, state) = carried(&mut network.take_tapped()[0].packet);
+    let Some(Snapshot::Ccplane(found)) = nodes[0].snapshot else { panic!("no snapshot") };
+    assert_eq!((found.flow_count, state), (Some(2), Some(TcpState::default())));
+}
+
+#[test]
+fn packets_that_would_be_too_large_go_without() {
+    let mut network = network(line(everywhere()), None);
+    network.arrive(START_NS, 0, 1, packet(Tcp { payload_bytes: 1300, ..segment(0) }));
+    let delivered = run(&mut network, START_NS + 100 * MS);
+    assert_eq!(delivered[0].packet.len_bytes(), 1372);
+    let counters = network.telemetry_mut().unwrap().counters();
+    // The left router would have liked to add them too.
+    assert_eq!((counters.inserted_pkts, counters.no_room_pkts), (0, 2));
+}
+
+#[test]
+fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
+    let mut int = everywhere();
+    int["nodes"][0]["roles"] = json!(["transit"]);
+    int["source"]["max_nodes"] = 2.into();
+    let mut network = network(line(int), None);
+    // A trace for one node, and an option that is not ours.
+    let trace =
+        TraceOption { trace_type: TraceType(TraceType::NODE), remaining_words: 2, ..Default::default() };
+    let made = ccp_ioam::build(&[IoamOption::Trace(trace)], 60).unwrap().hop_by_hop;
+    let other = [6, 0, 5, 4, 0, 0, 0, 0];
+    let host = |octets: Vec<u8>| {
+        let mut packet = packet(segment(0));
+        *packet.extension_mut().unwrap() =
+            Some(Box::new(Extension { first: HOP_BY_HOP, octets, delay: None }));
+        packet
+    };
+    network.tap("l2>").unwrap();
+    network.arrive(START_NS, 0, 1, host([made, other.to_vec()].concat()));
+    let mut delivered = run(&mut network, START_NS + 100 * MS);
+    let (nodes, _, _) = carried(&mut network.take_tapped()[0].packet);
+    assert_eq!(nodes.iter().map(|node| node.node_id).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    let rest = delivered[0].packet.extension_mut().unwrap().take().unwrap();
+    assert_eq!((rest.first, &rest.octets[..]), (60, &other[..]));
+    let expected =
+        IntCounters { filled_pkts: 2, overflowed_pkts: 1, removed_pkts: 1, ..IntCounters::default() };
+    assert_eq!(network.telemetry_mut().unwrap().counters(), expected);
+
+    // An option that ends behind its header: nobody can read it, and it stays as it is.
+    let broken = vec![6, 0, 0x31, 200, 0, 0, 0, 0];
+    network.arrive(START_NS + 100 * MS, 0, 1, host(broken.clone()));
+    let mut delivered = run(&mut network, START_NS + 200 * MS);
+    assert_eq!(delivered[0].packet.extension_mut().unwrap().take().unwrap().octets, broken);
+    assert_eq!(network.telemetry_mut().unwrap().counters().unreadable_pkts, 3);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let bad = |change: fn(&mut Value)| {
+        let mut int = everywhere();
+        change(&mut int);
+        let spec = json!({
+            "seed": 1, "mtu_bytes": 1500, "sample_interval_us": 1000, "nodes": [], "links": [], "routes": [], "int": int,
+        });
+        Spec::from_json(spec.to_string().as_bytes()).unwrap_err()
+    };
+    let unknown = bad(|_| ());
+    assert_eq!((unknown.slug, unknown.place.as_str()), ("emulator.bad_spec", "int.nodes[0]"));
+    assert_eq!(bad(|int| int["source"]["every_pkts"] = 0.into()).slug, "ioam.cannot_write");
+    assert!(bad(|int| int["nodes"][0]["roles"] = json!(["spy"])).why.contains("unknown variant `spy`"));
+    assert!(bad(|int| int["extra"] = 1.into()).why.contains("unknown field `extra`"));
+    let mut int = everywhere();
+    int["nodes"][1]["node"] = 0.into();
+    let twice: Int = serde_json::from_value(int).unwrap();
+    assert_eq!(twice.check(4).unwrap_err().place, "int.nodes[1]");
+}

@@ -1,0 +1,118 @@
+//! What sinks say, written down: summaries as lines of JSON, records of packets as CSV.
+
+use std::os::fd::BorrowedFd;
+
+use ccp_int::{RecordRow, Summary};
+
+use super::lines::Lines;
+use super::writer::FileWriter;
+use crate::Result;
+use crate::int::{Int, Telemetry};
+
+/// Where it goes.
+#[derive(Debug)]
+pub struct Reports<'a> {
+    lines: Option<Lines<'a>>,
+    records: Option<FileWriter>,
+    summaries: Vec<Summary>,
+    line: Vec<u8>,
+}
+
+impl<'a> Reports<'a> {
+    /// To these files.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.cannot_write`.
+    pub fn new(int: &Int, summaries: Option<BorrowedFd<'a>>) -> Result<Self> {
+        let records = int.records_path.as_deref().map(FileWriter::create).transpose()?;
+        if let Some(records) = &records {
+            records.append(RecordRow::HEADER.as_bytes().to_vec());
+        }
+        let lines = summaries.map(Lines::new).transpose()?;
+        Ok(Reports { lines, records, summaries: Vec::new(), line: Vec::new() })
+    }
+
+    /// Writes what there is to say by now.
+    pub fn take(&mut self, now_ns: u64, telemetry: &mut Telemetry) {
+        if telemetry.due_ns().is_none_or(|due_ns| now_ns < due_ns) {
+            return;
+        }
+        telemetry.take(now_ns, &mut self.summaries);
+        for summary in self.summaries.drain(..) {
+            let Some(lines) = &mut self.lines else { continue };
+            self.line.clear();
+            // Writing to memory cannot fail.
+            let _ = serde_json::to_writer(&mut self.line, &summary);
+            self.line.push(b'\n');
+            lines.write(&self.line);
+        }
+        if let Some(records) = &self.records {
+            let mut rows = String::new();
+            telemetry.take_records().for_each(|row| row.write(&mut rows));
+            records.append(rows.into_bytes());
+        }
+    }
+
+    /// Summaries that nobody took in time.
+    pub fn dropped(&self) -> u64 {
+        self.lines.as_ref().map_or(0, Lines::dropped)
+    }
+
+    /// Writes what is left to say, and the files.
+    ///
+    /// # Errors
+    ///
+    /// `emulator.cannot_write`.
+    pub fn close(mut self, telemetry: &mut Telemetry) -> Result<()> {
+        self.take(u64::MAX, telemetry);
+        if let Some(lines) = &mut self.lines {
+            lines.flush();
+        }
+        self.records.map_or(Ok(()), FileWriter::close)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::int::samples::{MS, START_NS, everywhere, line, network, packet, segment};
+    use std::io::Read;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn summaries_are_lines_of_json_and_records_rows_of_csv() {
+        let path = std::env::temp_dir().join(format!("ccp-emu-records-{}.csv", std::process::id()));
+        let mut int = everywhere();
+        int["sink"]["records"] = true.into();
+        int["records_path"] = path.to_str().into();
+        let spec = line(int);
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut reports = Reports::new(spec.int.as_ref().unwrap(), Some(writer.as_fd())).unwrap();
+        let mut network = network(spec, None);
+        let mut send = |from_ms: u64, until_ms: u64| {
+            let (from_ns, until_ns) = (START_NS + from_ms * MS, START_NS + until_ms * MS);
+            (0..2).for_each(|number| network.arrive(from_ns, 0, 1, packet(segment(number))));
+            network.advance(until_ns, &mut Vec::new());
+            reports.take(until_ns, network.telemetry_mut().unwrap());
+        };
+        // Packets take 3 and 4 ms. 10 ms later there is a summary, and at the end one of what is left.
+        send(0, 15);
+        send(15, 20);
+        assert_eq!(reports.dropped(), 0);
+        reports.close(network.telemetry_mut().unwrap()).unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.iter().all(|line| line["kind"] == "int_summary"));
+        let received: Vec<_> = lines.iter().map(|line| line["received_pkts"].as_u64().unwrap()).collect();
+        assert_eq!(received, [2, 2]);
+        let rows = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // A header, and a row of each of three nodes for each packet.
+        assert_eq!(rows.lines().count(), 1 + 4 * 3);
+        assert!(rows.starts_with("t_us,"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Extension headers with options (RFC 8200, sections 4.3 and 4.6), kept beside the packet.
+//!
+//! So its other headers and its payload lie where they lie in every packet, and telemetry comes and goes without
+//! touching them.
+
+use bytes::{Bytes, BytesMut};
+use ccp_ioam::set_transit_delay;
+
+use super::checksum::{set_word, word};
+use super::vnet::Partial;
+
+/// Octets of the header in front of all others.
+pub const IPV6_BYTES: usize = 40;
+/// Number of a Hop-by-Hop Options header.
+pub const HOP_BY_HOP: u8 = 0;
+const DESTINATION: u8 = 60;
+
+const PAYLOAD_LENGTH: usize = 4;
+const NEXT_HEADER: usize = 6;
+
+/// Hop-by-Hop and Destination Options headers that follow an IPv6 header.
+#[derive(Clone, Debug)]
+pub struct Extension {
+    /// Number of the first.
+    pub first: u8,
+    /// All of them.
+    pub octets: Vec<u8>,
+    /// The transit delay that is still to be written.
+    pub delay: Option<Delay>,
+}
+
+/// A transit delay that is not known yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay {
+    /// When it began.
+    pub from_ns: u64,
+    /// Where it is written.
+    pub at: usize,
+}
+
+impl Extension {
+    /// An IPv6 header for a packet with them.
+    pub fn outer(&self, inner: &[u8]) -> [u8; IPV6_BYTES] {
+        let mut outer = std::array::from_fn(|i| inner.get(i).copied().unwrap_or(0));
+        outer[NEXT_HEADER] = self.first;
+        let payload_bytes = word(&outer, PAYLOAD_LENGTH).wrapping_add(self.octets.len() as u16);
+        set_word(&mut outer, PAYLOAD_LENGTH, payload_bytes);
+        outer
+    }
+
+    /// The packet leaves the node whose transit delay is still to be written.
+    pub fn leaves(&mut self, now_ns: u64) {
+        if let Some(Delay { from_ns, at }) = self.delay.take() {
+            set_transit_delay(&mut self.octets, at, now_ns.saturating_sub(from_ns));
+        }
+    }
+
+    /// Where a checksum is in a packet with them.
+    pub fn shifted(&self, partial: Partial) -> Partial {
+        Partial { start: partial.start.wrapping_add(self.octets.len() as u16), ..partial }
+    }
+}
+
+/// Takes the headers out of a packet; one that has none stays as it is, and so does one that cannot be followed.
+pub fn take_out(bytes: Bytes, partial: Option<Partial>) -> (Bytes, Option<Partial>, Option<Box<Extension>>) {
+    let Some((end, upper)) = end(&bytes, partial) else { return (bytes, partial, None) };
+    let octets = bytes[IPV6_BYTES..end].to_vec();
+    let mut rest = BytesMut::with_capacity(bytes.len() - octets.len());
+    rest.extend_from_slice(&bytes[..IPV6_BYTES]);
+    rest.extend_from_slice(&bytes[end..]);
+    let payload_bytes = word(&rest, PAYLOAD_LENGTH).wrapping_sub(octets.len() as u16);
+    set_word(&mut rest, PAYLOAD_LENGTH, payload_bytes);
+    rest[NEXT_HEADER] = upper;
+    let partial = partial.map(|p| Partial { start: p.start - octets.len() as u16, ..p });
+    let extension = Extension { first: bytes[NEXT_HEADER], octets, delay: None };
+    (rest.freeze(), partial, Some(Box::new(extension)))
+}
+
+/// Where they end, and the number of what follows; `None` if there are none.
+fn end(packet: &[u8], partial: Option<Partial>) -> Option<(usize, u8)> {
+    if packet.len() <= IPV6_BYTES || packet[0] >> 4 != 6 {
+        return None;
+    }
+    let (mut at, mut next) = (IPV6_BYTES, packet[NEXT_HEADER]);
+    while next == DESTINATION || next == HOP_BY_HOP && at == IPV6_BYTES {
+        let header_bytes = (usize::from(*packet.get(at + 1)?) + 1) * 8;
+        next = packet[at];
+        at += header_bytes;
+    }
+    let upper = partial.map_or(packet.len(), |p| usize::from(p.start));
+    (at > IPV6_BYTES && at <= upper.min(packet.len())).then_some((at, next))
+}
+
+#[cfg(test)]
+#[path = "extension_tests.rs"]
+mod tests;
