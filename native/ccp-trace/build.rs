@@ -5,8 +5,11 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 /// Program, the header that it shares, and the variable that names what was compiled.
-const PROGRAMS: [(&str, &str, &str); 2] =
-    [("trace", "row", "CCP_TRACE_OBJECT"), ("arrivals", "arrivals", "CCP_ARRIVALS_OBJECT")];
+const PROGRAMS: [(&str, &str, &str); 3] = [
+    ("trace", "row", "CCP_TRACE_OBJECT"),
+    ("arrivals", "arrivals", "CCP_ARRIVALS_OBJECT"),
+    ("windows", "windows", "CCP_WINDOWS_OBJECT"),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=src/bpf");

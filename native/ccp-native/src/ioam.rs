@@ -92,6 +92,13 @@ pub fn ioam_fill<'py>(
     Ok((PyBytes::new(py, &packet), outcome.filled, outcome.overflowed))
 }
 
+/// Octets by which a source, given as JSON, makes packets longer.
+#[pyfunction]
+pub fn int_overhead_bytes(py: Python<'_>, source_spec_json: &[u8]) -> PyResult<usize> {
+    let spec = from_json::<ccp_int::SourceSpec>(source_spec_json);
+    spec.and_then(|spec| spec.overhead_bytes()).map_err(|e| errors::raise(py, &e))
+}
+
 /// A file of captured packets.
 #[pyclass(frozen, module = "datapath._native")]
 pub struct IoamCapture(Mutex<Capture>);

@@ -7,6 +7,7 @@ mod emulator;
 mod errors;
 mod flows;
 mod ioam;
+mod node;
 mod program;
 mod report;
 mod rows;
@@ -52,6 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ioam::ioam_build, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_remove, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_fill, module)?)?;
+    module.add_function(wrap_pyfunction!(ioam::int_overhead_bytes, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;
@@ -65,5 +67,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::TcpTrace>()?;
     module.add_class::<arrivals::TcpArrivals>()?;
     module.add_class::<ioam::IoamCapture>()?;
+    module.add_class::<node::IntNode>()?;
     Ok(())
 }

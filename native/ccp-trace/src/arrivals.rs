@@ -55,7 +55,7 @@ impl Debug for Arrivals {
 impl Arrivals {
     /// Loads and attaches the program.
     pub fn attach(watched: &Watched) -> Result<Self> {
-        load::need_tracepoints(&load::kernel_types()?)?;
+        load::need_tracepoints(&load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
         let mut open = load::open(OBJECT)?;
         let constants = [watched.minimum_us.saturating_mul(1000), u64::from(watched.netns_inode)];
         load::fit(&mut open, &[("flows", watched.max_flows.max(1))], &constants)?;

@@ -3,14 +3,17 @@
 //! [`Trace`] attaches to the tracepoint `tcp:tcp_probe`; its program writes a row for each socket and interval into a
 //! ring buffer, and the last row when the socket closes. [`Arrivals`] looks at every segment that comes in: its
 //! program counts them, their CE marks and how long they took, and the counts are read when somebody wants them.
+//! [`Windows`] knows the congestion window of each connection, for whoever has a packet of it in hand.
 
 mod arrivals;
-mod load;
+pub mod load;
 mod trace;
+mod windows;
 
 pub use arrivals::{Arrivals, Watched, bin_bounds_us};
 pub use ccp_error::Error;
 pub use trace::{Options, Trace};
+pub use windows::{Connection, Window, Windows};
 
 /// What the sampling program writes, made from `src/bpf/row.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
@@ -24,6 +27,13 @@ pub mod row {
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod flow {
     include!(concat!(env!("OUT_DIR"), "/arrivals.rs"));
+}
+
+/// What the program that remembers windows keeps, made from `src/bpf/windows.h`.
+#[allow(non_camel_case_types, dead_code, missing_docs)]
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
+mod remembered {
+    include!(concat!(env!("OUT_DIR"), "/windows.rs"));
 }
 
 /// Result with this crate's error.

@@ -1,4 +1,5 @@
-//! What all programs here need: the kernel's types, the object, its constants and maps, and errors that say why.
+//! What all programs need, here and in crates with programs of their own: the kernel's types, the object, its constants
+//! and maps, and errors that say why.
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
@@ -20,7 +21,11 @@ fn keep_log() {
 }
 
 /// Types of the running kernel.
-pub(crate) fn kernel_types() -> Result<Btf<'static>> {
+///
+/// # Errors
+///
+/// `trace.no_btf`.
+pub fn kernel_types() -> Result<Btf<'static>> {
     keep_log();
     Btf::from_vmlinux().map_err(|e| {
         Error::new("trace.no_btf", "this kernel has no BTF type information")
@@ -29,13 +34,14 @@ pub(crate) fn kernel_types() -> Result<Btf<'static>> {
     })
 }
 
-/// Tracepoints that the programs attach to, as the kernel's BTF names them.
-const TRACEPOINTS: [&str; 2] = ["tcp_probe", "inet_sock_set_state"];
+/// Tracepoints of what happens on sockets, as the kernel's BTF names them.
+pub(crate) const SOCKET_TRACEPOINTS: [&str; 2] = ["tcp_probe", "inet_sock_set_state"];
 
 /// Refuses a kernel without the tracepoints.
-pub(crate) fn need_tracepoints(btf: &Btf<'_>) -> Result<()> {
-    let missing: Vec<_> = TRACEPOINTS
-        .into_iter()
+pub(crate) fn need_tracepoints(btf: &Btf<'_>, names: &[&str]) -> Result<()> {
+    let missing: Vec<_> = names
+        .iter()
+        .copied()
         .filter(|name| btf.type_by_name::<Typedef<'_>>(format!("btf_trace_{name}").as_str()).is_none())
         .collect();
     if missing.is_empty() {
@@ -48,8 +54,20 @@ pub(crate) fn need_tracepoints(btf: &Btf<'_>) -> Result<()> {
         ))
 }
 
-/// Our programs, not loaded yet.
-pub(crate) fn open(object: &[u8]) -> Result<OpenObject> {
+/// Fills the set of namespaces that are looked at.
+pub(crate) fn want_netns(object: &Object, inodes: &[u32]) -> Result<()> {
+    let wanted = map(object, "netns_wanted")?;
+    inodes.iter().try_for_each(|inode| {
+        wanted.update(&inode.to_ne_bytes(), &[1], MapFlags::ANY).map_err(|e| refused(&e))
+    })
+}
+
+/// Programs, not loaded yet.
+///
+/// # Errors
+///
+/// `trace.refused`.
+pub fn open(object: &[u8]) -> Result<OpenObject> {
     keep_log();
     ObjectBuilder::default().open_memory(object).map_err(|e| refused(&e))
 }
@@ -61,14 +79,22 @@ pub(crate) fn fit(open: &mut OpenObject, sizes: &[(&str, u32)], constants: &[u64
         if let Some((_, entries)) = sizes.iter().find(|(sized, _)| *sized == name) {
             map.set_max_entries(*entries).map_err(|e| refused(&e))?;
         }
-        if name.ends_with(".rodata") {
-            let bytes = map.initial_value_mut().ok_or_else(|| bug(".rodata"))?;
-            let config: Vec<u8> = constants.iter().flat_map(|w| w.to_ne_bytes()).collect();
-            if bytes.len() != config.len() {
-                return Err(bug("such constants"));
-            }
-            bytes.copy_from_slice(&config);
+    }
+    set_constants(open, &constants.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>())
+}
+
+/// Sets the programs' only constant, before they are loaded.
+///
+/// # Errors
+///
+/// `trace.refused`: it has another size.
+pub fn set_constants(open: &mut OpenObject, config: &[u8]) -> Result<()> {
+    for mut map in open.maps_mut().filter(|map| map.name().to_string_lossy().ends_with(".rodata")) {
+        let bytes = map.initial_value_mut().ok_or_else(|| bug(".rodata"))?;
+        if bytes.len() != config.len() {
+            return Err(bug("such constants"));
         }
+        bytes.copy_from_slice(config);
     }
     Ok(())
 }
@@ -78,7 +104,12 @@ pub(crate) fn attach(object: &Object) -> Result<Vec<Link>> {
     object.progs_mut().map(|program| program.attach().map_err(|e| refused(&e))).collect()
 }
 
-pub(crate) fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
+/// A map of the object.
+///
+/// # Errors
+///
+/// `trace.refused`: it has none of that name.
+pub fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
     object.maps().find(|m| m.name() == name).ok_or_else(|| bug(name))
 }
 
@@ -91,7 +122,8 @@ pub(crate) fn dropped(object: &Object) -> Result<u64> {
     Ok(value.as_slice().try_into().map_or(0, u64::from_ne_bytes))
 }
 
-pub(crate) fn bug(what: &str) -> Error {
+/// The object is not what the program expects.
+pub fn bug(what: &str) -> Error {
     Error::new("trace.refused", format!("the BPF object has no {what}"))
         .why("the extension and its BPF object were built from different sources")
         .fix("rebuild ccplane (make build)")
@@ -125,7 +157,7 @@ mod tests {
     #[test]
     fn a_kernel_without_the_tracepoints_is_told_apart() {
         let btf = Btf::from_path(env!("CCP_TRACE_OBJECT")).expect("the program has BTF, but no tracepoints");
-        let error = need_tracepoints(&btf).expect_err("there are none");
+        let error = need_tracepoints(&btf, &SOCKET_TRACEPOINTS).expect_err("there are none");
         assert_eq!(error.slug, "trace.no_tracepoint");
         assert_eq!(error.message, "this kernel has no tracepoint tcp_probe and inet_sock_set_state");
         assert!(error.to_string().contains("\n  fix  use a kernel with"));

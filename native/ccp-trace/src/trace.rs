@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, Object, RingBuffer, RingBufferBuilder};
 
 use crate::Result;
 use crate::load::{self, map, refused};
@@ -60,15 +60,11 @@ impl Debug for Trace {
 impl Trace {
     /// Loads and attaches the program.
     pub fn attach(options: &Options) -> Result<Self> {
-        load::need_tracepoints(&load::kernel_types()?)?;
+        load::need_tracepoints(&load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
         let mut open = load::open(OBJECT)?;
         load::fit(&mut open, &options.sizes(), &options.constants())?;
         let object = open.load().map_err(|e| refused(&e))?;
-        for inode in options.netns_inodes.iter().flatten() {
-            map(&object, "netns_wanted")?
-                .update(&inode.to_ne_bytes(), &[1], MapFlags::ANY)
-                .map_err(|e| refused(&e))?;
-        }
+        load::want_netns(&object, options.netns_inodes.as_deref().unwrap_or_default())?;
         let taken = Bytes::default();
         let ring = reader(&object, &taken)?;
         Ok(Trace { _links: load::attach(&object)?, ring, taken, object })

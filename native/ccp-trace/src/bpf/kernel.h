@@ -34,20 +34,26 @@ typedef __u32 __wsum;
 #define AF_INET6 10
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
+#define IPPROTO_TCP 6
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum {
+	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
+	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
+	TCP_LISTEN = 10,
+	TCP_NEW_SYN_RECV = 12,
 	TCP_INFINITE_SSTHRESH = 0x7fffffff,
 };
 
@@ -91,9 +97,11 @@ struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
 	unsigned long sk_pacing_rate;
+	u16 sk_protocol;
 };
 
 struct sk_buff {
+	struct sock *sk;
 	unsigned int len;
 	__be16 protocol;
 	__u16 network_header; /* from head */

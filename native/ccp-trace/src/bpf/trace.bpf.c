@@ -5,6 +5,7 @@
  */
 #include "kernel.h"
 #include "addresses.h"
+#include "netns.h"
 #include "row.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -27,14 +28,6 @@ struct {
 	__type(key, int);
 	__type(value, struct sampled);
 } sockets SEC(".maps");
-
-/* Inodes of the network namespaces that are looked at, if not all are. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* set by the loader */
-	__type(key, u32);
-	__type(value, u8);
-} netns_wanted SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -108,11 +101,6 @@ static __always_inline void emit(struct sock *sk, u64 now_us, __u16 sport, u8 st
 	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* nobody sleeps on it: the reader comes by */
 }
 
-static __always_inline bool wanted(u32 netns)
-{
-	return !config.only_some_netns || bpf_map_lookup_elem(&netns_wanted, &netns);
-}
-
 /*
  * A segment came in on an open connection; its ACK is not processed yet. There is no such tracepoint for closing
  * connections: what is still in flight at close() shows in the last row only.
@@ -120,11 +108,10 @@ static __always_inline bool wanted(u32 netns)
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *skb)
 {
-	u32 netns = sk->__sk_common.skc_net.net->ns.inum;
 	struct sampled *sampled;
 	u64 now_us;
 
-	if (!wanted(netns))
+	if (config.only_some_netns && !is_in_wanted_netns(sk))
 		return 0;
 	sampled = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!sampled)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Constants, maps and counters of a node. */
+#ifndef CCP_NODE_MAPS_H
+#define CCP_NODE_MAPS_H
+
+#include "kernel.h"
+#include "node.h"
+#include <bpf/bpf_helpers.h>
+
+const volatile struct node_config config = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct node_now);
+} now SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct node_link);
+} link SEC(".maps");
+
+/* The device, as the kernel knows it: the address of its struct net_device. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} device SEC(".maps");
+
+/* Flows of the last second, and when they were seen last [ns]; the loader takes them out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct node_flow);
+	__type(value, u64);
+} active SEC(".maps");
+
+/* The source: number of each flow's next packet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct node_flow);
+	__type(value, u64);
+} sequences SEC(".maps");
+
+/* The sink: flows of which a packet had headers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct node_flow);
+	__type(value, u8);
+} sunk SEC(".maps");
+
+/* Other ends of wireless links by hardware address; all zeroes stand for any. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, u8[6]);
+	__type(value, struct node_radio);
+} radios SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct node_counters);
+} counters SEC(".maps");
+
+/* What is too large for the stack. */
+struct node_scratch {
+	union {
+		u8 headers[NODE_TEMPLATE_BYTES];
+		__be32 slot[64];
+		struct {
+			struct node_record record;
+			u8 read[NODE_HEADERS_BYTES];
+		};
+	};
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct node_scratch);
+} scratch SEC(".maps");
+
+#define ONLY(map)                                    \
+	({                                           \
+		u32 zero_ = 0;                       \
+		bpf_map_lookup_elem(&(map), &zero_); \
+	})
+
+#define COUNT(counter, pkts)                                   \
+	({                                                     \
+		struct node_counters *counters_ = ONLY(counters); \
+		if (counters_)                                 \
+			counters_->counter += (pkts);          \
+	})
+
+#endif

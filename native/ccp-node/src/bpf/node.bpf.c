@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A node of in-band telemetry on a device of Linux: what leaves goes through on_egress before it goes to the device's
+ * queue, what comes goes through on_ingress before anybody else sees it.
+ */
+#include "kernel.h"
+#include "node.h"
+#include "maps.h"
+#include "packet.h"
+#include "meter.h"
+#include "queue.h"
+#include "slot.h"
+#include "source.h"
+#include "sink.h"
+
+SEC("tc")
+int on_egress(struct __sk_buff *skb)
+{
+	u64 mono_ns = bpf_ktime_get_ns(), wall_ns;
+	struct node_link *behind = ONLY(link);
+	struct node_now *told = ONLY(now);
+	struct node_data data = {};
+	struct packet packet;
+	struct queue queue;
+
+	if (!behind || !told)
+		return TC_ACT_UNSPEC;
+	wall_ns = mono_ns + told->wall_minus_mono_ns;
+	read_packet(skb, &packet);
+	data.arrival_pkts_per_s = arrived(behind, &packet.flow, packet.pkts, mono_ns);
+	if (config.roles & NODE_SOURCE)
+		insert(skb, &packet, wall_ns);
+	if (!(config.roles & NODE_TRANSIT) || !packet.hop_by_hop_bytes)
+		return TC_ACT_UNSPEC;
+	queue = read_queue(told);
+	data.hop_limit = packet.hop_limit;
+	data.ingress_if = skb->ingress_ifindex;
+	data.timestamp_s = wall_ns / NSEC_PER_SEC;
+	data.timestamp_us = wall_ns % NSEC_PER_SEC / 1000;
+	data.queue_pkts = queue.pkts;
+	data.free_pkts = free_pkts(told, &queue);
+	data.flow_count = behind->flows_seen - told->flows_gone;
+	read_radio(skb, &data.radio);
+	fill(skb, &packet, &data);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int on_ingress(struct __sk_buff *skb)
+{
+	struct packet packet;
+
+	read_packet(skb, &packet);
+	sink(skb, &packet);
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "GPL";

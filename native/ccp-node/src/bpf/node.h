@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* What the programs of a node and their loader tell each other. Rust sees this file through bindgen. */
+#ifndef CCP_NODE_H
+#define CCP_NODE_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef __u32 __be32;
+struct bpf_spin_lock {
+	__u32 val;
+};
+#endif
+
+#define NODE_SOURCE 1
+#define NODE_TRANSIT 2
+#define NODE_SINK 4
+
+/* Missing, as the wire has it. */
+#define NODE_MISSING 0xffffffffU
+
+/* Headers of a source: 256 octets of Hop-by-Hop Options, and some of Destination Options. */
+#define NODE_TEMPLATE_BYTES 320
+/* The longest headers that a sink reads: twice what ours are at most. */
+#define NODE_HEADERS_BYTES 640
+
+/* The snapshot: its head and the fields of docs/ioam.md. */
+#define NODE_SCHEMA 0x636301
+#define NODE_WIRED_WORDS 5
+#define NODE_WIRELESS_WORDS 8
+
+/* Written by the loader; the programs' only constant, so it is all of .rodata. */
+struct node_config {
+	__u32 roles;
+	__u32 ifindex;
+	__u32 link_bytes; /* header in front of IP: 14 for Ethernet, 0 for none */
+	__u32 mtu_bytes; /* longest IP packet */
+	__u32 namespace_id;
+	__u32 node_id;
+	__u32 every_pkts;
+	__u32 is_veth; /* bool: what comes was sent on this machine */
+	__be32 prefix[4]; /* of destinations that the source serves */
+	__be32 prefix_mask[4];
+	__u64 rate_time_ns; /* of the mean of arrivals, see ccp_int::Meter */
+	/* What the source puts into packets, and where what differs between them lies; 0: not there. */
+	__u32 template_bytes;
+	__u32 next_header_at;
+	__u32 sequence_at;
+	__u32 timestamp_at;
+	__u32 tcp_state_at; /* version, flags, mss, cwnd */
+	__u32 tcp_state; /* bool */
+	__u8 template_[NODE_TEMPLATE_BYTES];
+};
+
+/* Written by the loader while the programs run. */
+struct node_now {
+	__u64 wall_minus_mono_ns;
+	__u64 flows_gone; /* so many were taken out of `active` */
+	__u32 queue_known; /* bool: the length of the device's queue says how many packets wait */
+	__u32 limit_pkts; /* NODE_MISSING: none */
+	__u32 limit_bytes; /* NODE_MISSING: none */
+	__u32 packet_bytes; /* of a full-size packet, as the queue counts */
+};
+
+/* The other end of a wireless link, as on the wire but in host order. */
+struct node_radio {
+	__u32 lost_pkts;
+	__u32 rssi_snr;
+	__u32 data_rate_bytes_per_s;
+	__u32 mcs; /* in the first octet; the others are ones */
+};
+
+/* What the programs keep of the direction behind the device. */
+struct node_link {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	__u64 weight; /* mean of arrivals, in 2^-16 of a packet in rate_time_ns */
+	__u64 last_ns;
+	__u64 flows_seen; /* so many were put into `active` */
+};
+
+/* Addresses are IPv6; IPv4 ones are mapped (::ffff:a.b.c.d). Ports in host order. */
+struct node_flow {
+	__u8 saddr[16];
+	__u8 daddr[16];
+	__u16 sport;
+	__u16 dport;
+	__u32 protocol;
+};
+
+/* A packet that came to the sink; behind it the headers, if it had any. */
+struct node_record {
+	__u64 mono_ns;
+	struct node_flow flow;
+	__u32 len_bytes; /* of the IPv6 packet, without headers */
+	__u32 pkts; /* more than 1: the kernel merged so many, and all have the same headers */
+	__u32 headers_bytes;
+	__u32 first; /* next header of IPv6: which of them is the first */
+};
+
+/* What happened so far [packets]. */
+struct node_counters {
+	__u64 inserted;
+	__u64 too_long; /* would not have fitted into the MTU with headers */
+	__u64 merged; /* of super-packets, which take no headers */
+	__u64 filled;
+	__u64 overflowed; /* no room for another node */
+	__u64 not_filled; /* malformed, or asks for what this node does not know */
+	__u64 removed;
+	__u64 not_removed; /* other headers or options are among them */
+	__u64 ring_full; /* came while the reader had no room: missing in summaries */
+};
+
+#endif

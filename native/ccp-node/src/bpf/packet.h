@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Finding flow, headers and options in a packet. */
+#ifndef CCP_NODE_PACKET_H
+#define CCP_NODE_PACKET_H
+
+#include "kernel.h"
+#include "maps.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+#define PAD1 0
+#define PADN 1
+#define IOAM 0x11
+#define IOAM_MUTABLE 0x31
+#define EXPERIMENT 0x1e
+#define EXPERIMENT_ID 0x6363
+#define IOAM_TRACE 0
+#define IOAM_EDGE_TO_EDGE 3
+#define MAX_OPTIONS 8
+
+#define IPV6_LENGTH_AT 4
+#define IPV6_NEXT_HEADER_AT 6
+
+struct ipv6_header {
+	__be32 version;
+	__be16 payload_bytes;
+	u8 next_header;
+	u8 hop_limit;
+	u8 saddr[16];
+	u8 daddr[16];
+};
+
+struct ipv4_header {
+	u8 words;
+	u8 tos;
+	__be16 bytes;
+	u8 before[4];
+	u8 ttl;
+	u8 protocol;
+	__be16 checksum;
+	__be32 saddr;
+	__be32 daddr;
+};
+
+struct packet {
+	struct node_flow flow; /* protocol 0: it has none */
+	u32 pkts; /* that it is on the wire */
+	u32 payload_bytes; /* of IPv6, extension headers included; 0: it is not IPv6 */
+	u32 hop_limit;
+	u32 hop_by_hop_bytes;
+	u32 destination_bytes;
+	u8 first; /* next header of IPv6 */
+	bool is_multicast;
+};
+
+/* Where extension headers begin. */
+static __always_inline u32 headers_at(void)
+{
+	return config.link_bytes + sizeof(struct ipv6_header);
+}
+
+static __always_inline void read_ports(struct __sk_buff *skb, struct packet *packet, u32 at, u8 protocol)
+{
+	__be16 ports[2];
+
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+		return;
+	if (bpf_skb_load_bytes(skb, at, ports, sizeof(ports)))
+		return;
+	packet->flow.sport = bpf_ntohs(ports[0]);
+	packet->flow.dport = bpf_ntohs(ports[1]);
+	packet->flow.protocol = protocol;
+}
+
+static __always_inline void read_ipv4(struct __sk_buff *skb, struct packet *packet)
+{
+	__be32 *saddr = (__be32 *)packet->flow.saddr, *daddr = (__be32 *)packet->flow.daddr;
+	struct ipv4_header ip;
+
+	if (bpf_skb_load_bytes(skb, config.link_bytes, &ip, sizeof(ip)))
+		return;
+	saddr[2] = daddr[2] = bpf_htonl(0xffff);
+	saddr[3] = ip.saddr;
+	daddr[3] = ip.daddr;
+	read_ports(skb, packet, config.link_bytes + (ip.words & 15) * 4, ip.protocol);
+}
+
+/* Steps over an extension header of this kind, if it is one; returns how long it is. */
+static __always_inline u32 step_over(struct __sk_buff *skb, u32 at, u8 kind, u8 *next)
+{
+	u8 start[2];
+
+	if (*next != kind || bpf_skb_load_bytes(skb, at, start, sizeof(start)))
+		return 0;
+	*next = start[0];
+	return (start[1] + 1) * 8;
+}
+
+static __always_inline void read_ipv6(struct __sk_buff *skb, struct packet *packet)
+{
+	u32 at = headers_at();
+	struct ipv6_header ip;
+	u8 next;
+
+	if (bpf_skb_load_bytes(skb, config.link_bytes, &ip, sizeof(ip)))
+		return;
+	__builtin_memcpy(packet->flow.saddr, ip.saddr, sizeof(ip.saddr));
+	__builtin_memcpy(packet->flow.daddr, ip.daddr, sizeof(ip.daddr));
+	packet->payload_bytes = bpf_ntohs(ip.payload_bytes);
+	packet->hop_limit = ip.hop_limit;
+	packet->is_multicast = ip.daddr[0] == 0xff;
+	packet->first = next = ip.next_header;
+	packet->hop_by_hop_bytes = step_over(skb, at, IPPROTO_HOPOPTS, &next);
+	at += packet->hop_by_hop_bytes;
+	packet->destination_bytes = step_over(skb, at, IPPROTO_DSTOPTS, &next);
+	read_ports(skb, packet, at + packet->destination_bytes, next);
+}
+
+static __always_inline void read_packet(struct __sk_buff *skb, struct packet *packet)
+{
+	__builtin_memset(packet, 0, sizeof(*packet));
+	packet->pkts = skb->gso_segs > 1 ? skb->gso_segs : 1;
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		read_ipv6(skb, packet);
+	else if (skb->protocol == bpf_htons(ETH_P_IP))
+		read_ipv4(skb, packet);
+}
+
+/* What options a header has. */
+struct options {
+	u32 trace_at; /* Namespace-ID of the first trace of our namespace; 0: there is none */
+	u32 trace_end;
+	bool ours; /* there are options of ours */
+	bool others; /* and of others, or the header is malformed */
+};
+
+/* Not static: the verifier looks at it once, and not on all ways that lead here. */
+__noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct options *options)
+{
+	u32 end = at + bytes;
+
+	if (!options)
+		return 0;
+	at += 2;
+	for (int i = 0; i < MAX_OPTIONS && at < end; i++) {
+		u8 option[6] = {}; /* type, length, reserved, IOAM option type, namespace; or type, length, experiment */
+		bool is_trace, is_edge;
+		u32 next;
+
+		if (bpf_skb_load_bytes(skb, at, option, 1))
+			break;
+		if (option[0] == PAD1) {
+			at++;
+			continue;
+		}
+		if (bpf_skb_load_bytes(skb, at, option, 2))
+			break;
+		next = at + 2 + option[1];
+		if (next > end)
+			break;
+		if (option[0] != PADN) {
+			if (option[1] < 4 || bpf_skb_load_bytes(skb, at, option, sizeof(option)))
+				break;
+			is_trace = option[0] == IOAM_MUTABLE && option[3] == IOAM_TRACE;
+			is_edge = option[0] == IOAM && option[3] == IOAM_EDGE_TO_EDGE;
+			if ((is_trace || is_edge) && (option[4] << 8 | option[5]) == config.namespace_id)
+				options->ours = true;
+			else if (option[0] == EXPERIMENT && (option[2] << 8 | option[3]) == EXPERIMENT_ID)
+				options->ours = true;
+			else
+				options->others = true;
+			if (is_trace && options->ours && !options->trace_at) {
+				options->trace_at = at + 4;
+				options->trace_end = next;
+			}
+		}
+		at = next;
+	}
+	if (at != end)
+		options->others = true;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Telling the reader of packets, and taking headers out. */
+#ifndef CCP_NODE_SINK_H
+#define CCP_NODE_SINK_H
+
+#include "source.h"
+
+/* The reader is woken so often at most [ns]: it looks by itself, too. */
+#define WAKE_NS 2000000ULL
+
+static __always_inline u64 wake_flag(u64 now_ns)
+{
+	static u64 woken_ns;
+
+	if (now_ns - woken_ns < WAKE_NS)
+		return BPF_RB_NO_WAKEUP;
+	woken_ns = now_ns;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 headers_bytes)
+{
+	struct node_scratch *mine = ONLY(scratch);
+	u64 now_ns = bpf_ktime_get_ns();
+
+	if (!mine || !packet || headers_bytes > NODE_HEADERS_BYTES)
+		return 0;
+	mine->record.mono_ns = now_ns;
+	mine->record.flow = packet->flow;
+	mine->record.len_bytes = sizeof(struct ipv6_header) + packet->payload_bytes - headers_bytes;
+	mine->record.pkts = packet->pkts;
+	mine->record.headers_bytes = headers_bytes;
+	mine->record.first = packet->first;
+	if (headers_bytes && bpf_skb_load_bytes(skb, headers_at(), mine->read, headers_bytes))
+		return 0;
+	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(now_ns)))
+		COUNT(ring_full, packet->pkts);
+	return 0;
+}
+
+/*
+ * Over a veth pair comes the very buffer that was sent. Where a source had to make room in it, the kernel does not know
+ * how much memory it takes, and complains of that when TCP joins it with the next one; it joins none that is in one
+ * piece.
+ */
+static __always_inline void take_out(struct __sk_buff *skb, struct packet *packet, u32 bytes)
+{
+	struct lengths lengths = {
+		.payload_bytes = bpf_htons(packet->payload_bytes - bytes),
+		.next_header = packet->flow.protocol,
+	};
+
+	if (bpf_skb_adjust_room(skb, -(s32)bytes, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO)) {
+		COUNT(not_removed, packet->pkts);
+		return;
+	}
+	bpf_skb_store_bytes(skb, config.link_bytes + IPV6_LENGTH_AT, &lengths, 3, BPF_F_RECOMPUTE_CSUM);
+	if (config.is_veth)
+		bpf_skb_pull_data(skb, skb->len);
+	COUNT(removed, packet->pkts);
+}
+
+static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
+{
+	u32 bytes = packet->hop_by_hop_bytes + packet->destination_bytes, at = headers_at();
+	struct options options = {};
+	u8 one = 1;
+
+	if (!packet->payload_bytes || !packet->flow.protocol)
+		return;
+	if (packet->hop_by_hop_bytes)
+		read_options(skb, at, packet->hop_by_hop_bytes, &options);
+	if (packet->destination_bytes)
+		read_options(skb, at + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
+	if (!options.ours) {
+		if (bpf_map_lookup_elem(&sunk, &packet->flow))
+			tell(skb, packet, 0);
+		return;
+	}
+	bpf_map_update_elem(&sunk, &packet->flow, &one, BPF_ANY);
+	tell(skb, packet, bytes);
+	if (options.others)
+		COUNT(not_removed, packet->pkts);
+	else
+		take_out(skb, packet, bytes);
+}
+
+#endif

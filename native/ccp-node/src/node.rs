@@ -1,0 +1,244 @@
+//! A node, attached to its device.
+
+use std::fmt::Debug;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccp_trace::load;
+use libbpf_rs::{
+    ErrorKind, Iter, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook,
+};
+use serde::Serialize;
+
+use crate::config;
+use crate::reader::Reader;
+use crate::records::Records;
+use crate::shared::{node_config, node_counters, node_now, node_radio};
+use crate::spec::{NodeSpec, Queue, Radio};
+use crate::{Error, Result};
+
+static OBJECT: &[u8] = include_bytes!(env!("CCP_NODE_OBJECT"));
+
+/// Number of our filters within their priority, and the priority: what a killed node left is replaced by the next.
+const HANDLE: u32 = 0x6363;
+const PRIORITY: u32 = 0x6363;
+const ONLY: [u8; 4] = [0; 4];
+
+/// What happened so far [packets].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Got headers.
+    pub inserted: u64,
+    /// Would not have fitted into the MTU with headers, and went without.
+    pub too_long: u64,
+    /// Belonged to super-packets, and went without headers.
+    pub merged: u64,
+    /// Have this node's data.
+    pub filled: u64,
+    /// Had no room for another node.
+    pub overflowed: u64,
+    /// Had a malformed trace, or one that asks for what this node does not know.
+    pub not_filled: u64,
+    /// Had their headers taken out.
+    pub removed: u64,
+    /// Kept their headers, since others' options are among them.
+    pub not_removed: u64,
+    /// Came while the reader had no room, and are missing in summaries.
+    pub ring_full: u64,
+    /// Summaries that nobody took in time [lines].
+    pub summaries_dropped: u64,
+    /// Packets with options that the sink could not read.
+    pub unreadable: u64,
+}
+
+/// What the programs are told, and where.
+pub(crate) struct Told {
+    map: MapHandle,
+    now: Mutex<node_now>,
+}
+
+impl Told {
+    fn lock(&self) -> MutexGuard<'_, node_now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes some of it.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut node_now)) -> Result<()> {
+        let mut now = self.lock();
+        change(&mut now);
+        self.map.update(&ONLY, bytes_of(&*now), MapFlags::ANY).map_err(|e| refused(&e))
+    }
+}
+
+/// The programs, attached to their device. Dropping it takes them off.
+pub struct Node {
+    /// What is attached where.
+    attached: Vec<(&'static str, TcAttachPoint)>,
+    ifindex: u32,
+    reader: Reader,
+    told: Arc<Told>,
+    radios: MapHandle,
+    object: Object,
+}
+
+impl Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Loads the programs and attaches them; the device has a `clsact` queue discipline.
+    ///
+    /// Summaries go to a descriptor that does not block, as lines of JSON; records to a file.
+    ///
+    /// # Errors
+    ///
+    /// `int.not_permitted`, `int.refused`, `int.no_route`, `int.bad_spec`, `int.cannot_write`, `trace.no_btf`, or those
+    /// of [`ccp_int::SourceSpec::check`].
+    pub fn attach(spec: &NodeSpec, summaries: OwnedFd, records: Option<&Path>) -> Result<Self> {
+        let records = records.map(Records::create).transpose()?;
+        load::kernel_types()?;
+        let mut open = load::open(OBJECT)?;
+        load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
+        let object = open.load().map_err(|e| refused(&e))?;
+        find_device(&object)?;
+        let told = Arc::new(Told { map: handle(&object, "now")?, now: Mutex::new(node_now::default()) });
+        let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
+        let radios = handle(&object, "radios")?;
+        let mut node = Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, object };
+        for (name, point) in [("on_egress", TC_EGRESS), ("on_ingress", TC_INGRESS)] {
+            hook(&node.object, name, point, spec.ifindex)?.attach().map_err(|e| refused(&e))?;
+            node.attached.push((name, point));
+        }
+        Ok(node)
+    }
+
+    /// Says what the queue behind the device is like.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused`.
+    pub fn set_queue(&self, queue: &Queue) -> Result<()> {
+        self.told.change(|now| config::put_queue(now, queue))
+    }
+
+    /// Says what is known of the air now, for all other ends.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused` or `ioam.cannot_write`.
+    pub fn set_radios(&self, radios: &[Radio]) -> Result<()> {
+        let gone: Vec<_> =
+            self.radios.keys().filter(|key| radios.iter().all(|radio| radio.address[..] != **key)).collect();
+        for radio in radios {
+            let value: node_radio = config::radio(&radio.state)?;
+            self.radios.update(&radio.address, bytes_of(&value), MapFlags::ANY).map_err(|e| refused(&e))?;
+        }
+        gone.iter().try_for_each(|key| self.radios.delete(key).map_err(|e| refused(&e)))
+    }
+
+    /// What happened so far.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused`.
+    pub fn counters(&self) -> Result<Counters> {
+        let map = load::map(&self.object, "counters")?;
+        let each = map.lookup_percpu(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?.unwrap_or_default();
+        let mut sum = Counters {
+            summaries_dropped: self.reader.summaries_dropped(),
+            unreadable: self.reader.unreadable(),
+            ..Counters::default()
+        };
+        for counted in each.iter().filter_map(|bytes| parse::<node_counters>(bytes)) {
+            sum.inserted += counted.inserted;
+            sum.too_long += counted.too_long;
+            sum.merged += counted.merged;
+            sum.filled += counted.filled;
+            sum.overflowed += counted.overflowed;
+            sum.not_filled += counted.not_filled;
+            sum.removed += counted.removed;
+            sum.not_removed += counted.not_removed;
+            sum.ring_full += counted.ring_full;
+        }
+        Ok(sum)
+    }
+
+    /// Takes the programs off the device, and writes what came until then.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused`, or `int.cannot_write`: what the disk said of records.
+    pub fn close(&mut self) -> Result<()> {
+        for (name, point) in self.attached.drain(..) {
+            let _gone_with_the_device = hook(&self.object, name, point, self.ifindex)?.detach();
+        }
+        self.reader.close()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // After an error elsewhere: that one is told.
+        let _ = self.close();
+    }
+}
+
+fn find_device(object: &Object) -> Result<()> {
+    let program = object.progs_mut().find(|program| program.name() == "find_device");
+    let program = program.ok_or_else(|| load::bug("find_device"))?;
+    let link = program.attach().map_err(|e| refused(&e))?;
+    let mut routes = Iter::new(&link).map_err(|e| refused(&e))?;
+    std::io::copy(&mut routes, &mut std::io::sink()).map_err(|e| refused(&e.into()))?;
+    let found = load::map(object, "device")?.lookup(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?;
+    if found.is_some_and(|address| address != [0; 8]) {
+        return Ok(());
+    }
+    Err(Error::new("int.no_route", "no IPv6 route goes through the device")
+        .why("it is down, or IPv6 is switched off on it")
+        .fix("ip link set IFACE up; sysctl net.ipv6.conf.IFACE.disable_ipv6=0"))
+}
+
+fn hook(object: &Object, name: &str, point: TcAttachPoint, ifindex: u32) -> Result<TcHook> {
+    let program = object.progs_mut().find(|program| program.name() == name).ok_or_else(|| load::bug(name))?;
+    let mut hook = TcHook::new(program.as_fd());
+    hook.ifindex(ifindex as i32).attach_point(point).replace(true).handle(HANDLE).priority(PRIORITY);
+    Ok(hook)
+}
+
+pub(crate) fn handle(object: &Object, name: &str) -> Result<MapHandle> {
+    MapHandle::try_from(&load::map(object, name)?).map_err(|e| refused(&e))
+}
+
+/// Types made from the header: plain integers without gaps.
+pub(crate) trait Plain: Default {}
+impl Plain for node_config {}
+impl Plain for node_now {}
+impl Plain for node_radio {}
+impl Plain for node_counters {}
+impl Plain for crate::shared::node_record {}
+
+fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: plain integers without gaps, as the trait says.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
+}
+
+pub(crate) fn parse<T: Plain>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: enough bytes are there, and any bytes are a value of plain integers.
+    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+pub(crate) fn refused(e: &libbpf_rs::Error) -> Error {
+    let why = format!("{e:#}");
+    // EPERM; the verifier says EACCES, whoever asks.
+    if e.kind() == ErrorKind::PermissionDenied && !why.contains("(os error 13)") {
+        return Error::new("int.not_permitted", "a node of in-band telemetry is not permitted")
+            .why(why)
+            .fix("run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");
+    }
+    Error::new("int.refused", "the kernel refused the programs of the node")
+        .why(why)
+        .fix("run with CCP_LIBBPF_LOG=1 to see the verifier's log, and ccp doctor for what is missing")
+}

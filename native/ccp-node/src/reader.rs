@@ -1,0 +1,215 @@
+//! The thread that gives what came to the sink, and tells the programs what time it is.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ccp_int::{FLOW_WINDOW_NS, FlowKey, Sink, Summary};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::node::{Told, handle, parse, refused};
+use crate::records::Records;
+use crate::shared::node_record;
+use crate::spec::NodeSpec;
+use crate::{Error, Result};
+
+/// The ring is looked at so often, though nobody rings.
+const LOOK: Duration = Duration::from_millis(10);
+/// Flows that ended are taken out, and the clocks compared, so often.
+const ROUND_NS: u64 = 50_000_000;
+const BATCH_FLOWS: u32 = 256;
+
+#[derive(Debug, Default)]
+struct Counted {
+    summaries_dropped: AtomicU64,
+    unreadable: AtomicU64,
+}
+
+/// The thread, and what it counted.
+#[derive(Debug)]
+pub struct Reader {
+    stop: Arc<AtomicBool>,
+    counted: Arc<Counted>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Reader {
+    /// Starts it. The programs know the time when this returns.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused`, or those of [`Sink::new`].
+    pub fn start(
+        object: &Object,
+        spec: &NodeSpec,
+        told: Arc<Told>,
+        summaries: OwnedFd,
+        records: Option<Records>,
+    ) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let counted = Arc::new(Counted::default());
+        told.change(|now| now.wall_minus_mono_ns = wall_minus_mono_ns())?;
+        let mut outlet = Outlet {
+            sink: Sink::new(spec.sink.clone())?,
+            summaries: File::from(summaries),
+            records,
+            counted: Arc::clone(&counted),
+            taken: Vec::new(),
+            line: Vec::new(),
+        };
+        let (ring, active, stopping) =
+            (handle(object, "records")?, handle(object, "active")?, Arc::clone(&stop));
+        let read = move || {
+            read(&ring, &mut outlet, |mono_ns| round(&active, &told, mono_ns), &stopping)?;
+            outlet.records.map_or(Ok(()), Records::close)
+        };
+        let thread = std::thread::Builder::new().name("inband-sink".to_owned()).spawn(read);
+        let thread = thread.map_err(|e| Error::new("int.refused", "the sink cannot start").why(e))?;
+        Ok(Reader { stop, counted, thread: Some(thread) })
+    }
+
+    /// Summaries that nobody took in time.
+    pub fn summaries_dropped(&self) -> u64 {
+        self.counted.summaries_dropped.load(Ordering::Relaxed)
+    }
+
+    /// Packets whose telemetry was malformed.
+    pub fn unreadable(&self) -> u64 {
+        self.counted.unreadable.load(Ordering::Relaxed)
+    }
+
+    /// Ends the thread, when all that came is written.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused`, or `int.cannot_write`: what the disk said of records.
+    pub fn close(&mut self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended
+            .unwrap_or(Ok(Ok(())))
+            .unwrap_or_else(|_| Err(Error::new("int.refused", "the sink's thread broke off")))
+    }
+}
+
+/// Gives all that comes to the sink until it is to stop.
+fn read(
+    ring: &MapHandle,
+    outlet: &mut Outlet,
+    mut round: impl FnMut(u64) -> Result<u64>,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let mut wall_minus_mono_ns = round(mono_ns())?;
+    let mut round_ns = mono_ns() + ROUND_NS;
+    let cell = RefCell::new((outlet, &mut wall_minus_mono_ns));
+    let mut builder = RingBufferBuilder::new();
+    let on_record = |bytes: &[u8]| {
+        let (outlet, wall_minus_mono_ns) = &mut *cell.borrow_mut();
+        outlet.record(bytes, **wall_minus_mono_ns);
+        0
+    };
+    builder.add(ring, on_record).map_err(|e| refused(&e))?;
+    let ring = builder.build().map_err(|e| refused(&e))?;
+    loop {
+        let stopping = stop.load(Ordering::Relaxed);
+        ring.poll(LOOK).map_err(|e| refused(&e))?;
+        ring.consume().map_err(|e| refused(&e))?;
+        let (outlet, wall_minus_mono_ns) = &mut *cell.borrow_mut();
+        let now_ns = mono_ns();
+        outlet.write(if stopping { u64::MAX } else { now_ns });
+        if stopping {
+            return Ok(());
+        }
+        if now_ns >= round_ns {
+            **wall_minus_mono_ns = round(now_ns)?;
+            round_ns = now_ns + ROUND_NS;
+        }
+    }
+}
+
+/// Tells the programs what time it is and which flows ended; returns the difference between the clocks.
+fn round(active: &MapHandle, told: &Told, mono_ns: u64) -> Result<u64> {
+    let flows = active.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
+    let is_gone = |seen_ns: &[u8]| {
+        let seen_ns = seen_ns.try_into().map_or(mono_ns, u64::from_ne_bytes);
+        mono_ns.saturating_sub(seen_ns) >= FLOW_WINDOW_NS
+    };
+    let gone: Vec<_> = flows.filter(|(_, seen_ns)| is_gone(seen_ns)).collect();
+    let deleted = gone.iter().filter(|(flow, _)| active.delete(flow).is_ok()).count() as u64;
+    let offset_ns = wall_minus_mono_ns();
+    told.change(|now| {
+        now.wall_minus_mono_ns = offset_ns;
+        now.flows_gone += deleted;
+    })?;
+    Ok(offset_ns)
+}
+
+/// The sink, and where its summaries go.
+struct Outlet {
+    sink: Sink,
+    summaries: File,
+    records: Option<Records>,
+    counted: Arc<Counted>,
+    taken: Vec<Summary>,
+    line: Vec<u8>,
+}
+
+impl Outlet {
+    fn record(&mut self, bytes: &[u8], wall_minus_mono_ns: u64) {
+        let Some(record) = parse::<node_record>(bytes) else { return };
+        let Some(flow) = flow_of(&record) else { return };
+        let headers =
+            bytes.get(size_of::<node_record>()..).and_then(|rest| rest.get(..record.headers_bytes as usize));
+        let mut extension =
+            headers.filter(|headers| !headers.is_empty()).map(|headers| (headers, record.first as u8));
+        // What the kernel merged has the same headers: they speak for the first packet.
+        for _ in 0..record.pkts {
+            let wall_ns = record.mono_ns + wall_minus_mono_ns;
+            self.sink.packet(record.mono_ns, wall_ns, &flow, record.len_bytes, extension.take());
+        }
+    }
+
+    fn write(&mut self, mono_ns: u64) {
+        self.sink.take(mono_ns, &mut self.taken);
+        for summary in self.taken.drain(..) {
+            self.line.clear();
+            let written = serde_json::to_writer(&mut self.line, &summary).map_err(std::io::Error::from);
+            self.line.push(b'\n');
+            // Lines are shorter than what a pipe takes as a whole or not at all.
+            if written.and_then(|()| self.summaries.write_all(&self.line)).is_err() {
+                self.counted.summaries_dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.counted.unreadable.store(self.sink.malformed_pkts(), Ordering::Relaxed);
+        if let Some(records) = &mut self.records {
+            records.append(&self.sink.take_records());
+        }
+    }
+}
+
+fn flow_of(record: &node_record) -> Option<FlowKey> {
+    let address = |octets: [u8; 16]| IpAddr::V6(Ipv6Addr::from(octets));
+    let flow = &record.flow;
+    let protocol = u8::try_from(flow.protocol).ok()?;
+    FlowKey::of(address(flow.saddr), address(flow.daddr), flow.sport, flow.dport, protocol)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn mono_ns() -> u64 {
+    clock_ns(ClockId::Monotonic)
+}
+
+fn wall_minus_mono_ns() -> u64 {
+    clock_ns(ClockId::Realtime).wrapping_sub(mono_ns())
+}
