@@ -47,6 +47,7 @@ from ccp_algs.fold import (
     on,
     state,
 )
+from ccp_algs.fold.expressions import Flag
 
 BETA: Final = 0.7
 """Multiplicative decrease factor (RFC 9438 section 4.6)."""
@@ -183,6 +184,14 @@ class CubicState(Part):
             self.epoch.set(0, when=ended | verdict.repairing),
             self.k_us.set(K_UNKNOWN, when=verdict.cut),
             self.w_max_bytes.set(0, when=verdict.timeout),
+        ]
+
+    def begin_again(self, reduced: Flag) -> Sequence[Statement]:
+        """Return what ends an epoch on ACKs on which `reduced` holds, without keeping the old one."""
+        return [
+            self.credit_bytes.set(0, when=reduced),
+            self.epoch.set(0, when=reduced),
+            self.k_us.set(K_UNKNOWN, when=reduced),
         ]
 
 

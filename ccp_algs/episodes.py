@@ -34,7 +34,8 @@ it is *spared*: the kernel repairs it as ever, and nothing else happens. The win
 on if it is used up, and goes without the conservation of a recovery, as nothing is to be reduced. Only a
 timeout still collapses it, because the kernel does that, but below an unchanged threshold. Each ACK that
 shows a loss is judged for itself, so that a later loss of the same recovery can still reduce the window. ECN
-echoes and full queues of this host are evidence by themselves.
+echoes and full queues of this host are evidence by themselves. So is what is learned of a loss afterwards
+(`Evidence.late`): the reduction is made then, unless one has been made for that window of data.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ class Verdict:
         undo: The last reduction was spurious.
         repairing: A loss is being repaired, on this ACK and until it is done. Not one that was spared.
         spared: Loss or timeout without evidence of congestion; never, if every loss is taken for it.
+        left_bytes: Window behind the ACK before [bytes]: that before a timeout.
+        ssthresh_bytes: Slow-start threshold [bytes].
     """
 
     cut: Flag
@@ -111,6 +114,8 @@ class Verdict:
     undo: Flag
     repairing: Flag
     spared: Flag
+    left_bytes: Register
+    ssthresh_bytes: Register
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,10 +125,40 @@ class Evidence:
     Attributes:
         weigh: What runs ahead of the judgement on ACKs that show trouble, as `on` takes it.
         congestion: A loss on this ACK, or this timeout, is congestion.
+        late: A loss that an ACK before this one showed was congestion.
     """
 
     weigh: Sequence[Any]
     congestion: Flag
+    late: Flag = never
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally(Part):
+    """Lost packets by verdict, for reports.
+
+    Attributes:
+        spared_pkts: Reported: lost since the last report and spared [packets].
+        congestion_pkts: Reported: lost since the last report in congestion: judged so, or in data that a
+            reduction answered already [packets].
+    """
+
+    spared_pkts: Register
+    congestion_pkts: Register
+
+    def count(self, verdict: Verdict) -> list[Statement]:
+        """Return what counts, for `loss_episodes(also=...)`."""
+        lost_pkts = Ack.lost_pkts_sample
+        return [
+            self.congestion_pkts.add(lost_pkts),
+            self.congestion_pkts.set(self.congestion_pkts - lost_pkts, when=verdict.spared),
+            self.spared_pkts.add(lost_pkts, when=verdict.spared),
+        ]
+
+
+def tally() -> Tally:
+    """Build the part."""
+    return Tally(spared_pkts=field(), congestion_pkts=field())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,7 +287,7 @@ def loss_episodes(
         event.set(STARTED, when=starting),
         ssthresh_bytes.set(Flow.snd_ssthresh, when=starting),
         left_bytes.set(Cwnd, when=starting),
-        recover_bytes.set(_recover(Cwnd), when=starting),
+        recover_bytes.set(recover_at(Cwnd), when=starting),
         # What is it? Later lines win.
         rules.judge,
         kind.set(UNDO, when=(episode > OPEN) & (Cwnd > left_bytes)),
@@ -264,7 +299,7 @@ def loss_episodes(
         undo_ssthresh_bytes.set(ssthresh_bytes, when=reduced),
         ssthresh_bytes.set(max_(prior_bytes * permille // 1000, floor_bytes), when=reduced),
         ssthresh_bytes.set(undo_ssthresh_bytes, when=undo),
-        recover_bytes.set(_recover(prior_bytes), when=reduced),
+        recover_bytes.set(recover_at(prior_bytes), when=reduced),
         # Where is the episode now?
         terms.open_now,
         terms.was_reducing,
@@ -279,7 +314,9 @@ def loss_episodes(
         window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=rules.is_collapse),
         window_bytes.set(Cwnd, when=undo),
         Cwnd.set(max_(window_bytes, floor_bytes)),
-        also(Verdict(cut, timeout, undo, episode == REDUCING, rules.spared)),
+        also(
+            Verdict(cut, timeout, undo, episode == REDUCING, rules.spared, left_bytes, ssthresh_bytes),
+        ),
     )
     return Episodes(
         lost=lost,
@@ -337,12 +374,16 @@ def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
     if ecn_is_loss:
         explicit |= (Flow.ca_state == CWR) | ((Flow.ca_state == RECOVERY) & (Ack.ecn_bytes > 0))
         told, marks = _IN_REDUCTION, Ack.ecn_bytes
+    shows = (_TROUBLE_PKTS + marks + episode > 0) | Flow.was_timeout | (Flow.ca_state == CWR)
+    if evidence.late is not never:
+        explicit |= evidence.late
+        shows |= evidence.late
     covered = let((episode > OPEN) & (Flow.delivered_bytes < terms.recover_bytes), "covered")
     collapse = let(terms.collapsed, "collapse")
     lost_now = Ack.lost_pkts_sample > 0
     return _Rules(
         # Most ACKs of a recovery in which everything was spared need nothing.
-        shows=(_TROUBLE_PKTS + marks + episode > 0) | Flow.was_timeout | (Flow.ca_state == CWR),
+        shows=shows,
         judge=(
             fresh,
             covered,
@@ -373,7 +414,7 @@ def reports(loss: Episodes) -> Flag:
     return every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
 
 
-def _recover(window_bytes: Num) -> Num:
+def recover_at(window_bytes: Num) -> Num:
     """Return where the cumulative ACK will be when all data sent until now is repaired [bytes], estimated."""
     return Flow.delivered_bytes + window_bytes + window_bytes // 4 + 3 * Flow.mss
 

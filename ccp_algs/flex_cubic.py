@@ -42,7 +42,7 @@ from typing import Final
 
 from ccp_algs.cubic_control import CubicControl
 from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
-from ccp_algs.episodes import Verdict, loss_episodes, reports
+from ccp_algs.episodes import Verdict, loss_episodes, reports, tally
 from ccp_algs.fold import Ack, FoldProgram, Statement, total
 from ccp_algs.inflation import inflation
 from ccp_algs.params import Param
@@ -94,10 +94,11 @@ def truncated_k_us(deficit_pkts: float, c_per_s3: float) -> int:
 
 _cubic = cubic_state()
 _inflation = inflation(round(1000 * RTT_MULTIPLIER))
+_tally = tally()
 
 
 def _also(verdict: Verdict) -> list[Statement]:
-    return [*_cubic.restart(verdict), *_inflation.tally(verdict)]
+    return [*_cubic.restart(verdict), *_tally.count(verdict)]
 
 
 class FlexCubicFold(FoldProgram):
@@ -106,6 +107,7 @@ class FlexCubicFold(FoldProgram):
     acked = total(Ack.bytes_acked)
     cubic = _cubic
     inflation = _inflation
+    tally = _tally
     loss = loss_episodes(round(1000 * BETA), also=_also, evidence=_inflation.evidence())
     growth = cubic_growth(cubic, loss)
     start = hystart(loss)

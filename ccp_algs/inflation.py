@@ -30,7 +30,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from ccp_algs.episodes import Episodes, Evidence, Verdict, reports
+from ccp_algs.episodes import Episodes, Evidence, reports
 from ccp_algs.fold import (
     INFINITY,
     Ack,
@@ -79,9 +79,6 @@ class Inflation(Part):
         inflated: Reported: 1 if the RTT was inflated at the report.
         loss_rtt_us: Reported: RTT that the last loss was judged by [us].
         loss_reason: Reported: verdict on the last loss since the last report, NO_LOSS to QUEUE.
-        spared_pkts: Reported: lost since the last report and spared [packets].
-        congestion_pkts: Reported: lost since the last report in congestion: judged so, or in data that a
-            reduction answered already [packets].
         k_permille: The threshold k, in thousandths.
         memory_us: See the module [us].
         window_us: See the module [us].
@@ -95,8 +92,6 @@ class Inflation(Part):
     inflated: Register
     loss_rtt_us: Register
     loss_reason: Register
-    spared_pkts: Register
-    congestion_pkts: Register
     k_permille: Register
     memory_us: Register
     window_us: Register
@@ -142,15 +137,6 @@ class Inflation(Part):
             congestion=reason > SPARED_LOSS,
         )
 
-    def tally(self, verdict: Verdict) -> list[Statement]:
-        """Return what counts losses, for `loss_episodes(also=...)`."""
-        lost_pkts = Ack.lost_pkts_sample
-        return [
-            self.congestion_pkts.add(lost_pkts),
-            self.congestion_pkts.set(self.congestion_pkts - lost_pkts, when=verdict.spared),
-            self.spared_pkts.add(lost_pkts, when=verdict.spared),
-        ]
-
     def report(self, loss: Episodes) -> Block:
         """Return the block that completes a report; it goes in front of `when`."""
         return on(
@@ -187,8 +173,6 @@ def inflation(k_permille: int) -> Inflation:
         inflated=field(volatile=False),
         loss_rtt_us=field(volatile=False),
         loss_reason=field(),
-        spared_pkts=field(),
-        congestion_pkts=field(),
         k_permille=control(k_permille),
         memory_us=control(),
         window_us=window_us,

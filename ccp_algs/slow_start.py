@@ -100,8 +100,16 @@ class HyStart(Part):
     slow_start: Block
 
 
-def hystart(loss: Episodes) -> HyStart:
-    """Build the part: the first slow start ends by delay, later ones at the threshold."""
+def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked) -> HyStart:
+    """Build the part: the first slow start ends by delay, later ones at the threshold.
+
+    Args:
+        loss: The program's loss episodes.
+        added_bytes: What an ACK adds to the window, if not what it acknowledges [bytes].
+
+    Returns:
+        The part, for one line of a FoldProgram.
+    """
     enabled, css_limit = control(1), control(0)
     round_start_us, last_ack_us = state(), state()
     divisor = state(1)
@@ -154,7 +162,7 @@ def hystart(loss: Episodes) -> HyStart:
         sign,
         loss.ssthresh_bytes.set(Cwnd, when=(loss.ssthresh_bytes == INFINITY) & sign),
         divisor.set(1, when=loss.ssthresh_bytes < INFINITY),
-        _grow(loss, Ack.bytes_acked // divisor),
+        _grow(loss, added_bytes // divisor),
     )
     return HyStart(
         hystart=enabled,

@@ -10,10 +10,11 @@ from ccp_algs.cubic import CubicFold
 from ccp_algs.dctcp import DctcpFold
 from ccp_algs.episodes import CUT, REDUCING
 from ccp_algs.flex_cubic import FlexCubicFold
+from ccp_algs.int_cubic import IntCubicFold
 from ccp_algs.reno import RenoFold
 from tests.unit.ccp_algs.folded import CWR, INFINITY, MSS, OPEN, RECOVERY, Folded
 
-PROGRAMS = [RenoFold, CubicFold, DctcpFold, FlexCubicFold]
+PROGRAMS = [RenoFold, CubicFold, DctcpFold, FlexCubicFold, IntCubicFold]
 
 ACKS = st.lists(
     st.fixed_dictionaries(

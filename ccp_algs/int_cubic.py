@@ -1,0 +1,196 @@
+"""CUBIC with in-band telemetry: losses on wireless links do not count, and free room decides the growth.
+
+    a loss, telemetry says   wireless_loss="keep" (New L1)   "mild" (New L2)   "cubic"
+      wireless               window stays                    * wireless_beta   * beta
+      congestion             * beta                          * beta            * beta
+      nothing, or it is old  * beta                          * beta            * beta
+
+    below the threshold      increment=0: slow start; 1 to 3: equation (1) of the paper
+
+Everything else is CUBIC, from the same code. What a summary of telemetry says is decided in Python
+(`int_summary.py`), every 10 ms, and holds in the fold program, which sees the losses, until it is stale
+(`wireless.py`). What was done for a loss before its summary came is corrected, both ways (`hindsight.py`).
+ECN echoes and full queues of this host are always congestion.
+
+Sources: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
+Network Telemetry and eBPF", section VI-A and table I; RFC 9438.
+
+Parameters: those of `cubic.py`; `wireless_loss` and `increment`, above; `wireless_beta` (0.95, table I). The
+paper does not name these: `stale_ms` (1000), `full_ratio` (0.9), `period_rtts` (4), see `int_summary.py`.
+
+Deviations: those of `cubic.py` and `int_summary.py`. The paper says nothing of losses that are seen before
+telemetry tells their cause, of timeouts, of ECN, and of W_max behind a mild reduction: see `wireless.py`. The
+factor of a mild reduction is in K, but alpha, which is about fairness to flows that answer congestion, stays
+that of `beta`.
+
+Limits, and how the growth was studied: `docs/int-cubic.md`.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any, Final
+
+from ccp_algs.additive import additive
+from ccp_algs.api import FlowInfo
+from ccp_algs.cubic_control import CubicControl
+from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
+from ccp_algs.episodes import CUT, STARTED, TIMEOUT, UNDO, Verdict, loss_episodes, reports, tally
+from ccp_algs.fold import Ack, Flow, FoldProgram, field, on, total
+from ccp_algs.hindsight import Hindsight, Reduction
+from ccp_algs.int_summary import SPARES, room_of, verdict_of
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+from ccp_algs.slow_start import hystart
+from ccp_algs.wireless import excuse, wireless
+
+_cubic = cubic_state()
+_wireless = wireless()
+_tally = tally()
+
+
+def _also(verdict: Verdict) -> list[Any]:
+    return [*_cubic.restart(verdict), *_tally.count(verdict), *_wireless.answer(verdict, _cubic)]
+
+
+class IntCubicFold(FoldProgram):
+    """CUBIC's program, with the judgement of losses and the growth that telemetry decides."""
+
+    acked = total(Ack.bytes_acked)
+    srtt_us = field(volatile=False)
+    cubic = _cubic
+    wireless = _wireless
+    tally = _tally
+    loss = loss_episodes(round(1000 * BETA), also=_also, evidence=_wireless.evidence())
+    excuse = excuse(_wireless, loss)
+    growth = cubic_growth(cubic, loss)
+    additive = additive(loss)
+    start = hystart(loss, additive.added_bytes)
+    tells = reports(loss) | (_wireless.mild_prior_bytes > 0)
+    metrics = on(tells, srtt_us.set(Flow.srtt_us))
+    when = tells
+
+
+WIRELESS_BETA: Final = 0.95
+"""Beta of CUBIC New L2 (table I of the paper)."""
+STALE_MS: Final = 1000.0
+
+INT_SUMMARY: Final = "int_summary"
+"""Kind of the telemetry that is listened to."""
+INTERVAL_US: Final = 10_000
+"""Interval of a summary that does not say it [us]: the sink's default."""
+
+
+@register("int_cubic")
+class IntCubic(CubicControl):
+    """CUBIC New L1 and L2, and the growth of equation (1); see the module."""
+
+    program = IntCubicFold
+    wireless_loss = Param(
+        "keep",
+        choices=("cubic", "keep", "mild"),
+        doc="a loss that telemetry calls wireless: as any (cubic), window kept (L1), mild reduction (L2)",
+    )
+    wireless_beta = Param(
+        WIRELESS_BETA, min=0.5, max=0.99, doc="window behind a mild reduction, as part of that before"
+    )
+    increment = Param(
+        0, min=0, max=3, doc="increment of equation (1) below the threshold; 0: slow start as in CUBIC"
+    )
+    stale_ms = Param(
+        STALE_MS, min=10.0, max=60_000.0, unit="ms", doc="telemetry that is older counts as none: plain CUBIC"
+    )
+    full_ratio = Param(0.9, min=0.1, max=1.0, doc="how much of a queue is in use when it counts as full")
+    period_rtts = Param(
+        4.0, min=0.5, max=100.0, unit="RTTs", doc="period that equation (1) counts arrivals over"
+    )
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Begin without telemetry: as plain CUBIC."""
+        self._hindsight = Hindsight()
+        self._cuts = 0
+        self._srtt_us = 0
+        self._spare_until_us = 0
+        self._seen_us = 0
+        super().on_create(info)
+
+    def on_report(self, report: Any) -> None:
+        """Answer as CUBIC does; remember reductions, which telemetry may find wrong."""
+        self._seen_us = max(self._seen_us, report.now_us)
+        self._srtt_us = report.srtt_us
+        self._cuts = report.cuts
+        if report.event == STARTED:
+            self._hindsight = Hindsight()
+        elif report.event in (CUT, TIMEOUT):
+            made = Reduction(report.cuts, report.now_us, report.srtt_us)
+            by_loss = report.event == CUT and report.blind > 0
+            self._hindsight.reduced(made, doubtful=by_loss and self.wireless_loss != "cubic")
+        elif report.event == UNDO:
+            self._hindsight.undone()
+        elif report.mild_prior_bytes:
+            self.flow.set(k_us=self._mild_k_us(report))
+        super().on_report(report)
+
+    def on_telemetry(self, sample: Any) -> None:
+        """Say what losses are from now on, correct what was done before, and how much room there is."""
+        if sample.kind != INT_SUMMARY or not self._is_ours(sample.body.flow):
+            return
+        summary = sample.body
+        end_us = sample.received_us - sample.age_at_receipt_us
+        self._seen_us = max(self._seen_us, sample.received_us)
+        until_us = max(0, end_us + round(1000 * self.stale_ms))
+        verdict = verdict_of(summary, self.full_ratio)
+        interval_us = INTERVAL_US if summary.interval_us is None else summary.interval_us
+        self._hindsight.heard(end_us - interval_us, end_us, verdict)
+        registers = self._growth(summary, until_us)
+        if self.wireless_loss != "cubic":
+            self._spare_until_us = until_us if verdict in SPARES else 0
+            registers["spare_until_us"] = self._spare_until_us
+            if number := self._hindsight.excused():
+                registers["take_back"] = number
+            if self._hindsight.is_due(self._srtt_us):
+                registers["late_cut"] = self._cuts + 1
+        self.flow.set(**registers)
+
+    def on_telemetry_lost(self, kind: str, sender: str) -> None:
+        """Be plain CUBIC from now on; timeouts of data that was sent before are judged as before."""
+        if kind == INT_SUMMARY:
+            self._spare_until_us = min(self._spare_until_us, self._seen_us)
+            self.flow.set(spare_until_us=self._spare_until_us, additive_until_us=0)
+
+    def registers(self, mss_bytes: int) -> dict[str, int]:
+        """Return the registers that parameters and segment size determine."""
+        wireless_beta = self.wireless_beta if self.wireless_loss == "mild" else 1.0
+        registers = super().registers(mss_bytes) | {"mild_permille": round(1000 * wireless_beta)}
+        if self.wireless_loss == "cubic":
+            registers["spare_until_us"] = self._spare_until_us = 0
+        if self.increment == 0:
+            registers["additive_until_us"] = 0
+        return registers
+
+    def _is_ours(self, flow: Any) -> bool:
+        """Return whether a summary is of our data; ACKs that carry telemetry have one, too."""
+        info = self.flow.info
+        if (flow.src_port, flow.dst_port) != (info.src_port, info.dst_port):
+            return False
+        return flow.src_port != flow.dst_port or ip_address(flow.src) == ip_address(info.src_addr)
+
+    def _growth(self, summary: Any, until_us: int) -> dict[str, int]:
+        """Return the registers of equation (1)."""
+        if self.increment == 0:
+            return {}
+        room = room_of(summary, self.period_rtts * self._srtt_us / 1e6, self.flow.info.mss_bytes)
+        if room is None:
+            return {"additive_until_us": 0}
+        return {
+            "additive_until_us": until_us,
+            "growth_permille": round(1000 * self.increment * room.growth),
+            "room_bytes": round(room.share_bytes),
+        }
+
+    def _mild_k_us(self, report: Any) -> int:
+        """Return K behind a mild reduction [us]; it is as without telemetry but for the factor."""
+        cwnd_epoch_bytes = max(report.mild_prior_bytes * self.wireless_beta, 2 * report.mss_bytes)
+        return self.k_us(report.mild_w_max_bytes, cwnd_epoch_bytes, report.mss_bytes)

@@ -1,0 +1,179 @@
+"""Losses judged by telemetry, in a fold program: spare them, reduce mildly, and correct what was wrong.
+
+Python hears from the network whether losses are congestion, and says until when that is true:
+
+    before `spare_until_us`  a loss is spared, or, with `mild_permille` < 1000, reduces the window mildly
+    from then on             a loss is congestion (0: at once; without telemetry that is always so)
+
+The kernel sees a loss when its ACKs come, the telemetry of it comes at about that time, earlier or later. So
+Python also corrects afterwards, by the number of the reduction that it means (`cuts` in the report):
+
+* `late_cut` = `cuts` + 1: a loss that was spared was congestion. The window is reduced now, if no reduction
+  was made for that window of data.
+* `take_back` = `cuts`: the last reduction was for a loss that was none of congestion. Window, threshold and
+  (by Python, as behind every undo) curve come back; in the mild mode less what a mild reduction takes.
+
+An order for a number that is not the right one any more is void, so that orders and losses may cross.
+
+A mild reduction takes its part of window and threshold once a window of data, and restarts the curve, whose
+W_max is never lowered by it. It needs no recovery with conservation of packets: the window goes on growing
+while the kernel repairs. Below the threshold, behind a timeout, it takes from the threshold what it takes
+from the window: that window is small because of the timeout, not because the path is full.
+
+A timeout is judged by the telemetry that was true when the last ACK came: its data was lost then, and while
+the sender backs off there is no packet that could carry telemetry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ccp_algs.cubic_core import CubicState
+from ccp_algs.episodes import CWR, LOSS, OPEN, UNDO, Episodes, Evidence, Verdict, recover_at
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Cwnd,
+    Flow,
+    Part,
+    Register,
+    Statement,
+    at_end,
+    control,
+    field,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+from ccp_algs.fold.expressions import Flag
+from ccp_algs.fold.lines import AtEnd, Local
+
+
+@dataclasses.dataclass(frozen=True)
+class Wireless(Part):
+    """Registers of the judgement; it goes in front of the loss episodes.
+
+    Attributes:
+        spare_until_us: Losses before are spared [us].
+        mild_permille: Window behind a mild reduction, in thousandths of that before; 1000: there is none.
+        late_cut: Order: make the reduction of this number.
+        take_back: Order: take the reduction of this number back.
+        cuts: Reported: number of reductions so far, timeouts included; that of the last one.
+        blind: Reported: 1 if the last reduction was for a loss and nothing else, so that it can be wrong.
+        mild_prior_bytes: Reported: window, or threshold, before a mild reduction since the last report
+            [bytes]; 0: there was none.
+        mild_w_max_bytes: Reported: W_max behind it [bytes].
+        mild_recover_bytes: Where the cumulative ACK will be when its window of data is repaired [bytes].
+        late_recover_bytes: The same of a reduction that was ordered: the kernel may see that loss later.
+        judged_at_us: Of when the telemetry is that the loss at hand is judged by [us].
+        seen_us: When the last ACK came [us].
+    """
+
+    spare_until_us: Register
+    mild_permille: Register
+    late_cut: Register
+    take_back: Register
+    cuts: Register
+    blind: Register
+    mild_prior_bytes: Register
+    mild_w_max_bytes: Register
+    mild_recover_bytes: Register
+    late_recover_bytes: Register
+    judged_at_us: Register
+    seen_us: Register
+    note: AtEnd
+
+    def evidence(self) -> Evidence:
+        """Return the judgement, for `loss_episodes(evidence=...)`."""
+        at_us = self.judged_at_us
+        return Evidence(
+            weigh=(at_us.set(Ack.now), at_us.set(self.seen_us, when=Flow.was_timeout)),
+            congestion=(at_us >= self.spare_until_us) & self._is_unanswered(),
+            late=self.late_cut > self.cuts,
+        )
+
+    def answer(self, verdict: Verdict, cubic: CubicState) -> list[Statement | Local]:
+        """Return what the verdict does besides, for `loss_episodes(also=...)`."""
+        named = (Flow.local_congestion > 0) | (Ack.ecn_bytes > 0) | (Flow.ca_state == CWR)
+        late = self.late_cut > self.cuts
+        permille, prior, floor_bytes = self.mild_permille, self.mild_prior_bytes, 2 * Flow.mss
+        ssthresh = verdict.ssthresh_bytes
+        is_new = (Flow.delivered_bytes >= self.mild_recover_bytes) & self._is_unanswered()
+        mild = let(verdict.spared & (permille < 1000) & is_new, "mild")
+        below = (Cwnd < ssthresh) & (ssthresh < INFINITY)
+        return [
+            self.blind.set(0, when=verdict.cut),
+            self.blind.set(1, when=verdict.cut & (Ack.lost_pkts_sample > 0) & ~(named | late)),
+            self.late_recover_bytes.set(recover_at(verdict.left_bytes), when=verdict.cut & late),
+            self.late_cut.set(0),
+            self.cuts.add(1, when=verdict.cut | verdict.timeout),
+            mild,
+            prior.set(max_(Cwnd, verdict.left_bytes), when=mild),
+            self.mild_recover_bytes.set(recover_at(prior), when=mild),
+            prior.set(ssthresh, when=mild & below),
+            ssthresh.set(max_(prior * permille // 1000, floor_bytes), when=mild),
+            Cwnd.set(max_(Cwnd * permille // 1000, floor_bytes), when=mild),
+            cubic.w_max_bytes.set(max_(cubic.w_max_bytes, prior), when=mild),
+            self.mild_w_max_bytes.set(cubic.w_max_bytes, when=mild),
+            *cubic.begin_again(mild),
+        ]
+
+    def _is_unanswered(self) -> Flag:
+        return Flow.delivered_bytes >= self.late_recover_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Excuse(Part):
+    """What takes a reduction back; it goes behind the loss episodes."""
+
+    excuse: Block
+
+
+def wireless() -> Wireless:
+    """Build the part."""
+    seen_us = state()
+    return Wireless(
+        spare_until_us=control(),
+        mild_permille=control(1000),
+        late_cut=control(),
+        take_back=control(),
+        cuts=field(volatile=False),
+        blind=field(volatile=False),
+        mild_prior_bytes=field(),
+        mild_w_max_bytes=field(),
+        mild_recover_bytes=state(),
+        late_recover_bytes=state(),
+        judged_at_us=state(),
+        seen_us=seen_us,
+        note=at_end(seen_us.set(Ack.now, when=~Flow.was_timeout)),
+    )
+
+
+def excuse(judged: Wireless, loss: Episodes) -> Excuse:
+    """Build the part.
+
+    Args:
+        judged: The program's judgement of losses.
+        loss: Its loss episodes.
+    """
+    excused = let(judged.take_back == judged.cuts, "excused")
+    reopened = let(excused & (Flow.ca_state < LOSS), "reopened")
+    prior_bytes = loss.prior_bytes * judged.mild_permille // 1000
+    return Excuse(
+        on(
+            judged.take_back > 0,
+            excused,
+            reopened,
+            judged.take_back.set(0),
+            loss.ssthresh_bytes.set(loss.undo_ssthresh_bytes, when=excused),
+            loss.ssthresh_bytes.set(
+                min_(loss.ssthresh_bytes, prior_bytes), when=excused & (judged.mild_permille < 1000)
+            ),
+            Cwnd.set(max_(Cwnd, prior_bytes), when=reopened),
+            loss.episode.set(OPEN, when=reopened),
+            loss.event.set(UNDO, when=excused),
+        )
+    )

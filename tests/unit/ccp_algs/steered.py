@@ -1,0 +1,91 @@
+"""IntCubic with both halves: its fold program under the interpreter, its class, and telemetry that comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccp_algs.check import FakeInfo, FakeReport
+from ccp_algs.int_cubic import IntCubic, IntCubicFold
+from telemetry.schema import FlowId, IntHop, IntSummary, Sample
+from tests.unit.ccp_algs.folded import INFINITY, MSS, OPEN, Folded
+
+RTT_US = 100_000
+INFO = FakeInfo()
+FLOW = FlowId(src=INFO.src_addr, src_port=INFO.src_port, dst=INFO.dst_addr, dst_port=INFO.dst_port)
+CURVE = ("w_max_bytes", "k_us", "epoch", "t_us", "w_est_bytes")
+"""Registers of CUBIC's curve."""
+ROOM = (IntHop(queue_depth_pkts=0, queue_free_pkts=100, arrival_pkts_per_s=250, flow_count=1),)
+"""One hop: as many packets come in 4 round trips as there is room for."""
+SILENT = (IntHop(node_id=1),)
+"""A hop that tells of nothing."""
+NO_ROOM = (IntHop(queue_depth_pkts=100, queue_free_pkts=0, arrival_pkts_per_s=250, flow_count=1),)
+
+
+class Steered(Folded):
+    """One flow with its algorithm: reports and letters reach the other half at once."""
+
+    info = INFO
+
+    def __init__(self, cwnd_pkts: float = 100, ssthresh_pkts: float | None = 100, **params: Any) -> None:
+        super().__init__(IntCubicFold, cwnd_pkts)
+        self.ssthresh = INFINITY if ssthresh_pkts is None else int(ssthresh_pkts * MSS)
+        self.algorithm = IntCubic()
+        self.algorithm.flow = self
+        self.param(**params)
+        self.algorithm.on_create(INFO)
+        self.ack(0, cwnd_limited=0)
+
+    @property
+    def ssthresh_pkts(self) -> float:
+        return self["ssthresh_bytes"] / MSS
+
+    @property
+    def cwnd_pkts(self) -> float:
+        return self.cwnd / MSS
+
+    def param(self, **params: Any) -> None:
+        """Set parameters of this flow."""
+        for name, value in params.items():
+            setattr(self.algorithm, name, value)
+
+    def ack(self, *args: Any, **prims: Any) -> dict[str, int] | None:
+        """Fold an ACK, and let the algorithm take the report if there is one."""
+        report = super().ack(*args, **prims)
+        if report is not None:
+            head = {"now_us": self.now_us, "cwnd_bytes": self.cwnd}
+            self.algorithm.on_report(FakeReport(head, report, "IntCubic"))
+        return report
+
+    def hear(
+        self,
+        cause: str | None = "none",
+        hops: tuple[IntHop, ...] = ROOM,
+        *,
+        flow: FlowId = FLOW,
+        age_us: int = 0,
+        after_us: int = 0,
+    ) -> None:
+        """Let a summary come."""
+        self.now_us += after_us
+        body = IntSummary(flow=flow, interval_us=10_000, loss_cause=cause, hops=hops)  # type: ignore[arg-type]
+        self.algorithm.on_telemetry(
+            Sample(
+                kind="int_summary",
+                body=body,
+                sender="sink",
+                topic="",
+                received_us=self.now_us,
+                age_at_receipt_us=age_us,
+            )
+        )
+
+    def lose(self, ca_state: int = 3, **prims: int) -> None:
+        """Fold an ACK that shows a lost segment, and acknowledges nothing."""
+        self.ca_state = ca_state
+        self.ack(0, **{"cwnd_limited": 0, "lost_pkts_sample": 1} | prims)
+
+    def repair(self, pkts: int = 130) -> None:
+        """Acknowledge everything that was on its way, in the kernel's state Open."""
+        self.ca_state = OPEN
+        for _ in range(2):
+            self.ack(pkts // 2, cwnd_limited=0)

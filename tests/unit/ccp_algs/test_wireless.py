@@ -1,0 +1,189 @@
+"""Losses judged by telemetry: corrections that come later, both ways, and the mild reductions of New L2."""
+
+import pytest
+
+from ccp_algs.cubic_core import k_us
+from ccp_algs.episodes import CUT, STARTED, UNDO
+from tests.unit.ccp_algs.folded import MSS, OPEN, RECOVERY, events, timeout
+from tests.unit.ccp_algs.steered import CURVE, NO_ROOM, RTT_US, Steered
+
+# Corrections
+
+
+@pytest.mark.parametrize(("mode", "cwnd_pkts"), [("keep", 70), ("mild", 66.5), ("cubic", 100)])
+def test_spared_loss_that_was_overflow_is_answered_late(mode: str, cwnd_pkts: float) -> None:
+    flow = Steered(wireless_loss="keep" if mode == "cubic" else mode)
+    flow.hear("none")
+    flow.lose()
+    flow.param(wireless_loss=mode)
+    flow.hear("overflow", after_us=10_000)
+    flow.ack(0, cwnd_limited=0)
+    assert flow.cwnd_pkts == pytest.approx(cwnd_pkts, abs=0.01)
+    flow.hear("overflow", after_us=10_000)
+    flow.lose()
+    flow.hear("none")
+    flow.lose()
+    assert flow.cwnd_pkts == pytest.approx(cwnd_pkts, abs=0.01), "once a window"
+
+
+def test_overflow_that_is_told_before_the_kernel_sees_it_is_answered_once() -> None:
+    flow = Steered()
+    flow.hear("overflow")
+    flow.ack(0, cwnd_limited=0)
+    assert (flow.cwnd_pkts, events(flow)) == (70, [STARTED, CUT])
+    flow.ack(0, cwnd_limited=0)
+    flow.hear("none", NO_ROOM, after_us=30_000)
+    flow.lose()
+    assert (flow.cwnd_pkts, events(flow)) == (70, [STARTED, CUT])
+    flow.repair()
+    flow.hear("none", NO_ROOM, after_us=100_000)
+    flow.lose()
+    assert flow.cwnd_pkts == 49, "new data"
+
+
+def test_overflow_that_goes_on_is_answered_again() -> None:
+    flow = Steered()
+    for expected in (70, 49, 34.3):
+        flow.hear("overflow")
+        flow.ack(0, cwnd_limited=0)
+        assert flow.cwnd_pkts == pytest.approx(expected, abs=0.01)
+        flow.repair()
+        flow.now_us += RTT_US + 20_000
+
+
+@pytest.mark.parametrize(("mode", "cwnd_pkts"), [("keep", 100), ("mild", 95)])
+def test_reduction_for_a_wireless_loss_is_taken_back(mode: str, cwnd_pkts: int) -> None:
+    flow = Steered(wireless_loss=mode)
+    flow.set(w_max_bytes=120 * MSS, k_us=3_000_000, epoch=1, t_us=2_000_000, w_est_bytes=80 * MSS)
+    curve = {name: flow[name] for name in CURVE}
+    flow.lose()
+    assert flow.cwnd_pkts == 70
+    flow.hear("wireless", after_us=5_000)
+    flow.ack(0, cwnd_limited=0)
+    assert events(flow) == [STARTED, CUT, UNDO]
+    assert flow.cwnd_pkts == cwnd_pkts
+    assert flow.ssthresh_pkts == cwnd_pkts
+    assert {name: flow[name] for name in CURVE} == curve
+    flow.hear("wireless", after_us=5_000)
+    flow.ack(0, cwnd_limited=0)
+    assert events(flow) == [STARTED, CUT, UNDO], "once"
+
+
+def test_window_grows_again_behind_a_reduction_that_was_taken_back() -> None:
+    # The kernel is still in Recovery; that was REDUCING, and is none any more.
+    flow = Steered()
+    flow.lose()
+    flow.hear("wireless", after_us=5_000)
+    flow.ack(0, cwnd_limited=0)
+    for _ in range(20):
+        flow.hear("none")
+        flow.round_trip()
+    assert flow.cwnd_pkts > 100
+
+
+@pytest.mark.parametrize("cause", ["none", "overflow", "mixed"])
+def test_reduction_that_telemetry_does_not_call_wrong_stays(cause: str) -> None:
+    flow = Steered()
+    flow.lose()
+    for _ in range(3):
+        flow.hear(cause, after_us=5_000)
+        flow.ack(0, cwnd_limited=0)
+    assert flow.cwnd_pkts == 70
+
+
+def test_order_for_a_reduction_that_is_not_the_last_one_any_more_is_void() -> None:
+    flow = Steered()
+    flow.lose()
+    flow.set(take_back=1)
+    flow.hear("none", NO_ROOM)
+    flow.now_us += 1
+    flow.ack(130, cwnd_limited=0, lost_pkts_sample=1)  # the next window is reduced on the ACK that brings it
+    assert flow.cwnd_pkts == 49
+    flow.set(late_cut=1)
+    flow.repair()
+    assert flow.cwnd_pkts == 49
+
+
+def test_order_waits_for_the_next_ack_whatever_is_heard_until_then() -> None:
+    flow = Steered()
+    flow.lose()
+    flow.hear("wireless", after_us=5_000)
+    flow.hear("none", after_us=10_000)
+    flow.ack(0, cwnd_limited=0)
+    assert flow.cwnd_pkts == 100
+
+
+def test_reduction_is_taken_back_behind_a_timeout_without_its_window() -> None:
+    flow = Steered()
+    flow.lose()
+    flow.hear("wireless", after_us=5_000)
+    timeout(flow)  # before the order came; the kernel has collapsed the window
+    assert flow.cwnd == 2 * MSS
+    assert flow.ssthresh_pkts == 100
+
+
+# New L2
+
+
+def test_mild_reduction_takes_its_part_once_a_window() -> None:
+    flow = Steered(wireless_loss="mild", wireless_beta=0.8)
+    flow.hear("wireless")
+    for _ in range(3):
+        flow.lose()
+    assert flow.cwnd_pkts == pytest.approx(80, abs=0.01)
+    flow.repair()
+    flow.lose()
+    assert flow.cwnd_pkts == pytest.approx(64, abs=0.01)
+
+
+def test_window_grows_while_the_loss_of_a_mild_reduction_is_repaired() -> None:
+    flow = Steered(wireless_loss="mild")
+    flow.hear("wireless")
+    flow.lose()
+    for _ in range(10):
+        flow.hear("none")
+        flow.round_trip()
+    assert flow.ca_state == RECOVERY
+    assert flow.cwnd_pkts > 95
+
+
+@pytest.mark.parametrize(("w_max_pkts", "expected_pkts"), [(0, 100), (80, 100), (150, 150)])
+def test_mild_reduction_restarts_the_curve_but_never_lowers_its_top(
+    w_max_pkts: int, expected_pkts: int
+) -> None:
+    flow = Steered(wireless_loss="mild")
+    flow.set(w_max_bytes=w_max_pkts * MSS, k_us=3_000_000, epoch=1, t_us=2_000_000)
+    flow.hear("wireless")
+    flow.lose()
+    assert flow["w_max_bytes"] == expected_pkts * MSS
+    assert flow["epoch"] == 0
+    assert flow["k_us"] == k_us(expected_pkts * MSS, 95 * MSS, MSS)
+    assert flow["alpha_permille"] == 529, "that of beta: it is about fairness under congestion"
+
+
+def test_mild_reduction_ends_the_first_slow_start() -> None:
+    flow = Steered(40, None, wireless_loss="mild")
+    flow.hear("wireless")
+    flow.lose()
+    assert (flow.cwnd_pkts, flow.ssthresh_pkts) == (38, 38)
+
+
+def test_mild_reduction_behind_a_timeout_takes_from_the_threshold_what_it_takes_from_the_window() -> None:
+    flow = Steered(wireless_loss="mild")
+    flow.hear("wireless")
+    timeout(flow)
+    assert (flow.cwnd, flow.ssthresh_pkts) == (2 * MSS, 95)
+    timeout(flow)
+    assert flow.ssthresh_pkts == 95, "once a window"
+    flow.ca_state = OPEN
+    flow.ack(130, cwnd_limited=0)
+    flow.cwnd = 20 * MSS
+    flow.lose()
+    assert (flow.cwnd_pkts, flow.ssthresh_pkts) == pytest.approx((19, 90.25), abs=0.01)
+
+
+def test_timeout_of_the_first_slow_start_is_mild_too() -> None:
+    flow = Steered(40, None, wireless_loss="mild")
+    flow.hear("wireless")
+    timeout(flow)
+    assert (flow.cwnd, flow.ssthresh_pkts) == (2 * MSS, 38)
