@@ -29,17 +29,19 @@ class AgentProcess:
         greeting: The line that it printed when it was ready.
     """
 
-    def __init__(self, arguments: Sequence[str], pin_dir: str = PIN_DIR) -> None:
+    def __init__(self, arguments: Sequence[str], pin_dir: str = PIN_DIR, enter: Sequence[str] = ()) -> None:
         """Start the agent and wait until it is ready.
 
         Args:
             arguments: Those of `ccp run`.
             pin_dir: Where its datapath is pinned.
+            enter: Command that starts it somewhere else, such as `Host.enter`.
 
         Raises:
             LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
         """
         command = [
+            *enter,
             sys.executable,
             "-c",
             "from agent.entry import main; main()",
@@ -116,18 +118,21 @@ class AgentProcess:
 
 
 @contextlib.contextmanager
-def running_agent(*arguments: str, pin_dir: str = PIN_DIR) -> Iterator[AgentProcess]:
+def running_agent(
+    *arguments: str, pin_dir: str = PIN_DIR, enter: Sequence[str] = ()
+) -> Iterator[AgentProcess]:
     """Run an agent for the length of a block, and leave nothing of it in the kernel.
 
     Args:
         *arguments: Those of `ccp run`.
         pin_dir: Where its datapath is pinned.
+        enter: As for `AgentProcess`.
 
     Raises:
         LoadError: As `AgentProcess`.
     """
     try:
-        agent = AgentProcess(arguments, pin_dir)
+        agent = AgentProcess(arguments, pin_dir, enter)
     except LoadError:
         raise  # what is pinned there may be another agent's
     except BaseException:

@@ -51,7 +51,10 @@ def run_(
     changes: _Set = None,
     as_json: _Json = False,
 ) -> None:
-    """Run a scenario once (needs root), keep its result, and print a summary."""
+    """Run a scenario once (needs root), keep its result, and print a summary.
+
+    Where the network has in-band telemetry, it tells what nodes said, and for which cause packets were lost.
+    """
     from experiments.run import run
 
     scenario = _changed(_scenario(file), changes)
@@ -64,6 +67,8 @@ def run_(
         _print_json(_summary(result))
         return
     _show_flows(result.flows, result.name)
+    if not result.int_summaries.empty:
+        _show_telemetry(result)
     for warning in warnings(result):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"result: {out}")
@@ -230,6 +235,8 @@ def warnings(result: Result) -> list[str]:
         )
     if result.metadata.get("samples_dropped"):
         said.append(f"{result.metadata['samples_dropped']} samples of sockets were lost")
+    if dropped := (result.metadata.get("emulator") or {}).get("int_summaries_dropped"):
+        said.append(f"{dropped} summaries of in-band telemetry were lost")
     return said
 
 
@@ -275,6 +282,34 @@ def _show_flows(flows: pd.DataFrame, title: str) -> None:
         )
     if len(flows) > _MAX_ROWS:
         table.caption = f"and {len(flows) - _MAX_ROWS} more"
+    _console().print(table)
+
+
+def _show_telemetry(result: Result) -> None:
+    from experiments import metrics
+
+    told, age_us = result.int_summaries, result.int_decisions["age_us"]
+    table = Table(title=f"in-band telemetry: {len(told)} summaries")
+    for heading in ("flow", "way", "node"):
+        table.add_column(heading)
+    for heading in ("queue", "least room", "arrivals", "flows"):
+        unit = {"arrivals": "packets/s", "flows": "at most"}.get(heading, "packets")
+        table.add_column(f"{heading}\n[not bold]{unit}", justify="right")
+    for row in metrics.int_nodes(result.int_hops).head(_MAX_ROWS).to_dict("records"):
+        table.add_row(
+            str(row["flow"]),
+            "back" if row["backward"] else "there",
+            str(row["node"]),
+            _figure(row["queue_depth_pkts"], 1, 1),
+            _figure(row["queue_free_pkts"], 1, 1),
+            _figure(row["arrival_pkts_per_s"], 1, 0),
+            _figure(row["flow_count"], 1, 0),
+        )
+    lost = ", ".join(f"{told[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in ("wireless", "overflow"))
+    table.caption = f"lost packets by cause: {lost}"
+    if len(age_us):
+        p50_ms, p99_ms = (age_us.quantile(share) / 1e3 for share in (0.5, 0.99))
+        table.caption += f"; age at the decision: p50 {p50_ms:.1f} ms, p99 {p99_ms:.1f} ms"
     _console().print(table)
 
 

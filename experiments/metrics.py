@@ -225,6 +225,29 @@ def queueing_delay_us(
     return (rtt_us - base).rename("queueing_delay_us")
 
 
+def int_nodes(int_hops: pd.DataFrame) -> pd.DataFrame:
+    """Return what in-band telemetry said of the nodes that flows met, over all the time that it has.
+
+    Args:
+        int_hops: Columns `flow`, `backward`, `hop`, `node`, `interval_us`, and those below.
+
+    Returns:
+        A row for each flow, direction and node, in the order of the way: `queue_depth_pkts` and
+        `arrival_pkts_per_s` are means by time, `queue_free_pkts` the least of any interval, `flow_count` the
+        largest. NaN where the node did not say.
+    """
+    means = ["queue_depth_pkts", "arrival_pkts_per_s"]
+    keys = ["flow", "backward", "hop", "node"]
+    need(int_hops, *keys, "interval_us", *means, "queue_free_pkts", "flow_count")
+    times = int_hops[means].notna().mul(int_hops["interval_us"], axis=0)
+    parts = int_hops[keys].join(int_hops[means].mul(times)).join(times.add_suffix("_us"))
+    by_node = int_hops.groupby(keys, sort=False, dropna=False)
+    sums = parts.groupby(keys, sort=False, dropna=False).sum(min_count=1)
+    found = {name: sums[name] / sums[f"{name}_us"].where(sums[f"{name}_us"] > 0) for name in means}
+    found |= {"queue_free_pkts": by_node["queue_free_pkts"].min(), "flow_count": by_node["flow_count"].max()}
+    return pd.DataFrame(found).reset_index().sort_values(keys[:3], kind="stable", ignore_index=True)
+
+
 def jain_index(values: ArrayLike) -> float:
     """Return Jain's fairness index of what each of n users got.
 

@@ -125,6 +125,26 @@ class Result:
         """A row for each object that was downloaded."""
         return self._table("objects")
 
+    @cached_property
+    def int_summaries(self) -> pd.DataFrame:
+        """What in-band telemetry said of flows, interval by interval; empty if there was none."""
+        return self._table("int_summaries")
+
+    @cached_property
+    def int_hops(self) -> pd.DataFrame:
+        """What it said of the nodes on their way; a row for each summary and node."""
+        return self._table("int_hops")
+
+    @cached_property
+    def int_records(self) -> pd.DataFrame:
+        """What sinks noted of every packet, where that was asked for: a row for each node that it met."""
+        return self._table("int_records")
+
+    @cached_property
+    def int_decisions(self) -> pd.DataFrame:
+        """When algorithms had answered to a summary, and how old it was then."""
+        return self._table("int_decisions")
+
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"
         return f"Result({self.name!r}, seed {self.metadata['seed']}{state})"

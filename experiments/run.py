@@ -127,7 +127,8 @@ def _write(
         scenario.save(place / SCENARIO)
         facts |= {**recording.facts, "wall_s": round(time.monotonic() - begin_s, 3)}
         (place / METADATA).write_text(json.dumps(facts, indent=1))
-        (place / live.LINKS_CSV).unlink(missing_ok=True)
+        for name in live.MADE_INTO_TABLES:
+            (place / name).unlink(missing_ok=True)
     except OSError as error:
         raise places.cannot_write(place, error) from error
 

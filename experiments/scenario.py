@@ -85,6 +85,8 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
         datapath: Where it runs: `ebpf`, on real sockets of this machine.
         backend: What emulates the links: ccplane's own emulator, or the kernel's netem.
         sample_interval_us: How often flows and links are sampled [us].
+        captures: Directions of links (`NAME>`, `NAME<`) whose packets are kept in the result, as files
+            `NAME>.pcapng`.
     """
 
     format: Literal[1] = FORMAT
@@ -97,6 +99,7 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
     datapath: str = "ebpf"
     backend: Literal["emulator", "netem"] = "emulator"
     sample_interval_us: PositiveInt = 100_000
+    captures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Take a bare `Topology` as a graph."""

@@ -12,7 +12,10 @@ from rich.table import Table
 
 from experiments.netlab import lab
 
-app = typer.Typer(help="Networks of experiments on this machine.", no_args_is_help=True)
+app = typer.Typer(
+    help="Networks of experiments on this machine; docs/netlab.md says how to describe and build them.",
+    no_args_is_help=True,
+)
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -130,7 +130,9 @@ class EmulatorProcess:
         control: How it is told what to do.
     """
 
-    def __init__(self, host: Host, spec_json: bytes, tun_fds: Sequence[int]) -> None:
+    def __init__(
+        self, host: Host, spec_json: bytes, tun_fds: Sequence[int], more_fds: Sequence[int] = ()
+    ) -> None:
         """Start it, and wait until it carries packets.
 
         Args:
@@ -138,6 +140,7 @@ class EmulatorProcess:
                 lives in its namespaces, even after a run was killed.
             spec_json: The network.
             tun_fds: The hosts' devices; the process has files of its own for them afterwards.
+            more_fds: Other files that the network names by their numbers; likewise.
 
         Raises:
             LabError: `lab.emulator_died` or `lab.timeout`.
@@ -157,7 +160,7 @@ class EmulatorProcess:
                     stdin=spec,
                     stderr=self._log,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *_PYTHONPATH])},
-                    pass_fds=fds,
+                    pass_fds=[*fds, *more_fds],
                 )
             undo.callback(process.end, [self._process])
             self.control.wait_ready()

@@ -20,6 +20,7 @@ _TIMER_LIST: Final = Path("/proc/timer_list")
 _STAT: Final = Path("/proc/stat")
 _IDLE_NS: Final = re.compile(r"^ *\.(?:idle|iowait)_sleeptime *: (\d+) nsecs$", re.MULTILINE)
 _TICKS_PER_S: Final[int] = os.sysconf("SC_CLK_TCK")
+_CPUCLOCK_SCHED: Final = 2  # <linux/posix-timers.h>
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,15 @@ def cpu_seconds() -> CpuSeconds:
     elapsed_s = time.monotonic()
     idle_s = parse_idle_s(timer_list, _STAT.read_text(), ticks_per_s=_TICKS_PER_S)
     return CpuSeconds((os.cpu_count() or 1) * elapsed_s - idle_s, elapsed_s)
+
+
+def process_cpu_s(pid: int) -> float:
+    """Return the CPU time that a process and its threads took so far, as the scheduler counted it [s].
+
+    Raises:
+        OSError: If there is no such process.
+    """
+    return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)  # as clock_getcpuclockid(3) has it
 
 
 class CpuMeter:

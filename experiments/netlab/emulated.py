@@ -21,10 +21,12 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from datapath.errors import close_names
-from experiments.netlab import netem, tun
+from experiments.netlab import inband, netem, tun
 from experiments.netlab.control import EmulatorProcess
+from experiments.netlab.cpu import process_cpu_s
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.host import Host
+from experiments.netlab.inband import Summaries
 from experiments.netlab.lab import Lab
 from experiments.netlab.links import dropped_pkts
 from experiments.netlab.linkstats import EmulatorStats, LinkStats, Sampler
@@ -32,6 +34,7 @@ from experiments.netlab.qdiscs import cannot
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction, Topology
 from experiments.netlab.traces import read_trace
+from telemetry.schema import IntSummary
 
 DEFAULT_SAMPLE_INTERVAL_US: Final = 100_000
 
@@ -67,8 +70,9 @@ class EmulatedNetwork:
         hosts: By name.
     """
 
-    def __init__(self, lab: Lab, graph: Graph, links: Links) -> None:
+    def __init__(self, lab: Lab, graph: Graph, links: Links, summaries: Summaries | None = None) -> None:
         """Describe a network that carries packets."""
+        self._summaries = summaries
         self.lab = lab
         self.hosts = links.hosts
         self._graph = graph
@@ -151,6 +155,16 @@ class EmulatedNetwork:
         """
         return self._links.emulator_stats()
 
+    def summaries(self) -> list[IntSummary]:
+        """Return what sinks of in-band telemetry said since the last call.
+
+        Raises:
+            LabError: `lab.bad_value`, if there is no telemetry, or `emulated` was told where to write it.
+        """
+        if self._summaries is None:
+            raise bad_value("no summaries are kept", "telemetry", "give the topology `telemetry`")
+        return self._summaries.new()
+
     def _directions(self) -> dict[str, Direction]:
         return {arc.name: d for arc, d in zip(self._graph.arcs, self._graph.directions, strict=True)}
 
@@ -168,6 +182,8 @@ def emulated(
     sample_interval_us: int = DEFAULT_SAMPLE_INTERVAL_US,
     pcap: Mapping[str, str | os.PathLike[str]] | None = None,
     backend: Backend = "emulator",
+    summaries_fd: int | None = None,
+    records_path: str | os.PathLike[str] | None = None,
 ) -> Iterator[EmulatedNetwork]:
     """Give a network that does to packets what a topology says.
 
@@ -179,6 +195,10 @@ def emulated(
         pcap: Direction of a link (`NAME>`, `NAME<`) -> pcapng file of the packets at its end.
         backend: `emulator` has everything and needs TUN devices only; `netem` uses the kernel's queueing
             disciplines `netem` and `tbf`, where they are there.
+        summaries_fd: Open file or pipe to which sinks of in-band telemetry write their summaries, a line of
+            JSON each (`telemetry.schema.IntSummary`); if None, they are kept for `summaries()`. What a full
+            pipe does not take is lost.
+        records_path: CSV file for what sinks saw of every packet, where the telemetry keeps `records`.
 
     Yields:
         The network; gone after the block.
@@ -194,6 +214,10 @@ def emulated(
     samples = None if samples_path is None else Path(samples_path).absolute()
     if samples is not None and not samples.parent.is_dir():
         raise bad_value(f"no folder {samples.parent}", "samples_path", "make it first")
+    if (records_path is not None) != (graph.telemetry is not None and graph.telemetry.records):
+        raise bad_value(
+            "records need a file, and telemetry with `records`", "records_path", "give both or none"
+        )
     if backend == "emulator":
         recording = {"sample_interval_us": sample_interval_us, "samples_path": samples and str(samples)}
         spec = emulator_spec(graph, seed) | recording | {"pcap": _pcap(graph, pcap)}
@@ -203,16 +227,22 @@ def emulated(
         netem.check(graph)
     else:
         raise bad_value(f"no backend `{backend}`", "backend", "give `emulator` or `netem`")
-    with Lab() as lab, contextlib.ExitStack() as samplers:
+    with Lab() as lab, contextlib.ExitStack() as around:
         links: Links
+        summaries = None
         if backend == "emulator":
-            links = _Emulator(lab, graph, spec)
+            if graph.telemetry is not None:
+                if summaries_fd is None:
+                    summaries = around.enter_context(contextlib.closing(Summaries()))
+                    summaries_fd = summaries.fd
+                spec["int"] = inband.plain(graph, summaries_fd, records_path)
+            links = _Emulator(lab, graph, spec, [] if summaries_fd is None else [summaries_fd])
         else:
             links = netem.NetemLinks(lab, graph, seed)
             if samples is not None:
-                samplers.callback(Sampler(samples, sample_interval_us, links.stats).stop)
+                around.callback(Sampler(samples, sample_interval_us, links.stats).stop)
         try:
-            yield EmulatedNetwork(lab, graph, links)
+            yield EmulatedNetwork(lab, graph, links, summaries)
         except BaseException as error:
             died = links.stop()
             if died is None or not isinstance(error, Exception) or str(error) == str(died):
@@ -228,23 +258,25 @@ def emulated(
 class _Emulator:
     """Links in the emulator's process."""
 
-    def __init__(self, lab: Lab, graph: Graph, spec: Mapping[str, Any]) -> None:
+    def __init__(self, lab: Lab, graph: Graph, spec: Mapping[str, Any], fds: Sequence[int]) -> None:
         """Build the network.
 
         Args:
             lab: In which to build.
             graph: The network.
             spec: The same as the emulator reads it.
+            fds: Open files that the specification names.
         """
         self.hosts = {name: lab.add_host(name) for name in graph.hosts}
         with contextlib.ExitStack() as ours:
-            fds = []
+            tun_fds = []
             for number, host in enumerate(self.hosts.values(), 1):
-                end = tun.interface(_DEVICE, number, graph.mtu_bytes)
-                fds.append(tun.open_tun(host.namespace, end))
-                ours.callback(os.close, fds[-1])
+                end = tun.interface(_DEVICE, number, graph.host_mtu_bytes)
+                tun_fds.append(tun.open_tun(host.namespace, end))
+                ours.callback(os.close, tun_fds[-1])
                 host.interfaces.append(end)
-            self.process = EmulatorProcess(lab.add_host(_EMULATOR), msgspec.json.encode(spec), fds)
+            home = lab.add_host(_EMULATOR)
+            self.process = EmulatorProcess(home, msgspec.json.encode(spec), tun_fds, fds)
 
     def update(self, old: Graph, new: Graph) -> None:
         for arc, before, after in zip(new.arcs, old.directions, new.directions, strict=True):
@@ -260,7 +292,8 @@ class _Emulator:
     def emulator_stats(self) -> EmulatorStats:
         stats = self.process.control.request("stats")
         untaken = sum(dropped_pkts(host.namespace, _DEVICE) for host in self.hosts.values())
-        return msgspec.convert({**stats, "untaken_pkts": untaken}, EmulatorStats)
+        ours = {"untaken_pkts": untaken, "cpu_s": process_cpu_s(self.process.pid)}
+        return msgspec.convert({**stats, **ours}, EmulatorStats)
 
     def stop(self) -> LabError | None:
         return self.process.stop()
@@ -282,7 +315,7 @@ def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
     for i, name in enumerate(graph.nodes):
         is_host = i < len(graph.hosts)
-        end = tun.interface(_DEVICE, i + 1, graph.mtu_bytes)
+        end = tun.interface(_DEVICE, i + 1, graph.host_mtu_bytes)
         nodes.append(
             {
                 "name": name,

@@ -89,6 +89,11 @@ class Host:
             )
         return self.interfaces[0]
 
+    @property
+    def enter(self) -> list[str]:
+        """Command that starts another one in this host."""
+        return ["nsenter", f"--net={namespace.path_of(self.namespace)}", "--"]
+
     def new_port(self) -> int:
         """Return a port that no earlier call returned, for a server in this host."""
         self._next_port += 1
@@ -124,9 +129,8 @@ class Host:
             LabError: `lab.no_command` or `lab.closed`.
         """
         self._must_be_open()
-        enter = ["nsenter", f"--net={namespace.path_of(self.namespace)}", "--"]
         running = process.start(
-            [*enter, process.which(args[0], self._at(args)), *args[1:]],
+            [*self.enter, process.which(args[0], self._at(args)), *args[1:]],
             where=self._at(args),
             stdin=stdin,
             stdout=stdout,

@@ -113,20 +113,26 @@ def make_veth(
     finally:
         os.close(file_b)
     for ns, end in zip((ns_a, ns_b), ends, strict=True):
-        _set_up(ns, end)
+        set_up(ns, end)
     for ns, end in zip((ns_a, ns_b), ends, strict=True):
         _wait_until_up(ns, end)
     return ends[0], ends[1]
 
 
-def _set_up(ns: str, end: Interface) -> None:
-    def set_up(ipr: IPRoute) -> None:
+def set_up(ns: str, end: Interface) -> None:
+    """Give a device its addresses and bring it up.
+
+    Raises:
+        LabError: `lab.kernel_refused`.
+    """
+
+    def add(ipr: IPRoute) -> None:
         index = index_of(ipr, end.name)
         ipr.addr("add", index=index, address=end.ipv4, prefixlen=PREFIX_V4)
         ipr.addr("add", index=index, address=end.ipv6, prefixlen=PREFIX_V6, flags=IFA_F_NODAD)
         ipr.link("set", index=index, state="up")
 
-    ask(ns, end.name, "set addresses", set_up)
+    ask(ns, end.name, "set addresses", add)
 
 
 def _wait_until_up(ns: str, end: Interface) -> None:

@@ -71,6 +71,28 @@ class Lateness(Struct, frozen=True):
     max: float
 
 
+class IntStats(Struct, frozen=True):
+    """What became of headers of in-band telemetry.
+
+    Attributes:
+        inserted_pkts: Packets that got headers.
+        no_room_pkts: Packets that went without, because they would have been larger than the MTU.
+        filled_pkts: Packets into which a node wrote; one that met three nodes counts three times.
+        overflowed_pkts: Packets in which a node found no room any more.
+        removed_pkts: Packets whose headers were taken off.
+        unreadable_pkts: Packets whose headers no node could read; they went on as they were.
+        malformed_pkts: Packets whose telemetry the sink could not read.
+    """
+
+    inserted_pkts: int
+    no_room_pkts: int
+    filled_pkts: int
+    overflowed_pkts: int
+    removed_pkts: int
+    unreadable_pkts: int
+    malformed_pkts: int
+
+
 class EmulatorStats(Struct, frozen=True):
     """How well the emulator did, and what happened to packets beside the links.
 
@@ -82,6 +104,9 @@ class EmulatorStats(Struct, frozen=True):
         unwritable_pkts: Packets that a host did not take.
         untaken_pkts: Packets (with segmentation offload: of up to 64 KiB) that hosts sent faster than the
             emulator took them; lost before the first link.
+        cpu_s: Processor time of its process so far [s].
+        telemetry: What became of headers, where there is in-band telemetry; `int` in plain data.
+        int_summaries_dropped: Summaries of sinks that nobody took in time.
     """
 
     lateness_us: Lateness
@@ -90,6 +115,9 @@ class EmulatorStats(Struct, frozen=True):
     unreadable_frames: int
     unwritable_pkts: int
     untaken_pkts: int
+    cpu_s: float
+    telemetry: IntStats | None = msgspec.field(name="int", default=None)
+    int_summaries_dropped: int = 0
 
 
 class Sampler:

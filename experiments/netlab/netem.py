@@ -23,7 +23,7 @@ from experiments.netlab.host import Host
 from experiments.netlab.lab import Lab
 from experiments.netlab.links import ETHERNET_HEADER_BYTES, Interface
 from experiments.netlab.linkstats import LinkStats
-from experiments.netlab.qdiscs import Qdisc, chain, refused
+from experiments.netlab.qdiscs import Qdisc, cannot, chain, refused
 from experiments.netlab.routes import Graph
 from experiments.netlab.spec import Direction
 
@@ -57,6 +57,9 @@ def check(graph: Graph) -> None:
         Several: All of them, if there are more.
     """
     problems = Collector()
+    with problems.check():
+        if graph.telemetry is not None:
+            raise cannot("add headers to packets", "telemetry")
     for arc, direction in zip(graph.arcs, graph.directions, strict=True):
         for problem in refused(direction, arc.name):
             with problems.check():

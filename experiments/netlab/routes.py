@@ -16,7 +16,8 @@ import msgspec
 
 from datapath.errors import Collector, close_names
 from experiments.netlab.errors import LabError, bad_value
-from experiments.netlab.spec import Buffer, Direction, Topology
+from experiments.netlab.inband import overhead_bytes
+from experiments.netlab.spec import Buffer, Direction, Int, Topology
 from experiments.netlab.topologies import check, direction_problems, well_typed
 
 NO_RATE_BUFFER_PKTS: Final = 1000
@@ -54,6 +55,8 @@ class Graph:
         directions: What each arc does to packets; buffers are in packets or bytes.
         table: For each node and each destination node the index of the arc to take; -1 for none.
         mtu_bytes: Largest IP packet [bytes].
+        host_mtu_bytes: Largest one that hosts send: there is room for headers of in-band telemetry [bytes].
+        telemetry: In-band telemetry, if there is any.
     """
 
     hosts: tuple[str, ...]
@@ -62,6 +65,8 @@ class Graph:
     directions: tuple[Direction, ...]
     table: tuple[tuple[int, ...], ...]
     mtu_bytes: int
+    host_mtu_bytes: int
+    telemetry: Int | None = None
 
     def route(self, source: str, destination: str) -> list[int]:
         """Return the indices of the arcs from one host to another.
@@ -244,7 +249,16 @@ def graph_of(topology: Topology) -> Graph:
         arcs += [Arc(f"{link.name}>", link.name, a, b), Arc(f"{link.name}<", link.name, b, a)]
         directions += [link.forward, link.back]
     table = _shortest(len(nodes), arcs)
-    graph = Graph(topology.hosts, nodes, tuple(arcs), tuple(directions), table, topology.mtu_bytes)
+    graph = Graph(
+        topology.hosts,
+        nodes,
+        tuple(arcs),
+        tuple(directions),
+        table,
+        topology.mtu_bytes,
+        topology.mtu_bytes - overhead_bytes(topology.telemetry, topology.hosts),
+        topology.telemetry,
+    )
     return graph.with_buffers()
 
 

@@ -7,7 +7,7 @@ reads. Everything is per direction of a link. Sizes count IP packets without lin
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -227,6 +227,70 @@ class Link(Plain, frozen=True):
         return self.forward.one_way_back() if self.backward is None else self.backward
 
 
+# --- in-band telemetry -------------------------------------------------------------------------------------
+
+Role = Literal["source", "transit", "sink"]
+
+
+class Radio(Plain, frozen=True):
+    """What a node says of the wireless link behind it: constants; what is None it does not know.
+
+    Attributes:
+        rssi_dbm: Strength of the signal [dBm].
+        snr_db: Signal to noise ratio [dB].
+        mcs: Modulation and coding scheme.
+        data_rate_bytes_per_s: Rate at which the link sends [bytes/s].
+    """
+
+    rssi_dbm: Annotated[float, Meta(ge=-300, le=300)] | None = None
+    snr_db: Annotated[float, Meta(ge=-300, le=300)] | None = None
+    mcs: Annotated[int, Meta(ge=0, le=254)] | None = None
+    data_rate_bytes_per_s: Annotated[int, Meta(ge=0, lt=(1 << 32) - 1)] | None = None
+
+
+class IntNode(Plain, frozen=True):
+    """A host or router that takes part in in-band telemetry.
+
+    Attributes:
+        name: Of the host or router.
+        roles: `source`: adds headers to TCP and UDP over IPv6 that comes from this host, or to this router
+            without them. `transit`: writes what it knows of the link that it sends on. `sink`: takes the
+            headers off before the packet reaches this host, or leaves this router for a node without a role.
+        node_id: What it calls itself in packets; its place in the list of nodes, from 1, if None.
+        radio: What it says of its wireless link, if it has one.
+    """
+
+    name: Name
+    roles: Annotated[tuple[Role, ...], Meta(min_length=1)]
+    node_id: Annotated[int, Meta(ge=0, lt=(1 << 24) - 1)] | None = None
+    radio: Radio | None = None
+
+
+class Int(Plain, frozen=True):
+    """In-band network telemetry (INT) in the IOAM format: which nodes do what, and how often.
+
+    Attributes:
+        nodes: Those that take part.
+        every_pkts: Every how many packets of a flow carry headers; 1 for all of them.
+        interval_us: How much time a summary of the sink covers [us].
+        namespace_id: IOAM namespace.
+        max_nodes: How many nodes find room in a packet; as many as a packet can meet, if None.
+        tcp_state: Whether packets carry the sender's window, too.
+        records: Whether the sink also keeps a record of every packet.
+    """
+
+    nodes: Annotated[tuple[IntNode, ...], Meta(min_length=1)]
+    every_pkts: PositiveInt = 1
+    interval_us: PositiveInt = 10_000
+    namespace_id: Annotated[int, Meta(ge=0, le=0xFFFF)] = 0
+    max_nodes: PositiveInt | None = None
+    tcp_state: bool = True
+    records: bool = False
+
+
+# --- networks ----------------------------------------------------------------------------------------------
+
+
 class Topology(Plain, frozen=True):
     """Hosts, routers and the links between them; packets take the way with the fewest links.
 
@@ -235,9 +299,12 @@ class Topology(Plain, frozen=True):
         links: The links.
         routers: Names of routers.
         mtu_bytes: Largest IP packet of all of them [bytes].
+        telemetry: In-band telemetry; none, if None. What hosts send is smaller than `mtu_bytes` by the
+            headers.
     """
 
     hosts: tuple[Name, ...]
     links: tuple[Link, ...]
     routers: tuple[Name, ...] = ()
     mtu_bytes: Annotated[int, Meta(ge=1280, le=65535)] = 1500
+    telemetry: Int | None = None

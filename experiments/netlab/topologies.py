@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from datapath.errors import Collector, close_names
-from experiments.netlab import names
+from experiments.netlab import inband, names
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.spec import Direction, Link, Pattern, Topology
 
@@ -190,6 +190,7 @@ def _problems(topology: Topology) -> Iterator[LabError]:
                 f"hosts[{i}]",
                 "give it one; what has several is a router",
             )
+    yield from inband.problems(topology)
 
 
 def _clashes(named: list[tuple[str, str]], what: str) -> Iterator[LabError]:

@@ -94,6 +94,8 @@ class _Check:
         for i, flow in enumerate(self._scenario.flows):
             self._flow(flow, f"flows[{i}]")
         self._ecn()
+        for i, name in enumerate(self._scenario.captures):
+            self._known(name, [arc.name for arc in self._graph.arcs], "direction", f"captures[{i}]")
         for link in self._scenario.network.links:
             for side, direction in (("forward", link.forward), ("backward", link.backward)):
                 if direction is not None and direction.trace is not None:

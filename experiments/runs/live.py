@@ -21,7 +21,9 @@ from datapath import _native
 from experiments.events import Event, SetLink, SetRoute
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.runs import inband
 from experiments.runs.check import KERNEL
+from experiments.runs.inband import Publisher
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.runs.steering import Steering, Variants, turn, variants_of
 from experiments.traffic import RunningTraffic, start_traffic
@@ -34,6 +36,8 @@ Progress = Callable[[str, float], None]
 
 AGENT_LOG: Final = "agent.log"
 LINKS_CSV: Final = "links.csv"
+MADE_INTO_TABLES: Final = (LINKS_CSV, inband.SUMMARIES, inband.RECORDS, inband.DECISIONS)
+"""Files of a run that its tables hold as well."""
 
 _LOOK_S: Final = 0.02
 """How often flows and samples are looked at [s]."""
@@ -70,6 +74,9 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
             waiting = "waiting for another run that has an agent"
             lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
         progress("building the network", 0.0)
+        outlet = after.enter_context(
+            inband.outlet(scenario, directory, recording.facts, with_agent=bool(variants.all))
+        )
         joining = after.enter_context(contextlib.ExitStack())  # when the network is gone, whatever it was
         net = after.enter_context(
             emulated(
@@ -77,13 +84,17 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 seed=scenario.seed,
                 samples_path=recording.links_csv,
                 sample_interval_us=scenario.sample_interval_us,
+                pcap={name: directory / f"{name}.pcapng" for name in scenario.captures},
                 backend=scenario.backend,
+                summaries_fd=outlet.summaries_fd,
+                records_path=inband.records_path(scenario, directory),
             )
         )
-        agent = after.enter_context(_agent(variants, directory, lock, recording, progress))
+        agent = after.enter_context(_agent(variants, directory, lock, recording, outlet.publisher, progress))
+        recording.telemetry = inband.files(scenario, directory, net)
         inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
         trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
-        session = _Session(scenario, recording, net, agent, variants, trace, progress)
+        session = _Session(scenario, recording, net, agent, outlet.publisher, variants, trace, progress)
         joining.callback(session.join)
         try:
             session.run()
@@ -99,14 +110,23 @@ def _congestion(flow: Flow, variants: Variants) -> str:
 
 @contextlib.contextmanager
 def _agent(
-    variants: Variants, directory: Path, lock: int, recording: Recording, progress: Progress
+    variants: Variants,
+    directory: Path,
+    lock: int,
+    recording: Recording,
+    publisher: Publisher | None,
+    progress: Progress,
 ) -> Iterator[Steering | None]:
     if not variants.all:
         yield None
         return
     progress("starting the agent", 0.0)
     with open(directory / AGENT_LOG, "wb") as log:
-        agent = Steering(variants.all, log, lock)
+        broker = None if publisher is None else publisher.broker
+        decisions = None if publisher is None else directory / inband.DECISIONS
+        agent = Steering(variants.all, log, lock, broker=broker, decisions=decisions)
+        if publisher is not None:
+            inband.hurry(agent.pid)
         try:
             yield agent
         finally:
@@ -123,6 +143,7 @@ class _Session:
         recording: Recording,
         net: EmulatedNetwork,
         agent: Steering | None,
+        publisher: Publisher | None,
         variants: Variants,
         trace: _native.TcpTrace,
         progress: Progress,
@@ -131,6 +152,7 @@ class _Session:
         self._recording = recording
         self._net = net
         self._agent = agent
+        self._publisher = publisher
         self._variants = variants
         self._trace = trace
         self._progress = progress
@@ -236,6 +258,8 @@ class _Session:
             raise self._failed[0]
         if self._agent is not None:
             self._agent.must_run()
+        if self._publisher is not None:
+            self._publisher.must_run()
         if self._now_s() >= self._next_health_s:
             self._next_health_s = self._now_s() + _HEALTH_S
             self._net.emulator_stats()  # raises, if it died

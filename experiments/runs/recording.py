@@ -45,6 +45,25 @@ class FlowRecord:
     traffic: TrafficResult | None = None
 
 
+@dataclass(frozen=True)
+class IntFiles:
+    """What in-band telemetry leaves of a run, in files, and what is needed to read them.
+
+    Attributes:
+        summaries: Lines of JSON, `telemetry.schema.IntSummary`.
+        records: CSV file of the sinks, `ccp_int::RecordRow`; None if none were asked for.
+        decisions: CSV file of the agent, columns `steering.DECISION_COLUMNS`; absent without an agent.
+        nodes: Name of each node by its number.
+        addresses: IPv6 address of each host by its name.
+    """
+
+    summaries: Path
+    records: Path | None
+    decisions: Path
+    nodes: dict[int, str]
+    addresses: dict[str, str]
+
+
 @dataclass
 class Recording:
     """One run.
@@ -56,6 +75,7 @@ class Recording:
         socket_rows: Rows of `datapath._native.TcpTrace`.
         links_csv: Samples of the links, as the emulator writes them.
         events: When [s since time 0], kind, and what there is to say.
+        telemetry: What in-band telemetry leaves, if there is any.
         facts: What goes into the metadata besides.
     """
 
@@ -65,6 +85,7 @@ class Recording:
     socket_rows: np.ndarray = field(default_factory=lambda: np.empty(0))
     links_csv: Path | None = None
     events: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    telemetry: IntFiles | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     def rows_of(self, flow: FlowRecord) -> np.ndarray:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
+import msgspec
 from msgspec import Meta
 
 from experiments.netlab import topologies
-from experiments.netlab.spec import Direction, Plain, PositiveInt, Topology
+from experiments.netlab.spec import Direction, Int, Plain, PositiveInt, Topology
 
 MtuBytes = Annotated[int, Meta(ge=1280, le=65535)]
 
@@ -21,11 +22,11 @@ class Graph(Topology, frozen=True, tag_field="kind", tag="graph"):
     @classmethod
     def of(cls, topology: Topology) -> Self:
         """Return a topology as a graph."""
-        return cls(topology.hosts, topology.links, topology.routers, topology.mtu_bytes)
+        return cls(*msgspec.structs.astuple(topology))
 
     def expanded(self) -> Topology:
         """Return the topology."""
-        return Topology(self.hosts, self.links, self.routers, self.mtu_bytes)
+        return Topology(*msgspec.structs.astuple(self))
 
 
 class PointToPoint(Plain, frozen=True, tag_field="kind", tag="point_to_point"):
@@ -35,15 +36,18 @@ class PointToPoint(Plain, frozen=True, tag_field="kind", tag="point_to_point"):
         forward: From the sender to the receiver.
         backward: The way back; as `Link.backward`, if None.
         mtu_bytes: Largest IP packet [bytes].
+        telemetry: In-band telemetry; none, if None.
     """
 
     forward: Direction
     backward: Direction | None = None
     mtu_bytes: MtuBytes = 1500
+    telemetry: Int | None = None
 
     def expanded(self) -> Topology:
         """Return the topology."""
-        return topologies.point_to_point(self.forward, self.backward, mtu_bytes=self.mtu_bytes)
+        topology = topologies.point_to_point(self.forward, self.backward, mtu_bytes=self.mtu_bytes)
+        return msgspec.structs.replace(topology, telemetry=self.telemetry)
 
 
 class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
@@ -55,6 +59,7 @@ class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
         access: The senders' links, `access-s1`..: one for all, or a list with one for each.
         backward: The bottleneck's way back; as `Link.backward`, if None.
         mtu_bytes: Largest IP packet [bytes].
+        telemetry: In-band telemetry; none, if None.
     """
 
     pairs: PositiveInt
@@ -62,16 +67,18 @@ class Dumbbell(Plain, frozen=True, tag_field="kind", tag="dumbbell"):
     access: Direction | tuple[Direction, ...] = Direction()
     backward: Direction | None = None
     mtu_bytes: MtuBytes = 1500
+    telemetry: Int | None = None
 
     def expanded(self) -> Topology:
         """Return the topology."""
-        return topologies.dumbbell(
+        topology = topologies.dumbbell(
             self.pairs,
             self.bottleneck,
             access=self.access,
             backward=self.backward,
             mtu_bytes=self.mtu_bytes,
         )
+        return msgspec.structs.replace(topology, telemetry=self.telemetry)
 
 
 class ParkingLot(Plain, frozen=True, tag_field="kind", tag="parking_lot"):
@@ -82,18 +89,21 @@ class ParkingLot(Plain, frozen=True, tag_field="kind", tag="parking_lot"):
         bottleneck: One for all, or a list with one for each.
         access: The links of all senders, `access-sender` and `access-s1`...
         mtu_bytes: Largest IP packet [bytes].
+        telemetry: In-band telemetry; none, if None.
     """
 
     hops: PositiveInt
     bottleneck: Direction | tuple[Direction, ...]
     access: Direction = Direction()
     mtu_bytes: MtuBytes = 1500
+    telemetry: Int | None = None
 
     def expanded(self) -> Topology:
         """Return the topology."""
-        return topologies.parking_lot(
+        topology = topologies.parking_lot(
             self.hops, self.bottleneck, access=self.access, mtu_bytes=self.mtu_bytes
         )
+        return msgspec.structs.replace(topology, telemetry=self.telemetry)
 
 
 Network = Graph | PointToPoint | Dumbbell | ParkingLot

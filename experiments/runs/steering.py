@@ -39,6 +39,19 @@ if TYPE_CHECKING:
 LOCK: Final = Path("/run/ccplane/experiments.lock")
 """Held by the run that has an agent: a kernel has one congestion control `ccp`."""
 
+DECISION_COLUMNS: Final = (
+    "t_us",
+    "src",
+    "src_port",
+    "dst",
+    "dst_port",
+    "of_acks",
+    "interval_us",
+    "end_mono_us",
+)
+"""Of the file in which the agent notes when algorithms had answered to a summary of in-band telemetry: when,
+for which connection, whether the summary is of the packets that come back to it, and of which time."""
+
 _ROOT: Final = Path(__file__).parents[2]
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 10.0
@@ -73,10 +86,14 @@ class Order(msgspec.Struct):
     Attributes:
         variants: What to run.
         pin_dir: Where its datapath is pinned.
+        broker: URL of the telemetry bus to listen to; None for none.
+        decisions: CSV file with the columns `DECISION_COLUMNS`, to be written; None for none.
     """
 
     variants: list[Variant]
     pin_dir: str
+    broker: str | None = None
+    decisions: str | None = None
 
 
 class Setting(msgspec.Struct):
@@ -206,10 +223,18 @@ class Steering:
 
     Attributes:
         counters: What it did in all (`agent.plane.Counters`), after `stop`; empty if it could not tell.
+        pid: Its process.
     """
 
     def __init__(
-        self, variants: Sequence[Variant], log: IO[bytes], lock: int, pin_dir: str = PIN_DIR
+        self,
+        variants: Sequence[Variant],
+        log: IO[bytes],
+        lock: int,
+        pin_dir: str = PIN_DIR,
+        *,
+        broker: str | None = None,
+        decisions: Path | None = None,
     ) -> None:
         """Start it, and wait until flows are served.
 
@@ -219,6 +244,8 @@ class Steering:
             lock: What `turn` gave. The agent has it, too: if we are killed, the next run waits until the
                 agent has noticed and is gone.
             pin_dir: Where its datapath is pinned.
+            broker: As in `Order`.
+            decisions: As in `Order`.
 
         Raises:
             CcpError: What keeps it from starting.
@@ -239,8 +266,10 @@ class Steering:
             pass_fds=(lock,),
             start_new_session=True,  # Ctrl-C is for us; it learns from the pipe
         )
+        self.pid = self._process.pid
         try:
-            self._ask(Order(list(variants), pin_dir), START_TIMEOUT_S)
+            order = Order(list(variants), pin_dir, broker, None if decisions is None else str(decisions))
+            self._ask(order, START_TIMEOUT_S)
         except BaseException:
             self.stop()
             raise

@@ -18,6 +18,7 @@ import pyarrow.parquet
 
 from experiments import metrics
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
+from experiments.runs import int_tables
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 
 NEVER: Final = (1 << 64) - 1
@@ -95,6 +96,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
         "received_bytes": _I64,
         "completion_s": _F64,
     },
+    **int_tables.COLUMNS,
 }
 """Table -> its columns and their types; `docs/experiments.md` says what they mean."""
 
@@ -125,19 +127,26 @@ def write(recording: Recording, directory: Path) -> None:
         OSError: If they cannot be written.
     """
     for name, frame in made(recording).items():
-        schema = pa.schema(list(COLUMNS[name].items()))
-        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-        pyarrow.parquet.write_table(table, directory / f"{name}.parquet")
+        pyarrow.parquet.write_table(_typed(frame, name), directory / f"{name}.parquet")
+
+
+def _typed(frame: pd.DataFrame, name: str) -> pa.Table:
+    schema = pa.schema(list(COLUMNS[name].items()))
+    return pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
 
 
 def read(directory: Path, name: str) -> pd.DataFrame:
-    """Return a table.
+    """Return a table; an empty one, if it is of in-band telemetry and there was none.
 
     Raises:
         OSError: If there is no such file.
         pyarrow.ArrowInvalid: If it is no Parquet file.
     """
-    frame: pd.DataFrame = pyarrow.parquet.read_table(directory / f"{name}.parquet").to_pandas()
+    file = directory / f"{name}.parquet"
+    absent = name in int_tables.COLUMNS and not file.exists()
+    nothing = pd.DataFrame(columns=list(COLUMNS[name]))
+    table = _typed(nothing, name) if absent else pyarrow.parquet.read_table(file)
+    frame: pd.DataFrame = table.to_pandas()
     return frame
 
 
@@ -155,6 +164,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
         ).sort_values("t_s", kind="stable"),
         "objects": _objects(recording),
         "flows": _flows(recording, samples),
+        **int_tables.made(recording),
     }
     return {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in frames.items()}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datapath import _native
+from experiments import agent_process
 from experiments.netlab import IperfRun
 
 PIN_DIR = "/sys/fs/bpf/ccplane-test"
@@ -47,6 +48,15 @@ def wait_until(done: Callable[[], object], timeout_s: float = 30.0) -> None:
     while not done():
         assert time.monotonic() < end, f"still waiting after {timeout_s} s"
         time.sleep(0.001)
+
+
+def ccp(*arguments: str) -> str:
+    """Run the command line as users do, for the agent of `experiments.agent_process`."""
+    program = "from agent.entry import main; main()"
+    command = [sys.executable, "-c", program, *arguments, "--pin-dir", agent_process.PIN_DIR]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -18,7 +16,7 @@ from ccp_algs.inflation import INFLATED, NO_LOSS, SPARED_LOSS
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
-from tests.kernel.driving import Start, wait_until
+from tests.kernel.driving import Start, ccp, wait_until
 
 RTT_US: Final = 10_000
 BETA: Final = 0.7
@@ -81,14 +79,6 @@ class Reports:
         self.until(lambda: all(len(self.cuts(path)) >= count for path, count in wanted.items()))
         last = [self.cuts(path)[count - 1] for path, count in wanted.items()]
         return [float(cut["cwnd_bytes"] / cut["prior_bytes"]) for cut in last]
-
-
-def ccp(*arguments: str) -> str:
-    """Run the command line as users do."""
-    command = [sys.executable, "-c", "from agent.entry import main; main()", *arguments, "--pin-dir", PIN_DIR]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_losses_are_spared_without_a_queue_and_answered_with_one(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from agent import cli
 from experiments import run as runs
-from experiments.commands import app
+from experiments.commands import app, warnings
 from experiments.results import Result
 from experiments.run import run
-from tests.unit.experiments.recorded import record
+from experiments.runs.recording import Recording
+from experiments.scenario import Scenario
+from telemetry.schema import IntHop
+from tests.unit.experiments.recorded import START_US, record
+from tests.unit.experiments.test_int_tables import FAR, NEAR, summary, with_telemetry
 from tests.unit.experiments.test_run import SCENARIO
 
 GRID = "base: scenario.yaml\nname: two seeds\naxes: {seed: [1, 2]}\nrepeats: 2\n"
@@ -39,6 +44,24 @@ def test_a_run_prints_a_summary_and_keeps_its_result() -> None:
     assert "16.00" in said  # 2e6 bytes/s in Mbit/s
     assert "result: there" in said
     assert Result.load("there").metadata["seed"] == 2
+
+
+def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    hops = (IntHop(node_id=1, interval_us=10_000, queue_depth_pkts=2.5), IntHop(interval_us=10_000))
+    noted = f"{START_US + 12_500},{NEAR},1000,{FAR},5201,False,10000,{START_US + 10_000}\n"
+
+    def record(scenario: Scenario, into: Recording, directory: Path, progress: Any) -> None:
+        told = summary(hops=hops, lost_pkts=3, lost_wireless_pkts=2, lost_overflow_pkts=1)
+        done = with_telemetry(directory, told, decisions=noted)
+        vars(into).update(vars(done) | {"facts": {"emulator": {"int_summaries_dropped": 7}}})
+
+    monkeypatch.setitem(runs.DATAPATHS, "ebpf", record)
+    said = call("run", "scenario.yaml", "--out", "there")
+    (row,) = [line for line in said.splitlines() if "sta1" in line]
+    assert "2.5" in row
+    assert "2 wireless, 1 overflow" in said
+    assert "p50 2.5 ms" in said
+    assert warnings(Result.load("there")) == ["7 summaries of in-band telemetry were lost"]
 
 
 def test_a_run_without_a_place_gets_one() -> None:

@@ -273,3 +273,36 @@ def test_convergence_within_nothing_is_refused(name: str) -> None:
         metrics.convergence_time_s(grown([1.0]), "a", 100.0, **{name: 0.0})
     assert caught.value.slug == "metric.bad_value"
     assert name in caught.value.where
+
+
+def hops(**columns: list[object]) -> pd.DataFrame:
+    """Intervals of one node on the way of one flow."""
+    rows = len(next(iter(columns.values())))
+    same: dict[str, object] = {"flow": "a", "backward": False, "hop": 1, "node": "ap1", "flow_count": 1}
+    same |= {"interval_us": 10, "queue_depth_pkts": 0.0, "queue_free_pkts": 5.0, "arrival_pkts_per_s": 100}
+    return pd.DataFrame({name: [value] * rows for name, value in same.items()} | columns)
+
+
+def test_what_a_node_said_is_weighed_by_time() -> None:
+    (node,) = metrics.int_nodes(
+        hops(
+            interval_us=[10, 30],
+            queue_depth_pkts=[4.0, 8.0],
+            arrival_pkts_per_s=[100, None],
+            queue_free_pkts=[2.0, 3.5],
+            flow_count=[3, 2],
+        )
+    ).to_dict("records")
+    assert node["queue_depth_pkts"] == pytest.approx(7.0)
+    assert node["arrival_pkts_per_s"] == pytest.approx(100.0)  # nobody knows of the other interval
+    assert (node["queue_free_pkts"], node["flow_count"]) == (2.0, 3)
+
+
+def test_nodes_come_in_the_order_of_the_way_and_what_they_do_not_say_is_unknown() -> None:
+    found = metrics.int_nodes(
+        hops(hop=[2, 1, 1], node=["ap2", "ap1", "ap2"], backward=[False, False, True], flow_count=[None] * 3)
+    )
+    assert found["node"].tolist() == ["ap1", "ap2", "ap2"]
+    assert found["backward"].tolist() == [False, False, True]
+    assert found["flow_count"].isna().all()
+    assert metrics.int_nodes(hops(hop=[])).empty

@@ -100,6 +100,8 @@ def test_algorithms_are_called_so_that_kernel_and_ccplane_are_told_apart(algorit
         ("axis.links.bottleneck.forward.buffer.bdp", "buffer [BDP]", 1e6),
         ("topology.forward.buffer.bytes", "buffer [kB]", 1000.0),
         ("completion_s", "completion time [s]", 1e6),
+        ("arrival_pkts_per_s", "arrival rate [packets/s]", 1e6),
+        ("cpu_s_per_gb", "CPU time [s/GB]", 1e6),
         ("beta", "beta", 1e6),
     ],
 )

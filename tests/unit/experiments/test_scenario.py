@@ -6,14 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from datapath.errors import CcpError, Several
 from experiments.errors import ScenarioError
-from experiments.netlab.spec import Direction, Link, Topology
+from experiments.netlab.spec import Direction, Int, IntNode, Link, Topology
 from experiments.runs import reading
 from experiments.runs.grid import Grid
-from experiments.scenario import Flow, Graph, PointToPoint, Scenario, SetLink
+from experiments.scenario import Dumbbell, Flow, Graph, ParkingLot, PointToPoint, Scenario, SetLink
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "experiments/scenarios").glob("*.yaml"))
@@ -26,6 +27,7 @@ flows:
   - {name: b, sender: sender, receiver: receiver, algorithm: cubic, params: {beta: 0.8}, start_s: 1}
 duration_s: 10
 """
+TELEMETRY = Int(nodes=(IntNode("sender", ("source", "sink")), IntNode("receiver", ("source", "sink"))))
 ALGORITHM = """
 from ccp_algs import Algorithm
 from ccp_algs.example_aimd import AimdFold
@@ -139,6 +141,9 @@ def test_the_examples_of_the_documents_can_be_run(tmp_path: Path) -> None:
         ("0.8", "8.0", "bad_param", "flows[1].params.beta", "0.3 <= beta <= 0.95"),
         ("algorithm: cubic", "algorithm: kernel/reno", "bad_param", "flows[1].params", "the kernel's"),
         ("rate_bytes_per_s: 12.5e6", "trace: none.up", "no_file", "topology", "none.up"),
+        ("25000}", "25000}, telemetry: {nodes: [{name: sendr, roles: [sink]}]}", "bad_field",
+         "topology.telemetry.nodes[0].name", "`sender`"),
+        ("duration_s", "captures: [link<, lnk>]\nduration_s", "unknown_name", "captures[1]", "`link>`"),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named(was: str, becomes: str, slug: str, where: str, says: str) -> None:
@@ -219,6 +224,20 @@ def test_a_bare_topology_is_a_graph() -> None:
     assert scenario.network == topology
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        PointToPoint(Direction(), telemetry=TELEMETRY),
+        Dumbbell(1, Direction(), telemetry=TELEMETRY),
+        ParkingLot(1, Direction(), telemetry=TELEMETRY),
+    ],
+    ids=lambda shape: type(shape).__name__,
+)
+def test_telemetry_of_a_shape_is_that_of_its_graph(shape: PointToPoint | Dumbbell | ParkingLot) -> None:
+    assert shape.expanded().telemetry == TELEMETRY
+    assert Graph.of(shape.expanded()).expanded() == shape.expanded()
+
+
 # --- hashing -----------------------------------------------------------------------------------------------
 
 
@@ -229,6 +248,8 @@ def test_the_hash_changes_with_every_field() -> None:
         scenario.replace(duration_s=11),
         scenario.replace(events=(SetLink(1, "link", {"delay_us": 1}),)),
         scenario.replace(topology=PointToPoint(Direction(rate_bytes_per_s=12.5e6, delay_us=25_001))),
+        scenario.replace(topology=msgspec.structs.replace(scenario.topology, telemetry=TELEMETRY)),
+        scenario.replace(captures=("link>",)),
         scenario.replace(flows=scenario.flows[:1]),
     ]
     assert len({one.content_hash() for one in [scenario, *others]}) == len(others) + 1

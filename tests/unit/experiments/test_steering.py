@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import os
+import sys
 import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from agent.algorithms import prepare
 from ccp_algs import params_of, set_params
+from ccp_algs.api import Updates, VectorAlgorithm
 from ccp_algs.cubic import Cubic
 from datapath import ebpf
 from datapath.errors import LoadError
 from experiments.events import SetParam
-from experiments.runs import steering
-from experiments.runs.steering import Variant, turn, variants_of
+from experiments.runs import steering, steering_process
+from experiments.runs.steering import DECISION_COLUMNS, Variant, turn, variants_of
 from experiments.runs.steering_process import make
 from experiments.scenario import Flow, Scenario
+from telemetry.schema import FlowId, IntSummary, ReceiverSignal, Sample
 from tests.unit.experiments.test_run import SCENARIO
 
 
@@ -148,3 +156,69 @@ def test_an_agent_that_says_nothing_is_told_with_its_log(
     assert caught.value.why.startswith(why)
     assert ("last words" in caught.value.why) == ("words" in program)
     assert unloaded == ([] if "words" in program else ["/sys/fs/bpf/nowhere"])  # one was killed
+
+
+# --- telemetry ---------------------------------------------------------------------------------------------
+
+
+class Listening(Cubic):
+    """Notes what it is told."""
+
+    heard: ClassVar[list[Any]] = []
+
+    def on_telemetry(self, sample: Any) -> None:
+        self.heard.append(sample)
+
+
+class ListeningVector(VectorAlgorithm):
+    """Answers to what it is told."""
+
+    program = "(def (Report (volatile acked 0))) (when true (report))"
+
+    def on_telemetry(self, samples: Sequence[tuple[int, Any]]) -> Updates | None:
+        flow_ids = np.array([flow for flow, _ in samples], np.uint64)
+        return Updates(flow_ids, np.zeros_like(flow_ids))
+
+
+def sample_of(body: Any) -> Sample:
+    return Sample(kind="x", body=body, sender="sink", topic="t", received_us=1)
+
+
+def test_it_is_told_when_an_algorithm_has_answered() -> None:
+    order: list[Any] = Listening.heard
+    make([Variant("own", f"{__name__}:Listening")], lambda *what: order.append(what))
+    variant: Any = sys.modules[steering_process.MODULE].own
+    one = variant.__new__(variant)
+    one.flow = SimpleNamespace(info=SimpleNamespace(flow_id=7))
+    one.on_telemetry("sample")
+    assert order == ["sample", (7, "sample")]
+
+
+def test_it_is_told_of_each_sample_that_a_vectorised_algorithm_answers_to() -> None:
+    told: list[Any] = []
+    make([Variant("own", f"{__name__}:ListeningVector")], lambda *what: told.append(what))
+    variant: Any = sys.modules[steering_process.MODULE].own
+    updates = variant.__new__(variant).on_telemetry([(7, "a"), (8, "b")])
+    assert updates.flow_ids.tolist() == [7, 8]
+    assert told == [(7, "a"), (8, "b")]
+
+
+def test_decisions_on_summaries_of_in_band_telemetry_are_noted(tmp_path: Path) -> None:
+    decisions = steering_process.Decisions(str(tmp_path / "decisions"))
+    info = SimpleNamespace(src_addr="fd78::1", src_port=1000, dst_addr="fd78::2", dst_port=5201)
+    plane: Any = SimpleNamespace(flows={7: SimpleNamespace(flow=SimpleNamespace(info=info))})
+    data = FlowId(src="fd78::1", src_port=1000, dst="fd78::2", dst_port=5201)
+    acks = FlowId(src="fd78::2", src_port=5201, dst="fd78::1", dst_port=1000)
+    before_us = time.monotonic_ns() // 1000
+    decisions.note(7, sample_of(IntSummary(flow=data)))  # a contract test, before there is a plane
+    decisions.plane = plane
+    decisions.note(7, sample_of(ReceiverSignal(peer="10.0.0.1")))
+    for flow in (data, acks):
+        decisions.note(7, sample_of(IntSummary(flow=flow, interval_us=10_000, end_mono_us=before_us)))
+    decisions.close()
+    rows = list(csv.DictReader((tmp_path / "decisions").read_text().splitlines()))
+    assert tuple(rows[0]) == DECISION_COLUMNS
+    assert before_us <= int(rows[0].pop("t_us")) <= int(rows[1].pop("t_us"))
+    same = {"src": "fd78::1", "src_port": "1000", "dst": "fd78::2", "dst_port": "5201"}
+    same |= {"interval_us": "10000", "end_mono_us": str(before_us)}
+    assert rows == [{**same, "of_acks": "False"}, {**same, "of_acks": "True"}]

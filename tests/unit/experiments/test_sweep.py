@@ -10,6 +10,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -17,7 +18,7 @@ from datapath.errors import CcpError
 from experiments import run as runs
 from experiments.errors import ResultError, ScenarioError, SweepError
 from experiments.netlab import LabError
-from experiments.netlab.spec import Direction
+from experiments.netlab.spec import Direction, Int, IntNode
 from experiments.results import ResultSet
 from experiments.runs.grid import Grid, changed
 from experiments.runs.recording import Recording
@@ -95,6 +96,14 @@ def test_a_grid_is_every_combination_in_order() -> None:
 )  # fmt: skip
 def test_a_path_leads_to_its_field(path: str, value: Any, reached: Callable[[Scenario], Any]) -> None:
     assert reached(changed(SCENARIO, {path: value})) == value
+
+
+def test_telemetry_varies_like_any_field() -> None:
+    telemetry = Int(nodes=(IntNode("sender", ("source", "sink")),))
+    base = SCENARIO.replace(topology=msgspec.structs.replace(SCENARIO.topology, telemetry=telemetry))
+    varied = changed(base, {"topology.telemetry.every_pkts": 10, "links.link.forward.delay_us": 7})
+    assert varied.network.telemetry == msgspec.structs.replace(telemetry, every_pkts=10)
+    assert changed(varied, {"topology.telemetry": None}).network.telemetry is None
 
 
 def test_a_way_back_that_was_not_described_begins_as_it_was() -> None:

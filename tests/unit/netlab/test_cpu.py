@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
 
 from experiments.netlab import CpuMeter
-from experiments.netlab.cpu import CpuSeconds, parse_idle_s
+from experiments.netlab.cpu import CpuSeconds, parse_idle_s, process_cpu_s
 
 #            user nice system idle iowait irq softirq steal guest guest_nice
 STAT = "cpu  100 20   300    4000 500    60  700     80    0     0\ncpu0 50 10 150 2000 250 30 350 40 0 0\n"
@@ -42,3 +43,10 @@ def test_the_meter_sees_a_busy_process() -> None:
             pass
     assert meter.spent.busy_s >= 0.25
     assert meter.spent.elapsed_s >= 0.3
+
+
+def test_the_time_of_a_process_is_that_of_its_own_clock() -> None:
+    before_s = time.process_time()
+    assert before_s <= process_cpu_s(os.getpid()) <= time.process_time()
+    with pytest.raises(OSError, match="Invalid argument"):
+        process_cpu_s(1 << 22)  # more than there can be

@@ -1,0 +1,206 @@
+"""In-band telemetry of a run: into the result and, where there is an agent, over the bus to it.
+
+Without an agent the emulator writes the sinks' summaries into a file of the result's. With one it writes into
+a pipe; a process of its own (`telemetry.inband.publisher`) copies them from there to the file and publishes
+them on a broker that exists for this run only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from agent.bus import bus_errors
+from broker.embedded import EmbeddedBroker
+from experiments.errors import RunError
+from experiments.netlab import process
+from experiments.netlab.emulated import EmulatedNetwork
+from experiments.netlab.inband import node_ids
+from experiments.runs.recording import IntFiles
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
+
+SUMMARIES: Final = "int_summaries.jsonl"
+RECORDS: Final = "int_records.csv"
+DECISIONS: Final = "int_decisions.csv"
+SENDER: Final = "sink"
+"""Name of the publisher on the bus."""
+
+STOP_TIMEOUT_S: Final = 10.0
+_PIPE_BYTES: Final = 1 << 20
+"""What waits while the publisher is kept from running: seconds of summaries of a hundred flows."""
+_ROOT: Final = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """Where in-band telemetry of a run goes.
+
+    Attributes:
+        summaries_fd: Where the emulator writes summaries; None if there is no telemetry.
+        publisher: What brings them to the bus; None where nobody listens.
+    """
+
+    summaries_fd: int | None = None
+    publisher: Publisher | None = None
+
+
+@contextlib.contextmanager
+def outlet(
+    scenario: Scenario, directory: Path, facts: dict[str, Any], *, with_agent: bool
+) -> Iterator[Outlet]:
+    """Give what takes the telemetry of a run.
+
+    Args:
+        scenario: What is run.
+        directory: Of the result; it gets the file `SUMMARIES`.
+        facts: Gets `telemetry`, what the publisher counted.
+        with_agent: Whether an agent listens.
+
+    Raises:
+        UsageError: If the broker does not start.
+        RunError: `run.publisher`.
+    """
+    file = directory / SUMMARIES
+    with contextlib.ExitStack() as around:
+        if scenario.network.telemetry is None:
+            yield Outlet()
+        elif not with_agent:
+            yield Outlet(around.enter_context(open(file, "ab")).fileno())
+        else:
+            with bus_errors():
+                broker = around.enter_context(EmbeddedBroker())
+            reading, writing = os.pipe()
+            written = around.enter_context(os.fdopen(writing, "wb", buffering=0))
+            with os.fdopen(reading, "rb"):
+                fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+                publisher = Publisher(reading, str(broker.options), file)
+            hurry(broker.pid)
+            hurry(publisher.pid)
+            try:
+                yield Outlet(writing, publisher)
+            finally:
+                written.close()  # the publisher ends when nobody can write any more
+                facts["telemetry"] = publisher.stop()
+
+
+def hurry(pid: int | None) -> None:
+    """Give all threads of a process the priority of emulator and agent: telemetry waits for no program."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError):  # not permitted here
+            os.sched_setscheduler(int(thread), os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+
+
+def records_path(scenario: Scenario, directory: Path) -> Path | None:
+    """Return where sinks write their records; None if they write none."""
+    telemetry = scenario.network.telemetry
+    return directory / RECORDS if telemetry is not None and telemetry.records else None
+
+
+def files(scenario: Scenario, directory: Path, net: EmulatedNetwork) -> IntFiles | None:
+    """Return what telemetry leaves in a directory, and how to read it; None if there is none.
+
+    Args:
+        scenario: What is run.
+        directory: Of the result.
+        net: The network while it exists.
+    """
+    telemetry = scenario.network.telemetry
+    if telemetry is None:
+        return None
+    names = [node.name for node in telemetry.nodes]
+    return IntFiles(
+        summaries=directory / SUMMARIES,
+        records=records_path(scenario, directory),
+        decisions=directory / DECISIONS,
+        nodes=dict(zip(node_ids(telemetry), names, strict=True)),
+        addresses={name: host.ipv6 for name, host in net.hosts.items()},
+    )
+
+
+class Publisher:
+    """The process that publishes summaries.
+
+    Attributes:
+        broker: URL of the broker.
+        pid: Its process.
+    """
+
+    def __init__(self, summaries_fd: int, broker: str, copy: Path) -> None:
+        """Start it, and wait until it is connected.
+
+        Args:
+            summaries_fd: What it reads.
+            broker: URL of the broker.
+            copy: File that gets the same lines.
+
+        Raises:
+            RunError: `run.publisher`.
+        """
+        self.broker = broker
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+        arguments = ["--fd", str(summaries_fd), "--broker", broker, "--sender", SENDER, "--copy", str(copy)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "telemetry.inband.publisher", *arguments],
+            env=os.environ | {"PYTHONPATH": str(_ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            bufsize=0,
+            pass_fds=(summaries_fd,),
+            start_new_session=True,  # Ctrl-C is for us; its input ends
+        )
+        self.pid = self._process.pid
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            self._process.wait()
+            error = self._failed()
+            self._close()
+            raise error
+
+    def must_run(self) -> None:
+        """Find out whether it lives.
+
+        Raises:
+            RunError: `run.publisher`.
+        """
+        if self._process.poll() is not None:
+            raise self._failed()
+
+    def stop(self) -> dict[str, Any]:
+        """Wait until it has published everything; its input has ended. Returns what it counted."""
+        try:
+            out, _ = self._process.communicate(timeout=STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            out, _ = self._process.communicate()
+        finally:
+            self._close()
+        counted: dict[str, Any] = json.loads(out) if out else {}
+        return counted
+
+    def _close(self) -> None:
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._log.close()
+
+    def _failed(self) -> RunError:
+        self._log.seek(0)
+        said = self._log.read()[-process.TAIL_CHARACTERS :].decode(errors="replace").strip()
+        return RunError(
+            "run.publisher",
+            "the process that publishes in-band telemetry failed",
+            "process telemetry.inband.publisher",
+            f"it ended with {process.status(self._process.returncode)}" + (f":\n{said}" if said else ""),
+            "run it again; algorithms would have gone without telemetry",
+        )

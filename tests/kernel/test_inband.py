@@ -1,0 +1,474 @@
+"""Nodes of in-band telemetry on real interfaces: source, Linux' own IOAM node, transit with a queue, sink."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyroute2 import IPRoute
+
+from broker.options import BusOptions
+from datapath import _native
+from datapath.errors import CcpError
+from experiments.bench.inband import Summaries, node_on
+from experiments.bench.signal import PORT as BROKER_PORT
+from experiments.bench.signal import embedded
+from experiments.netlab import Host, Lab, iperf3
+from experiments.netlab.topology import Shaper
+from telemetry.bus import Bus
+from telemetry.inband.device import Interface
+from telemetry.inband.node import InterfaceNode, NodeSpec, SinkOptions, SourceOptions
+from telemetry.inband.node_errors import NodeError
+from telemetry.inband.queues import Queue, read_queue
+from telemetry.ioam import EdgeToEdge, Node, State, TcpState, Trace, arrival_ns, decode
+from telemetry.schema import IntSummary, Sample
+from tests.kernel.driving import said_without_privilege, wait_until
+
+pytestmark = pytest.mark.kernel(struct_ops=False)
+
+ETH_P_ALL = 3
+FRAME_BYTES = 1514
+PORT = 5000
+SOURCE, LINUX, TRANSIT, SINK = 1, 2, 3, 4
+OVERHEAD_BYTES = 192
+WAIT_S = 20.0
+SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
+TCP_INFO_CWND_AT, TCP_INFO_MSS_AT = 80, 16
+RATE_TIME_NS = re.search(r"RATE_TIME_NS: u64 = ([0-9_]+)", Path("native/ccp-int/src/meter.rs").read_text())
+RATE_TIME_S = int(RATE_TIME_NS[1]) / 1e9 if RATE_TIME_NS else math.nan
+"""Of the native part, which does not tell it."""
+NOWHERE = 2
+"""A descriptor for summaries that never come."""
+LOOPBACK = b"""{"ifindex": 1, "roles": [], "node_id": 1, "link_bytes": 0, "is_veth": false, "mtu_bytes": 1500,
+    "to": ["::", 0], "source": {}, "sink": {}}"""
+NODE_COMMAND = [sys.executable, "-c", "from telemetry.inband.commands import app; app()", "node"]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """source -- linux -- transit -- sink; the transit's queue towards the sink is a token bucket."""
+
+    source: Host
+    linux: Host
+    transit: Host
+    sink: Host
+
+    @contextlib.contextmanager
+    def shaped(self, rate_bytes_per_s: float, buffer_bytes: int) -> Iterator[Shaper]:
+        shaper = Shaper(
+            self.transit,
+            "eth1",
+            rate_bytes_per_s=rate_bytes_per_s,
+            buffer_bytes=buffer_bytes,
+            burst_bytes=2 * FRAME_BYTES,
+        )
+        try:
+            yield shaper
+        finally:
+            self.transit.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
+
+    @contextlib.contextmanager
+    def nodes(self, every_pkts: int = 1, records: Path | None = None) -> Iterator[Running]:
+        """Be source (and transit), transit and sink."""
+        source = NodeSpec(
+            roles=("source", "transit"), node_id=SOURCE, source=SourceOptions(every_pkts=every_pkts)
+        )
+        sink = NodeSpec(roles=("sink",), node_id=SINK, sink=SinkOptions())
+        with (
+            contextlib.closing(Summaries()) as summaries,
+            node_on(self.sink, "eth0", sink, summaries.fd, records) as last,
+            node_on(
+                self.transit, "eth1", NodeSpec(roles=("transit",), node_id=TRANSIT), summaries.fd
+            ) as middle,
+            node_on(self.source, "eth0", source, summaries.fd) as first,
+        ):
+            running = Running(summaries, first, middle, last)
+            yield running
+
+    @contextlib.contextmanager
+    def captured(self) -> Iterator[socket.socket]:
+        """Give a socket that sees packets as they come to the sink, before the sink does."""
+        with self.sink.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)) as capture:
+            capture.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+            capture.bind(("eth0", ETH_P_ALL))
+            capture.settimeout(WAIT_S)
+            yield capture
+
+    @contextlib.contextmanager
+    def datagrams(self) -> Iterator[tuple[socket.socket, socket.socket]]:
+        near, far = (
+            host.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+            for host in (self.source, self.sink)
+        )
+        with near, far:
+            far.bind(("::", PORT))
+            far.settimeout(WAIT_S)
+            near.connect((self.sink.ipv6, PORT))
+            yield near, far
+
+
+@dataclass(frozen=True)
+class Running:
+    summaries: Summaries
+    source: InterfaceNode
+    transit: InterfaceNode
+    sink: InterfaceNode
+
+    def decoded(self) -> list[IntSummary]:
+        """All summaries, once the nodes are gone."""
+        return [msgspec.json.decode(line, type=IntSummary) for line in self.summaries.lines]
+
+
+@pytest.fixture(scope="module")
+def chain() -> Iterator[Chain]:
+    with Lab() as lab:
+        source, sink = lab.add_host("source"), lab.add_host("sink")
+        linux, transit = lab.add_host("linux", forwards=True), lab.add_host("transit", forwards=True)
+        _, first = lab.connect(source, linux)
+        left, right = lab.connect(linux, transit)
+        last, _ = lab.connect(transit, sink)
+        for host, via in ((source, first), (linux, right), (transit, left), (sink, last)):
+            host.run(["ip", "-6", "route", "add", "default", "via", via.ipv6])
+        linux.set_sysctl("net.ipv6.ioam6_id", LINUX)
+        linux.set_sysctl("net.ipv6.conf.eth0.ioam6_enabled", 1)
+        linux.run(["ip", "ioam", "namespace", "add", "0"])
+        yield Chain(source, linux, transit, sink)
+
+
+def telemetry_in(packet: bytes) -> tuple[Trace, EdgeToEdge, TcpState]:
+    decoded = decode(packet)
+    assert decoded.errors == ()
+    trace, edge, state = (found.option for found in decoded.options)
+    assert isinstance(trace, Trace)
+    assert isinstance(edge, EdgeToEdge)
+    assert isinstance(state, TcpState)
+    return trace, edge, state
+
+
+def of_flow(capture: socket.socket, packets: int, port: int = PORT) -> list[bytes]:
+    """Receive so many packets to the port that have telemetry, as they are in front of the sink."""
+    found: list[bytes] = []
+    while len(found) < packets:
+        packet = capture.recv(2000)
+        if packet[0] >> 4 == 6 and packet[6] == 0 and decode(packet).flow.dst_port == port:
+            found.append(packet)
+    return found
+
+
+def index_of(host: Host, interface: str) -> int:
+    return host.call(lambda: socket.if_nametoindex(interface))
+
+
+def free_pkts(shaper: Shaper, waiting_bytes: int) -> int:
+    return (shaper.buffer_bytes - waiting_bytes) // FRAME_BYTES
+
+
+def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was(chain: Chain) -> None:
+    with (
+        chain.shaped(1e6, 30_000) as shaper,
+        chain.captured() as capture,
+        chain.datagrams() as (near, far),
+        chain.nodes() as running,
+    ):
+        before_us = time.time_ns() // 1000
+        near.send(b"payload")
+        assert far.recv(100) == b"payload"
+        after_us = time.time_ns() // 1000
+        (packet,) = of_flow(capture, 1)
+    trace, edge, state = telemetry_in(packet)
+    times_us = [edge.timestamp_s * 1_000_000 + edge.timestamp_fraction]
+    times_us += [(arrival_ns(node, "posix") or 0) // 1000 for node in trace.nodes]
+    # The programs' clock is compared with the wall clock from time to time, Linux' is a coarse one at times.
+    assert times_us[0] <= times_us[1] <= times_us[3]
+    assert before_us - 1000 <= times_us[0] <= times_us[3] <= after_us + 1000
+    assert (edge.sequence, state) == (0, TcpState())
+
+    def ours(at: int, node_id: int, host: Host, ingress: str | None, egress: str, free: int | None) -> Node:
+        said = trace.nodes[at].snapshot
+        assert isinstance(said, State)
+        rate = said.arrival_pkts_per_s or 0  # nobody else sends much here
+        assert round(1 / RATE_TIME_S) <= rate < 5 / RATE_TIME_S
+        return Node(
+            hop_limit=64 - at,
+            node_id=node_id,
+            ingress_if=None if ingress is None else index_of(host, ingress),
+            egress_if=index_of(host, egress),
+            timestamp_s=times_us[at + 1] // 1_000_000,
+            timestamp_fraction=times_us[at + 1] % 1_000_000,
+            queue_depth=0,
+            snapshot=State(queue_free_pkts=free, arrival_pkts_per_s=rate, flow_count=1),
+        )
+
+    assert trace.nodes == (
+        ours(0, SOURCE, chain.source, None, "eth0", None),
+        Node(
+            hop_limit=63,
+            node_id=LINUX,
+            timestamp_s=times_us[2] // 1_000_000,
+            timestamp_fraction=times_us[2] % 1_000_000,
+            queue_depth=0,
+        ),
+        ours(2, TRANSIT, chain.transit, "eth0", "eth1", free_pkts(shaper, 0)),
+    )
+    (summary,) = running.decoded()
+    assert (summary.received_pkts, summary.lost_pkts, summary.flow.dst_port) == (1, 0, PORT)
+    assert [hop.node_id for hop in summary.hops] == [SOURCE, LINUX, TRANSIT]
+    # Of Linux' depth nobody said in what it is.
+    assert summary.hops[1].queue_depth_pkts is None
+    assert summary.hops[1].queue_depth_bytes is None
+
+
+def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain) -> None:
+    """Twenty datagrams at once into a bucket that passes a few, and a queue with room for seven."""
+    payload = bytes(800)
+    length = len(payload) + 8 + 40 + OVERHEAD_BYTES + 14
+    with (
+        chain.shaped(12_000, 8000) as shaper,
+        chain.captured() as capture,
+        chain.datagrams() as (near, far),
+        chain.nodes() as running,
+    ):
+        for _ in range(20):
+            near.send(payload)
+        wait_until(lambda: running.transit.counters().filled == 20 and not shaper.stats().backlog_pkts)
+        dropped = shaper.stats().dropped_pkts
+        near.send(b"last")
+        for _ in range(21 - dropped):
+            far.recv(1000)
+        packets = [telemetry_in(packet) for packet in of_flow(capture, 21 - dropped)]
+        assert running.transit.counters().filled == running.source.counters().inserted == 21
+    assert dropped > 0
+    *burst, (_, last, _) = packets
+    sequences = [edge.sequence for _, edge, _ in burst]
+    found = [trace.nodes[2] for trace, _, _ in burst]
+    states = [node.snapshot for node in found if isinstance(node.snapshot, State)]
+    depths = [node.queue_depth or 0 for node in found]
+    buffered = 8000 // length
+    assert (sequences, last.sequence) == (list(range(20 - dropped)), 20)
+    assert depths == [0] * (20 - dropped - buffered) + list(range(buffered))
+    assert [one.queue_free_pkts for one in states] == [free_pkts(shaper, depth * length) for depth in depths]
+    # Each arrival adds 1 / T to a mean that falls as exp(-t/T); others may have come before.
+    times_s = [(arrival_ns(node, "posix") or 0) / 1e9 for node in found]
+    rates = [one.arrival_pkts_per_s or 0 for one in states]
+    for before, after in pairwise(zip(times_s, rates, strict=True)):
+        faded = before[1] * math.exp((before[0] - after[0]) / RATE_TIME_S)
+        assert after[1] == pytest.approx(faded + 1 / RATE_TIME_S, rel=0.01)
+    summaries = running.decoded()
+    assert sum(one.received_pkts or 0 for one in summaries) == 21 - dropped
+    assert sum(one.lost_pkts or 0 for one in summaries) == dropped
+    assert sum(one.lost_overflow_pkts or 0 for one in summaries) == dropped
+
+
+def test_one_in_n_carries_telemetry_and_all_are_counted(chain: Chain, tmp_path: Path) -> None:
+    records = tmp_path / "records.csv"
+    with chain.captured() as capture, chain.datagrams() as (near, far), chain.nodes(4, records) as running:
+        for _ in range(10):
+            near.send(b"payload")
+            far.recv(100)
+        packets = [telemetry_in(packet) for packet in of_flow(capture, 3)]
+        near.send(b"eleventh")
+        far.recv(100)
+    assert [edge.sequence for _, edge, _ in packets] == [0, 4, 8]
+    assert running.source.counters().inserted == running.sink.counters().removed == 3
+    summaries = running.decoded()
+    assert sum(one.received_pkts or 0 for one in summaries) == 11
+    assert sum(one.lost_pkts or 0 for one in summaries) == 0
+    header, *rows = records.read_text().splitlines()
+    columns = dict(zip(header.split(","), zip(*(row.split(",") for row in rows), strict=True), strict=True))
+    assert columns["sequence"] == tuple(str(number) for number in (0, 0, 0, 4, 4, 4, 8, 8, 8))
+    assert columns["node_id"] == tuple(str(node) for node in (SOURCE, LINUX, TRANSIT)) * 3
+    assert set(columns["len_bytes"]) == {str(len(b"payload") + 8 + 40)}
+
+
+def test_packets_carry_the_window_of_the_socket_that_sent_them(chain: Chain) -> None:
+    with chain.captured() as capture, chain.sink.tcp_socket("ipv6") as listener, chain.nodes():
+        listener.bind(("::", PORT + 1))
+        listener.listen()
+        with chain.source.tcp_socket("ipv6") as client:
+            client.connect((chain.sink.ipv6, PORT + 1))
+            info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+            client.send(b"segment")
+            server, _ = listener.accept()
+            with server:
+                assert server.recv(100) == b"segment"
+            # The SYN has a window, too, of a segment size that nobody agreed to yet.
+            _, _, segment = of_flow(capture, 3, PORT + 1)
+    mss_bytes, cwnd_pkts = (
+        struct.unpack_from("I", info, at)[0] for at in (TCP_INFO_MSS_AT, TCP_INFO_CWND_AT)
+    )
+    _, _, state = telemetry_in(segment)
+    assert state == TcpState(cwnd_bytes=cwnd_pkts * mss_bytes, mss_bytes=mss_bytes)
+
+
+def test_tcp_fills_the_mtu_and_no_packet_is_lost_but_by_the_queue(chain: Chain) -> None:
+    with chain.shaped(2.5e6, 40_000) as shaper, chain.captured() as capture, chain.nodes() as running:
+        result = iperf3(chain.source, chain.sink, congestion="cubic", total_bytes=2_000_000, family="ipv6")
+        wait_until(lambda: not shaper.stats().backlog_pkts)
+        dropped = shaper.stats().dropped_pkts
+        sizes = []
+        capture.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                packet = capture.recv(65_600)
+                if packet[0] >> 4 == 6 and packet[8:24] == socket.inet_pton(
+                    socket.AF_INET6, chain.source.ipv6
+                ):
+                    sizes.append(len(packet))
+                    assert packet[6] == 0  # headers in all that come from the source
+        inserted, removed = running.source.counters().inserted, running.sink.counters().removed
+    assert max(sizes) == 1500  # with headers, and the MTU of all links
+    assert (result.retransmits_pkts or 0) >= dropped > 0
+    assert inserted - removed == dropped
+    summaries = running.decoded()
+    assert sum(one.received_pkts or 0 for one in summaries) == removed
+    assert sum(one.lost_pkts or 0 for one in summaries) == dropped
+
+
+def said_by(host: Host, *commands: Sequence[str]) -> list[str]:
+    return [host.run(command).stdout for command in commands]
+
+
+def settings(host: Host) -> list[str]:
+    return said_by(
+        host,
+        ["tc", "qdisc", "show", "dev", "eth0"],
+        ["sh", "-c", "ip -d link show eth0 | grep -o 'gso_max_segs [0-9]*'"],
+        ["cat", "/proc/sys/net/ipv6/conf/eth0/mtu"],
+    )
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_an_interface_is_afterwards_as_it_was(chain: Chain, end: signal.Signals) -> None:
+    before = settings(chain.source)
+    first = started(chain.source, "--role", "source,transit")
+    assert settings(chain.source) != before
+    with (
+        pytest.raises(NodeError) as second,
+        node_on(chain.source, "eth0", NodeSpec(roles=("sink",)), NOWHERE),
+    ):
+        pass
+    assert second.value.slug == "int.in_use"
+    first.send_signal(end)
+    first.communicate(timeout=WAIT_S)
+    if end == signal.SIGKILL:
+        assert settings(chain.source) != before
+        next_one = started(chain.source, "--role", "sink")
+        assert "gso_max_segs 65535" in settings(chain.source)[1]
+        next_one.send_signal(signal.SIGTERM)
+        assert next_one.communicate(timeout=WAIT_S)[1] == "no packets\n"
+        assert next_one.returncode == 0
+    assert settings(chain.source) == before
+
+
+def test_the_command_publishes_what_its_sink_sees(chain: Chain) -> None:
+    heard: list[Sample] = []
+    url = f"mqtt://127.0.0.1:{BROKER_PORT}"
+    with embedded(chain.sink), chain.datagrams() as (near, far):
+        bus = Bus(BusOptions.from_url(url), sender="test", on_sample=heard.append, kinds=("int_summary",))
+        chain.sink.call(bus.start)
+        wait_until(lambda: bus.ready)
+        nodes = [
+            started(chain.sink, "--role", "sink", "--broker", url, "--sender", "here", "--json"),
+            started(chain.source, "--role", "source"),
+        ]
+        near.send(b"payload")
+        far.recv(100)
+        wait_until(lambda: heard)
+        bus.stop()
+        for node in nodes:
+            node.send_signal(signal.SIGINT)
+        said = [node.communicate(timeout=WAIT_S) for node in nodes]
+    assert [stderr for _, stderr in said] == ["removed 1\n", "inserted 1\n"]
+    summary = heard[0].body
+    assert isinstance(summary, IntSummary)
+    assert (heard[0].sender, summary.received_pkts, summary.flow.dst_port) == ("here", 1, PORT)
+    assert msgspec.json.decode(said[0][0], type=IntSummary) == summary
+
+
+def started(host: Host, *arguments: str) -> subprocess.Popen[str]:
+    """Start the command, and wait until it is a node."""
+    pipe = subprocess.PIPE
+    running = host.popen([*NODE_COMMAND, "eth0", "--node-id", "9", *arguments], stdout=pipe, stderr=pipe)
+    assert running.stderr is not None
+    assert running.stderr.readline().startswith("eth0: node 9")
+    return running
+
+
+def test_what_cannot_be_a_node_is_told(chain: Chain) -> None:
+    def slug(interface: str, spec: NodeSpec, records: Path | None = None) -> str:
+        node = node_on(chain.source, interface, spec, NOWHERE, records)
+        with pytest.raises(NodeError) as refused, node:
+            pass
+        return refused.value.slug
+
+    before = settings(chain.source)
+    transit = NodeSpec(roles=("transit",))
+    assert slug("eth9", transit) == "int.no_interface"
+    assert slug("lo", NodeSpec(roles=("transit",), node_id=1 << 24)) == "int.bad_spec"
+    assert slug("eth0", transit, Path("/nowhere/records.csv")) == "int.cannot_write"
+    roomy = SourceOptions(max_nodes=4, wireless_nodes=True)
+    assert slug("eth0", NodeSpec(roles=("source",), source=roomy)) == "int.mtu_too_small"
+    chain.source.run(["ip", "link", "add", "down0", "type", "veth", "peer", "down1"])
+    assert slug("down0", transit) == "int.no_route"
+    with pytest.raises(CcpError) as refused:
+        chain.source.call(
+            lambda: _native.IntNode(LOOPBACK, NOWHERE, None)
+        )  # nobody made a place for programs
+    assert refused.value.slug == "int.refused"
+    assert settings(chain.source) == before
+
+
+def test_without_privilege_it_says_so() -> None:
+    slug, _, fix = said_without_privilege("IntNode", f"{LOOPBACK!r}, 2, None").partition(" ")
+    assert slug == "int.not_permitted"
+    assert fix.startswith("run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+
+
+@pytest.mark.parametrize(
+    ("disciplines", "queue"),
+    [
+        ([], Queue(known=True)),
+        (["root bfifo limit 50000"], Queue(known=True, limit_bytes=50_000)),
+        (["root handle 1: tbf rate 1mbit burst 5000 limit 30000"], Queue(known=True, limit_bytes=30_000)),
+        (
+            ["root handle 1: tbf rate 1mbit burst 5000 limit 30000", "parent 1:1 pfifo limit 20"],
+            Queue(known=True, limit_pkts=20),
+        ),
+        (["root handle 1: htb", "root pfifo_fast"], Queue(known=True)),
+    ],
+)
+def test_the_room_of_queues_is_what_the_kernel_says(
+    chain: Chain, disciplines: list[str], queue: Queue
+) -> None:
+    interface = Interface(
+        name="eth0",
+        index=index_of(chain.sink, "eth0"),
+        mtu_bytes=1500,
+        link_bytes=14,
+        wireless=False,
+        is_veth=True,
+    )
+
+    def read() -> Queue:
+        with IPRoute() as ipr:
+            return read_queue(ipr, interface)
+
+    for one in disciplines:
+        chain.sink.run(["tc", "qdisc", "replace", "dev", "eth0", *one.split()])
+    try:
+        assert chain.sink.call(read) == msgspec.structs.replace(queue, packet_bytes=FRAME_BYTES)
+    finally:
+        chain.sink.run(["tc", "qdisc", "del", "dev", "eth0", "root"], check=False)
