@@ -13,6 +13,7 @@ mod recent;
 mod sink;
 mod source;
 mod spec;
+mod work;
 
 pub use flow::{FlowKey, Protocol};
 pub use meter::{FLOW_WINDOW_NS, Meter, RATE_TIME_NS};
@@ -20,6 +21,7 @@ pub use nodes::{NodeInfo, NodeTable, Unit};
 pub use sink::{FlowId, Hop, LossCause, RecordRow, Sink, SinkSpec, Summary};
 pub use source::Source;
 pub use spec::SourceSpec;
+pub use work::{WORK, work};
 
 pub use ccp_ioam::{Error, Result};
 

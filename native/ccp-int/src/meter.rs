@@ -3,8 +3,9 @@
 use crate::FlowKey;
 use crate::recent::Recent;
 
-/// Time constant of the arrival rate: what came so long ago counts 1/e. Sinks reckon with it.
-pub const RATE_TIME_NS: u64 = 10_000_000;
+/// Time constant of the arrival rate: what came so long ago counts 1/e. Sinks reckon with it, and so it may be long
+/// against the time between two packets: then it does not matter when, between the two, others came.
+pub const RATE_TIME_NS: u64 = 100_000_000;
 /// A flow counts for so long after its last packet.
 pub const FLOW_WINDOW_NS: u64 = 1_000_000_000;
 

@@ -1,9 +1,10 @@
 //! What a node writes into the packets that it sends over a link.
 
 use ccp_int::{FlowKey, Meter};
-use ccp_ioam::{Node, Snapshot, State};
+use ccp_ioam::{Node, Snapshot, State, TraceType};
 
 use super::spec::{IntNode, Radio};
+use crate::Result;
 
 /// What a packet finds at a link when it comes there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +35,17 @@ impl Egress {
             radio: node.radio.unwrap_or_default(),
             meter: Meter::new(),
         }
+    }
+
+    /// Whether what it always says can be written.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`.
+    pub fn check(&self) -> Result<()> {
+        let trace_type = TraceType(TraceType::NODE | TraceType::SNAPSHOT);
+        let node = self.node(0, 0, None, None, &Found::default());
+        node.write(trace_type, &mut vec![0; node.size(trace_type)])
     }
 
     /// A packet comes to the link.

@@ -4,6 +4,7 @@ use ccp_ioam::{EdgeToEdge, Node, Parsed, TcpState, read_headers};
 use serde_json::{Value, json};
 
 use super::{Telemetry, Windows};
+use crate::Result;
 use crate::engine::Network;
 use crate::ip::IpPacket;
 use crate::ip::samples::Tcp;
@@ -23,6 +24,11 @@ pub const PACKET_BYTES: u32 = 1480;
 /// Two hosts at either end of two routers: 0 - 2 - 3 - 1. Links are 0, 2, 4 to the right and 1, 3, 5 back; the one
 /// between the routers takes 1 ms a packet of 1,480 octets, and has a buffer of 10 packets.
 pub fn line(int: Value) -> Spec {
+    checked_line(int).unwrap()
+}
+
+/// The same, or why it cannot be.
+pub fn checked_line(int: Value) -> Result<Spec> {
     let bottleneck = json!({"rate_bytes_per_s": 1_480_000.0, "delay_us": 2000, "buffer": {"packets": 10}});
     let wire = json!({"delay_us": 100, "buffer": {"bytes": 30_000}});
     let link = |name: &str, from: usize, to: usize, direction: &Value| json!({"name": name, "from": from, "to": to, "direction": direction});
@@ -39,7 +45,7 @@ pub fn line(int: Value) -> Spec {
         "routes": [[-1, 0, 0, 0], [5, -1, 5, 5], [1, 2, -1, 2], [3, 4, 3, -1]],
         "int": int,
     });
-    Spec::from_json(spec.to_string().as_bytes()).unwrap()
+    Spec::from_json(spec.to_string().as_bytes())
 }
 
 /// Everything at the routers, and the ends at the hosts.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ccp_int::{SinkSpec, SourceSpec};
 use serde::Deserialize;
 
+use super::egress::Egress;
 use crate::Result;
 use crate::spec::bad;
 
@@ -73,7 +74,7 @@ impl Int {
     ///
     /// # Errors
     ///
-    /// `emulator.bad_spec`, or what is wrong with the headers that sources make.
+    /// `emulator.bad_spec`, or what is wrong with the headers that sources are to make.
     pub(crate) fn check(&self, nodes: usize) -> Result<()> {
         self.source.check()?;
         if self.sink.records != self.records_path.is_some() {
@@ -87,6 +88,7 @@ impl Int {
             if self.nodes[..index].iter().any(|other| other.node == node.node) {
                 return Err(bad("two entries are for the same node").at(place));
             }
+            Egress::new(node, 0).check().map_err(|e| bad("a node could not write this").at(place).why(e))?;
         }
         Ok(())
     }

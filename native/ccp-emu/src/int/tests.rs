@@ -1,10 +1,14 @@
 //! Networks whose nodes take part, in virtual time: what is in packets at which place, to the last number.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use bytes::Bytes;
+use ccp_int::RATE_TIME_NS;
 use ccp_ioam::{IoamOption, Node, Snapshot, State, TcpState, TraceOption, TraceType};
 use serde_json::{Value, json};
 
-use super::samples::{MS, START_NS, US, carried, everywhere, line, network, packet, segment};
+use super::samples::{MS, START_NS, US, carried, checked_line, everywhere, line, network, packet, segment};
 use super::*;
 use crate::engine::{Delivery, Network};
 use crate::ip::IpPacket;
@@ -41,7 +45,10 @@ fn node(
 
 #[test]
 fn every_node_writes_what_the_packet_found() {
-    let windows: Windows = Box::new(|flow| {
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    let windows: Windows = Box::new(move |flow| {
+        count.fetch_add(1, Ordering::Relaxed);
         assert_eq!((flow.src_port, flow.dst_port), (4000, 5001));
         Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208) })
     });
@@ -51,6 +58,8 @@ fn every_node_writes_what_the_packet_found() {
     let delivered = run(&mut network, START_NS + 100 * MS);
     let mut tapped = network.take_tapped();
     assert_eq!((tapped.len(), delivered.len(), tapped[0].link), (4, 4, link));
+    // Of packets that come together, the kernel is asked once.
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
 
     // The last of four that came at once: one is in transmission and two wait in front of it.
     let (nodes, edge, state) = carried(&mut tapped[3].packet);
@@ -60,6 +69,11 @@ fn every_node_writes_what_the_packet_found() {
         (Some(3), Some(1_700_000_000), Some(0))
     );
     assert_eq!(state, Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208) }));
+    // Of four packets at such a distance, as a mean over the meter's time.
+    let rate = |gap_ns: u64| {
+        let ages = (0..4u64).map(|n| (n * gap_ns) as f64 / RATE_TIME_NS as f64);
+        (ages.map(|age| (-age).exp()).sum::<f64>() * 1e9 / RATE_TIME_NS as f64).round() as u32
+    };
     let state = |free, rate| State {
         queue_free_pkts: Some(free),
         arrival_pkts_per_s: Some(rate),
@@ -72,24 +86,16 @@ fn every_node_writes_what_the_packet_found() {
         snr_db: Some(33.25),
         mcs: Some(7),
         data_rate_bytes_per_s: Some(8_125_000),
-        ..state(20, 0)
+        ..state(20, rate(MS))
     };
-    let rate_at_right = match &nodes[2].snapshot {
-        Some(Snapshot::Ccplane(state)) => state.arrival_pkts_per_s,
-        other => panic!("{other:?}"),
-    };
-    let radio = State { arrival_pkts_per_s: rate_at_right, ..radio };
     assert_eq!(
         nodes,
         [
-            node(1, 64, (None, 1), 0, 0, 0, state(20, 400)),
-            node(2, 63, (Some(1), 3), 100, 3000, 2, state(8, 400)),
+            node(1, 64, (None, 1), 0, 0, 0, state(20, rate(0))),
+            node(2, 63, (Some(1), 3), 100, 3000, 2, state(8, rate(0))),
             node(3, 62, (Some(3), 5), 6100, 0, 0, radio),
         ]
     );
-    // Four packets, 1 ms apart, by a mean over 10 ms.
-    let expected = (0..4).map(|n| 100.0 * (-f64::from(n) / 10.0).exp()).sum::<f64>();
-    assert_eq!(rate_at_right, Some(expected.round() as u32));
 
     let counters = network.telemetry_mut().unwrap().counters();
     assert_eq!((counters.inserted_pkts, counters.filled_pkts, counters.removed_pkts), (4, 12, 4));
@@ -211,22 +217,48 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
 }
 
 #[test]
+fn what_sinks_say_does_not_depend_on_how_often_time_is_told() {
+    let mut int = everywhere();
+    // The left router is the sink, and its packets go on to nodes without a role.
+    int["nodes"] = json!([int["nodes"][0], int["nodes"][1]]);
+    let (mut often, mut seldom) = (network(line(int.clone()), None), network(line(int), None));
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    for number in 0..200 {
+        let now_ns = START_NS + u64::from(number) * 700 * US;
+        while let Some(at_ns) = often.next_event_ns().filter(|at_ns| *at_ns <= now_ns) {
+            often.advance(at_ns, &mut Vec::new());
+        }
+        for (network, summaries) in [(&mut often, &mut one), (&mut seldom, &mut other)] {
+            network.advance(now_ns, &mut Vec::new());
+            network.telemetry_mut().unwrap().take(now_ns, summaries);
+            network.arrive(now_ns, 0, 1, packet(segment(number)));
+        }
+    }
+    assert!(one.len() > 10);
+    assert_eq!(one, other);
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
-    let bad = |change: fn(&mut Value)| {
+    let refused = |change: fn(&mut Value)| {
         let mut int = everywhere();
         change(&mut int);
-        let spec = json!({
-            "seed": 1, "mtu_bytes": 1500, "sample_interval_us": 1000, "nodes": [], "links": [], "routes": [], "int": int,
-        });
-        Spec::from_json(spec.to_string().as_bytes()).unwrap_err()
+        checked_line(int).unwrap_err()
     };
-    let unknown = bad(|_| ());
-    assert_eq!((unknown.slug, unknown.place.as_str()), ("emulator.bad_spec", "int.nodes[0]"));
-    assert_eq!(bad(|int| int["source"]["every_pkts"] = 0.into()).slug, "ioam.cannot_write");
-    assert!(bad(|int| int["nodes"][0]["roles"] = json!(["spy"])).why.contains("unknown variant `spy`"));
-    assert!(bad(|int| int["extra"] = 1.into()).why.contains("unknown field `extra`"));
-    let mut int = everywhere();
-    int["nodes"][1]["node"] = 0.into();
-    let twice: Int = serde_json::from_value(int).unwrap();
-    assert_eq!(twice.check(4).unwrap_err().place, "int.nodes[1]");
+    let at_node = |change| {
+        let error = refused(change);
+        assert_eq!((error.slug, error.place.as_str()), ("emulator.bad_spec", "int.nodes[1]"));
+        error
+    };
+    at_node(|int| int["nodes"][1]["node"] = 4.into());
+    at_node(|int| int["nodes"][1]["node"] = 0.into());
+    let error = at_node(|int| int["nodes"][1]["node_id"] = 0x100_0000.into());
+    assert!(error.why.contains("node_id"), "{error}");
+    let error = at_node(|int| int["nodes"][1]["radio"] = json!({"rssi_dbm": 400.0}));
+    assert!(error.why.contains("rssi_dbm"), "{error}");
+    assert_eq!(refused(|int| int["source"]["every_pkts"] = 0.into()).slug, "ioam.cannot_write");
+    assert_eq!(refused(|int| int["sink"]["records"] = true.into()).place, "int.records_path");
+    assert_eq!(refused(|int| int["records_path"] = "records.csv".into()).place, "int.records_path");
+    assert!(refused(|int| int["nodes"][0]["roles"] = json!(["spy"])).why.contains("unknown variant `spy`"));
+    assert!(refused(|int| int["extra"] = 1.into()).why.contains("unknown field `extra`"));
 }

@@ -106,13 +106,13 @@ impl FlowState {
         self.active = false;
         let received_pkts = std::mem::take(&mut self.received_pkts);
         let last_ns = self.last_ns.unwrap_or(self.since_ns);
-        let interval_ns = last_ns - self.since_ns;
+        let interval_ns = last_ns.saturating_sub(self.since_ns);
         self.since_ns = last_ns;
         let whole = |mean: Mean| mean.get().map(|value| value.round() as u64);
         let lost = self.sequence.as_mut().map(Sequence::take);
         let lost_pkts = lost.as_ref().map(Losses::total);
         let by_cause = lost.filter(|lost| lost.unknown == 0);
-        let sent_pkts = |lost: u64| lost + received_pkts;
+        let sent_pkts = |lost: u64| lost.saturating_add(received_pkts);
         Summary {
             flow: flow.into(),
             interval_us: (interval_ns / 1000).max(1),

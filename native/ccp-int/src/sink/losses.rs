@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 /// Gaps of a flow that are remembered, in case what is missing comes late.
 const MAX_GAPS: usize = 1024;
+/// Numbers that are remembered one by one.
+const MAX_RECENT: usize = 64;
 /// After so many packets in a row with numbers that were there before, the source has started anew.
 const OLD_PKTS: u32 = 64;
 
@@ -21,13 +23,13 @@ pub struct Losses {
 impl Losses {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.wireless + self.overflow + self.unknown
+        self.wireless.saturating_add(self.overflow).saturating_add(self.unknown)
     }
 
     fn add(&mut self, other: Losses) {
-        self.wireless += other.wireless;
-        self.overflow += other.overflow;
-        self.unknown += other.unknown;
+        self.wireless = self.wireless.saturating_add(other.wireless);
+        self.overflow = self.overflow.saturating_add(other.overflow);
+        self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
     /// Takes so many away, if there are so many; what was taken.
@@ -73,6 +75,8 @@ pub struct Sequence {
     plain: u64,
     /// In the order of the numbers.
     gaps: VecDeque<Gap>,
+    /// The last numbers that came, in that order.
+    recent: VecDeque<u64>,
     pending: Losses,
     /// Losses that were told and are none.
     debt: u64,
@@ -88,6 +92,7 @@ impl Sequence {
             highest: first,
             plain: 0,
             gaps: VecDeque::new(),
+            recent: VecDeque::from([first]),
             pending: Losses::default(),
             debt: 0,
             interval: 0,
@@ -109,6 +114,7 @@ impl Sequence {
     /// returned is what was lost.
     pub fn next(&mut self, number: u64, judge: impl FnOnce(u64) -> Losses) -> Losses {
         self.old_in_row = 0;
+        self.note(number);
         let came = self.plain + 1;
         let span = number - self.highest;
         let bounds = (self.highest, number);
@@ -135,10 +141,20 @@ impl Sequence {
         if number < self.first {
             return Old::Late;
         }
+        if self.recent.contains(&number) {
+            return Old::Again;
+        }
         let at = self.gaps.partition_point(|gap| gap.bounds.1 <= number);
         let Some(gap) = self.gaps.get(at).copied().filter(|gap| gap.bounds.0 < number) else {
-            return Old::Again;
+            if self.recent.iter().all(|recent| number < *recent) {
+                return Old::Again;
+            }
+            // Packets without a number that came late stood for it, and are missed elsewhere.
+            self.note(number);
+            self.come_back(1);
+            return Old::Late;
         };
+        self.note(number);
         let mut behind = gap.losses;
         let found = behind.take(1);
         let before = behind.take(number - gap.bounds.0 - 1);
@@ -175,6 +191,13 @@ impl Sequence {
 
     fn come_back(&mut self, pkts: u64) {
         self.debt += pkts - self.pending.take(pkts).total();
+    }
+
+    fn note(&mut self, number: u64) {
+        if self.recent.len() == MAX_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(number);
     }
 
     fn remember(&mut self, gap: Gap) {

@@ -22,6 +22,8 @@ use losses::Losses;
 
 /// Flows are forgotten so long after their last packet.
 const KEEP_NS: u64 = 60_000_000_000;
+/// An hour.
+const MAX_INTERVAL_US: u64 = 3_600_000_000;
 
 /// What a sink makes of packets.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -109,10 +111,12 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// `ioam.cannot_write`: the interval is 0.
+    /// `ioam.cannot_write`: the interval is 0, or longer than an hour.
     pub fn new(spec: SinkSpec) -> Result<Self> {
-        if spec.interval_us == 0 {
-            return Err(Error::new("ioam.cannot_write", "a sink would write without end").at("interval_us"));
+        if !(1..=MAX_INTERVAL_US).contains(&spec.interval_us) {
+            return Err(Error::new("ioam.cannot_write", "a sink cannot write so often, or so seldom")
+                .at("interval_us")
+                .why(format!("{} is not from 1 to {MAX_INTERVAL_US}", spec.interval_us)));
         }
         Ok(Sink {
             spec,

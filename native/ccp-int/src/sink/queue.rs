@@ -29,6 +29,13 @@ pub struct Found {
     pub came_pkts: Option<f64>,
 }
 
+impl Found {
+    /// Packets that came between the one before and this one.
+    fn others(&self) -> Option<usize> {
+        self.came_pkts.map(|came| (came - 1.0).round() as usize)
+    }
+}
+
 /// A queue over time.
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -84,9 +91,9 @@ struct Waiting {
 impl Waiting {
     /// Number of packets times time until now, and forgets who left.
     fn pass(&mut self, from_ns: u64, now_ns: u64) -> f64 {
-        let mut area_ns = self.starts_ns.len() as u64 * (now_ns - from_ns);
+        let mut area_ns = self.starts_ns.len() as u128 * u128::from(now_ns - from_ns);
         for start_ns in self.starts_ns.iter().take_while(|start_ns| **start_ns < now_ns) {
-            area_ns -= now_ns - (*start_ns).max(from_ns);
+            area_ns -= u128::from(now_ns - (*start_ns).max(from_ns));
         }
         while self.starts_ns.front().is_some_and(|start_ns| start_ns + TICK_NS < now_ns) {
             self.starts_ns.pop_front();
@@ -101,8 +108,7 @@ impl Waiting {
             self.starts_ns.pop_front();
         }
         let missing = depth_pkts - self.starts_ns.len();
-        // The packet itself came, too.
-        let new = found.came_pkts.map_or(missing, |came| missing.min((came - 1.0).round() as usize));
+        let new = found.others().map_or(missing, |others| missing.min(others));
         // What is there, and did not come between, was taken for gone too early.
         let front_ns = self.starts_ns.front().map_or(start_ns, |front_ns| *front_ns).max(now_ns);
         spread(now_ns, front_ns, missing - new).rev().for_each(|at_ns| self.starts_ns.push_front(at_ns));

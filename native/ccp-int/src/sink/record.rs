@@ -36,8 +36,9 @@ pub struct RecordRow {
 impl RecordRow {
     /// Names of the columns of [`RecordRow::write`], with the end of the line.
     pub const HEADER: &str = "t_us,src,dst,src_port,dst_port,protocol,sequence,len_bytes,latency_us,cwnd_bytes,\
-        lost_wireless_pkts,lost_overflow_pkts,hop,node_id,hop_limit,ingress_if,egress_if,timestamp_us,transit_delay_ns,\
-        queue_depth,buffer_occupancy,queue_free_pkts,arrival_pkts_per_s,flow_count,link_lost_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
+        lost_wireless_pkts,lost_overflow_pkts,hop,node_id,hop_limit,ingress_if,egress_if,timestamp_us,\
+        transit_delay_ns,queue_depth,buffer_occupancy,queue_free_pkts,arrival_pkts_per_s,flow_count,\
+        link_lost_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
 
     /// Appends the rows of a packet.
     pub(super) fn gather(rows: &mut Vec<RecordRow>, packet: &Packet<'_>, carried: &Carried) {
@@ -75,18 +76,13 @@ impl RecordRow {
         } = state(node).copied().unwrap_or_default();
         let timestamp_us = node.timestamp_s.zip(node.timestamp_fraction);
         let timestamp_us = timestamp_us.map(|(s, us)| u64::from(s) * 1_000_000 + u64::from(us));
-        let protocol = flow.protocol.name();
         let mut line = Line(out);
-        line.put(Some(self.mono_ns / 1000))
-            .put(Some(flow.src.to_canonical()))
-            .put(Some(flow.dst.to_canonical()));
-        line.put(Some(flow.src_port)).put(Some(flow.dst_port)).put(Some(protocol));
-        line.put(self.sequence)
-            .put(Some(self.len_bytes))
-            .put(self.latency_us)
-            .put(self.cwnd_bytes)
-            .put(self.hop);
-        line.put(node_id(node)).put(node.hop_limit.or(node.hop_limit_wide));
+        line.put(Some(self.mono_ns / 1000));
+        line.put(Some(flow.src.to_canonical())).put(Some(flow.dst.to_canonical()));
+        line.put(Some(flow.src_port)).put(Some(flow.dst_port)).put(Some(flow.protocol.name()));
+        line.put(self.sequence).put(Some(self.len_bytes)).put(self.latency_us).put(self.cwnd_bytes);
+        line.put(Some(self.lost_wireless_pkts)).put(Some(self.lost_overflow_pkts));
+        line.put(self.hop).put(node_id(node)).put(node.hop_limit.or(node.hop_limit_wide));
         line.put(node.ingress_if.map(u32::from).or(node.ingress_if_wide));
         line.put(node.egress_if.map(u32::from).or(node.egress_if_wide));
         line.put(timestamp_us).put(node.transit_delay_ns).put(node.queue_depth).put(node.buffer_occupancy);

@@ -21,22 +21,22 @@ fn nothing_is_known_before_the_first_packet() {
 fn the_rate_counts_each_packet_by_its_age() {
     let mut meter = Meter::new();
     meter.arrived(0, None);
-    assert_eq!(meter.arrival_pkts_per_s(0), Some(100)); // 1 / 10 ms
-    assert_eq!(meter.arrival_pkts_per_s(RATE_TIME_NS), Some(37)); // 100 / e
+    assert_eq!(meter.arrival_pkts_per_s(0), Some(10)); // 1 / 100 ms
+    assert_eq!(meter.arrival_pkts_per_s(RATE_TIME_NS), Some(4)); // 10 / e
     meter.arrived(RATE_TIME_NS, None);
-    assert_eq!(meter.arrival_pkts_per_s(RATE_TIME_NS), Some(137));
+    assert_eq!(meter.arrival_pkts_per_s(RATE_TIME_NS), Some(14));
     assert_eq!(meter.arrival_pkts_per_s(1000 * MS), Some(0));
 }
 
 #[test]
-fn a_steady_rate_is_found_at_once_and_lost_at_once() {
+fn a_steady_rate_is_found() {
     let mut meter = Meter::new();
     for n in 0..1000 {
         meter.arrived(n * MS, None); // 1000 packets/s
     }
-    // A packet counts itself, so that what it finds is above the mean: 100 / (1 - exp(-0.1)).
-    assert_eq!(meter.arrival_pkts_per_s(999 * MS), Some(1051));
-    assert_eq!(meter.arrival_pkts_per_s(1049 * MS), Some(7));
+    // A packet counts itself, so that what it finds is above the mean: 10 / (1 - exp(-0.01)).
+    assert_eq!(meter.arrival_pkts_per_s(999 * MS), Some(1005));
+    assert_eq!(meter.arrival_pkts_per_s(1099 * MS), Some(370)); // 1005 / e
 }
 
 #[test]

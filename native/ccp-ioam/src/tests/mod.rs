@@ -4,5 +4,4 @@ mod captures;
 mod errors;
 mod formats;
 mod fuzz;
-mod rates;
 mod round_trips;

@@ -101,11 +101,11 @@ struct {
 		bpf_map_lookup_elem(&(map), &zero_); \
 	})
 
-#define COUNT(counter, pkts)                                   \
-	({                                                     \
+#define COUNT(counter, pkts)                                      \
+	({                                                        \
 		struct node_counters *counters_ = ONLY(counters); \
-		if (counters_)                                 \
-			counters_->counter += (pkts);          \
+		if (counters_)                                    \
+			counters_->counter += (pkts);             \
 	})
 
 #endif

@@ -143,7 +143,8 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 		return 0;
 	at += 2;
 	for (int i = 0; i < MAX_OPTIONS && at < end; i++) {
-		u8 option[6] = {}; /* type, length, reserved, IOAM option type, namespace; or type, length, experiment */
+		u8 option[6] =
+			{}; /* type, length, reserved, IOAM option type, namespace; or type, length, experiment */
 		bool is_trace, is_edge;
 		u32 next;
 

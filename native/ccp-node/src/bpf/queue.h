@@ -62,7 +62,8 @@ static __always_inline u32 free_pkts(const struct node_now *now, const struct qu
 	if (now->limit_pkts != NODE_MISSING)
 		return now->limit_pkts > queue->pkts ? now->limit_pkts - queue->pkts : 0;
 	if (now->limit_bytes != NODE_MISSING && now->packet_bytes)
-		return now->limit_bytes > queue->bytes ? (now->limit_bytes - queue->bytes) / now->packet_bytes : 0;
+		return now->limit_bytes > queue->bytes ? (now->limit_bytes - queue->bytes) / now->packet_bytes
+						       : 0;
 	return NODE_MISSING;
 }
 

@@ -31,7 +31,8 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 	mine->record.pkts = packet->pkts;
 	mine->record.headers_bytes = headers_bytes;
 	mine->record.first = packet->first;
-	if (headers_bytes && bpf_skb_load_bytes(skb, headers_at(), mine->read, headers_bytes))
+	/* Verifiers of Linux 6.1 do not see that what is not 0 is more. */
+	if (headers_bytes >= 8 && bpf_skb_load_bytes(skb, headers_at(), mine->read, headers_bytes))
 		return 0;
 	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(now_ns)))
 		COUNT(ring_full, packet->pkts);

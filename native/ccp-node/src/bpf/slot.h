@@ -144,7 +144,8 @@ static __noinline int fill(struct __sk_buff *skb, struct packet *packet, struct 
 	type = bpf_ntohl(trace.type);
 	flags = bpf_ntohs(trace.flags);
 	room_at = options.trace_at + sizeof(trace) + (flags & REMAINING) * 4;
-	if (type & UNKNOWN_FIELDS || flags >> NODE_LEN_SHIFT != words_of(type) || room_at > options.trace_end) {
+	if (type & UNKNOWN_FIELDS || flags >> NODE_LEN_SHIFT != words_of(type) ||
+	    room_at > options.trace_end) {
 		COUNT(not_filled, packet->pkts);
 		return 0;
 	}
