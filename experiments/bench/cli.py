@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.bench import bus, datapath, emulator, flows, latency, reload, reports, signal
+from experiments.bench import bus, datapath, emulator, flows, inband, latency, reload, reports, signal
 from experiments.bench.result import BenchResult
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -101,3 +101,13 @@ def signal_command(
 ) -> None:
     """Time from a receiver's signal to the changed window, through the embedded broker and Mosquitto."""
     _show(signal.run(rounds=rounds, seconds=seconds), as_json)
+
+
+@app.command("int")
+def int_command(
+    rounds: Rounds = 5,
+    seconds: Annotated[float, typer.Option(min=1, help="Length of each transfer, in seconds.")] = 4.0,
+    as_json: Json = False,
+) -> None:
+    """Goodput and CPU per GB with in-band telemetry on every packet, on one in ten, and off."""
+    _show(inband.run(rounds, seconds), as_json)

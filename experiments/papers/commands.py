@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -43,19 +44,38 @@ def _papers() -> None:
     """Run the experiments of papers again: tables, figures, claims."""
 
 
-@app.command("flex-cubic")
-def flex_cubic_(
-    quick: _Quick = False,
-    part: _Part = None,
-    out: _Out = None,
-    jobs: _Jobs = 1,
-    repeats: _Repeats = None,
-    seconds: _Seconds = None,
-    dry_run: _DryRun = False,
-    no_run: _NoRun = False,
-    formats: _Format = None,
-    as_json: _Json = False,
-) -> None:
+def _add(name: str, module: str, text: str) -> None:
+    """Add the command of a paper.
+
+    Args:
+        name: Of the command.
+        module: Where its `PAPER` is, in `experiments.papers`.
+        text: What `--help` says.
+    """
+
+    @app.command(name, help=text)
+    def command(
+        quick: _Quick = False,
+        part: _Part = None,
+        out: _Out = None,
+        jobs: _Jobs = 1,
+        repeats: _Repeats = None,
+        seconds: _Seconds = None,
+        dry_run: _DryRun = False,
+        no_run: _NoRun = False,
+        formats: _Format = None,
+        as_json: _Json = False,
+    ) -> None:
+        from experiments.papers.paper import Size
+
+        paper: Paper = importlib.import_module(f"experiments.papers.{module}").PAPER
+        size = Size(quick, repeats, seconds)
+        _do(paper, part, size, out, jobs, dry_run, no_run, formats or ["png"], as_json)
+
+
+_add(
+    "flex-cubic",
+    "flex_cubic",
     """Flex-Cubic, a loss-tolerant CUBIC: the paper's grid, and what it left open (needs root).
 
     Parts: grid (Figures 4 to 6), bursts, fairness, reroute, defect.
@@ -64,12 +84,20 @@ def flex_cubic_(
     Without, the grid takes six and a half hours, the others three more.
 
     Ctrl-C interrupts; the same command goes on.
-    """
-    from experiments.papers import flex_cubic
-    from experiments.papers.paper import Size
+    """,
+)
+_add(
+    "int-adaptive",
+    "int_adaptive",
+    """CUBIC that listens to in-band telemetry: the paper's figures; whether telemetry is right (needs root).
 
-    size = Size(quick, repeats, seconds)
-    _do(flex_cubic.PAPER, part, size, out, jobs, dry_run, no_run, formats or ["png"], as_json)
+    Parts: fig4, fig5, fig6, fig7, accuracy, cause, overhead, chain.
+
+    With --quick they take about twelve minutes, without about two hours.
+
+    Ctrl-C interrupts; the same command goes on.
+    """,
+)
 
 
 def _do(

@@ -20,7 +20,6 @@ from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Check, Table, figures_of
 from experiments.papers.two_flows import (
     BUFFER_BDP,
-    KERNEL,
     LOSS,
     LOSS_RATIO,
     OWD,
@@ -31,8 +30,8 @@ from experiments.papers.two_flows import (
     conditions,
     dumbbell,
     shares,
-    steered,
 )
+from experiments.papers.variants import KERNEL, steered
 from experiments.plots import Plot
 from experiments.results import Result
 from experiments.runs.shapes import Graph

@@ -1,21 +1,22 @@
 """The network that papers compare algorithms on: two flows through one bottleneck.
 
-What is run is said by the fields of a grid's axes (`steered`, `against`, `bursts_of`); what a run was, and
-what it came to, is a row of a table (`conditions`, `shares`).
+What is run is said by the fields of a grid's axes (`against`, `bursts_of`, and `variants.steered`); what a
+run was, and what it came to, is a row of a table (`conditions`, `shares`).
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from experiments.events import ParamValue
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.papers.tables import figures_of
+from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import Flow, Scenario
 
-KERNEL: Final = "kernel/cubic"
 RATE_BYTES_PER_S: Final = 12.5e6
 PAYLOAD_SHARE: Final = 1448 / 1500
 """What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
@@ -63,18 +64,7 @@ def dumbbell(
     )
 
 
-def steered(algorithm: str, flow: str = "*", /, **params: float | int | bool) -> dict[str, Any]:
-    """Return what an axis sets for flows to have an algorithm with these parameters.
-
-    Args:
-        algorithm: As in scenarios.
-        flow: Which flow; `*`: all.
-        **params: Of the algorithm, where they are not its defaults.
-    """
-    return {f"flows.{flow}.algorithm": algorithm, f"flows.{flow}.params": params}
-
-
-def against(first: str, second: str, /, **params: float | int | bool) -> dict[str, Any]:
+def against(first: str, second: str, /, **params: ParamValue) -> dict[str, Any]:
     """Return what an axis sets for the two flows to have different algorithms; parameters are the first's."""
     return steered(first, "h1-h2", **params) | steered(second, "h3-h4")
 

@@ -44,6 +44,8 @@ class Quantity:
 
 _UNITS: Final = (
     ("_bytes_per_s", "Mbit/s", 8e-6),
+    ("_pkts_per_s", "packets/s", 1.0),
+    ("_s_per_gb", "s/GB", 1.0),
     ("_bytes", "kB", 1e-3),
     ("_pkts", "packets", 1.0),
     ("_us", "ms", 1e-3),
@@ -64,6 +66,8 @@ _OF_THE_WHOLE: Final = {
 """Fields that say only how their whole is measured, as in `loss.ratio` -> unit and factor."""
 
 _NAMES: Final = {
+    "arrival": "arrival rate",
+    "cpu": "CPU time",
     "cwnd": "congestion window",
     "srtt": "smoothed RTT",
     "rtt": "RTT",

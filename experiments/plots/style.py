@@ -96,6 +96,8 @@ _OWN: Final = {
     "flex_cubic": Look("#CC79A7", "p"),
     "r_hybrid": Look("#8BC34A", "h"),
     "rtcp": Look("#6B4A2B", "*"),
+    "CUBIC New L1": Look("#AA4499", ">"),
+    "CUBIC New L2": Look("#CC3311", "<"),
 }
 """Algorithms that papers compare all the time; what they have here is theirs in every figure."""
 

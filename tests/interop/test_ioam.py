@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from telemetry.ioam import EdgeToEdge, Node, OtherState, State, TcpState, Trace, TraceField, fill, insert
 from telemetry.ioam.model import E2eField
+from tests.interop.wireshark import complaints, fields, tshark
 from tests.unit.telemetry.ioam.packets import packet, write_pcap
 
 EVERY_FIELD = TraceField((1 << 24) - (1 << 12)) | TraceField.SNAPSHOT
@@ -54,23 +54,6 @@ SHOWN = {
     "oss.data": "000000500000208d0000000300000007ffff822dffffffff07ffffff",
 }
 """Wireshark's name of a node's field -> how it shows FULL. Both hop limits have one name."""
-
-
-def tshark(path: Path, *arguments: str) -> list[str]:
-    command = ["tshark", "-n", "-r", str(path), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
-
-
-def fields(path: Path, names: list[str]) -> list[list[str]]:
-    """Values of fields, a row a packet; several of one name have commas between them."""
-    wanted = [argument for name in names for argument in ("-e", name)]
-    return [row.split("\t") for row in tshark(path, "-T", "fields", "-E", "occurrence=a", *wanted)]
-
-
-def complaints(path: Path) -> list[str]:
-    """Packets that Wireshark warns of; that it does not know an option is a note, below a warning."""
-    filters = "_ws.malformed || _ws.short || _ws.expert.severity >= 0x600000 || ipv6.opt.invalid_len"
-    return tshark(path, "-Y", filters)
 
 
 @pytest.fixture(scope="module")

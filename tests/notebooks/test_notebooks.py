@@ -15,10 +15,11 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "experiments/notebooks").glob("*
 PARAMETERS = {
     "quickstart": "DURATION_S = 2\nREPEATS = 2\nOUT = Path({out!r})",
     "flex_cubic": "DURATION_S = 2\nREPEATS = 1\nOUT = Path({out!r})",
+    "int_adaptive": "DURATION_S = 2\nREPEATS = 1\nOUT = Path({out!r})",
 }
 """Notebook -> what its cell of parameters is followed by in a test; `out` is a directory."""
 CELL_TIMEOUT_S = 120
-FIGURES = {"quickstart": 2, "flex_cubic": 3}
+FIGURES = {"quickstart": 2, "flex_cubic": 3, "int_adaptive": 3}
 """How many figures each shows."""
 
 

@@ -22,6 +22,7 @@ from experiments.demo import app as demo_app
 from experiments.netlab.cli import app as lab_app
 from experiments.papers.commands import app as paper_app
 from telemetry.commands import app as receive_app
+from telemetry.inband.commands import app as int_app
 from telemetry.ioam.commands import app as ioam_app
 from telemetry.regime.commands import app as regime_app
 
@@ -141,6 +142,7 @@ def commands() -> dict[str, set[str]]:
     groups = {
         "bench": bench_app,
         "experiment": experiment_app,
+        "int": int_app,
         "ioam": ioam_app,
         "regime": regime_app,
         "lab": lab_app,

@@ -64,10 +64,11 @@ class Steered(Folded):
         flow: FlowId = FLOW,
         age_us: int = 0,
         after_us: int = 0,
+        interval_us: int | None = None,
     ) -> None:
         """Let a summary come."""
         self.now_us += after_us
-        body = IntSummary(flow=flow, interval_us=10_000, loss_cause=cause, hops=hops)  # type: ignore[arg-type]
+        body = IntSummary(flow=flow, interval_us=interval_us, loss_cause=cause, hops=hops)  # type: ignore[arg-type]
         self.algorithm.on_telemetry(
             Sample(
                 kind="int_summary",

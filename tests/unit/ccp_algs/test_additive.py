@@ -14,7 +14,7 @@ def test_window_grows_by_the_equation_below_the_threshold(increment: int, added_
     assert flow.cwnd_pkts == 10 + added_pkts
 
 
-def test_growth_of_a_round_trip_is_bounded_by_the_free_room_of_each_flow() -> None:
+def test_growth_of_a_round_is_bounded_by_the_free_room_of_each_flow() -> None:
     flow = Steered(10, None, increment=3, hystart=False)
     scarce = (IntHop(queue_depth_pkts=0, queue_free_pkts=12, arrival_pkts_per_s=1, flow_count=2),)
     for expected_pkts in (16, 22, 28):
@@ -64,12 +64,29 @@ def test_growth_without_telemetry_is_slow_start(end: str) -> None:
     assert flow.cwnd_pkts == 12
 
 
-def test_growth_waits_for_a_round_trip_time() -> None:
-    flow = Steered(10, 100, increment=3)
-    flow.algorithm._srtt_us = 0
-    flow.hear()
-    flow.ack(2)
-    assert flow.cwnd_pkts == 12
+@pytest.mark.parametrize(
+    ("interval_us", "srtt_us", "round_us"),
+    [
+        (10_000, RTT_US, RTT_US),
+        (10_000, 200, 10_000),  # a LAN: what was added does not show sooner than in the next summary
+        (10_000, 0, 10_000),
+        (None, 200, 10_000),
+        (0, 200, 10_000),
+        (3_000_000, RTT_US, RTT_US),  # the first summary behind a pause of the flow
+    ],
+)
+def test_round_is_a_round_trip_or_the_interval(interval_us: int | None, srtt_us: int, round_us: int) -> None:
+    flow = Steered(10, None, increment=1, hystart=False)
+    flow.srtt_us = srtt_us
+    flow.ack(0, cwnd_limited=0, after_us=200_000)  # the regular report
+    scarce = (IntHop(queue_depth_pkts=0, queue_free_pkts=3, arrival_pkts_per_s=1, flow_count=1),)
+    for expected_pkts in (13, 16):
+        flow.hear(hops=scarce, interval_us=interval_us)
+        flow.ack(5)
+        assert flow.cwnd_pkts == expected_pkts
+        flow.ack(5, after_us=round_us - 1)
+        assert flow.cwnd_pkts == expected_pkts
+        flow.now_us += 1
 
 
 def round_trips_to(threshold_pkts: int, increment: int) -> int:

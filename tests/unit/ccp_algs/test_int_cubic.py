@@ -1,4 +1,4 @@
-"""CUBIC with in-band telemetry: which loss is answered how, timeouts, live switching, otherwise plain CUBIC."""
+"""CUBIC with in-band telemetry: which loss is answered how, timeouts, live switching, else plain CUBIC."""
 
 from typing import Any
 
@@ -153,6 +153,15 @@ def test_timeouts_are_judged_by_what_held_when_the_last_ack_came() -> None:
     flow.ack(1, cwnd_limited=0)
     timeout(flow, after_us=300_000)
     assert events(flow) == [STARTED, TIMEOUT], "this data was sent without telemetry"
+
+
+def test_last_sign_of_life_counts_when_telemetry_is_lost() -> None:
+    flow = Steered()
+    flow.ack(1, cwnd_limited=0, after_us=50_000)  # without a report
+    flow.hear("wireless")
+    flow.algorithm.on_telemetry_lost("int_summary", "sink")
+    timeout(flow, after_us=300_000)
+    assert (events(flow), flow.ssthresh_pkts) == ([STARTED], 100)
 
 
 def test_timeout_without_telemetry_is_that_of_cubic() -> None:

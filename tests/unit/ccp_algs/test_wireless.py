@@ -3,7 +3,7 @@
 import pytest
 
 from ccp_algs.cubic_core import k_us
-from ccp_algs.episodes import CUT, STARTED, UNDO
+from ccp_algs.episodes import CUT, STARTED, STARTING, TIMEOUT, UNDO
 from tests.unit.ccp_algs.folded import MSS, OPEN, RECOVERY, events, timeout
 from tests.unit.ccp_algs.steered import CURVE, NO_ROOM, RTT_US, Steered
 
@@ -69,16 +69,55 @@ def test_reduction_for_a_wireless_loss_is_taken_back(mode: str, cwnd_pkts: int) 
     assert events(flow) == [STARTED, CUT, UNDO], "once"
 
 
-def test_window_grows_again_behind_a_reduction_that_was_taken_back() -> None:
-    # The kernel is still in Recovery; that was REDUCING, and is none any more.
+def test_reduction_that_was_taken_back_is_over_while_the_kernel_still_repairs() -> None:
     flow = Steered()
     flow.lose()
     flow.hear("wireless", after_us=5_000)
     flow.ack(0, cwnd_limited=0)
-    for _ in range(20):
-        flow.hear("none")
-        flow.round_trip()
+    flow.ack(1, cwnd_limited=0, bytes_in_flight=20 * MSS)
+    assert flow.cwnd_pkts == 100, "not tied to what is delivered"
+    flow.hear("none")
+    flow.round_trip()
+    assert flow.ca_state == RECOVERY
     assert flow.cwnd_pkts > 100
+
+
+def test_window_that_has_grown_past_what_is_taken_back_stays() -> None:
+    flow = Steered()
+    flow.lose()
+    flow.repair()
+    flow.cwnd = 120 * MSS
+    flow.hear("wireless", after_us=5_000)
+    flow.ack(0, cwnd_limited=0)
+    assert flow.cwnd_pkts == 120
+
+
+def test_overflow_behind_a_reduction_that_was_taken_back_is_answered() -> None:
+    flow = Steered()
+    flow.lose()
+    flow.hear("wireless", after_us=5_000)
+    flow.ack(0, cwnd_limited=0)
+    flow.hear("overflow", after_us=10_000)
+    flow.ack(0, cwnd_limited=0)
+    assert (flow.cwnd_pkts, events(flow)) == (70, [STARTED, CUT, UNDO, CUT])
+
+
+@pytest.mark.parametrize(("interval_us", "cwnd_pkts"), [(None, 70), (10_000, 70), (20_001, 100)])
+def test_summary_is_of_its_interval(interval_us: int | None, cwnd_pkts: int) -> None:
+    flow = Steered()
+    flow.lose()
+    flow.hear("wireless", after_us=20_000, interval_us=interval_us)
+    flow.ack(0, cwnd_limited=0)
+    assert flow.cwnd_pkts == cwnd_pkts
+
+
+def test_program_that_starts_anew_has_nothing_to_take_back() -> None:
+    flow = Steered()
+    flow.lose()
+    flow.set(episode=STARTING)
+    flow.ack(0, cwnd_limited=0)
+    flow.hear("wireless", after_us=5_000)
+    assert flow["take_back"] == 0
 
 
 @pytest.mark.parametrize("cause", ["none", "overflow", "mixed"])
@@ -95,13 +134,30 @@ def test_order_for_a_reduction_that_is_not_the_last_one_any_more_is_void() -> No
     flow = Steered()
     flow.lose()
     flow.set(take_back=1)
-    flow.hear("none", NO_ROOM)
-    flow.now_us += 1
     flow.ack(130, cwnd_limited=0, lost_pkts_sample=1)  # the next window is reduced on the ACK that brings it
     assert flow.cwnd_pkts == 49
     flow.set(late_cut=1)
     flow.repair()
     assert flow.cwnd_pkts == 49
+
+
+def test_order_for_data_that_a_reduction_has_answered_is_used_up() -> None:
+    flow = Steered()
+    flow.lose()
+    flow.set(late_cut=2)
+    flow.ack(1, cwnd_limited=0)
+    flow.repair()
+    assert flow.cwnd_pkts == 70
+
+
+def test_timeout_that_answers_a_loss_is_a_reduction_of_its_own() -> None:
+    flow = Steered()
+    flow.lose()
+    timeout(flow)
+    assert [report["cuts"] for report in flow.reports] == [0, 1, 2]
+    flow.set(take_back=1)
+    flow.ack(0, cwnd_limited=0)
+    assert events(flow) == [STARTED, CUT, TIMEOUT]
 
 
 def test_order_waits_for_the_next_ack_whatever_is_heard_until_then() -> None:
@@ -134,6 +190,15 @@ def test_mild_reduction_takes_its_part_once_a_window() -> None:
     flow.repair()
     flow.lose()
     assert flow.cwnd_pkts == pytest.approx(64, abs=0.01)
+
+
+def test_loss_that_an_ordered_reduction_has_answered_reduces_nothing_mildly() -> None:
+    flow = Steered(wireless_loss="mild")
+    flow.hear("overflow")
+    flow.ack(0, cwnd_limited=0)
+    flow.hear("wireless", after_us=10_000)
+    flow.lose()
+    assert flow.cwnd_pkts == 70
 
 
 def test_window_grows_while_the_loss_of_a_mild_reduction_is_repaired() -> None:

@@ -94,6 +94,14 @@ def test_how_long_it_takes_is_said_without_running(kernel: Kernel) -> None:
     assert not Path("there").exists()
 
 
+@pytest.mark.parametrize("paper", ["flex-cubic", "int-adaptive"])
+def test_its_help_names_all_parts(paper: str) -> None:
+    extents = json.loads(call(paper, "--quick", "--dry-run", "--json").stdout)
+    words = call(paper, "--help").stdout.replace(",", " ").replace(".", " ").split()
+    assert set(extents) <= set(words)
+    assert all(one["planned"] > 0 for one in extents.values())
+
+
 def test_nothing_to_report_is_told() -> None:
     assert "(0 of 3 runs)" in call(*SHORT, "--part", "reroute", "--no-run", status=1).stdout
 

@@ -1,0 +1,142 @@
+"""`ccp bench int`: what in-band telemetry costs on every packet, on one in ten, and off.
+
+One iperf3 flow over IPv6 between two network namespaces, over a bare veth pair: the machine is the limit. The
+sender's interface is source and transit, the receiver's is sink, which writes its summaries. Each round
+measures every way once, in turn; ratios are of the same round. CPU is all of the machine's busy time.
+
+Off is measured twice: `off` is an interface as it is, with super-packets; `single` is one as sources need it,
+where the kernel sends packets one by one and leaves room for headers. What is above that is what telemetry
+itself costs.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Final
+
+from datapath import _native
+from experiments.bench.progress import bench_progress
+from experiments.bench.result import BenchResult
+from experiments.bench.transfers import Sample, add_figures, add_ratios, paired, transfer
+from experiments.netlab import Host, Path, two_hosts
+from telemetry.inband.device import prepared
+from telemetry.inband.node import REFRESH_S, InterfaceNode, NodeSpec, SourceOptions
+
+CONGESTION: Final = "cubic"
+EVERY_PKTS: Final = {"every": 1, "1in10": 10}
+WAYS: Final = ("off", "single", *EVERY_PKTS)
+_READ_BYTES: Final = 1 << 16
+
+
+class Summaries:
+    """A pipe for a sink's summaries, and a thread that empties it.
+
+    Attributes:
+        fd: Where the sink writes.
+        lines: What it wrote, a summary each, once the pipe is closed.
+    """
+
+    def __init__(self) -> None:
+        """Open the pipe and start the thread."""
+        reading, self.fd = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self.fd, False)
+        self.lines: list[bytes] = []
+        self._thread = threading.Thread(target=self._read, args=(reading,))
+        self._thread.start()
+
+    def _read(self, reading: int) -> None:
+        with open(reading, "rb") as pipe:
+            self.lines = pipe.read().splitlines()
+
+    def close(self) -> None:
+        """Wait until all is read; the sink is gone by now."""
+        os.close(self.fd)
+        self._thread.join()
+
+
+@contextlib.contextmanager
+def node_on(
+    host: Host, interface: str, spec: NodeSpec, summaries_fd: int, records: FilePath | None = None
+) -> Iterator[InterfaceNode]:
+    """Run a node on an interface of a host.
+
+    Raises:
+        NodeError: As `InterfaceNode`.
+    """
+    node = InterfaceNode(interface, spec, summaries_fd, records=records)
+    ready, ended = threading.Event(), threading.Event()
+
+    def be_a_node() -> None:
+        try:
+            with node:
+                ready.set()
+                while not ended.wait(REFRESH_S):
+                    node.refresh()
+        finally:
+            ready.set()
+
+    # pyroute2 has a socket for each thread: all is done in one, which is in the host.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        running = thread.submit(host.call, be_a_node)
+        ready.wait()
+        try:
+            if not running.done():
+                yield node
+        finally:
+            ended.set()
+            running.result()
+
+
+@contextlib.contextmanager
+def _way(path: Path, way: str) -> Iterator[None]:
+    """Set the interfaces up."""
+    with contextlib.ExitStack() as stack:
+        if way == "single":
+            single = prepared(path.sender.interfaces[0].name, _native.int_overhead_bytes(b"{}"))
+            path.sender.call(single.__enter__)
+            stack.callback(path.sender.call, lambda: single.__exit__(None, None, None))
+        if way in EVERY_PKTS:
+            summaries = stack.enter_context(contextlib.closing(Summaries()))
+            source = NodeSpec(roles=("source", "transit"), source=SourceOptions(every_pkts=EVERY_PKTS[way]))
+            stack.enter_context(
+                node_on(
+                    path.receiver, path.receiver.interfaces[0].name, NodeSpec(roles=("sink",)), summaries.fd
+                )
+            )
+            stack.enter_context(node_on(path.sender, path.sender.interfaces[0].name, source, summaries.fd))
+        yield
+
+
+def run(rounds: int, seconds: float) -> BenchResult:
+    """Measure.
+
+    Args:
+        rounds: Paired rounds.
+        seconds: Length of each transfer [s].
+
+    Returns:
+        Ratios to both ways of being off, and the figures behind them.
+
+    Raises:
+        LabError: If a transfer fails.
+        NodeError: If an interface cannot be a node.
+    """
+    result = BenchResult("int", rounds)
+    with two_hosts() as path, bench_progress() as progress:
+
+        def measure(way: str) -> Sample:
+            with _way(path, way):
+                return transfer(path, CONGESTION, seconds, "ipv6")
+
+        samples = paired(WAYS, rounds, measure, progress=progress, title="veth")
+    for way in EVERY_PKTS:
+        for base in ("off", "single"):
+            add_ratios(result, f"{way}.{base}", samples[way], samples[base])
+    for way in WAYS:
+        add_figures(result, way, samples[way])
+    return result

@@ -1,0 +1,141 @@
+"""The chain: station, access point, wire, access point, station; and a broker beside it.
+
+    sta1 --air-- ap1 --wire, shaped-- ap2 --air, lossy-- sta2
+       `--------------- broker ----------------'
+
+Data go from left to right. The wire is the bottleneck, with a buffer in ap1; the air behind ap2 loses packets
+at random. The broker has links of its own to both stations, so that what is measured is not what measures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from experiments.bench.signal import add_broker_host
+from experiments.mininet_wifi import radios
+from experiments.netlab import Host, Interface, Lab, Shaper, links
+
+RATE_BYTES_PER_S: Final = 125_000
+"""Of the wire: 1 Mbit/s, far below what simulated radios carry, so that the wire is the bottleneck. An
+emulated processor keeps up with so many packets, and with what is said about them."""
+
+BUFFER_BYTES: Final = 25_000
+AIR_DELAY_MS: Final = 200
+"""Of the lossy air: telemetry is at the sender before TCP finds a loss, also where programs are slow [ms]."""
+
+MTU_BYTES: Final = 1500
+
+
+@dataclass(frozen=True)
+class Port:
+    """A device of a host through which the data go on, or arrive.
+
+    Attributes:
+        host: Whose.
+        device: Its name.
+    """
+
+    host: Host
+    device: str
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What the demonstration needs to know of a network, whoever built it.
+
+    Attributes:
+        source: Where sta1 sends.
+        wire: Where ap1 sends, into the shaped wire.
+        air: Where ap2 sends, into the lossy air.
+        sink: Where sta2 receives.
+        broker: Host for the broker.
+        broker_for_source: The broker's address, as sta1 has it.
+        broker_for_sink: Likewise for sta2.
+    """
+
+    source: Port
+    wire: Port
+    air: Port
+    sink: Port
+    broker: Host
+    broker_for_source: str
+    broker_for_sink: str
+
+    def lose(self, ratio: float) -> None:
+        """Let the air behind ap2 lose packets at random.
+
+        Args:
+            ratio: Share of packets lost.
+
+        Raises:
+            LabError: `lab.command_failed`, without netem in the kernel.
+        """
+        netem = ["netem", "delay", f"{AIR_DELAY_MS}ms", "loss", f"{100 * ratio:g}%"]
+        self.air.host.run(["tc", "qdisc", "replace", "dev", self.air.device, "root", *netem])
+
+
+@contextlib.contextmanager
+def simulated_chain() -> Iterator[Chain]:
+    """Build the chain of simulated radios, hostapd and namespaces; it is gone after the block.
+
+    Yields:
+        The chain; the access points route IPv6.
+
+    Raises:
+        WifiError: If the radios do not do what they should.
+        LabError: If something else of the network cannot be built.
+    """
+    with Lab() as lab, radios.simulated_radios(4) as phys:
+        sta1, sta2 = lab.add_host("sta1"), lab.add_host("sta2")
+        ap1, ap2 = lab.add_host("ap1", forwards=True), lab.add_host("ap2", forwards=True)
+        for phy, host in zip(phys, (sta1, ap1, ap2, sta2), strict=True):
+            radios.give_radio(phy, host)
+        air1 = _air(1, ap1, sta1, "int-ap1", channel=1)
+        air2 = _air(2, ap2, sta2, "int-ap2", channel=11)
+        wire1, wire2 = lab.connect(ap1, ap2)
+        links.set_routes(sta1.namespace, [(air2.station, air1.access_point)])
+        links.set_routes(ap1.namespace, [(air2.station, wire2)])
+        links.set_routes(ap2.namespace, [(air1.station, wire1)])
+        links.set_routes(sta2.namespace, [(air1.station, air2.access_point)])
+        shape(ap1, wire1.name)
+        broker, for_source, for_sink = add_broker_host(lab, sta1, sta2)
+        yield Chain(
+            Port(sta1, radios.DEVICE),
+            Port(ap1, wire1.name),
+            Port(ap2, radios.DEVICE),
+            Port(sta2, radios.DEVICE),
+            broker,
+            for_source,
+            for_sink,
+        )
+
+
+def shape(host: Host, device: str) -> None:
+    """Make a device the bottleneck.
+
+    Raises:
+        LabError: `lab.no_qdisc` or `lab.kernel_refused`.
+    """
+    Shaper(host, device, rate_bytes_per_s=RATE_BYTES_PER_S, buffer_bytes=BUFFER_BYTES)
+
+
+@dataclass(frozen=True)
+class _Air:
+    access_point: Interface
+    station: Interface
+
+
+def _air(number: int, access_point: Host, station: Host, name: str, *, channel: int) -> _Air:
+    """Let a station join an access point, both with addresses; they are the hosts' first ones."""
+    radios.start_access_point(access_point, name, channel)
+    radios.join(station, name, channel)
+    ends = [
+        Interface(radios.DEVICE, f"10.78.{number}.{n}", f"fd78:{number:x}::{n}", MTU_BYTES) for n in (1, 2)
+    ]
+    for host, end in zip((access_point, station), ends, strict=True):
+        links.set_up(host.namespace, end)
+        host.interfaces.append(end)
+    return _Air(*ends)

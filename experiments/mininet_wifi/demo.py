@@ -1,0 +1,187 @@
+"""What happens on the chain, whoever built it: one flow, in-band telemetry, and an algorithm that listens.
+
+The flow runs `int_cubic`. At first a loss of the air is a loss like any other; then, while it runs, the
+algorithm is told that losses of the air are no congestion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from agent import Client
+from agent.control import control_socket
+from agent.messages import Flows
+from broker.options import PORT
+from experiments.agent_process import PIN_DIR, running_agent
+from experiments.bench.signal import mosquitto
+from experiments.mininet_wifi.chain import Chain, Port
+from experiments.mininet_wifi.errors import WifiError
+from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID, Phase
+from experiments.mininet_wifi.recorded import HEARD, PACKETS
+from experiments.netlab import process, start_iperf3
+
+ALGORITHM: Final = "int_cubic"
+PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
+PATIENT: Final = ("--heartbeat-timeout-ms", "2000", "--no-wakeful", "--no-realtime")
+"""Options of the agent for a slow, busy processor: nothing here is about fractions of a millisecond."""
+INTERVAL_MS: Final = 100
+"""Between summaries, half a round trip; an emulated processor has not the time for more of them [ms]."""
+CLIENT_PORT: Final = 40_000
+SPARE_S: Final = 10
+"""What the transfer is longer than the phases, which begin when the agent is seen to have its flow [s]."""
+SETTLE_S: Final = 2.0
+"""After a change, before its windows count: some round trips [s]."""
+
+CAPTURED_BYTES: Final = 400
+"""Of each packet: more than all headers [bytes]."""
+CAPTURED_PKTS: Final = 1000
+
+TIMEOUT_S: Final = 180.0
+"""For a program to be ready: an emulated processor of a busy machine needs most of it [s]."""
+
+
+def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> None:
+    """Run the demonstration, and leave what was seen in a folder; `recorded` reads it.
+
+    Args:
+        chain: Where.
+        folder: For the files.
+        loss_ratio: Share of packets that the air behind ap2 loses.
+        phase_s: Length of each phase [s].
+
+    Raises:
+        CcpError: If something of it cannot start.
+    """
+    chain.lose(loss_ratio)
+    url = f"mqtt://{chain.broker_for_source}:{PORT}"
+    with (
+        mosquitto(chain.broker),
+        running_agent(ALGORITHM, *PATIENT, "--broker", url, "--host", "sta1", enter=chain.source.host.enter),
+        Client(control_socket(PIN_DIR)) as client,
+        running_nodes(chain),
+        capturing(chain.sink, folder / PACKETS),
+    ):
+        _transfer(chain, client, phase_s, folder / HEARD)
+
+
+@contextlib.contextmanager
+def running_nodes(chain: Chain) -> Iterator[None]:
+    """Run `ccp int node` on the devices of a chain for the length of a block.
+
+    Raises:
+        WifiError: `wifi.no_node`.
+    """
+    source = ["source", "--wireless", "--max-nodes", "2", "--to", f"{chain.sink.host.ipv6}/128"]
+    broker = f"mqtt://{chain.broker_for_sink}:{PORT}"
+    sink = ["sink", "--interval-ms", str(INTERVAL_MS), "--broker", broker, "--sender", "sta2"]
+    roles = [
+        (chain.source, source),
+        (chain.wire, ["transit", "--node-id", str(WIRE_ID)]),
+        (chain.air, ["transit", "--node-id", str(AIR_ID)]),
+        (chain.sink, sink),
+    ]
+    ccp = str(Path(sys.executable).with_name("ccp"))
+    with contextlib.ExitStack() as stack:
+        started = []
+        for port, role in roles:  # together: on an emulated processor each needs some seconds
+            node = port.host.popen([ccp, "int", "node", port.device, "--role", *role], stderr=subprocess.PIPE)
+            stack.callback(process.end, [node])
+            started.append((port, node))
+        for port, node in started:
+            _wait_for(node, f"{port.device}: node", "wifi.no_node", "the INT node does not start", port)
+        yield
+
+
+@contextlib.contextmanager
+def capturing(port: Port, file: Path) -> Iterator[None]:
+    """Capture the headers of packets with hop-by-hop options, which the source adds.
+
+    Raises:
+        WifiError: `wifi.no_capture`.
+    """
+    command = ["tcpdump", "-i", port.device, "-s", str(CAPTURED_BYTES), "-c", str(CAPTURED_PKTS)]
+    running = port.host.popen(
+        [*command, "-Z", "root", "-w", str(file), "ip6[6] == 0"], stderr=subprocess.PIPE
+    )
+    try:
+        _wait_for(running, "listening", "wifi.no_capture", "tcpdump does not capture", port)
+        yield
+    finally:
+        process.end([running])
+
+
+def _wait_for(running: process.Process, words: str, slug: str, what: str, port: Port) -> None:
+    """Wait until a program says on stderr that it is ready; one that says nothing is killed.
+
+    Raises:
+        WifiError: With what it said instead.
+    """
+    assert running.stderr is not None
+    late = threading.Timer(TIMEOUT_S, running.kill)
+    late.start()
+    try:
+        line = running.stderr.readline()
+    finally:
+        late.cancel()
+    if words not in line:
+        where = f"host {port.host.name}, device {port.device}"
+        done = process.finish(running, timeout_s=TIMEOUT_S, where=where, check=False)
+        why = f"it ended with {process.status(done.returncode)}: {(line + done.stderr).strip()[-2000:]}"
+        raise WifiError(slug, what, where, why, "run it by hand in the host")
+
+
+def _transfer(chain: Chain, client: Client, phase_s: int, file: Path) -> None:
+    """Send through all phases, and note what the agent streams of the flow."""
+    with (
+        file.open("w") as rows,
+        client.stream(kinds=("telemetry", "report")) as stream,
+        start_iperf3(
+            chain.source.host,
+            chain.sink.host,
+            congestion=f"ccp.{ALGORITHM}",
+            family="ipv6",
+            duration_s=phase_s * len(PHASES) + SPARE_S,
+            client_port=CLIENT_PORT,
+        ) as transfer,
+    ):
+        ours = flow_id(client)
+        for phase in PHASES:
+            client.params["wireless_loss"] = phase
+            begin_s = time.monotonic()
+            while time.monotonic() < begin_s + phase_s and transfer.running:
+                row = stream.next(0.5)
+                if row is not None and ours in (row.get("flow_id"), *row.get("flow_ids", ())):
+                    row |= {"phase": phase, "settled": time.monotonic() > begin_s + SETTLE_S}
+                    rows.write(json.dumps(row) + "\n")
+        if not transfer.running:  # it should be: iperf3 says what was wrong
+            transfer.wait()
+
+
+def flow_id(client: Client) -> int:
+    """Return the agent's number of the flow that sends, when it is there.
+
+    Raises:
+        WifiError: `wifi.no_flow`.
+    """
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        # Not as a table: on an emulated processor pandas takes seconds to import, and the flow is under way.
+        for flow in client.ask(Flows()):
+            if flow["src_port"] == CLIENT_PORT:
+                return int(flow["flow_id"])
+        time.sleep(0.2)
+    raise WifiError(
+        "wifi.no_flow",
+        f"the agent has no flow from port {CLIENT_PORT}",
+        "host sta1",
+        f"iperf3 did not connect within {TIMEOUT_S:g} s, or could not choose ccp.{ALGORITHM}",
+        "see whether plain iperf3 works over the chain",
+    )

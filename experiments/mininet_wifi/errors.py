@@ -1,0 +1,22 @@
+"""What can go wrong with Wi-Fi, as `datapath.errors` says such things: what, where, why, and what to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from datapath.errors import CcpError
+
+SLUGS: Final[dict[str, str]] = {
+    "wifi.no_capture": "tcpdump cannot capture packets",
+    "wifi.no_flow": "the flow did not come to the agent",
+    "wifi.no_mininet": "Mininet-WiFi is not installed",
+    "wifi.no_node": "a node of in-band telemetry did not start",
+    "wifi.no_radios": "the kernel's simulated radios are not there, or somebody else's",
+    "wifi.not_joined": "a station did not find its access point",
+    "wifi.not_up": "an access point did not come up",
+}
+"""Slug -> what it means; each has a test that names it."""
+
+
+class WifiError(CcpError):
+    """The radios do not do what the demonstration needs."""

@@ -1,0 +1,170 @@
+"""The kernel's simulated radios (mac80211_hwsim): an access point is hostapd, a station is a device.
+
+Frames go through the whole of Linux' Wi-Fi: scanning, association, aggregation, rate control. Only the air is
+simulated, and loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from experiments.mininet_wifi.errors import WifiError
+from experiments.netlab import Host
+from experiments.netlab.process import which
+
+MODULE: Final = "mac80211_hwsim"
+DEVICE: Final = "wlan0"
+"""What the device of a radio is called in its host."""
+
+CHANNELS: Final = {1: 2412, 6: 2437, 11: 2462}
+"""Channels of 2.4 GHz that do not overlap -> frequency [MHz]."""
+
+_PHYS: Final = Path("/sys/class/ieee80211")
+TIMEOUT_S: Final = 60.0
+"""For an access point to come up, and for a station to find it: seconds on an emulated processor [s]."""
+
+
+@contextlib.contextmanager
+def simulated_radios(count: int) -> Iterator[list[str]]:
+    """Load the simulated radios for the length of a block.
+
+    Args:
+        count: How many.
+
+    Yields:
+        Their names, such as `phy0`; each has a device in the machine's own namespace.
+
+    Raises:
+        WifiError: `wifi.no_radios`, if the kernel has none, or somebody uses them already.
+    """
+    if Path("/sys/module", MODULE).exists():
+        raise _no_radios(
+            "they are loaded already, by somebody else", f"if nobody needs them: `modprobe -r {MODULE}`"
+        )
+    loaded = subprocess.run(
+        [which("modprobe", MODULE), MODULE, f"radios={count}"], capture_output=True, text=True, check=False
+    )
+    if loaded.returncode:
+        raise _no_radios(
+            loaded.stderr.strip(), f"boot a kernel with the module {MODULE}; kernels of clouds often lack it"
+        )
+    try:
+        radios = [phy.name for phy in _PHYS.iterdir() if (phy / "device/driver").resolve().name == MODULE]
+        yield sorted(radios, key=lambda name: int(name.removeprefix("phy")))
+    finally:
+        subprocess.run(["modprobe", "-r", MODULE], capture_output=True, check=False)
+
+
+def give_radio(radio: str, host: Host) -> None:
+    """Move a radio into a host and call its device DEVICE.
+
+    Raises:
+        LabError: `lab.command_failed` or `lab.no_command`.
+    """
+    (device,) = [path.name for path in (_PHYS / radio / "device/net").iterdir()]
+    # In its namespace a radio is not seen from here any more: iw has to be told by whoever sees both.
+    iw = ["iw", "phy", radio, "set", "netns", "name", host.namespace]
+    subprocess.run([which("iw", f"host {host.name}"), *iw[1:]], check=True)
+    host.run(["ip", "link", "set", device, "name", DEVICE])
+
+
+def start_access_point(host: Host, name: str, channel: int) -> None:
+    """Run hostapd on a host's radio until the lab goes, and wait until it is on the air.
+
+    Args:
+        host: Which has a radio.
+        name: Of the network (SSID); anybody may join it.
+        channel: A key of CHANNELS.
+
+    Raises:
+        WifiError: `wifi.not_up`.
+        LabError: `lab.no_command`, without hostapd.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "hostapd.conf")
+        config.write_text(hostapd_config(name, channel))
+        with Path(folder, "log").open("w+") as log:
+            running = host.popen(["hostapd", str(config)], stdout=log, stderr=log)
+
+            def is_up() -> bool:
+                return "AP-ENABLED" in Path(log.name).read_text() or running.poll() is not None
+
+            if not _wait(is_up) or running.poll() is not None:
+                raise WifiError(
+                    "wifi.not_up",
+                    f"the access point `{name}` did not come up",
+                    f"host {host.name}",
+                    Path(log.name).read_text().strip()[-2000:] or "hostapd said nothing",
+                    "run hostapd by hand in the host",
+                )
+
+
+def hostapd_config(name: str, channel: int) -> str:
+    """Return a configuration for hostapd: an open 802.11n network on one channel of 20 MHz."""
+    settings = {
+        "interface": DEVICE,
+        "driver": "nl80211",
+        "ssid": name,
+        "hw_mode": "g",
+        "channel": channel,
+        "ieee80211n": 1,
+        "wmm_enabled": 1,
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def join(host: Host, name: str, channel: int) -> None:
+    """Let a host's radio join a network, and wait until it has.
+
+    Args:
+        host: Which has a radio.
+        name: Of the network (SSID).
+        channel: Where it is.
+
+    Raises:
+        WifiError: As `wait_joined`.
+        LabError: `lab.command_failed` or `lab.no_command`.
+    """
+    host.run(["ip", "link", "set", DEVICE, "up"])
+    host.run(["iw", "dev", DEVICE, "connect", name, str(CHANNELS[channel])])
+    wait_joined(host, DEVICE, name)
+
+
+def wait_joined(host: Host, device: str, name: str) -> None:
+    """Wait until a station has joined a network that it is looking for.
+
+    Args:
+        host: The station.
+        device: Its radio's.
+        name: Of the network (SSID).
+
+    Raises:
+        WifiError: `wifi.not_joined`.
+    """
+    if not _wait(lambda: f"SSID: {name}" in host.run(["iw", "dev", device, "link"]).stdout):
+        raise WifiError(
+            "wifi.not_joined",
+            f"the station did not join `{name}`",
+            f"host {host.name}, device {device}",
+            f"`iw dev {device} link` did not say so for {TIMEOUT_S:g} s",
+            "see whether hostapd runs, and `iw dev` in the host",
+        )
+
+
+def _no_radios(why: str, fix: str) -> WifiError:
+    return WifiError("wifi.no_radios", "no simulated radios", f"kernel module {MODULE}", why, fix)
+
+
+def _wait(done: Callable[[], bool]) -> bool:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not done():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.2)
+    return True

@@ -1,0 +1,79 @@
+"""The command line of both demonstrations: options, a table of findings, an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from datapath.errors import CcpError
+from experiments.mininet_wifi.chain import Chain
+from experiments.mininet_wifi.demo import record
+from experiments.mininet_wifi.findings import Finding, findings
+from experiments.mininet_wifi.recorded import read
+
+FINDINGS: Final = "findings.json"
+"""File with the findings, in the folder of a demonstration."""
+
+
+def main(module: str, about: str, build: Callable[[], contextlib.AbstractContextManager[Chain]]) -> int:
+    """Run the demonstration on a chain as the command line says; return the exit status.
+
+    Args:
+        module: Which is run.
+        about: What it is, for the help.
+        build: Makes the chain, and removes it.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}",
+        description=about,
+        epilog="Needs root. Exit status 1: a finding does not hold; 2: the demonstration could not run.",
+    )
+    parser.add_argument(
+        "--loss", type=float, default=0.05, metavar="RATIO", help="of the air behind ap2 [0.05]"
+    )
+    parser.add_argument("--seconds", type=int, default=25, metavar="S", help="of each of two phases [25]")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="keep capture, agent's account, findings there"
+    )
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with build() as chain:
+                record(chain, folder, loss_ratio=options.loss, phase_s=options.seconds)
+            found = findings(read(folder, options.loss))
+        except CcpError as error:
+            print(error, file=sys.stderr)
+            return 2
+        write_findings(folder, found)
+    Console(highlight=False).print(table(found))
+    return 0 if all(one.holds for one in found) else 1
+
+
+def write_findings(folder: Path, found: list[Finding]) -> None:
+    """Leave findings in a folder."""
+    (folder / FINDINGS).write_text(json.dumps([asdict(one) for one in found], indent=1))
+
+
+def read_findings(folder: Path) -> list[Finding]:
+    """Return what `write_findings` left."""
+    return [Finding(**one) for one in json.loads((folder / FINDINGS).read_text())]
+
+
+def table(found: list[Finding]) -> Table:
+    """Return findings as a table."""
+    shown = Table("", "finding", "seen")
+    for one in found:
+        shown.add_row("yes" if one.holds else "NO", one.what, one.detail)
+    return shown

@@ -1,0 +1,356 @@
+"""Adaptive transport by in-band telemetry and eBPF (Bhat, Haxhibeqiri, Moerman, Hoebeke): its experiments.
+
+The network is the chain of the paper's Figure 3 (`int_chain.py`). The paper shows what telemetry sees of a
+flow (Figures 4 and 5) and what algorithms make of it (6 and 7). Beyond it: whether telemetry is right
+(`int_truth.py`), what it costs, and how old it is when an algorithm has it (`int_quality.py`).
+`docs/papers/int-adaptive.md` says what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.metrics import NAN, within
+from experiments.papers.int_chain import (
+    BOTTLENECK_NODE,
+    OURS,
+    chain,
+    conditions,
+    losses,
+    seen,
+)
+from experiments.papers.int_quality import ACCURACY, CAUSE, CHAIN, OVERHEAD
+from experiments.papers.paper import Findings, Paper, Part, Runs, Size
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import KERNEL, steered
+from experiments.plots import Plot
+from experiments.results import Result
+from experiments.runs.grid import changed
+from experiments.statistics import Estimate, bootstrap_quotient
+from experiments.sweep import Grid
+
+L1: Final = "CUBIC New L1"
+L2: Final = "CUBIC New L2"
+VARIANTS: Final = {
+    KERNEL: steered(KERNEL),
+    L1: steered(OURS, wireless_loss="keep"),
+    L2: steered(OURS, wireless_loss="mild"),
+}
+LOSSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+CLAIM_LOSS: Final = 0.2
+SAME: Final = 0.01
+"""Without loss all fill the link: what is left is when each run happened to begin and to end."""
+GAIN: Final = 7.0
+"""What the paper says that both have at 20 % loss, in kernel CUBIC's throughput."""
+
+INCREMENTS: Final = {
+    KERNEL: steered(KERNEL),
+    **{
+        f"CUBIC New {one}": steered(OURS, wireless_loss="cubic", increment=one, hystart=False)
+        for one in (1, 2, 3)
+    },
+}
+"""Without HyStart, which ends growth below the threshold where the RTT rises: here the room decides that."""
+
+FAR_US: Final = 20_000
+"""Delay of the wired hop where growth is looked at [us]: with 10 ms the path is full after one round trip."""
+
+DEEP_PKTS: Final = 100
+"""Room in front of it there [packets]: bursts of a window that grows fast fit into it."""
+
+SHOWN_S: Final = 3.0
+"""How much of a run Figure 7 shows [s]."""
+
+_FINE_US: Final = 10_000
+"""How often flows and links are sampled where a figure shows single events [us]."""
+
+
+# --- Figures 4 and 5: what telemetry sees of kernel CUBIC --------------------------------------------------
+
+EVENT_LOSS: Final = 0.002
+_APART_S: Final = 0.1
+"""Losses that are closer belong to one event; the window is looked at for so long behind one [s]."""
+
+
+def _fig4_grids(size: Size) -> list[Grid]:
+    base = chain("Figure 4", size.seconds(10, 30), sample_interval_us=_FINE_US)
+    return [Grid(base, {"loss": losses([EVENT_LOSS])}, size.name, size.times(2, 5))]
+
+
+def loss_events(summaries: pd.DataFrame) -> pd.DataFrame:
+    """Return the losses that telemetry saw one by one, and what became of the window.
+
+    Args:
+        summaries: Of one flow, in order of time: `t_s`, `lost_pkts`, `cwnd_bytes` as carried in packets.
+
+    Returns:
+        Columns `t_s`, `lost_pkts`, `before_bytes`, `after_bytes`: the window in the summary before, and the
+        smallest one within 100 ms. A row for each loss with nothing lost for 100 ms before it and a window
+        on both sides.
+    """
+    lost = summaries[summaries["lost_pkts"] > 0]
+    rows = []
+    last_s = -_APART_S
+    for t_s, n_pkts in zip(lost["t_s"], lost["lost_pkts"], strict=True):
+        alone, last_s = t_s - last_s >= _APART_S, t_s
+        before = summaries.loc[summaries["t_s"] < t_s, "cwnd_bytes"].dropna()
+        after = summaries.loc[summaries["t_s"].between(t_s, t_s + _APART_S), "cwnd_bytes"].dropna()
+        if alone and len(before) and len(after):
+            rows.append((t_s, n_pkts, before.iloc[-1], after.min()))
+    return pd.DataFrame(rows, columns=["t_s", "lost_pkts", "before_bytes", "after_bytes"])
+
+
+def _fig4_row(result: Result) -> dict[str, Any]:
+    own = seen(result, BOTTLENECK_NODE)
+    events = loss_events(own)
+    smaller = events["after_bytes"] < events["before_bytes"]
+    return {
+        **conditions(result),
+        "telemetry_lost_pkts": own["lost_pkts"].sum(),
+        "loss_events": len(events),
+        "smaller_window_ratio": smaller.mean() if len(events) else NAN,
+        "window_change_ratio": (events["after_bytes"] / events["before_bytes"]).median(),
+    }
+
+
+def _fig4_findings(runs: Runs) -> Findings:
+    values = ["telemetry_lost_pkts", "dropped_loss_pkts", "dropped_queue_pkts", "loss_events"]
+    title = "Losses that telemetry sees, and kernel CUBIC's window"
+    return Findings(
+        [
+            Table.of(
+                runs.table, title, ["loss_ratio"], [*values, "smaller_window_ratio", "window_change_ratio"]
+            )
+        ],
+        {"figure-4": over_time(runs.results[0], ["cwnd_bytes", "lost_pkts"], title)},
+    )
+
+
+def _fig5_grids(size: Size) -> list[Grid]:
+    base = chain("Figure 5", size.seconds(10, 30), sample_interval_us=_FINE_US)
+    return [Grid(base, {"loss": losses([0.0])}, size.name, size.times(2, 5))]
+
+
+def _fig5_row(result: Result) -> dict[str, Any]:
+    own = seen(result, BOTTLENECK_NODE)
+    return {
+        **conditions(result),
+        "queue_depth_pkts": own["queue_depth_pkts"].mean(),
+        "telemetry_lost_pkts": own["lost_pkts"].sum(),
+        "correlation": own["cwnd_bytes"].astype(float).corr(own["queue_depth_pkts"].astype(float)),
+    }
+
+
+def _fig5_findings(runs: Runs) -> Findings:
+    title = "The bounded queue behind ap1, and kernel CUBIC's window"
+    values = ["correlation", "queue_depth_pkts", "telemetry_lost_pkts", "dropped_queue_pkts"]
+    return Findings(
+        [Table.of(runs.table, title, ["loss_ratio"], values)],
+        {"figure-5": over_time(runs.results[0], ["cwnd_bytes", "queue_depth_pkts"], title)},
+    )
+
+
+def over_time(result: Result, columns: Sequence[str], title: str) -> Plot:
+    """Return what telemetry said of the flow and of the bottleneck over time, as Figures 4 and 5 have it.
+
+    Args:
+        result: The run.
+        columns: Of `int_chain.seen`, a panel each.
+        title: Of the figure.
+    """
+    return plots.time_series(
+        seen(result, BOTTLENECK_NODE),
+        result.flows,
+        panels=columns,
+        title=title,
+        subtitle="as packets told it to the sink, summaries of 10 ms",
+        note=f"one run, seed {result.scenario.seed}",
+    )
+
+
+# --- Figure 6 ----------------------------------------------------------------------------------------------
+
+
+def throughput(
+    name: str,
+    duration_s: float,
+    repeats: int,
+    ratios: Sequence[float] = LOSSES,
+    variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
+) -> Grid:
+    """Return the runs of Figure 6.
+
+    Args:
+        name: Of the grid.
+        duration_s: Length of each run [s].
+        repeats: How often each point is run.
+        ratios: Shares of packets lost on the last hop.
+        variants: What is run: name -> what it sets.
+    """
+    axes = {"loss": losses(ratios), "variant": variants}
+    return Grid(chain("Figure 6", duration_s), axes, name, repeats)
+
+
+def _fig6_grids(size: Size) -> list[Grid]:
+    if not size.quick:
+        return [throughput("full", size.seconds(0, 15), size.times(0, 10))]
+    return [
+        throughput("quick-claim", size.seconds(6, 0), size.times(5, 0), [0.0, CLAIM_LOSS]),
+        throughput("quick-between", size.seconds(4, 0), size.times(2, 0), LOSSES[1:-1]),
+    ]
+
+
+def _fig6_findings(runs: Runs) -> Findings:
+    table = runs.table.sort_values("loss_ratio", kind="stable")
+    values = [
+        "goodput_bytes_per_s",
+        "throughput_bytes_per_s",
+        "retrans_pct",
+        "rtt_p95_us",
+        "dropped_queue_pkts",
+    ]
+    title = "Loss on the last hop: kernel CUBIC, New L1, New L2"
+    return Findings(
+        [Table.of(table, title, ["loss_ratio", "variant"], values)],
+        figure_6(table),
+        claims(table),
+    )
+
+
+def figure_6(table: pd.DataFrame) -> dict[str, Plot]:
+    """Return the paper's figure: bars as there, and lines on a scale on which quotients show.
+
+    Args:
+        table: A row for each run.
+    """
+    words: dict[str, Any] = {
+        "by": "variant",
+        "statistic": "median",
+        "title": "Goodput over a lossy hop",
+        "subtitle": "wired hop of 20 Mbit/s with room for 50 packets, RTT 10 ms, loss in both directions",
+    }
+    return {
+        "figure-6": plots.bars(table, "goodput_bytes_per_s", group="loss_ratio", **words),
+        "figure-6-log": plots.lines(table, "goodput_bytes_per_s", "loss_ratio", log=True, **words),
+    }
+
+
+def claims(table: pd.DataFrame) -> list[Check]:
+    """Return what must show: medians of the goodput by kernel CUBIC's, at 20 % loss and without.
+
+    Args:
+        table: A row for each run.
+    """
+
+    def goodput(variant: str, loss_ratio: float) -> pd.Series:
+        chosen = (table["variant"] == variant) & (table["loss_ratio"] == loss_ratio)
+        return table.loc[chosen, "goodput_bytes_per_s"]
+
+    def quotient(variant: str, loss_ratio: float) -> Estimate:
+        return bootstrap_quotient(goodput(variant, loss_ratio), goodput(KERNEL, loss_ratio))
+
+    return [
+        Check(f"{name}'s goodput by kernel CUBIC's, {said}", found, low=low)
+        for said, loss_ratio, low in (
+            (f"20 % loss, is at least {GAIN:g}", CLAIM_LOSS, GAIN),
+            ("no random loss, is not below 1 by more than 1 %", 0.0, 1 - SAME),
+        )
+        for name in (L1, L2)
+        for found in (quotient(name, loss_ratio),)
+    ]
+
+
+# --- Figure 7 ----------------------------------------------------------------------------------------------
+
+
+def progression(name: str, duration_s: float, repeats: int) -> Grid:
+    """Return the runs of Figure 7: growth by `increment` 1, 2, 3, and kernel CUBIC's.
+
+    Args:
+        name: Of the grid.
+        duration_s: Length of each run [s].
+        repeats: How often each is run.
+    """
+    fields = {"delay_us": FAR_US, "buffer": {"packets": DEEP_PKTS}}
+    far = {f"links.wired.{way}.{name}": fields[name] for way in ("forward", "backward") for name in fields}
+    base = changed(chain("Figure 7", duration_s, sample_interval_us=_FINE_US), far)
+    return Grid(base, {"variant": INCREMENTS}, name, repeats)
+
+
+def _fig7_grids(size: Size) -> list[Grid]:
+    return [progression(size.name, size.seconds(4, 15), size.times(3, 10))]
+
+
+def path_full_s(samples: pd.DataFrame, path_bytes: float) -> float:
+    """Return how long a flow's window took to fill the path [s]; NaN if it never did.
+
+    Args:
+        samples: Of the flow, in order of time: `t_s`, `cwnd_bytes`.
+        path_bytes: What the path holds without a queue [bytes].
+    """
+    full = samples.loc[samples["cwnd_bytes"] >= path_bytes, "t_s"]
+    return float(full.iloc[0] - samples["t_s"].iloc[0]) if len(full) else NAN
+
+
+def _fig7_row(result: Result) -> dict[str, Any]:
+    samples = result.flow_samples
+    link = result.scenario.network.links[1].forward
+    path_bytes = (link.rate_bytes_per_s or NAN) * result.flows["base_rtt_us"].iloc[0] / 1e6
+    settled = samples.loc[samples["t_s"] >= 1, "cwnd_bytes"]
+    return {
+        **conditions(result),
+        "path_full_s": path_full_s(samples, path_bytes),
+        "cwnd_bytes": settled.median(),
+        "cwnd_spread_ratio": settled.std() / settled.mean(),
+    }
+
+
+def _fig7_findings(runs: Runs) -> Findings:
+    values = ["path_full_s", "cwnd_bytes", "cwnd_spread_ratio", "goodput_bytes_per_s", "retrans_pkts"]
+    title = "The window over time: growth by telemetry, and kernel CUBIC"
+    return Findings(
+        [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])], {"figure-7": figure_7(runs)}
+    )
+
+
+def figure_7(runs: Runs) -> Plot:
+    """Return the paper's figure: the windows of the first run of each variant."""
+    first: dict[str, Result] = {}
+    for one in runs.results:
+        first.setdefault(str(one.axes["variant"]), one)
+    samples = []
+    for name, one in first.items():
+        own = one.flow_samples
+        samples.append(own.assign(flow=name, t_s=own["t_s"] - own["t_s"].iloc[0]))
+    return plots.time_series(
+        within(pd.concat(samples, ignore_index=True), 0, SHOWN_S),
+        pd.DataFrame({"flow": list(first), "algorithm": list(first)}),
+        panels=("cwnd_bytes", "srtt_us"),
+        title="Progression of the window",
+        subtitle="wired hop of 20 Mbit/s with room for 100 packets, RTT 44 ms, no random loss",
+        note="one run each, one flow alone; time since its first acknowledgment",
+    )
+
+
+_PARTS: Final = (
+    Part(
+        "fig4", "Figure 4: losses seen by telemetry, and the window", _fig4_grids, _fig4_findings, _fig4_row
+    ),
+    Part("fig5", "Figure 5: the queue, and the window", _fig5_grids, _fig5_findings, _fig5_row),
+    Part("fig6", "Figure 6: throughput over a lossy hop", _fig6_grids, _fig6_findings, conditions),
+    Part("fig7", "Figure 7: growth by telemetry", _fig7_grids, _fig7_findings, _fig7_row),
+    ACCURACY,
+    CAUSE,
+    OVERHEAD,
+    CHAIN,
+)
+
+PAPER: Final = Paper(
+    "int-adaptive",
+    "Adaptive Transport Layer Protocols using In-band Network Telemetry and eBPF",
+    {part.name: part for part in _PARTS},
+)

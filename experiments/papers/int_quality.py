@@ -1,0 +1,285 @@
+"""Whether telemetry is right, what it costs, how old it is: parts of `int_adaptive.py` beyond the paper."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, Final
+
+import msgspec
+import pandas as pd
+
+from experiments import plots
+from experiments.metrics import NAN
+from experiments.papers.int_chain import BOTTLENECK, OURS, TELEMETRY, chain, conditions, losing, losses
+from experiments.papers.int_truth import CAUSES, QUANTITIES, accuracy, gaps, matrix, told_and_true
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import KERNEL, steered
+from experiments.results import Result
+from experiments.runs.grid import changed
+from experiments.statistics import bootstrap
+from experiments.sweep import Grid
+
+# --- accuracy ----------------------------------------------------------------------------------------------
+
+MOST_ERROR: Final = 0.02
+MANY_FLOWS: Final = 8
+_TRUTH_US: Final = 1_000
+"""How often the emulator's own figures are taken [us]."""
+
+
+def _accuracy_grids(size: Size) -> list[Grid]:
+    length_s, times = size.seconds(12, 30), size.times(2, 5)
+    alone = chain("accuracy, one flow", length_s, sample_interval_us=_TRUTH_US)
+    many = chain("accuracy, many flows", length_s, flows=MANY_FLOWS, sample_interval_us=_TRUTH_US)
+    later = range(MANY_FLOWS // 2 + 1, MANY_FLOWS + 1)
+    many = changed(many, {f"flows.flow{number}.start_s": round(0.4 * length_s, 3) for number in later})
+    return [
+        Grid(alone, {"loss": losses([0.001])}, f"{size.name}-one", times),
+        Grid(many, {"loss": losses([0.005])}, f"{size.name}-many", times),
+    ]
+
+
+def _accuracy_row(result: Result) -> dict[str, Any]:
+    return {**conditions(result), **accuracy(result)}
+
+
+def _accuracy_findings(runs: Runs) -> Findings:
+    table = runs.table
+    title = "Error of telemetry over a second, by the emulator's own figures"
+    values = [f"{one}_error_p{q}_ratio" for one in QUANTITIES for q in (50, 95)]
+    checks = [
+        Check(
+            f"{one.replace('_', ' ')} over a second, 95th percentile of the error, is at most 2 %",
+            bootstrap(table[f"{one}_error_p95_ratio"], "median"),
+            high=MOST_ERROR,
+        )
+        for one in QUANTITIES
+    ]
+    last = runs.results[-1]
+    figure = plots.time_series(
+        told_and_true(last, last.scenario.flows[0].name),
+        pd.DataFrame({"flow": ["emulator", "telemetry"], "algorithm": ["emulator", "telemetry"]}),
+        panels=("queue_depth_pkts", "arrival_pkts_per_s"),
+        title="The bottleneck as telemetry and emulator see it",
+        subtitle=f"telemetry of one of {len(last.scenario.flows)} flows; means of 100 ms",
+        note=f"one run, seed {last.scenario.seed}",
+    )
+    return Findings([Table.of(table, title, ["flows", "loss_ratio"], values)], {"accuracy": figure}, checks)
+
+
+# --- causes of losses --------------------------------------------------------------------------------------
+
+LEAST_RIGHT: Final = 0.95
+
+
+def _cause_grids(size: Size) -> list[Grid]:
+    telemetry = msgspec.structs.replace(TELEMETRY, records=True)
+
+    def mixed(name: str, flows: int, axes: dict[str, Any]) -> Grid:
+        base = chain(f"causes, {name}", size.seconds(6, 30), flows=flows, telemetry=telemetry)
+        base = base.replace(captures=(BOTTLENECK,))
+        return Grid(base, axes, f"{size.name}-{name}", size.times(2, 5))
+
+    keep = {"CUBIC New L1": steered(OURS, wireless_loss="keep")}
+    return [
+        mixed("many", MANY_FLOWS, {"loss": losses([0.01]), "variant": {KERNEL: steered(KERNEL)}}),
+        mixed("many-keep", MANY_FLOWS, {"loss": losses([0.05]), "variant": keep}),
+        mixed("one", 1, {"loss": losses([0.01, 0.2]), "variant": keep}),
+    ]
+
+
+def _cause_row(result: Result) -> dict[str, Any]:
+    return {**conditions(result), **matrix(gaps(result))}
+
+
+def _cause_findings(runs: Runs) -> Findings:
+    table = runs.table
+    by = ["flows", "variant", "loss_ratio"]
+    pairs = [f"{true}_as_{told}_pkts" for true, told in product(CAUSES, CAUSES)]
+    title = "What lost packets died of, and what the sink said"
+    checks = [
+        Check(
+            f"right causes of losses, {name}, is at least 95 %",
+            bootstrap(own["right_ratio"], "median"),
+            low=LEAST_RIGHT,
+        )
+        for name, own in table.assign(network=_networks(table)).groupby("network", sort=False)
+    ]
+    return Findings(
+        [Table.of(table, title, by, ["right_ratio", *pairs, "untold_pkts"])],
+        {"cause": plots.heat_map(_shares(table), "share_ratio", "told", "true", by="network", title=title)},
+        checks,
+    )
+
+
+def _networks(table: pd.DataFrame) -> list[str]:
+    """Return what people call the network of each run."""
+    columns = (table[name] for name in ("flows", "variant", "loss_ratio"))
+    return [
+        f"{flows} x {plots.label(variant)}, {100 * loss_ratio:g} % loss"
+        for flows, variant, loss_ratio in zip(*columns, strict=True)
+    ]
+
+
+def _shares(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what share of the losses of each cause was said to be of each, a row for each run and pair."""
+    rows = []
+    for run in table.assign(network=_networks(table)).to_dict("records"):
+        for true, told in product(CAUSES, CAUSES):
+            whole = sum(run[f"{true}_as_{one}_pkts"] for one in CAUSES)
+            share = run[f"{true}_as_{told}_pkts"] / whole if whole else NAN
+            rows.append(
+                {
+                    "network": run["network"],
+                    "true": true,
+                    "told": told,
+                    "share_ratio": share,
+                    "seed": run["seed"],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+# --- overhead ----------------------------------------------------------------------------------------------
+
+OFF: Final = "off"
+TELEMETRIES: Final = {
+    OFF: {"topology.telemetry": None},
+    "1 in 10": {"topology.telemetry.every_pkts": 10},
+    "every packet": {"topology.telemetry.every_pkts": 1},
+}
+
+
+def _load(rate_bytes_per_s: float, delay_us: int, queue_pkts: int) -> dict[str, Any]:
+    fields = {
+        "rate_bytes_per_s": rate_bytes_per_s,
+        "delay_us": delay_us,
+        "buffer": {"packets": queue_pkts},
+    }
+    return {
+        f"links.*.{way}.{name}": value for way in ("forward", "backward") for name, value in fields.items()
+    }
+
+
+LOADS: Final = {"100 Mbit/s": _load(12.5e6, 1_000, 100), "unlimited": _load(5e9, 50, 5_000)}
+"""On all three links; the second one is faster than the emulator."""
+
+
+def _overhead_grids(size: Size) -> list[Grid]:
+    """Return a grid for each round, in which everything is run once: what is compared is run side by side."""
+    grids = []
+    for number in range(size.times(3, 10)):
+        names = list(TELEMETRIES)
+        turned = {name: TELEMETRIES[name] for name in names[number % 3 :] + names[: number % 3]}
+        base = chain("overhead", size.seconds(3, 10)).replace(seed=number + 1)
+        axes: dict[str, Any] = {"load": LOADS, "telemetry": turned}
+        grids.append(Grid(base, axes, f"{size.name}-round-{number + 1}"))
+    return grids
+
+
+def _overhead_row(result: Result) -> dict[str, Any]:
+    emulator = result.metadata.get("emulator", {})
+    goodput = result.flows["goodput_bytes_per_s"].sum(skipna=False)
+    sent_gb = result.flows["bytes_acked"].sum() / 1e9
+    return {
+        "goodput_bytes_per_s": goodput,
+        "cpu_s_per_gb": emulator.get("cpu_s", NAN) / sent_gb if sent_gb else NAN,
+    }
+
+
+def paired(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what each run had in that of the same round without telemetry.
+
+    Args:
+        table: A row for each run: `load`, `telemetry`, `seed` (one a round), and the values.
+
+    Returns:
+        Its rows with telemetry, with `goodput_quotient` and `cpu_quotient`.
+    """
+    key = ["load", "seed"]
+    off = table[table["telemetry"] == OFF].set_index(key)
+    on = table[table["telemetry"] != OFF].set_index(key)
+    quotients = {"goodput_quotient": "goodput_bytes_per_s", "cpu_quotient": "cpu_s_per_gb"}
+    return on.assign(
+        **{name: on[column] / off[column].reindex(on.index) for name, column in quotients.items()}
+    ).reset_index()
+
+
+def _overhead_findings(runs: Runs) -> Findings:
+    order = {name: number for number, name in enumerate(TELEMETRIES)}
+    table = runs.table.sort_values("telemetry", key=lambda names: names.map(order), kind="stable")
+    by, values = ["load", "telemetry"], ["goodput_bytes_per_s", "cpu_s_per_gb"]
+    pairs = Table.of(paired(table), "By the run without telemetry of the same round", by, _QUOTIENTS)
+    return Findings(
+        [Table.of(table, "What telemetry costs the emulator", by, values), pairs],
+        {
+            f"overhead-{name}": plots.bars(
+                table, column, group="load", by="telemetry", statistic="median", title=title
+            )
+            for name, column, title in (
+                ("goodput", "goodput_bytes_per_s", "Goodput of one flow over three hops"),
+                ("cpu", "cpu_s_per_gb", "CPU time of the emulator for a gigabyte"),
+            )
+        },
+    )
+
+
+_QUOTIENTS: Final = ("goodput_quotient", "cpu_quotient")
+
+# --- the whole chain ---------------------------------------------------------------------------------------
+
+CHAIN_LOSS: Final = 0.05
+
+
+def _chain_grids(size: Size) -> list[Grid]:
+    variants = {
+        "CUBIC New L1": steered(OURS, wireless_loss="keep"),
+        "CUBIC New L2, increment 1": steered(OURS, wireless_loss="mild", increment=1),
+    }
+    base = changed(chain("the whole chain", size.seconds(6, 15)), losing(CHAIN_LOSS))
+    return [Grid(base, {"variant": variants}, size.name, size.times(2, 5))]
+
+
+def _chain_row(result: Result) -> dict[str, Any]:
+    decisions = result.int_decisions
+    decisions = decisions[~decisions["backward"]]
+    ages = {f"age_p{q}_us": decisions["age_us"].quantile(q / 100) for q in (50, 99)}
+    return {
+        **conditions(result),
+        **ages,
+        "oldest_packet_p99_us": (decisions["age_us"] + decisions["interval_us"]).quantile(0.99),
+        "summaries": int((~result.int_summaries["backward"]).sum()),
+        "decisions": len(decisions),
+    }
+
+
+def _chain_findings(runs: Runs) -> Findings:
+    values = ["age_p50_us", "age_p99_us", "oldest_packet_p99_us", "summaries", "decisions"]
+    title = "Age of telemetry when the algorithm has answered to it"
+    decisions = [one.int_decisions.assign(variant=one.axes["variant"]) for one in runs.results]
+    return Findings(
+        [Table.of(runs.table, title, ["variant"], [*values, "goodput_bytes_per_s"])],
+        {
+            "chain": plots.cdf(
+                pd.concat(decisions, ignore_index=True),
+                "age_us",
+                by="variant",
+                log=True,
+                title=title,
+                subtitle="from the end of a summary's interval of 10 ms at the sink, over MQTT, to the agent",
+            )
+        },
+    )
+
+
+ACCURACY: Final = Part(
+    "accuracy", "telemetry against the emulator", _accuracy_grids, _accuracy_findings, _accuracy_row
+)
+CAUSE: Final = Part("cause", "causes of losses", _cause_grids, _cause_findings, _cause_row)
+OVERHEAD: Final = Part(
+    "overhead", "what telemetry costs the emulator", _overhead_grids, _overhead_findings, _overhead_row
+)
+CHAIN: Final = Part(
+    "chain", "from packets to the window: age of telemetry", _chain_grids, _chain_findings, _chain_row
+)

@@ -1,0 +1,149 @@
+"""Runs of the chain without a kernel: one flow or several, with telemetry that says what was true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.papers.int_chain import BOTTLENECK, LOSSY
+from experiments.results import Result
+from experiments.scenario import Scenario
+from telemetry.ioam import EdgeToEdge, insert
+from telemetry.ioam.model import E2eField
+from tests.unit.telemetry.ioam.packets import udp, write_pcap
+
+STEP_S = 0.01
+QUEUE_PKTS, ARRIVAL_PKTS_PER_S, LOST_PKTS = 20, 1_500, 3
+"""What the bottleneck has all the time, and what the last hop loses every 100 ms."""
+MSS_BYTES = 1_252
+PORT = 4000
+"""Of the first flow's sender."""
+
+
+def result_of(scenario: Scenario, directory: Path | None = None, **changed: pd.DataFrame) -> Result:
+    """Return the result of a run that was none.
+
+    Args:
+        scenario: Of the chain.
+        directory: Where its files would be.
+        **changed: Tables that are others.
+    """
+    times_s = np.arange(STEP_S, scenario.duration_s, STEP_S).round(6)
+    given = {
+        "flows": _flows(scenario),
+        "flow_samples": _flow_samples(scenario, times_s),
+        "link_samples": _link_samples(times_s),
+        "int_records": records({}),
+        **_telemetry(scenario, times_s),
+        **changed,
+    }
+    links = {BOTTLENECK: {"dropped_queue_pkts": 7}, LOSSY: {"dropped_loss_pkts": 5}}
+    metadata: dict[str, Any] = {"complete": True, "name": scenario.name, "seed": scenario.seed}
+    metadata |= {"links": links, "emulator": {"cpu_s": 2.0}}
+    return Result(directory, metadata, given.__getitem__, scenario.to_yaml())
+
+
+def records(received: dict[int, tuple[int, int]]) -> pd.DataFrame:
+    """Return records of packets of the first flow.
+
+    Args:
+        received: Number of each -> what the sink said was lost in front of it on links, and in queues.
+    """
+    columns = {
+        "t_s": [STEP_S * number for number in received],
+        "flow": "flow1",
+        "backward": np.zeros(len(received), bool),
+        "src_port": PORT,
+        "sequence": list(received),
+        "lost_wireless_pkts": [wireless for wireless, _ in received.values()],
+        "lost_overflow_pkts": [overflow for _, overflow in received.values()],
+    }
+    return pd.DataFrame(columns)
+
+
+def capture(directory: Path, numbers: Iterable[int]) -> None:
+    """Write what was captured behind the bottleneck: packets with these numbers."""
+    edges = (EdgeToEdge(e2e_type=E2eField.SEQUENCE_64, sequence=number) for number in numbers)
+    write_pcap(directory / f"{BOTTLENECK}.pcapng", [insert(udp(), [edge]) for edge in edges])
+
+
+def _names(scenario: Scenario) -> list[str]:
+    return [flow.name for flow in scenario.flows]
+
+
+def _flows(scenario: Scenario) -> pd.DataFrame:
+    columns = {
+        "flow": _names(scenario),
+        "algorithm": [flow.algorithm for flow in scenario.flows],
+        "start_s": [flow.start_s for flow in scenario.flows],
+        "end_s": scenario.duration_s,
+        "base_rtt_us": 10_000,
+        "bytes_acked": 2_000_000,
+        "goodput_bytes_per_s": 1e6,
+        "retrans_pkts": 3,
+        "rtt_p50_us": 20_000.0,
+        "rtt_p95_us": 30_000.0,
+        "received_bytes": 2_000_000,
+        "completion_s": 2.0,
+    }
+    return pd.DataFrame(columns)
+
+
+def _flow_samples(scenario: Scenario, times_s: np.ndarray) -> pd.DataFrame:
+    columns = {
+        "cwnd_bytes": MSS_BYTES * (10 + (100 * times_s) % 40),
+        "srtt_us": 20_000,
+        "bytes_sent": (1e6 * times_s).astype(int),
+        "bytes_retrans": (1e3 * times_s).astype(int),
+        "bytes_acked": (1e6 * times_s).astype(int),
+    }
+    parts = [pd.DataFrame({"t_s": times_s, "flow": name, **columns}) for name in _names(scenario)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _link_samples(times_s: np.ndarray) -> pd.DataFrame:
+    columns = {
+        "queue_pkts": QUEUE_PKTS,
+        "arrived_pkts": ARRIVAL_PKTS_PER_S * times_s,
+        "dropped_loss_pkts": LOST_PKTS * np.floor(times_s / 0.1 + 1e-9),
+    }
+    return pd.concat(
+        [pd.DataFrame({"t_s": times_s, "link": link, **columns}) for link in (BOTTLENECK, LOSSY)],
+        ignore_index=True,
+    )
+
+
+def _telemetry(scenario: Scenario, times_s: np.ndarray) -> dict[str, pd.DataFrame]:
+    lost = np.where(np.arange(1, len(times_s) + 1) % 10 == 0, LOST_PKTS, 0)
+    summaries, hops, decisions = [], [], []
+    for name in _names(scenario):
+        key = pd.DataFrame({"t_s": times_s, "flow": name, "connection": 0, "backward": False})
+        of_flow = {
+            "interval_us": 10_000,
+            "lost_pkts": lost,
+            "cwnd_bytes": MSS_BYTES * (10 + (100 * times_s) % 40),
+        }
+        summaries.append(key.assign(**of_flow))
+        decisions.append(key.assign(interval_us=10_000, age_us=np.linspace(500, 3_000, len(times_s))))
+        for hop, node in enumerate(("ap1", "ap2"), 1):
+            of_node = {
+                "interval_us": 10_000,
+                "queue_depth_pkts": QUEUE_PKTS + (100 * times_s) % 3 - 1,
+                "queue_free_pkts": 50 - QUEUE_PKTS,
+                "arrival_pkts_per_s": ARRIVAL_PKTS_PER_S,
+                "flow_count": _active(scenario, times_s),
+                "transit_delay_us": 600 * QUEUE_PKTS if node == "ap1" else 0,
+                "lost_pkts": lost if node == "ap2" else 0,
+            }
+            hops.append(key.assign(hop=hop, node=node, **of_node))
+    parts = {"int_summaries": summaries, "int_hops": hops, "int_decisions": decisions}
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
+
+
+def _active(scenario: Scenario, times_s: np.ndarray) -> np.ndarray:
+    starts_s = np.array([flow.start_s for flow in scenario.flows])
+    return (starts_s[:, None] <= times_s[None, :]).sum(axis=0)

@@ -1,0 +1,139 @@
+"""What nodes on interfaces tell their programs, and what the command refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyroute2.netlink.nl80211 import nl80211cmd
+from pyroute2.netlink.rtnl import TC_H_ROOT
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
+from pyroute2.netlink.rtnl.tcmsg.sched_fq_codel import options as fq_codel
+from typer.testing import CliRunner
+
+import datapath
+from telemetry.inband import bcc_windows, node_errors
+from telemetry.inband.bcc_windows import BccWindows, why_not
+from telemetry.inband.commands import app
+from telemetry.inband.device import Interface
+from telemetry.inband.node import Counters
+from telemetry.inband.node_commands import told
+from telemetry.inband.node_errors import NodeError
+from telemetry.inband.queues import Queue, queue_of
+from telemetry.inband.radio import ANY_ADDRESS, radios_of
+from telemetry.ioam.model import State
+
+WIRED = Interface(name="eth0", index=2, mtu_bytes=1500, link_bytes=14, wireless=False, is_veth=False)
+WIRELESS = Interface(name="wlan0", index=3, mtu_bytes=1500, link_bytes=14, wireless=True, is_veth=False)
+STATIONS = ("02:00:00:00:01:00", "02:00:00:00:02:00")
+
+
+def qdisc(kind: str, parent: int = TC_H_ROOT, handle: int = 0x10000, options: Any = None) -> tcmsg:
+    message = tcmsg()
+    message["parent"], message["handle"] = parent, handle
+    message["attrs"] = [("TCA_KIND", kind), ("TCA_OPTIONS", options)]
+    return message
+
+
+def with_attributes(nla: Any, **attributes: Any) -> Any:
+    nla["attrs"] = list(attributes.items())
+    return nla
+
+
+def station(address: str, **info: Any) -> nl80211cmd:
+    known = with_attributes(
+        nl80211cmd.STAInfo(), **{f"NL80211_STA_INFO_{name}": one for name, one in info.items()}
+    )
+    return with_attributes(nl80211cmd(), NL80211_ATTR_MAC=address, NL80211_ATTR_STA_INFO=known)
+
+
+def channel(noise: int, **flags: Any) -> nl80211cmd:
+    info = with_attributes(nl80211cmd.survey_info(), NL80211_SURVEY_INFO_NOISE=noise, **flags)
+    return with_attributes(nl80211cmd(), NL80211_ATTR_SURVEY_INFO=info)
+
+
+def test_an_interface_without_a_queue_has_an_empty_one_unless_the_driver_hides_it() -> None:
+    assert queue_of([qdisc("noqueue"), qdisc("clsact", 0xFFFFFFF1)], WIRED) == Queue(
+        known=True, packet_bytes=1514
+    )
+    assert queue_of([qdisc("noqueue")], WIRELESS) == Queue(known=False, packet_bytes=1514)
+
+
+def test_the_limit_is_that_of_the_only_discipline_below_the_root() -> None:
+    codel = with_attributes(fq_codel(), TCA_FQ_CODEL_LIMIT=1000)
+    root = qdisc("htb")
+    assert queue_of([qdisc("fq_codel", options=codel)], WIRED).limit_pkts == 1000
+    assert queue_of([root, qdisc("fq_codel", 0x10001, 0x20000, codel)], WIRED).limit_pkts == 1000
+    several = [qdisc("fq_codel", 0x10000 + n, 0x20000 * n, codel) for n in (1, 2)]
+    assert queue_of([root, *several], WIRED) == Queue(known=True, packet_bytes=1514)
+
+
+def test_the_air_to_each_station_is_known_and_the_only_one_stands_for_all() -> None:
+    rate = with_attributes(
+        nl80211cmd.STAInfo.rate_info(), NL80211_RATE_INFO_BITRATE32=650, NL80211_RATE_INFO_MCS=7
+    )
+    first = station(STATIONS[0], SIGNAL=-50, TX_FAILED=3, TX_BITRATE=rate)
+    survey = [channel(0xA0), channel(256 - 92, NL80211_SURVEY_INFO_IN_USE=True)]
+    known = State(lost_pkts=3, rssi_dbm=-50, snr_db=42, data_rate_bytes_per_s=8_125_000, mcs=7)
+    address = (2, 0, 0, 0, 1, 0)
+    one = radios_of([first], survey)
+    assert [(radio.address, radio.state) for radio in one] == [(address, known), (ANY_ADDRESS, known)]
+    both = radios_of([first, station(STATIONS[1])], [])
+    assert [radio.address for radio in both] == [address, (2, 0, 0, 0, 2, 0)]
+    assert both[0].state.snr_db is None
+    assert both[1].state == State()
+
+
+def test_the_command_says_what_happened_without_what_did_not() -> None:
+    none = dict.fromkeys(Counters.__struct_fields__, 0)
+    assert told(Counters(**none)) == "no packets"
+    assert told(Counters(**{**none, "filled": 3, "overflowed": 1})) == "filled 3, overflowed 1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--role", "source,spy"], "no role `spy`"),
+        (["--to", "10.0.0.0/8"], "`10.0.0.0/8` is no IPv6 prefix"),
+    ],
+)
+def test_what_the_command_does_not_know_is_refused(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["node", "nowhere0", *arguments])
+    assert done.exit_code == 1
+    slug, _, what = done.stderr.splitlines()[0].partition(": ")
+    assert (slug, what) == ("int.bad_option", said)
+
+
+@pytest.mark.skipif(why_not() is None, reason="bcc is here")
+def test_without_bcc_or_headers_it_says_so() -> None:
+    with pytest.raises(NodeError) as refused:
+        BccWindows()
+    assert refused.value.slug == "int.no_bcc"
+    assert refused.value.why == why_not()
+
+
+def test_bcc_without_the_kernels_headers_cannot_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bcc.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(bcc_windows, "HEADERS", (tmp_path, tmp_path / "nowhere"))
+    assert why_not() is None
+    monkeypatch.setattr(bcc_windows, "HEADERS", (tmp_path / "build", tmp_path / "nowhere"))
+    reason = why_not()
+    assert reason is not None
+    assert reason.startswith("the kernel's headers are neither in")
+
+
+def test_without_the_native_module_a_node_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datapath._native", None)
+    monkeypatch.delattr(datapath, "_native", raising=False)
+    done = CliRunner().invoke(app, ["node", "nowhere0"])
+    assert done.exit_code == 1
+    assert done.stderr.partition(":")[0] == "int.not_built"
+
+
+def test_every_error_is_tested() -> None:
+    kernel = Path(__file__).parents[3] / "kernel" / "test_inband.py"
+    tests = Path(__file__).read_text() + kernel.read_text()
+    assert [slug for slug in node_errors.SLUGS if f'"{slug}"' not in tests] == []
