@@ -81,6 +81,8 @@ INT_SUMMARY: Final = "int_summary"
 """Kind of the telemetry that is listened to."""
 INTERVAL_US: Final = 10_000
 """Interval of a summary that does not say it [us]: the sink's default."""
+LONGEST_INTERVAL_US: Final = 100_000
+"""An interval that is longer has a pause of the flow in it: it is not how long telemetry takes [us]."""
 
 
 @register("int_cubic")
@@ -104,7 +106,11 @@ class IntCubic(CubicControl):
     )
     full_ratio = Param(0.9, min=0.1, max=1.0, doc="how much of a queue is in use when it counts as full")
     period_rtts = Param(
-        4.0, min=0.5, max=100.0, unit="RTTs", doc="period that equation (1) counts arrivals over"
+        4.0,
+        min=0.5,
+        max=100.0,
+        unit="rounds",
+        doc="period of equation (1), in rounds (`additive.py`)",
     )
 
     def on_create(self, info: FlowInfo) -> None:
@@ -142,9 +148,9 @@ class IntCubic(CubicControl):
         self._seen_us = max(self._seen_us, sample.received_us)
         until_us = max(0, end_us + round(1000 * self.stale_ms))
         verdict = verdict_of(summary, self.full_ratio)
-        interval_us = INTERVAL_US if summary.interval_us is None else summary.interval_us
+        interval_us = summary.interval_us or INTERVAL_US
         self._hindsight.heard(end_us - interval_us, end_us, verdict)
-        registers = self._growth(summary, until_us)
+        registers = self._growth(summary, interval_us, until_us)
         if self.wireless_loss != "cubic":
             self._spare_until_us = until_us if verdict in SPARES else 0
             registers["spare_until_us"] = self._spare_until_us
@@ -157,7 +163,7 @@ class IntCubic(CubicControl):
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
         """Be plain CUBIC from now on; timeouts of data that was sent before are judged as before."""
         if kind == INT_SUMMARY:
-            self._spare_until_us = min(self._spare_until_us, self._seen_us)
+            self._spare_until_us = min(self._spare_until_us, self._seen_us + 1)
             self.flow.set(spare_until_us=self._spare_until_us, additive_until_us=0)
 
     def registers(self, mss_bytes: int) -> dict[str, int]:
@@ -177,17 +183,19 @@ class IntCubic(CubicControl):
             return False
         return flow.src_port != flow.dst_port or ip_address(flow.src) == ip_address(info.src_addr)
 
-    def _growth(self, summary: Any, until_us: int) -> dict[str, int]:
+    def _growth(self, summary: Any, interval_us: int, until_us: int) -> dict[str, int]:
         """Return the registers of equation (1)."""
         if self.increment == 0:
             return {}
-        room = room_of(summary, self.period_rtts * self._srtt_us / 1e6, self.flow.info.mss_bytes)
+        round_us = max(self._srtt_us, min(interval_us, LONGEST_INTERVAL_US))
+        room = room_of(summary, self.period_rtts * round_us / 1e6, self.flow.info.mss_bytes)
         if room is None:
             return {"additive_until_us": 0}
         return {
             "additive_until_us": until_us,
             "growth_permille": round(1000 * self.increment * room.growth),
             "room_bytes": round(room.share_bytes),
+            "round_us": round_us,
         }
 
     def _mild_k_us(self, report: Any) -> int:

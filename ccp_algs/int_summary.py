@@ -81,7 +81,7 @@ class Room:
 
     Attributes:
         growth: Segments that an acknowledged one adds, at increment 1; 0 to MAX_GROWTH.
-        share_bytes: Free room of the tightest hop, by its flows [bytes]: the most to grow in a round trip.
+        share_bytes: Free room of the tightest hop, by its flows [bytes]: the most to grow in a round.
     """
 
     growth: float
@@ -93,11 +93,9 @@ def room_of(summary: Any, period_s: float, mss_bytes: int) -> Room | None:
 
     Args:
         summary: The summary.
-        period_s: Time that arrivals are counted over [s]; 0 if it is not known yet: there is no room then.
+        period_s: Time that arrivals are counted over [s], > 0.
         mss_bytes: Segment size, for queues that are counted in bytes [bytes], > 0.
     """
-    if not period_s:
-        return None
     rooms = [room for hop in summary.hops if (room := _room(hop, period_s, mss_bytes)) is not None]
     return min(rooms, key=lambda room: room.growth, default=None)
 

@@ -106,7 +106,7 @@ class Wireless(Part):
         below = (Cwnd < ssthresh) & (ssthresh < INFINITY)
         return [
             self.blind.set(0, when=verdict.cut),
-            self.blind.set(1, when=verdict.cut & (Ack.lost_pkts_sample > 0) & ~(named | late)),
+            self.blind.set(1, when=verdict.cut & (Ack.lost_pkts_sample > 0) & ~named),
             self.late_recover_bytes.set(recover_at(verdict.left_bytes), when=verdict.cut & late),
             self.late_cut.set(0),
             self.cuts.add(1, when=verdict.cut | verdict.timeout),

@@ -19,6 +19,7 @@ __all__ = [
     "EbpfView",
     "FlowInfo",
     "FlowStats",
+    "IntNode",
     "Interpreter",
     "IoamCapture",
     "Program",
@@ -28,12 +29,14 @@ __all__ = [
     "compile",
     "drop_capabilities",
     "emulate",
+    "int_overhead_bytes",
     "ioam_build",
     "ioam_decode",
     "ioam_decode_header",
     "ioam_fill",
     "ioam_insert",
     "ioam_remove",
+    "ioam_work",
     "probe",
     "serve_broker",
     "verify",
@@ -388,6 +391,26 @@ class IoamCapture:
     def summary(self) -> bytes:
         """Return how much was read, and what ended it."""
 
+class IntNode:
+    """A node of in-band telemetry on a device, attached while it is open: `telemetry.inband.node`.
+
+    Raises:
+        CcpError: `int.*`, `ioam.cannot_write` or `trace.no_btf`.
+    """
+
+    def __new__(
+        cls, spec_json: bytes, summaries_fd: int, records_path: str | os.PathLike[str] | None
+    ) -> IntNode:
+        """Attach `NodeSpec` of `native/ccp-node`; summaries go to a descriptor that does not block."""
+    def set_queue(self, queue_json: bytes) -> None:
+        """Say what the queue behind the device is like: `Queue` of `native/ccp-node`."""
+    def set_radios(self, radios_json: bytes) -> None:
+        """Say what is known of the air to each other end: an array of `Radio` of `native/ccp-node`."""
+    def counters(self) -> bytes:
+        """Return what happened so far, also after the end, as JSON: `telemetry.inband.node.Counters`."""
+    def close(self) -> None:
+        """Take the programs off the device, and write what came until then."""
+
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
@@ -409,15 +432,37 @@ def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
 
     Args:
-        spec_json: The network: nodes, directions of links, routes, seed, what to record; see
-            docs/emulator.md.
+        spec_json: The network: nodes, directions of links, routes, seed, what to record, telemetry; see
+            docs/emulator.md. A descriptor that it names stays open meanwhile, too.
         tun_fds: TUN devices of the hosts, opened with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR; they stay open
             meanwhile.
         control_fd: A Unix stream socket: requests and answers as lines of JSON.
 
     Raises:
-        CcpError: `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write` or
-            `emulator.kernel_refused`.
+        CcpError: `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write`,
+            `emulator.kernel_refused`; with telemetry also `ioam.cannot_write` and those of tracing, `trace.*`.
+    """
+
+def int_overhead_bytes(source_spec_json: bytes) -> int:
+    """Return by how many bytes a source of in-band telemetry makes packets longer.
+
+    Args:
+        source_spec_json: `SourceSpec` of `native/ccp-int`: `namespace_id`, `trace_type`, `max_nodes`,
+            `every_pkts`, `wireless_nodes`, `tcp_state`; what is left out has its default.
+
+    Raises:
+        CcpError: `ioam.cannot_write`.
+    """
+
+def ioam_work(what: str, packets: int) -> None:
+    """Do what a node of in-band telemetry does, for so many packets: for measuring how long it takes.
+
+    Args:
+        what: `source`, `fill`, `read`, `sink` or `remove`.
+        packets: How many.
+
+    Raises:
+        ValueError: There is no such work.
     """
 
 def ioam_decode(packet: bytes) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import selectors
 import signal
 import socket
@@ -22,7 +21,8 @@ from telemetry.receiver import table
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
 from telemetry.receiver.receiver import Options, Receiver, resolve
-from telemetry.schema import AgentStatus, ReceiverSignal
+from telemetry.schema import ReceiverSignal
+from telemetry.status import host_name, online
 
 app = typer.Typer(add_completion=False)
 
@@ -148,8 +148,8 @@ def _receive(options: Options, broker: str | None, sender: str | None, ttl_ms: i
             way = BusOptions.from_url(broker)
             bus = Bus(
                 way,
-                sender=sender or way.user or f"{_host_name()}{SUFFIX}",
-                status=_status(),
+                sender=sender or way.user or f"{host_name(SUFFIX)}{SUFFIX}",
+                status=online("receiver"),
                 on_sample=receiver.take,
                 kinds=("receiver_signal",),
             )
@@ -190,23 +190,6 @@ def _note(bus: Bus | None) -> str:
     state = "connected" if bus.connected else f"away for {bus.away_s:.0f} s"
     dropped = bus.counters.connection.samples_dropped
     return f"broker {state}" + (f", {dropped} signals dropped" if dropped else "")
-
-
-def _status() -> AgentStatus:
-    version = importlib.metadata.version("ccplane")
-    return AgentStatus(
-        status="online",
-        role="receiver",
-        software=f"ccplane {version}",
-        host=_host_name(),
-        started_wall_us=wall_us(),
-    )
-
-
-def _host_name() -> str:
-    """Return the name of this host, with what cannot be in a topic replaced."""
-    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname())
-    return name[: 64 - len(SUFFIX)] or "host"
 
 
 @contextlib.contextmanager

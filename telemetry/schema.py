@@ -23,6 +23,9 @@ _MAX: Final = (1 << 53) - 1  # what every JSON reader keeps exactly
 Count = Annotated[int, Meta(ge=0, le=_MAX)]
 """A number of things, bytes, or microseconds."""
 
+MeanCount = Annotated[float, Meta(ge=0.0, le=float(_MAX))]
+"""A mean number of things."""
+
 Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
 Decibel = Annotated[float, Meta(ge=-1000.0, le=1000.0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -160,10 +163,12 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         node_id: Number of the node.
-        queue_depth_bytes: Bytes that wait.
-        queue_depth_pkts: Packets that wait.
-        queue_free_bytes: Room left in the queue [bytes].
-        queue_free_pkts: Room left in the queue [packets].
+        interval_us: For how long its means are, by its own clock [us]: what to weigh them by. A queue that
+            grows stretches the interval at the sink.
+        queue_depth_bytes: Bytes that wait, by time.
+        queue_depth_pkts: Packets that wait, by time.
+        queue_free_bytes: Room left in the queue [bytes], by time.
+        queue_free_pkts: Room left in the queue [packets], by time.
         arrival_pkts_per_s: Packets that come to the queue [packets/s].
         arrival_bytes_per_s: Bytes that come to the queue [bytes/s].
         flow_count: Flows that share the queue.
@@ -171,15 +176,16 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
         lost_pkts: Packets lost on the link behind it, new in the interval.
         rssi_dbm: Signal strength of a wireless link [dBm].
         snr_db: Signal to noise ratio of a wireless link [dB].
-        mcs: Modulation and coding scheme of a wireless link.
+        mcs: Modulation and coding scheme of a wireless link, the last one.
         data_rate_bytes_per_s: Rate of the link [bytes/s].
     """
 
     node_id: Count | None = None
+    interval_us: Count | None = None
     queue_depth_bytes: Count | None = None
-    queue_depth_pkts: Count | None = None
+    queue_depth_pkts: MeanCount | None = None
     queue_free_bytes: Count | None = None
-    queue_free_pkts: Count | None = None
+    queue_free_pkts: MeanCount | None = None
     arrival_pkts_per_s: Count | None = None
     arrival_bytes_per_s: Count | None = None
     flow_count: Count | None = None
@@ -196,6 +202,7 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
 
     Attributes:
         interval_us: Length of the interval [us].
+        end_mono_us: Its end, by the sink's monotonic clock [us].
         received_pkts: Packets of the flow that reached the sink, new in the interval.
         lost_pkts: Packets of the flow that did not, new in the interval.
         latency_us: Mean latency from source to sink [us].
@@ -203,14 +210,19 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
         jitter_us: Mean difference of neighbouring latencies [us].
         loss_ratio: Lost by sent.
         loss_cause: Where losses come from; `none` if nothing was lost.
-        cwnd_bytes: The sender's window as carried in the packets [bytes].
+        lost_wireless_pkts: Of the lost ones, those that a link lost.
+        lost_overflow_pkts: Of the lost ones, those that a full queue dropped.
+        cwnd_bytes: The sender's window as carried in the packets, the last one [bytes].
         hops: The nodes on the path, the first behind the source first.
     """
 
     flow: FlowId
     interval_us: Count | None = None
+    end_mono_us: Count | None = None
     received_pkts: Count | None = None
     lost_pkts: Count | None = None
+    lost_wireless_pkts: Count | None = None
+    lost_overflow_pkts: Count | None = None
     latency_us: Count | None = None
     latency_max_us: Count | None = None
     jitter_us: Count | None = None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.bench import bus, datapath, emulator, flows, inband, latency, reload, reports, signal
+from experiments.bench import bus, datapath, emulator, flows, inband, ioam, latency, reload, reports, signal
 from experiments.bench.result import BenchResult
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -101,6 +101,12 @@ def signal_command(
 ) -> None:
     """Time from a receiver's signal to the changed window, through the embedded broker and Mosquitto."""
     _show(signal.run(rounds=rounds, seconds=seconds), as_json)
+
+
+@app.command("ioam")
+def ioam_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+    """Packets a second that nodes of in-band telemetry make, fill, read and strip, on one core."""
+    _show(ioam.run(rounds=rounds), as_json)
 
 
 @app.command("int")

@@ -1,0 +1,1 @@
+"""In-band telemetry of flows: what nodes measure, and what sinks make of it."""

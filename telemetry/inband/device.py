@@ -1,0 +1,211 @@
+"""Changing an interface for a node, and changing it back, at the latest when the next node comes.
+
+A source lets the kernel cut what is sent into single packets before they reach it (`gso_max_segs` 1), and
+leaves room for its headers: the IPv6 MTU of the interface is lowered, so that TCP makes its segments smaller
+and others hear of it by Path MTU Discovery. The MTU of the device stays, so what comes in with headers still
+fits. What was before stands in a file, which a node that was killed leaves to the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from telemetry.inband.node_errors import NodeError
+from telemetry.inband.radio import has_radio
+
+RUN_DIR: Final = Path("/run/ccplane/inband")
+LEAST_IPV6_MTU_BYTES: Final = 1280
+"""RFC 8200, section 5."""
+ETHERNET_HEADER_BYTES: Final = 14
+
+_NETNS: Final = "/proc/thread-self/ns/net"
+_ARPHRD_ETHER: Final = 1
+_SINGLE_PACKETS: Final = 1
+
+
+class Before(msgspec.Struct, kw_only=True, frozen=True):
+    """How an interface was.
+
+    Attributes:
+        address: Its hardware address, so that another one of the same name is not taken for it.
+        gso_max_segs: Segments that it takes at once.
+        ipv6_mtu_bytes: Longest IPv6 packet.
+        clsact: Whether it had the queue discipline on which programs hang.
+    """
+
+    address: str
+    gso_max_segs: int
+    ipv6_mtu_bytes: int
+    clsact: bool
+
+
+class Interface(msgspec.Struct, kw_only=True, frozen=True):
+    """What of an interface does not change.
+
+    Attributes:
+        name: Its name.
+        index: Its number.
+        mtu_bytes: Longest IP packet of the device.
+        link_bytes: Header in front of IP.
+        wireless: Whether it sends through the air.
+        is_veth: Whether it is one end of a veth pair.
+    """
+
+    name: str
+    index: int
+    mtu_bytes: int
+    link_bytes: int
+    wireless: bool
+    is_veth: bool
+
+
+@contextlib.contextmanager
+def prepared(name: str, overhead_bytes: int | None, run_dir: Path = RUN_DIR) -> Iterator[Interface]:
+    """Prepare an interface of this network namespace for a node, and put all back afterwards.
+
+    Args:
+        name: Its name.
+        overhead_bytes: By how much a source makes packets longer; None if the node is none.
+        run_dir: Where the file with what was before stands.
+
+    Yields:
+        The interface.
+
+    Raises:
+        NodeError: `int.no_interface`, `int.mtu_too_small`, `int.in_use` or `int.not_permitted`.
+    """
+    path = run_dir / f"{os.stat(_NETNS).st_ino}-{name}.json"
+    with contextlib.ExitStack() as stack:
+        with kernels_answers(name):
+            stack.enter_context(_alone(name))
+            ipr = stack.enter_context(IPRoute())
+            link = _link(ipr, name)
+            left = _left_behind(path)
+            if left is not None and left.address == link.get("address"):
+                _restore(ipr, name, link["index"], left)
+                link = _link(ipr, name)
+            before = _look(ipr, name, link)
+            run_dir.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(msgspec.json.encode(before))
+            stack.callback(path.unlink)
+            stack.callback(_restore, ipr, name, link["index"], before)
+            _change(ipr, name, link["index"], before, overhead_bytes)
+        yield _describe(name, link)
+
+
+@contextlib.contextmanager
+def kernels_answers(name: str) -> Iterator[None]:
+    """Say of the kernel's refusals what they mean."""
+    try:
+        yield
+    except (NetlinkError, OSError) as error:
+        number = error.code if isinstance(error, NetlinkError) else error.errno
+        if number in (errno.EPERM, errno.EACCES):
+            raise NodeError(
+                "int.not_permitted",
+                "changing interfaces is not permitted",
+                f"interface {name}",
+                str(error),
+                "run as root: a node loads programs, and writes to /run and /proc/sys",
+            ) from error
+        raise NodeError(
+            "int.no_interface",
+            f"{name} cannot be a node",
+            f"interface {name}",
+            str(error),
+            "see ip -6 addr",
+        ) from error
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Refuse a second node on the interface: a name that the kernel gives once in each network namespace."""
+    with socket.socket(socket.AF_UNIX) as taken:
+        try:
+            taken.bind(f"\0ccplane-inband-{name}")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            where, fix = f"interface {name}", "one node may have all roles"
+            raise NodeError("int.in_use", "a node runs here already", where, "", fix) from None
+        yield
+
+
+def _left_behind(path: Path) -> Before | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Before)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None  # or half written, before anything was changed
+
+
+def _link(ipr: IPRoute, name: str) -> Any:
+    found = ipr.link_lookup(ifname=name)
+    if not found:
+        raise NodeError(
+            "int.no_interface", f"there is no {name}", f"interface {name}", "", "ip link shows all"
+        )
+    return ipr.get_links(found[0])[0]
+
+
+def _mtu_file(name: str) -> Path:
+    return Path("/proc/sys/net/ipv6/conf", name, "mtu")
+
+
+def _has_clsact(ipr: IPRoute, index: int) -> bool:
+    return any(qdisc.get("kind") == "clsact" for qdisc in ipr.get_qdiscs(index=index))
+
+
+def _look(ipr: IPRoute, name: str, link: Any) -> Before:
+    return Before(
+        address=link.get("address"),
+        gso_max_segs=link.get("gso_max_segs"),
+        ipv6_mtu_bytes=int(_mtu_file(name).read_text()),
+        clsact=_has_clsact(ipr, link["index"]),
+    )
+
+
+def _change(ipr: IPRoute, name: str, index: int, before: Before, overhead_bytes: int | None) -> None:
+    if not before.clsact:
+        ipr.tc("add", "clsact", index)
+    if overhead_bytes is None:
+        return
+    mtu_bytes = before.ipv6_mtu_bytes - overhead_bytes
+    if mtu_bytes < LEAST_IPV6_MTU_BYTES:
+        raise NodeError(
+            "int.mtu_too_small",
+            f"{mtu_bytes} bytes would be left for packets",
+            f"interface {name}",
+            f"of {before.ipv6_mtu_bytes}, headers take {overhead_bytes}; IPv6 needs {LEAST_IPV6_MTU_BYTES}",
+            "raise the MTU of all links of the path, or make room for fewer nodes",
+        )
+    ipr.link("set", index=index, gso_max_segs=_SINGLE_PACKETS)
+    _mtu_file(name).write_text(str(mtu_bytes))
+
+
+def _restore(ipr: IPRoute, name: str, index: int, before: Before) -> None:
+    with contextlib.suppress(NetlinkError, FileNotFoundError):  # the interface may be gone
+        if not before.clsact and _has_clsact(ipr, index):
+            ipr.tc("del", "clsact", index)
+        ipr.link("set", index=index, gso_max_segs=before.gso_max_segs)
+        _mtu_file(name).write_text(str(before.ipv6_mtu_bytes))
+
+
+def _describe(name: str, link: Any) -> Interface:
+    return Interface(
+        name=name,
+        index=link["index"],
+        mtu_bytes=link.get("mtu"),
+        link_bytes=ETHERNET_HEADER_BYTES if link["ifi_type"] == _ARPHRD_ETHER else 0,
+        wireless=has_radio(link["index"]),
+        is_veth=link.get(("linkinfo", "kind")) == "veth",
+    )

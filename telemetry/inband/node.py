@@ -1,0 +1,226 @@
+"""A node of in-band telemetry on an interface: the Python face of `native/ccp-node`.
+
+It prepares the interface, and tells the programs from time to time what they cannot see themselves:
+
+    spec = NodeSpec(roles=("source", "transit"), node_id=7)
+    with InterfaceNode("eth0", spec, summaries_fd) as node:
+        while True:
+            node.refresh()
+            time.sleep(REFRESH_S)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+import msgspec
+from pyroute2 import IPRoute
+
+from telemetry.inband.device import Interface, kernels_answers, prepared
+from telemetry.inband.node_errors import NodeError
+from telemetry.inband.queues import Queue, read_queue
+from telemetry.inband.radio import Radios
+
+if TYPE_CHECKING:
+    from datapath._native import IntNode
+
+Role = Literal["source", "transit", "sink"]
+ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink")
+
+REFRESH_S: Final = 0.1
+"""How often to look at queue and air."""
+
+
+class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """What a source puts into packets.
+
+    Attributes:
+        namespace_id: IOAM namespace of all roles.
+        max_nodes: For how many nodes there is room.
+        every_pkts: Each so many packets of a flow one carries telemetry.
+        wireless_nodes: Whether there is room for what wireless nodes have to say.
+        tcp_state: Whether packets carry the sender's congestion window.
+    """
+
+    namespace_id: int = 0
+    max_nodes: int = 3
+    every_pkts: int = 1
+    wireless_nodes: bool = False
+    tcp_state: bool = True
+
+
+class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """How a sink summarises.
+
+    Attributes:
+        interval_us: How long packets are gathered for a summary [us].
+        nodes: What nodes mean by their numbers, as `telemetry.inband.nodes` has it.
+    """
+
+    interval_us: int = 10_000
+    nodes: dict[str, Any] = {}
+
+
+class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
+    """What a node does.
+
+    Attributes:
+        roles: What of source, transit and sink it is.
+        node_id: Its number in traces, 24 bits.
+        to: Destinations whose packets get headers; headers must not leave the domain.
+        source: What a source puts into packets.
+        sink: How a sink summarises.
+    """
+
+    roles: tuple[Role, ...]
+    node_id: int = 1
+    to: ipaddress.IPv6Network = ipaddress.IPv6Network("::/0")
+    source: SourceOptions = SourceOptions()
+    sink: SinkOptions = SinkOptions()
+
+
+class Counters(msgspec.Struct, kw_only=True, frozen=True):
+    """What happened so far [packets].
+
+    Attributes:
+        inserted: Got headers.
+        too_long: Would not have fitted into the MTU with headers, and went without.
+        merged: Belonged to super-packets, and went without headers.
+        filled: Have this node's data.
+        overflowed: Had no room for another node.
+        not_filled: Had a malformed trace, or one that asks for what the node does not know.
+        removed: Had their headers taken out.
+        not_removed: Kept their headers, since others' options are among them.
+        ring_full: Came while the sink had no room, and are missing in summaries.
+        summaries_dropped: Summaries that nobody took in time.
+        unreadable: Had telemetry that could not be read.
+    """
+
+    inserted: int
+    too_long: int
+    merged: int
+    filled: int
+    overflowed: int
+    not_filled: int
+    removed: int
+    not_removed: int
+    ring_full: int
+    summaries_dropped: int
+    unreadable: int
+
+
+class InterfaceNode:
+    """A node on an interface of this network namespace, while its `with` block runs.
+
+    Attributes:
+        interface: What of the interface does not change.
+    """
+
+    interface: Interface
+
+    def __init__(self, name: str, spec: NodeSpec, summaries_fd: int, *, records: Path | None = None) -> None:
+        """Describe the node.
+
+        Args:
+            name: The interface.
+            spec: What the node does.
+            summaries_fd: Where a sink writes its summaries, a pipe that does not block.
+            records: File for a row of each packet and node on its way; None: no records.
+        """
+        self._name = name
+        self._spec = spec
+        self._summaries_fd = summaries_fd
+        self._records = records
+        self._open = contextlib.ExitStack()
+        self._node: IntNode
+        self._queue: Queue | None = None
+        self._radios: Radios | None = None
+
+    def __enter__(self) -> Self:
+        """Prepare the interface, load the programs and attach them.
+
+        Raises:
+            NodeError: As `telemetry.inband.device.prepared`, or `int.no_route`, `int.bad_spec`,
+                `int.refused`, `int.cannot_write` or `int.not_built`.
+        """
+        with contextlib.ExitStack() as stack:
+            native = stack.enter_context(_native())
+            overhead_bytes = None
+            if "source" in self._spec.roles:
+                overhead_bytes = native.int_overhead_bytes(msgspec.json.encode(self._spec.source))
+            self.interface = stack.enter_context(prepared(self._name, overhead_bytes))
+            self._ipr = stack.enter_context(IPRoute())
+            path = None if self._records is None else str(self._records)
+            self._node = native.IntNode(self._json(), self._summaries_fd, path)
+            stack.callback(self._node.close)
+            if self.interface.wireless:
+                self._radios = stack.enter_context(contextlib.closing(Radios(self.interface.index)))
+            self.refresh()
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the programs off, and put the interface back.
+
+        Raises:
+            NodeError: `int.cannot_write`, if the file for records could not be written to its end.
+        """
+        self._open.close()
+
+    def _json(self) -> bytes:
+        sink = {**msgspec.structs.asdict(self._spec.sink), "records": self._records is not None}
+        to = self._spec.to
+        return msgspec.json.encode(
+            {
+                "ifindex": self.interface.index,
+                "roles": self._spec.roles,
+                "node_id": self._spec.node_id,
+                "link_bytes": self.interface.link_bytes,
+                "is_veth": self.interface.is_veth,
+                "mtu_bytes": self.interface.mtu_bytes,
+                "to": (str(to.network_address), to.prefixlen),
+                "source": self._spec.source,
+                "sink": sink,
+            }
+        )
+
+    def refresh(self) -> None:
+        """Tell the programs what the queue is like, and what is known of the air; call it every REFRESH_S.
+
+        Raises:
+            NodeError: `int.no_interface`, if it is gone.
+        """
+        if "transit" not in self._spec.roles:
+            return  # nobody writes it into packets
+        with kernels_answers(self._name):
+            queue = read_queue(self._ipr, self.interface)
+            air = [] if self._radios is None else self._radios.read()
+        if queue != self._queue:
+            self._node.set_queue(msgspec.json.encode(queue))
+            self._queue = queue
+        if self._radios is not None:
+            known = [{"address": one.address, "state": msgspec.structs.asdict(one.state)} for one in air]
+            self._node.set_radios(msgspec.json.encode(known))
+
+    def counters(self) -> Counters:
+        """Return what happened so far; also after the end."""
+        return msgspec.json.decode(self._node.counters(), type=Counters)
+
+
+@contextlib.contextmanager
+def _native() -> Iterator[Any]:
+    """Give the compiled module; what it raises becomes NodeError."""
+    try:
+        from datapath import _native, errors  # the only compiled module there is, and what it raises
+    except ImportError as error:
+        raise NodeError(
+            "int.not_built", "the native module is missing", "telemetry.inband", str(error), "`make build`"
+        ) from error
+    try:
+        yield _native
+    except errors.CcpError as error:
+        raise NodeError(error.slug, error.message, error.where, error.why, error.fix) from error

@@ -1,0 +1,196 @@
+"""`ccp int node`: a node of in-band telemetry on an interface."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+import typer
+import yaml
+
+from broker.errors import ExplainedError
+from broker.options import BusOptions
+from telemetry.bus import Bus
+from telemetry.inband.node import (
+    REFRESH_S,
+    ROLES,
+    Counters,
+    InterfaceNode,
+    NodeSpec,
+    Role,
+    SinkOptions,
+    SourceOptions,
+)
+from telemetry.inband.node_errors import NodeError
+from telemetry.inband.publisher import READ_BYTES, Publisher
+from telemetry.status import host_name, online
+
+FAILED: Final = 1
+SUFFIX: Final = "-sink"
+"""An agent or receiver on the same host is another sender, and has the host's name."""
+
+Take = Callable[[bytes], object]
+
+_US_PER_MS: Final = 1000
+
+
+def node(
+    interface: Annotated[str, typer.Argument(help="The interface, in this network namespace.")],
+    role: Annotated[
+        str, typer.Option(help="What it is, of source, transit and sink, with commas between.")
+    ] = ",".join(ROLES),
+    node_id: Annotated[int, typer.Option(min=0, max=(1 << 24) - 2, help="Its number in traces.")] = 1,
+    every: Annotated[
+        int, typer.Option(min=1, help="Source: one in so many packets of a flow carries telemetry.")
+    ] = 1,
+    max_nodes: Annotated[int, typer.Option(min=1, help="Source: room for so many nodes.")] = 3,
+    wireless: Annotated[
+        bool, typer.Option("--wireless", help="Source: room for what wireless nodes have to say.")
+    ] = False,
+    tcp_state: Annotated[
+        bool, typer.Option(help="Source: packets carry the congestion window of the sender.")
+    ] = True,
+    to: Annotated[
+        str, typer.Option(help="Source: only packets to this prefix. Telemetry must not leave the domain.")
+    ] = "::/0",
+    namespace_id: Annotated[int, typer.Option(min=0, max=0xFFFF, help="IOAM namespace of all roles.")] = 0,
+    interval_ms: Annotated[int, typer.Option(min=1, help="Sink: time between summaries.")] = 10,
+    nodes: Annotated[
+        Path | None, typer.Option(help="Sink: what nodes mean by their numbers, a YAML file.")
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option(help="Sink: a CSV file with a row for each packet and node on its way.")
+    ] = None,
+    broker: Annotated[
+        str | None,
+        typer.Option(help="Sink: publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://."),
+    ] = None,
+    sender: Annotated[
+        str | None,
+        typer.Option(help="Sink: its name on the bus [the broker's user, or this host's name and -sink]."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Sink: print summaries, a JSON object each, one line each.")
+    ] = False,
+) -> None:
+    """Be a source, transit or sink of in-band telemetry on an interface, until Ctrl-C.
+
+    What leaves the interface gets headers (source) and this node's data (transit); what comes has its
+    headers taken off, and is summed up for each flow (sink). Needs root: it loads programs into the kernel,
+    and a source lowers the IPv6 MTU. All is put back at the end; after a kill, by the next node here.
+    """
+    try:
+        spec = NodeSpec(
+            roles=_roles(role),
+            node_id=node_id,
+            to=_prefix(to),
+            source=SourceOptions(
+                namespace_id=namespace_id,
+                max_nodes=max_nodes,
+                every_pkts=every,
+                wireless_nodes=wireless,
+                tcp_state=tcp_state,
+            ),
+            sink=SinkOptions(interval_us=interval_ms * _US_PER_MS, nodes=_nodes(nodes)),
+        )
+        with _taking(broker, sender, as_json) as take, _stopping() as stopped:
+            counters = _run(interface, spec, records, take, stopped)
+        typer.echo(told(counters), err=True)
+    except ExplainedError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(FAILED) from None
+
+
+def _roles(text: str) -> tuple[Role, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if unknown := [name for name in names if name not in ROLES]:
+        raise NodeError("int.bad_option", f"no role `{unknown[0]}`", "--role", "", ", ".join(ROLES))
+    return cast(tuple[Role, ...], names)
+
+
+def _prefix(text: str) -> ipaddress.IPv6Network:
+    try:
+        return ipaddress.IPv6Network(text)
+    except ValueError as error:
+        raise NodeError(
+            "int.bad_option", f"`{text}` is no IPv6 prefix", "--to", str(error), "fd00::/8"
+        ) from None
+
+
+def _nodes(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    return cast(dict[str, Any], yaml.safe_load(path.read_text()) or {})
+
+
+@contextlib.contextmanager
+def _taking(broker: str | None, sender: str | None, as_json: bool) -> Iterator[Take]:
+    """Give what takes what a sink writes."""
+    with contextlib.ExitStack() as stack:
+        copy = None
+        if as_json:
+            copy = stack.enter_context(open(sys.stdout.fileno(), "wb", buffering=0, closefd=False))
+        if broker is None:
+            yield _nowhere if copy is None else copy.write
+            return
+        way = BusOptions.from_url(broker)
+        name = sender or way.user or f"{host_name(SUFFIX)}{SUFFIX}"
+        bus = Bus(way, sender=name, status=online("sink"))
+        stack.callback(bus.stop)
+        bus.start()
+        yield Publisher(bus, copy=copy).feed
+
+
+def _nowhere(_chunk: bytes) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[int]:
+    """Give a descriptor that can be read from once Ctrl-C or SIGTERM came."""
+    here, there = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: os.write(there, b"\0")) for number in numbers]
+    try:
+        yield here
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+        os.close(here)
+        os.close(there)
+
+
+def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopped: int) -> Counters:
+    """Be the node until there is something to read from `stopped`."""
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(reading, "rb", buffering=0) as lines, open(writing, "wb", buffering=0) as summaries:
+        with InterfaceNode(interface, spec, summaries.fileno(), records=records) as running:
+            typer.echo(f"{interface}: node {spec.node_id}, {', '.join(spec.roles)}", err=True)
+            refresh_s = time.monotonic() + REFRESH_S
+            while True:
+                wait_s = max(0.0, refresh_s - time.monotonic())
+                ready, _, _ = select.select([stopped, reading], [], [], wait_s)
+                if stopped in ready:
+                    break
+                if reading in ready:
+                    take(lines.read(READ_BYTES) or b"")
+                if time.monotonic() >= refresh_s:
+                    running.refresh()
+                    refresh_s = time.monotonic() + REFRESH_S
+        take(lines.read() or b"")
+        return running.counters()
+
+
+def told(counters: Counters) -> str:
+    """Return what happened, without what did not."""
+    counted = msgspec.structs.asdict(counters).items()
+    return ", ".join(f"{name} {count}" for name, count in counted if count) or "no packets"

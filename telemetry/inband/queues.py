@@ -1,0 +1,80 @@
+"""What the queue behind an interface is like: for how much it has room, and whether its length is known."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from pyroute2 import IPRoute
+from pyroute2.netlink.rtnl import TC_H_ROOT
+
+from telemetry.inband.device import Interface
+
+NOQUEUE: Final = "noqueue"
+_NOT_BEHIND: Final = ("clsact", "ingress")
+_MAJOR: Final = 0xFFFF0000
+
+_LIMITS_PKTS: Final = {"fq_codel": "TCA_FQ_CODEL_LIMIT", "codel": "TCA_CODEL_LIMIT"}
+"""Attribute with the limit, in packets."""
+
+
+class Queue(msgspec.Struct, kw_only=True, frozen=True):
+    """The queue, as the native node is told.
+
+    Attributes:
+        known: Whether the kernel's count of its packets is what waits.
+        limit_pkts: Its limit, if that is in packets.
+        limit_bytes: Its limit, if that is in bytes.
+        packet_bytes: What it counts for a packet of full size.
+    """
+
+    known: bool
+    limit_pkts: int | None = None
+    limit_bytes: int | None = None
+    packet_bytes: int = 0
+
+
+def read_queue(ipr: IPRoute, interface: Interface) -> Queue:
+    """Ask the kernel for the queue disciplines of an interface."""
+    return queue_of(list(ipr.get_qdiscs(index=interface.index)), interface)
+
+
+def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
+    """Say what the queue is like.
+
+    With one discipline below the root, it is that one that limits; with several, nobody knows into which of
+    them a packet goes before it is there, so that the room is not known.
+
+    Args:
+        qdiscs: The interface's, as pyroute2 gives them.
+        interface: Whose they are.
+    """
+    behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_BEHIND]
+    root = next((qdisc for qdisc in behind if qdisc["parent"] == TC_H_ROOT), None)
+    packet_bytes = interface.mtu_bytes + interface.link_bytes
+    if root is None or root.get("kind") == NOQUEUE:
+        # Packets wait nowhere, unless the driver has queues of its own, as wireless ones have.
+        return Queue(known=not interface.wireless, packet_bytes=packet_bytes)
+    below = [qdisc for qdisc in behind if qdisc["parent"] & _MAJOR == root["handle"] and qdisc is not root]
+    if len(below) > 1:
+        return Queue(known=True, packet_bytes=packet_bytes)
+    limit_pkts, limit_bytes = _limits(below[0] if below else root)
+    return Queue(known=True, limit_pkts=limit_pkts, limit_bytes=limit_bytes, packet_bytes=packet_bytes)
+
+
+def _limits(qdisc: Any) -> tuple[int | None, int | None]:
+    """Return the limit in packets, and in bytes; None is none, or none that we know of."""
+    kind, options = qdisc.get("kind"), qdisc.get("options")
+    if options is None:
+        return None, None
+    if kind == "tbf":
+        return None, options.get_attr("TCA_TBF_PARMS")["limit"]
+    if kind == "bfifo":  # all it has is its limit, and pyroute2 does not read it
+        return None, int.from_bytes(bytes.fromhex(options.replace(":", "")), sys.byteorder)
+    if kind in ("pfifo", "netem"):
+        return options["limit"], None
+    if kind in _LIMITS_PKTS:
+        return options.get_attr(_LIMITS_PKTS[kind]), None
+    return None, None

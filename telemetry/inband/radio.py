@@ -1,0 +1,124 @@
+"""What a wireless interface knows of the air to each station, by nl80211."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from pyroute2.iwutil import IW
+from pyroute2.netlink.exceptions import NetlinkError
+
+from telemetry.ioam.model import State
+
+ANY_ADDRESS: Final = (0,) * 6
+"""Stands for every other end that is not listed."""
+
+_BYTES_PER_S: Final = 12_500
+"""A unit of nl80211's bit rates, 100 kbit/s [bytes/s]."""
+_ANY_RADIO: Final = Path("/sys/class/ieee80211")
+"""Where it is not, the kernel knows no nl80211, and pyroute2 would leave sockets open when it fails."""
+_MCS: Final = ("MCS", "VHT_MCS", "HE_MCS", "EHT_MCS")
+
+
+class Radio(msgspec.Struct, kw_only=True, frozen=True):
+    """The air to another end, as the native node is told.
+
+    Attributes:
+        address: Its hardware address.
+        state: What is known of it: signal, and packets that were lost.
+    """
+
+    address: tuple[int, ...]
+    state: State
+
+
+class Radios:
+    """Reads what an interface knows; use it in a `with` block."""
+
+    def __init__(self, index: int) -> None:
+        """Open nl80211 for the interface of this number."""
+        self._index = index
+        self._iw = IW()
+
+    def close(self) -> None:
+        """Close it."""
+        self._iw.close()
+
+    def read(self) -> list[Radio]:
+        """Return what is known now."""
+        return radios_of(list(self._iw.get_stations(self._index)), list(self._iw.survey(self._index)))
+
+
+def has_radio(index: int) -> bool:
+    """Return whether the interface of this number sends through the air.
+
+    /sys would tell, too, but of the network namespace that it was mounted in.
+    """
+    if not _ANY_RADIO.exists():
+        return False
+    try:
+        with contextlib.closing(IW()) as iw:
+            iw.get_interface_by_ifindex(index)
+    except NetlinkError:  # none of its
+        return False
+    return True
+
+
+def radios_of(stations: Sequence[Any], survey: Sequence[Any]) -> list[Radio]:
+    """Make of nl80211's answers what the node says.
+
+    Args:
+        stations: Of NL80211_CMD_GET_STATION, as pyroute2 gives them.
+        survey: Of NL80211_CMD_GET_SURVEY.
+
+    Returns:
+        Each station; the only one stands for all ends, since an access point passes on for others.
+    """
+    noise_dbm = next(_noises(survey), None)
+    found = [
+        Radio(address=_address(one), state=_state(one.get_attr("NL80211_ATTR_STA_INFO"), noise_dbm))
+        for one in stations
+    ]
+    if len(found) == 1:
+        found.append(Radio(address=ANY_ADDRESS, state=found[0].state))
+    return found
+
+
+def _address(station: Any) -> tuple[int, ...]:
+    return tuple(int(octet, 16) for octet in station.get_attr("NL80211_ATTR_MAC").split(":"))
+
+
+def _signed(octet: int) -> int:
+    return octet - 256 if octet > 127 else octet
+
+
+def _noises(survey: Sequence[Any]) -> Iterator[int]:
+    """Yield the noise of the channel that is used [dBm]."""
+    for channel in survey:
+        info = channel.get_attr("NL80211_ATTR_SURVEY_INFO")
+        if info is None or "NL80211_SURVEY_INFO_IN_USE" not in dict(info["attrs"]):
+            continue
+        noise = info.get_attr("NL80211_SURVEY_INFO_NOISE")
+        if noise is not None:
+            yield _signed(noise)
+
+
+def _state(info: Any, noise_dbm: int | None) -> State:
+    signal = info.get_attr("NL80211_STA_INFO_SIGNAL")
+    signal_dbm = None if signal is None else _signed(signal)
+    rate = info.get_attr("NL80211_STA_INFO_TX_BITRATE")
+    bitrate = mcs = None
+    if rate is not None:
+        bitrate = rate.get_attr("NL80211_RATE_INFO_BITRATE32") or rate.get_attr("NL80211_RATE_INFO_BITRATE")
+        found = (rate.get_attr(f"NL80211_RATE_INFO_{name}") for name in _MCS)
+        mcs = next((index for index in found if index is not None), None)
+    return State(
+        lost_pkts=info.get_attr("NL80211_STA_INFO_TX_FAILED"),
+        rssi_dbm=signal_dbm,
+        snr_db=None if signal_dbm is None or noise_dbm is None else signal_dbm - noise_dbm,
+        data_rate_bytes_per_s=None if bitrate is None else bitrate * _BYTES_PER_S,
+        mcs=mcs,
+    )

@@ -1,0 +1,29 @@
+"""What a program of ours says of itself on the bus."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import socket
+from typing import Literal
+
+from telemetry.bus import wall_us
+from telemetry.schema import AgentStatus
+
+_NAME_CHARACTERS = 64
+
+
+def host_name(suffix: str = "") -> str:
+    """Return the name of this host, with what cannot be in a topic replaced, short enough for a suffix."""
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname())
+    return name[: _NAME_CHARACTERS - len(suffix)] or "host"
+
+
+def online(role: Literal["receiver", "sink"]) -> AgentStatus:
+    """Return the birth message of a program that starts now."""
+    return AgentStatus(
+        status="online",
+        role=role,
+        software=f"ccplane {importlib.metadata.version('ccplane')}",
+        host=host_name(),
+        started_wall_us=wall_us(),
+    )
