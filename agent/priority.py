@@ -1,12 +1,15 @@
 """Real-time priority for the event loop: reports are small and urgent, other work must not stand before them.
 
+So is telemetry, which comes in on a thread of its own.
+
 A loop that never ends would then keep a processor for itself. The kernel leaves other processes 5 % of it
-(`kernel.sched_rt_runtime_us`), and a loop that ran for `LIMIT_US` without waiting loses its priority.
+(`kernel.sched_rt_runtime_us`), and when a thread ran for `LIMIT_US` without waiting, all lose their priority.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import resource
@@ -23,7 +26,7 @@ _PRIORITY: Final = 1  # the lowest of the real-time ones: interrupt threads stay
 
 
 def raise_priority() -> bool:
-    """Give the calling process real-time priority; children do not inherit it.
+    """Give the process's main thread real-time priority; other threads and children do not inherit it.
 
     Returns:
         Whether this process may have it: root or CAP_SYS_NICE, and the kernel agrees.
@@ -31,7 +34,7 @@ def raise_priority() -> bool:
     try:
         resource.setrlimit(resource.RLIMIT_RTTIME, (LIMIT_US, resource.RLIM_INFINITY))
         signal.signal(signal.SIGXCPU, _lose_priority)
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(_PRIORITY))
+        _set(0, os.SCHED_RR, _PRIORITY)
         # The interpreter takes signal handlers away before it is done with ending, and SIGXCPU would kill it.
         atexit.register(_normal_priority)
     except (OSError, ValueError) as error:
@@ -40,9 +43,22 @@ def raise_priority() -> bool:
     return True
 
 
+def raise_thread() -> None:
+    """Give the calling thread real-time priority, too, if it may have it; behind `raise_priority`."""
+    with contextlib.suppress(PermissionError):
+        _set(0, os.SCHED_RR, _PRIORITY)
+
+
 def _normal_priority() -> None:
+    for thread_id in map(int, os.listdir("/proc/self/task")):
+        # It has just ended, or has kept more rights than this one: then it was not raised here.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            _set(thread_id, os.SCHED_OTHER, 0)
+
+
+def _set(thread_id: int, policy: int, priority: int) -> None:
     # Without CAP_SYS_NICE, which is dropped by then, the flag may not be taken back.
-    os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+    os.sched_setscheduler(thread_id, policy | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
 
 
 def _lose_priority(_number: int, _frame: FrameType | None) -> None:

@@ -23,7 +23,7 @@ from agent.inbox import Inbox
 from agent.live import Live, live
 from agent.names import cc_names, unknown_algorithm
 from agent.plane import Plane
-from agent.priority import raise_priority
+from agent.priority import raise_priority, raise_thread
 from agent.rules import Rule, parse_rules
 from agent.runfile import RUN_DIR, RunFile, RunInfo
 from agent.wakeful import Wakeful
@@ -186,6 +186,7 @@ def serve_plan(
             )
             if options.realtime:
                 raise_priority()
+            around.enter_context(_hearing(plane, ways, options))
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
             for rule in ready.without_ecn():
@@ -199,7 +200,6 @@ def serve_plan(
             _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
             ways.start()
             around.enter_context(_watching(plane, ways, options.on_reload))
-            around.enter_context(_hearing(plane, ways, options))
             plane.adopt()
         with _stopped_by_signals(plane):
             if on_start is not None:
@@ -259,7 +259,7 @@ def _watching(plane: Plane, ways: Live, told: Told | None) -> Iterator[None]:
 
 @contextmanager
 def _hearing(plane: Plane, ways: Live, options: ServeOptions) -> Iterator[None]:
-    """Listen to the telemetry bus, and tell it what happens here."""
+    """Listen to the telemetry bus, and tell it what happens here; begin while there are rights to drop."""
     if options.broker is None:
         yield
         return
@@ -271,7 +271,14 @@ def _hearing(plane: Plane, ways: Live, options: ServeOptions) -> Iterator[None]:
         inbox = Inbox(broker, sender=host, status=status_of(plane, host), wake=plane.datapath.wake)
         ways.hear(plane, inbox, host)
         plane.events.listen(lambda event: tell(inbox, event))
-        inbox.start()
+
+        def begin() -> None:
+            if options.realtime:
+                raise_thread()
+            if not options.keep_capabilities:
+                ebpf.drop_capabilities()
+
+        inbox.start(begin)
         around.callback(inbox.stop)
         yield
 

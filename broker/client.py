@@ -202,15 +202,21 @@ class Client:
 
     # Life
 
-    def start(self) -> None:
-        """Connect in the background, and again whenever the connection is lost."""
+    def start(self, prepare: Callable[[], None] | None = None) -> None:
+        """Connect in the background, and again whenever the connection is lost.
+
+        Args:
+            prepare: Called once on the network thread before anything else.
+        """
         self._away_since_s = self._clock()
         self._paho.connect_async(self.options.host, self.options.port, self.options.keepalive_s)
-        self._thread = threading.Thread(target=self._run, name="ccp-bus", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(prepare,), name="ccp-bus", daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
+    def _run(self, prepare: Callable[[], None] | None) -> None:
         """Connect and serve; whatever `paho-mqtt` raises of a broken stream costs the connection only."""
+        if prepare is not None:
+            prepare()
         wait_s = self.options.backoff_min_s
         while not self._stopping.is_set():
             connects = self.counters.connects

@@ -122,9 +122,13 @@ class Bus:
         for kind in kinds:
             self.subscribe(kind)
 
-    def start(self) -> None:
-        """Connect in the background, and again whenever the connection is lost."""
-        self._client.start()
+    def start(self, prepare: Callable[[], None] | None = None) -> None:
+        """Connect in the background, and again whenever the connection is lost.
+
+        Args:
+            prepare: Called once on the network thread before anything else.
+        """
+        self._client.start(prepare)
 
     def wait_connected(self, timeout_s: float) -> None:
         """Wait until the broker has taken the connection.

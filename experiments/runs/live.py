@@ -125,8 +125,6 @@ def _agent(
         broker = None if publisher is None else publisher.broker
         decisions = None if publisher is None else directory / inband.DECISIONS
         agent = Steering(variants.all, log, lock, broker=broker, decisions=decisions)
-        if publisher is not None:
-            inband.hurry(agent.pid)
         try:
             yield agent
         finally:
