@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
 PYTHON_PACKAGES := agent broker ccp_algs datapath experiments telemetry
-BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch])
+BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch])
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := datapath/_native.abi3.so
 CARGO := scripts/cargo.sh
@@ -144,6 +144,13 @@ test-notebooks: build ## execute the notebooks, with short runs (needs root)
 .PHONY: test-kernels
 test-kernels: build ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (about ten minutes)
 	$(BIN)/python -m scripts.vm
+
+# A folder with Mininet-WiFi (docs/mininet-wifi.md); without one it is left out.
+MININET_WIFI ?=
+
+.PHONY: test-wifi
+test-wifi: build ## in-band telemetry over simulated Wi-Fi, in a virtual machine (about three minutes)
+	$(BIN)/python -m scripts.vm.wifi $(if $(MININET_WIFI),--mininet-wifi $(MININET_WIFI))
 
 # --- tidy up -----------------------------------------------------------------------------------------------------
 

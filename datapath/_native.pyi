@@ -439,8 +439,7 @@ def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
         control_fd: A Unix stream socket: requests and answers as lines of JSON.
 
     Raises:
-        CcpError: `emulator.bad_spec`, `emulator.bad_tun`, `emulator.cannot_write`,
-            `emulator.kernel_refused`; with telemetry also `ioam.cannot_write` and those of tracing, `trace.*`.
+        CcpError: `emulator.*`; with telemetry also `ioam.cannot_write` and those of tracing, `trace.*`.
     """
 
 def int_overhead_bytes(source_spec_json: bytes) -> int:
@@ -455,15 +454,7 @@ def int_overhead_bytes(source_spec_json: bytes) -> int:
     """
 
 def ioam_work(what: str, packets: int) -> None:
-    """Do what a node of in-band telemetry does, for so many packets: for measuring how long it takes.
-
-    Args:
-        what: `source`, `fill`, `read`, `sink` or `remove`.
-        packets: How many.
-
-    Raises:
-        ValueError: There is no such work.
-    """
+    """Do `source`, `fill`, `read`, `sink` or `remove` for so many packets, to measure how long it takes."""
 
 def ioam_decode(packet: bytes) -> bytes:
     """Return what an IPv6 packet carries, as JSON; `telemetry.ioam` has the classes.

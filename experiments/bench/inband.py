@@ -15,7 +15,7 @@ import concurrent.futures
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import Final
 
@@ -60,6 +60,37 @@ class Summaries:
 
 
 @contextlib.contextmanager
+def _held(
+    host: Host,
+    context: contextlib.AbstractContextManager[object],
+    meanwhile: Callable[[], None] | None = None,
+) -> Iterator[None]:
+    """Enter and leave a context in a thread of a host's; pyroute2 has sockets of its own in each thread."""
+    entered, ready, ended = (threading.Event() for _ in range(3))
+
+    def hold() -> None:
+        try:
+            with context:
+                entered.set()
+                ready.set()
+                while not ended.wait(REFRESH_S):
+                    if meanwhile is not None:
+                        meanwhile()
+        finally:
+            ready.set()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        running = thread.submit(host.call, hold)
+        ready.wait()
+        try:
+            if entered.is_set():
+                yield
+        finally:
+            ended.set()
+            running.result()
+
+
+@contextlib.contextmanager
 def node_on(
     host: Host, interface: str, spec: NodeSpec, summaries_fd: int, records: FilePath | None = None
 ) -> Iterator[InterfaceNode]:
@@ -69,27 +100,8 @@ def node_on(
         NodeError: As `InterfaceNode`.
     """
     node = InterfaceNode(interface, spec, summaries_fd, records=records)
-    ready, ended = threading.Event(), threading.Event()
-
-    def be_a_node() -> None:
-        try:
-            with node:
-                ready.set()
-                while not ended.wait(REFRESH_S):
-                    node.refresh()
-        finally:
-            ready.set()
-
-    # pyroute2 has a socket for each thread: all is done in one, which is in the host.
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        running = thread.submit(host.call, be_a_node)
-        ready.wait()
-        try:
-            if not running.done():
-                yield node
-        finally:
-            ended.set()
-            running.result()
+    with _held(host, node, node.refresh):
+        yield node
 
 
 @contextlib.contextmanager
@@ -97,9 +109,8 @@ def _way(path: Path, way: str) -> Iterator[None]:
     """Set the interfaces up."""
     with contextlib.ExitStack() as stack:
         if way == "single":
-            single = prepared(path.sender.interfaces[0].name, _native.int_overhead_bytes(b"{}"))
-            path.sender.call(single.__enter__)
-            stack.callback(path.sender.call, lambda: single.__exit__(None, None, None))
+            interface = path.sender.interfaces[0].name
+            stack.enter_context(_held(path.sender, prepared(interface, _native.int_overhead_bytes(b"{}"))))
         if way in EVERY_PKTS:
             summaries = stack.enter_context(contextlib.closing(Summaries()))
             source = NodeSpec(roles=("source", "transit"), source=SourceOptions(every_pkts=EVERY_PKTS[way]))

@@ -15,6 +15,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from agent.entry import INTERRUPTED
 from datapath.errors import CcpError
 from experiments.mininet_wifi.chain import Chain
 from experiments.mininet_wifi.demo import record
@@ -56,6 +57,8 @@ def main(module: str, about: str, build: Callable[[], contextlib.AbstractContext
         except CcpError as error:
             print(error, file=sys.stderr)
             return 2
+        except KeyboardInterrupt:
+            return INTERRUPTED
         write_findings(folder, found)
     Console(highlight=False).print(table(found))
     return 0 if all(one.holds for one in found) else 1

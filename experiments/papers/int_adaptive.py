@@ -113,7 +113,7 @@ def _fig4_row(result: Result) -> dict[str, Any]:
         "telemetry_lost_pkts": own["lost_pkts"].sum(),
         "loss_events": len(events),
         "smaller_window_ratio": smaller.mean() if len(events) else NAN,
-        "window_change_ratio": (events["after_bytes"] / events["before_bytes"]).median(),
+        "window_left_ratio": (events["after_bytes"] / events["before_bytes"]).median(),
     }
 
 
@@ -121,11 +121,7 @@ def _fig4_findings(runs: Runs) -> Findings:
     values = ["telemetry_lost_pkts", "dropped_loss_pkts", "dropped_queue_pkts", "loss_events"]
     title = "Losses that telemetry sees, and kernel CUBIC's window"
     return Findings(
-        [
-            Table.of(
-                runs.table, title, ["loss_ratio"], [*values, "smaller_window_ratio", "window_change_ratio"]
-            )
-        ],
+        [Table.of(runs.table, title, ["loss_ratio"], [*values, "smaller_window_ratio", "window_left_ratio"])],
         {"figure-4": over_time(runs.results[0], ["cwnd_bytes", "lost_pkts"], title)},
     )
 

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from scripts.vm import kernels, machine, userland
-from scripts.vm.debian import find_mirrors
+from scripts.vm import kernels, machine
+from scripts.vm.parts import add_options, gather
 from scripts.vm.places import CACHE
-from scripts.vm.problem import VmError, need_programs
+from scripts.vm.problem import VmError
 
-PROGRAMS = {
-    "qemu-system-x86_64": "qemu-system-x86",
-    "mmdebstrap": "mmdebstrap",
-    "genext2fs": "genext2fs",
-    "depmod": "kmod",
-    "dpkg-deb": "dpkg",
-}
 TESTS = tuple(
     f"tests/kernel/test_{name}.py"
-    for name in ("agent", "arrivals", "datapath", "law", "measurement", "netem", "tcp_info", "trace")
+    for name in (
+        "agent",
+        "arrivals",
+        "datapath",
+        "inband",
+        "law",
+        "measurement",
+        "netem",
+        "tcp_info",
+        "trace",
+    )
 )
 """What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""
 SLOWER = 10
@@ -36,39 +37,14 @@ SLOWER = 10
 def main() -> int:
     """Run what the command line asks for; return the exit status."""
     arguments = _arguments()
-    console = Console(highlight=False)
     try:
-        need_programs(PROGRAMS)
-        CACHE.mkdir(parents=True, exist_ok=True)
-        mirrors = find_mirrors(arguments.mirror)
-        release = userland.choose_userland()
-        with console.status(f"a small Debian {release.suite}"):
-            disk = userland.make_disk(release, mirrors, update=arguments.update)
-            busybox = userland.make_busybox(release, mirrors)
-        with console.status("Python packages"):
-            venv = userland.make_venv(release)
-        runs = []
-        for name in arguments.kernel or kernels.KERNELS:
-            with console.status(f"kernel {name}"):
-                kernel = kernels.make_kernel(name, mirrors, busybox, update=arguments.update)
-            log = CACHE / f"out-{name}" / "console.log"
-            with console.status(f"running on Linux {kernel.version}; see {os.path.relpath(log)}"):
-                run = machine.boot(
-                    kernel,
-                    disk,
-                    venv,
-                    _command(arguments),
-                    timeout_s=arguments.timeout,
-                    cpus=arguments.cpus,
-                    memory_mb=arguments.memory,
-                )
-            runs.append(run)
-            if run.status != 0 or arguments.command:
-                console.print((run.out / "console.log").read_text(errors="replace")[-20000:], markup=False)
+        parts = gather(arguments, packages=[])
+        names = arguments.kernel or list(kernels.KERNELS)
+        runs = [parts.run(name, _command(arguments.pytest), CACHE / f"out-{name}") for name in names]
     except VmError as problem:
         print(f"vm: {problem}", file=sys.stderr)
         return 1
-    console.print(_table(runs))
+    parts.console.print(_table(runs))
     return 0 if all(run.status == 0 for run in runs) else 1
 
 
@@ -77,24 +53,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
     )
-    parser.add_argument("--command", help="run this shell command instead of the tests, and show its output")
-    parser.add_argument("--update", action="store_true", help="fetch userland and kernels anew")
-    parser.add_argument("--mirror", help="address of a Debian archive, where this machine is not Debian")
-    parser.add_argument("--timeout", type=float, default=1800, metavar="S", help="for each machine [s]")
-    parser.add_argument("--cpus", type=int, default=min(4, os.cpu_count() or 1), help="of each machine")
-    parser.add_argument("--memory", type=int, default=3072, metavar="MB", help="of each machine")
+    add_options(parser, timeout_s=1800)
     parser.add_argument(
         "pytest", nargs="*", help="arguments for pytest, after --; default: those of the datapath"
     )
     return parser.parse_args()
 
 
-def _command(arguments: argparse.Namespace) -> str:
-    if arguments.command:
-        return str(arguments.command)
+def _command(tests: list[str]) -> str:
     times = ["--timeout", str(120 * SLOWER), "-o", f"faulthandler_timeout={300 * SLOWER}"]
     options = ["-p", "no:cacheprovider", *times, "--junitxml=/mnt/out/tests.xml"]
-    return shlex.join(["python", "-m", "pytest", *options, *(arguments.pytest or TESTS)])
+    return shlex.join(["python", "-m", "pytest", *options, *(tests or TESTS)])
 
 
 def _table(runs: list[machine.Run]) -> Table:

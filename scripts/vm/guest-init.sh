@@ -13,6 +13,7 @@ mount -t cgroup2 cgroup /sys/fs/cgroup
 mount -t debugfs debug /sys/kernel/debug
 mount -t bpf bpf /sys/fs/bpf
 ip link set lo up
+echo guest >/proc/sys/kernel/hostname # the agent's name on a telemetry bus
 echo "guest: up after $(cut -d' ' -f1 /proc/uptime) s, Linux $(uname -r)"
 cd /mnt/checkout
 /bin/sh /mnt/out/command

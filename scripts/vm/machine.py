@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.vm.kernels import Kernel
-from scripts.vm.places import CACHE, HERE, ROOT
+from scripts.vm.places import HERE, ROOT
 from scripts.vm.problem import VmError
 
 
@@ -31,7 +32,16 @@ class Run:
 
 
 def boot(
-    kernel: Kernel, userland: Path, venv: Path, command: str, *, timeout_s: float, cpus: int, memory_mb: int
+    kernel: Kernel,
+    userland: Path,
+    venv: Path,
+    command: str,
+    out: Path,
+    *,
+    timeout_s: float,
+    cpus: int,
+    memory_mb: int,
+    shares: Mapping[str, Path],
 ) -> Run:
     """Boot a machine with the checkout mounted read only, and run a shell command in it.
 
@@ -39,20 +49,22 @@ def boot(
         kernel: What to boot.
         userland: Disk image.
         venv: Virtual environment, mounted at /mnt/venv.
-        command: For `sh`, in the checkout; /mnt/out is the only folder that outlives the machine.
+        command: For `sh`, in the checkout.
+        out: The only folder that outlives the machine, mounted at /mnt/out; emptied first.
         timeout_s: When to pull the plug [s].
         cpus: Processors of the machine.
         memory_mb: Its memory [MB].
+        shares: Tag -> folder that the command may mount, read only: `mount -t 9p TAG PLACE`.
 
     Raises:
         VmError: If QEMU does not start.
     """
-    out = CACHE / f"out-{kernel.name}"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "command").write_text(command + "\n")
     shutil.copy(HERE / "guest-init.sh", out)
-    shares = {"checkout": (ROOT, "on"), "venv": (venv, "on"), "out": (out, "off")}
+    shared = {"checkout": (ROOT, "on"), "venv": (venv, "on"), "out": (out, "off")}
+    shared |= {tag: (folder, "on") for tag, folder in shares.items()}
     args = [
         *(
             "qemu-system-x86_64",
@@ -69,7 +81,7 @@ def boot(
         *("-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check"),
         *("-drive", f"file={userland},if=virtio,format=raw,read-only=on", "-device", "virtio-rng-pci"),
     ]
-    for tag, (folder, readonly) in shares.items():
+    for tag, (folder, readonly) in shared.items():
         share = f"local,path={folder},mount_tag={tag},security_model=none,multidevs=remap,readonly={readonly}"
         args += ["-virtfs", share]
     begin_s = time.monotonic()

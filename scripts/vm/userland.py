@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -57,13 +58,20 @@ def choose_userland() -> Userland:
     )
 
 
-def make_disk(userland: Userland, mirrors: Mirrors, *, update: bool) -> Path:
+def make_disk(userland: Userland, mirrors: Mirrors, more: Sequence[str], *, update: bool) -> Path:
     """Return a disk image with a small Debian; made when it is not there.
+
+    Args:
+        userland: Which release.
+        mirrors: Where from.
+        more: Packages beside PACKAGES.
+        update: Whether to make it anew even if one is there.
 
     Raises:
         VmError: If it cannot be made.
     """
-    image = CACHE / f"disk-{userland.suite}-{digest(*PACKAGES)}.ext2"
+    packages = [*PACKAGES, *more]
+    image = CACHE / f"disk-{userland.suite}-{digest(*packages)}.ext2"
     if update or not image.exists():
         part = CACHE / "part.ext2"
         left_out = [
@@ -72,7 +80,7 @@ def make_disk(userland: Userland, mirrors: Mirrors, *, update: bool) -> Path:
         run(
             [
                 *("mmdebstrap", "--variant=minbase", "--format=ext2", "--architectures=amd64"),
-                *(f"--include={','.join(PACKAGES)}", '--aptopt=APT::Install-Recommends "false"', *left_out),
+                *(f"--include={','.join(packages)}", '--aptopt=APT::Install-Recommends "false"', *left_out),
                 '--customize-hook=mkdir -p "$1/usr/lib/modules"',  # where the kernel's modules are mounted
                 *(userland.suite, str(part), f"deb {mirrors.main} {userland.suite} main"),
             ]
@@ -140,7 +148,7 @@ def _put_ccplane(site: Path, script: Path) -> None:
     for folder in Path(str(here)).glob("ccplane-*.dist-info"):
         shutil.copytree(folder, site / folder.name)
     (site / "ccplane.pth").write_text("/mnt/checkout\n")
-    script.write_text("#!/mnt/venv/bin/python\nfrom agent.cli import main\n\nmain()\n")
+    script.write_text("#!/mnt/venv/bin/python\nfrom agent.entry import main\n\nmain()\n")
     script.chmod(0o755)
 
 

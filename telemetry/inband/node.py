@@ -22,6 +22,7 @@ from pyroute2 import IPRoute
 
 from telemetry.inband.device import Interface, kernels_answers, prepared
 from telemetry.inband.node_errors import NodeError
+from telemetry.inband.nodes import NodeTable
 from telemetry.inband.queues import Queue, read_queue
 from telemetry.inband.radio import Radios
 
@@ -58,11 +59,11 @@ class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         interval_us: How long packets are gathered for a summary [us].
-        nodes: What nodes mean by their numbers, as `telemetry.inband.nodes` has it.
+        nodes: What nodes mean by their numbers.
     """
 
     interval_us: int = 10_000
-    nodes: dict[str, Any] = {}
+    nodes: NodeTable = {}
 
 
 class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):

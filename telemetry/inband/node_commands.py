@@ -11,11 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, cast
 
 import msgspec
 import typer
-import yaml
 
 from broker.errors import ExplainedError
 from broker.options import BusOptions
@@ -31,6 +30,7 @@ from telemetry.inband.node import (
     SourceOptions,
 )
 from telemetry.inband.node_errors import NodeError
+from telemetry.inband.nodes import read_nodes
 from telemetry.inband.publisher import READ_BYTES, Publisher
 from telemetry.status import host_name, online
 
@@ -100,7 +100,9 @@ def node(
                 wireless_nodes=wireless,
                 tcp_state=tcp_state,
             ),
-            sink=SinkOptions(interval_us=interval_ms * _US_PER_MS, nodes=_nodes(nodes)),
+            sink=SinkOptions(
+                interval_us=interval_ms * _US_PER_MS, nodes={} if nodes is None else read_nodes(nodes)
+            ),
         )
         with _taking(broker, sender, as_json) as take, _stopping() as stopped:
             counters = _run(interface, spec, records, take, stopped)
@@ -124,12 +126,6 @@ def _prefix(text: str) -> ipaddress.IPv6Network:
         raise NodeError(
             "int.bad_option", f"`{text}` is no IPv6 prefix", "--to", str(error), "fd00::/8"
         ) from None
-
-
-def _nodes(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    return cast(dict[str, Any], yaml.safe_load(path.read_text()) or {})
 
 
 @contextlib.contextmanager

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scripts.vm import machine
 from scripts.vm.__main__ import _counts
 from scripts.vm.cpio import archive
 from scripts.vm.debian import Mirrors
-from scripts.vm.kernels import KERNELS, _closure
+from scripts.vm.kernels import KERNELS, Kernel, _closure
+from scripts.vm.machine import boot
 from scripts.vm.problem import VmError, need_programs, run
 from scripts.vm.userland import _name
+from scripts.vm.wifi import _check_mininet
 
 MODULES_DEP = """\
 kernel/fs/ext4/ext4.ko.xz: kernel/fs/jbd2/jbd2.ko.xz kernel/lib/crc16.ko.xz
@@ -94,3 +99,44 @@ def test_a_failing_program_is_quoted() -> None:
     with pytest.raises(VmError) as caught:
         run(["sh", "-c", "echo it broke >&2; exit 1"])
     assert "it broke" in str(caught.value)
+
+
+def test_a_machine_gets_its_command_and_folders_that_it_cannot_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def qemu(args: list[str], **streams: Any) -> None:
+        started.extend(args)
+        streams["stdout"].write(b"guest: up\n")
+        streams["stdout"].flush()
+        (tmp_path / "out/status").write_text("3\n")
+
+    monkeypatch.setattr(machine.subprocess, "run", qemu)
+    ended = boot(
+        Kernel("6.12", "6.12.1", Path("vmlinuz"), Path("initrd.gz")),
+        Path("disk"),
+        Path("venv"),
+        "true",
+        tmp_path / "out",
+        timeout_s=1,
+        cpus=2,
+        memory_mb=512,
+        shares={"more": Path("/some/where")},
+    )
+    assert ended.status == 3
+    assert (tmp_path / "out/command").read_text() == "true\n"
+    shares = {re.search("mount_tag=([^,]+)", arg)[1]: arg for arg in started if "mount_tag" in arg}
+    assert set(shares) == {"checkout", "venv", "out", "more"}
+    assert "path=/some/where," in shares["more"]
+    assert {tag for tag, arg in shares.items() if "readonly=on" not in arg} == {"out"}
+
+
+def test_a_folder_without_mininet_wifi_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "python/mn_wifi").mkdir(parents=True)
+    with pytest.raises(VmError) as caught:
+        _check_mininet(tmp_path)
+    assert "python/mininet, bin/mnexec, bin/hwsim_mgmt" in str(caught.value)
+    for name in ("python/mininet", "bin/mnexec", "bin/hwsim_mgmt"):
+        (tmp_path / name).mkdir(parents=True)
+    _check_mininet(tmp_path)

@@ -15,7 +15,7 @@ use crate::config;
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::shared::{node_config, node_counters, node_now, node_radio};
-use crate::spec::{NodeSpec, Queue, Radio};
+use crate::spec::{NodeSpec, Queue, Radio, Role};
 use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_NODE_OBJECT"));
@@ -108,7 +108,9 @@ impl Node {
         let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
         let radios = handle(&object, "radios")?;
         let mut node = Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, object };
-        for (name, point) in [("on_egress", TC_EGRESS), ("on_ingress", TC_INGRESS)] {
+        let leaves = spec.roles.iter().any(|role| *role != Role::Sink).then_some(("on_egress", TC_EGRESS));
+        let comes = spec.roles.contains(&Role::Sink).then_some(("on_ingress", TC_INGRESS));
+        for (name, point) in leaves.into_iter().chain(comes) {
             hook(&node.object, name, point, spec.ifindex)?.attach().map_err(|e| refused(&e))?;
             node.attached.push((name, point));
         }

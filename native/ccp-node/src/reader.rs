@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ccp_int::{FLOW_WINDOW_NS, FlowKey, Sink, Summary};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::node::{Told, handle, parse, refused};
@@ -119,7 +119,10 @@ fn read(
     let ring = builder.build().map_err(|e| refused(&e))?;
     loop {
         let stopping = stop.load(Ordering::Relaxed);
-        ring.poll(LOOK).map_err(|e| refused(&e))?;
+        match ring.poll(LOOK) {
+            Err(e) if e.kind() != ErrorKind::Interrupted => return Err(refused(&e)),
+            _ => {} // a signal may come to any thread
+        }
         ring.consume().map_err(|e| refused(&e))?;
         let (outlet, wall_minus_mono_ns) = &mut *cell.borrow_mut();
         let now_ns = mono_ns();

@@ -11,7 +11,7 @@ from experiments.bench import ioam
 def test_every_kind_of_work_has_a_rate() -> None:
     result = ioam.run(rounds=2, packets=2000)
     assert list(result.metrics) == [f"{what}_per_s" for what in ioam.WORK]
-    assert all(metric.low > 0 and metric.goal == ioam.GOAL for metric in result.metrics.values())
+    assert all(metric.low > 0 for metric in result.metrics.values())
 
 
 def test_other_work_is_refused() -> None:

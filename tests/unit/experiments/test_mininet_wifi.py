@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -205,6 +206,14 @@ def test_help_needs_no_mininet_wifi(
         show.main("int_demo", "about it", int_demo.mininet_chain)
     assert ended.value.code == 0
     assert "about it" in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> contextlib.AbstractContextManager[Chain]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["hwsim_demo"])
+    assert show.main("hwsim_demo", "x", interrupted) == 130
 
 
 @pytest.mark.parametrize("loaded", [True, False])

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 
 use crate::option::IoamOption;
 use crate::samples::{numbers, packet, tcp};
-use crate::{Filled, Kind, Node, build, decode, decode_header, fill, insert, remove};
+use crate::{
+    Filled, Kind, Node, TraceType, build, decode, decode_header, fill, fill_headers, insert, read_headers,
+    remove, remove_headers, set_transit_delay,
+};
 
 /// Options in the order in which they come out: traces first, since they lie in the first header.
 fn in_order(options: &[IoamOption]) -> Vec<IoamOption> {
@@ -77,6 +80,38 @@ proptest! {
     }
 
     #[test]
+    fn headers_without_their_packet_are_treated_alike(mut numbers in numbers()) {
+        let mut packet = insert(&tcp(), &numbers.options(6)).unwrap();
+        let end = packet.len() - 25;
+        let (first, mut headers) = (packet[6], packet[40..end].to_vec());
+        let found = read_headers(&headers, first).map(|one| one.unwrap().option.to_option().unwrap());
+        prop_assert!(found.eq(decode(&packet).unwrap().options.into_iter().map(|found| found.option)));
+        let node = numbers.node(TraceType(0xfff002));
+        let outcome = fill(&mut packet, 0, &node).unwrap();
+        let at = outcome.transit_delay_at.map(|at| at - 40);
+        prop_assert_eq!(fill_headers(&mut headers, first, 0, &node).unwrap(), Filled { transit_delay_at: at, ..outcome });
+        prop_assert_eq!(&headers, &packet[40..end]);
+        prop_assert_eq!(remove_headers(&headers, first).unwrap(), (vec![], 6));
+    }
+
+    #[test]
+    fn a_delay_may_come_later(mut numbers in numbers(), delay_ns: u64) {
+        let trace = numbers.trace();
+        let node = numbers.node(trace.trace_type);
+        let headers = build(&[IoamOption::Trace(trace.clone())], 6).unwrap().hop_by_hop;
+        let (mut later, mut at_once) = (headers.clone(), headers);
+        let outcome = fill_headers(&mut later, 0, trace.namespace_id, &node).unwrap();
+        let asked = trace.trace_type.has(TraceType::TRANSIT_DELAY) && outcome.filled == 1;
+        prop_assert_eq!(outcome.transit_delay_at.is_some(), asked);
+        if let Some(at) = outcome.transit_delay_at {
+            set_transit_delay(&mut later, at, delay_ns);
+        }
+        let node = Node { transit_delay_ns: Some(delay_ns), ..node };
+        fill_headers(&mut at_once, 0, trace.namespace_id, &node).unwrap();
+        prop_assert_eq!(later, at_once);
+    }
+
+    #[test]
     fn a_nodes_size_is_what_it_writes(mut numbers in numbers()) {
         let kind = numbers.trace_type();
         let node = numbers.node(kind);
@@ -103,6 +138,7 @@ proptest! {
         let before = packet(protocol, &header);
         let with = insert(&before, std::slice::from_ref(&ours)).unwrap();
         prop_assert_eq!(found(&with), [ours]);
-        prop_assert_eq!(remove(&with).unwrap(), before);
+        prop_assert_eq!(remove(&with).unwrap(), &before[..]);
+        prop_assert_eq!(remove_headers(&with[40..], protocol).unwrap(), (before[40..].to_vec(), protocol));
     }
 }

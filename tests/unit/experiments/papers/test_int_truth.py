@@ -22,8 +22,8 @@ from tests.unit.experiments.papers.int_fakes import (
 
 @pytest.fixture
 def result() -> Result:
-    scenario = chain("x", 6, flows=2)
-    return result_of(changed(scenario, {"flows.flow2.start_s": 2.5}))
+    scenario = chain("x", 9, flows=2)
+    return result_of(changed(scenario, {"flows.flow2.start_s": 3.5}))
 
 
 def test_a_node_s_telemetry_is_beside_the_flows(result: Result) -> None:
@@ -51,7 +51,7 @@ def test_what_agrees_has_no_error(result: Result) -> None:
 def test_windows_in_which_flows_change_are_left_out(result: Result) -> None:
     found = comparison(result)
     counts = found[(found["quantity"] == "flow_count") & (found["flow"] == "flow1")]
-    assert dict(zip(counts["t_s"], counts["true"], strict=True)) == {1.0: 1, 3.0: 2, 4.0: 2}
+    assert dict(zip(counts["t_s"], counts["true"], strict=True)) == {1.0: 1, 5.0: 2}
 
 
 def test_what_disagrees_is_an_error(result: Result) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.nl80211 import nl80211cmd
 from pyroute2.netlink.rtnl import TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
@@ -14,7 +15,7 @@ from pyroute2.netlink.rtnl.tcmsg.sched_fq_codel import options as fq_codel
 from typer.testing import CliRunner
 
 import datapath
-from telemetry.inband import bcc_windows, node_errors
+from telemetry.inband import bcc_windows, node_errors, radio
 from telemetry.inband.bcc_windows import BccWindows, why_not
 from telemetry.inband.commands import app
 from telemetry.inband.device import Interface
@@ -22,7 +23,7 @@ from telemetry.inband.node import Counters
 from telemetry.inband.node_commands import told
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.queues import Queue, queue_of
-from telemetry.inband.radio import ANY_ADDRESS, radios_of
+from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
 from telemetry.ioam.model import State
 
 WIRED = Interface(name="eth0", index=2, mtu_bytes=1500, link_bytes=14, wireless=False, is_veth=False)
@@ -79,11 +80,31 @@ def test_the_air_to_each_station_is_known_and_the_only_one_stands_for_all() -> N
     known = State(lost_pkts=3, rssi_dbm=-50, snr_db=42, data_rate_bytes_per_s=8_125_000, mcs=7)
     address = (2, 0, 0, 0, 1, 0)
     one = radios_of([first], survey)
-    assert [(radio.address, radio.state) for radio in one] == [(address, known), (ANY_ADDRESS, known)]
+    assert [(found.address, found.state) for found in one] == [(address, known), (ANY_ADDRESS, known)]
     both = radios_of([first, station(STATIONS[1])], [])
-    assert [radio.address for radio in both] == [address, (2, 0, 0, 0, 2, 0)]
+    assert [one.address for one in both] == [address, (2, 0, 0, 0, 2, 0)]
     assert both[0].state.snr_db is None
     assert both[1].state == State()
+
+
+def test_nl80211_knows_which_interface_has_a_radio(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Air:
+        """The fourth interface has a radio."""
+
+        def get_interface_by_ifindex(self, index: int) -> tuple[()]:
+            if index != 4:
+                raise NetlinkError(19, "no such device")
+            return ()
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(radio, "IW", Air)
+    monkeypatch.setattr(radio, "_ANY_RADIO", tmp_path)
+    assert has_radio(4)
+    assert not has_radio(3)
+    monkeypatch.setattr(radio, "_ANY_RADIO", tmp_path / "none")
+    assert not has_radio(4)
 
 
 def test_the_command_says_what_happened_without_what_did_not() -> None:
@@ -134,6 +155,6 @@ def test_without_the_native_module_a_node_says_so(monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_error_is_tested() -> None:
-    kernel = Path(__file__).parents[3] / "kernel" / "test_inband.py"
+    kernel = Path(__file__).parents[3] / "kernel" / "test_inband_command.py"
     tests = Path(__file__).read_text() + kernel.read_text()
     assert [slug for slug in node_errors.SLUGS if f'"{slug}"' not in tests] == []

@@ -212,7 +212,7 @@ def test_packets_that_cannot_be_are_refused(tmp_path: Path) -> None:
     assert refused(decode, b"\x45" + bytes(60)).slug == "ioam.not_ipv6"
     assert refused(remove, packet(bytes([17, 9]), next_header=0)).slug == "ioam.truncated"
     lengths = bytes([17, 1, 1, 0, 0x1E, 4, 0x63, 0x63, 1, 0, 1, 4, 0, 0, 0, 0])
-    assert refused(fill, packet(lengths, next_header=60), NODE).slug == "ioam.bad_length"
+    assert refused(fill, packet(lengths, next_header=0), NODE).slug == "ioam.bad_length"
     assert refused(CaptureReader, tmp_path / "none.pcap").slug == "ioam.cannot_read"
     assert refused(CaptureReader, Path(__file__)).slug == "ioam.no_capture"
 

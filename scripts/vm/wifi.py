@@ -1,0 +1,81 @@
+"""`python -m scripts.vm.wifi`: in-band telemetry over real Wi-Fi software, in a virtual machine.
+
+Simulated radios and hostapd, of Debian's packages alone; with --mininet-wifi the same built by Mininet-WiFi,
+in a machine of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from experiments.mininet_wifi.show import FINDINGS, read_findings, table
+from scripts.vm.machine import Run
+from scripts.vm.parts import Parts, add_options, gather
+from scripts.vm.places import CACHE
+from scripts.vm.problem import VmError
+
+KERNEL = "6.12"
+PACKAGES = ["ethtool", "hostapd", "iw", "mosquitto", "tcpdump"]
+MININET_PACKAGES = ["net-tools", "openvswitch-switch", "psmisc", "rfkill", "wireless-tools", "wpasupplicant"]
+"""What Mininet-WiFi calls."""
+TIMEOUT_S = 900
+"""For each machine: several times what it takes here."""
+
+
+def main() -> int:
+    """Run what the command line asks for; return the exit status."""
+    arguments = _arguments()
+    try:
+        _check_mininet(arguments.mininet_wifi)
+        packages = [*PACKAGES, *(MININET_PACKAGES if arguments.mininet_wifi else [])]
+        parts = gather(arguments, packages)
+        shares = {"mininet": arguments.mininet_wifi} if arguments.mininet_wifi else {}
+        runs = [_run(parts, "wifi", "python -m experiments.mininet_wifi.hwsim_demo --out /mnt/out", shares)]
+        if not arguments.mininet_wifi:
+            parts.console.print("Mininet-WiFi: left out, no --mininet-wifi FOLDER (docs/mininet-wifi.md)")
+        elif not arguments.command:
+            runs.append(_run(parts, "mininet-wifi", "sh scripts/vm/mininet-wifi.sh", shares))
+    except VmError as problem:
+        print(f"vm: {problem}", file=sys.stderr)
+        return 1
+    return 0 if all(run.status == 0 for run in runs) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.vm.wifi", description=__doc__)
+    parser.add_argument(
+        "--mininet-wifi",
+        type=Path,
+        metavar="FOLDER",
+        help="with Mininet-WiFi's Python packages in FOLDER/python, mnexec and hwsim_mgmt in FOLDER/bin",
+    )
+    add_options(parser, timeout_s=TIMEOUT_S)
+    return parser.parse_args()
+
+
+def _check_mininet(folder: Path | None) -> None:
+    if folder is None:
+        return
+    needed = ("python/mininet", "python/mn_wifi", "bin/mnexec", "bin/hwsim_mgmt")
+    lost = [name for name in needed if not (folder / name).exists()]
+    if lost:
+        raise VmError(
+            f"no Mininet-WiFi in {folder}",
+            f"missing: {', '.join(lost)}",
+            "docs/mininet-wifi.md says how to get it",
+        )
+
+
+def _run(parts: Parts, name: str, command: str, shares: dict[str, Path]) -> Run:
+    run = parts.run(KERNEL, command, CACHE / f"out-{name}", shares=shares)
+    ended = "the machine ended early" if run.status is None else f"status {run.status}"
+    parts.console.print(f"{name}: Linux {run.kernel.version}, {run.wall_s:.0f} s, {ended}")
+    if run.status == 0 and (run.out / FINDINGS).exists():  # else the console was shown
+        parts.console.print(table(read_findings(run.out)))
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(main())
