@@ -391,6 +391,7 @@ class IoamCapture:
     def summary(self) -> bytes:
         """Return how much was read, and what ended it."""
 
+@final
 class IntNode:
     """A node of in-band telemetry on a device, attached while it is open: `telemetry.inband.node`.
 

@@ -65,7 +65,8 @@ class Overview(Screen[None]):
     def show(self, look: Look | None = None) -> None:
         """Show a look; None shows the last once more, in an order or size that has changed."""
         self._look = look or self._look
-        if self._look is None:
+        # When the program ends, the parts of a screen go before it.
+        if self._look is None or not self.query(FlowTable):
             return
         flows = self.chosen.apply(self._histories.flows.values())
         self.query_one(FlowTable).show(flows, self.chosen)

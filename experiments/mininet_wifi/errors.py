@@ -7,6 +7,7 @@ from typing import Final
 from datapath.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
+    "wifi.mininet_ended": "Mininet-WiFi could not build the network",
     "wifi.no_capture": "tcpdump cannot capture packets",
     "wifi.no_flow": "the flow did not come to the agent",
     "wifi.no_mininet": "Mininet-WiFi is not installed",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pyroute2 import netns
@@ -23,10 +23,17 @@ from experiments.mininet_wifi.show import main
 from experiments.netlab import Host, Interface, Lab, links, namespace
 from experiments.netlab.host import Belongings
 from experiments.netlab.lab import DEFAULT_CONGESTION
+from experiments.netlab.process import which
 
 PREFIX: Final = "int-demo-"
 """Of names of namespaces. They are not the lab's: `ccp lab clean` ends what runs in those, and one is the
 machine's own."""
+
+PROGRAMS: Final = ("hostapd", "hwsim_mgmt", "iwconfig", "mnexec", "ovs-vsctl", "rfkill")
+"""What Mininet-WiFi calls. It does not say which one it misses."""
+
+LOG: Final = "/tmp/mn-wifi-mac80211_hwsim.log"
+"""Where it writes what went wrong."""
 
 
 @contextlib.contextmanager
@@ -37,14 +44,55 @@ def mininet_chain() -> Iterator[Chain]:
         The chain; the access points are bridges.
 
     Raises:
-        WifiError: `wifi.no_mininet`, without Mininet-WiFi, or `wifi.not_joined`.
+        WifiError: `wifi.no_mininet`, without Mininet-WiFi, `wifi.mininet_ended`, or `wifi.not_joined`.
         LabError: If something else of the network cannot be built.
     """
     make_net = _mininet_wifi()
     with Lab() as lab, contextlib.ExitStack() as stack:
+        made, wire, air = build(make_net, stack)
+        owned = Belongings()
+        stack.callback(owned.release)
+        stations = [
+            Port(stack.enter_context(_adopted(sta.name, sta.pid, owned)), sta.wintfs[0].name) for sta in made
+        ]
+        here = stack.enter_context(_adopted("bridges", os.getpid(), owned))
+        for number, (port, name) in enumerate(zip(stations, ("int-ap1", "int-ap2"), strict=True), start=1):
+            _prepare(port, number)
+            radios.wait_joined(port.host, port.device, name)
+        # The bridges are there now: starting one removes what its devices had of queueing disciplines.
+        shape(here, wire)
+        broker, for_source, for_sink = add_broker_host(lab, stations[0].host, stations[1].host)
+        yield Chain(
+            stations[0],
+            Port(here, wire),
+            Port(here, air),
+            stations[1],
+            broker,
+            for_source,
+            for_sink,
+        )
+
+
+def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[list[Any], str, str]:
+    """Let Mininet-WiFi build its part.
+
+    Args:
+        make_net: Its class of a network.
+        stack: Ends the network.
+
+    Returns:
+        The two stations, and the devices through which ap1 and ap2 send the data on.
+
+    Raises:
+        WifiError: `wifi.mininet_ended`.
+        LabError: `lab.no_command`.
+    """
+    for program in PROGRAMS:
+        which(program, "Mininet-WiFi")
+    try:
         net = make_net()
         stack.callback(net.stop)
-        sta1, sta2 = (net.addStation(name) for name in ("sta1", "sta2"))
+        stations = [net.addStation(name) for name in ("sta1", "sta2")]
         # Standalone: bridges that learn by themselves, no controller.
         ap1, ap2 = (
             net.addAccessPoint(
@@ -53,34 +101,22 @@ def mininet_chain() -> Iterator[Chain]:
             for name, channel in (("ap1", 1), ("ap2", 11))
         )
         net.configureNodes()
-        wire = net.addLink(ap1, ap2)
-        net.addLink(sta1, ap1)
-        net.addLink(sta2, ap2)
+        net.addLink(ap1, ap2)
+        for station, ap in zip(stations, (ap1, ap2), strict=True):
+            net.addLink(station, ap)
         net.build()
         for ap in (ap1, ap2):
             ap.start([])
-        owned = Belongings()
-        stack.callback(owned.release)
-        stations = [
-            Port(stack.enter_context(_adopted(sta.name, sta.pid, owned)), sta.wintfs[0].name)
-            for sta in (sta1, sta2)
-        ]
-        here = stack.enter_context(_adopted("bridges", os.getpid(), owned))
-        for number, (port, name) in enumerate(zip(stations, ("int-ap1", "int-ap2"), strict=True), start=1):
-            _prepare(port, number)
-            radios.wait_joined(port.host, port.device, name)
-        # The bridges are there now: starting one removes what its devices had of queueing disciplines.
-        shape(here, wire.intf1.name)
-        broker, for_source, for_sink = add_broker_host(lab, stations[0].host, stations[1].host)
-        yield Chain(
-            stations[0],
-            Port(here, wire.intf1.name),
-            Port(here, ap2.wintfs[0].name),
-            stations[1],
-            broker,
-            for_source,
-            for_sink,
-        )
+    except SystemExit as error:  # its way to give up, often without a word
+        raise WifiError(
+            "wifi.mininet_ended",
+            "Mininet-WiFi gave up",
+            "while it built the network",
+            f"it ended with status {error.code}",
+            f"read {LOG}; `mn -c` removes what earlier runs left",
+        ) from error
+    ((wire, _),) = ap1.connectionsTo(ap2)
+    return stations, wire.name, ap2.wintfs[0].name
 
 
 def _mininet_wifi() -> Any:

@@ -93,7 +93,7 @@ _add(
 
     Parts: fig4, fig5, fig6, fig7, accuracy, cause, overhead, chain.
 
-    With --quick they take about twelve minutes, without about two hours.
+    With --quick they take about twelve minutes, without less than two hours.
 
     Ctrl-C interrupts; the same command goes on.
     """,

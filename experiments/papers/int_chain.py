@@ -59,6 +59,9 @@ TELEMETRY: Final = Int(
 """Every packet of data carries headers; a summary each 10 ms. A third node that writes would leave less of a
 packet than IPv6 needs."""
 
+_OF_NODE: Final = {"lost_pkts": "link_lost_pkts", "interval_us": "node_interval_us"}
+"""Columns of a node that a flow has, too, and what they are called beside those."""
+
 NO_END_S: Final = 1e6
 """How long a flow's application wants to send [s]: longer than any run."""
 
@@ -142,18 +145,14 @@ def seen(result: Result, node: str) -> pd.DataFrame:
 
     Returns:
         The columns of `int_summaries`, and those of `int_hops` that they have not: `queue_depth_pkts`,
-        `arrival_pkts_per_s` and so on; the node's own `lost_pkts` is `link_lost_pkts`,
-        and `node_interval_us` what its means are of. A row for each
-        summary of a flow in which the node is, in order of time.
+        `arrival_pkts_per_s` and so on; the node's own `lost_pkts` is `link_lost_pkts`, and what its means are
+        of is `node_interval_us`. A row for each summary of a flow in which the node is, in order of time.
     """
     key = ["t_s", "flow", "connection", "backward"]
     summaries, hops = result.int_summaries, result.int_hops
     own = hops[(hops["node"] == node) & ~hops["backward"]].rename(columns=_OF_NODE)
     new = own.columns.difference(summaries.columns).union(key)
     return summaries.merge(own[new], on=key).sort_values("t_s", kind="stable")
-
-
-_OF_NODE: Final = {"lost_pkts": "link_lost_pkts", "interval_us": "node_interval_us"}
 
 
 def sampled(result: Result, link: str) -> pd.DataFrame:

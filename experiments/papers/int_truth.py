@@ -27,7 +27,7 @@ from telemetry.ioam import CaptureReader, EdgeToEdge
 
 WINDOW_S: Final = 2.0
 """Over what time reported and true values are compared [s]."""
-FLOW_WINDOW_S: Final = 2.0
+FLOW_WINDOW_S: Final = 1.0
 """For how long a node counts a flow that says no more; see `docs/inband.md` [s]."""
 QUANTITIES: Final = ("queue_depth", "arrival_rate", "flow_count", "link_loss")
 

@@ -19,6 +19,7 @@ from experiments.mininet_wifi.chain import Chain, Port
 from experiments.mininet_wifi.errors import SLUGS, WifiError
 from experiments.mininet_wifi.findings import AIR_ID, LEAST_PKTS, WIRE_ID, Finding, Seen, findings
 from experiments.mininet_wifi.recorded import HEARD, PACKETS, read
+from experiments.netlab.errors import LabError
 from telemetry.ioam import Flow, Node, Placed, Record, Trace, TraceField, insert
 from telemetry.schema import FlowId, IntHop, IntSummary
 from tests.unit.telemetry.ioam.packets import udp, write_pcap
@@ -195,6 +196,24 @@ def test_without_mininet_wifi_the_demo_says_what_else_there_is(
     said = capsys.readouterr().err
     assert said.startswith("wifi.no_mininet: ")
     assert "hwsim_demo" in said
+
+
+def test_mininet_wifi_that_gives_up_does_not_end_the_demo_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(int_demo, "which", lambda program, where: program)
+    with pytest.raises(WifiError) as caught, contextlib.ExitStack() as stack:
+        int_demo.build(lambda: sys.exit(1), stack)
+    assert caught.value.slug == "wifi.mininet_ended"
+    assert "status 1" in caught.value.why
+
+
+def test_a_program_that_mininet_wifi_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int_demo, "PROGRAMS", ("no-such-program",))
+    with pytest.raises(LabError) as caught, contextlib.ExitStack() as stack:
+        int_demo.build(lambda: sys.exit(1), stack)
+    assert caught.value.slug == "lab.no_command"
+    assert "no-such-program" in str(caught.value)
 
 
 def test_help_needs_no_mininet_wifi(

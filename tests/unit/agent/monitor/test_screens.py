@@ -270,7 +270,7 @@ def test_looks_are_taken_while_views_open_and_close() -> None:
         assert isinstance(app.screen, Overview)
         assert app.screen.query_one(FlowTable).row_count == 5
 
-    on_screen(source, steps, looks=0, interval_s=0.01)
+    on_screen(source, steps, looks=0, interval_s=0.05)
 
 
 def test_sockets_without_a_slot_are_told() -> None:
