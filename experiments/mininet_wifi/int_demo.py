@@ -113,7 +113,7 @@ def build(make_net: Callable[[], Any], stack: contextlib.ExitStack) -> tuple[lis
             "Mininet-WiFi gave up",
             "while it built the network",
             f"it ended with status {error.code}",
-            f"read {LOG}; `mn -c` removes what earlier runs left",
+            f"read {LOG}; then remove what earlier runs left: `mn -c`",
         ) from error
     ((wire, _),) = ap1.connectionsTo(ap2)
     return stations, wire.name, ap2.wintfs[0].name
