@@ -13,6 +13,8 @@ from pathlib import Path as FilePath
 
 import pytest
 
+from agent.algorithms import compile_programs
+from ccp_algs import registry
 from datapath import ebpf
 from datapath.ebpf import DEFAULT_PIN_DIR
 from datapath.errors import LoadError
@@ -35,6 +37,15 @@ def wait_until(holds: object, timeout_s: float = 10.0) -> None:
     while not holds():
         assert time.monotonic() < end, f"still waiting after {timeout_s} s"
         time.sleep(0.02)
+
+
+@pytest.mark.kernel(struct_ops=False)
+@pytest.mark.parametrize("algorithm", registry.names())
+def test_the_verifier_takes_every_algorithm_that_is_shipped(algorithm: str) -> None:
+    programs = compile_programs(registry.get(algorithm), ebpf.compile_program)
+    assert programs
+    for program in programs.values():
+        ebpf.verify(program)
 
 
 @pytest.mark.parametrize("algorithm", ["reno", "cubic", "aimd", "aimd_vec"])
