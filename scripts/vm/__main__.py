@@ -20,6 +20,7 @@ TESTS = tuple(
     for name in (
         "agent",
         "arrivals",
+        "bcc_windows",
         "datapath",
         "inband",
         "law",
@@ -30,6 +31,7 @@ TESTS = tuple(
     )
 )
 """What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""
+PACKAGES = ["python3-bpfcc"]
 SLOWER = 10
 """How many times as long a test may take in a machine whose processor is emulated."""
 
@@ -38,7 +40,7 @@ def main() -> int:
     """Run what the command line asks for; return the exit status."""
     arguments = _arguments()
     try:
-        parts = gather(arguments, packages=[])
+        parts = gather(arguments, PACKAGES)
         names = arguments.kernel or list(kernels.KERNELS)
         runs = [parts.run(name, _command(arguments.pytest), CACHE / f"out-{name}") for name in names]
     except VmError as problem:
@@ -63,7 +65,7 @@ def _arguments() -> argparse.Namespace:
 def _command(tests: list[str]) -> str:
     times = ["--timeout", str(120 * SLOWER), "-o", f"faulthandler_timeout={300 * SLOWER}"]
     options = ["-p", "no:cacheprovider", *times, "--junitxml=/mnt/out/tests.xml"]
-    return shlex.join(["python", "-m", "pytest", *options, *(tests or TESTS)])
+    return ". scripts/vm/bcc.sh\n" + shlex.join(["python", "-m", "pytest", *options, *(tests or TESTS)])
 
 
 def _table(runs: list[machine.Run]) -> Table:

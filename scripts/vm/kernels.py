@@ -21,6 +21,9 @@ KERNELS = {
 }
 """Name -> suites to take it from; the first that the mirrors have."""
 
+WITH_HEADERS = ("6.1",)
+"""Those whose headers the bcc of the userland can compile; 0.26 cannot compile those of 6.12."""
+
 MODULES = """
     virtio_pci virtio_blk virtio_rng ext4 9pnet_virtio 9p crc32c_generic veth dummy tun
     sch_tbf sch_htb sch_fq sch_fq_codel sch_netem sch_red sch_ingress cls_bpf act_bpf
@@ -37,12 +40,14 @@ class Kernel:
         version: What it calls itself.
         image: The compressed kernel.
         initrd: Its first file system.
+        headers: Folder for /usr/src; None if it comes without.
     """
 
     name: str
     version: str
     image: Path
     initrd: Path
+    headers: Path | None = None
 
 
 def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool) -> Kernel:
@@ -78,7 +83,16 @@ def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool) -> 
         with tempfile.TemporaryDirectory(dir=CACHE) as stage:
             _fill(Path(stage), unpacked / "lib/modules" / version, busybox, init)
             initrd.write_bytes(gzip.compress(archive(Path(stage)), compresslevel=1))
-    return Kernel(name, version, next(unpacked.rglob("vmlinuz*")), initrd)
+    headers = _make_headers(name, version, mirrors, folder / "headers") if name in WITH_HEADERS else None
+    return Kernel(name, version, next(unpacked.rglob("vmlinuz*")), initrd, headers)
+
+
+def _make_headers(name: str, version: str, mirrors: Mirrors, folder: Path) -> Path:
+    sources = folder / "usr/src"
+    if not sources.exists():
+        packages = [f"linux-headers-{part}" for part in (version, version.removesuffix("-amd64") + "-common")]
+        first_suite(KERNELS[name], mirrors).unpack(packages, folder)
+    return sources
 
 
 def _fill(stage: Path, modules: Path, busybox: Path, init: Path) -> None:

@@ -74,6 +74,8 @@ class Parts:
             VmError: If there is no such kernel, or QEMU does not start.
         """
         kernel = self._kernel(kernel_name)
+        if kernel.headers is not None:
+            shares = {**shares, "headers": kernel.headers}
         log = os.path.relpath(out / "console.log")
         with self.console.status(f"running on Linux {kernel.version}; see {log}"):
             run = boot(
