@@ -49,6 +49,13 @@ def raise_thread() -> None:
         _set(0, os.SCHED_RR, _PRIORITY)
 
 
+def raise_process(pid: int) -> None:
+    """Give all threads that a process has now real-time priority, as far as this one may."""
+    for thread_id in map(int, os.listdir(f"/proc/{pid}/task")):
+        with contextlib.suppress(OSError):
+            _set(thread_id, os.SCHED_RR, _PRIORITY)
+
+
 def _normal_priority() -> None:
     for thread_id in map(int, os.listdir("/proc/self/task")):
         # It has just ended, or has kept more rights than this one: then it was not raised here.

@@ -314,9 +314,7 @@ def loss_episodes(
         window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=rules.is_collapse),
         window_bytes.set(Cwnd, when=undo),
         Cwnd.set(max_(window_bytes, floor_bytes)),
-        also(
-            Verdict(cut, timeout, undo, episode == REDUCING, rules.spared, left_bytes, ssthresh_bytes),
-        ),
+        also(Verdict(cut, timeout, undo, episode == REDUCING, rules.spared, left_bytes, ssthresh_bytes)),
     )
     return Episodes(
         lost=lost,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import selectors
-import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, Literal
 
 import msgspec
 import typer
@@ -22,6 +21,7 @@ from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
 from telemetry.receiver.receiver import Options, Receiver, resolve
 from telemetry.schema import ReceiverSignal
+from telemetry.signals import on_signals
 from telemetry.status import host_name, online
 
 app = typer.Typer(add_completion=False)
@@ -118,7 +118,7 @@ def _respond(port: int) -> None:
         here,
         there,
         selectors.DefaultSelector() as selector,
-        _on_signals(lambda: there.send(b"\0")),
+        on_signals(lambda: there.send(b"\0")),
     ):
         selector.register(responder.sock, selectors.EVENT_READ)
         selector.register(here, selectors.EVENT_READ)
@@ -155,7 +155,7 @@ def _receive(options: Options, broker: str | None, sender: str | None, ttl_ms: i
             )
             stack.callback(bus.stop)
             bus.start()
-        stack.enter_context(_on_signals(receiver.request_stop))
+        stack.enter_context(on_signals(receiver.request_stop))
         receiver.run()
 
 
@@ -190,15 +190,3 @@ def _note(bus: Bus | None) -> str:
     state = "connected" if bus.connected else f"away for {bus.away_s:.0f} s"
     dropped = bus.counters.connection.samples_dropped
     return f"broker {state}" + (f", {dropped} signals dropped" if dropped else "")
-
-
-@contextlib.contextmanager
-def _on_signals(stop: Callable[[], Any]) -> Iterator[None]:
-    """End tidily on Ctrl-C and SIGTERM within the block."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: stop()) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.bus import bus_errors
+from agent.priority import raise_process
 from broker.embedded import EmbeddedBroker
 from experiments.errors import RunError
 from experiments.netlab import process
@@ -85,20 +86,14 @@ def outlet(
             with os.fdopen(reading, "rb"):
                 fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
                 publisher = Publisher(reading, str(broker.options), file)
-            hurry(broker.pid)
-            hurry(publisher.pid)
+            # As emulator and agent: telemetry waits for no program.
+            for pid in filter(None, (broker.pid, publisher.pid)):
+                raise_process(pid)
             try:
                 yield Outlet(writing, publisher)
             finally:
                 written.close()  # the publisher ends when nobody can write any more
                 facts["telemetry"] = publisher.stop()
-
-
-def hurry(pid: int | None) -> None:
-    """Give all threads of a process the priority of emulator and agent: telemetry waits for no program."""
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError):  # not permitted here
-            os.sched_setscheduler(int(thread), os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
 def records_path(scenario: Scenario, directory: Path) -> Path | None:

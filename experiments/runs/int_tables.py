@@ -12,10 +12,10 @@ import msgspec
 import msgspec.inspect
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
 
 from experiments.runs.recording import IntFiles, Recording
 from experiments.runs.steering import DECISION_COLUMNS
+from telemetry.inband import records
 from telemetry.schema import About, IntHop, IntSummary
 
 _F64, _I64, _TEXT, _BOOL = pa.float64(), pa.int64(), pa.string(), pa.bool_()
@@ -25,33 +25,9 @@ _ENDS: Final = ["src", "src_port", "dst", "dst_port"]
 _ELSEWHERE: Final = {*About.__struct_fields__, "end_mono_us", "hops"}
 _SUMMARY: Final = [name for name in IntSummary.__struct_fields__ if name not in _ELSEWHERE]
 _RECORD: Final = {
-    "src": _TEXT,
-    "src_port": _I64,
-    "dst": _TEXT,
-    "dst_port": _I64,
-    "sequence": _I64,
-    "len_bytes": _I64,
-    "latency_us": _I64,
-    "cwnd_bytes": _I64,
-    "lost_wireless_pkts": _I64,
-    "lost_overflow_pkts": _I64,
-    "hop": _I64,
-    "node_id": _I64,
-    "hop_limit": _I64,
-    "ingress_if": _I64,
-    "egress_if": _I64,
-    "timestamp_us": _I64,
-    "transit_delay_ns": _I64,
-    "queue_depth": _I64,
-    "buffer_occupancy": _I64,
-    "queue_free_pkts": _I64,
-    "arrival_pkts_per_s": _I64,
-    "flow_count": _I64,
-    "link_lost_pkts": _I64,
-    "rssi_dbm": _F64,
-    "snr_db": _F64,
-    "data_rate_bytes_per_s": _I64,
-    "mcs": _I64,
+    name: _I64 if pa.types.is_integer(kind) else kind
+    for name, kind in records.COLUMNS.items()
+    if name not in ("t_us", "protocol")
 }
 _HOP: Final = list(IntHop.__struct_fields__)
 
@@ -163,10 +139,8 @@ def _picked(struct: msgspec.Struct, names: list[str]) -> list[object]:
 def _records(files: IntFiles, flows: _Flows) -> pd.DataFrame:
     if files.records is None or not files.records.exists():
         return pd.DataFrame(columns=list(COLUMNS["int_records"]))
-    types = {"t_us": _I64, **_RECORD}
-    options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-    records = pyarrow.csv.read_csv(files.records, convert_options=options).to_pandas()
-    return flows.named(records.assign(node=records["node_id"].map(files.nodes)))
+    rows = records.read_csv(files.records)
+    return flows.named(rows.assign(node=rows["node_id"].map(files.nodes)))
 
 
 def _decisions(files: IntFiles, flows: _Flows) -> pd.DataFrame:

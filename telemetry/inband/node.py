@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import msgspec
 from pyroute2 import IPRoute
@@ -25,6 +24,7 @@ from telemetry.inband.node_errors import NodeError
 from telemetry.inband.nodes import NodeTable
 from telemetry.inband.queues import Queue, read_queue
 from telemetry.inband.radio import Radios
+from telemetry.native import native
 
 if TYPE_CHECKING:
     from datapath._native import IntNode
@@ -149,14 +149,14 @@ class InterfaceNode:
                 `int.refused`, `int.cannot_write` or `int.not_built`.
         """
         with contextlib.ExitStack() as stack:
-            native = stack.enter_context(_native())
+            module = stack.enter_context(native(NodeError, "int.not_built", "telemetry.inband"))
             overhead_bytes = None
             if "source" in self._spec.roles:
-                overhead_bytes = native.int_overhead_bytes(msgspec.json.encode(self._spec.source))
+                overhead_bytes = module.int_overhead_bytes(msgspec.json.encode(self._spec.source))
             self.interface = stack.enter_context(prepared(self._name, overhead_bytes))
             self._ipr = stack.enter_context(IPRoute())
             path = None if self._records is None else str(self._records)
-            self._node = native.IntNode(self._json(), self._summaries_fd, path)
+            self._node = module.IntNode(self._json(), self._summaries_fd, path)
             stack.callback(self._node.close)
             if self.interface.wireless:
                 self._radios = stack.enter_context(contextlib.closing(Radios(self.interface.index)))
@@ -210,18 +210,3 @@ class InterfaceNode:
     def counters(self) -> Counters:
         """Return what happened so far; also after the end."""
         return msgspec.json.decode(self._node.counters(), type=Counters)
-
-
-@contextlib.contextmanager
-def _native() -> Iterator[Any]:
-    """Give the compiled module; what it raises becomes NodeError."""
-    try:
-        from datapath import _native, errors  # the only compiled module there is, and what it raises
-    except ImportError as error:
-        raise NodeError(
-            "int.not_built", "the native module is missing", "telemetry.inband", str(error), "`make build`"
-        ) from error
-    try:
-        yield _native
-    except errors.CcpError as error:
-        raise NodeError(error.slug, error.message, error.where, error.why, error.fix) from error

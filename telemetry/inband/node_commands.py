@@ -6,7 +6,6 @@ import contextlib
 import ipaddress
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ from telemetry.inband.node import (
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.nodes import read_nodes
 from telemetry.inband.publisher import READ_BYTES, Publisher
+from telemetry.signals import on_signals
 from telemetry.status import host_name, online
 
 FAILED: Final = 1
@@ -154,13 +154,10 @@ def _nowhere(_chunk: bytes) -> None:
 def _stopping() -> Iterator[int]:
     """Give a descriptor that can be read from once Ctrl-C or SIGTERM came."""
     here, there = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: os.write(there, b"\0")) for number in numbers]
     try:
-        yield here
+        with on_signals(lambda: os.write(there, b"\0")):
+            yield here
     finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
         os.close(here)
         os.close(there)
 

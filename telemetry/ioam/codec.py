@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from telemetry.ioam.errors import IoamError
 from telemetry.ioam.model import Contents, Decoded, Filled, Node, Option, Record, Summary
+from telemetry.native import native
 
 if TYPE_CHECKING:
     from datapath._native import IoamCapture
@@ -35,19 +36,9 @@ _RECORDS: Final = msgspec.json.Decoder(list[Record])
 _SUMMARY: Final = msgspec.json.Decoder(Summary)
 
 
-@contextmanager
-def _native() -> Iterator[Any]:
+def _native() -> AbstractContextManager[Any]:
     """Give the compiled module; what it raises becomes IoamError."""
-    try:
-        from datapath import _native, errors  # the only compiled module there is, and what it raises
-    except ImportError as error:
-        raise IoamError(
-            "ioam.not_built", "the native module is missing", "telemetry.ioam", str(error), "`make build`"
-        ) from error
-    try:
-        yield _native
-    except errors.CcpError as error:
-        raise IoamError(error.slug, error.message, error.where, error.why, error.fix) from error
+    return native(IoamError, "ioam.not_built", "telemetry.ioam")
 
 
 def _checked(value: object, decoder: msgspec.json.Decoder[Any]) -> bytes:
@@ -69,8 +60,8 @@ def decode(packet: bytes) -> Decoded:
     Raises:
         IoamError: `ioam.not_ipv6`.
     """
-    with _native() as native:
-        return _DECODED.decode(native.ioam_decode(packet))
+    with _native() as module:
+        return _DECODED.decode(module.ioam_decode(packet))
 
 
 def decode_header(header: bytes, kind: Literal["hop_by_hop", "destination"]) -> Contents:
@@ -85,8 +76,8 @@ def decode_header(header: bytes, kind: Literal["hop_by_hop", "destination"]) -> 
     Raises:
         IoamError: `ioam.truncated` or `ioam.bad_length`.
     """
-    with _native() as native:
-        return _CONTENTS.decode(native.ioam_decode_header(header, kind == "hop_by_hop"))
+    with _native() as module:
+        return _CONTENTS.decode(module.ioam_decode_header(header, kind == "hop_by_hop"))
 
 
 def insert(packet: bytes, options: Sequence[Option]) -> bytes:
@@ -98,8 +89,8 @@ def insert(packet: bytes, options: Sequence[Option]) -> bytes:
     Raises:
         IoamError: `ioam.cannot_write`, `ioam.cannot_insert`, `ioam.truncated` or `ioam.not_ipv6`.
     """
-    with _native() as native:
-        return bytes(native.ioam_insert(packet, _checked(options, _OPTIONS)))
+    with _native() as module:
+        return bytes(module.ioam_insert(packet, _checked(options, _OPTIONS)))
 
 
 def build(options: Sequence[Option], next_header: int = NO_NEXT_HEADER) -> tuple[bytes, bytes]:
@@ -114,8 +105,8 @@ def build(options: Sequence[Option], next_header: int = NO_NEXT_HEADER) -> tuple
     Raises:
         IoamError: `ioam.cannot_write`.
     """
-    with _native() as native:
-        hop_by_hop, destination = native.ioam_build(_checked(options, _OPTIONS), next_header)
+    with _native() as module:
+        hop_by_hop, destination = module.ioam_build(_checked(options, _OPTIONS), next_header)
         return hop_by_hop, destination
 
 
@@ -125,8 +116,8 @@ def remove(packet: bytes) -> bytes:
     Raises:
         IoamError: `ioam.not_ipv6`, `ioam.truncated` or `ioam.bad_value`.
     """
-    with _native() as native:
-        return bytes(native.ioam_remove(packet))
+    with _native() as module:
+        return bytes(module.ioam_remove(packet))
 
 
 def fill(packet: bytes, node: Node, namespace_id: int = 0) -> Filled:
@@ -138,8 +129,8 @@ def fill(packet: bytes, node: Node, namespace_id: int = 0) -> Filled:
     Raises:
         IoamError: `ioam.cannot_write`, or what is wrong with the packet.
     """
-    with _native() as native:
-        after, filled, overflowed = native.ioam_fill(packet, namespace_id, _checked(node, _NODE))
+    with _native() as module:
+        after, filled, overflowed = module.ioam_fill(packet, namespace_id, _checked(node, _NODE))
     return Filled(packet=after, filled=filled, overflowed=overflowed)
 
 
@@ -155,8 +146,8 @@ class CaptureReader:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open it."""
-        with _native() as native:
-            self._capture: IoamCapture = native.IoamCapture(os.fspath(path))
+        with _native() as module:
+            self._capture: IoamCapture = module.IoamCapture(os.fspath(path))
 
     def __iter__(self) -> Iterator[Record]:
         """Yield records in the order of the file."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.priority import raise_process
 from experiments.netlab.spec import Bernoulli, Direction
 from experiments.run import run
-from experiments.runs import inband
 from experiments.runs.live import MADE_INTO_TABLES
 from experiments.scenario import Flow, Scenario
 from telemetry.ioam import CaptureReader
@@ -84,6 +84,6 @@ def test_flows_of_the_kernel_leave_their_telemetry_in_the_result(tmp_path: Path)
 @pytest.mark.kernel(struct_ops=False)
 def test_who_brings_telemetry_does_not_wait_for_programs() -> None:
     with subprocess.Popen(["sleep", "60"]) as one:
-        inband.hurry(one.pid)
+        raise_process(one.pid)
         assert os.sched_getscheduler(one.pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR
         one.kill()

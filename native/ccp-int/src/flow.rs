@@ -15,6 +15,16 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    const ALL: [Self; 2] = [Protocol::Tcp, Protocol::Udp];
+
+    /// Its number in IP headers.
+    pub fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+        }
+    }
+
     /// Its name, as the bus has it.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -42,11 +52,7 @@ pub struct FlowKey {
 impl FlowKey {
     /// Of what stands in a packet; `None` if the protocol, by its number, is neither TCP nor UDP.
     pub fn of(src: IpAddr, dst: IpAddr, src_port: u16, dst_port: u16, protocol: u8) -> Option<Self> {
-        let protocol = match protocol {
-            6 => Protocol::Tcp,
-            17 => Protocol::Udp,
-            _ => return None,
-        };
+        let protocol = Protocol::ALL.into_iter().find(|one| one.number() == protocol)?;
         let wide = |address| match address {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
             IpAddr::V6(address) => address,

@@ -1,12 +1,13 @@
 //! In-band telemetry of flows: [`Source`] makes the extension headers of packets, [`Meter`] measures what a node says
-//! of a link, [`Sink`] makes of what packets brought a [`Summary`] of each flow and interval.
+//! of a link, [`Sink`] makes of what packets brought a [`Summary`] of each flow and interval, which [`Lines`] writes.
 //!
-//! Times come in as numbers, packets as octets: there are no clocks and there is no I/O. The format is that of
+//! Times come in as numbers, packets as octets: there are no clocks, and nothing is opened here. The format is that of
 //! `ccp-ioam`; what is measured how is told in `docs/inband.md`.
 
 #![forbid(unsafe_code)]
 
 mod flow;
+mod lines;
 mod meter;
 mod nodes;
 mod recent;
@@ -16,6 +17,7 @@ mod spec;
 mod work;
 
 pub use flow::{FlowKey, Protocol};
+pub use lines::Lines;
 pub use meter::{FLOW_WINDOW_NS, Meter, RATE_TIME_NS};
 pub use nodes::{NodeInfo, NodeTable, Unit};
 pub use sink::{FlowId, Hop, LossCause, RecordRow, Sink, SinkSpec, Summary};

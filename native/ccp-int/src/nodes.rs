@@ -53,6 +53,11 @@ pub(crate) fn node_id(node: &Node) -> Option<u64> {
     node.node_id.map(u64::from).or(node.node_id_wide)
 }
 
+/// When a packet came to it, since 1970.
+pub(crate) fn timestamp_us(node: &Node) -> Option<u64> {
+    Some(u64::from(node.timestamp_s?) * 1_000_000 + u64::from(node.timestamp_fraction?))
+}
+
 /// What one of ours said of itself.
 pub(crate) fn state(node: &Node) -> Option<&State> {
     match &node.snapshot {

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ccp_int::{FLOW_WINDOW_NS, FlowKey, Sink, Summary};
+use ccp_int::{FLOW_WINDOW_NS, FlowKey, Lines, Sink, Summary};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -58,11 +57,10 @@ impl Reader {
         told.change(|now| now.wall_minus_mono_ns = wall_minus_mono_ns())?;
         let mut outlet = Outlet {
             sink: Sink::new(spec.sink.clone())?,
-            summaries: File::from(summaries),
+            summaries: Lines::new(File::from(summaries)),
             records,
             counted: Arc::clone(&counted),
             taken: Vec::new(),
-            line: Vec::new(),
         };
         let (ring, active, stopping) =
             (handle(object, "records")?, handle(object, "active")?, Arc::clone(&stop));
@@ -157,11 +155,10 @@ fn round(active: &MapHandle, told: &Told, mono_ns: u64) -> Result<u64> {
 /// The sink, and where its summaries go.
 struct Outlet {
     sink: Sink,
-    summaries: File,
+    summaries: Lines<File>,
     records: Option<Records>,
     counted: Arc<Counted>,
     taken: Vec<Summary>,
-    line: Vec<u8>,
 }
 
 impl Outlet {
@@ -181,15 +178,9 @@ impl Outlet {
 
     fn write(&mut self, mono_ns: u64) {
         self.sink.take(mono_ns, &mut self.taken);
-        for summary in self.taken.drain(..) {
-            self.line.clear();
-            let written = serde_json::to_writer(&mut self.line, &summary).map_err(std::io::Error::from);
-            self.line.push(b'\n');
-            // Lines are shorter than what a pipe takes as a whole or not at all.
-            if written.and_then(|()| self.summaries.write_all(&self.line)).is_err() {
-                self.counted.summaries_dropped.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+        self.taken.drain(..).for_each(|summary| self.summaries.write(&summary));
+        self.summaries.flush();
+        self.counted.summaries_dropped.store(self.summaries.dropped(), Ordering::Relaxed);
         self.counted.unreadable.store(self.sink.malformed_pkts(), Ordering::Relaxed);
         if let Some(records) = &mut self.records {
             records.append(&self.sink.take_records());

@@ -12,11 +12,11 @@ import pytest
 from experiments.runs import int_tables, tables
 from experiments.runs.recording import IntFiles, Recording
 from experiments.runs.steering import DECISION_COLUMNS
+from telemetry.inband.records import COLUMNS as RECORD_COLUMNS
 from telemetry.schema import FlowId, IntHop, IntSummary
 from tests.unit.experiments.recorded import START_US, recording, steady
 
 NEAR, FAR = "fd78::1", "fd78::2"
-NAMED = ("t_s", "flow", "connection", "backward", "node")
 """Columns that are not the sinks' own."""
 
 DATA = FlowId(src=NEAR, src_port=1000, dst=FAR, dst_port=5201)
@@ -103,7 +103,7 @@ def test_decisions_are_those_of_the_sender_also_on_what_its_acks_met(tmp_path: P
 
 def test_records_are_rows_of_packets_and_nodes(tmp_path: Path) -> None:
     kept = with_telemetry(tmp_path)
-    names = ["t_us", *(name for name in tables.COLUMNS["int_records"] if name not in NAMED)]
+    names = list(RECORD_COLUMNS)
     given = {"src": NEAR, "dst": FAR, "src_port": 1000, "dst_port": 5201, "node_id": 2, "rssi_dbm": -60.5}
     rows = [{**given, "t_us": START_US + 1000, "sequence": 7}, {**given, "t_us": START_US, "src_port": 999}]
     assert kept.telemetry is not None

@@ -184,11 +184,7 @@ impl Telemetry {
         };
         let wall_ns = now_ns.saturating_add(self.real_offset_ns);
         let (window, windows) = (&mut self.window, &mut self.windows);
-        let next_header = match flow.protocol {
-            Protocol::Tcp => 6,
-            Protocol::Udp => 17,
-        };
-        let headers = source.headers(flow, wall_ns, next_header, || {
+        let headers = source.headers(flow, wall_ns, flow.protocol.number(), || {
             if flow.protocol != Protocol::Tcp {
                 return None;
             }

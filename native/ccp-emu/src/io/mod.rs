@@ -4,7 +4,6 @@ mod capture;
 mod clock;
 mod control;
 mod lateness;
-mod lines;
 mod pace;
 mod priority;
 mod reports;

@@ -1,36 +1,36 @@
 //! What sinks say, written down: summaries as lines of JSON, records of packets as CSV.
 
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-use ccp_int::{RecordRow, Summary};
+use ccp_int::{Lines, RecordRow, Summary};
 
-use super::lines::Lines;
+use super::set_nonblocking;
 use super::writer::FileWriter;
-use crate::Result;
 use crate::int::{Int, Telemetry};
+use crate::{Error, Result};
 
 /// Where it goes.
 #[derive(Debug)]
-pub struct Reports<'a> {
-    lines: Option<Lines<'a>>,
+pub struct Reports {
+    lines: Option<Lines<File>>,
     records: Option<FileWriter>,
     summaries: Vec<Summary>,
-    line: Vec<u8>,
 }
 
-impl<'a> Reports<'a> {
+impl Reports {
     /// To these files.
     ///
     /// # Errors
     ///
     /// `emulator.cannot_write`.
-    pub fn new(int: &Int, summaries: Option<BorrowedFd<'a>>) -> Result<Self> {
+    pub fn new(int: &Int, summaries: Option<BorrowedFd<'_>>) -> Result<Self> {
         let records = int.records_path.as_deref().map(FileWriter::create).transpose()?;
         if let Some(records) = &records {
             records.append(RecordRow::HEADER.as_bytes().to_vec());
         }
-        let lines = summaries.map(Lines::new).transpose()?;
-        Ok(Reports { lines, records, summaries: Vec::new(), line: Vec::new() })
+        let lines = summaries.map(lines).transpose()?;
+        Ok(Reports { lines, records, summaries: Vec::new() })
     }
 
     /// Writes what there is to say by now.
@@ -40,12 +40,9 @@ impl<'a> Reports<'a> {
         }
         telemetry.take(now_ns, &mut self.summaries);
         for summary in self.summaries.drain(..) {
-            let Some(lines) = &mut self.lines else { continue };
-            self.line.clear();
-            // Writing to memory cannot fail.
-            let _ = serde_json::to_writer(&mut self.line, &summary);
-            self.line.push(b'\n');
-            lines.write(&self.line);
+            if let Some(lines) = &mut self.lines {
+                lines.write(&summary);
+            }
         }
         if let Some(records) = &self.records {
             let mut rows = String::new();
@@ -71,6 +68,15 @@ impl<'a> Reports<'a> {
         }
         self.records.map_or(Ok(()), FileWriter::close)
     }
+}
+
+/// Lines into a descriptor, on which writes do not wait any more.
+fn lines(fd: BorrowedFd<'_>) -> Result<Lines<File>> {
+    let own = set_nonblocking(fd).map_err(std::io::Error::from).and_then(|()| fd.try_clone_to_owned());
+    let own = own.map_err(|e| {
+        Error::new("emulator.cannot_write", "summaries cannot be written").at("int.summaries_fd").why(e)
+    })?;
+    Ok(Lines::new(own.into()))
 }
 
 #[cfg(test)]

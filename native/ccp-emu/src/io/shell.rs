@@ -87,7 +87,7 @@ struct Shell<'a> {
     deliveries: Vec<Delivery<IpPacket>>,
     samples: Option<Samples>,
     captures: Captures,
-    reports: Option<Reports<'a>>,
+    reports: Option<Reports>,
     lateness: Lateness,
     pace: Pace,
     unreadable_frames: u64,

@@ -67,7 +67,7 @@ impl HopState {
         fresh_ns: Option<u64>,
     ) -> Evidence {
         self.unit = nodes.unit(node);
-        let at_ns = timestamp_ns(node).unwrap_or(wall_ns);
+        let at_ns = nodes::timestamp_us(node).map_or(wall_ns, |us| us * 1000);
         let state = nodes::state(node).copied().unwrap_or_default();
         let last = self.seen.filter(|seen| seen.at_ns <= at_ns);
         let before = last.filter(|_| fresh_ns.is_none());
@@ -183,10 +183,6 @@ fn newly_lost(before: &State, after: &State) -> Option<u64> {
     let modulus = State::LOST_MODULUS;
     let lost = (after.lost_pkts? + modulus - before.lost_pkts?) % modulus;
     (lost < modulus / 2).then_some(lost)
-}
-
-fn timestamp_ns(node: &Node) -> Option<u64> {
-    Some(u64::from(node.timestamp_s?) * 1_000_000_000 + u64::from(node.timestamp_fraction?) * 1000)
 }
 
 fn thousandths(value: f64) -> f64 {

@@ -6,7 +6,7 @@ use ccp_ioam::{Node, State};
 
 use super::{Carried, Packet};
 use crate::FlowKey;
-use crate::nodes::{node_id, state};
+use crate::nodes::{node_id, state, timestamp_us};
 
 /// One node's data in one packet; packets without any have one row.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +74,6 @@ impl RecordRow {
             data_rate_bytes_per_s,
             mcs,
         } = state(node).copied().unwrap_or_default();
-        let timestamp_us = node.timestamp_s.zip(node.timestamp_fraction);
-        let timestamp_us = timestamp_us.map(|(s, us)| u64::from(s) * 1_000_000 + u64::from(us));
         let mut line = Line(out);
         line.put(Some(self.mono_ns / 1000));
         line.put(Some(flow.src.to_canonical())).put(Some(flow.dst.to_canonical()));
@@ -85,7 +83,10 @@ impl RecordRow {
         line.put(self.hop).put(node_id(node)).put(node.hop_limit.or(node.hop_limit_wide));
         line.put(node.ingress_if.map(u32::from).or(node.ingress_if_wide));
         line.put(node.egress_if.map(u32::from).or(node.egress_if_wide));
-        line.put(timestamp_us).put(node.transit_delay_ns).put(node.queue_depth).put(node.buffer_occupancy);
+        line.put(timestamp_us(node))
+            .put(node.transit_delay_ns)
+            .put(node.queue_depth)
+            .put(node.buffer_occupancy);
         line.put(queue_free_pkts).put(arrival_pkts_per_s).put(flow_count).put(lost_pkts);
         line.put(rssi_dbm).put(snr_db).put(data_rate_bytes_per_s).put(mcs);
         line.end();

@@ -61,15 +61,6 @@ def test_the_quick_grid_has_a_dozen_networks_and_repeats_what_must_show() -> Non
         assert cells[(25_000, loss, 1.0, *which)] >= 5
 
 
-@pytest.mark.parametrize("size", [FULL, QUICK], ids=["full", "quick"])
-@pytest.mark.parametrize("part", PAPER.parts)
-def test_no_run_is_planned_twice(part: str, size: Size) -> None:
-    runs = runs_of(part, size)
-    assert len({run.key for run in runs}) == len(runs) > 0
-    names = [grid.title for grid in PAPER.parts[part].grids(size)]
-    assert len(set(names)) == len(names)
-
-
 def test_all_flows_of_a_grids_run_have_the_same_algorithm_through_one_bottleneck() -> None:
     for run in runs_of("grid", QUICK):
         first, second = run.scenario.flows

@@ -32,15 +32,6 @@ def loss_of(run: PlannedRun) -> tuple[float, float]:
 # --- what is planned ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [FULL, QUICK], ids=["full", "quick"])
-@pytest.mark.parametrize("part", PAPER.parts)
-def test_no_run_is_planned_twice(part: str, size: Size) -> None:
-    runs = runs_of(part, size)
-    assert len({run.key for run in runs}) == len(runs) > 0
-    names = [grid.title for grid in PAPER.parts[part].grids(size)]
-    assert len(set(names)) == len(names)
-
-
 def test_all_flows_go_through_the_chain_over_ipv6_and_the_hop_loses_both_ways() -> None:
     for part in PAPER.parts:
         for run in runs_of(part, QUICK):

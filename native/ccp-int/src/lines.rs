@@ -1,0 +1,114 @@
+//! Summaries as lines for somebody who may read slowly: what does not fit is dropped whole, and counted.
+
+use std::io::{ErrorKind, Write};
+
+use crate::Summary;
+
+/// Lines of JSON into a pipe, socket or file that does not block.
+#[derive(Debug)]
+pub struct Lines<W> {
+    out: W,
+    line: Vec<u8>,
+    /// The rest of a line of which a part has been written.
+    rest: Vec<u8>,
+    dropped: u64,
+}
+
+impl<W: Write> Lines<W> {
+    /// Into this.
+    pub fn new(out: W) -> Self {
+        Lines { out, line: Vec::new(), rest: Vec::new(), dropped: 0 }
+    }
+
+    /// Writes a summary.
+    pub fn write(&mut self, summary: &Summary) {
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(&mut line, summary);
+        line.push(b'\n');
+        self.write_line(&line);
+        self.line = line;
+    }
+
+    /// Writes a line, which ends with its line feed.
+    fn write_line(&mut self, line: &[u8]) {
+        self.flush();
+        let written = if self.rest.is_empty() { written(&mut self.out, line) } else { 0 };
+        if written == 0 {
+            self.dropped += 1;
+        } else {
+            self.rest.extend_from_slice(&line[written..]);
+        }
+    }
+
+    /// Writes what is left, as far as it goes.
+    pub fn flush(&mut self) {
+        if !self.rest.is_empty() {
+            let written = written(&mut self.out, &self.rest);
+            self.rest.drain(..written);
+        }
+    }
+
+    /// Lines that were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+fn written(out: &mut impl Write, bytes: &[u8]) -> usize {
+    loop {
+        match out.write(bytes) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => (),
+            // Full, or nobody reads any more.
+            Err(_) => return 0,
+            Ok(written) => return written,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Read;
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    /// The two ends of a pipe that does not block.
+    fn pipe() -> (File, File) {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+        (reader.into(), writer.into())
+    }
+
+    #[test]
+    fn a_full_pipe_drops_whole_lines_and_goes_on_once_it_is_read() {
+        let (mut reader, writer) = pipe();
+        let mut lines = Lines::new(writer);
+        // Longer than what pipes take whole or not at all: one is cut.
+        let line = |number: u8| [vec![b'0' + number; 5000], vec![b'\n']].concat();
+        (0..20).for_each(|number| lines.write_line(&line(number)));
+        let dropped = lines.dropped();
+        assert!(!lines.rest.is_empty() && (1..20).contains(&dropped));
+        let mut text = vec![0; 20 * 5001];
+        let mut read_bytes = reader.read(&mut text).unwrap();
+        lines.write_line(b"last\n");
+        assert_eq!((lines.rest.len(), lines.dropped()), (0, dropped));
+        drop(lines);
+        while let Ok(n @ 1..) = reader.read(&mut text[read_bytes..]) {
+            read_bytes += n;
+        }
+        let whole = 20 - dropped as u8;
+        let expected: Vec<u8> = (0..whole).flat_map(line).chain(*b"last\n").collect();
+        assert_eq!(text[..read_bytes], expected);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_error() {
+        let (reader, writer) = pipe();
+        let mut lines = Lines::new(writer);
+        drop(reader);
+        lines.write_line(b"nobody\n");
+        assert_eq!(lines.dropped(), 1);
+    }
+}

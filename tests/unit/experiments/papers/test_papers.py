@@ -1,0 +1,24 @@
+"""What holds for the experiments of every paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.papers import flex_cubic, int_adaptive
+from experiments.papers.paper import Part, Size
+from experiments.sweep import planned
+
+PARTS = {
+    f"{paper.name} {part.name}": part
+    for paper in (flex_cubic.PAPER, int_adaptive.PAPER)
+    for part in paper.parts.values()
+}
+
+
+@pytest.mark.parametrize("size", [Size(repeats=1), Size(quick=True)], ids=["full", "quick"])
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_no_run_is_planned_twice(part: Part, size: Size) -> None:
+    runs = [one for grid in part.grids(size) for one in planned(grid)]
+    assert len({run.key for run in runs}) == len(runs) > 0
+    names = [grid.title for grid in part.grids(size)]
+    assert len(set(names)) == len(names)
