@@ -24,6 +24,7 @@ __all__ = [
     "IoamCapture",
     "Program",
     "Report",
+    "SocketSwitch",
     "TcpArrivals",
     "TcpTrace",
     "compile",
@@ -292,10 +293,11 @@ class TcpArrivals:
     `drain` gives a row for each socket that something came on since the last call. Columns: cookie (one
     socket, never used twice), sport, saddr (this end), dport, daddr (the other one; addresses have 16 bytes,
     IPv4 as ::ffff:a.b.c.d); what grew since the last call: segs (with and without payload, merged ones each),
-    ce_segs (of these, with ECN's CE), bins (segments with a timestamp, by one-way delay above the least; see
+    ce_segs (of these, with ECN's CE), resent_segs (of these, sent again, as far as sequence numbers and
+    timestamps tell), bins (segments with a timestamp, by one-way delay above the least; see
     `bin_bounds_us`); how far our clock (elapsed_us) and the sender's timestamps (ticks) have gone since the
-    first segment; tick_us, what a tick was taken for (1 or 1000; 0: not known yet); closed (bool: nothing
-    will follow).
+    first segment; tick_us, what a tick was taken for (1 or 1000; 0: not known yet); stamped (bool: it has
+    timestamps); closed (bool: nothing will follow).
 
     Raises:
         CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
@@ -411,6 +413,35 @@ class IntNode:
         """Return what happened so far, also after the end, as JSON: `telemetry.inband.node.Counters`."""
     def close(self) -> None:
         """Take the programs off the device, and write what came until then."""
+
+@final
+class SocketSwitch:
+    """Gives TCP sockets other congestion controls, by rules, while it is open: `agent.regime.sockets`.
+
+    `drain` returns a row of each thing that happened to a socket: `t_us` (CLOCK_MONOTONIC),
+    `saddr` and `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`, `version` of the rules, `rule` (index),
+    `error` (negative errno), `what` (`enum switch_what` of `native/ccp-switch`), `before` and `after`
+    (congestion control).
+
+    Raises:
+        CcpError: `switch.*` or `trace.no_btf`.
+    """
+
+    def __new__(cls, cgroup: str | os.PathLike[str], netns_cookie: int) -> SocketSwitch:
+        """Attach; new sockets are those of a cgroup v2 directory in one network namespace."""
+    def set_rules(self, rules_json: bytes) -> int:
+        """Replace the rules by an array of `Rule` of `native/ccp-switch`; returns their version."""
+    def switch_all(self) -> None:
+        """Do what the rules say to the sockets of this thread's namespace."""
+    def restore_all(self) -> None:
+        """Look at no new sockets, and give those of this thread's namespace what they had first."""
+    def drain(self) -> NDArray[np.void]:
+        """Return what happened since the last call, in order."""
+    @property
+    def dropped(self) -> int:
+        """How many rows were lost, because nobody drained them in time."""
+    def close(self) -> None:
+        """Take the programs out of the kernel; sockets stay as they are."""
 
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...

@@ -6,6 +6,7 @@ compiled part every function says so in one sentence (`load.no_native_module`) i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -199,3 +200,19 @@ def drop_capabilities(keep: list[str] | None = None) -> list[str]:
     with _native_part():
         from datapath import _native
     return _native.drop_capabilities(keep)
+
+
+def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.SocketSwitch:
+    """Attach the programs that give ordinary sockets other congestion controls.
+
+    Args:
+        cgroup: New sockets are those made in this cgroup v2 directory or below.
+        netns_cookie: And in this network namespace: its SO_NETNS_COOKIE.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `switch.no_cgroup`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.SocketSwitch(cgroup, netns_cookie)

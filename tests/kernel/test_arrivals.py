@@ -147,8 +147,71 @@ def test_timestamps_are_found_wherever_they_stand_among_the_options(wire: Path) 
     }
     malformed = (lambda stamp: b"\xfd\0" + stamp, lambda stamp: b"\1\1" + stamp[:6])
     found = {}
+    with TcpArrivals(inode(receiver)) as arrivals, forging(sender, receiver, arrivals) as forge:
+        for name, order in orders.items():
+            forge.send(order(forge.stamp()))
+            row = next_row(arrivals, forge.near)
+            found[name] = (int(row["segs"]), int(row["bins"].sum()))
+        for order in malformed:  # newer kernels throw them away before
+            forge.send(order(forge.stamp()))
+        forge.send(b"")
+        assert next_row(arrivals, forge.near)["bins"].sum() == 0
+    assert found == {name: (1, int(place < 3)) for place, name in enumerate(orders)}
+
+
+def test_what_was_sent_again_is_told_from_what_is_late(wire: Path) -> None:
+    segments = (  # of 100 bytes: where it begins, milliseconds when it was sent, and whether that was again
+        (0, 0, 0),
+        (200, 5, 0),  # behind a gap
+        (300, 9, 0),
+        (100, 5, 0),  # late: sent no later than the one behind it
+        (100, 6, 1),  # later than that one, if not than the newest
+        (500, 10, 0),
+        (400, 10, 0),
+        (0, 11, 1),  # for nothing
+        (600, 20, 0),
+        (650, 20, 0),  # as bytes are counted, the end of it is new
+        (550, 21, 1),
+    )
+    sender, receiver = wire.sender, wire.receiver
+    with TcpArrivals(inode(receiver)) as arrivals, forging(sender, receiver, arrivals) as forge:
+        for begin, sent_ms, again in segments:
+            forge.send(b"\1\1" + forge.stamp(sent_ms), begin, bytes(100))
+            row = next_row(arrivals, forge.near)
+            assert (row["resent_segs"], row["segs"], row["stamped"]) == (again, 1, 1), (begin, sent_ms)
+        forge.send(b"", 0, bytes(100))  # without a timestamp nobody knows
+        assert next_row(arrivals, forge.near)["resent_segs"] == 0
+
+
+class Forge:
+    """Sends segments as if they were of a connection that sleeps.
+
+    Attributes:
+        near: The socket of the sender.
+    """
+
+    def __init__(self, near: socket.socket, raw: socket.socket, ack: bytes, ends: tuple[str, str]) -> None:
+        self.near = near
+        self._raw = raw
+        self._ports = ack[2:4] + ack[:2]
+        (self._expected,), (self._echoed,) = (struct.unpack_from("!I", ack, at) for at in (8, 28))
+        self._ends = ends
+
+    def stamp(self, later_ms: int = 0) -> bytes:
+        """Return a timestamp so much later than the last real one."""
+        return struct.pack("!BBII", 8, 10, (self._echoed + later_ms) % (1 << 32), 0)
+
+    def send(self, options: bytes, begin: int = 0, payload: bytes = b"") -> None:
+        """Send a segment that begins so far behind what was received."""
+        sequence = (self._expected + begin) % (1 << 32)
+        header = tcp_header(self._ports, sequence, options, self._ends, payload)
+        self._raw.sendto(header + payload, (self._ends[1], 0))
+
+
+@contextlib.contextmanager
+def forging(sender: Host, receiver: Host, arrivals: TcpArrivals) -> Iterator[Forge]:
+    """Connect, let the timestamps be understood, and forget what was counted."""
     with (
-        TcpArrivals(inode(receiver)) as arrivals,
         sender.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)) as raw,
         connection(sender, receiver) as (near, far),
     ):
@@ -159,25 +222,7 @@ def test_timestamps_are_found_wherever_they_stand_among_the_options(wire: Path) 
         with contextlib.suppress(BlockingIOError):
             while True:
                 ack = raw.recv(100)[20:]  # behind the IP header
-        ports, (expected,), (echoed,) = (
-            ack[2:4] + ack[:2],
-            *(struct.unpack_from("!I", ack, at) for at in (8, 28)),
-        )
-        stamp = struct.pack("!BBII", 8, 10, echoed, 0)
-
-        def send_raw(options: bytes) -> None:
-            header = tcp_header(ports, expected, options, sender.ipv4, receiver.ipv4)
-            raw.sendto(header, (receiver.ipv4, 0))
-
-        for name, order in orders.items():
-            send_raw(order(stamp))
-            row = next_row(arrivals, near)
-            found[name] = (int(row["segs"]), int(row["bins"].sum()))
-        for order in malformed:  # newer kernels throw them away before
-            send_raw(order(stamp))
-        send_raw(b"")
-        assert next_row(arrivals, near)["bins"].sum() == 0
-    assert found == {name: (1, int(place < 3)) for place, name in enumerate(orders)}
+        yield Forge(near, raw, ack, (sender.ipv4, receiver.ipv4))
 
 
 def next_row(arrivals: TcpArrivals, near: socket.socket) -> Any:
@@ -187,12 +232,13 @@ def next_row(arrivals: TcpArrivals, near: socket.socket) -> Any:
     return row_of(rows, near)
 
 
-def tcp_header(ports: bytes, sequence: int, options: bytes, source: str, destination: str) -> bytes:
-    """Return a segment without payload, which acknowledges nothing new."""
+def tcp_header(ports: bytes, sequence: int, options: bytes, ends: tuple[str, str], payload: bytes) -> bytes:
+    """Return the header of a segment that acknowledges nothing new."""
     flags = (20 + len(options)) // 4 << 12 | 0x10  # ACK
     header = ports + struct.pack("!IIHHHH", sequence, 0, flags, 1000, 0, 0) + options
-    pseudo = socket.inet_aton(source) + socket.inet_aton(destination) + struct.pack("!HH", 6, len(header))
-    sum_ = echo.checksum(pseudo + header)
+    source, destination = map(socket.inet_aton, ends)
+    pseudo = source + destination + struct.pack("!HH", 6, len(header + payload))
+    sum_ = echo.checksum(pseudo + header + payload)
     return header[:16] + struct.pack("!H", sum_) + header[18:]
 
 
@@ -221,7 +267,7 @@ def test_without_timestamps_there_are_counts_and_no_delays(wire: Path) -> None:
         trickle(near, far, 0.1)
         row = row_of(arrivals.drain(), near)
     assert row["segs"] > 10
-    assert (row["bins"].sum(), row["tick_us"]) == (0, 0)
+    assert (row["bins"].sum(), row["tick_us"], row["stamped"]) == (0, 0, 0)
 
 
 def test_it_says_what_is_not_possible() -> None:

@@ -26,7 +26,10 @@ FOLDERS = [
 ]
 SOURCES = {".py", ".pyi", ".rs", ".c", ".h", ".sh"}
 MAX_LINES = 500
-LONGER = {"ccp_algs/fold/expressions.py": "numbers and flags of the builder refer to each other"}
+LONGER = {
+    "ccp_algs/fold/expressions.py": "numbers and flags of the builder refer to each other",
+    "datapath/_native.pyi": "the stub of one compiled module is one file",
+}
 """Source file -> why it may be longer than MAX_LINES."""
 
 REGISTRIES = [
@@ -151,6 +154,6 @@ def test_entry_points_lead_somewhere(target: str) -> None:
 
 def test_bpf_programs_carry_their_licence() -> None:
     sources = list(ROOT.glob("native/*/src/bpf/*"))
-    assert len({source.parent for source in sources}) == 3
+    assert len({source.parent for source in sources}) == 4
     for source in sources:
         assert "SPDX-License-Identifier: GPL-2.0" in source.read_text().splitlines()[0], source.name

@@ -23,10 +23,12 @@ fn columns() -> Vec<Column> {
         column!(tcp_arrivals, daddr, "(16,)u1"),
         column!(tcp_arrivals, segs, "u8"),
         column!(tcp_arrivals, ce_segs, "u8"),
+        column!(tcp_arrivals, resent_segs, "u8"),
         column!(tcp_arrivals, elapsed_us, "u8"),
         column!(tcp_arrivals, ticks, "u8"),
         column!(tcp_arrivals, tick_us, "u4"),
         column!(tcp_arrivals, closed, "u1"),
+        column!(tcp_arrivals, stamped, "u1"),
         column!(tcp_arrivals, bins, BINS),
     ]
 }
@@ -40,7 +42,7 @@ fn as_array<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     rows::as_array(py, bytes, dtype)
 }
 
-/// Segments, CE marks and one-way delays of one namespace's TCP sockets, counted by the kernel.
+/// Segments, CE marks, retransmissions and one-way delays of one namespace's TCP sockets, counted by the kernel.
 #[pyclass(frozen, module = "datapath._native")]
 pub struct TcpArrivals {
     arrivals: Mutex<Option<Arrivals>>,

@@ -11,6 +11,7 @@ mod node;
 mod program;
 mod report;
 mod rows;
+mod switch;
 mod trace;
 
 use pyo3::prelude::*;
@@ -69,5 +70,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrivals::TcpArrivals>()?;
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<node::IntNode>()?;
+    module.add_class::<switch::SocketSwitch>()?;
     Ok(())
 }

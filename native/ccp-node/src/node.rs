@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_trace::load;
-use libbpf_rs::{
-    ErrorKind, Iter, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook,
-};
+use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook};
 use serde::Serialize;
 
 use crate::config;
@@ -234,8 +232,7 @@ pub(crate) fn parse<T: Plain>(bytes: &[u8]) -> Option<T> {
 
 pub(crate) fn refused(e: &libbpf_rs::Error) -> Error {
     let why = format!("{e:#}");
-    // EPERM; the verifier says EACCES, whoever asks.
-    if e.kind() == ErrorKind::PermissionDenied && !why.contains("(os error 13)") {
+    if load::lacks_rights(e) {
         return Error::new("int.not_permitted", "a node of in-band telemetry is not permitted")
             .why(why)
             .fix("run as root, or give the process CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");

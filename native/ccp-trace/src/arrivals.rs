@@ -64,7 +64,7 @@ impl Arrivals {
     }
 
     /// Flows that something came of since the last call, as the bytes of so many `tcp_arrivals`: what grew since then
-    /// in `segs`, `ce_segs` and `bins`, the rest as it is.
+    /// in `segs`, `ce_segs`, `resent_segs` and `bins`, the rest as it is.
     pub fn drain(&mut self) -> Result<Vec<u8>> {
         let flows = map(&self.object, "flows")?;
         let read = flows.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
@@ -94,6 +94,7 @@ fn growth(now: &tcp_arrivals, before: &tcp_arrivals) -> tcp_arrivals {
     let mut grown = *now;
     grown.segs = now.segs.wrapping_sub(before.segs);
     grown.ce_segs = now.ce_segs.wrapping_sub(before.ce_segs);
+    grown.resent_segs = now.resent_segs.wrapping_sub(before.resent_segs);
     for (bin, before) in grown.bins.iter_mut().zip(before.bins) {
         *bin = bin.wrapping_sub(before);
     }
@@ -129,11 +130,13 @@ mod tests {
     #[test]
     fn only_what_grew_is_told() {
         let mut before = tcp_arrivals { cookie: 7, segs: 100, ce_segs: 3, ticks: 50, ..Default::default() };
+        before.resent_segs = 9;
         before.bins[5] = u32::MAX;
-        let mut now = tcp_arrivals { segs: 104, ce_segs: 4, ticks: 60, ..before };
+        let mut now = tcp_arrivals { segs: 104, ce_segs: 4, ticks: 60, resent_segs: 11, ..before };
         now.bins[5] = 1;
         let grown = parse(bytes_of(&growth(&now, &before))).expect("it is whole");
-        assert_eq!((grown.cookie, grown.segs, grown.ce_segs, grown.ticks), (7, 4, 1, 60));
+        assert_eq!((grown.cookie, grown.segs, grown.ce_segs, grown.resent_segs), (7, 4, 1, 2));
+        assert_eq!(grown.ticks, 60);
         assert_eq!((grown.bins[5], grown.bins.iter().sum::<u32>()), (2, 2)); // it went round
         assert!(parse(&bytes_of(&now)[1..]).is_none());
     }

@@ -7,11 +7,13 @@
 
 mod arrivals;
 pub mod load;
+mod rows;
 mod trace;
 mod windows;
 
 pub use arrivals::{Arrivals, Watched, bin_bounds_us};
 pub use ccp_error::Error;
+pub use rows::Rows;
 pub use trace::{Options, Trace};
 pub use windows::{Connection, Window, Windows};
 

@@ -114,7 +114,11 @@ pub fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
 }
 
 /// What the program counted in the only entry of the array `dropped`.
-pub(crate) fn dropped(object: &Object) -> Result<u64> {
+///
+/// # Errors
+///
+/// `trace.refused`.
+pub fn dropped(object: &Object) -> Result<u64> {
     let value = map(object, "dropped")?
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(|e| refused(&e))?
@@ -129,10 +133,15 @@ pub fn bug(what: &str) -> Error {
         .fix("rebuild ccplane (make build)")
 }
 
+/// Whether a process without the rights asked. The verifier, too, says that something is not permitted: EACCES, whoever
+/// asks; who lacks rights gets EPERM.
+pub fn lacks_rights(e: &libbpf_rs::Error) -> bool {
+    e.kind() == ErrorKind::PermissionDenied && !format!("{e:#}").contains("(os error 13)")
+}
+
 pub(crate) fn refused(e: &libbpf_rs::Error) -> Error {
     let why = format!("{e:#}");
-    // EPERM; the verifier says EACCES, whoever asks.
-    if e.kind() == ErrorKind::PermissionDenied && !why.contains("(os error 13)") {
+    if lacks_rights(e) {
         return Error::new("trace.not_permitted", "tracing sockets is not permitted")
             .why(why)
             .fix("run as root, or give the process CAP_BPF and CAP_PERFMON");

@@ -1,13 +1,12 @@
 //! Loading the tracing program, and reading what it writes.
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{Link, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, Object};
 
-use crate::Result;
-use crate::load::{self, map, refused};
+use crate::load::{self, refused};
 use crate::row::tcp_row;
+use crate::{Result, Rows};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_TRACE_OBJECT"));
 
@@ -36,18 +35,11 @@ impl Options {
     }
 }
 
-type Bytes = Arc<Mutex<Vec<u8>>>;
-
-fn lock(bytes: &Bytes) -> MutexGuard<'_, Vec<u8>> {
-    bytes.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The tracing program, attached. Dropping it takes it out of the kernel.
 pub struct Trace {
     // In this order: detached first, then the reader, then the maps.
     _links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    taken: Bytes,
+    rows: Rows,
     object: Object,
 }
 
@@ -65,36 +57,19 @@ impl Trace {
         load::fit(&mut open, &options.sizes(), &options.constants())?;
         let object = open.load().map_err(|e| refused(&e))?;
         load::want_netns(&object, options.netns_inodes.as_deref().unwrap_or_default())?;
-        let taken = Bytes::default();
-        let ring = reader(&object, &taken)?;
-        Ok(Trace { _links: load::attach(&object)?, ring, taken, object })
+        let rows = Rows::of(&object, size_of::<tcp_row>())?;
+        Ok(Trace { _links: load::attach(&object)?, rows, object })
     }
 
     /// Rows since the last call, as the bytes of so many `tcp_row`.
     pub fn drain(&self) -> Result<Vec<u8>> {
-        self.ring.consume().map_err(|e| refused(&e))?;
-        Ok(std::mem::take(&mut *lock(&self.taken)))
+        self.rows.drain()
     }
 
     /// How many rows the ring refused because nobody drained it.
     pub fn dropped(&self) -> Result<u64> {
         load::dropped(&self.object)
     }
-}
-
-fn reader(object: &Object, taken: &Bytes) -> Result<RingBuffer<'static>> {
-    let rows = map(object, "rows")?;
-    let fill = Arc::clone(taken);
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&rows, move |row| {
-            if let Some(row) = row.get(..size_of::<tcp_row>()) {
-                lock(&fill).extend_from_slice(row);
-            }
-            0
-        })
-        .map_err(|e| refused(&e))?;
-    builder.build().map_err(|e| refused(&e))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counts the segments that arrive on each open TCP connection of a namespace: how many, how many with CE, and how
- * much longer each took than the fastest. The kernel holds the socket's lock meanwhile: one segment at a time.
+ * Counts the segments that arrive on each open TCP connection of a namespace: how many, how many with CE, how many
+ * were sent again, and how much longer each took than the fastest. The kernel holds the socket's lock meanwhile: one segment at a time.
  *
  * One-way delay is arrival by our clock minus departure by the sender's, as its timestamp option says (RFC 7323). The
  * clocks have nothing in common but their pace, so only differences mean something: the delay above the least one of
@@ -245,6 +245,43 @@ static __always_inline void take_delay(struct tcp_arrivals *flow, u32 tsval, u64
 }
 
 /*
+ * Whether a segment below the highest one was sent again, and not only late: then it was sent after one that comes
+ * behind it in the sequence. Of those the nearest is the oldest, and so the best to compare with.
+ */
+static __always_inline bool sent_again(struct tcp_arrivals *flow, u32 seq, u32 tsval)
+{
+	u32 nearest = flow->end_seq, behind_tsval = flow->end_tsval;
+
+	for (u32 i = 0; i < ARRIVALS_GAPS && i < flow->gaps; i++) {
+		if ((s32)(flow->gap_seq[i] - seq) > 0 && (s32)(flow->gap_seq[i] - nearest) < 0) {
+			nearest = flow->gap_seq[i];
+			behind_tsval = flow->gap_tsval[i];
+		}
+	}
+	return (s32)(tsval - behind_tsval) > 0;
+}
+
+static __always_inline void take_payload(struct tcp_arrivals *flow, u32 seq, u32 bytes, u32 tsval, u32 segs)
+{
+	u32 end_seq = seq + bytes;
+
+	if (flow->has_end && (s32)(seq - flow->end_seq) < 0) {
+		if (sent_again(flow, seq, tsval))
+			flow->resent_segs += segs;
+	} else if (flow->has_end && seq != flow->end_seq) {
+		u32 place = flow->gaps++ & (ARRIVALS_GAPS - 1);
+
+		flow->gap_seq[place] = seq;
+		flow->gap_tsval[place] = tsval;
+	}
+	if (!flow->has_end || (s32)(end_seq - flow->end_seq) > 0) {
+		flow->end_seq = end_seq;
+		flow->end_tsval = tsval;
+		flow->has_end = 1;
+	}
+}
+
+/*
  * A segment came in on an open connection. If a program is just using the socket, the segment had to wait for it, and
  * nobody noted when it had come: its delay is left out.
  */
@@ -274,8 +311,13 @@ int BPF_PROG(on_arrival, struct sock *sk, struct sk_buff *skb)
 		tsval = bpf_ntohl(tcp[6]);
 	else
 		stamped = find_timestamp(skb, header_bytes, &tsval);
-	if (stamped && !sk->sk_lock.owned)
-		take_delay(flow, tsval, now_ns, segs);
+	if (stamped) {
+		flow->stamped = 1;
+		if (skb->len > header_bytes)
+			take_payload(flow, bpf_ntohl(tcp[1]), skb->len - header_bytes, tsval, segs);
+		if (!sk->sk_lock.owned)
+			take_delay(flow, tsval, now_ns, segs);
+	}
 	flow->newest_ns = now_ns;
 	return 0;
 }

@@ -50,11 +50,17 @@ enum {
 	BPF_F_NO_PREALLOC = 1,
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
+	TCP_ESTABLISHED = 1,
+	TCP_FIN_WAIT1 = 4,
 	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
+	TCP_CLOSE_WAIT = 8,
+	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
+	TCP_CLOSING = 11,
 	TCP_NEW_SYN_RECV = 12,
 	TCP_INFINITE_SSTHRESH = 0x7fffffff,
+	TCP_ECN_OK = 1,
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -71,6 +77,20 @@ struct ns_common {
 
 struct net {
 	struct ns_common ns;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	struct cgroup *ancestors[];
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
 };
 
 typedef struct {
@@ -97,6 +117,8 @@ struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
+	struct sock_cgroup_data sk_cgrp_data;
 	u16 sk_protocol;
 };
 
@@ -116,6 +138,7 @@ struct skb_shared_info {
 };
 
 struct tcp_congestion_ops {
+	u32 flags;
 	char name[16];
 };
 
@@ -163,6 +186,11 @@ struct tcp_sock {
 	struct minmax rtt_min;
 	struct tcp_rack rack;
 	u8 rate_app_limited : 1;
+	u8 ecn_flags;
+};
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
 };
 
 #pragma clang attribute pop

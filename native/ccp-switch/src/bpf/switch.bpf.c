@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Gives TCP sockets the congestion control and the pacing limit that a table of rules says. `on_socket` goes over the
+ * sockets that are there, once each time somebody reads the iterator; `on_event` sees those that come, active and
+ * passive ones. What a socket had first is kept with it, so that it can get it back.
+ *
+ * A socket's ECN is decided when it connects. So congestion controls are set when the connection stands, not before;
+ * those that need ECN would otherwise find none, and fall back to something else for good.
+ */
+#include "kernel.h"
+#include "addresses.h"
+#include "sock_ops.h"
+#include "switch.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+
+#define NSEC_PER_USEC 1000ULL
+#define MAX_CGROUP_DEPTH 32
+
+const volatile struct switch_config config = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct switch_table);
+} table SEC(".maps");
+
+/* What is remembered of a socket. */
+struct touched {
+	char first[SWITCH_NAME_BYTES]; /* congestion control before ours */
+	char ours[SWITCH_NAME_BYTES]; /* the last one it got from us; empty: none */
+	u64 first_rate; /* limit of pacing before ours */
+	u32 our_rate;
+	u16 complained; /* a refusal was told */
+	u16 asking; /* enum asking */
+};
+
+enum asking {
+	ASKING = 1, /* our SYN asks for ECN and is about to leave */
+	ASKING_AMONG_OTHERS = 2, /* and another program wants to see headers, too */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct touched);
+} sockets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} rows SEC(".maps");
+
+/* How many rows the ring refused. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} dropped SEC(".maps");
+
+/* A connection, and the search for its rule. */
+struct search {
+	__u64 saddr[2];
+	__u64 daddr[2];
+	__u64 cgroup; /* address of its struct; 0: not known yet, and counts as any */
+	__u16 sport;
+	__u16 dport;
+	__u32 found; /* SWITCH_MAX_RULES: none */
+};
+
+static __always_inline struct switch_table *the_table(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&table, &zero);
+}
+
+/* Whether a cgroup is the one of this id, or below it. */
+static __always_inline bool is_within(u64 address, u64 id)
+{
+	struct cgroup *cgroup = (struct cgroup *)address, *ancestor;
+	int level = BPF_CORE_READ(cgroup, level);
+	void *ancestors = __builtin_preserve_access_index(&cgroup->ancestors[0]);
+
+	for (int i = 0; i < MAX_CGROUP_DEPTH; i++) {
+		if (i > level)
+			return false;
+		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor), ancestors + i * sizeof(ancestor)))
+			return false;
+		if (BPF_CORE_READ(ancestor, kn, id) == id)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool has_prefix(const __u64 *address, const __u64 *prefix, const __u64 *mask)
+{
+	return !(((address[0] ^ prefix[0]) & mask[0]) | ((address[1] ^ prefix[1]) & mask[1]));
+}
+
+static __always_inline bool matches(const struct search *search, const struct switch_rule *rule)
+{
+	if (!has_prefix(search->saddr, rule->src, rule->src_mask) ||
+	    !has_prefix(search->daddr, rule->dst, rule->dst_mask))
+		return false;
+	if (search->sport < rule->sport_low || search->sport > rule->sport_high ||
+	    search->dport < rule->dport_low || search->dport > rule->dport_high)
+		return false;
+	return rule->cgroup == SWITCH_ANY_CGROUP || !search->cgroup ||
+	       is_within(search->cgroup, rule->cgroup);
+}
+
+static long look_at(u32 index, void *context)
+{
+	struct switch_table *rules = the_table();
+	struct search *search = context;
+
+	if (!rules || index >= SWITCH_MAX_RULES || index >= rules->count)
+		return 1;
+	if (!matches(search, &rules->rules[index]))
+		return 0;
+	search->found = index;
+	return 1;
+}
+
+static __always_inline struct switch_rule *find(struct search *search)
+{
+	struct switch_table *rules = the_table();
+
+	search->found = SWITCH_MAX_RULES;
+	bpf_loop(SWITCH_MAX_RULES, look_at, search, 0);
+	if (!rules || search->found >= SWITCH_MAX_RULES)
+		return NULL;
+	return &rules->rules[search->found];
+}
+
+static __always_inline void describe(struct search *search, struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	put_addresses((__u8 *)search->saddr, (__u8 *)search->daddr, sk);
+	search->sport = sk->__sk_common.skc_num;
+	search->dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	search->cgroup = (u64)sk->sk_cgrp_data.cgroup;
+}
+
+static __always_inline void put_name(char *name, struct tcp_sock *tp)
+{
+	bpf_probe_read_kernel(name, SWITCH_NAME_BYTES, tp->inet_conn.icsk_ca_ops->name);
+}
+
+static __always_inline bool same(const char *a, const char *b)
+{
+	return ((const __u64 *)a)[0] == ((const __u64 *)b)[0] &&
+	       ((const __u64 *)a)[1] == ((const __u64 *)b)[1];
+}
+
+static __always_inline void copy(char *to, const char *from)
+{
+	((__u64 *)to)[0] = ((const __u64 *)from)[0];
+	((__u64 *)to)[1] = ((const __u64 *)from)[1];
+}
+
+static __always_inline void tell(struct search *search, struct tcp_sock *tp, u32 what, const char *before,
+				 int error)
+{
+	struct switch_table *rules = the_table();
+	struct switch_row *row = bpf_ringbuf_reserve(&rows, sizeof(*row), 0);
+	u32 zero = 0;
+	u64 *refused;
+
+	if (!row) {
+		refused = bpf_map_lookup_elem(&dropped, &zero);
+		if (refused)
+			__sync_fetch_and_add(refused, 1);
+		return;
+	}
+	row->t_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
+	__builtin_memcpy(row->saddr, search->saddr, sizeof(row->saddr));
+	__builtin_memcpy(row->daddr, search->daddr, sizeof(row->daddr));
+	row->sport = search->sport;
+	row->dport = search->dport;
+	row->version = rules ? rules->version : 0;
+	row->rule = search->found;
+	row->error = error;
+	row->what = what;
+	row->pad = 0;
+	copy(row->before, before);
+	put_name(row->after, tp);
+	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* nobody sleeps on it: the reader comes by */
+}
+
+/* Limits the socket's pacing as the rule says. `handle` is what setsockopt takes: the socket, or an event of it. */
+static __always_inline void pace(void *handle, struct touched *touched, u32 rate)
+{
+	u32 now = rate;
+
+	if (rate == touched->our_rate)
+		return;
+	if (rate == SWITCH_NO_RATE) {
+		if (!touched->our_rate)
+			return;
+		now = touched->first_rate < SWITCH_NO_RATE ? touched->first_rate : SWITCH_NO_RATE;
+		rate = 0;
+	}
+	if (!bpf_setsockopt(handle, SOL_SOCKET, SO_MAX_PACING_RATE, &now, sizeof(now)))
+		touched->our_rate = rate;
+}
+
+static __always_inline void complain(struct search *search, struct tcp_sock *tp, struct touched *touched,
+				     u32 what, const char *before, int error)
+{
+	if (!touched->complained)
+		tell(search, tp, what, before, error);
+	touched->complained = 1;
+}
+
+/* Does what the rule says, if it can be done. */
+static __always_inline void follow(void *handle, struct tcp_sock *tp, struct touched *touched,
+				   struct search *search, struct switch_rule *rule)
+{
+	char before[SWITCH_NAME_BYTES] __attribute__((aligned(8)));
+	int error;
+
+	put_name(before, tp);
+	if (!touched->first[0]) {
+		copy(touched->first, before);
+		touched->first_rate = tp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
+	}
+	if (rule->tell)
+		tell(search, tp, SWITCH_SEEN, before, 0);
+	if (rule->needs_ecn && !(tp->ecn_flags & TCP_ECN_OK)) {
+		complain(search, tp, touched, SWITCH_NO_ECN, before, 0);
+		return;
+	}
+	if (!same(before, rule->congestion)) {
+		error = bpf_setsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, rule->congestion,
+				       SWITCH_NAME_BYTES);
+		if (error) {
+			complain(search, tp, touched, SWITCH_FAILED, before, error);
+			return;
+		}
+		copy(touched->ours, rule->congestion);
+		tell(search, tp, SWITCH_DONE, before, 0);
+	}
+	touched->complained = 0;
+	pace(handle, touched, rule->rate_bytes_per_s);
+}
+
+/* Gives back what the socket had first, unless somebody else has changed it since. */
+static __always_inline void restore(struct tcp_sock *tp, struct touched *touched)
+{
+	char before[SWITCH_NAME_BYTES] __attribute__((aligned(8)));
+	struct search search = {.found = SWITCH_MAX_RULES};
+	int error;
+
+	pace(tp, touched, SWITCH_NO_RATE);
+	put_name(before, tp);
+	if (!touched->ours[0] || !same(before, touched->ours))
+		return;
+	describe(&search, tp);
+	error = bpf_setsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, touched->first, SWITCH_NAME_BYTES);
+	if (error)
+		complain(&search, tp, touched, SWITCH_FAILED, before, error);
+	else if (!same(touched->first, before))
+		tell(&search, tp, SWITCH_RESTORED, before, 0);
+	touched->ours[0] = 0;
+}
+
+static __always_inline bool may_send(u8 state)
+{
+	return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT || state == TCP_FIN_WAIT1 ||
+	       state == TCP_LAST_ACK || state == TCP_CLOSING;
+}
+
+SEC("iter/tcp")
+int on_socket(struct bpf_iter__tcp *context)
+{
+	struct sock_common *common = context->sk_common; /* NULL at the end */
+	struct switch_table *rules = the_table();
+	struct search search = {};
+	struct switch_rule *rule;
+	struct touched *touched;
+	struct tcp_sock *tp;
+
+	if (!common || !rules)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common); /* NULL: a connection that is not whole yet, or no more */
+	if (!tp || !may_send(tp->inet_conn.icsk_inet.sk.__sk_common.skc_state))
+		return 0;
+	if (rules->restoring) {
+		touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
+		if (touched)
+			restore(tp, touched);
+		return 0;
+	}
+	describe(&search, tp);
+	rule = find(&search);
+	if (!rule)
+		return 0;
+	touched = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (touched)
+		follow(tp, tp, touched, &search, rule);
+	return 0;
+}
+
+/*
+ * The kernel lets a SYN that a program has asking for ECN leave as ECT, as DCTCP's; Linux, as a receiver, then refuses
+ * ECN unless its own congestion control needs it. RFC 3168 wants a SYN without ECT (section 6.1.1). There is no option
+ * for it, but a new congestion control that needs no ECN takes ECT away: so the socket gets another one, and its own
+ * back, once the SYN is made and before it leaves: when the kernel asks how long its options are.
+ */
+static __always_inline void ask(struct bpf_sock_ops *event, struct tcp_sock *tp)
+{
+	struct touched *touched;
+	u32 flags = event->bpf_sock_ops_cb_flags;
+
+	if (BPF_CORE_READ(tp, inet_conn.icsk_ca_ops, flags) & TCP_CONG_NEEDS_ECN)
+		return; /* asks by itself */
+	touched = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!touched)
+		return;
+	touched->asking = flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG ? ASKING_AMONG_OTHERS : ASKING;
+	bpf_sock_ops_cb_flags_set(event, flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	event->reply = 1;
+}
+
+static __always_inline void stop_asking(struct bpf_sock_ops *event, struct touched *touched)
+{
+	if (touched->asking == ASKING)
+		bpf_sock_ops_cb_flags_set(event,
+					  event->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	touched->asking = 0;
+}
+
+static __always_inline void take_ect_away(struct bpf_sock_ops *event, struct tcp_sock *tp)
+{
+	struct touched *touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
+	char own[SWITCH_NAME_BYTES] __attribute__((aligned(8)));
+	char other[SWITCH_NAME_BYTES] __attribute__((aligned(8))) = "reno";
+
+	if (!touched || !touched->asking)
+		return;
+	stop_asking(event, touched);
+	put_name(own, tp);
+	if (same(own, other))
+		__builtin_memcpy(other, "cubic", sizeof("cubic"));
+	if (!bpf_setsockopt(event, IPPROTO_TCP, TCP_CONGESTION, other, sizeof(other)))
+		bpf_setsockopt(event, IPPROTO_TCP, TCP_CONGESTION, own, sizeof(own));
+}
+
+/* A connection begins: of ours a SYN will leave. Of others' one came, and there is no whole socket yet. */
+static __always_inline void on_begin(struct bpf_sock_ops *event, struct tcp_sock *tp)
+{
+	struct search search = {};
+	struct switch_rule *rule;
+
+	if (tp) {
+		describe(&search, tp);
+	} else {
+		if (event->family == AF_INET6) {
+			((__u32 *)search.saddr)[0] = event->local_ip6[0];
+			((__u32 *)search.saddr)[1] = event->local_ip6[1];
+			((__u32 *)search.saddr)[2] = event->local_ip6[2];
+			((__u32 *)search.saddr)[3] = event->local_ip6[3];
+			((__u32 *)search.daddr)[0] = event->remote_ip6[0];
+			((__u32 *)search.daddr)[1] = event->remote_ip6[1];
+			((__u32 *)search.daddr)[2] = event->remote_ip6[2];
+			((__u32 *)search.daddr)[3] = event->remote_ip6[3];
+		} else {
+			put_mapped((__u8 *)search.saddr, event->local_ip4);
+			put_mapped((__u8 *)search.daddr, event->remote_ip4);
+		}
+		search.sport = event->local_port;
+		search.dport = bpf_ntohl(event->remote_port);
+	}
+	rule = find(&search);
+	if (!rule || !rule->asks_ecn)
+		return;
+	if (tp)
+		ask(event, tp);
+	else
+		event->reply = 1;
+}
+
+static __always_inline void on_established(struct bpf_sock_ops *event, struct tcp_sock *tp)
+{
+	struct search search = {};
+	struct switch_rule *rule;
+	struct touched *touched;
+
+	describe(&search, tp);
+	rule = find(&search);
+	if (!rule)
+		return;
+	touched = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!touched)
+		return;
+	stop_asking(event, touched); /* its SYN may have had no room for options, and nobody asked */
+	follow(event, tp, touched, &search, rule);
+}
+
+SEC("sockops")
+int on_event(struct bpf_sock_ops *event)
+{
+	struct bpf_sock *sk = event->sk; /* NULL: not a whole one yet */
+	struct tcp_sock *tp = NULL;
+	u32 op = event->op;
+
+	if (op != BPF_SOCK_OPS_NEEDS_ECN && op != BPF_SOCK_OPS_HDR_OPT_LEN_CB &&
+	    op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB && op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		return 1;
+	if (bpf_get_netns_cookie(event) != config.netns_cookie)
+		return 1;
+	if (sk)
+		tp = bpf_skc_to_tcp_sock(sk);
+	if (op == BPF_SOCK_OPS_NEEDS_ECN)
+		on_begin(event, tp);
+	else if (tp && op == BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+		take_ect_away(event, tp);
+	else if (tp)
+		on_established(event, tp);
+	return 1;
+}
+
+char LICENSE[] SEC("license") = "GPL";

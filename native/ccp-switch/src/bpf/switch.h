@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* What the programs that switch sockets and their loader tell each other. Rust sees this file, too. */
+#ifndef CCP_SWITCH_H
+#define CCP_SWITCH_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+#endif
+
+#define SWITCH_MAX_RULES 256
+#define SWITCH_NAME_BYTES 16
+#define SWITCH_ANY_CGROUP 0
+
+/* Largest rate that the kernel takes from a program [bytes/s]; it stands for none. */
+#define SWITCH_NO_RATE 0xffffffffU
+
+/* Written by the loader; the programs' only constant, so it is all of .rodata. */
+struct switch_config {
+	__u64 netns_cookie; /* the only namespace whose new sockets are looked at */
+};
+
+/* Which sockets, and what they get. The first rule that matches decides. */
+struct switch_rule {
+	__u64 src[2]; /* IPv6, as in packets; IPv4 mapped (::ffff:a.b.c.d) */
+	__u64 src_mask[2];
+	__u64 dst[2];
+	__u64 dst_mask[2];
+	__u64 cgroup; /* id of it or of one above it; SWITCH_ANY_CGROUP: any */
+	__u16 sport_low;
+	__u16 sport_high;
+	__u16 dport_low;
+	__u16 dport_high;
+	__u32 rate_bytes_per_s; /* to pace at, at most; SWITCH_NO_RATE: none */
+	__u8 needs_ecn; /* only sockets that negotiated ECN get it */
+	__u8 asks_ecn; /* new connections ask for ECN, whatever they get now */
+	__u8 tell; /* a row of each socket, switched or not */
+	__u8 pad;
+	char congestion[SWITCH_NAME_BYTES];
+};
+
+struct switch_table {
+	__u32 count;
+	__u32 version; /* rows say by which table they were made */
+	__u32 restoring; /* sockets get back what they had first, whatever the rules say */
+	__u32 pad;
+	struct switch_rule rules[SWITCH_MAX_RULES];
+};
+
+enum switch_what {
+	SWITCH_DONE = 1, /* has another congestion control now */
+	SWITCH_NO_ECN = 2, /* would need ECN, which it did not negotiate */
+	SWITCH_FAILED = 3, /* the kernel refused: see error */
+	SWITCH_SEEN = 4, /* asked for by `tell` */
+	SWITCH_RESTORED = 5, /* has its first congestion control again */
+};
+
+/* What happened to a socket. */
+struct switch_row {
+	__u64 t_us; /* CLOCK_MONOTONIC */
+	__u8 saddr[16];
+	__u8 daddr[16];
+	__u16 sport;
+	__u16 dport;
+	__u32 version; /* of the table */
+	__u32 rule; /* index in the table */
+	__s32 error; /* negative errno */
+	__u32 what; /* enum switch_what */
+	__u32 pad;
+	char before[SWITCH_NAME_BYTES];
+	char after[SWITCH_NAME_BYTES];
+};
+
+#endif

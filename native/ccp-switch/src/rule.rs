@@ -1,0 +1,158 @@
+//! Rules, as they come and as the programs read them.
+
+use std::net::Ipv6Addr;
+
+use serde::Deserialize;
+
+use crate::shared::{SWITCH_ANY_CGROUP, SWITCH_MAX_RULES, SWITCH_NAME_BYTES, SWITCH_NO_RATE};
+use crate::shared::{switch_rule, switch_table};
+use crate::{Error, Result};
+
+/// Which sockets, and what they get.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Own addresses: one and the length of the prefix; IPv4 mapped, so that 10.0.0.0/8 is `::ffff:10.0.0.0`, 104.
+    pub src: (Ipv6Addr, u8),
+    /// Addresses of the other end.
+    pub dst: (Ipv6Addr, u8),
+    /// Own ports, from and to.
+    pub sport: (u16, u16),
+    /// Ports of the other end.
+    pub dport: (u16, u16),
+    /// Id of the cgroup in which, or below which, sockets were made.
+    pub cgroup: Option<u64>,
+    /// Congestion control that they get.
+    pub congestion: String,
+    /// Only those that negotiated ECN get it.
+    pub needs_ecn: bool,
+    /// New connections ask for ECN, and accept it.
+    pub asks_ecn: bool,
+    /// To pace at, at most [bytes/s].
+    pub rate_bytes_per_s: Option<u32>,
+    /// A row of each socket, whether it is switched or not.
+    pub tell: bool,
+}
+
+/// `struct switch_table` of so many rules.
+///
+/// # Errors
+///
+/// `switch.too_many`, or `switch.bad_rule`.
+pub(crate) fn table(rules: &[Rule], version: u32, restoring: bool) -> Result<Box<switch_table>> {
+    if rules.len() > SWITCH_MAX_RULES as usize {
+        return Err(Error::new("switch.too_many", format!("{} rules are too many", rules.len()))
+            .why(format!("the kernel's table has {SWITCH_MAX_RULES}; each rule counts once for every path"))
+            .fix("use fewer rules, or such that name the receiver"));
+    }
+    let mut table = Box::<switch_table>::default();
+    table.count = rules.len() as u32;
+    table.version = version;
+    table.restoring = u32::from(restoring);
+    for (entry, rule) in table.rules.iter_mut().zip(rules) {
+        *entry = rule.entry()?;
+    }
+    Ok(table)
+}
+
+impl Rule {
+    fn entry(&self) -> Result<switch_rule> {
+        let name = self.congestion.as_bytes();
+        if name.is_empty() || name.len() >= SWITCH_NAME_BYTES as usize {
+            return Err(self.bad("names of congestion controls have 1 to 15 bytes"));
+        }
+        let rate_bytes_per_s = match self.rate_bytes_per_s {
+            None => SWITCH_NO_RATE,
+            Some(rate) if (1..SWITCH_NO_RATE).contains(&rate) => rate,
+            Some(_) => return Err(self.bad("the kernel keeps 32 bits of a rate, and the largest means none")),
+        };
+        let (src, src_mask) = self.prefix(self.src)?;
+        let (dst, dst_mask) = self.prefix(self.dst)?;
+        let mut entry = switch_rule {
+            src,
+            src_mask,
+            dst,
+            dst_mask,
+            cgroup: self.cgroup.unwrap_or(u64::from(SWITCH_ANY_CGROUP)),
+            sport_low: self.sport.0,
+            sport_high: self.sport.1,
+            dport_low: self.dport.0,
+            dport_high: self.dport.1,
+            rate_bytes_per_s,
+            needs_ecn: u8::from(self.needs_ecn),
+            asks_ecn: u8::from(self.asks_ecn),
+            tell: u8::from(self.tell),
+            ..Default::default()
+        };
+        for (to, byte) in entry.congestion.iter_mut().zip(name) {
+            *to = byte.cast_signed();
+        }
+        Ok(entry)
+    }
+
+    fn prefix(&self, (address, bits): (Ipv6Addr, u8)) -> Result<([u64; 2], [u64; 2])> {
+        let mask = u128::MAX
+            .checked_shl(
+                128_u32.checked_sub(bits.into()).ok_or_else(|| self.bad("a prefix has 0 to 128 bits"))?,
+            )
+            .unwrap_or(0);
+        Ok((words(address.to_bits() & mask), words(mask)))
+    }
+
+    fn bad(&self, why: &str) -> Error {
+        Error::new("switch.bad_rule", "a rule cannot be put into the kernel's table")
+            .at(self.congestion.clone())
+            .why(why)
+    }
+}
+
+/// Sixteen bytes in the order of packets.
+fn words(address: u128) -> [u64; 2] {
+    let bytes = address.to_be_bytes();
+    let (high, low) = bytes.split_at(8);
+    [high, low].map(|half| half.try_into().map_or(0, u64::from_ne_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule() -> Rule {
+        Rule {
+            src: (Ipv6Addr::UNSPECIFIED, 0),
+            dst: ("::ffff:10.1.2.0".parse().expect("an address"), 120),
+            sport: (0, u16::MAX),
+            dport: (5001, 5010),
+            cgroup: None,
+            congestion: "dctcp".into(),
+            needs_ecn: true,
+            asks_ecn: false,
+            rate_bytes_per_s: None,
+            tell: false,
+        }
+    }
+
+    #[test]
+    fn a_rule_lies_as_the_programs_read_it() {
+        let table = table(&[rule()], 7, false).expect("it is good");
+        let entry = table.rules[0];
+        assert_eq!((table.count, table.version, table.restoring), (1, 7, 0));
+        assert_eq!((entry.src_mask, entry.dst_mask[0]), ([0, 0], u64::MAX));
+        assert_eq!(entry.dst_mask[1].to_ne_bytes(), [255, 255, 255, 255, 255, 255, 255, 0]);
+        assert_eq!(entry.dst[1].to_ne_bytes(), [0, 0, 255, 255, 10, 1, 2, 0]);
+        assert_eq!((entry.dport_low, entry.dport_high, entry.needs_ecn, entry.asks_ecn), (5001, 5010, 1, 0));
+        assert_eq!(entry.rate_bytes_per_s, SWITCH_NO_RATE);
+        assert_eq!(entry.congestion[..6].iter().map(|c| c.cast_unsigned()).collect::<Vec<_>>(), b"dctcp\0");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let slug = |rules: &[Rule]| table(rules, 1, false).map_or_else(|e| e.slug, |_| "");
+        assert_eq!(slug(&vec![rule(); 256]), "");
+        assert_eq!(slug(&vec![rule(); 257]), "switch.too_many");
+        assert_eq!(slug(&[Rule { congestion: "x".repeat(16), ..rule() }]), "switch.bad_rule");
+        assert_eq!(slug(&[Rule { dst: (Ipv6Addr::UNSPECIFIED, 129), ..rule() }]), "switch.bad_rule");
+        assert_eq!(slug(&[Rule { rate_bytes_per_s: Some(0), ..rule() }]), "switch.bad_rule");
+        assert_eq!(slug(&[Rule { rate_bytes_per_s: Some(u32::MAX), ..rule() }]), "switch.bad_rule");
+    }
+}

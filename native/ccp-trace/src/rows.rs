@@ -1,0 +1,60 @@
+//! What a program writes into its ring buffer, as bytes.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use libbpf_rs::{Object, RingBuffer, RingBufferBuilder};
+
+use crate::Result;
+use crate::load::{map, refused};
+
+type Bytes = Arc<Mutex<Vec<u8>>>;
+
+/// The reader of the ring buffer `rows` of an object.
+pub struct Rows {
+    ring: RingBuffer<'static>,
+    taken: Bytes,
+}
+
+impl Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").finish_non_exhaustive()
+    }
+}
+
+impl Rows {
+    /// Reads rows of so many bytes each.
+    ///
+    /// # Errors
+    ///
+    /// `trace.refused`: the object has no such ring buffer.
+    pub fn of(object: &Object, row_bytes: usize) -> Result<Self> {
+        let taken = Bytes::default();
+        let fill = Arc::clone(&taken);
+        let rows = map(object, "rows")?;
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&rows, move |row| {
+                if let Some(row) = row.get(..row_bytes) {
+                    lock(&fill).extend_from_slice(row);
+                }
+                0
+            })
+            .map_err(|e| refused(&e))?;
+        Ok(Rows { ring: builder.build().map_err(|e| refused(&e))?, taken })
+    }
+
+    /// Rows since the last call, one behind the other.
+    ///
+    /// # Errors
+    ///
+    /// `trace.refused`.
+    pub fn drain(&self) -> Result<Vec<u8>> {
+        self.ring.consume().map_err(|e| refused(&e))?;
+        Ok(std::mem::take(&mut *lock(&self.taken)))
+    }
+}
+
+fn lock(bytes: &Bytes) -> MutexGuard<'_, Vec<u8>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
+}
