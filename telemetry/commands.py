@@ -5,22 +5,25 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-from collections.abc import Callable, Sequence
-from typing import Annotated, Final, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.live import Live
 
 from broker.errors import ExplainedError
 from broker.options import BusOptions
-from telemetry.bus import Bus, wall_us
-from telemetry.receiver import table
+from telemetry import netns
+from telemetry.bus import Bus, mono_us, wall_us
 from telemetry.receiver.errors import ReceiverError
+from telemetry.receiver.output import Form, printer
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
-from telemetry.receiver.receiver import Options, Receiver, resolve
-from telemetry.schema import ReceiverSignal
+from telemetry.receiver.receiver import Available, Options, Receiver, resolve
+from telemetry.regime import ssm
+from telemetry.regime.channel import BusChannel, Channel
+from telemetry.regime.modes import MODES, Mode, mode_of, with_settings
+from telemetry.regime.watch import Watch, Watched
+from telemetry.schema import MAX_TTL_MS, ReceiverSignal
 from telemetry.signals import on_signals
 from telemetry.status import host_name, online
 
@@ -28,14 +31,15 @@ app = typer.Typer(add_completion=False)
 
 TTL_INTERVALS: Final = 3
 LEAST_TTL_MS: Final = 1000
-"""A signal is true for so many intervals, and not less than this [ms]: networks and busy hosts delay some."""
+"""What is said in every interval is true for so many, and not less than this [ms]: networks and busy hosts
+delay some."""
 
 SUFFIX: Final = "-receiver"
 """An agent on the same host is another sender, and has the host's name."""
 
+INTERVAL_MS: Final = 1000
+PROBE_MS: Final = 50
 FAILED: Final = 1
-Form = Literal["table", "json", "none"]
-_PIPE_WIDTH: Final = 200
 
 
 @app.command()
@@ -48,16 +52,20 @@ def receive(
     ] = None,
     window_ms: Annotated[
         int | None,
-        typer.Option(min=1, help="What a signal covers, a multiple of the interval [the interval]."),
+        typer.Option(min=1, help="What a signal covers, a multiple of the interval (the interval)."),
     ] = None,
-    interval_ms: Annotated[int, typer.Option(min=1, help="Time between signals.")] = 1000,
+    interval_ms: Annotated[
+        int | None, typer.Option(min=1, help=f"Time between signals [{INTERVAL_MS}].")
+    ] = None,
     probe: Annotated[str, typer.Option(help="How to measure the RTT: icmp, udp or none.")] = "icmp",
-    probe_ms: Annotated[int, typer.Option(min=1, help="Time between probes to a peer.")] = 50,
+    probe_ms: Annotated[
+        int | None, typer.Option(min=1, help=f"Time between probes to a peer [{PROBE_MS}].")
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="UDP port of responders.")] = DEFAULT_PORT,
     kernel_probe: Annotated[
         bool,
         typer.Option(
-            help="Let the kernel count CE marks and one-way delays (needs CAP_BPF and CAP_PERFMON)."
+            help="Let the kernel count marks, retransmissions and delays (needs CAP_BPF and CAP_PERFMON)."
         ),
     ] = True,
     per_flow: Annotated[
@@ -66,41 +74,109 @@ def receive(
     respond: Annotated[
         bool, typer.Option("--respond", help="Only answer UDP probes of others, on --port.")
     ] = False,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--netns",
+            metavar="NAME|PATH",
+            help="Measure in this network namespace; the broker is reached from where the command is run.",
+        ),
+    ] = None,
+    regime: Annotated[
+        bool,
+        typer.Option("--regime", help="Decide of each peer whether the path is shared; docs/regime.md."),
+    ] = False,
+    regime_mode: Annotated[
+        str,
+        typer.Option(
+            help=f"How fast: {' or '.join(MODES)}; sets window, interval and probes where they are not given."
+        ),
+    ] = "paper",
+    regime_set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter of the detector; repeat it."),
+    ] = None,
+    regime_ttl_ms: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MAX_TTL_MS, help="How long a decision is true (3 windows, at least 1000 ms)."
+        ),
+    ] = None,
+    regime_ssm: ssm.Targets = None,
+    regime_ssm_broker: ssm.Broker = ssm.BROKER,
+    regime_ssm_ttl_ms: ssm.TtlMs = ssm.TTL_MS,
+    regime_ssm_command: ssm.Command = ssm.COMMAND,
     broker: Annotated[
         str | None, typer.Option(help="Publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")
     ] = None,
     ttl_ms: Annotated[
-        int | None, typer.Option(min=1, help="How long a signal is true [3 intervals, at least 1000 ms].")
+        int | None,
+        typer.Option(
+            min=1, max=MAX_TTL_MS, help="How long a signal is true (3 intervals, at least 1000 ms)."
+        ),
     ] = None,
     sender: Annotated[
         str | None,
-        typer.Option(help="Name on the bus [the broker's user, or this host's name and -receiver]."),
+        typer.Option(help="Name on the bus (the broker's user, or this host's name and -receiver)."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object a signal, one line each.")
+        bool, typer.Option("--json", help="Print a JSON object a signal or decision, one line each.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no signals, only publish them.")] = False,
 ) -> None:
     """Measure what a receiver sees of its peers, and publish it: RTT, CE marks, loss, reordering, goodput."""
     try:
         if respond:
-            _respond(port)
-        else:
-            options = Options(
-                tuple(dict.fromkeys(resolve(one) for one in peer or ())),
-                window_ms or interval_ms,
-                interval_ms,
-                _kind(probe),
-                probe_ms,
-                port,
-                kernel_probe,
-                per_flow,
+            with _inside(namespace):
+                _respond(port)
+            return
+        if not regime and (regime_set or regime_ssm or regime_ttl_ms is not None):
+            raise ReceiverError(
+                "receiver.bad_option", "nothing decides", "--regime-...", fix="give --regime, too"
             )
-            lives_ms = ttl_ms or max(interval_ms * TTL_INTERVALS, LEAST_TTL_MS)
-            _receive(options, broker, sender, lives_ms, "json" if as_json else "none" if quiet else "table")
+        mode = mode_of(regime_mode) if regime else None
+        window_ms, interval_ms, probe_ms = _times(mode, window_ms, interval_ms, probe_ms)
+        options = Options(
+            tuple(dict.fromkeys(resolve(one) for one in peer or ())),
+            window_ms,
+            interval_ms,
+            _kind(probe),
+            probe_ms,
+            port,
+            kernel_probe,
+            per_flow,
+        )
+        watch = channel = None
+        if mode is not None:
+            watch = Watch(with_settings(mode.options, regime_set or ()), window_ms // interval_ms)
+            channel = ssm.channel_for(regime_ssm, regime_ssm_broker, regime_ssm_ttl_ms, regime_ssm_command)
+        telling = _Telling(
+            broker,
+            sender,
+            ttl_ms or _lives_ms(interval_ms),
+            regime_ttl_ms or _lives_ms(window_ms),
+            () if channel is None else (channel,),
+        )
+        _receive(options, namespace, watch, telling, "json" if as_json else "none" if quiet else "table")
     except ExplainedError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
+
+
+def _times(
+    mode: Mode | None, window_ms: int | None, interval_ms: int | None, probe_ms: int | None
+) -> tuple[int, int, int]:
+    """Return window, interval and distance of probes [ms]: as given, else as the mode has them."""
+    if mode is None:
+        interval_ms = interval_ms or INTERVAL_MS
+        return window_ms or interval_ms, interval_ms, probe_ms or PROBE_MS
+    window_ms = window_ms or mode.window_ms
+    return window_ms, interval_ms or min(mode.interval_ms, window_ms), probe_ms or mode.probe_ms
+
+
+def _lives_ms(every_ms: int) -> int:
+    """Return how long something is true that is said so often [ms]."""
+    return max(every_ms * TTL_INTERVALS, LEAST_TTL_MS)
 
 
 def _kind(probe: str) -> Kind | None:
@@ -108,6 +184,25 @@ def _kind(probe: str) -> Kind | None:
     if probe not in kinds:
         raise ReceiverError("receiver.bad_option", f"no probe `{probe}`", "--probe", "", "icmp, udp or none")
     return kinds[probe]
+
+
+@contextlib.contextmanager
+def _inside(namespace: str | None) -> Iterator[None]:
+    """Have this thread in a network namespace for the length of a block; None: where it is."""
+    with contextlib.ExitStack() as stack:
+        if namespace is not None:
+            path = netns.path_of(namespace)
+            try:
+                stack.enter_context(netns.entered(path))
+            except OSError as error:
+                raise ReceiverError(
+                    "receiver.no_netns",
+                    f"cannot measure in the network namespace `{namespace}`",
+                    str(path),
+                    error.strerror or str(error),
+                    "`ip netns list` shows names, others have a path: /proc/PID/ns/net; entering needs root",
+                ) from error
+        yield
 
 
 def _respond(port: int) -> None:
@@ -127,66 +222,75 @@ def _respond(port: int) -> None:
             responder.poll()
 
 
-def _receive(options: Options, broker: str | None, sender: str | None, ttl_ms: int, form: Form) -> None:
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """Whom to tell what was measured.
+
+    Attributes:
+        broker: Its URL; None: nobody.
+        sender: Our name there, if not the usual one.
+        ttl_ms: How long a signal is true [ms].
+        regime_ttl_ms: How long a decision is true [ms].
+        channels: What carries decisions, besides the broker.
+    """
+
+    broker: str | None
+    sender: str | None
+    ttl_ms: int
+    regime_ttl_ms: int
+    channels: tuple[Channel, ...]
+
+
+def _receive(
+    options: Options, namespace: str | None, watch: Watch | None, telling: _Telling, form: Form
+) -> None:
+    bus: Bus | None = None
+    channels = [*telling.channels]
+
+    def take(signals: Sequence[ReceiverSignal]) -> None:
+        if bus is not None:
+            for signal in signals:
+                bus.publish(signal, ttl_ms=telling.ttl_ms)
+        watched: list[Watched] = [] if watch is None else watch.take(signals, mono_us(), wall_us())
+        for one in watched:
+            for channel in channels:
+                channel.publish(one.decision, telling.regime_ttl_ms)
+        show(signals, watched)
+
+    def close() -> None:
+        for channel in channels:
+            channel.close()
+
     with contextlib.ExitStack() as stack:
-        bus: Bus | None = None
-
-        def publish(signals: Sequence[ReceiverSignal]) -> None:
-            if bus is not None:
-                for one in signals:
-                    bus.publish(one, ttl_ms=ttl_ms)
-            show(signals, bus)
-
-        show = _printer(form, stack)
-        receiver = Receiver(options, publish)
+        stack.callback(close)
+        with _inside(namespace):
+            receiver = Receiver(options, take)
         stack.callback(receiver.close)
-        for what, error in receiver.available.missing.items():
-            typer.echo(f"{what}: not available\n{error}", err=True)
-        for what, how in receiver.available.how.items():
-            typer.echo(f"{what}: {how}", err=True)
-        if broker is not None:
-            way = BusOptions.from_url(broker)
-            bus = Bus(
-                way,
-                sender=sender or way.user or f"{host_name(SUFFIX)}{SUFFIX}",
-                status=online("receiver"),
-                on_sample=receiver.take,
-                kinds=("receiver_signal",),
-            )
-            stack.callback(bus.stop)
-            bus.start()
+        _say(receiver.available)
+        if telling.broker is not None:
+            bus = _bus(telling.broker, telling.sender, receiver)
+            channels.append(BusChannel(bus))
+        show = printer(form, stack, watch, bus)
         stack.enter_context(on_signals(receiver.request_stop))
-        receiver.run()
+        with _inside(namespace):  # after threads that talk to others are under way: they stay outside
+            receiver.run()
 
 
-def _printer(
-    form: Form, stack: contextlib.ExitStack
-) -> Callable[[Sequence[ReceiverSignal], Bus | None], None]:
-    """Return what shows the signals of an interval."""
-    if form == "none":
-        return lambda _signals, _bus: None
-    if form == "json":
-        return _print_json
-    if not Console().is_terminal:
-        console = Console(width=_PIPE_WIDTH)
-        return lambda signals, bus: console.print(table.render(signals, _note(bus)))
-    live = stack.enter_context(Live(auto_refresh=False))
-    return lambda signals, bus: live.update(table.render(signals, _note(bus)), refresh=True)
+def _say(available: Available) -> None:
+    for what, error in available.missing.items():
+        typer.echo(f"{what}: not available\n{error}", err=True)
+    for what, how in available.how.items():
+        typer.echo(f"{what}: {how}", err=True)
 
 
-def _print_json(signals: Sequence[ReceiverSignal], _bus: Bus | None) -> None:
-    for one in signals:
-        typer.echo(json_line(one))
-
-
-def json_line(one: ReceiverSignal) -> str:
-    """Return a signal as JSON with all its fields, null where nothing was measured, and the time [us]."""
-    return msgspec.json.encode({"t_wall_us": wall_us(), **msgspec.structs.asdict(one)}).decode()
-
-
-def _note(bus: Bus | None) -> str:
-    if bus is None:
-        return ""
-    state = "connected" if bus.connected else f"away for {bus.away_s:.0f} s"
-    dropped = bus.counters.connection.samples_dropped
-    return f"broker {state}" + (f", {dropped} signals dropped" if dropped else "")
+def _bus(broker: str, sender: str | None, receiver: Receiver) -> Bus:
+    way = BusOptions.from_url(broker)
+    bus = Bus(
+        way,
+        sender=sender or way.user or f"{host_name(SUFFIX)}{SUFFIX}",
+        status=online("receiver"),
+        on_sample=receiver.take,
+        kinds=("receiver_signal",),
+    )
+    bus.start()
+    return bus

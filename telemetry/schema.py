@@ -35,8 +35,13 @@ Text = Annotated[str, Meta(max_length=2000)]
 Value = Annotated[int, Meta(ge=-_MAX, le=_MAX)] | Annotated[float, Meta(ge=-1e300, le=1e300)] | bool | Text
 """A parameter's value, or a detail of an event; floats are finite."""
 
-Ttl = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
-"""How long a message is true [ms]: up to a week."""
+MAX_TTL_MS: Final = 7 * 24 * 3600 * 1000
+"""A message is true for a week at the most [ms]."""
+Ttl = Annotated[int, Meta(ge=1, le=MAX_TTL_MS)]
+"""How long a message is true [ms]."""
+
+WindowMs = Annotated[int, Meta(ge=1, le=3_600_000)]
+"""What a message covers [ms]: up to an hour."""
 
 
 @lru_cache(maxsize=65536)
@@ -117,6 +122,8 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
             loss or did not come, new in the window; None if it sent the peer nothing.
         reordered_pkts: Segments that came out of order, new in the window.
         duplicate_pkts: Segments that came twice, new in the window.
+        resent_pkts: Segments that the peer sent again, as the receiver recognises them when they come, new in
+            the window: below the highest sequence number, with a newer timestamp.
         retrans_pkts: Segments that the peer sent to the receiver again, as the peer's own signal about the
             receiver says (its `loss_pkts`), new in the window; None if it says nothing.
         goodput_bytes_per_s: Bytes that arrived in order, by time [bytes/s].
@@ -124,7 +131,7 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
     """
 
     peer: str
-    window_ms: Annotated[int, Meta(ge=1, le=3_600_000)] | None = None
+    window_ms: WindowMs | None = None
     rtt_min_us: Count | None = None
     rtt_p50_us: Count | None = None
     rtt_p95_us: Count | None = None
@@ -137,6 +144,7 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
     loss_pkts: Count | None = None
     reordered_pkts: Count | None = None
     duplicate_pkts: Count | None = None
+    resent_pkts: Count | None = None
     retrans_pkts: Count | None = None
     goodput_bytes_per_s: Count | None = None
     flows: Count | None = None
@@ -147,13 +155,19 @@ class RegimeDecision(About, frozen=True, kw_only=True, omit_defaults=True, tag="
 
     Attributes:
         regime: `SINGLE_OWNER` (the queue is ours alone) or `SHARED`.
+        score: 1 if the newest window looked congested, else 0.
         density: Share of the last windows that looked congested.
+        estimate: What these windows say; the regime follows when they say it for long enough.
+        window_ms: Length of a window [ms].
         since_wall_us: Since when, by the publisher's wall clock [us].
         reason: Why it was decided so, for people.
     """
 
     regime: Literal["SINGLE_OWNER", "SHARED"]
+    score: Annotated[int, Meta(ge=0, le=1)] | None = None
     density: Ratio | None = None
+    estimate: Literal["SINGLE_OWNER", "SHARED"] | None = None
+    window_ms: WindowMs | None = None
     since_wall_us: Count | None = None
     reason: Text = ""
 

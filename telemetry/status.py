@@ -18,7 +18,7 @@ def host_name(suffix: str = "") -> str:
     return name[: _NAME_CHARACTERS - len(suffix)] or "host"
 
 
-def online(role: Literal["receiver", "sink"]) -> AgentStatus:
+def online(role: Literal["receiver", "sink", "client"]) -> AgentStatus:
     """Return the birth message of a program that starts now."""
     return AgentStatus(
         status="online",

@@ -29,7 +29,7 @@ def parquet(
         Path, typer.Argument(help="A CSV file of a sink, as `ccp int node --records` writes it.")
     ],
     out: Annotated[
-        Path | None, typer.Argument(help="The Parquet file [the same name with .parquet].")
+        Path | None, typer.Argument(help="The Parquet file (the same name with .parquet).")
     ] = None,
 ) -> None:
     """Make a Parquet file of a sink's records, with a row for each packet and node."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.radio import has_radio
+from telemetry.putback import claim, keep, left_behind
 
 RUN_DIR: Final = Path("/run/ccplane/inband")
 LEAST_IPV6_MTU_BYTES: Final = 1280
@@ -90,13 +90,12 @@ def prepared(name: str, overhead_bytes: int | None, run_dir: Path = RUN_DIR) -> 
             stack.enter_context(_alone(name))
             ipr = stack.enter_context(IPRoute())
             link = _link(ipr, name)
-            left = _left_behind(path)
+            left = left_behind(path, Before)
             if left is not None and left.address == link.get("address"):
                 _restore(ipr, name, link["index"], left)
                 link = _link(ipr, name)
             before = _look(ipr, name, link)
-            run_dir.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(msgspec.json.encode(before))
+            keep(path, before)
             stack.callback(path.unlink)
             stack.callback(_restore, ipr, name, link["index"], before)
             _change(ipr, name, link["index"], before, overhead_bytes)
@@ -130,22 +129,12 @@ def kernels_answers(name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _alone(name: str) -> Iterator[None]:
     """Refuse a second node on the interface: a name that the kernel gives once in each network namespace."""
-    with socket.socket(socket.AF_UNIX) as taken:
-        try:
-            taken.bind(f"\0ccplane-inband-{name}")
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            where, fix = f"interface {name}", "one node may have all roles"
-            raise NodeError("int.in_use", "a node runs here already", where, "", fix) from None
+    taken = claim(f"inband-{name}")
+    if taken is None:
+        where, fix = f"interface {name}", "one node may have all roles"
+        raise NodeError("int.in_use", "a node runs here already", where, "", fix)
+    with taken:
         yield
-
-
-def _left_behind(path: Path) -> Before | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Before)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None  # or half written, before anything was changed
 
 
 def _link(ipr: IPRoute, name: str) -> Any:

@@ -76,7 +76,7 @@ def node(
     ] = None,
     sender: Annotated[
         str | None,
-        typer.Option(help="Sink: its name on the bus [the broker's user, or this host's name and -sink]."),
+        typer.Option(help="Sink: its name on the bus (the broker's user, or this host's name and -sink)."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Sink: print summaries, a JSON object each, one line each.")

@@ -6,5 +6,6 @@ Entry points: `telemetry.receiver.receiver.Receiver` (measures), `telemetry.rece
 Pure, with the clock coming in: `windows` (everything of all peers), `flows` (the same of single connections),
 `series` (counters over windows), `rtt` (percentiles), `tcp` (sockets' counters), `arrivals` (segments: marks
 and one-way delays), `signals` (the message), `reports` (what peers say), `echo` (probes).
-With I/O: `probing`, `sockets` (inet_diag), `proc` (/proc/net), `kernel_probe` (CO-RE), `receiver` (the loop).
+With I/O: `probing`, `sockets` (inet_diag), `proc` (/proc/net), `kernel_probe` (CO-RE), `receiver` (the loop),
+`output` (what is printed).
 """

@@ -1,4 +1,4 @@
-"""Segments as they arrive, by connection: CE marks and one-way delay variation. Pure: no clock, no I/O.
+"""Segments as they arrive, by connection: CE marks, retransmissions, one-way delays. Pure: no clock, no I/O.
 
 `telemetry.receiver.kernel_probe` reads what the kernel counted; here it becomes what a window saw.
 
@@ -37,6 +37,7 @@ class Arrived:
         segs: Segments, with and without payload.
         ce: Of these, with ECN's CE mark.
         delays: Of segments with a timestamp that we understand.
+        resent: Segments that were sent again; None without timestamps, which tell.
     """
 
     cookie: int
@@ -44,6 +45,7 @@ class Arrived:
     segs: int
     ce: int
     delays: Delays
+    resent: int | None
 
 
 @dataclass(slots=True)
@@ -54,16 +56,20 @@ class Arrivals:
         segs: Segments.
         ce: Of these, with ECN's CE mark.
         delays: Of these, each above the minimum of its connection.
+        resent: Segments that were sent again; None if not one connection has timestamps.
     """
 
     segs: int = 0
     ce: int = 0
     delays: dict[int, int] = field(default_factory=dict)
+    resent: int | None = None
 
     def add(self, more: Arrived | Arrivals) -> None:
         """Add what came in, too."""
         self.segs += more.segs
         self.ce += more.ce
+        if more.resent is not None:
+            self.resent = (self.resent or 0) + more.resent
         for delay_us, segs in more.delays.items():
             self.delays[delay_us] = self.delays.get(delay_us, 0) + segs
 

@@ -9,6 +9,7 @@ from ipaddress import IPv6Address
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from telemetry import netns
 from telemetry.receiver.arrivals import Arrived, understood
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.tcp import Ends
@@ -17,8 +18,7 @@ from telemetry.schema import canonical
 if TYPE_CHECKING:
     from datapath._native import TcpArrivals
 
-_NETNS: Final = "/proc/thread-self/ns/net"
-_WHERE: Final = "CE marks and one-way delays of each flow"
+_WHERE: Final = "CE marks, retransmissions and one-way delays of each flow"
 
 
 class KernelProbe:
@@ -30,7 +30,7 @@ class KernelProbe:
         Raises:
             ReceiverError: `receiver.no_kernel_probe`.
         """
-        self._arrivals = _open(os.stat(_NETNS).st_ino)
+        self._arrivals = _open(os.stat(netns.OWN).st_ino)
         self._middles_us = _middles(self._arrivals.bin_bounds_us())
         self._dropped = 0
 
@@ -48,10 +48,10 @@ class KernelProbe:
         for place, bin_, segs in zip(places.tolist(), bins.tolist(), counts.tolist(), strict=True):
             delays[place][self._middles_us[bin_]] = segs
         clocks = zip(*_lists(rows, "elapsed_us", "ticks", "tick_us"), strict=True)
-        counters = zip(*_lists(rows, "cookie", "segs", "ce_segs"), strict=True)
+        counters = zip(*_lists(rows, "cookie", "segs", "ce_segs", "resent_segs", "stamped"), strict=True)
         found = [
-            Arrived(cookie, ends, segs, ce, delay if understood(*clock) else {})
-            for (cookie, segs, ce), ends, delay, clock in zip(
+            Arrived(cookie, ends, segs, ce, delay if understood(*clock) else {}, resent if stamped else None)
+            for (cookie, segs, ce, resent, stamped), ends, delay, clock in zip(
                 counters, _ends(rows), delays, clocks, strict=True
             )
         ]

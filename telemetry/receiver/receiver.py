@@ -209,12 +209,13 @@ class Receiver:
         else:
             how["duplicates"] = "the host (TCPDSACK*Sent in /proc/net/netstat), while one peer sends"
         if options.kernel_probe:
+            what = "one-way delay, retransmissions"
             try:
                 self._kernel_probe = KernelProbe()
             except ReceiverError as error:
-                missing["one-way delay variation"] = error
+                missing[what] = error
             else:
-                how["one-way delay variation"] = "each TCP segment (kernel probe, by its timestamp)"
+                how[what] = "each TCP segment (kernel probe, by its timestamp)"
         if self._kernel_probe is not None:
             how["CE marks"] = "each TCP segment (kernel probe)"
         elif self._sockets is not None and kernel_counts_ce():

@@ -37,7 +37,7 @@ def signal_of(
         host: What the host counted in it (`telemetry.receiver.proc`), if all of it came from this peer.
         retrans_pkts: What the peer says it sent again in it.
         arrivals: What the kernel probe counted in it; None without one.
-        arrivals_are_all: Whether it had room for all connections; else its marks are too few.
+        arrivals_are_all: Whether it had room for all connections; else its counts are too few.
     """
     values: Values = tcp.values if tcp is not None and flows else {}
     host = host if host is not None and flows else {}
@@ -58,6 +58,7 @@ def signal_of(
         loss_pkts=values.get("retrans") if sent else None,
         reordered_pkts=values.get("out_of_order"),
         duplicate_pkts=host.get("duplicates"),
+        resent_pkts=None if seen is None or not arrivals_are_all else seen.resent if seen.segs else 0,
         retrans_pkts=retrans_pkts,
         goodput_bytes_per_s=None if received is None or not seconds else round(received / seconds),
         flows=flows,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.box import SIMPLE
 from rich.table import Table
 
-from telemetry.schema import ReceiverSignal
+from telemetry.schema import ReceiverSignal, RegimeDecision
 
 _COLUMNS: Final = (
     ("RTT min", "rtt_min_us"),
@@ -22,27 +22,38 @@ _COLUMNS: Final = (
     ("lost", "loss_pkts"),
     ("out of order", "reordered_pkts"),
     ("twice", "duplicate_pkts"),
-    ("resent by peer", "retrans_pkts"),
+    ("sent again", "resent_pkts"),
+    ("as peer says", "retrans_pkts"),
     ("flows", "flows"),
 )
 
 
-def render(signals: Sequence[ReceiverSignal], note: str = "") -> Table:
+def render(
+    signals: Sequence[ReceiverSignal],
+    note: str = "",
+    decisions: Mapping[str, RegimeDecision] | None = None,
+) -> Table:
     """Return a table of one signal a peer, and below it those of its flows; `-` where nothing was measured.
 
     Args:
         signals: Of one interval.
         note: A line below, such as the state of the broker.
+        decisions: Peer -> the regime of its path; None without a detector, and then without such columns.
     """
     table = Table(box=SIMPLE, caption=note or None, caption_justify="left")
     table.add_column("peer", no_wrap=True)
     for title, name in _COLUMNS:
         table.add_column(f"{title} ms" if name.endswith("_us") else title, justify="right")
     table.add_column("Mbit/s", justify="right")
+    for title in () if decisions is None else ("regime", "density", "estimate"):
+        table.add_column(title)
     for signal in sorted(signals, key=_place):
         cells = [_cell(getattr(signal, name), name.endswith("_us")) for _, name in _COLUMNS]
         rate = signal.goodput_bytes_per_s
-        table.add_row(_name(signal), *cells, "-" if rate is None else f"{rate * 8 / 1e6:.2f}")
+        cells.append("-" if rate is None else f"{rate * 8 / 1e6:.2f}")
+        if decisions is not None:
+            cells += _regime(None if signal.flow is not None else decisions.get(signal.peer))
+        table.add_row(_name(signal), *cells)
     return table
 
 
@@ -54,6 +65,13 @@ def _place(signal: ReceiverSignal) -> tuple[str, bool]:
 def _name(signal: ReceiverSignal) -> str:
     flow = signal.flow
     return signal.peer if flow is None else f"  :{flow.src_port} > :{flow.dst_port}"
+
+
+def _regime(decision: RegimeDecision | None) -> tuple[str, ...]:
+    if decision is None:
+        return "-", "-", "-"
+    density = decision.density
+    return decision.regime, "-" if density is None else f"{density:.2f}", decision.estimate or "-"
 
 
 def _cell(value: int | None, is_time: bool) -> str:

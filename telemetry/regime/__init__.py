@@ -1,9 +1,10 @@
-"""Which congestion regime a path is in: R-Hybrid's detector.
+"""Which congestion regime a path is in: R-Hybrid's detector, who is told of it, and what they make of that.
 
-Purpose: `detector` turns observations into decisions and does no I/O; `trace` reads recorded series;
-`commands` is `ccp regime`.
+Purpose: `detector` turns observations into decisions, `modes` has its parameters, `watch` does so for each
+peer of a receiver, and `follow` says at a sender what decisions come to: they do no I/O. `trace` reads
+recorded series; `channel`, `ssm` and `tell` bring decisions to others; `commands` is `ccp regime`.
 
-May import: `broker.errors`, `telemetry.errors`, `telemetry.schema`, typer.
+May import: `broker`, the rest of `telemetry`, typer; `ssm` boto3, where it is installed.
 """
 
 from telemetry.regime.detector import (

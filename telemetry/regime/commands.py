@@ -9,20 +9,23 @@ import msgspec
 import typer
 
 from broker.errors import ExplainedError
-from telemetry.regime.detector import SHARED, SINGLE_OWNER, Detector, DetectorOptions, Regime, Verdict
-from telemetry.regime.errors import RegimeError
+from telemetry.regime.detector import Detector, DetectorOptions, Verdict
+from telemetry.regime.modes import MODES, mode_of, start_of
+from telemetry.regime.tell import tell
 from telemetry.regime.trace import read_trace
 
 app = typer.Typer(help="Congestion regimes, as R-Hybrid tells them apart.", no_args_is_help=True)
 
 FAILED: Final = 1
-_STARTS: Final[dict[str, Regime]] = {"single_owner": SINGLE_OWNER, "shared": SHARED}
 _DEFAULTS: Final = DetectorOptions()
 
 
 @app.callback()
 def regime() -> None:
     """Congestion regimes, as R-Hybrid tells them apart."""
+
+
+app.command("tell")(tell)
 
 
 @app.command()
@@ -51,17 +54,22 @@ def replay(
     persistence: Annotated[
         int, typer.Option(help="Estimates in a row that change the regime, M.")
     ] = _DEFAULTS.persistence,
-    cooldown_s: Annotated[float, typer.Option(help="Least time between two changes.")] = _DEFAULTS.cooldown_s,
+    cooldown_s: Annotated[
+        float | None, typer.Option(help="Least time between two changes (the mode's).")
+    ] = None,
     baseline_ms: Annotated[
-        float | None, typer.Option(help="RTT of the empty path [learned from the first samples].")
+        float | None, typer.Option(help="RTT of the empty path (learned from the first samples).")
     ] = None,
     baseline_samples: Annotated[
         int, typer.Option(help="From how many first samples it is learned.")
     ] = _DEFAULTS.baseline_samples,
     baseline_horizon_s: Annotated[
         float | None,
-        typer.Option(help="Take the least tail RTT of so long as baseline, for routes that change [never]."),
+        typer.Option(help="Take the least tail RTT of so long as baseline, for routes that change (never)."),
     ] = None,
+    mode: Annotated[
+        str, typer.Option(help=f"Of `ccp receive`, {' or '.join(MODES)}: they have other cooldowns.")
+    ] = "paper",
     start: Annotated[
         str, typer.Option(help="Regime before the first change: single_owner or shared.")
     ] = "single_owner",
@@ -72,10 +80,6 @@ def replay(
     the times in the file counts, so that a day is replayed in a moment.
     """
     try:
-        if start not in _STARTS:
-            raise RegimeError(
-                "regime.bad_option", f"no regime `{start}` to start in", "--start", fix=" or ".join(_STARTS)
-            )
         detector = Detector(
             DetectorOptions(
                 delta_ms=delta_ms,
@@ -84,11 +88,11 @@ def replay(
                 window=window,
                 majority=majority,
                 persistence=persistence,
-                cooldown_s=cooldown_s,
+                cooldown_s=mode_of(mode).options.cooldown_s if cooldown_s is None else cooldown_s,
                 baseline_ms=baseline_ms,
                 baseline_samples=baseline_samples,
                 baseline_horizon_s=baseline_horizon_s,
-                start=_STARTS[start],
+                start=start_of(start),
             )
         )
         if not as_json:

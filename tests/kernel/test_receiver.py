@@ -3,95 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from datapath._native import TcpArrivals
 from experiments.bench.signal import add_broker_host, mosquitto
-from experiments.netlab import Host, iperf3, namespace, process
+from experiments.netlab import Host, iperf3, namespace
 from experiments.netlab.emulated import emulated
 from experiments.netlab.host import Family
 from experiments.netlab.spec import Buffer, Direction, DropTail, Pattern
 from experiments.netlab.topologies import point_to_point
+from tests.kernel.receiving import CCP, Receiving, Signal, receiving, summed
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
-CCP = str(Path(sys.executable).with_name("ccp"))
 RATE_BYTES_PER_S = 2.5e6
 LATE_US = 4_000
 """How much later than due a packet may be on a machine that does other things."""
-
-Signal = dict[str, Any]
-
-
-class Receiving:
-    """`ccp receive` while it runs.
-
-    Attributes:
-        how: What it said of its sources.
-    """
-
-    def __init__(self, running: process.Process) -> None:
-        """Wait until it measures."""
-        self._running = running
-        self.how: list[str] = []
-        assert running.stderr is not None
-        for line in running.stderr:
-            self.how.append(line.rstrip())
-            if line.startswith("CE marks"):
-                return
-        raise AssertionError("\n".join(self.how))
-
-    def next(self, count: int = 1) -> list[Signal]:
-        """Return the signals that come next."""
-        assert self._running.stdout is not None
-        return [json.loads(self._running.stdout.readline()) for _ in range(count)]
-
-    def until_after(self, t_wall_us: int) -> list[Signal]:
-        """Return the signals that come next, up to those of an interval that began later [us]."""
-        signals = self.next()
-        ends = 0
-        while ends < 2:
-            signals += self.next()
-            ends += signals[-1]["flow"] is None and signals[-1]["t_wall_us"] > t_wall_us
-        return signals
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> list[Signal]:
-        """End it; return all signals that were not taken yet."""
-        self._running.send_signal(number)
-        out, _ = self._running.communicate(timeout=20)
-        assert self._running.returncode == 0
-        return [json.loads(line) for line in out.splitlines()]
-
-
-@contextlib.contextmanager
-def receiving(host: Host, *options: str) -> Iterator[Receiving]:
-    """Run `ccp receive --json` in a host."""
-    pipe = subprocess.PIPE
-    running = host.popen([CCP, "receive", "--json", *options], stdout=pipe, stderr=pipe)
-    try:
-        yield Receiving(running)
-    finally:
-        process.end([running])
-
-
-def summed(signals: list[Signal], name: str) -> int:
-    """Return the sum of what was measured."""
-    found = [one[name] for one in signals if one[name] is not None]
-    assert found, name
-    return sum(found)
 
 
 def ce_marks(sock: socket.socket) -> int | None:
@@ -323,7 +260,10 @@ def test_the_one_way_delay_varies_as_the_way_to_here_does(family: Family) -> Non
             receiving(receiver, *options) as agent,
             trickling(connection.near),
         ):
-            assert "one-way delay variation: each TCP segment (kernel probe, by its timestamp)" in agent.how
+            assert (
+                "one-way delay, retransmissions: each TCP segment (kernel probe, by its timestamp)"
+                in agent.how
+            )
             before = [one["owd_variation_us"] for one in agent.next(4)[1:]]
             net.change("link>", delay_us=far_us)
             agent.next()

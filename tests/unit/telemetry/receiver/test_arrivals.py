@@ -31,9 +31,14 @@ def ends(cookie: int, peer: str = PEER) -> Ends:
 
 
 def arrived(
-    cookie: int, segs: int = 10, ce: int = 0, delays: dict[int, int] | None = None, peer: str = PEER
+    cookie: int,
+    segs: int = 10,
+    ce: int = 0,
+    delays: dict[int, int] | None = None,
+    peer: str = PEER,
+    resent: int | None = 0,
 ) -> Arrived:
-    return Arrived(cookie, ends(cookie, peer), segs, ce, delays or {})
+    return Arrived(cookie, ends(cookie, peer), segs, ce, delays or {}, resent)
 
 
 def reading(cookie: int, peer: str = PEER, **values: int | None) -> SocketReading:
@@ -83,7 +88,8 @@ def test_rows_of_the_kernel_become_flows(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = np.zeros(
         2,
         [
-            *((name, "u8") for name in ("cookie", "segs", "ce_segs", "elapsed_us", "ticks", "tick_us")),
+            *((name, "u8") for name in ("cookie", "segs", "ce_segs", "resent_segs")),
+            *((name, "u8") for name in ("elapsed_us", "ticks", "tick_us", "stamped")),
             *((name, "u2") for name in ("sport", "dport")),
             *((name, "16u1") for name in ("saddr", "daddr")),
             ("bins", f"{len(bounds_us)}u4"),
@@ -94,6 +100,7 @@ def test_rows_of_the_kernel_become_flows(monkeypatch: pytest.MonkeyPatch) -> Non
     rows["daddr"][1, :4], rows["daddr"][1, 15] = [0x20, 0x01, 0x0D, 0xB8], 1
     rows["sport"], rows["dport"], rows["cookie"] = 80, [10_001, 10_002], [1, 2]
     rows["segs"], rows["ce_segs"] = [50, 60], [3, 0]
+    rows["resent_segs"], rows["stamped"] = [2, 0], [1, 0]
     rows["elapsed_us"], rows["tick_us"], rows["ticks"] = SECOND, 1000, [1000, 10]
     rows["bins"][:, 20] = 7
 
@@ -111,7 +118,10 @@ def test_rows_of_the_kernel_become_flows(monkeypatch: pytest.MonkeyPatch) -> Non
     probe = KernelProbe()
     found, is_all = probe.read()
     middle_us = (bounds_us[20] + bounds_us[21]) // 2
-    assert found == [arrived(1, 50, 3, {middle_us: 7}), arrived(2, 60, 0, {}, OTHER)]
+    assert found == [
+        arrived(1, 50, 3, {middle_us: 7}, resent=2),
+        arrived(2, 60, 0, {}, OTHER, resent=None),
+    ]
     assert is_all
     kernel.dropped = 5
     assert [probe.read()[1] for _ in range(2)] == [False, True]
@@ -132,15 +142,15 @@ def test_a_window_of_several_intervals_slides() -> None:
     window = ArrivalWindow(2)
     found = []
     for number in range(1, 4):
-        window.add(arrived(1, number, number, {5: number}))
+        window.add(arrived(1, number, number, {5: number}, resent=number))
         window.add(arrived(2, 10, 0, {5: 1, 6: 9}))
         found.append(window.close())
     found.append(window.close())
     assert found == [
-        Arrivals(11, 1, {5: 2, 6: 9}),
-        Arrivals(23, 3, {5: 5, 6: 18}),
-        Arrivals(25, 5, {5: 7, 6: 18}),
-        Arrivals(13, 3, {5: 4, 6: 9}),
+        Arrivals(11, 1, {5: 2, 6: 9}, 1),
+        Arrivals(23, 3, {5: 5, 6: 18}, 3),
+        Arrivals(25, 5, {5: 7, 6: 18}, 5),
+        Arrivals(13, 3, {5: 4, 6: 9}, 3),
     ]
     assert window.close() == Arrivals()
 
@@ -183,13 +193,25 @@ def test_the_probes_marks_win_over_the_sockets_unless_it_missed_some() -> None:
     assert (one.ce_marks, one.owd_variation_us) == (7, 50)
 
 
+def test_what_was_sent_again_is_known_of_connections_with_timestamps() -> None:
+    windows = Windows(0, 1, [PEER])
+    windows.add_sockets(0, [reading(1), reading(2)])
+    found = []
+    for now_us, resent, is_all in ((1, (3, None), True), (2, (None, None), True), (3, (3, 0), False)):
+        windows.add_sockets(now_us, [reading(1), reading(2)])
+        came = [arrived(key, resent=count) for key, count in enumerate(resent, 1)]
+        windows.add_arrivals(now_us, came, is_all=is_all)
+        found.append(closed(windows, now_us)[PEER].resent_pkts)
+    assert found == [3, None, None]
+
+
 def test_a_connection_in_which_nothing_came_has_no_marks_and_no_delay() -> None:
     windows = Windows(0, 1, [PEER])
     for now_us in (0, SECOND):
         windows.add_sockets(now_us, [reading(1)])
     windows.add_arrivals(SECOND, [], is_all=True)
     one = closed(windows, SECOND)[PEER]
-    assert (one.ce_marks, one.owd_variation_us) == (0, None)
+    assert (one.ce_marks, one.resent_pkts, one.owd_variation_us) == (0, 0, None)
 
 
 def test_without_connections_nothing_is_said_of_them() -> None:
@@ -197,7 +219,7 @@ def test_without_connections_nothing_is_said_of_them() -> None:
     windows.add_sockets(0, [])
     windows.add_arrivals(SECOND, [], is_all=True)
     one = closed(windows, SECOND)[PEER]
-    assert (one.flows, one.ce_marks, one.owd_variation_us) == (0, None, None)
+    assert (one.flows, one.ce_marks, one.resent_pkts, one.owd_variation_us) == (0, None, None, None)
 
 
 def test_a_connection_that_came_and_went_between_two_readings_counts() -> None:
@@ -232,7 +254,7 @@ def test_each_flow_has_what_its_own_socket_and_segments_say() -> None:
             reading(2, OTHER, bytes_received=500, out_of_order=4),
         ],
     )
-    marked = [arrived(1, 100, 8, {900: 100}), arrived(2, 100, 0, {20_000: 100}, OTHER)]
+    marked = [arrived(1, 100, 8, {900: 100}, resent=4), arrived(2, 100, 0, {20_000: 100}, OTHER)]
     windows.add_arrivals(SECOND, marked, is_all=True)
     found = of_flows(windows, SECOND)
     first, second = found[1], found[2]
@@ -240,6 +262,7 @@ def test_each_flow_has_what_its_own_socket_and_segments_say() -> None:
     assert (first.peer, first.address, first.window_ms, first.flows) == (PEER, OURS, 1000, 1)
     assert (first.goodput_bytes_per_s, first.ce_marks, first.owd_variation_us) == (2 * 10**6, 8, 900)
     assert (first.loss_pkts, second.loss_pkts) == (0, None)
+    assert (first.resent_pkts, second.resent_pkts) == (4, 0)
     assert second.peer == OTHER
     assert (second.goodput_bytes_per_s, second.reordered_pkts) == (500, 4)
     assert (second.ce_marks, second.owd_variation_us) == (0, 20_000)
@@ -251,7 +274,7 @@ def test_without_the_probe_flows_have_what_their_sockets_count() -> None:
     for now_us, ce in ((0, 0), (SECOND, 4)):
         windows.add_sockets(now_us, [reading(1, ce=ce)])
     one = of_flows(windows, SECOND)[1]
-    assert (one.ce_marks, one.owd_variation_us) == (4, None)
+    assert (one.ce_marks, one.resent_pkts, one.owd_variation_us) == (4, None, None)
 
 
 def test_of_flows_that_no_reading_of_sockets_had_only_arrivals_are_known() -> None:

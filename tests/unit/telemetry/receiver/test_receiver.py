@@ -18,9 +18,11 @@ from typer.testing import CliRunner
 from telemetry import commands
 from telemetry.receiver import errors, probing, receiver, sockets, table
 from telemetry.receiver.errors import ReceiverError
+from telemetry.receiver.output import json_line
 from telemetry.receiver.probing import Prober, Responder
 from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
-from telemetry.schema import About, FlowId, ReceiverSignal
+from telemetry.regime.modes import MODES
+from telemetry.schema import About, FlowId, ReceiverSignal, RegimeDecision
 
 HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"
@@ -63,6 +65,10 @@ def test_the_command_line_prints_errors_and_fails() -> None:
         (["--probe", "carrier-pigeon"], "receiver.bad_option"),
         (["--peer", "no such host"], "receiver.bad_peer"),
         (["--broker", "http://here"], "bus.bad_url"),
+        (["--netns", "/proc/none/ns/net"], "receiver.no_netns"),
+        (["--regime", "--regime-mode", "hasty"], "regime.bad_option"),
+        (["--regime", "--regime-set", "delta=5"], "regime.bad_option"),
+        (["--regime-set", "delta_ms=5"], "receiver.bad_option"),
     ):
         result = cli(*args)
         assert result.exit_code == 1
@@ -193,8 +199,9 @@ def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
 
 
 def test_a_json_line_has_all_fields_and_null_for_what_is_missing() -> None:
-    line = json.loads(commands.json_line(ReceiverSignal(peer="10.0.0.1", ce_marks=0)))
-    assert set(line) == {"t_wall_us", *ReceiverSignal.__struct_fields__}
+    line = json.loads(json_line(ReceiverSignal(peer="10.0.0.1", ce_marks=0)))
+    assert set(line) == {"kind", "t_wall_us", "t_mono_us", *ReceiverSignal.__struct_fields__}
+    assert line["kind"] == "receiver_signal"
     assert line["ce_marks"] == 0
     assert line["rtt_p99_us"] is None
 
@@ -206,7 +213,7 @@ def test_the_table_tells_missing_from_zero() -> None:
         table.render([ReceiverSignal(peer="10.0.0.1", ce_marks=0, rtt_p99_us=12_345)], "broker away")
     )
     (row,) = (line.split() for line in out.getvalue().splitlines() if "10.0.0.1" in line)
-    assert row == ["10.0.0.1", "-", "-", "-", "12.35", "-", "-", "-", "0", *"------"]
+    assert row == ["10.0.0.1", "-", "-", "-", "12.35", "-", "-", "-", "0", *"-------"]
 
 
 def test_the_table_has_a_peers_flows_below_it() -> None:
@@ -225,6 +232,39 @@ def test_the_table_has_a_peers_flows_below_it() -> None:
         ["10.0.0.3", "-", "-"],
     ]
     assert [word for row in rows for word in row if word in {"2.00", "1.50"}] == ["2.00", "1.50"]
+
+
+def test_the_table_has_the_regime_of_each_peer_where_one_is_decided() -> None:
+    flow = FlowId(src="10.0.0.1", src_port=40_000, dst="10.0.0.2", dst_port=80)
+    signals = [
+        ReceiverSignal(peer="10.0.0.1"),
+        ReceiverSignal(peer="10.0.0.1", flow=flow),
+        ReceiverSignal(peer="10.0.0.3"),
+    ]
+    decision = RegimeDecision(peer="10.0.0.1", regime="SHARED", density=0.4, estimate="SINGLE_OWNER")
+    out = io.StringIO()
+    Console(width=250, file=out).print(table.render(signals, decisions={"10.0.0.1": decision}))
+    rows = [line.split() for line in out.getvalue().splitlines()]
+    assert [row[-3:] for row in rows if len(row) > 5] == [
+        ["regime", "density", "estimate"],
+        ["SHARED", "0.40", "SINGLE_OWNER"],
+        [*"---"],
+        [*"---"],
+    ]
+
+
+def test_times_are_as_given_and_else_as_the_mode_has_them() -> None:
+    paper = MODES["paper"]
+    cases = {
+        (None, None, None, None): (1000, 1000, 50),
+        (None, None, 200, 10): (200, 200, 10),
+        (None, 600, 200, None): (600, 200, 50),
+        (paper, None, None, None): (5000, 1000, 200),
+        (paper, None, 500, 20): (5000, 500, 20),
+        (paper, 300, None, None): (300, 300, 200),
+    }
+    for asked, expected in cases.items():
+        assert commands._times(*asked) == expected
 
 
 def test_the_document_says_what_every_field_means() -> None:

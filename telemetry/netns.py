@@ -1,0 +1,76 @@
+"""Network namespaces of Linux, as seen by a thread: `setns(2)` moves the calling thread, and no other one.
+
+Sockets that a thread opens, and files that it opens under /proc/thread-self/net and /proc/sys/net, are those
+of its namespace, and stay so. A thread that it starts begins where it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from pyroute2 import netns
+
+DIRECTORY: Final = Path(netns.NETNS_RUN_DIR)
+"""Where namespaces have their names, for us and for `ip netns`."""
+
+OWN: Final = Path("/proc/thread-self/ns/net")
+"""The file that stands for the namespace of the thread that opens it."""
+
+_CLONE_NEWNET: Final = 0x40000000  # <linux/sched.h>
+_libc: Final = ctypes.CDLL(None, use_errno=True)  # os.setns and os.unshare come with Python 3.12
+
+
+def path_of(namespace: str) -> Path:
+    """Return the file that stands for a namespace: its name, or a path such as `/proc/PID/ns/net`."""
+    return Path(namespace) if "/" in namespace else DIRECTORY / namespace
+
+
+def enter(path: Path) -> None:
+    """Move this thread into a namespace.
+
+    Raises:
+        OSError: There is none, or it may not be entered.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _must(_libc.setns(file, _CLONE_NEWNET))
+    finally:
+        os.close(file)
+
+
+@contextlib.contextmanager
+def entered(path: Path) -> Iterator[None]:
+    """Have this thread in a namespace for the length of a block.
+
+    Raises:
+        OSError: There is none, or it may not be entered.
+    """
+    home = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter(path)
+        try:
+            yield
+        finally:
+            _must(_libc.setns(home, _CLONE_NEWNET))
+    finally:
+        os.close(home)
+
+
+def unshare() -> None:
+    """Move this thread into a new namespace.
+
+    Raises:
+        OSError: It may not.
+    """
+    _must(_libc.unshare(_CLONE_NEWNET))
+
+
+def _must(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,140 @@
+"""What the decisions of detectors come to at a sender: the regime that holds of each path, and why.
+
+    follower = Follower(stale_ms=1000)
+    follower.take(sample)                       # decisions, and who comes and goes
+    follower.set_connected(bus.connected, now_us)
+    follower.regimes(now_us)[Path("10.0.0.1", "10.1.0.1")].regime
+
+No I/O and no clock. A path is SHARED unless a decision says otherwise that is true now: after a grace, a
+decision that has expired, whose sender is offline, or that is older than the loss of the broker, counts no
+longer.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from telemetry.regime.detector import SHARED, Regime
+from telemetry.schema import AgentStatus, RegimeDecision, Sample, canonical
+
+STALE_MS: Final = 1000
+"""Grace where nothing else is said [ms]."""
+
+MAX_PATHS: Final = 200
+"""Of so many paths decisions are known, where nothing else is said."""
+
+MAX_SENDERS: Final = 1000
+"""Of so many senders it is known that they are offline; the first one is forgotten."""
+
+STALE: Final = "stale"
+OFFLINE: Final = "sender_offline"
+AWAY: Final = "broker_away"
+
+
+class Path(NamedTuple):
+    """The way from a sender of data to a receiver.
+
+    Attributes:
+        peer: The sender's address, as the receiver sees it.
+        address: The receiver's address; None: all ways from the sender.
+    """
+
+    peer: str
+    address: str | None
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """What holds of a path.
+
+    Attributes:
+        regime: The regime.
+        lost: Why the decision counts no longer: `stale`, `sender_offline` or `broker_away`; empty if it does.
+        reason: All this for people: what the detector said, or why that counts no longer.
+    """
+
+    regime: Regime
+    lost: str = ""
+    reason: str = ""
+
+
+class _Heard(Struct):
+    sender: str
+    made_us: int
+    expires_us: int | None
+    body: RegimeDecision
+
+
+class Follower:
+    """Keeps the newest decision of each path, and knows which still count."""
+
+    def __init__(self, stale_ms: float = STALE_MS, max_paths: int = MAX_PATHS) -> None:
+        """Know nothing yet; the broker counts as there.
+
+        Args:
+            stale_ms: For how long a decision that cannot be trusted any more still counts [ms].
+            max_paths: Of how many paths decisions are known; the one heard of longest ago is forgotten.
+        """
+        self._grace_us = round(stale_ms * 1000)
+        self._max_paths = max_paths
+        self._heard: dict[Path, _Heard] = {}
+        self._offline_us: dict[str, int] = {}
+        self._away_us: int | None = None
+
+    def take(self, sample: Sample) -> None:
+        """Take in a decision about a path, or the birth or last will of a sender; the rest is ignored."""
+        body = sample.body
+        if isinstance(body, AgentStatus):
+            if body.status == "online":
+                self._offline_us.pop(sample.sender, None)
+            else:
+                self._offline_us.setdefault(sample.sender, sample.received_us)
+                if len(self._offline_us) > MAX_SENDERS:
+                    del self._offline_us[next(iter(self._offline_us))]
+        elif isinstance(body, RegimeDecision) and body.peer is not None and body.flow is None:
+            self._decide(body.peer, body, sample)
+
+    def set_connected(self, connected: bool, now_us: int) -> None:
+        """Say whether the broker is there.
+
+        Args:
+            connected: Whether it is.
+            now_us: CLOCK_MONOTONIC [us].
+        """
+        if connected:
+            self._away_us = None
+        elif self._away_us is None:
+            self._away_us = now_us
+
+    def regimes(self, now_us: int) -> dict[Path, Standing]:
+        """Return what holds of each path that a decision was heard of.
+
+        Args:
+            now_us: CLOCK_MONOTONIC, as in the samples [us].
+        """
+        return {path: self._standing(heard, now_us) for path, heard in self._heard.items()}
+
+    def _decide(self, peer: str, body: RegimeDecision, sample: Sample) -> None:
+        path = Path(canonical(peer), None if body.address is None else canonical(body.address))
+        made_us = sample.received_us - sample.age_at_receipt_us
+        before = self._heard.get(path)
+        if before is not None and made_us < before.made_us:
+            return  # what the broker kept of another sender
+        if not sample.retained:
+            self._offline_us.pop(sample.sender, None)  # whoever decides is there
+        self._heard.pop(path, None)
+        self._heard[path] = _Heard(sample.sender, made_us, sample.expires_us, body)
+        if len(self._heard) > self._max_paths:
+            del self._heard[next(iter(self._heard))]
+
+    def _standing(self, heard: _Heard, now_us: int) -> Standing:
+        causes = [
+            (self._away_us, AWAY, "the broker is away"),
+            (self._offline_us.get(heard.sender), OFFLINE, f"{heard.sender} is offline"),
+            (heard.expires_us, STALE, "the last decision has expired"),
+        ]
+        for since_us, lost, why in causes:
+            if since_us is not None and now_us >= since_us + self._grace_us:
+                return Standing(regime=SHARED, lost=lost, reason=why)
+        return Standing(regime=heard.body.regime, reason=heard.body.reason)

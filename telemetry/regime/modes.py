@@ -1,0 +1,89 @@
+"""The detector's parameters together with what it is fed: the paper's, and a faster set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from telemetry.regime.detector import SHARED, SINGLE_OWNER, DetectorOptions, Regime
+from telemetry.regime.errors import RegimeError
+
+STARTS: Final[dict[str, Regime]] = {"single_owner": SINGLE_OWNER, "shared": SHARED}
+"""What people say for the regime before the first change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How to detect.
+
+    Attributes:
+        window_ms: Time from one observation to the next, which covers it [ms].
+        interval_ms: Time between the signals of the receiver [ms]; each covers a window.
+        probe_ms: Time between its probes to a peer [ms].
+        options: Of the detector.
+    """
+
+    window_ms: int
+    interval_ms: int
+    probe_ms: int
+    options: DetectorOptions
+
+
+MODES: Final[dict[str, Mode]] = {
+    # Sections 4.3 and 4.5: an interval of 5 s, and `ping -i 0.2`.
+    "paper": Mode(5000, 1000, 200, DetectorOptions()),
+    "fast": Mode(100, 100, 10, DetectorOptions(cooldown_s=1.0)),
+}
+
+
+def mode_of(name: str) -> Mode:
+    """Return a mode by its name.
+
+    Raises:
+        RegimeError: `regime.bad_option`.
+    """
+    if name not in MODES:
+        raise RegimeError("regime.bad_option", f"no mode `{name}`", "mode", fix=" or ".join(MODES))
+    return MODES[name]
+
+
+def start_of(name: str) -> Regime:
+    """Return the regime that people call so.
+
+    Raises:
+        RegimeError: `regime.bad_option`.
+    """
+    if name not in STARTS:
+        raise RegimeError(
+            "regime.bad_option", f"no regime `{name}` to start in", "start", fix=" or ".join(STARTS)
+        )
+    return STARTS[name]
+
+
+def with_settings(options: DetectorOptions, settings: Sequence[str]) -> DetectorOptions:
+    """Return options of the detector with some changed.
+
+    Args:
+        options: What holds without any.
+        settings: `NAME=VALUE`, as the attributes of `DetectorOptions`.
+
+    Raises:
+        RegimeError: `regime.bad_option`.
+    """
+    values = msgspec.structs.asdict(options)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or name not in values:
+            raise RegimeError(
+                "regime.bad_option",
+                f"`{setting}` sets nothing",
+                fix="NAME=VALUE with one of " + ", ".join(values),
+            )
+        values[name] = start_of(text) if name == "start" else text
+    try:
+        return msgspec.convert(values, DetectorOptions, strict=False)
+    except msgspec.ValidationError as error:
+        raise RegimeError("regime.bad_option", f"the detector cannot be so: {error}") from None

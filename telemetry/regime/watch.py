@@ -1,0 +1,153 @@
+"""The detector at work: a receiver's signals in, decisions about its peers out. Pure: the clock comes in.
+
+    watch = Watch(MODES["fast"].options, intervals=1)
+    for one in watch.take(signals, now_us, wall_us):
+        channel.publish(one.decision, ttl_ms)
+
+The receiver's windows may overlap; the detector's intervals must not, or an event would count more than once.
+So each peer is observed once a window, from the signal that ends it. Of an interval in which nothing at all
+was measured the detector hears nothing, and nobody is told anything: what was said before becomes stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from telemetry.regime.detector import Detector, DetectorOptions, Observation, Verdict
+from telemetry.schema import ReceiverSignal, RegimeDecision
+
+KEEP_US: Final = 3_600_000_000
+"""A peer of which nothing was measured for so long is forgotten, with its baseline [us]."""
+
+
+def observation_of(signal: ReceiverSignal, t_s: float) -> Observation:
+    """Return what a signal says to the detector.
+
+    Retransmissions are those that the peer owns up to, else those that arrived as such, else segments beyond
+    a gap, of which one loss makes several.
+
+    Args:
+        signal: About a peer, of a whole window.
+        t_s: When that ended, on any clock [s].
+    """
+    retransmits = (signal.retrans_pkts, signal.resent_pkts, signal.reordered_pkts)
+    return Observation(
+        t_s=t_s,
+        rtt_tail_ms=None if signal.rtt_p99_us is None else signal.rtt_p99_us / 1000,
+        ce_marks=signal.ce_marks,
+        retransmits=next((count for count in retransmits if count is not None), None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One interval of one peer.
+
+    Attributes:
+        peer: Whose.
+        observation: What went in.
+        baseline_ms: RTT of the empty path that it was held against [ms]; None: not known yet.
+        verdict: What the detector made of it.
+        decision: What to tell the peer.
+    """
+
+    peer: str
+    observation: Observation
+    baseline_ms: float | None
+    verdict: Verdict
+    decision: RegimeDecision
+
+
+@dataclass(slots=True)
+class _Path:
+    detector: Detector
+    since_wall_us: int
+    seen_us: int = 0
+
+
+class Watch:
+    """A detector for each peer.
+
+    Attributes:
+        options: Of each detector.
+        decisions: Peer -> what was decided when the last window ended.
+    """
+
+    def __init__(self, options: DetectorOptions, intervals: int) -> None:
+        """Know no peer.
+
+        Args:
+            options: Of each detector.
+            intervals: Length of a window in intervals of the receiver, at least 1.
+        """
+        self.options = options
+        self.decisions: dict[str, RegimeDecision] = {}
+        self._intervals = intervals
+        self._turn = 0
+        self._paths: dict[str, _Path] = {}
+
+    def take(self, signals: Sequence[ReceiverSignal], now_us: int, wall_us: int) -> list[Watched]:
+        """Take the signals of an interval; those of single flows are passed over.
+
+        Args:
+            signals: Of all peers.
+            now_us: When it ended, by the monotonic clock [us].
+            wall_us: The same by the wall clock [us].
+
+        Returns:
+            If a window has just ended, a decision for each peer of which something was measured.
+        """
+        self._turn = (self._turn + 1) % self._intervals
+        if self._turn:
+            return []
+        found = []
+        for signal in signals:
+            observation = observation_of(signal, now_us / 1e6)
+            if signal.flow is None and _has_any(observation):
+                found.append(self._observe(signal, observation, now_us, wall_us))
+        self.decisions = {one.peer: one.decision for one in found}
+        after_us = now_us - KEEP_US
+        self._paths = {peer: path for peer, path in self._paths.items() if path.seen_us > after_us}
+        return found
+
+    def _observe(
+        self, signal: ReceiverSignal, observation: Observation, now_us: int, wall_us: int
+    ) -> Watched:
+        path = self._paths.get(signal.peer)
+        if path is None:
+            path = self._paths[signal.peer] = _Path(Detector(self.options), wall_us)
+        path.seen_us = now_us
+        verdict = path.detector.observe(observation)
+        if verdict.switched:
+            path.since_wall_us = wall_us
+        decision = RegimeDecision(
+            peer=signal.peer,
+            address=signal.address,
+            regime=verdict.regime,
+            score=verdict.score,
+            density=verdict.density,
+            estimate=verdict.estimate,
+            window_ms=signal.window_ms,
+            since_wall_us=path.since_wall_us,
+            reason=_reason(verdict, observation, path.detector),
+        )
+        return Watched(signal.peer, observation, path.detector.baseline_ms, verdict, decision)
+
+
+def _has_any(observation: Observation) -> bool:
+    values = (observation.rtt_tail_ms, observation.ce_marks, observation.retransmits)
+    return any(value is not None for value in values)
+
+
+def _reason(verdict: Verdict, seen: Observation, detector: Detector) -> str:
+    baseline_ms, intervals = detector.baseline_ms, detector.options.window
+    parts = [f"{round(verdict.density * intervals)} of {intervals} intervals congested"]
+    if seen.rtt_tail_ms is not None and baseline_ms is not None:
+        parts.append(f"tail RTT {seen.rtt_tail_ms:.1f} ms, empty {baseline_ms:.1f} ms")
+    if seen.ce_marks is not None:
+        parts.append(f"CE marks {seen.ce_marks:g}")
+    if seen.retransmits is not None:
+        parts.append(f"sent again {seen.retransmits:g}")
+    return "; ".join(parts)

@@ -1,0 +1,120 @@
+"""`ccp regime tell`, with every broker that ccplane comes with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path as File
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from agent.inbox import Inbox
+from broker.embedded import EmbeddedBroker
+from telemetry.errors import TelemetryError
+from telemetry.regime import tell as telling
+from telemetry.regime.commands import app
+from telemetry.regime.ssm import SsmChannel, SsmOptions
+from telemetry.schema import RegimeDecision, Sample
+from tests.interop.brokers import PATIENCE_S, Secrets, TestBroker, free_port, running, wait_until
+
+PATH = ("--peer", "10.0.0.1", "--address", "10.0.0.2")
+
+
+def tell(*words: str) -> Result:
+    return CliRunner().invoke(app, ["tell", *words])
+
+
+@pytest.fixture(params=["embedded", "mosquitto"])
+def broker(request: pytest.FixtureRequest, secrets: Secrets) -> Iterator[TestBroker]:
+    with running(request.param, secrets) as broker:
+        yield broker
+
+
+def test_a_decision_reaches_who_listens_and_who_comes_later(broker: TestBroker) -> None:
+    way = broker.options("recv")
+    url = f"mqtt://{way.user}:{way.password}@{way.host}:{way.port}"
+    heard: list[Sample] = []
+    result = tell("single_owner", *PATH, "--broker", url, "--ttl-ms", "30000", "--reason", "it is quiet")
+    assert result.exit_code == 0, result.output
+    inbox = Inbox(broker.options("host-a"), sender="host-a", kinds=("regime_decision",))
+    inbox.start()
+    try:
+        wait_until(lambda: heard.extend(inbox.drain()) or heard, "the decision")
+    finally:
+        inbox.stop()
+    (sample,) = heard
+    assert isinstance(sample.body, RegimeDecision)
+    said = (sample.body.regime, sample.body.peer, sample.body.address, sample.body.reason)
+    assert said == ("SINGLE_OWNER", "10.0.0.1", "10.0.0.2", "it is quiet")
+    assert sample.body.since_wall_us == pytest.approx(sample.sent_wall_us, abs=PATIENCE_S * 1e6)
+    assert sample.sender == "recv"
+    assert sample.expires_us is not None
+    assert sample.expires_us - sample.received_us <= 30_000_000
+
+
+def test_the_broker_keeps_the_last_word_on_each_receiver() -> None:
+    with EmbeddedBroker() as broker:
+        for about in (["--address", "10.0.0.2"], ["--address", "fd00::2"], []):
+            result = tell("SHARED", "--peer", "10.0.0.1", *about, "--broker", str(broker.options))
+            assert result.exit_code == 0, result.output
+        inbox = Inbox(broker.options, sender="host-a", kinds=("regime_decision",))
+        inbox.start()
+        heard: list[Sample] = []
+        try:
+            wait_until(lambda: heard.extend(inbox.drain()) or len(heard) == 3, "all decisions")
+        finally:
+            inbox.stop()
+    assert {sample.sender for sample in heard} == {"tell-10.0.0.2", "tell-fd00--2", "tell-host"}
+
+
+class Shell:
+    """Does at once what the document AWS-RunShellScript does at the sender."""
+
+    def send_command(self, **fields: Any) -> dict[str, Any]:
+        for line in fields["Parameters"]["commands"]:
+            subprocess.run(["sh", "-c", line], check=True, timeout=PATIENCE_S)
+        return {"Command": {"CommandId": "1"}}
+
+
+def test_what_systems_manager_runs_reaches_who_listens() -> None:
+    with EmbeddedBroker() as broker:
+        inbox = Inbox(broker.options, sender="host-a", kinds=("regime_decision",))
+        inbox.start()
+        wait_until(lambda: inbox.ready, "the subscription")
+        ccp = File(sys.executable).with_name("ccp")
+        options = SsmOptions(targets=("i-01234567",), broker=str(broker.options), command=str(ccp))
+        channel = SsmChannel(Shell(), options)
+        heard: list[Sample] = []
+        try:
+            said = RegimeDecision(
+                regime="SINGLE_OWNER", peer="10.0.0.1", address="10.0.0.2", reason="it's quiet; $(exit 1)"
+            )
+            channel.publish(said, 1000)
+            wait_until(lambda: heard.extend(inbox.drain()) or heard, "the decision")
+        finally:
+            channel.close()
+            inbox.stop()
+    (body,) = (sample.body for sample in heard)
+    assert isinstance(body, RegimeDecision)
+    assert msgspec.structs.replace(body, since_wall_us=None) == said
+    assert channel.counters.failed == 0
+
+
+def test_a_broker_that_refuses_is_an_error(secrets: Secrets) -> None:
+    with running("mosquitto", secrets) as broker, pytest.raises(TelemetryError) as caught:
+        telling.publish_once(
+            broker.options("recv"), "another", RegimeDecision(regime="SHARED", peer="10.0.0.1"), None
+        )
+    assert caught.value.slug == "regime.not_told"
+    assert "does not let `another` publish" in str(caught.value)
+
+
+def test_no_broker_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "CONNECT_S", 0.1)
+    result = tell("SHARED", *PATH, "--broker", f"mqtt://127.0.0.1:{free_port()}")
+    assert result.exit_code == 1
+    assert "bus.not_connected" in result.output
