@@ -68,19 +68,30 @@ class CgroupTree:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """A range of ports.
+
+    Attributes:
+        low: The first one.
+        high: The last one.
+    """
+
+    low: int
+    high: int
+
+
+Value = Network | Ports | Path
+"""What a condition wants: a prefix of addresses, ports, or a cgroup by its directory."""
+
 Test = Callable[[FlowInfo], bool]
 
 
-def _prefix_test(value: str, attribute: str) -> Test:
-    network: Network = ipaddress.ip_network(value, strict=True)
-
-    def test(info: FlowInfo) -> bool:
-        return parse_address(getattr(info, attribute)) in network
-
-    return test
+def _prefix(value: str) -> Network:
+    return ipaddress.ip_network(value, strict=True)
 
 
-def _port_test(value: str, attribute: str) -> Test:
+def _ports(value: str) -> Ports:
     found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", value)
     if found is None:
         raise ValueError(f"{value!r} is neither a port nor a range of ports such as 5001-5010")
@@ -88,32 +99,46 @@ def _port_test(value: str, attribute: str) -> Test:
     high = int(found[2] or low)
     if not 1 <= low <= high <= 65_535:
         raise ValueError("ports are 1 to 65535, the smaller one first")
-
-    def test(info: FlowInfo) -> bool:
-        return low <= int(getattr(info, attribute)) <= high
-
-    return test
+    return Ports(low, high)
 
 
-def _cgroup_test(value: str, attribute: str) -> Test:
+def _cgroup(value: str) -> Path:
     path = Path(value)
     if not (path / "cgroup.procs").exists():
         raise ValueError(f"{value!r} is no cgroup directory of this machine")
-    tree = CgroupTree(path)
-
-    def test(info: FlowInfo) -> bool:
-        return getattr(info, attribute) in tree
-
-    return test
+    return path
 
 
-_CONDITIONS: Final[dict[str, tuple[Callable[[str, str], Test], str, str]]] = {
-    "src": (_prefix_test, "src_addr", "src=10.0.0.0/8"),
-    "dst": (_prefix_test, "dst_addr", "dst=10.0.0.0/8"),
-    "sport": (_port_test, "src_port", "sport=5001 or sport=5001-5010"),
-    "dport": (_port_test, "dst_port", "dport=5001 or dport=5001-5010"),
-    "cgroup": (_cgroup_test, "cgroup_id", "cgroup=/sys/fs/cgroup/NAME"),
+_CONDITIONS: Final[dict[str, tuple[Callable[[str], Value], str, str]]] = {
+    "src": (_prefix, "src_addr", "src=10.0.0.0/8"),
+    "dst": (_prefix, "dst_addr", "dst=10.0.0.0/8"),
+    "sport": (_ports, "src_port", "sport=5001 or sport=5001-5010"),
+    "dport": (_ports, "dst_port", "dport=5001 or dport=5001-5010"),
+    "cgroup": (_cgroup, "cgroup_id", "cgroup=/sys/fs/cgroup/NAME"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a rule.
+
+    Attributes:
+        key: What it is about: `src`, `dst`, `sport`, `dport` or `cgroup`.
+        value: What it wants.
+    """
+
+    key: str
+    value: Value
+
+    def test(self) -> Test:
+        """Return the test of flows that it stands for."""
+        attribute, value = _CONDITIONS[self.key][1], self.value
+        if isinstance(value, Ports):
+            return lambda info: value.low <= int(getattr(info, attribute)) <= value.high
+        if isinstance(value, Path):
+            tree = CgroupTree(value)
+            return lambda info: getattr(info, attribute) in tree
+        return lambda info: parse_address(getattr(info, attribute)) in value
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,24 +173,38 @@ def parse_rule(text: str) -> Rule:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
     """
     left, arrow, algorithm = (part.strip() for part in text.partition("->"))
-    words = re.split(r"[\s,]+", left) if left else []
-    if not arrow or not words or re.fullmatch(r"[^\s>=]+", algorithm) is None:
+    if not arrow or not left or re.fullmatch(r"[^\s>=]+", algorithm) is None:
         raise UsageError(
             "rule.syntax",
             f"`{text}` is no rule",
             where=f"rule `{text}`",
             fix="write CONDITION... -> ALGORITHM in quotes, such as --rule 'dst=10.0.0.0/8 -> cubic'",
         )
+    tests = tuple(condition.test() for condition in parse_conditions(left, text))
+    return Rule(text=text.strip(), algorithm=algorithm, tests=tests)
+
+
+def parse_conditions(words: str, text: str) -> list[Condition]:
+    """Read the conditions of a rule.
+
+    Args:
+        words: The conditions, separated by blanks or commas.
+        text: The whole rule, for errors.
+
+    Raises:
+        UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+        Several: If several of them are wrong.
+    """
     problems = Collector()
-    tests: list[Test] = []
-    for word in words:
+    conditions: list[Condition] = []
+    for word in re.split(r"[\s,]+", words):
         with problems.check():
-            tests.append(_parse_condition(word, text))
+            conditions.append(_parse_condition(word, text))
     problems.finish()
-    return Rule(text=text.strip(), algorithm=algorithm, tests=tuple(tests))
+    return conditions
 
 
-def _parse_condition(word: str, text: str) -> Test:
+def _parse_condition(word: str, text: str) -> Condition:
     key, equals, value = word.partition("=")
     if not equals or not value:
         raise UsageError(
@@ -181,9 +220,9 @@ def _parse_condition(word: str, text: str) -> Test:
             where=f"rule `{text}`",
             fix=close_names(key, _CONDITIONS, "condition"),
         )
-    make, attribute, example = _CONDITIONS[key]
+    read, _, example = _CONDITIONS[key]
     try:
-        return make(value, attribute)
+        return Condition(key, read(value))
     except ValueError as error:
         raise UsageError(
             "rule.bad_value",

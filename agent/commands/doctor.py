@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from agent import console
+from agent.regime.needs import needs
 from agent.runfile import running
 from datapath import ebpf
 
@@ -20,7 +21,7 @@ def doctor(
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
 ) -> None:
     """Say what the kernel datapath needs and whether it is here; exit 0 only if the datapath can load."""
-    capabilities = ebpf.probe()
+    capabilities = [*ebpf.probe(), *needs(available_names())]
     can_load = all(one.ok for one in capabilities if one.required)
     names = registered_names()
     agent = running(pin_dir)
@@ -52,8 +53,12 @@ def doctor(
 
 def registered_names() -> list[str]:
     """Return the congestion controls of ccplane that sockets can choose now."""
+    return sorted(name for name in available_names() if name == "ccp" or name.startswith("ccp."))
+
+
+def available_names() -> list[str]:
+    """Return all congestion controls that are loaded now."""
     try:
-        names = AVAILABLE.read_text().split()
+        return AVAILABLE.read_text().split()
     except OSError:
         return []
-    return sorted(name for name in names if name == "ccp" or name.startswith("ccp."))

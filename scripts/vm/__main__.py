@@ -26,6 +26,8 @@ TESTS = tuple(
         "law",
         "measurement",
         "netem",
+        "regime_host",
+        "regime_sockets",
         "tcp_info",
         "trace",
     )

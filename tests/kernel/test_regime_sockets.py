@@ -1,0 +1,485 @@
+"""Ordinary sockets that follow the regimes of their paths: real connections of one process to two peers."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path as File
+
+import msgspec
+import pytest
+
+from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
+from agent.regime.namespace import cookie, inside
+from agent.regime.rules import Entry, Treatment, parse_socket_rule
+from agent.regime.sockets import SocketActuator, cgroup_root
+from broker.embedded import EmbeddedBroker
+from datapath import ebpf
+from datapath.errors import CcpError
+from experiments.agent_process import ccp, running_agent
+from experiments.netlab import Host, Lab, Path
+from experiments.netlab.host import Family
+from experiments.netlab.namespace import path_of
+from experiments.netlab.sockets import congestion_of, set_congestion
+from telemetry.bus import Bus
+from telemetry.regime import follow
+from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
+from telemetry.regime.follow import Standing
+from telemetry.schema import RegimeDecision
+from telemetry.status import online
+
+without_ccp = pytest.mark.kernel(struct_ops=False)
+
+ALONE = Standing(regime=SINGLE_OWNER, reason="quiet")
+BUSY = Standing(regime=SHARED, reason="marks")
+LOST = Standing(regime=SHARED, lost=follow.STALE, reason="the last decision has expired")
+CUBIC_ALONE: dict[Regime, Treatment] = {
+    SINGLE_OWNER: Treatment(congestion="cubic"),
+    SHARED: Treatment(congestion="reno"),
+}
+DCTCP_ALONE: dict[Regime, Treatment] = {
+    SINGLE_OWNER: Treatment(congestion="dctcp"),
+    SHARED: Treatment(congestion="cubic"),
+}
+NO_LIMIT = 2**64 - 1
+TIMEOUT_S = 30.0
+
+
+@dataclass
+class Peers:
+    """A host that sends to a near and to a far one."""
+
+    sender: Host
+    near: Host
+    far: Host
+    open: list[socket.socket] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for sock in self.open:
+            sock.close()
+
+    def path_to(self, peer: Host) -> follow.Path:
+        """Return the way of data to a peer, as its decisions name it."""
+        own = self.sender.interfaces[0 if peer is self.near else 1]
+        return follow.Path(own.ipv4, peer.ipv4)
+
+    def connect(
+        self, server: Host, client: Host | None = None, *, family: Family = "ipv4", port: int = 0
+    ) -> tuple[socket.socket, socket.socket]:
+        """Return the client's and the server's end of a new connection; else the sender is the client."""
+        listener = server.tcp_socket(family)
+        client_end = (client or self.sender).tcp_socket(family)
+        address = server.address(family)
+        if server is self.sender and client is self.far:
+            address = server.interfaces[1].ipv4
+        with listener:
+            listener.bind((address, port))
+            listener.listen()
+            client_end.connect(listener.getsockname())
+            server_end, _ = listener.accept()
+        self.open += [client_end, server_end]
+        return client_end, server_end
+
+    def accept_on_both_families(self, client: Host) -> socket.socket:
+        """Return the sender's end of a new IPv4 connection to a socket of IPv6, as servers have them."""
+        listener, client_end = self.sender.tcp_socket("ipv6"), client.tcp_socket()
+        with listener:
+            listener.bind(("::", 0))
+            listener.listen()
+            client_end.connect((self.sender.ipv4, port_of(listener)))
+            server_end, _ = listener.accept()
+        self.open += [client_end, server_end]
+        return server_end
+
+    @contextlib.contextmanager
+    def switched(
+        self, *rules: str, treatments: dict[Regime, Treatment] = CUBIC_ALONE, cgroup: File | None = None
+    ) -> Iterator[SocketActuator]:
+        """Switch the sender's sockets within the block, and leave them as they are then."""
+        parsed = [parse_socket_rule(rule) for rule in rules]
+        actuator = SocketActuator(treatments, parsed, netns=path_of(self.sender.namespace), cgroup=cgroup)
+        try:
+            yield actuator
+        finally:
+            with contextlib.suppress(CcpError):
+                actuator.close(leave=True)
+
+
+@pytest.fixture
+def peers() -> Iterator[Peers]:
+    with Lab() as lab:
+        sender, near, far = (lab.add_host(name) for name in ("sender", "near", "far"))
+        lab.connect(sender, near)
+        lab.connect(sender, far)
+        with contextlib.closing(Peers(sender, near, far)) as peers:
+            yield peers
+
+
+def ends_of(events: list[RegimeEvent]) -> list[tuple[str, str, int]]:
+    """What happened, to whom, and at which port of ours."""
+    return [(one.kind, one.flow.dst, one.flow.src_port) for one in events if one.flow is not None]
+
+
+def network(address: str, bits: int) -> str:
+    return str(ipaddress.ip_interface(f"{address}/{bits}").network)
+
+
+def port_of(sock: socket.socket) -> int:
+    return sock.getsockname()[1]
+
+
+def has_ecn(sock: socket.socket) -> bool:
+    options = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[5]
+    return bool(options & 8)  # TCPI_OPT_ECN
+
+
+def window_of(sock: socket.socket) -> tuple[int, int]:
+    """Congestion window and slow-start threshold [packets]."""
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    ssthresh, cwnd = struct.unpack_from("=II", info, 76)
+    return cwnd, ssthresh
+
+
+def pacing_limit_of(sock: socket.socket) -> int:
+    so_max_pacing_rate = 47
+    return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, so_max_pacing_rate, 8))[0]
+
+
+@without_ccp
+def test_a_process_with_two_peers_has_each_flow_as_its_own_path_wants_it(peers: Peers) -> None:
+    near, far = peers.path_to(peers.near), peers.path_to(peers.far)
+    old_near, near_end = peers.connect(peers.near)
+    old_far, _ = peers.connect(peers.far)
+    for sock in (old_near, old_far):
+        set_congestion(sock, "reno")
+    with peers.switched() as actuator:
+        assert actuator.apply({}) == []
+        untouched = window_of(old_far)
+        (event,) = actuator.apply({near: ALONE})
+        assert (event.kind, event.before, event.after) == (SWITCHED, "reno", "cubic")
+        assert (event.regime, event.reason) == (SINGLE_OWNER, "quiet")
+        assert (event.flow.src, event.flow.dst) == (near.peer, near.address)
+        assert (event.flow.src_port, event.flow.dst_port) == (port_of(old_near), port_of(near_end))
+        assert [congestion_of(one) for one in (old_near, near_end, old_far)] == ["cubic", "reno", "reno"]
+
+        new_near, _ = peers.connect(peers.near)
+        come_near = peers.accept_on_both_families(peers.near)
+        new_far, _ = peers.connect(peers.far)
+        assert [congestion_of(one) for one in (new_near, come_near, new_far)] == ["cubic", "cubic", "reno"]
+        told = [(SWITCHED, near.address, port_of(one)) for one in (new_near, come_near)]
+        assert ends_of(actuator.apply({near: ALONE})) == told
+
+        (event,) = actuator.apply({near: BUSY, far: ALONE})[-1:]
+        assert [congestion_of(one) for one in (old_near, new_near, come_near)] == ["reno"] * 3
+        assert [congestion_of(one) for one in (old_far, new_far)] == ["cubic"] * 2
+        assert window_of(old_far) == untouched
+
+        put_back = actuator.close(leave=False)
+        assert {(one.before, one.after, one.reason) for one in put_back} == {("cubic", "reno", PUT_BACK)}
+        assert len(put_back) == 2
+        every = (old_near, new_near, come_near, old_far, new_far)
+        assert [congestion_of(one) for one in every] == ["reno"] * 5
+        later, _ = peers.connect(peers.far)
+        assert congestion_of(later) == "reno"
+
+
+@without_ccp
+def test_rules_choose_by_prefix_port_and_receiver_the_first_one_first(peers: Peers) -> None:
+    near = peers.path_to(peers.near)
+    by_port = f"dport=6001-6002 src={near.peer} -> {peers.near.ipv4}"
+    prefix = f"dst={network(peers.far.ipv4, 24)}"
+    (first, _), (last, _), (beyond, _) = (peers.connect(peers.far, port=port) for port in (6001, 6002, 6003))
+    (ruled, _), (six, _) = peers.connect(peers.near, port=6002), peers.connect(peers.near, family="ipv6")
+    for sock in (beyond, ruled, six):
+        set_congestion(sock, "cubic")
+    with peers.switched(by_port, prefix) as actuator:
+        events = actuator.apply({near: ALONE})
+        assert [congestion_of(one) for one in (first, last)] == ["reno", "reno"], "of another address of ours"
+        assert congestion_of(beyond) == "reno", "undecided, and therefore shared"
+        assert [congestion_of(one) for one in (ruled, six)] == ["cubic"] * 2
+        assert ends_of(events) == [(SWITCHED, peers.far.ipv4, port_of(beyond))]
+    with peers.switched(f"dport=6001-6002 -> {peers.near.ipv4}") as actuator:
+        actuator.apply({near: ALONE})
+        assert [congestion_of(one) for one in (first, last, beyond, ruled)] == [
+            "cubic",
+            "cubic",
+            "reno",
+            "cubic",
+        ]
+    with peers.switched(f"dst={network(peers.near.ipv6, 64)}") as actuator:
+        actuator.apply({})
+        new, _ = peers.connect(peers.near, family="ipv6")
+        assert [congestion_of(one) for one in (six, new)] == ["reno", "reno"]
+        assert ends_of(actuator.apply({})) == [], "new ones are Reno's anyway"
+        actuator.apply({follow.Path(peers.sender.ipv6, peers.near.ipv6): ALONE})
+        assert [congestion_of(one) for one in (six, new)] == ["cubic", "cubic"]
+
+
+CONNECT = """
+import socket, sys
+open(sys.argv[1] + "/cgroup.procs", "w").write("0")
+socks = [socket.create_connection((sys.argv[2], int(sys.argv[3])))]
+print("connected", flush=True)
+for line in sys.stdin:
+    if line == "again\\n":
+        socks.append(socket.create_connection((sys.argv[2], int(sys.argv[3]))))
+    names = [s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) for s in socks]
+    print(*(name.rstrip(b"\\0").decode() for name in names), flush=True)
+"""
+
+
+@without_ccp
+def test_a_cgroup_has_its_sockets_switched_and_those_of_the_ones_below_and_no_others(peers: Peers) -> None:
+    outer = cgroup_root() / f"ccplane-test-{port_of(peers.connect(peers.near)[0])}"
+    inner, other = outer / "inner", outer.with_name(f"{outer.name}-other")
+    with contextlib.ExitStack() as stack:
+        for directory in (outer, inner, other):
+            directory.mkdir()
+            stack.callback(directory.rmdir)
+        listener = stack.enter_context(peers.near.tcp_socket())
+        listener.bind((peers.near.ipv4, 0))
+        listener.listen()
+        where = [peers.near.ipv4, str(port_of(listener))]
+        inside_it, outside = (
+            stack.enter_context(
+                peers.sender.popen(
+                    [sys.executable, "-c", CONNECT, str(directory), *where],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for directory in (inner, other)
+        )
+
+        def ask(process: subprocess.Popen[str], what: str) -> list[str]:
+            process.stdin.write(f"{what}\n")
+            process.stdin.flush()
+            return process.stdout.readline().split()
+
+        for process in (inside_it, outside):
+            stack.callback(process.wait, TIMEOUT_S)
+            stack.callback(process.kill)
+            assert process.stdout.readline() == "connected\n"
+        near = peers.path_to(peers.near)
+        for rules, cgroup in (([f"cgroup={outer}"], None), ([], outer)):
+            with peers.switched(*rules, cgroup=cgroup) as actuator:
+                actuator.apply({near: ALONE})
+                assert set(ask(inside_it, "again")) == {"cubic"}
+                assert set(ask(outside, "again")) == {"reno"}
+                actuator.close(leave=False)
+            assert set(ask(inside_it, "say")) == {"reno"}
+    with pytest.raises(CcpError) as caught, peers.switched(cgroup=File("/proc")):
+        pytest.fail("no cgroup")
+    assert caught.value.slug == "switch.no_cgroup"
+
+
+@without_ccp
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_connections_that_shall_get_what_needs_ecn_ask_for_it(peers: Peers, family: Family) -> None:
+    """Whatever `tcp_ecn` of the sender says; what receivers do by default is enough."""
+    before, _ = peers.connect(peers.near, family=family)
+    entry = Entry(congestion="cubic", needs_ecn=True, asks_ecn=True)
+    with inside(path_of(peers.sender.namespace)):
+        switch = ebpf.socket_switch(cgroup_root(), cookie())
+    with contextlib.closing(switch):
+        switch.set_rules(msgspec.json.encode([entry]))
+        with inside(path_of(peers.sender.namespace)):
+            switch.switch_all()
+            switch.switch_all()
+        assert not has_ecn(before)
+        assert congestion_of(before) == "reno"
+        no_ecn = 2  # SWITCH_NO_ECN
+        assert switch.drain()["what"].tolist() == [no_ecn], "refused, and said once"
+        for own in (0, 1, 2):
+            peers.sender.set_sysctl("net.ipv4.tcp_ecn", own)
+            ours, theirs = peers.connect(peers.near, family=family)
+            assert has_ecn(ours)
+            assert has_ecn(theirs)
+            assert [congestion_of(ours), congestion_of(theirs)] == ["cubic", "reno"]
+        peers.near.set_sysctl("net.ipv4.tcp_ecn", 0)
+        refused, _ = peers.connect(peers.near, family=family)
+        assert not has_ecn(refused)
+        assert congestion_of(refused) == "reno"
+        peers.near.set_sysctl("net.ipv4.tcp_ecn", 1)
+        _, come = peers.connect(peers.sender, peers.near, family=family)
+        assert has_ecn(come)
+        assert congestion_of(come) == "cubic"
+        assert sorted(switch.drain()["what"].tolist()) == [1, 1, 1, 1, no_ecn]
+    unasked, _ = peers.connect(peers.near, family=family)
+    assert not has_ecn(unasked) or congestion_of(unasked) == "reno"
+
+
+@without_ccp
+def test_window_and_threshold_stay_and_pacing_is_limited_while_the_regime_lasts(
+    path_100mbit: Path,
+) -> None:
+    """What Linux does with a socket that gets another congestion control."""
+    treatments = {
+        SINGLE_OWNER: Treatment(congestion="reno", rate_bytes_per_s=3_000_000),
+        SHARED: Treatment(congestion="cubic"),
+    }
+    sender, receiver = path_100mbit.sender, path_100mbit.receiver
+    path = follow.Path(sender.ipv4, receiver.ipv4)
+    with contextlib.closing(Peers(sender, receiver, receiver)) as peers:
+        keep_window(peers, path, treatments)
+
+
+def keep_window(peers: Peers, path: follow.Path, treatments: dict[Regime, Treatment]) -> None:
+    ours, theirs = peers.connect(peers.near)
+    set_congestion(ours, "cubic")
+    n_bytes = 12_000_000
+
+    def read_all() -> None:
+        left = n_bytes
+        while left:
+            left -= len(theirs.recv(min(left, 1 << 20)))
+
+    reader = threading.Thread(target=read_all)
+    reader.start()
+    ours.sendall(bytes(n_bytes))
+    reader.join(TIMEOUT_S)
+    before = window_of(ours)
+    assert before[1] < 1 << 31, "something was lost: there is a threshold"
+    with peers.switched(treatments=treatments) as actuator:
+        assert len(actuator.apply({path: ALONE})) == 1
+        assert (congestion_of(ours), window_of(ours), pacing_limit_of(ours)) == ("reno", before, 3_000_000)
+        assert len(actuator.apply({path: BUSY})) == 1
+        assert (congestion_of(ours), window_of(ours), pacing_limit_of(ours)) == ("cubic", before, NO_LIMIT)
+        actuator.apply({path: ALONE})
+        set_congestion(ours, "cubic")
+        assert actuator.close(leave=False) == [], "its own choice since is not taken back"
+        assert (congestion_of(ours), pacing_limit_of(ours)) == ("cubic", NO_LIMIT)
+
+
+@without_ccp
+def test_each_flow_of_a_path_that_is_lost_is_told_of_once(peers: Peers) -> None:
+    near, far = peers.path_to(peers.near), peers.path_to(peers.far)
+    (one, _), (other, _), (elsewhere, _) = (
+        peers.connect(host) for host in (peers.near, peers.near, peers.far)
+    )
+    with peers.switched() as actuator:
+        actuator.apply({near: ALONE, far: ALONE})
+        set_congestion(other, "reno")
+        events = actuator.apply({near: LOST, far: ALONE})
+        fail_safe = [event for event in events if event.kind == FAIL_SAFE]
+        assert {event.flow.src_port for event in fail_safe} == {port_of(one), port_of(other)}
+        assert {event.why for event in fail_safe} == {LOST.reason}
+        assert [(event.flow.src_port, event.after) for event in events if event.kind == SWITCHED] == [
+            (port_of(one), "reno")
+        ]
+        assert congestion_of(elsewhere) == "cubic"
+        assert actuator.apply({near: LOST, far: ALONE}) == []
+        events = actuator.apply({near: LOST, far: BUSY})
+        assert ends_of(events) == [(SWITCHED, far.address, port_of(elsewhere))]
+        assert actuator.close(leave=True) == []
+    assert congestion_of(elsewhere) == "reno"
+
+
+@without_ccp
+def test_what_cannot_be_a_rule_never_reaches_the_kernel(peers: Peers) -> None:
+    with peers.switched(*["dport=1"] * 300) as actuator, pytest.raises(CcpError) as caught:
+        actuator.apply({})
+    assert caught.value.slug == "switch.too_many"
+    with inside(path_of(peers.sender.namespace)):
+        switch = ebpf.socket_switch(cgroup_root(), cookie())
+    for rules in (b"nonsense", msgspec.json.encode([Entry(congestion="x" * 16)])):
+        with pytest.raises(CcpError) as caught:
+            switch.set_rules(rules)
+        assert caught.value.slug == "switch.bad_rule"
+    switch.close()
+    with pytest.raises(CcpError) as caught:
+        switch.drain()
+    assert caught.value.slug == "switch.closed"
+
+
+def test_where_the_kernel_has_no_dctcp_ours_takes_its_place(peers: Peers) -> None:
+    peers.sender.set_sysctl("net.ipv4.tcp_ecn", 2)
+    path = peers.path_to(peers.near)
+    before, _ = peers.connect(peers.near)
+    with running_agent("dctcp"), peers.switched(f"dst={path.address}", treatments=DCTCP_ALONE) as actuator:
+        actuator.apply({})
+        during, there = peers.connect(peers.near)
+        assert [congestion_of(one) for one in (before, during)] == ["cubic", "cubic"]
+        assert has_ecn(during)
+        events = [event for event in actuator.apply({path: ALONE}) if event.regime == SINGLE_OWNER]
+        assert {event.kind: (event.flow.src_port, event.after or event.wanted) for event in events} == {
+            REFUSED: (port_of(before), congestion_of(during)),
+            SWITCHED: (port_of(during), congestion_of(during)),
+        }
+        assert congestion_of(during) in ("dctcp", "ccp.dctcp")
+        assert congestion_of(before) == "cubic"
+        during.sendall(b"x" * 100_000)
+        got = 0
+        while got < 100_000:
+            got += len(there.recv(1 << 20))
+        actuator.apply({path: BUSY})
+        assert congestion_of(during) == "cubic"
+
+
+@without_ccp
+def test_the_command_follows_the_bus_falls_back_and_puts_everything_back(peers: Peers) -> None:
+    path = peers.path_to(peers.near)
+    ours, _ = peers.connect(peers.near)
+    with EmbeddedBroker() as broker, contextlib.ExitStack() as stack:
+        url = f"mqtt://{broker.options.host}:{broker.options.port}"
+        options = [
+            "--netns",
+            peers.sender.namespace,
+            "--single",
+            "cubic",
+            "--shared",
+            "reno",
+            "--stale-ms",
+            "100",
+        ]
+        command = subprocess.Popen(
+            ccp("regime", "apply", "--json", "--broker", url, *options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        stack.callback(command.communicate)
+        stack.callback(command.kill)
+        assert "following the decisions" in command.stderr.readline()
+
+        def happens(count: int) -> list[dict[str, object]]:
+            return [json.loads(command.stdout.readline()) for _ in range(count)]
+
+        receiver = Bus(broker.options, sender="near-receiver", status=online("receiver"))
+        receiver.start()
+        stack.callback(receiver.stop)
+        body = RegimeDecision(peer=path.peer, address=path.address, regime=SINGLE_OWNER, reason="quiet")
+        receiver.publish(body, ttl_ms=60_000)
+        (line,) = happens(1)
+        assert (line["kind"], line["before"], line["after"]) == (SWITCHED, "reno", "cubic")
+        assert (line["regime"], line["reason"]) == (SINGLE_OWNER, "quiet")
+        assert line["flow"]["src_port"] == port_of(ours)
+        receiver.stop()
+        lines = happens(2)
+        assert [one["kind"] for one in lines] == [FAIL_SAFE, SWITCHED]
+        assert lines[0]["why"] == "near-receiver is offline"
+        assert congestion_of(ours) == "reno"
+
+        again = Bus(broker.options, sender="another-receiver")
+        again.start()
+        stack.callback(again.stop)
+        again.publish(body, ttl_ms=200)
+        assert [one["kind"] for one in happens(3)] == [SWITCHED, FAIL_SAFE, SWITCHED]
+        again.publish(body, ttl_ms=60_000)
+        happens(1)
+        assert congestion_of(ours) == "cubic"
+        command.send_signal(signal.SIGINT)
+        out, errors = command.communicate(timeout=TIMEOUT_S)
+        assert (command.returncode, errors) == (0, "")
+        assert [json.loads(one)["reason"] for one in out.splitlines()] == [PUT_BACK]
+        assert congestion_of(ours) == "reno"
