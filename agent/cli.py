@@ -25,6 +25,7 @@ from agent.commands import (
     flows,
     new,
     reload,
+    rtcp,
     run,
     switch,
     tail,
@@ -145,6 +146,7 @@ app.command("tail")(tail.tail)
 app.command("program")(control.program)
 app.command("listen")(control.listen)
 app.command("stop")(control.stop)
+app.add_typer(rtcp.app, name="rtcp")
 
 
 def main() -> None:

@@ -68,6 +68,8 @@ SLUGS: Final[dict[str, str]] = {
     "control.bad_request": "a request is not one that the agent knows",
     "control.failed": "a request failed in a way that should not happen",
     "telemetry.no_bus": "the agent has no telemetry bus",
+    "trace.not_readable": "a trace of ACKs cannot be opened or decompressed, or is no text",
+    "trace.bad_row": "a trace of ACKs lacks a column, or has a row that cannot be",
     "command.no_terminal": "a live screen was asked for where there is no terminal",
 }
 """Slug -> what it means. Raised by Python code; each has a test that names it."""

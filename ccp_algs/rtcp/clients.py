@@ -1,0 +1,157 @@
+"""One detector a client, for all connections to it: they share the client's limit.
+
+    clients = Clients()
+    flow = clients.open("192.0.2.7", Progress(...))
+    flow.start(Progress(...))    # it has data to send again
+    flow.ack(Progress(...))
+    flow.idle()                  # application-limited: it has none any more
+    flow.detector.limited        # what is known of the client
+    flow.close(Progress(...))
+
+What the flows of a client deliver and lose is added up, as if it were one flow. A transfer begins when one of
+them starts and none was active. What is known of a limited client outlives its connections for a while, so
+that the next one is limited from its first packet on (SR-TCP).
+
+Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
+2026, sections 4.4 ("Concurrent flows") and 6.1 ("Stateful Optimization"). Where the paper leaves a choice:
+
+* ACKs count also while their flow is application-limited: what they acknowledge has used up tokens.
+* The least RTT is that of the flow whose ACK it is.
+* A client is forgotten ten minutes after its last connection; at once if it was not limited, or is no longer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ccp_algs.rtcp.detector import Detector
+from ccp_algs.rtcp.options import Options
+from ccp_algs.rtcp.transfer import Progress
+
+KEPT_US = 600_000_000
+"""How long a limited client is remembered without a connection, unless told otherwise [us]."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Client:
+    """What is known of a client; its progress is the sum over its flows."""
+
+    detector: Detector
+    open_flows: int = 0
+    active_flows: int = 0
+    delivered_pkts: int = 0
+    lost_pkts: int = 0
+    closed_at_us: int = 0
+
+    def add(self, last: Progress, now: Progress) -> Progress:
+        self.delivered_pkts += now.delivered_pkts - last.delivered_pkts
+        self.lost_pkts += now.lost_pkts - last.lost_pkts
+        return now._replace(delivered_pkts=self.delivered_pkts, lost_pkts=self.lost_pkts)
+
+
+class Flow:
+    """A connection to a client. All times are of one clock, that of all flows.
+
+    Attributes:
+        address: The client's.
+    """
+
+    __slots__ = ("_active", "_client", "_clients", "_last", "address")
+
+    def __init__(self, clients: Clients, address: str, client: _Client, now: Progress) -> None:
+        """Begin with the counters that the connection has now; see `Clients.open`."""
+        self.address = address
+        self._clients = clients
+        self._client = client
+        self._last = now
+        self._active = False
+
+    @property
+    def detector(self) -> Detector:
+        """The client's detector."""
+        return self._client.detector
+
+    def start(self, now: Progress) -> None:
+        """Have data to send again, after there was none. Nothing happens if it is active already."""
+        client = self._client
+        total = client.add(self._last, now)
+        self._last = now
+        if not self._active:
+            self._active = True
+            client.active_flows += 1
+            if client.active_flows == 1:
+                client.detector.start(total)
+
+    def ack(self, now: Progress) -> None:
+        """Take an ACK of this flow in; counters are the flow's own."""
+        total = self._client.add(self._last, now)
+        self._last = now
+        self._client.detector.ack(total)
+
+    def idle(self) -> None:
+        """Have nothing to send any more. Nothing happens if it is idle already."""
+        if self._active:
+            self._active = False
+            self._client.active_flows -= 1
+
+    def close(self, now: Progress) -> None:
+        """End the connection, once."""
+        self.idle()
+        self._client.add(self._last, now)
+        self._client.open_flows -= 1
+        if self._client.open_flows == 0:
+            self._clients.rest(self.address, now.time_us)
+
+
+class Clients:
+    """Clients by address: those with connections, and the limited ones that had some lately."""
+
+    def __init__(
+        self, options: Options | None = None, *, mss_bytes: int = 1448, kept_us: int = KEPT_US
+    ) -> None:
+        """Start without clients.
+
+        Args:
+            options: Parameters of the detectors.
+            mss_bytes: Segment size of all flows [bytes].
+            kept_us: How long a limited client is remembered without a connection [us].
+        """
+        self._options = options or Options()
+        self._mss_bytes = mss_bytes
+        self._kept_us = kept_us
+        self._present: dict[str, _Client] = {}
+        self._resting: dict[str, _Client] = {}
+
+    def __len__(self) -> int:
+        """Return how many clients are known."""
+        return len(self._present) + len(self._resting)
+
+    def open(self, address: str, now: Progress) -> Flow:
+        """Begin a connection; what is known of the client holds for it.
+
+        Args:
+            address: The client's.
+            now: The time, and the counters that the connection begins with.
+        """
+        self._forget(now.time_us)
+        client = self._resting.pop(address, None) or self._present.get(address)
+        if client is None:
+            client = _Client(Detector(self._options, mss_bytes=self._mss_bytes))
+        self._present[address] = client
+        client.open_flows += 1
+        return Flow(self, address, client, now)
+
+    def rest(self, address: str, now_us: int) -> None:
+        """Note that the last connection to a client has ended."""
+        client = self._present.pop(address)
+        if client.detector.limited:
+            client.closed_at_us = now_us
+            self._resting[address] = client
+
+    def _forget(self, now_us: int) -> None:
+        """Forget the clients whose time is up: the first ones, as they stand in the order of closing."""
+        while self._resting:
+            address, client = next(iter(self._resting.items()))
+            if now_us - client.closed_at_us <= self._kept_us:
+                break
+            del self._resting[address]

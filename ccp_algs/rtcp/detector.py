@@ -1,0 +1,148 @@
+"""R-TCP's detector: is a flow limited by a token bucket, and by which?
+
+It needs no I/O and no clock, any congestion control will do, and it remembers a handful of candidates, but no
+ACKs.
+
+    detector = Detector()
+    detector.start(Progress(...))   # a transfer begins: its first data is sent, after nothing was in flight
+    detector.ack(Progress(...))     # an ACK
+    if detector.limited:
+        ... detector.bucket_bytes, detector.rate_bytes_per_s, detector.tokens_bytes(now_us)
+
+Each transfer is judged for itself, because tokens gather while a flow idles. What is found holds for the
+flow: the largest bucket of all limited transfers, the rate of the latest. It ends for good when data gets
+through too fast for it.
+
+Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
+2026, sections 4 and 5.3. Where the paper leaves a choice:
+
+* Only an estimate that its own transfer has confirmed counts for the flow. Those of a later transfer's first
+  moments are far too high, and would end every limit at the next burst.
+* A transmission with nothing in flight begins a transfer, unless packets were marked lost since the last
+  ACK: then it is a retransmission at the tail of the same one.
+
+Deviations, with reasons:
+
+* The end of a limit is found in two ways. The paper's: the estimated rate is no abrupt reduction any more. It
+  is a mean since the transfer began, so it needs the longer, the longer the limit has been. Ours adds: more
+  was delivered since than another bucket could have let through, one of twice the estimated size, refilled
+  at theta R_h, the highest rate that would still be an abrupt reduction, or at twice the estimated rate. In
+  a transfer not found limited itself it is five times the size: the estimate is what was in the bucket when
+  another one began, which may have been little.
+"""
+
+from __future__ import annotations
+
+from ccp_algs.rtcp.options import Options
+from ccp_algs.rtcp.tokens import Tokens
+from ccp_algs.rtcp.transfer import Progress, Transfer
+
+
+class Detector:
+    """The detector of one flow, or of all flows to a client taken together.
+
+    Attributes:
+        options: Its parameters.
+        mss_bytes: Segment size [bytes].
+        transfer: The latest transfer; None before the first.
+        detected_at_us: When a limit was found [us]; None: never yet.
+        undetected_at_us: When it was found to be gone, or never to have been [us]; None: not yet.
+        bucket_bytes: Estimated bucket size [bytes]; 0 before a limit is found, the last one after it is gone.
+        rate_bytes_per_s: Estimated rate limit [bytes/s]; the same.
+    """
+
+    __slots__ = (
+        "_earlier_bucket_bytes",
+        "_highest_bytes_per_s",
+        "_last",
+        "_tokens",
+        "_witness",
+        "bucket_bytes",
+        "detected_at_us",
+        "mss_bytes",
+        "options",
+        "rate_bytes_per_s",
+        "transfer",
+        "undetected_at_us",
+    )
+
+    def __init__(self, options: Options | None = None, *, mss_bytes: int = 1448) -> None:
+        """Start without knowledge."""
+        self.options = options or Options()
+        self.mss_bytes = mss_bytes
+        self.transfer: Transfer | None = None
+        self.detected_at_us: int | None = None
+        self.undetected_at_us: int | None = None
+        self.bucket_bytes = 0.0
+        self.rate_bytes_per_s = 0.0
+        self._highest_bytes_per_s = 0.0
+        self._earlier_bucket_bytes = 0.0
+        self._tokens = Tokens(0, 0.0)
+        self._witness = Tokens(0, 0.0)
+        self._last: Progress | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether the flow is limited, as far as is known."""
+        return self.detected_at_us is not None and self.undetected_at_us is None
+
+    def tokens_bytes(self, now_us: int) -> float:
+        """Return the estimated level of the token bucket [bytes]; 0 without a limit."""
+        if not self.limited:
+            return 0.0
+        return self._tokens.level_at(now_us, self.bucket_bytes, self.rate_bytes_per_s)
+
+    def start(self, now: Progress) -> None:
+        """Begin a transfer: data is sent after the application had none, with nothing in flight."""
+        if self._last is not None and now.lost_pkts > self._last.lost_pkts:
+            return
+        self.transfer = Transfer(now, self.options, self.mss_bytes)
+        self._earlier_bucket_bytes = self.bucket_bytes
+        self._witness = Tokens(now.time_us, self.options.excess_buckets_anew * self.bucket_bytes)
+        self._last = now
+
+    def ack(self, now: Progress) -> None:
+        """Take an ACK in. One that comes before any transfer begins one."""
+        if self._last is None:
+            self.start(now)
+        transfer, last = self.transfer, self._last
+        assert transfer is not None
+        assert last is not None
+        self._last = now
+        if self.undetected_at_us is not None:
+            return
+        transfer.ack(now)
+        if self.limited:
+            self._follow(transfer, last, now)
+        if transfer.detected_at_us is not None and self.undetected_at_us is None:
+            self._adopt(transfer, now)
+
+    def _follow(self, transfer: Transfer, last: Progress, now: Progress) -> None:
+        """Follow the tokens, and look whether the limit can still be there."""
+        delivered_bytes = (now.delivered_pkts - last.delivered_pkts) * self.mss_bytes
+        self._tokens.take(now.time_us, delivered_bytes, self.bucket_bytes, self.rate_bytes_per_s)
+        options = self.options
+        anew = transfer.detected_at_us is None
+        most_bytes = (options.excess_buckets_anew if anew else options.excess_buckets) * self.bucket_bytes
+        most_bytes_per_s = max(self._highest_bytes_per_s, options.excess_rates * self.rate_bytes_per_s)
+        if not self._witness.take(now.time_us, delivered_bytes, most_bytes, most_bytes_per_s):
+            self._end(now)
+
+    def _adopt(self, transfer: Transfer, now: Progress) -> None:
+        """Let the estimate of a transfer that is limited hold for the flow."""
+        estimate = transfer.estimate
+        assert estimate is not None
+        self.bucket_bytes = max(self._earlier_bucket_bytes, estimate.bucket_bytes)
+        self.rate_bytes_per_s = estimate.rate_bytes_per_s
+        highest_bytes_per_s = self.options.reduction_ratio * transfer.before_bytes_per_s
+        self._highest_bytes_per_s = max(self._highest_bytes_per_s, highest_bytes_per_s)
+        if self.detected_at_us is None:
+            self.detected_at_us = now.time_us
+            self._tokens = Tokens(now.time_us, transfer.gap_bytes(now))
+            self._witness = Tokens(now.time_us, self.options.excess_buckets * self.bucket_bytes)
+        elif self.rate_bytes_per_s > self._highest_bytes_per_s:
+            self._end(now)
+
+    def _end(self, now: Progress) -> None:
+        assert self.transfer is not None
+        self.undetected_at_us = self.transfer.undetected_at_us = now.time_us

@@ -1,0 +1,115 @@
+"""One detector for all flows to a client, and what is remembered of it."""
+
+from ccp_algs.rtcp.clients import Clients, Flow
+from ccp_algs.rtcp.transfer import Progress
+
+RTT_US = 10_000
+HERE = "192.0.2.7"
+
+
+def at(time_ms: float, delivered_pkts: int, lost_pkts: int = 0) -> Progress:
+    return Progress(round(time_ms * 1000), delivered_pkts, lost_pkts, RTT_US)
+
+
+def limit(*flows: Flow) -> float:
+    """Let flows share a bucket of 500 packets, refilled by 100 a second; return when it is found [ms]."""
+    n = len(flows)
+    for flow in flows:
+        flow.start(at(0, 0))
+    for i in range(1, 101):
+        flows[i % n].ack(at(i, 5 * (i // n)))
+    for i in range(1, 1000):
+        time_ms = 100 + 10 * i
+        flows[i % n].ack(at(time_ms, 500 // n + i // n, 200 // n))
+        if flows[0].detector.limited:
+            return time_ms
+    raise AssertionError
+
+
+def test_flows_to_a_client_are_taken_together() -> None:
+    clients = Clients()
+    flows = [clients.open(HERE, at(0, 0)) for _ in range(3)]
+    limit(*flows)
+    assert len(clients) == 1
+    assert 0.9 < flows[2].detector.rate_bytes_per_s / (100 * 1448) < 1.1
+
+
+def test_what_is_found_does_not_depend_on_the_number_of_flows() -> None:
+    one, two = Clients(), Clients()
+    alone = one.open(HERE, at(0, 0))
+    both = [two.open(HERE, at(0, 0)) for _ in range(2)]
+    limit(alone)
+    limit(*both)
+    ratio = alone.detector.rate_bytes_per_s / both[0].detector.rate_bytes_per_s
+    assert 0.95 < ratio < 1.05
+
+
+def test_clients_are_judged_apart() -> None:
+    clients = Clients()
+    limited, other = clients.open(HERE, at(0, 0)), clients.open("2001:db8::1", at(0, 0))
+    limit(limited)
+    assert not other.detector.limited
+
+
+def test_a_transfer_begins_when_the_first_flow_becomes_active() -> None:
+    clients = Clients()
+    first, second = clients.open(HERE, at(0, 0)), clients.open(HERE, at(0, 0))
+    first.start(at(1, 0))
+    second.start(at(2, 0))
+    second.start(at(3, 0))
+    assert started_us(first) == 1000
+    first.idle()
+    first.start(at(4, 0))
+    assert started_us(first) == 1000
+    first.idle()
+    first.idle()
+    second.idle()
+    second.start(at(5, 0))
+    assert started_us(first) == 5000
+
+
+def started_us(flow: Flow) -> int:
+    assert flow.detector.transfer is not None
+    return flow.detector.transfer.started_at_us
+
+
+def test_the_next_connection_is_limited_from_its_start_and_finds_the_tokens_gathered() -> None:
+    clients = Clients()
+    flow = clients.open(HERE, at(0, 0))
+    end_ms = limit(flow)
+    left = flow.detector.tokens_bytes(round(end_ms * 1000))
+    flow.close(at(end_ms, 10_000, 200))
+    assert len(clients) == 1
+    following = clients.open(HERE, at(end_ms + 1000, 0))
+    assert following.detector.limited
+    tokens = following.detector.tokens_bytes(round((end_ms + 1000) * 1000))
+    assert tokens > left
+    assert abs(tokens - left - following.detector.rate_bytes_per_s) < 1
+
+
+def test_a_client_is_forgotten_when_its_time_is_up() -> None:
+    clients = Clients(kept_us=1_000_000)
+    flow = clients.open(HERE, at(0, 0))
+    end_ms = limit(flow)
+    flow.close(at(end_ms, 10_000, 200))
+    assert clients.open(HERE, at(end_ms + 1001, 0)).detector.limited is False
+
+
+def test_only_the_limited_are_remembered() -> None:
+    clients = Clients()
+    flow = clients.open(HERE, at(0, 0))
+    flow.start(at(0, 0))
+    flow.ack(at(10, 10))
+    flow.close(at(20, 10))
+    assert len(clients) == 0
+
+
+def test_a_limit_that_is_gone_is_forgotten_with_the_last_connection() -> None:
+    clients = Clients()
+    flow = clients.open(HERE, at(0, 0))
+    end_ms = limit(flow)
+    for i in range(1, 3000):
+        flow.ack(at(end_ms + i, 1000 + 6 * i, 200))
+    assert flow.detector.undetected_at_us is not None
+    flow.close(at(end_ms + 3000, 20_000, 200))
+    assert len(clients) == 0

@@ -1,0 +1,263 @@
+"""The detector step by step: exact figures, and what holds for whatever it hears."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccp_algs.rtcp import Detector, Options, Progress
+from ccp_algs.rtcp.tokens import Tokens
+from tests.unit.ccp_algs.rtcp.network import MSS
+
+RTT_US = 10_000
+
+
+def at(time_ms: float, delivered_pkts: int, lost_pkts: int = 0) -> Progress:
+    return Progress(round(time_ms * 1000), delivered_pkts, lost_pkts, RTT_US)
+
+
+def heard(*progress: Progress) -> Detector:
+    """A detector that heard a transfer: its start, and ACKs."""
+    detector = Detector()
+    detector.start(progress[0])
+    for one in progress[1:]:
+        detector.ack(one)
+    return detector
+
+
+def limited(lost_pkts: int = 100) -> Detector:
+    """Full speed up to 500 packets in 100 ms, then one packet in 10 ms, until it is detected."""
+    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    for i in range(1, 400):
+        detector.ack(at(100 + 10 * i, 500 + i, lost_pkts))
+        if detector.limited:
+            return detector
+    raise AssertionError
+
+
+def progress_of(detector: Detector) -> Progress:
+    assert detector._last is not None
+    return detector._last
+
+
+# --- the trigger (section 4.1) ---
+
+
+@pytest.mark.parametrize(("lost_pkts", "triggers"), [(20, False), (21, True)])
+def test_more_than_beta_must_be_lost(lost_pkts: int, triggers: bool) -> None:
+    # 80 delivered: 20 / 100 is beta itself.
+    detector = heard(at(0, 0), at(50, 100), at(60, 101, 1), at(131, 180, lost_pkts))
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us == (131_000 if triggers else None)
+
+
+def test_the_window_is_longer_than_alpha_min_rtts() -> None:
+    detector = heard(at(0, 0), at(50, 100), at(60, 101, 1), at(130, 120, 90), at(130.001, 121, 90))
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us == 130_001
+
+
+def test_losses_of_a_window_before_do_not_count() -> None:
+    detector = heard(
+        at(0, 0), at(50, 1000), at(60, 1001, 100), at(131, 1500, 120), at(140, 1501, 121), at(220, 1600, 122)
+    )
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us is None
+
+
+def test_the_rate_before_is_that_of_the_last_ack_without_heavy_loss() -> None:
+    detector = heard(at(0, 0), at(50, 100), at(60, 101, 50), at(131, 120, 90))
+    assert detector.transfer is not None
+    assert detector.transfer.before_bytes_per_s == pytest.approx(100 * MSS / 0.05)
+
+
+def test_a_stray_loss_before_the_bucket_is_empty_does_not_make_it_small() -> None:
+    detector = heard(at(0, 0), at(20, 40), at(30, 60, 1), at(60, 400, 1), at(70, 401, 150), at(101, 410, 300))
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us == 101_000
+    assert detector.transfer.before_bytes_per_s == pytest.approx(400 * MSS / 0.06)
+
+
+def test_heavy_loss_from_the_first_packet_on_is_no_trigger() -> None:
+    detector = heard(at(0, 0), at(10, 1, 5), at(81, 2, 90), at(90, 3, 91), at(180, 4, 150))
+    assert detector.transfer is not None
+    # The first window has no ACK before it. The second one has.
+    assert detector.transfer.triggered_at_us == 180_000
+
+
+# --- classification (section 4.3) ---
+
+
+def test_a_fall_to_a_steady_rate_is_a_limit() -> None:
+    detector = limited()
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us == 190_000  # first loss on the ACK at 110 ms, 7 min-RTTs: 180 ms
+    assert detector.rate_bytes_per_s == pytest.approx(MSS / 0.01, rel=0.1)
+    assert detector.bucket_bytes == pytest.approx(490 * MSS, rel=0.08)  # 490: 100 ms of refill are not in it
+
+
+def test_detection_needs_the_whole_convergence_window() -> None:
+    detector = limited()
+    assert detector.transfer is not None
+    assert detector.detected_at_us is not None
+    steady_us = detector.detected_at_us - detector.transfer._steady.since.time_us  # type: ignore[union-attr]
+    assert 10 * RTT_US < steady_us <= 12 * RTT_US
+
+
+def test_a_small_fall_is_no_limit() -> None:
+    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    for i in range(1, 500):
+        detector.ack(at(100 + i, 500 + 4 * i, 500))
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us is not None
+    assert not detector.limited
+
+
+def test_a_standstill_is_no_limit() -> None:
+    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    for i in range(1, 500):
+        detector.ack(at(100 + i, 501, 100))
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us is not None
+    assert not detector.limited
+
+
+def test_falling_ever_further_behind_is_no_limit() -> None:
+    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    delivered = 500.0
+    for i in range(1, 300):
+        delivered += 2.0 * 0.98**i
+        detector.ack(at(100 + i, int(delivered), 500))
+    assert not detector.limited
+
+
+# --- what becomes of a limit ---
+
+
+def test_tokens_follow_the_estimate() -> None:
+    detector = limited()
+    now = progress_of(detector)
+    level = detector.tokens_bytes(now.time_us)
+    assert 0 <= level < 0.1 * detector.bucket_bytes
+    later = detector.tokens_bytes(now.time_us + 1_000_000)
+    assert later == pytest.approx(level + detector.rate_bytes_per_s)
+    assert detector.tokens_bytes(now.time_us + 10**9) == detector.bucket_bytes
+
+
+def test_tokens_never_leave_the_bucket() -> None:
+    tokens = Tokens(0, 500.0)
+    assert tokens.take(1_000_000, 1400, 2000, 1000)  # 500 + 1000 - 1400
+    assert tokens.level_bytes == pytest.approx(100)
+    assert not tokens.take(1_000_000, 200, 2000, 1000)
+    assert tokens.level_bytes == 0
+    assert tokens.level_at(10_000_000, 2000, 1000) == 2000
+
+
+def test_a_later_transfer_starts_anew_and_keeps_what_is_known() -> None:
+    detector = limited()
+    known = (detector.bucket_bytes, detector.rate_bytes_per_s)
+    last = progress_of(detector)
+    detector.start(last._replace(time_us=last.time_us + 5_000_000))
+    assert detector.transfer is not None
+    assert detector.transfer.estimate is None
+    # Four times the bucket at twice the speed of the first burst ends nothing: that had perhaps a part of it.
+    # 10 packets a ms against 3 (theta R_h): five times the bucket of 500 are gone after some 357 ms.
+    for i in range(1, 400):
+        now = last._replace(time_us=last.time_us + 5_000_000 + 1000 * i)
+        detector.ack(now._replace(delivered_pkts=last.delivered_pkts + 10 * i))
+        if i == 200:
+            assert detector.limited
+            assert (detector.bucket_bytes, detector.rate_bytes_per_s) == known
+    assert detector.undetected_at_us == pytest.approx(last.time_us + 5_357_000, abs=20_000)
+
+
+def test_a_retransmission_with_nothing_in_flight_is_the_same_transfer() -> None:
+    detector = limited()
+    transfer, last = detector.transfer, progress_of(detector)
+    detector.start(last._replace(time_us=last.time_us + 300_000, lost_pkts=last.lost_pkts + 3))
+    assert detector.transfer is transfer
+    detector.start(last._replace(time_us=last.time_us + 300_000))
+    assert detector.transfer is not transfer
+
+
+def test_a_limit_that_is_gone_ends_for_good() -> None:
+    detector = limited()
+    last = progress_of(detector)
+    for i in range(1, 2000):
+        now = last._replace(time_us=last.time_us + 1000 * i, delivered_pkts=last.delivered_pkts + 5 * i)
+        detector.ack(now)
+        if not detector.limited:
+            break
+    # 5 packets a ms against 3 (theta R_h), and twice a bucket of 500: 500 ms.
+    assert detector.undetected_at_us == pytest.approx(last.time_us + 500_000, abs=30_000)
+    assert detector.transfer is not None
+    assert detector.transfer.undetected_at_us == detector.undetected_at_us
+    assert detector.tokens_bytes(now.time_us) == 0
+    detector.start(now)
+    for i in range(1, 101):
+        detector.ack(now._replace(time_us=now.time_us + 1000 * i, lost_pkts=now.lost_pkts + 50 * i))
+    assert detector.transfer.triggered_at_us is None
+
+
+def test_an_ack_before_any_start_begins_a_transfer() -> None:
+    detector = Detector()
+    detector.ack(at(5, 10))
+    assert detector.transfer is not None
+    assert detector.transfer.started_at_us == 5000
+
+
+# --- whatever it hears ---
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from("AAAAAAAS"),
+        st.integers(0, 30_000),
+        st.integers(0, 60),
+        st.sampled_from([0, 0, 1, 40]),
+    ),
+    max_size=80,
+)
+
+
+def play(steps: list[tuple[str, int, int, int]], origin: Progress, limit_after: int) -> list[object]:
+    """Verdicts, with times from the origin. From `limit_after` on ACKs deliver one packet."""
+    detector = Detector(Options(loss_window_min_rtts=2, convergence_min_rtts=2))
+    now, verdicts = origin, []
+    for n, (kind, gap_us, delivered, lost) in enumerate(steps):
+        now = Progress(
+            now.time_us + gap_us,
+            now.delivered_pkts + (delivered if n < limit_after else 1),
+            now.lost_pkts + lost,
+            RTT_US,
+        )
+        (detector.start if kind == "S" else detector.ack)(now)
+        transfer = detector.transfer
+        assert 0 <= detector.tokens_bytes(now.time_us) <= detector.bucket_bytes
+        if detector.undetected_at_us is not None:
+            assert detector.detected_at_us is not None
+            assert detector.undetected_at_us > detector.detected_at_us
+        if transfer is not None and transfer.estimate is not None:
+            assert transfer.triggered_at_us is not None
+            if transfer.detected_at_us is not None:
+                assert detector.detected_at_us is not None
+                assert detector.detected_at_us <= transfer.detected_at_us
+        ends = [detector.detected_at_us, detector.undetected_at_us]
+        verdicts.append(
+            [None if end is None else end - origin.time_us for end in ends]
+            + [detector.bucket_bytes, detector.rate_bytes_per_s]
+        )
+    return verdicts
+
+
+@given(
+    steps=steps,
+    limit_after=st.integers(0, 40),
+    base=st.sampled_from([0, 2**31 - 100_000, 2**32 - 100_000, 2**40]),
+)
+def test_the_origin_of_clock_and_counters_does_not_matter(
+    steps: list[tuple[str, int, int, int]], limit_after: int, base: int
+) -> None:
+    assert play(steps, Progress(base, base, base, RTT_US), limit_after) == play(
+        steps, Progress(0, 0, 0, RTT_US), limit_after
+    )
