@@ -52,7 +52,7 @@ def tell(inbox: Inbox, event: Event) -> None:
 
 def body_of(event: Event) -> Body:
     """Return an event as a message of the bus."""
-    flow = None if event.flow is None else _flow_id(event.flow)
+    flow = None if event.flow is None else flow_id(event.flow)
     algorithm = event.algorithm or "-"
     if event.kind == "param:set":
         return ParamChange(
@@ -65,7 +65,8 @@ def body_of(event: Event) -> Body:
     return AlgorithmEvent(algorithm=algorithm, event=event.kind, flow=flow, detail=detail)
 
 
-def _flow_id(info: FlowInfo) -> FlowId:
+def flow_id(info: FlowInfo) -> FlowId:
+    """Return how messages name a flow."""
     return FlowId(src=info.src_addr, src_port=info.src_port, dst=info.dst_addr, dst_port=info.dst_port)
 
 

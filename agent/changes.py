@@ -253,7 +253,7 @@ class Changes:
                     f"`{host.name}` and `{running.name}` would both be registered as `{running.cc_name}`",
                     fix="load it under another name",
                 )
-        plane.hosts[running.name] = made = host_for(running, plane.datapath)
+        plane.hosts[running.name] = made = host_for(running, plane.datapath, plane.events)
         made.version = version
         plane.index()
         plane.events.tell(

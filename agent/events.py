@@ -23,7 +23,7 @@ class Event:
     Attributes:
         kind: What: `flow:created`, `flow:closed`, `flow:failed`, `param:set`, `algorithm:reloaded`,
             `algorithm:refused`, `algorithm:loaded`, `algorithm:switched`, `program:replaced`,
-            `telemetry:lost`.
+            `telemetry:lost`; and what algorithms tell of their flows.
         algorithm: Name of the algorithm; empty if it is about none.
         flow: The flow, if it is about one.
         detail: What else there is to say.
@@ -55,7 +55,7 @@ class Events:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self, kind: str, algorithm: str = "", flow: FlowInfo | None = None, **detail: Any) -> None:
+    def tell(self, kind: str, algorithm: str = "", flow: FlowInfo | None = None, /, **detail: Any) -> None:
         """Tell all listeners of an event."""
         if not self._listeners:
             return

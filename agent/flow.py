@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Final, Protocol, SupportsFloat, SupportsIndex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, SupportsIndex
 
+from ccp_algs.api import check_event
 from datapath.errors import FlowGone, ParamError, ProgramError, RegisterError, close_names
 from datapath.protocol import LAW_PROGRAM, FlowInfo
 
@@ -19,6 +21,10 @@ MAX_REGISTER: Final = (1 << 64) - 1
 
 Number = SupportsIndex | SupportsFloat
 """What windows, rates and registers may be given as: int, float, bool and their NumPy kin."""
+
+
+Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
+"""Tells others of an event of a flow: its kind, the flow, and what else there is to say."""
 
 
 class Update(Protocol):
@@ -105,21 +111,29 @@ class FlowControl:
         handle: Handle of the program that the flow was given last, 0 = none. Reports of others are stale.
     """
 
-    __slots__ = ("_flow_id", "_installed", "_letter", "_programs", "_update", "handle", "info")
+    __slots__ = ("_flow_id", "_installed", "_letter", "_programs", "_tell", "_update", "handle", "info")
 
-    def __init__(self, info: FlowInfo, programs: ProgramSet, update: Update) -> None:
+    def __init__(
+        self,
+        info: FlowInfo,
+        programs: ProgramSet,
+        update: Update,
+        tell: Tell = lambda _kind, _info, _detail: None,
+    ) -> None:
         """Make the flow without program; `open()` ends the gathering.
 
         Args:
             info: What is known of the flow.
             programs: Programs of its algorithm.
             update: `Datapath.update`.
+            tell: Takes what the algorithm tells of the flow.
         """
         self.info = info
         self.handle = LAW_PROGRAM
         self._flow_id = info.flow_id
         self._programs = programs
         self._update = update
+        self._tell = tell
         self._installed: Installed | None = None
         self._letter: _Letter | None = _Letter()
 
@@ -187,6 +201,22 @@ class FlowControl:
             raise self._gone()
         self._run(installed)
 
+    def tell(self, kind: str, /, **detail: Any) -> None:
+        """Tell whoever listens to the agent's events of something that happened to the flow.
+
+        Args:
+            kind: What, as `area:thing_happened`; the areas of the agent's own events are taken.
+            **detail: What else there is to say: text, numbers, None.
+
+        Raises:
+            ContractError: `contract.bad_event`.
+        """
+        check_event(kind)
+        if self._letter is not None:
+            self._letter.events.append((kind, detail))
+        else:
+            self._tell(kind, self.info, detail)
+
     def open(self) -> None:
         """Send what was gathered, with the first program, and write through from now on.
 
@@ -210,6 +240,8 @@ class FlowControl:
         ):
             raise self._gone()
         self._run(program)
+        for kind, detail in letter.events:
+            self._tell(kind, self.info, detail)
 
     def continue_from(self, before: FlowControl) -> None:
         """Go on where an older version of the algorithm is: with its window, its rate and its program.
@@ -223,6 +255,7 @@ class FlowControl:
         letter = self._letter
         assert letter is not None, "it has not been opened"
         letter.cwnd_bytes = letter.rate_bytes_per_s = None
+        letter.events.clear()
         program = None if before.program is None else self._programs.get(before.program)
         if program is None:
             return
@@ -294,10 +327,11 @@ class _Letter:
     """What is gathered for a flow while `on_create` runs.
 
     Attributes:
+        events: What the algorithm told.
         goes_on: `program` runs already, and shall keep its registers.
     """
 
-    __slots__ = ("cwnd_bytes", "fields", "goes_on", "program", "rate_bytes_per_s")
+    __slots__ = ("cwnd_bytes", "events", "fields", "goes_on", "program", "rate_bytes_per_s")
 
     def __init__(self) -> None:
         self.cwnd_bytes: int | None = None
@@ -305,6 +339,7 @@ class _Letter:
         self.program: Installed | None = None
         self.goes_on = False
         self.fields: dict[str, int] = {}
+        self.events: list[tuple[str, dict[str, Any]]] = []
 
     def add(self, cwnd_bytes: int | None, rate_bytes_per_s: int | None, fields: dict[str, int]) -> None:
         if cwnd_bytes is not None:

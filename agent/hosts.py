@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from agent.algorithms import Running
+from agent.events import Detail, Events
 from agent.flow import FlowControl, Update
 from agent.programs import ProgramSet
 from agent.source import Version, version_of
@@ -91,8 +92,13 @@ class Host:
 
     vectorised: bool
 
-    def __init__(self, running: Running, datapath: Datapath) -> None:
+    def __init__(self, running: Running, datapath: Datapath, events: Events) -> None:
         """Install the programs.
+
+        Args:
+            running: The algorithm.
+            datapath: Where its flows are.
+            events: Where it tells what happens to them.
 
         Raises:
             VerifierError: If the kernel refuses one; none is left installed then.
@@ -105,10 +111,18 @@ class Host:
         self.update: Update = datapath.update
         self.settle: Callable[[Live], None] | None = None
         self._datapath = datapath
+        self._events = events
 
     def live(self, info: FlowInfo) -> Live:
         """Return a flow of this algorithm, not yet started."""
-        return Live(self, FlowControl(info, self.programs, self.update))
+        return Live(self, self.flow(info, self.programs))
+
+    def flow(self, info: FlowInfo, programs: ProgramSet) -> FlowControl:
+        """Return what an instance holds as `self.flow`, not yet opened, for programs of this algorithm."""
+        return FlowControl(info, programs, self.update, self._tell)
+
+    def _tell(self, kind: str, info: FlowInfo, detail: Detail) -> None:
+        self._events.tell(kind, self.name, info, **detail)
 
     def start(self, live: Live) -> None:
         """Let the algorithm take the flow over; raises what the algorithm raises."""
@@ -151,9 +165,9 @@ class VectorHost(Host):
 
     vectorised = True
 
-    def __init__(self, running: Running, datapath: Datapath) -> None:
+    def __init__(self, running: Running, datapath: Datapath, events: Events) -> None:
         """Install the programs; the first flow makes the instance."""
-        super().__init__(running, datapath)
+        super().__init__(running, datapath, events)
         self.instance: VectorAlgorithm | None = None
         self.on_updates: Callable[[Updates], None] | None = None
         self._failed: set[int] = set()
@@ -236,11 +250,11 @@ class VectorHost(Host):
         self._failed.discard(flow_id)
 
 
-def host_for(running: Running, datapath: Datapath) -> SingleHost | VectorHost:
+def host_for(running: Running, datapath: Datapath, events: Events) -> SingleHost | VectorHost:
     """Return the host for an algorithm, its programs installed.
 
     Raises:
         VerifierError: If the kernel refuses a program.
     """
     kind = VectorHost if issubclass(running.algorithm, VectorAlgorithm) else SingleHost
-    return kind(running, datapath)
+    return kind(running, datapath, events)

@@ -151,7 +151,7 @@ class Plane:
         self.hosts: dict[str, SingleHost | VectorHost] = {}
         try:
             for running in algorithms:
-                self.hosts[running.name] = host_for(running, datapath)
+                self.hosts[running.name] = host_for(running, datapath, self.events)
         except BaseException:
             for host in self.hosts.values():
                 host.programs.uninstall()

@@ -91,7 +91,7 @@ def _new_version(
     host: SingleHost | VectorHost, live: Live, after: Successor, shared: Mapping[str, Param[Any]]
 ) -> _Built:
     info = live.flow.info
-    flow = FlowControl(info, after.programs, host.update)
+    flow = host.flow(info, after.programs)
     if isinstance(host, VectorHost):
         if not live.failed:
             flow.continue_from(live.flow)

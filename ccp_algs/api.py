@@ -15,8 +15,9 @@ flow anything.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,6 +231,18 @@ class Flow(Protocol):
         """
         ...
 
+    def tell(self, kind: str, /, **detail: Any) -> None:
+        """Tell whoever listens to the agent's events of something that happened to the flow.
+
+        Args:
+            kind: What, as `area:thing_happened`; the areas of the agent's own events are taken.
+            **detail: What else there is to say: text, numbers, None.
+
+        Raises:
+            ContractError: `contract.bad_event`.
+        """
+        ...
+
 
 class _Common(metaclass=ParamMeta):
     name: ClassVar[str] = ""
@@ -349,6 +362,29 @@ class VectorAlgorithm(_Common):
 
 
 AnyAlgorithm = type[Algorithm] | type[VectorAlgorithm]
+
+
+AGENT_AREAS: Final = frozenset({"flow", "param", "algorithm", "program", "telemetry"})
+"""Areas of the agent's own events, which nobody else may tell."""
+
+
+def check_event(kind: str) -> None:
+    """Check the kind of an event that an algorithm tells.
+
+    Raises:
+        ContractError: `contract.bad_event`, if it is not spelled `area:thing_happened`, or is the agent's.
+    """
+    area = kind.partition(":")[0]
+    if re.fullmatch(r"[a-z][a-z0-9_]*:[a-z][a-z0-9_]*", kind) and area not in AGENT_AREAS:
+        return
+    raise ContractError(
+        "contract.bad_event",
+        f"an algorithm cannot tell of {kind!r}",
+        why=f"events of `{area}` are the agent's"
+        if area in AGENT_AREAS
+        else "it is not `area:thing_happened`",
+        fix="choose an area of your own, such as `regime:switched`",
+    )
 
 
 def programs_of(cls: AnyAlgorithm) -> dict[str, str]:

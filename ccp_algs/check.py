@@ -17,7 +17,7 @@ from typing import Any, Final, SupportsFloat
 
 import numpy as np
 
-from ccp_algs.api import Algorithm, AnyAlgorithm, Updates, VectorAlgorithm, programs_of
+from ccp_algs.api import Algorithm, AnyAlgorithm, Updates, VectorAlgorithm, check_event, programs_of
 from ccp_algs.errors import ContractError, suggest
 from ccp_algs.params import params_of
 
@@ -109,7 +109,8 @@ class RecordingFlow:
 
     Attributes:
         info: What is known of the flow.
-        calls: Everything that was asked, in order.
+        calls: Everything that was asked, in order; not what was told.
+        events: What was told, in order: kind and detail.
         cwnd_bytes: Window last set [bytes].
     """
 
@@ -117,6 +118,7 @@ class RecordingFlow:
         """Start with the first of the programs."""
         self.info = info
         self.calls: list[tuple[str, dict[str, int]]] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
         self.cwnd_bytes = info.init_cwnd_bytes
         self._programs = programs
         self._program = next(iter(programs))
@@ -149,6 +151,11 @@ class RecordingFlow:
             )
         self._program = name
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
+
+    def tell(self, kind: str, /, **detail: Any) -> None:
+        """Write down an event."""
+        check_event(kind)
+        self.events.append((kind, detail))
 
     def _checked(
         self, cwnd_bytes: float | None, rate_bytes_per_s: float | None, registers: Mapping[str, float]

@@ -35,7 +35,11 @@ on if it is used up, and goes without the conservation of a recovery, as nothing
 timeout still collapses it, because the kernel does that, but below an unchanged threshold. Each ACK that
 shows a loss is judged for itself, so that a later loss of the same recovery can still reduce the window. ECN
 echoes and full queues of this host are evidence by themselves. So is what is learned of a loss afterwards
-(`Evidence.late`): the reduction is made then, unless one has been made for that window of data.
+(`Evidence.late`): the reduction is made then, unless one has been made for that window of data. ECN echoes
+are judged, too, if a condition for them is given (`Evidence.marks`).
+
+A program that takes over begins with the kernel's threshold, or with `start_ssthresh_bytes` if Python knows a
+better one.
 """
 
 from __future__ import annotations
@@ -126,11 +130,13 @@ class Evidence:
         weigh: What runs ahead of the judgement on ACKs that show trouble, as `on` takes it.
         congestion: A loss on this ACK, or this timeout, is congestion.
         late: A loss that an ACK before this one showed was congestion.
+        marks: An ECN echo on this ACK is congestion; None: each is.
     """
 
     weigh: Sequence[Any]
     congestion: Flag
     late: Flag = never
+    marks: Flag | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +176,7 @@ class Episodes(Part):
         event: Reported: what happened since the last report, NOTHING to UNDO.
         prior_bytes: Reported: window before the last reduction [bytes].
         ssthresh_bytes: Slow-start threshold [bytes], INFINITY while there is none.
+        start_ssthresh_bytes: Threshold to begin with [bytes]; 0: the kernel's.
         cut_permille: Window behind a reduction, in thousandths of that before.
         episode: OPEN, AFTER_TIMEOUT, REDUCING or STARTING.
         may_grow: The window is used up, and nothing is being repaired: it may grow.
@@ -179,6 +186,7 @@ class Episodes(Part):
     event: Register
     prior_bytes: Register
     ssthresh_bytes: Register
+    start_ssthresh_bytes: Register
     cut_permille: Register
     episode: Register
     kind: Register
@@ -257,6 +265,7 @@ def loss_episodes(
     event = field()
     prior_bytes = field(volatile=False)
     ssthresh_bytes = state(INFINITY)
+    start_ssthresh_bytes = control()
     permille = control(cut_permille)
     episode = state(STARTING)
     kind, left_bytes, recover_bytes, window_bytes = state(), state(), state(), state()
@@ -286,6 +295,7 @@ def loss_episodes(
         starting,
         event.set(STARTED, when=starting),
         ssthresh_bytes.set(Flow.snd_ssthresh, when=starting),
+        ssthresh_bytes.set(start_ssthresh_bytes, when=starting & (start_ssthresh_bytes > 0)),
         left_bytes.set(Cwnd, when=starting),
         recover_bytes.set(recover_at(Cwnd), when=starting),
         # What is it? Later lines win.
@@ -321,6 +331,7 @@ def loss_episodes(
         event=event,
         prior_bytes=prior_bytes,
         ssthresh_bytes=ssthresh_bytes,
+        start_ssthresh_bytes=start_ssthresh_bytes,
         cut_permille=permille,
         episode=episode,
         kind=kind,
@@ -370,7 +381,8 @@ def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
     told, marks = Flow.ca_state == RECOVERY, number(0)
     explicit: Flag = Flow.local_congestion > 0
     if ecn_is_loss:
-        explicit |= (Flow.ca_state == CWR) | ((Flow.ca_state == RECOVERY) & (Ack.ecn_bytes > 0))
+        echo = (Flow.ca_state == CWR) | ((Flow.ca_state == RECOVERY) & (Ack.ecn_bytes > 0))
+        explicit |= echo if evidence.marks is None else echo & evidence.marks
         told, marks = _IN_REDUCTION, Ack.ecn_bytes
     shows = (_TROUBLE_PKTS + marks + episode > 0) | Flow.was_timeout | (Flow.ca_state == CWR)
     if evidence.late is not never:

@@ -16,6 +16,8 @@ register is 0:
   and with the last seconds in place of all times. A range of less than an eighth of the smallest RTT, or
   a millisecond, is noise and shows nothing.
 
+ECN echoes can be judged in the same way, by the ACK that carries them.
+
 Windows are kept in two buckets of half their length.
 
 ACKs without an RTT sample leave the last one standing, and before the first there is the kernel's smoothed
@@ -107,8 +109,21 @@ class Inflation(Part):
     relearn_max: Block
 
     def evidence(self) -> Evidence:
-        """Return the judgement, for `loss_episodes(evidence=...)`."""
-        judged = let((Ack.lost_pkts_sample > 0) | Flow.was_timeout, "judged")
+        """Return the judgement of losses, for `loss_episodes(evidence=...)`."""
+        return self._evidence((Ack.lost_pkts_sample > 0) | Flow.was_timeout)
+
+    def evidence_of_marks(self, also: Flag) -> Evidence:
+        """Return the judgement of ECN echoes; each loss is congestion.
+
+        Args:
+            also: What must hold besides for an echo to count.
+        """
+        evidence = self._evidence(Ack.ecn_bytes > 0)
+        counts = (Ack.ecn_bytes > 0) & also & evidence.congestion
+        return dataclasses.replace(evidence, congestion=Flow.mss > 0, marks=counts)
+
+    def _evidence(self, trouble: Flag) -> Evidence:
+        judged = let(trouble, "judged")
         rtt, smallest, reason = self.loss_rtt_us, self.min_rtt_us, self.loss_reason
         half_us = let(self.memory_us // 2, "half_us")
         age_us = let(Ack.now - self.congested_at_us, "age_us")

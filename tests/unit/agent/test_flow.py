@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
 from agent.programs import ProgramSet
+from ccp_algs import ContractError
 from datapath.errors import FlowGone, ParamError, ProgramError, RegisterError
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, FakeProgram, Written, fake_datapath, outcome
 
@@ -161,6 +163,28 @@ def test_register_may_be_infinity_of_the_language(datapath: FakeDatapath) -> Non
     assert datapath.written[0].fields == {"cap_bytes": 2**64 - 1}
     with pytest.raises(ParamError):
         flow.set(cap_bytes=MAX_REGISTER + 1)
+
+
+def test_what_is_told_goes_out_at_once_or_with_the_first_letter(datapath: FakeDatapath) -> None:
+    told: list[Any] = []
+    flow = FlowControl(
+        FakeInfo(1),
+        programs(datapath),
+        datapath.update,
+        lambda kind, info, detail: told.append((kind, info.flow_id, detail)),
+    )
+    flow.tell("regime:begun", flow="shared")
+    assert told == []
+    flow.open()
+    flow.tell("regime:switched", kind=1)
+    assert told == [("regime:begun", 1, {"flow": "shared"}), ("regime:switched", 1, {"kind": 1})]
+
+
+@pytest.mark.parametrize("kind", ["flow:closed", "telemetry:lost", "Regime:switched", "switched", "a:b:c"])
+def test_event_that_is_the_agents_or_misspelt_is_refused(datapath: FakeDatapath, kind: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        opened(datapath).tell(kind)
+    assert caught.value.slug == "contract.bad_event"
 
 
 def test_flow_that_closed_says_so(datapath: FakeDatapath) -> None:

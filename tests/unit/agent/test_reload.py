@@ -98,6 +98,25 @@ def test_new_attributes_have_their_first_values_and_windows_of_on_create_are_for
         assert [one.cwnd_bytes for one in live.datapath.written] == [20_000]
 
 
+def test_what_flows_tell_is_an_event_but_a_new_version_does_not_tell_of_their_start_again(
+    file: Path,
+) -> None:
+    telling = FIRST.replace("self.n = 0", 'self.n = 0\n        self.flow.tell("mine:begun", flow=1)').replace(
+        "self.n += 1", 'self.n += 1\n        self.flow.tell("mine:went_on", n=self.n)'
+    )
+    with edited(file, telling, 1) as live:
+        live.report(1)
+        live.save(telling.replace("10_000", "50_000"))
+        live.report(1)
+        told = [event for event in live.events if event.kind.startswith("mine:")]
+        assert [(event.kind, event.detail) for event in told] == [
+            ("mine:begun", {"flow": 1}),
+            ("mine:went_on", {"n": 1}),
+            ("mine:went_on", {"n": 2}),
+        ]
+        assert {(event.algorithm, event.flow.flow_id) for event in told if event.flow} == {("mine", 1)}
+
+
 def test_on_reload_may_decide_by_itself_and_write(file: Path) -> None:
     own = "\n    def on_reload(self, old):\n        self.n = 7\n        self.flow.set(cwnd_bytes=old.n + 1)\n"
     with edited(file, FIRST, 1) as live:

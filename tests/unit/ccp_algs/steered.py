@@ -1,4 +1,4 @@
-"""IntCubic with both halves: its fold program under the interpreter, its class, and telemetry that comes."""
+"""Algorithms with both halves: fold program under the interpreter, class, and telemetry that comes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.int_cubic import IntCubic, IntCubicFold
-from telemetry.schema import FlowId, IntHop, IntSummary, Sample
+from ccp_algs.r_hybrid import CubicProgram, RHybrid
+from datapath._native import Interpreter, compile
+from telemetry.schema import FlowId, IntHop, IntSummary, RegimeDecision, Sample
 from tests.unit.ccp_algs.folded import INFINITY, MSS, OPEN, Folded
 
 RTT_US = 100_000
@@ -21,19 +23,16 @@ SILENT = (IntHop(node_id=1),)
 NO_ROOM = (IntHop(queue_depth_pkts=100, queue_free_pkts=0, arrival_pkts_per_s=250, flow_count=1),)
 
 
-class Steered(Folded):
+MIN_RTT_US = 50_000
+"""Of a flow of R-Hybrid."""
+COMPILED = {name: compile(str(program)) for name, program in RHybrid.program.items()}
+
+
+class Driven(Folded):
     """One flow with its algorithm: reports and letters reach the other half at once."""
 
     info = INFO
-
-    def __init__(self, cwnd_pkts: float = 100, ssthresh_pkts: float | None = 100, **params: Any) -> None:
-        super().__init__(IntCubicFold, cwnd_pkts)
-        self.ssthresh = INFINITY if ssthresh_pkts is None else int(ssthresh_pkts * MSS)
-        self.algorithm = IntCubic()
-        self.algorithm.flow = self
-        self.param(**params)
-        self.algorithm.on_create(INFO)
-        self.ack(0, cwnd_limited=0)
+    algorithm: Any
 
     @property
     def ssthresh_pkts(self) -> float:
@@ -52,9 +51,37 @@ class Steered(Folded):
         """Fold an ACK, and let the algorithm take the report if there is one."""
         report = super().ack(*args, **prims)
         if report is not None:
-            head = {"now_us": self.now_us, "cwnd_bytes": self.cwnd}
-            self.algorithm.on_report(FakeReport(head, report, "IntCubic"))
+            self.take(report)
         return report
+
+    def take(self, report: dict[str, int], **head: int) -> None:
+        """Let the algorithm take a report."""
+        head = {"now_us": self.now_us, "cwnd_bytes": self.cwnd, "missed": 0} | head
+        self.algorithm.on_report(FakeReport(head, report, type(self.algorithm).__name__))
+
+    def lose(self, ca_state: int = 3, **prims: int) -> None:
+        """Fold an ACK that shows a lost segment, and acknowledges nothing."""
+        self.ca_state = ca_state
+        self.ack(0, **{"cwnd_limited": 0, "lost_pkts_sample": 1} | prims)
+
+    def repair(self, pkts: int = 130) -> None:
+        """Acknowledge everything that was on its way, in the kernel's state Open."""
+        self.ca_state = OPEN
+        for _ in range(2):
+            self.ack(pkts // 2, cwnd_limited=0)
+
+
+class Steered(Driven):
+    """CUBIC with in-band telemetry."""
+
+    def __init__(self, cwnd_pkts: float = 100, ssthresh_pkts: float | None = 100, **params: Any) -> None:
+        super().__init__(IntCubicFold, cwnd_pkts)
+        self.ssthresh = INFINITY if ssthresh_pkts is None else int(ssthresh_pkts * MSS)
+        self.algorithm = IntCubic()
+        self.algorithm.flow = self
+        self.param(**params)
+        self.algorithm.on_create(INFO)
+        self.ack(0, cwnd_limited=0)
 
     def hear(
         self,
@@ -80,13 +107,70 @@ class Steered(Folded):
             )
         )
 
-    def lose(self, ca_state: int = 3, **prims: int) -> None:
-        """Fold an ACK that shows a lost segment, and acknowledges nothing."""
-        self.ca_state = ca_state
-        self.ack(0, **{"cwnd_limited": 0, "lost_pkts_sample": 1} | prims)
 
-    def repair(self, pkts: int = 130) -> None:
-        """Acknowledge everything that was on its way, in the kernel's state Open."""
-        self.ca_state = OPEN
-        for _ in range(2):
-            self.ack(pkts // 2, cwnd_limited=0)
+class Hybrid(Driven):
+    """A flow whose program its algorithm changes."""
+
+    def __init__(
+        self, cwnd_pkts: float = 100, ssthresh_pkts: float | None = 100, *, ecn: bool = True, **params: Any
+    ) -> None:
+        super().__init__(CubicProgram, cwnd_pkts)
+        self.info = FakeInfo(ecn_ok=ecn)
+        self.ssthresh = INFINITY if ssthresh_pkts is None else int(ssthresh_pkts * MSS)
+        self.min_rtt_us = MIN_RTT_US
+        self.program = ""
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.algorithm = RHybrid()
+        self.algorithm.flow = self
+        self.param(**params)
+        self.algorithm.on_create(self.info)
+        self.ack(0, cwnd_limited=0)
+
+    @property
+    def rate_bytes_per_s(self) -> int:
+        return self.interpreter.rate_bytes_per_s
+
+    def set(self, *, rate_bytes_per_s: int | None = None, **registers: int) -> None:
+        if rate_bytes_per_s is not None:
+            self.interpreter.rate_bytes_per_s = rate_bytes_per_s
+        super().set(**registers)
+
+    def set_program(self, name: str, *, rate_bytes_per_s: int | None, **registers: int) -> None:
+        cwnd_bytes, self.program = self.cwnd, name
+        rate_before = self.rate_bytes_per_s
+        self.interpreter = Interpreter(COMPILED[name], self.now_us)
+        self.cwnd, self.interpreter.rate_bytes_per_s = cwnd_bytes, rate_before
+        self.set(rate_bytes_per_s=rate_bytes_per_s, **registers)
+
+    def tell(self, kind: str, /, **detail: Any) -> None:
+        self.told.append((kind, detail))
+
+    def hear(
+        self,
+        regime: str = "SINGLE_OWNER",
+        *,
+        peer: str | None = INFO.src_addr,
+        sender: str = "receiver",
+        reason: str = "",
+        kind: str = "regime_decision",
+        ack: bool = True,
+    ) -> None:
+        """Let a decision come, and an ACK, with which a new program starts."""
+        body = RegimeDecision(regime=regime, peer=peer, address=INFO.dst_addr, reason=reason)  # type: ignore[arg-type]
+        self.algorithm.on_telemetry(
+            Sample(kind=kind, body=body, sender=sender, topic="", received_us=self.now_us)
+        )
+        if ack:
+            self.ack(0, cwnd_limited=0)
+
+    def lose_telemetry(self, sender: str = "receiver") -> None:
+        """Let the last decision of a sender expire."""
+        self.algorithm.on_telemetry_lost("regime_decision", sender)
+
+    def later(self, after_ms: float) -> None:
+        """Fold an ACK that is so late, with the regular report."""
+        self.ack(0, after_us=round(1000 * after_ms), cwnd_limited=0)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.told]

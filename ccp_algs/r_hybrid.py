@@ -1,0 +1,293 @@
+"""R-Hybrid: DCTCP while the bottleneck is ours alone, CUBIC or BBR while it is not, as the receiver decides.
+
+    SHARED: cubic or bbr3  --- decision SINGLE_OWNER, and the flow has ECN ---> SINGLE_OWNER: dctcp
+           ^                                                                          |
+           +------- decision SHARED, or no decision for `stale_ms` (fail-safe) -------+
+
+The receiver's detector (`telemetry/regime`) decides for a path; a flow follows the decisions on its own path,
+in the direction in which it sends. A switch changes the fold program of the live flow, and nothing of any
+other flow. The programs are those of `cubic.py`, `bbr3.py` and `dctcp.py`, and so are the classes that answer
+their reports. A flow without ECN never becomes DCTCP: ECN is agreed on when the connection is set up, so
+sockets ask for it then (`needs_ecn`).
+
+What is handed over at a switch:
+
+| | `handover=carry` (default) | `handover=reset` |
+| --- | --- | --- |
+| window, data in flight | stay | stay |
+| slow-start threshold | stays, as last reported | is forgotten: slow start from the window there is |
+| W_max, K, alpha, BBR's model | begin anew | begin anew |
+
+BBR has no threshold; `carry` hands on the one before it. The paper says that a switch resets ssthresh. Linux
+does not: window and threshold belong to the socket and stay, what begins anew is the private state. So
+`carry` is what the paper's prototype did. It is also the safer one: behind a reset, slow start adds to what
+is in a queue already (`docs/r-hybrid.md` has figures).
+
+ECN echoes in SHARED, where that is CUBIC, `shared_ecn`:
+
+* `loss`: as a loss, by RFC 3168.
+* `queue`: only with an RTT of `rtt_multiplier` times the smallest (`inflation.py`); else it is spared.
+* `ignore`: never. The paper's figure 3 needs it; it breaks RFC 3168 section 6.1.2, so use it only where the
+  marks are known to be wrong.
+
+Events, with the flow: `regime:switched` (before, after, regime, reason), `regime:refused` (wanted, why; once
+a flow), `regime:fail_safe` (why).
+
+Sources: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion
+Control Switching in AWS", sections 4.4 and 5.1; RFC 9438, RFC 8257.
+
+Parameters: `start` (shared; section 6 has it as the safe default), `shared` (cubic), `stale_ms` (1000),
+`handover`, `shared_ecn`, `rtt_multiplier` (2, as in `flex_cubic.py`), `single_rate_bytes_per_s` (0; section
+4.4 has the line rate), `shared_pacing_ratio` (0). CUBIC, BBR and DCTCP have those of their classes.
+
+Deviations: those of `cubic.py`, `bbr3.py`, `dctcp.py` and `inflation.py`. The paper switches a whole host,
+this a flow.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+from typing import Any, Final
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.bbr3 import Bbr3
+from ccp_algs.bbr_model import Bbr3Fold
+from ccp_algs.cubic import Cubic, CubicFold
+from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
+from ccp_algs.dctcp import Dctcp, DctcpFold
+from ccp_algs.episodes import STARTED, Episodes, loss_episodes, reports
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Cwnd,
+    Flow,
+    FoldProgram,
+    Rate,
+    Register,
+    control,
+    latest,
+    on,
+    total,
+)
+from ccp_algs.inflation import inflation
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+from ccp_algs.slow_start import hystart
+
+SINGLE_OWNER: Final = "SINGLE_OWNER"
+SHARED: Final = "SHARED"
+REGIME_DECISION: Final = "regime_decision"
+"""Kind of the telemetry that is listened to."""
+
+RTT_MULTIPLIER: Final = 2.0
+
+
+def _threshold(loss: Episodes) -> Register:
+    return latest(loss.ssthresh_bytes)
+
+
+def _paced(pace_permille: Register) -> Block:
+    """Return the block that paces at a part of the window a round trip, in thousandths."""
+    rate_bytes_per_s = pace_permille * 1000 * Cwnd // Flow.srtt_us
+    return on((pace_permille > 0) & (Flow.srtt_us > 0), Rate.set(rate_bytes_per_s))
+
+
+class DctcpProgram(DctcpFold):
+    """DCTCP that tells its threshold."""
+
+    threshold_bytes = _threshold(DctcpFold.loss)
+
+
+class CubicProgram(CubicFold):
+    """CUBIC that tells its threshold, and paces if it is asked to."""
+
+    threshold_bytes = _threshold(CubicFold.loss)
+    pace_permille = control()
+    pace = _paced(pace_permille)
+
+
+_cubic = cubic_state()
+_inflation = inflation(round(1000 * RTT_MULTIPLIER))
+_ecn_counts = control()
+
+
+class MarksProgram(FoldProgram):
+    """The same, with ECN echoes judged by the RTT, or ignored."""
+
+    acked = total(Ack.bytes_acked)
+    cubic = _cubic
+    inflation = _inflation
+    ecn_counts = _ecn_counts
+    loss = loss_episodes(
+        round(1000 * BETA), also=_cubic.restart, evidence=_inflation.evidence_of_marks(_ecn_counts > 0)
+    )
+    growth = cubic_growth(cubic, loss)
+    start = hystart(loss)
+    threshold_bytes = _threshold(loss)
+    pace_permille = control()
+    pace = _paced(pace_permille)
+    when = reports(loss)
+
+
+_CONTROLS: Final[dict[str, type[Algorithm]]] = {
+    "cubic": Cubic,
+    "dctcp": Dctcp,
+    "cubic_marks": Cubic,
+    "bbr3": Bbr3,
+}
+"""Who answers the reports of a program."""
+
+
+@register("r_hybrid")
+class RHybrid(Algorithm):
+    """R-Hybrid at the sender; see the module."""
+
+    program = {  # noqa: RUF012
+        "cubic": CubicProgram,
+        "dctcp": DctcpProgram,
+        "cubic_marks": MarksProgram,
+        "bbr3": Bbr3Fold,
+    }
+    needs_ecn = True
+    start = Param(
+        "shared", choices=("shared", "single_owner"), doc="regime until a decision comes, or is missed"
+    )
+    shared = Param("cubic", choices=("cubic", "bbr3"), doc="congestion control of SHARED")
+    stale_ms = Param(
+        1000.0, min=0.0, max=600_000.0, unit="ms", doc="SHARED so long after the last decision has expired"
+    )
+    handover = Param(
+        "carry", choices=("carry", "reset"), doc="slow-start threshold at a switch: kept, or forgotten"
+    )
+    shared_ecn = Param(
+        "loss",
+        choices=("loss", "queue", "ignore"),
+        doc="ECN echoes for CUBIC: as loss, only with an inflated RTT, or never (not RFC 3168)",
+    )
+    rtt_multiplier = Param(
+        RTT_MULTIPLIER, min=1.0, max=100.0, doc="with shared_ecn=queue: an RTT of so many minRTT is inflated"
+    )
+    single_rate_bytes_per_s = Param(
+        0, min=0, max=125_000_000_000, unit="bytes/s", doc="pacing in SINGLE_OWNER: the line rate; 0: none"
+    )
+    shared_pacing_ratio = Param(
+        0.0, min=0.0, max=10.0, doc="pacing of CUBIC: so many windows a smoothed RTT; 0: none"
+    )
+
+    _running: str
+    _starting: bool
+    _control: Algorithm
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Begin in the regime that is the start."""
+        self._regime = SINGLE_OWNER if self.start == "single_owner" else SHARED
+        self._sender = ""
+        self._seen_us = 0
+        self._silent = self._regime == SINGLE_OWNER
+        self._silent_since_us = 0
+        self._refused = False
+        self._threshold_bytes = 0
+        self._begin(self._wanted())
+
+    def on_report(self, report: Any) -> None:
+        """Hand the report to the control of its program; go to SHARED if nobody decides any more."""
+        self._seen_us = max(self._seen_us, report.now_us)
+        if self._starting and report.event != STARTED and not report.missed:
+            return  # it lay in the queue since this program ran before
+        self._starting = False
+        if self._running != "bbr3":
+            self._threshold_bytes = report.threshold_bytes
+        self._control.on_report(report)
+        if self.params_changed() or report.event == STARTED:
+            self.flow.set(rate_bytes_per_s=self._rate_bytes_per_s(), **self._registers())
+            self._settle("parameter changed")
+        if self._silent:
+            self._silent_since_us = self._silent_since_us or report.now_us
+            self._fail_safe_if_due(report.now_us)
+
+    def on_telemetry(self, sample: Any) -> None:
+        """Follow a decision."""
+        if sample.kind != REGIME_DECISION or not self._is_ours(sample.body):
+            return
+        self._seen_us = max(self._seen_us, sample.received_us)
+        self._sender = sample.sender
+        self._silent = False
+        self._regime = sample.body.regime
+        self._settle(sample.body.reason or f"decision of {sample.sender}")
+
+    def on_telemetry_lost(self, kind: str, sender: str) -> None:
+        """Begin to count: there is no decision any more that holds."""
+        if kind == REGIME_DECISION and sender == self._sender and not self._silent:
+            self._silent, self._silent_since_us = True, self._seen_us
+            if self.stale_ms == 0:
+                self._fail_safe_if_due(self._seen_us)
+
+    def _is_ours(self, decision: Any) -> bool:
+        """Return whether a decision is about data that we send; a host at the other end decides, too."""
+        return decision.peer is None or _plain(decision.peer) == _plain(self.flow.info.src_addr)
+
+    def _fail_safe_if_due(self, now_us: int) -> None:
+        if self._regime == SHARED or now_us < self._silent_since_us + 1000 * self.stale_ms:
+            return
+        what = f"{self._sender} is silent or gone" if self._sender else "nobody decided"
+        why = f"{what}, for {self.stale_ms:g} ms"
+        self.flow.tell("regime:fail_safe", why=why)
+        self._regime = SHARED
+        self._settle(why)
+
+    def _wanted(self) -> str:
+        """Return the program that regime, flow and parameters ask for."""
+        if self._regime == SINGLE_OWNER:
+            if self.flow.info.ecn_ok:
+                return "dctcp"
+            if not self._refused:
+                self._refused = True
+                why = "the connection did not agree on ECN, which is done when it is set up"
+                self.flow.tell("regime:refused", wanted="dctcp", why=why)
+        if self.shared == "cubic" and self.shared_ecn != "loss":
+            return "cubic_marks"
+        return self.shared
+
+    def _settle(self, reason: str) -> None:
+        """Switch to the program that is wanted, if it is another one."""
+        before, wanted = self._running, self._wanted()
+        if wanted == before:
+            return
+        self._begin(wanted, INFINITY if self.handover == "reset" else self._threshold_bytes)
+        self.flow.tell("regime:switched", before=before, after=wanted, regime=self._regime, reason=reason)
+
+    def _begin(self, program: str, start_ssthresh_bytes: int = 0) -> None:
+        self._running = program
+        self._starting = True
+        registers = self._registers()
+        if program != "bbr3":
+            registers["start_ssthresh_bytes"] = start_ssthresh_bytes
+        self.flow.set_program(program, rate_bytes_per_s=self._rate_bytes_per_s(), **registers)
+        self._control = _CONTROLS[program]()
+        self._control.flow = self.flow
+        self._control.on_create(self.flow.info)
+
+    def _rate_bytes_per_s(self) -> int | None:
+        """Return the pacing rate [bytes/s]; None leaves it to the fold program."""
+        if self._running == "dctcp":
+            return self.single_rate_bytes_per_s
+        return None if self._running == "bbr3" or self.shared_pacing_ratio > 0 else 0
+
+    def _registers(self) -> dict[str, int]:
+        """Return the registers of the running program that our parameters determine."""
+        if self._running in ("dctcp", "bbr3"):
+            return {}
+        registers = {"pace_permille": round(1000 * self.shared_pacing_ratio)}
+        if self._running == "cubic_marks":
+            registers["ecn_counts"] = int(self.shared_ecn == "queue")
+            registers["k_permille"] = round(1000 * self.rtt_multiplier)
+        return registers
+
+
+def _plain(address: str) -> object:
+    """Return an address to compare; IPv4 in IPv6 becomes IPv4."""
+    parsed = ip_address(address)
+    return (parsed.ipv4_mapped or parsed) if isinstance(parsed, IPv6Address) else parsed
