@@ -32,15 +32,10 @@ from typing import Final
 import pytest
 
 from experiments import metrics, theory
-from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Pattern, Topology
-from experiments.results import Result
-from experiments.run import run
-from experiments.scenario import Flow, Graph, Scenario
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, Pattern
+from tests.kernel.star import Measured, Star
 
 pytestmark = pytest.mark.alone  # many flows at once
-
-MSS_BYTES: Final = 1448
-"""Payload of 1500 bytes with TCP timestamps."""
 
 LOSS_POINTS: Final = [(0.005, 20_000, 3), (0.005, 40_000, 6), (0.01, 20_000, 3), (0.01, 40_000, 5)]
 """Loss probability, RTT [us], and number of links: as many as have some 600 losses in all."""
@@ -59,62 +54,6 @@ SHARED: Final = {
 SHARED_BYTES_PER_S: Final = 2.5e6
 SHARED_RTT_US: Final = 20_000
 SHARED_BUFFER_BYTES: Final = 50_000  # 1 BDP
-
-
-class Star:
-    """Hosts around one router, built link by link; all data crosses the router."""
-
-    def __init__(self) -> None:
-        self.hosts: list[str] = []
-        self.links: list[Link] = []
-        self.routers = ["hub"]
-        self.flows: list[Flow] = []
-
-    def path(self, name: str, algorithm: str, loss: Bernoulli | Pattern, rtt_us: int) -> None:
-        """Add a path of its own for one flow; its link `NAME>` has the loss, and all of the delay."""
-        sender, receiver = f"s-{name}", f"r-{name}"
-        one_way = Direction(delay_us=rtt_us // 2)
-        self.hosts += [sender, receiver]
-        self.links += [
-            Link(name, sender, "hub", Direction(delay_us=rtt_us // 2, loss=loss), one_way),
-            Link(f"{name}-end", "hub", receiver),
-        ]
-        self.flows.append(Flow(name, sender, receiver, algorithm))
-
-    def bottleneck(self, name: str, algorithm: str, direction: Direction) -> None:
-        """Add two flows that share a bottleneck `NAME>`; the second starts two seconds later."""
-        self.routers.append(f"l-{name}")
-        self.links.append(Link(name, f"l-{name}", "hub", direction))
-        for i in range(2):
-            sender, receiver = f"s{i}-{name}", f"r{i}-{name}"
-            self.hosts += [sender, receiver]
-            self.links += [
-                Link(f"{name}-s{i}", sender, f"l-{name}"),
-                Link(f"{name}-r{i}", "hub", receiver),
-            ]
-            self.flows.append(Flow(f"{name}-{i}", sender, receiver, algorithm, start_s=2.0 * i))
-
-    def run(self, name: str, duration_s: float) -> Result:
-        topology = Topology(tuple(self.hosts), tuple(self.links), tuple(self.routers))
-        return run(
-            Scenario(name=name, topology=Graph.of(topology), flows=tuple(self.flows), duration_s=duration_s)
-        )
-
-
-class Measured:
-    """A result without its beginning, and without what links still carry when the flows are over."""
-
-    def __init__(self, result: Result, from_s: float) -> None:
-        end_s = result.scenario.duration_s
-        self.samples = metrics.within(result.flow_samples, from_s, end_s)
-        self.links = metrics.within(result.link_samples, from_s, end_s)
-        self.goodput_bytes_per_s = metrics.goodput_bytes_per_s(self.samples)
-        self.loss_ratio = metrics.loss_ratio(self.links)
-        self.rtt_s = self.samples.groupby("flow")["srtt_us"].mean() / 1e6
-
-    def window_pkts(self, flow: str) -> float:
-        """Return the mean window that a flow's goodput stands for."""
-        return float(self.goodput_bytes_per_s[flow] * self.rtt_s[flow] / MSS_BYTES)
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +75,8 @@ def path_run() -> Measured:
             star.path(f"{where}-{i}", algorithm, loss, rtt_us)
     buffer = Buffer(bytes=SHARED_BUFFER_BYTES)
     for name, algorithm in SHARED.items():
-        star.bottleneck(
-            name, algorithm, Direction(SHARED_BYTES_PER_S, delay_us=SHARED_RTT_US // 2, buffer=buffer)
-        )
+        shared = Direction(SHARED_BYTES_PER_S, delay_us=SHARED_RTT_US // 2, buffer=buffer)
+        star.bottleneck(name, shared, algorithm, algorithm)
     return Measured(star.run("CUBIC under periodic loss, and shared bottlenecks", 45), from_s=15)
 
 

@@ -134,6 +134,16 @@ def test_broken_contract_of_a_vectorised_algorithm_is_named(updates: Any, slug: 
     assert caught.value.slug == slug
 
 
+def test_event_that_is_the_agents_is_refused() -> None:
+    def on_create(self: Any, info: Any) -> None:
+        self.flow.tell("flow:closed")
+
+    with pytest.raises(ContractError) as caught:
+        check_algorithm(type("Bad", (Good,), {"on_create": on_create}))
+    assert caught.value.slug == "contract.bad_event"
+    assert "`flow`" in caught.value.why
+
+
 @pytest.mark.parametrize(
     "source",
     [

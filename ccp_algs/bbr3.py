@@ -1,0 +1,475 @@
+"""BBR version 3: a model of the path, its rate and its RTT, decides the pacing rate and the window.
+
+The flow paces at the largest delivery rate that it saw, keeps about as much in flight as rate and smallest
+RTT make, and from time to time sends faster to see whether there is more, or less to see the bare RTT. A loss
+rate above 2 % bounds what is in flight when it probes; other losses bound rate and volume until the next
+probe.
+
+    STARTUP --(rate stops growing, or loss)--> DRAIN --(queue gone, or 3 rounds)--> DOWN
+    DOWN --(queue gone)--> CRUISE --(2 to 3 s, or as many rounds as Reno)--> REFILL --(a round)--> UP
+    UP --(rate stops growing, loss, bound of a probe that went too high)--> DOWN
+    any --(5 s without a smaller RTT)--> PROBE_RTT --(200 ms and a round)--> CRUISE, or STARTUP again
+
+The fold program (`bbr_model.py`) measures and sets rate and window on every ACK; this class runs the state
+machine, a letter to the fold program at each transition, some tens of microseconds behind the ACK that called
+for it.
+
+Source: draft-ietf-ccwg-bbr-06, section 5; names of its variables are kept where they fit.
+
+Parameters: `loss_thresh` (2 %), `beta` (0.7) and `headroom` (0.15) of section 2.8, `probe_rtt_interval_s` (5,
+section 5.3.4.2: a must on shared networks), `seed` of the random waits (section 5.3.3.8.3).
+
+Deviations, with reasons:
+
+* The datapath does not tell P.delivered, P.lost and P.tx_in_flight. Rounds and loss rates are counted by
+  what is gone (`bbr_model.py`); what was in flight when a lost packet was sent is interpolated between the
+  beginnings of this round and the one before.
+* What a round delivered (BBR.inflight_latest) is taken at its end, not as the largest of its ACKs.
+* Rounds last 1 ms at least, which matters where the RTT is less.
+* Loss events are ACKs that show a loss, not ranges of sequence numbers.
+* ECN marks count as losses do: section 3.7 says to treat them as congestion, and leaves open how.
+* The samples of ProbeRTT are left out instead of marked as limited by the application: the first round
+  behind it is low, which a largest value does not show.
+* A start from idle is seen at its first ACK: nothing is changed before, and ProbeRTT is not due then.
+* The first window is not paced: the rate is set on the first ACK.
+* What is in flight has reached the long-term bound when less than a send quantum is missing.
+* Headroom of the window is 15 % of the bound, where the draft has a segment at least.
+* Drain obeys the long-term bound, as the table of section 5.6.1 has it (the code of 5.6.4.7 does not).
+* State for an undo is saved at the first reaction of a recovery, not again in each round of it.
+* Spurious recoveries are those that the kernel undoes. A tail loss that it repairs by a probe goes unseen.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any, Final
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.bbr_model import (
+    DEFAULT_CWND_PERMILLE,
+    MIN_PIPE_PKTS,
+    SECOND_US,
+    STARTUP_PACING_PERMILLE,
+    Bbr3Fold,
+)
+from ccp_algs.episodes import STARTED
+from ccp_algs.fold import INFINITY
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+
+STARTUP: Final = "startup"
+DRAIN: Final = "drain"
+DOWN: Final = "down"
+CRUISE: Final = "cruise"
+REFILL: Final = "refill"
+UP: Final = "up"
+PROBE_RTT: Final = "probe_rtt"
+
+PROBING_BW: Final = (STARTUP, REFILL, UP)
+"""States that look for bandwidth: losses do not lower the short-term bounds in them."""
+PROBE_BW: Final = (DOWN, CRUISE, REFILL, UP)
+
+PACING_PERMILLE: Final = {
+    STARTUP: STARTUP_PACING_PERMILLE,
+    DRAIN: 495,
+    DOWN: 891,
+    CRUISE: 990,
+    REFILL: 990,
+    UP: 1238,
+    PROBE_RTT: 990,
+}
+"""Pacing gains (section 5.6.1) less the margin of 1 % (section 5.6.2)."""
+CWND_PERMILLE: Final = {UP: 2250, PROBE_RTT: 500}
+"""Window gains (section 5.6.1); DEFAULT_CWND_PERMILLE in the other states."""
+
+FULL_BW_GROWTH: Final = 1.25
+FULL_BW_ROUNDS: Final = 3
+DRAIN_ROUNDS: Final = 3
+STARTUP_LOSS_EVENTS: Final = 6
+PROBE_RTT_DURATION_US: Final = 200_000
+RENO_ROUNDS: Final = 63
+EXTRA_ACKED_ROUNDS: Final = 5
+"""Half of the window of 10 rounds (section 2.12): the fold program keeps two spans."""
+
+
+@dataclasses.dataclass
+class Undo:
+    """What a recovery that proves spurious gives back (section 5.5.11).
+
+    Attributes:
+        recoveries: Number of the recovery.
+        state: STARTUP or UP if the recovery ended it, else empty.
+        bw_short_bytes_per_s: Short-term bound of the rate.
+        inflight_short_bytes: Short-term bound of what is in flight.
+        inflight_long_bytes: Long-term bound of what is in flight.
+    """
+
+    recoveries: int
+    state: str
+    bw_short_bytes_per_s: int
+    inflight_short_bytes: int
+    inflight_long_bytes: int
+
+
+@register("bbr3")
+class Bbr3(Algorithm):
+    """BBR of draft-ietf-ccwg-bbr-06; see the module."""
+
+    program = Bbr3Fold
+    loss_thresh = Param(0.02, min=0.001, max=0.5, doc="loss rate of a round trip that ends a probe")
+    beta = Param(0.7, min=0.3, max=0.95, doc="least part of the bounds that a round with losses leaves")
+    headroom = Param(0.15, min=0.0, max=0.5, doc="part of the long-term bound left to others while cruising")
+    probe_rtt_interval_s = Param(
+        5.0, min=0.1, max=600.0, unit="s", doc="time without a smaller RTT behind which the queue is drained"
+    )
+    seed = Param(1, min=0, max=1 << 31, doc="of the random waits between probes, with the flow's number")
+
+    state: str
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Begin in STARTUP."""
+        self._random = random.Random(self.seed << 64 | info.flow_id)
+        self._begin()
+        self._send(self._registers(None))
+
+    def on_report(self, report: Any) -> None:
+        """Follow the state machine, in the order of UpdateModelAndState (section 5.2.3)."""
+        if report.event == STARTED:
+            self._begin()
+        self.inflight_long_bytes = int(report.long_bytes)
+        self.round_count += report.rounds
+        self.rounds_since_up += report.rounds
+        if report.undone:
+            self._take_back(report)
+        if report.loss_rounds and self.state not in PROBING_BW:
+            self._lower_short_bounds(report)
+        self._check_full_bw(report)
+        self._check_startup_loss(report)
+        if self.state == STARTUP and self.is_full:
+            self.state = DRAIN
+            self.drain_start_round = self.round_count
+        if self.state == DRAIN and self._is_drained(report):
+            self._start_down(report)
+        if self.is_full and not self._adapt_long_bound(report):
+            self._follow_cycle(report)
+        self._check_probe_rtt(report)
+        self._send(self._registers(report))
+
+    def on_reload(self, old: Any) -> None:
+        """Go on where the version before was: its registers go over those of `on_create`."""
+        super().on_reload(old)
+        self.flow.set(**self._sent)
+
+    # The model.
+
+    def _begin(self) -> None:
+        self._sent: dict[str, int] = {}
+        self._orders: dict[str, int] = {}
+        self.state = STARTUP
+        self.is_full = False
+        self.full_bw_bytes_per_s = 0
+        self.full_bw_count = 0
+        self.full_bw_now = False
+        self.bw_short_bytes_per_s = INFINITY
+        self.inflight_short_bytes = INFINITY
+        self.inflight_long_bytes = INFINITY
+        self.undo: Undo | None = None
+        self.round_count = 0
+        self.rounds_since_up = 0
+        self.drain_start_round = 0
+        self.cycle = 0
+        self.cycle_start_us = 0
+        self.probe_wait_us = 0
+        self.is_stopping = False
+        self.is_probe_sample = False
+        self.was_too_high = False
+        self.was_precautionary = False
+        self.probe_rtt_done_us = 0
+        self.probe_rtt_round_done = False
+
+    def _bdp_bytes(self, report: Any) -> int:
+        bw_bytes_per_s = min(report.max_bw_bytes_per_s, self.bw_short_bytes_per_s)
+        return int(bw_bytes_per_s * report.min_rtt_us // SECOND_US)
+
+    def _inflight_bytes(self, report: Any) -> int:
+        """Return Inflight(1.0) of section 5.6.4.2: what fills the pipe, with room for offloads."""
+        return max(self._bdp_bytes(report), int(report.budget_bytes))
+
+    def _target_bytes(self, report: Any) -> int:
+        """Return TargetInflight() of section 5.3.3.8.3."""
+        return min(self._bdp_bytes(report), int(report.cwnd_bytes))
+
+    def _with_headroom_bytes(self, report: Any) -> int:
+        if self.inflight_long_bytes == INFINITY:
+            return INFINITY
+        headroom_bytes = max(int(report.mss_bytes), int(self.headroom * self.inflight_long_bytes))
+        return max(self.inflight_long_bytes - headroom_bytes, self._pipe_bytes(report))
+
+    def _pipe_bytes(self, report: Any) -> int:
+        return MIN_PIPE_PKTS * int(report.mss_bytes)
+
+    def _probe_rtt_bytes(self, report: Any) -> int:
+        return max(self._bdp_bytes(report) * CWND_PERMILLE[PROBE_RTT] // 1000, self._pipe_bytes(report))
+
+    def _tx_in_flight_bytes(self, report: Any) -> int:
+        """Return what was in flight when the packet was sent that this report tells to be lost, estimated."""
+        start_pkts, before_pkts = report.inflight_start_pkts, report.inflight_before_pkts
+        gone_pkts = min(max(report.gone_pkts - report.round_from_gone_pkts, 0), start_pkts)
+        sent_at_pkts = before_pkts + (start_pkts - before_pkts) * gone_pkts / max(start_pkts, 1)
+        return int(sent_at_pkts * report.mss_bytes)
+
+    def _lower_short_bounds(self, report: Any) -> None:
+        """Slow down to what was delivered in a round with losses (section 5.5.10.3)."""
+        self._save(report)
+        bw_bytes_per_s, inflight_bytes = self.bw_short_bytes_per_s, self.inflight_short_bytes
+        if bw_bytes_per_s == INFINITY:
+            bw_bytes_per_s = report.max_bw_bytes_per_s
+        if inflight_bytes == INFINITY:
+            inflight_bytes = report.cwnd_bytes
+        self.bw_short_bytes_per_s = max(report.bw_latest_bytes_per_s, int(self.beta * bw_bytes_per_s))
+        self.inflight_short_bytes = max(report.inflight_latest_bytes, int(self.beta * inflight_bytes))
+
+    def _reset_short_bounds(self) -> None:
+        self.bw_short_bytes_per_s = INFINITY
+        self.inflight_short_bytes = INFINITY
+
+    def _reset_full_bw(self, bw_bytes_per_s: int = 0) -> None:
+        self.full_bw_bytes_per_s = bw_bytes_per_s
+        self.full_bw_count = 0
+        self.full_bw_now = False
+
+    def _check_full_bw(self, report: Any) -> None:
+        """Find out whether the rate stopped growing (section 5.3.1.2)."""
+        if self.full_bw_now or not report.rounds or report.is_limited:
+            return
+        bw_bytes_per_s = report.round_bw_bytes_per_s
+        if bw_bytes_per_s >= FULL_BW_GROWTH * self.full_bw_bytes_per_s:
+            self._reset_full_bw(bw_bytes_per_s)
+            return
+        self.full_bw_count += report.rounds
+        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS
+        self.is_full |= self.full_bw_now
+
+    def _check_startup_loss(self, report: Any) -> None:
+        """End STARTUP because of losses (section 5.3.1.3)."""
+        if (
+            self.state == STARTUP
+            and report.loss_rounds
+            and report.round_in_trouble
+            and report.round_loss_events >= STARTUP_LOSS_EVENTS
+            and report.round_lost_pkts > self.loss_thresh * report.round_gone_pkts
+        ):
+            self._save(report).state = STARTUP
+            self.is_full = True
+            self.full_bw_now = True
+            self._set_long(max(self._bdp_bytes(report), report.inflight_latest_bytes))
+
+    def _set_long(self, inflight_bytes: int) -> None:
+        self.inflight_long_bytes = self._orders["inflight_long_bytes"] = inflight_bytes
+
+    # Spurious recoveries.
+
+    def _save(self, report: Any) -> Undo:
+        if self.undo is None or self.undo.recoveries != report.recoveries:
+            self.undo = Undo(
+                recoveries=report.recoveries,
+                state="",
+                bw_short_bytes_per_s=self.bw_short_bytes_per_s,
+                inflight_short_bytes=self.inflight_short_bytes,
+                inflight_long_bytes=self.inflight_long_bytes,
+            )
+        return self.undo
+
+    def _take_back(self, report: Any) -> None:
+        """Give back what a spurious recovery took (section 5.5.11.2)."""
+        undo, self.undo = self.undo, None
+        self._reset_full_bw()
+        if undo is None:
+            return
+        self.bw_short_bytes_per_s = max(self.bw_short_bytes_per_s, undo.bw_short_bytes_per_s)
+        self.inflight_short_bytes = max(self.inflight_short_bytes, undo.inflight_short_bytes)
+        self._set_long(max(self.inflight_long_bytes, undo.inflight_long_bytes))
+        if undo.state == STARTUP and self.state != STARTUP:
+            self.is_full = False
+            if self.state != PROBE_RTT:
+                self.state = STARTUP
+        elif undo.state == UP and self.state not in (UP, PROBE_RTT):
+            self._start_refill(report)
+
+    # The state machine.
+
+    def _start_round(self, report: Any) -> None:
+        self._orders["round_end_pkts"] = report.sent_pkts
+
+    def _is_drained(self, report: Any) -> bool:
+        return bool(
+            report.in_flight_bytes <= self._inflight_bytes(report)
+            or self.round_count > self.drain_start_round + DRAIN_ROUNDS
+        )
+
+    def _start_down(self, report: Any) -> None:
+        self.state = DOWN
+        self.rounds_since_up = self._random.randint(0, 1)
+        self.probe_wait_us = 2 * SECOND_US + int(SECOND_US * self._random.random())
+        self.cycle_start_us = report.now_us
+        self.is_stopping = True
+        self._start_round(report)
+        # ResetCongestionSignals(): losses of the probe are answered, or were few.
+        self._orders |= {"is_lossy": 0, "bw_so_far_bytes_per_s": 0, "inflight_so_far_bytes": 0}
+
+    def _start_refill(self, report: Any) -> None:
+        self.state = REFILL
+        self._reset_short_bounds()
+        self.was_precautionary = False
+        self.is_stopping = False
+        self._start_round(report)
+
+    def _start_up(self, report: Any) -> None:
+        self.state = UP
+        self.is_probe_sample = True
+        self._reset_full_bw(report.round_bw_bytes_per_s)
+        self._start_round(report)
+        # The bound grows by 1, 2, 4, ... segments in successive rounds that it holds back.
+        self._orders |= {
+            "up_acked_bytes": 0,
+            "up_acked_per_inc_bytes": max(report.cwnd_bytes, report.mss_bytes),
+            "up_growth": 2,
+        }
+
+    def _adapt_long_bound(self, report: Any) -> bool:
+        """Follow what probes for bandwidth brought; return whether that decided about the state.
+
+        Source: AdaptLongTermModel() of section 5.3.3.9 and HandleInflightTooHigh() of section 5.5.10.2.
+        """
+        if self.is_stopping and report.rounds:
+            self.is_stopping = False
+            self.is_probe_sample = False
+            if self.state in PROBE_BW:
+                self.cycle += not report.is_limited
+                if self.was_precautionary and not self.was_too_high:
+                    self._start_refill(report)
+                    return True
+        if not (report.too_high and self.is_probe_sample):
+            return False
+        undo = self._save(report)
+        self.was_too_high = True
+        self.is_probe_sample = False
+        if not report.is_limited:
+            least_bytes = int(self.beta * self._target_bytes(report))
+            self._set_long(max(self._tx_in_flight_bytes(report), least_bytes))
+        if self.state != UP:
+            return False
+        undo.state = UP
+        self._start_down(report)
+        return True
+
+    def _follow_cycle(self, report: Any) -> None:
+        """Advance the cycle of bandwidth probing: UpdateProbeBWCyclePhase() of section 5.3.3.9."""
+        if self.state in (DOWN, CRUISE) and self._is_time_to_probe(report):
+            self._start_refill(report)
+        elif self.state == DOWN and report.in_flight_bytes <= self._cruise_bytes(report):
+            self.state = CRUISE
+        elif self.state == REFILL and report.rounds:
+            self._start_up(report)
+        elif self.state == UP and self._is_time_to_go_down(report):
+            self.was_too_high = False
+            self._start_down(report)
+
+    def _cruise_bytes(self, report: Any) -> int:
+        return min(self._inflight_bytes(report), self._with_headroom_bytes(report))
+
+    def _is_time_to_probe(self, report: Any) -> bool:
+        waited = report.now_us > self.cycle_start_us + self.probe_wait_us
+        return waited or self._rounds_to_wait(report) <= 0
+
+    def _rounds_to_wait(self, report: Any) -> int:
+        """Return how many rounds Reno would still need to win back what a loss takes from it."""
+        reno_rounds = self._target_bytes(report) // max(report.mss_bytes, 1)
+        return int(min(reno_rounds, RENO_ROUNDS) - self.rounds_since_up)
+
+    def _is_time_to_go_down(self, report: Any) -> bool:
+        if report.reached and self.was_too_high:
+            self.was_precautionary = True
+            return True
+        if report.held_back:
+            self._reset_full_bw(report.round_bw_bytes_per_s)
+            return False
+        return self.full_bw_now
+
+    def _check_probe_rtt(self, report: Any) -> None:
+        """Enter and leave ProbeRTT (sections 5.3.4.3 and 5.3.4.4)."""
+        if self.state != PROBE_RTT:
+            if not report.expired:
+                return
+            self.state = PROBE_RTT
+            self.probe_rtt_done_us = 0
+            self.is_stopping = True
+            self._start_round(report)
+        if self.probe_rtt_done_us == 0:
+            if report.in_flight_bytes <= self._probe_rtt_bytes(report):
+                self.probe_rtt_done_us = report.now_us + PROBE_RTT_DURATION_US
+                self.probe_rtt_round_done = False
+                self._start_round(report)
+            return
+        self.probe_rtt_round_done |= report.rounds > 0
+        if self.probe_rtt_round_done and report.now_us > self.probe_rtt_done_us:
+            self._orders["probe_min_stamp_us"] = report.now_us
+            self._reset_short_bounds()
+            if self.is_full:
+                self._start_down(report)
+                self.state = CRUISE
+            else:
+                self.state = STARTUP
+
+    # What the fold program is to do.
+
+    def _registers(self, report: Any) -> dict[str, int]:
+        """Return gains, bounds, and what to hear of, for the state."""
+        state = self.state
+        has_headroom = state in (CRUISE, PROBE_RTT)
+        return {
+            "pacing_permille": PACING_PERMILLE[state],
+            "cwnd_permille": CWND_PERMILLE.get(state, DEFAULT_CWND_PERMILLE),
+            "headroom_permille": round(1000 * self.headroom) if has_headroom else 0,
+            "bw_short_bytes_per_s": self.bw_short_bytes_per_s,
+            "inflight_short_bytes": self.inflight_short_bytes,
+            "is_full": int(self.is_full),
+            "is_up": int(state == UP),
+            "is_probe_rtt": int(state == PROBE_RTT),
+            "is_probe_sample": int(self.is_probe_sample),
+            "cycle": self.cycle,
+            "extra_rounds": EXTRA_ACKED_ROUNDS if self.is_full else 1,
+            "loss_permille": round(1000 * self.loss_thresh),
+            "probe_rtt_interval_us": round(SECOND_US * self.probe_rtt_interval_s),
+        } | ({} if report is None else self._wishes(report))
+
+    def _wishes(self, report: Any) -> dict[str, int]:
+        """Return what the fold program is to report, beside losses and what is due."""
+        state, wanted_rounds, drain_bytes, alarm_us = self.state, 1, 0, INFINITY
+        if state in (DOWN, CRUISE):
+            alarm_us = self.cycle_start_us + self.probe_wait_us
+            if not self.is_stopping:
+                wanted_rounds = max(self._rounds_to_wait(report), 1)
+        if state == DRAIN:
+            drain_bytes = self._inflight_bytes(report) + 1
+        elif state == DOWN:
+            drain_bytes = self._cruise_bytes(report) + 1
+        elif state == PROBE_RTT and self.probe_rtt_done_us == 0:
+            drain_bytes = self._probe_rtt_bytes(report) + 1
+        elif state == PROBE_RTT and self.probe_rtt_round_done:
+            alarm_us = self.probe_rtt_done_us
+        return {
+            "wanted_rounds": wanted_rounds,
+            "drain_bytes": drain_bytes,
+            "is_cautious": int(state == UP and self.was_too_high),
+            "alarm_us": alarm_us,
+        }
+
+    def _send(self, registers: dict[str, int]) -> None:
+        orders, self._orders = self._orders, {}
+        if registers != self._sent or orders:
+            self._sent = registers
+            self.flow.set(**registers, **orders)
