@@ -1,7 +1,7 @@
 """Ordinary TCP sockets follow the regimes of their paths, one by one; programs in the kernel do it.
 
-Nothing that holds for a whole host is changed. What a socket had first is remembered with it, and given back
-at the end.
+Nothing that holds for a whole host is changed. What its application had chosen is remembered with a socket, and
+given back at the end.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ _DONE: Final = 1
 _NO_ECN: Final = 2
 _FAILED: Final = 3
 _SEEN: Final = 4
+
+LOOK_AGAIN_US: Final = 1_000_000
+"""How often sockets are gone over though nothing was decided [us]: an application may have made its own choice
+meanwhile, as iperf3 does behind `connect`."""
 
 _TABLES_KEPT: Final = 8
 """Rows that wait to be read may be of a table that has been replaced since."""
@@ -74,6 +78,7 @@ class SocketActuator:
         self._cgroup = cgroup
         self._netns = netns
         self._key: dict[Path, tuple[Regime, str]] | None = None
+        self._due_us = 0
         self._tables: deque[tuple[int, list[Standing]]] = deque(maxlen=_TABLES_KEPT)
         self._dropped = 0
         with inside(netns):
@@ -81,7 +86,7 @@ class SocketActuator:
         self._switch = ebpf.socket_switch(cgroup or cgroup_root(), namespace)
 
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
-        """Switch the sockets whose path is in another regime now.
+        """Switch the sockets whose path is in another regime now, or that are otherwise than they should be.
 
         Args:
             regimes: What holds of each path.
@@ -93,15 +98,16 @@ class SocketActuator:
             CcpError: `switch.refused`.
         """
         key = {path: (standing.regime, standing.lost) for path, standing in regimes.items()}
-        if key != self._key:
+        now_us = mono_us()
+        if key != self._key or now_us >= self._due_us:
             self._write(regimes, self._newly_lost(regimes))
-            self._key = key
+            self._key, self._due_us = key, now_us + LOOK_AGAIN_US
             with inside(self._netns):
                 self._switch.switch_all()
         return self._events()
 
     def close(self, *, leave: bool) -> list[RegimeEvent]:
-        """End; sockets get back what they had first, unless somebody else has changed it since.
+        """End; sockets get back what their applications had chosen.
 
         Args:
             leave: Leave them as they are instead.

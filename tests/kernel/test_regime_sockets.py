@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as File
@@ -191,6 +192,24 @@ def test_a_process_with_two_peers_has_each_flow_as_its_own_path_wants_it(peers: 
         assert [congestion_of(one) for one in every] == ["reno"] * 5
         later, _ = peers.connect(peers.far)
         assert congestion_of(later) == "reno"
+
+
+@without_ccp
+def test_what_an_application_chooses_meanwhile_is_switched_again_and_given_back(peers: Peers) -> None:
+    sock, _ = peers.connect(peers.near)
+    set_congestion(sock, "reno")
+    with peers.switched() as actuator:
+        regimes = {peers.path_to(peers.near): ALONE}
+        actuator.apply(regimes)
+        set_congestion(sock, "bbr")
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not (events := actuator.apply(regimes)):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        assert [(one.kind, one.before, one.after) for one in events] == [(SWITCHED, "bbr", "cubic")]
+        put_back = actuator.close(leave=False)
+        assert [(one.before, one.after) for one in put_back] == [("cubic", "bbr")]
+        assert congestion_of(sock) == "bbr"
 
 
 @without_ccp

@@ -2,7 +2,7 @@
 /*
  * Gives TCP sockets the congestion control and the pacing limit that a table of rules says. `on_socket` goes over the
  * sockets that are there, once each time somebody reads the iterator; `on_event` sees those that come, active and
- * passive ones. What a socket had first is kept with it, so that it can get it back.
+ * passive ones. What a socket's application had chosen is kept with it, so that it can get it back.
  *
  * A socket's ECN is decided when it connects. So congestion controls are set when the connection stands, not before;
  * those that need ECN would otherwise find none, and fall back to something else for good.
@@ -30,7 +30,7 @@ struct {
 
 /* What is remembered of a socket. */
 struct touched {
-	char first[SWITCH_NAME_BYTES]; /* congestion control before ours */
+	char first[SWITCH_NAME_BYTES]; /* congestion control that its application chose */
 	char ours[SWITCH_NAME_BYTES]; /* the last one it got from us; empty: none */
 	u64 first_rate; /* limit of pacing before ours */
 	u32 our_rate;
@@ -228,10 +228,10 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 	int error;
 
 	put_name(before, tp);
-	if (!touched->first[0]) {
-		copy(touched->first, before);
+	if (!touched->first[0])
 		touched->first_rate = tp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
-	}
+	if (!same(before, touched->ours)) /* the application's own choice, perhaps a later one */
+		copy(touched->first, before);
 	if (rule->tell)
 		tell(search, tp, SWITCH_SEEN, before, 0);
 	if (rule->needs_ecn && !(tp->ecn_flags & TCP_ECN_OK)) {
@@ -252,7 +252,7 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 	pace(handle, touched, rule->rate_bytes_per_s);
 }
 
-/* Gives back what the socket had first, unless somebody else has changed it since. */
+/* Gives back what the application had chosen, unless it has made another choice since. */
 static __always_inline void restore(struct tcp_sock *tp, struct touched *touched)
 {
 	char before[SWITCH_NAME_BYTES] __attribute__((aligned(8)));
