@@ -21,6 +21,11 @@ PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
 """Not an agent's default: an experiment takes no flows from somebody's running agent."""
 
 
+def ccp(*arguments: str) -> list[str]:
+    """Return the command `ccp ...`, whatever is called `ccp` where the user happens to be."""
+    return [sys.executable, "-c", "from agent.entry import main; main()", *arguments]
+
+
 class AgentProcess:
     """An agent in a process of its own.
 
@@ -40,16 +45,7 @@ class AgentProcess:
         Raises:
             LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
         """
-        command = [
-            *enter,
-            sys.executable,
-            "-c",
-            "from agent.entry import main; main()",
-            "run",
-            *arguments,
-            "--pin-dir",
-            pin_dir,
-        ]
+        command = [*enter, *ccp("run", *arguments, "--pin-dir", pin_dir)]
         self._log: IO[str] = tempfile.TemporaryFile("a+")  # noqa: SIM115 - lives as long as the process
         self._written = ""
         self._process = subprocess.Popen(

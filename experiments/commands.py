@@ -53,7 +53,8 @@ def run_(
 ) -> None:
     """Run a scenario once (needs root), keep its result, and print a summary.
 
-    Where the network has in-band telemetry, it tells what nodes said, and for which cause packets were lost.
+    Where the network has in-band telemetry, it tells what nodes said, and for which cause packets were lost;
+    where receivers tell regimes apart, for how long each held.
     """
     from experiments.run import run
 
@@ -69,6 +70,8 @@ def run_(
     _show_flows(result.flows, result.name)
     if not result.int_summaries.empty:
         _show_telemetry(result)
+    if not result.regimes.empty:
+        _show_regimes(result)
     for warning in warnings(result):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"result: {out}")
@@ -310,6 +313,23 @@ def _show_telemetry(result: Result) -> None:
     if len(age_us):
         p50_ms, p99_ms = (age_us.quantile(share) / 1e3 for share in (0.5, 0.99))
         table.caption += f"; age at the decision: p50 {p50_ms:.1f} ms, p99 {p99_ms:.1f} ms"
+    _console().print(table)
+
+
+def _show_regimes(result: Result) -> None:
+    from telemetry.regime import SHARED
+
+    table = Table(title="regimes, as the receivers decided")
+    for heading in ("receiver", "peer"):
+        table.add_column(heading)
+    for heading in ("SHARED\n[not bold]% of the time", "changes"):
+        table.add_column(heading, justify="right")
+    for (host, peer), own in result.regimes.groupby(["host", "peer"], sort=False):
+        shared, changes = (own["regime"] == SHARED).mean(), own["switched"].sum()
+        table.add_row(str(host), str(peer), _figure(shared, 0.01, 0), _figure(changes, 1, 0))
+    counts = result.regime_events["event"].value_counts()
+    if len(counts):
+        table.caption = "flows: " + ", ".join(f"{name} {count}" for name, count in counts.items())
     _console().print(table)
 
 

@@ -145,6 +145,21 @@ class Result:
         """When algorithms had answered to a summary, and how old it was then."""
         return self._table("int_decisions")
 
+    @property
+    def receiver_signals(self) -> pd.DataFrame:
+        """What receiver agents measured."""
+        return self._table("receiver_signals")
+
+    @property
+    def regimes(self) -> pd.DataFrame:
+        """What they made of it, one row a peer and window."""
+        return self._table("regimes")
+
+    @property
+    def regime_events(self) -> pd.DataFrame:
+        """What became of flows with their regimes."""
+        return self._table("regime_events")
+
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"
         return f"Result({self.name!r}, seed {self.metadata['seed']}{state})"

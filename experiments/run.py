@@ -59,8 +59,8 @@ def run(
         ScenarioError: If the scenario cannot be.
         Several: If several things of it cannot be.
         ResultError: `result.exists` or `result.cannot_write`.
-        RunError: `run.datapath`, `run.agent`, `run.no_samples`, `run.wrong_congestion`. What there is of a
-            result is kept as `OUT.incomplete`.
+        RunError: `run.datapath`, `run.agent`, `run.publisher`, `run.regimes`, `run.no_samples`,
+            `run.wrong_congestion`. What there is of a result is kept as `OUT.incomplete`.
         LabError: If the network or the traffic failed; likewise.
         LoadError: If ccplane's algorithms cannot run here; likewise.
     """
@@ -127,8 +127,9 @@ def _write(
         scenario.save(place / SCENARIO)
         facts |= {**recording.facts, "wall_s": round(time.monotonic() - begin_s, 3)}
         (place / METADATA).write_text(json.dumps(facts, indent=1))
-        for name in live.MADE_INTO_TABLES:
-            (place / name).unlink(missing_ok=True)
+        for pattern in live.MADE_INTO_TABLES:
+            for file in place.glob(pattern):
+                file.unlink()
     except OSError as error:
         raise places.cannot_write(place, error) from error
 
@@ -153,7 +154,7 @@ def judge(recording: Recording) -> None:
                     "let it send more, or make sample_interval_us smaller",
                 )
             last = {row["cookie"]: row["congestion"].decode() for row in own}
-            others = sorted({name for name in last.values() if name != flow.congestion})
+            others = sorted(set(last.values()) - {flow.congestion} - flow.may_become)
             if others:
                 raise RunError(
                     "run.wrong_congestion",

@@ -17,6 +17,7 @@ from experiments.errors import ScenarioError
 from experiments.events import Event, ParamValue, Seconds, SetLink, SetParam, SetRoute
 from experiments.netlab.host import Family
 from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Topology
+from experiments.regimes import ReceiverAgent, SocketSwitch
 from experiments.runs import check, files, reading
 from experiments.runs.shapes import Dumbbell, Graph, Network, ParkingLot, PointToPoint
 from experiments.traffic.spec import Iperf3, Traffic
@@ -30,10 +31,12 @@ __all__ = [
     "Network",
     "ParkingLot",
     "PointToPoint",
+    "ReceiverAgent",
     "Scenario",
     "SetLink",
     "SetParam",
     "SetRoute",
+    "SocketSwitch",
 ]
 
 FORMAT: Final = 1
@@ -87,6 +90,8 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
         sample_interval_us: How often flows and links are sampled [us].
         captures: Directions of links (`NAME>`, `NAME<`) whose packets are kept in the result, as files
             `NAME>.pcapng`.
+        receivers: Who tells regimes apart.
+        switches: Whose ordinary sockets follow that.
     """
 
     format: Literal[1] = FORMAT
@@ -100,6 +105,8 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
     backend: Literal["emulator", "netem"] = "emulator"
     sample_interval_us: PositiveInt = 100_000
     captures: tuple[str, ...] = ()
+    receivers: tuple[ReceiverAgent, ...] = ()
+    switches: tuple[SocketSwitch, ...] = ()
 
     def __post_init__(self) -> None:
         """Take a bare `Topology` as a graph."""

@@ -27,7 +27,7 @@ from experiments.errors import SweepError
 from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
 from experiments.run import Progress, recorder_of, run
 from experiments.runs import places
-from experiments.runs.check import KERNEL
+from experiments.runs.check import ours_of
 from experiments.runs.grid import Grid
 from experiments.runs.reports import Report
 from experiments.runs.workers import Workers
@@ -67,7 +67,7 @@ class PlannedRun:
     @property
     def has_agent(self) -> bool:
         """Whether it needs ccplane's agent, which one run at a time can have."""
-        return any(not flow.algorithm.startswith(KERNEL) for flow in self.scenario.flows)
+        return bool(ours_of(self.scenario))
 
     @property
     def estimate_s(self) -> float:

@@ -32,6 +32,7 @@ PACKAGE_OF: Final[dict[str, str]] = {
     "iperf3": "iperf3",
     "nginx": "nginx-light",
     "nsenter": "util-linux",
+    "setpriv": "util-linux",
 }
 """Program -> the Debian or Ubuntu package that has it."""
 

@@ -1,36 +1,26 @@
 """Network namespaces: make, enter, list and remove them.
 
-A namespace is entered by a thread that lives for one call: `setns(2)` changes the calling thread only, so the
-rest of the process stays where it is. Forking instead (as `pyroute2` does by itself) is not safe in a process
-with threads, and Python warns about it from 3.12 on.
+A namespace is entered by a thread that lives for one call, so that the rest of the process stays where it is
+(`telemetry.netns`). Forking instead (as `pyroute2` does by itself) is not safe in a process with threads, and
+Python warns about it from 3.12 on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pyroute2 import netns
 
 from experiments.netlab.errors import from_kernel
 from experiments.netlab.names import host_of
+from telemetry.netns import DIRECTORY, enter, unshare
+from telemetry.netns import path_of as path_of  # of the lab's namespaces, too
 
-DIRECTORY: Final = Path(netns.NETNS_RUN_DIR)
-"""Where namespaces have their names, for us and for `ip netns`."""
-
-_CLONE_NEWNET: Final = 0x40000000  # <linux/sched.h>
-_libc: Final = ctypes.CDLL(None, use_errno=True)  # os.setns and os.unshare come with Python 3.12
 _T = TypeVar("_T")
-
-
-def path_of(name: str) -> Path:
-    """Return the file that stands for a namespace."""
-    return DIRECTORY / name
 
 
 def names() -> list[str]:
@@ -49,7 +39,7 @@ def create(name: str) -> None:
     """
 
     def make() -> None:
-        _must(_libc.unshare(_CLONE_NEWNET))
+        unshare()
         netns.attach(name, "thread-self")
 
     try:
@@ -88,11 +78,7 @@ def call_inside(name: str, function: Callable[[], _T]) -> _T:
 
     def enter_and_call() -> _T:
         try:
-            file = os.open(path_of(name), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                _must(_libc.setns(file, _CLONE_NEWNET))
-            finally:
-                os.close(file)
+            enter(path_of(name))
         except OSError as error:
             raise from_kernel(error, "enter a network namespace", f"host {host_of(name)}") from error
         return function()
@@ -130,9 +116,3 @@ def _in_thread(function: Callable[[], _T]) -> _T:
     # The pool waits for its thread also when Ctrl-C comes in between: nothing is half made afterwards.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as pool:
         return pool.submit(function).result()
-
-
-def _must(result: int) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

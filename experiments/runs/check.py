@@ -7,12 +7,14 @@ checked by the run.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.algorithms import find
+from agent.regime.rules import parse_socket_rule
 from ccp_algs import params_of
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.errors import AlgorithmError
@@ -23,12 +25,18 @@ from experiments.netlab import traces
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction
 from experiments.runs import reading
+from telemetry.regime.errors import RegimeError
+from telemetry.regime.modes import mode_of, with_settings
 
 if TYPE_CHECKING:
+    from experiments.regimes import ReceiverAgent, SocketSwitch
     from experiments.scenario import Flow, Scenario
 
 KERNEL: Final = "kernel/"
 """What algorithms of the kernel begin with, in flows."""
+
+HOST_IN_RULE: Final = re.compile(r"\{([^}]*)\}")
+"""What stands for a host's address in rules of a switch."""
 
 _LINK_FIELDS: Final = Direction.__struct_fields__
 _OUR_CC_PREFIX: Final = "ccp"
@@ -100,6 +108,7 @@ class _Check:
             for side, direction in (("forward", link.forward), ("backward", link.backward)):
                 if direction is not None and direction.trace is not None:
                     self._trace(direction.trace, f"topology: link {link.name}, {side}.trace")
+        self._regimes()
         for i, event in sorted(enumerate(self._scenario.events), key=lambda numbered: numbered[1].at_s):
             self._time(event.at_s, f"events[{i}].at_s")
             if isinstance(event, SetParam):
@@ -183,6 +192,58 @@ class _Check:
                         "give both the same value, or hosts of their own",
                     )
 
+    # Regimes
+
+    def _regimes(self) -> None:
+        """See to the receiver agents, and to what switches sockets."""
+        parts: dict[str, tuple[ReceiverAgent | SocketSwitch, ...]] = {
+            "receivers": self._scenario.receivers,
+            "switches": self._scenario.switches,
+        }
+        for field, those in parts.items():
+            for host, times in Counter(one.host for one in those).items():
+                if times > 1:
+                    fix = "let one do all that there is to do"
+                    self._tell("scenario.duplicate", f"`{host}` has {times} {field}", field, fix=fix)
+            for i, one in enumerate(those):
+                self._known(one.host, self._graph.hosts, "host", f"{field}[{i}].host")
+        for i, receiver in enumerate(self._scenario.receivers):
+            self._receiver(receiver, f"receivers[{i}]")
+        for i, switch in enumerate(self._scenario.switches):
+            self._switch(switch, f"switches[{i}]")
+
+    def _receiver(self, receiver: ReceiverAgent, at: str) -> None:
+        for i, peer in enumerate(receiver.peers):
+            self._known(peer, self._graph.hosts, "host", f"{at}.peers[{i}]")
+        if receiver.host in receiver.peers or not peers_of(self._scenario, receiver):
+            self._tell(
+                "scenario.bad_field",
+                f"the receiver agent of `{receiver.host}` has nobody to watch",
+                f"{at}.peers",
+                "it watches hosts that send to it",
+                "name other hosts, or let flows go there",
+            )
+        with self._problems.check():
+            try:
+                with_settings(mode_of(receiver.mode).options, settings_of(receiver))
+            except RegimeError as error:
+                where = f"{at}.detector"
+                raise ScenarioError(
+                    "scenario.bad_field", error.message, where, error.why, error.fix
+                ) from error
+
+    def _switch(self, switch: SocketSwitch, at: str) -> None:
+        for field in ("single", "shared"):
+            self._algorithm(getattr(switch, field), f"{at}.{field}")
+        for i, rule in enumerate(switch.rules):
+            where = f"{at}.rules[{i}]"
+            for host in HOST_IN_RULE.findall(rule):
+                self._known(host, self._graph.hosts, "host", where)
+            try:
+                parse_socket_rule(HOST_IN_RULE.sub("192.0.2.1", rule))
+            except CcpError as error:
+                self._tell("scenario.bad_field", error.message, where, error.why, error.fix)
+
     # Events
 
     def _network_event(self, event: SetLink | SetRoute, at: str) -> None:
@@ -256,6 +317,24 @@ class _Check:
             slug = "scenario.bad_field" if Path(trace).is_file() else "scenario.no_file"
             where = at if error.where == at else f"{at} ({error.where})"
             self._tell(slug, error.message, where, error.why, error.fix)
+
+
+def settings_of(receiver: ReceiverAgent) -> list[str]:
+    """Return what a receiver agent's detector has of its own, as `NAME=VALUE`."""
+    return [f"{name}={value}" for name, value in receiver.detector.items()]
+
+
+def ours_of(scenario: Scenario) -> tuple[str, ...]:
+    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches."""
+    named = [flow.algorithm for flow in scenario.flows]
+    named += [name for one in scenario.switches for name in (one.single, one.shared)]
+    return tuple(name for name in dict.fromkeys(named) if not name.startswith(KERNEL))
+
+
+def peers_of(scenario: Scenario, receiver: ReceiverAgent) -> tuple[str, ...]:
+    """Return the hosts that a receiver agent watches: those that it names, or that send to it."""
+    senders = dict.fromkeys(flow.sender for flow in scenario.flows if flow.receiver == receiver.host)
+    return receiver.peers or tuple(senders)
 
 
 def _each(error: CcpError) -> tuple[CcpError, ...]:

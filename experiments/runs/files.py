@@ -24,7 +24,7 @@ from experiments.runs.shapes import Graph
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-_FILE_FIELDS: Final = ("algorithm", "trace")
+_FILE_FIELDS: Final = ("algorithm", "single", "shared", "trace")
 """Fields whose value may be the path of a file, wherever in a scenario they are."""
 
 
@@ -37,7 +37,7 @@ def resolved(raw: Any, directory: Path) -> Any:
     """
 
     def absolute(name: str, value: str) -> str:
-        if name == "algorithm" and not value.partition(":")[0].endswith(".py"):
+        if name != "trace" and not value.partition(":")[0].endswith(".py"):
             return value
         return os.path.normpath((directory / value).absolute())
 

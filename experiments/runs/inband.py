@@ -2,7 +2,7 @@
 
 Without an agent the emulator writes the sinks' summaries into a file of the result's. With one it writes into
 a pipe; a process of its own (`telemetry.inband.publisher`) copies them from there to the file and publishes
-them on a broker that exists for this run only.
+them on the run's bus.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.bus import bus_errors
 from agent.priority import raise_process
-from broker.embedded import EmbeddedBroker
 from experiments.errors import RunError
 from experiments.netlab import process
-from experiments.netlab.emulated import EmulatedNetwork
 from experiments.netlab.inband import node_ids
+from experiments.runs.bus import failed
 from experiments.runs.recording import IntFiles
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ class Outlet:
 
 @contextlib.contextmanager
 def outlet(
-    scenario: Scenario, directory: Path, facts: dict[str, Any], *, with_agent: bool
+    scenario: Scenario, directory: Path, facts: dict[str, Any], broker: str | None
 ) -> Iterator[Outlet]:
     """Give what takes the telemetry of a run.
 
@@ -66,29 +64,24 @@ def outlet(
         scenario: What is run.
         directory: Of the result; it gets the file `SUMMARIES`.
         facts: Gets `telemetry`, what the publisher counted.
-        with_agent: Whether an agent listens.
+        broker: URL of the bus on which an agent listens; None if none does.
 
     Raises:
-        UsageError: If the broker does not start.
         RunError: `run.publisher`.
     """
     file = directory / SUMMARIES
     with contextlib.ExitStack() as around:
         if scenario.network.telemetry is None:
             yield Outlet()
-        elif not with_agent:
+        elif broker is None:
             yield Outlet(around.enter_context(open(file, "ab")).fileno())
         else:
-            with bus_errors():
-                broker = around.enter_context(EmbeddedBroker())
             reading, writing = os.pipe()
             written = around.enter_context(os.fdopen(writing, "wb", buffering=0))
             with os.fdopen(reading, "rb"):
                 fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-                publisher = Publisher(reading, str(broker.options), file)
-            # As emulator and agent: telemetry waits for no program.
-            for pid in filter(None, (broker.pid, publisher.pid)):
-                raise_process(pid)
+                publisher = Publisher(reading, broker, file)
+            raise_process(publisher.pid)  # as emulator and agent: telemetry waits for no program
             try:
                 yield Outlet(writing, publisher)
             finally:
@@ -102,13 +95,12 @@ def records_path(scenario: Scenario, directory: Path) -> Path | None:
     return directory / RECORDS if telemetry is not None and telemetry.records else None
 
 
-def files(scenario: Scenario, directory: Path, net: EmulatedNetwork) -> IntFiles | None:
+def files(scenario: Scenario, directory: Path) -> IntFiles | None:
     """Return what telemetry leaves in a directory, and how to read it; None if there is none.
 
     Args:
         scenario: What is run.
         directory: Of the result.
-        net: The network while it exists.
     """
     telemetry = scenario.network.telemetry
     if telemetry is None:
@@ -119,7 +111,6 @@ def files(scenario: Scenario, directory: Path, net: EmulatedNetwork) -> IntFiles
         records=records_path(scenario, directory),
         decisions=directory / DECISIONS,
         nodes=dict(zip(node_ids(telemetry), names, strict=True)),
-        addresses={name: host.ipv6 for name, host in net.hosts.items()},
     )
 
 
@@ -191,11 +182,11 @@ class Publisher:
 
     def _failed(self) -> RunError:
         self._log.seek(0)
-        said = self._log.read()[-process.TAIL_CHARACTERS :].decode(errors="replace").strip()
-        return RunError(
+        return failed(
+            f"it ended with {process.status(self._process.returncode)}",
+            self._log.read(),
             "run.publisher",
             "the process that publishes in-band telemetry failed",
             "process telemetry.inband.publisher",
-            f"it ended with {process.status(self._process.returncode)}" + (f":\n{said}" if said else ""),
             "run it again; algorithms would have gone without telemetry",
         )

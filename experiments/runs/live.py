@@ -10,9 +10,9 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -21,11 +21,10 @@ from datapath import _native
 from experiments.events import Event, SetLink, SetRoute
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
-from experiments.runs import inband
-from experiments.runs.check import KERNEL
-from experiments.runs.inband import Publisher
+from experiments.runs import inband, regimes
+from experiments.runs.bus import own_bus
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
-from experiments.runs.steering import Steering, Variants, turn, variants_of
+from experiments.runs.steering import Steering, Variants, congestion_of, turn, variants_of
 from experiments.traffic import RunningTraffic, start_traffic
 
 if TYPE_CHECKING:
@@ -34,10 +33,19 @@ if TYPE_CHECKING:
 Progress = Callable[[str, float], None]
 """Told what a run is doing, and for how long flows could have been sending [s]."""
 
+
+class MustRun(Protocol):
+    """A process that a run depends on."""
+
+    def must_run(self) -> None:
+        """Find out whether it lives; raises a `RunError` if it does not."""
+        ...
+
+
 AGENT_LOG: Final = "agent.log"
 LINKS_CSV: Final = "links.csv"
-MADE_INTO_TABLES: Final = (LINKS_CSV, inband.SUMMARIES, inband.RECORDS, inband.DECISIONS)
-"""Files of a run that its tables hold as well."""
+MADE_INTO_TABLES: Final = (LINKS_CSV, inband.SUMMARIES, inband.RECORDS, inband.DECISIONS, regimes.LINES)
+"""Files of a run that its tables hold as well, as patterns."""
 
 _LOOK_S: Final = 0.02
 """How often flows and samples are looked at [s]."""
@@ -64,7 +72,14 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
     """
     variants = variants_of(scenario)
     recording.flows = [
-        FlowRecord(flow.name, flow.algorithm, flow.sender, flow.receiver, _congestion(flow, variants))
+        FlowRecord(
+            flow.name,
+            flow.algorithm,
+            flow.sender,
+            flow.receiver,
+            congestion_of(flow.algorithm, variants.by_flow.get(flow.name)),
+            regimes.may_become(scenario, flow, variants),
+        )
         for flow in scenario.flows
     ]
     recording.links_csv = directory / LINKS_CSV
@@ -74,8 +89,11 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
             waiting = "waiting for another run that has an agent"
             lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
         progress("building the network", 0.0)
+        broker = None
+        if regimes.any_of(scenario) or (variants.all and scenario.network.telemetry is not None):
+            broker = after.enter_context(own_bus())
         outlet = after.enter_context(
-            inband.outlet(scenario, directory, recording.facts, with_agent=bool(variants.all))
+            inband.outlet(scenario, directory, recording.facts, broker if variants.all else None)
         )
         joining = after.enter_context(contextlib.ExitStack())  # when the network is gone, whatever it was
         net = after.enter_context(
@@ -90,11 +108,15 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 records_path=inband.records_path(scenario, directory),
             )
         )
-        agent = after.enter_context(_agent(variants, directory, lock, recording, outlet.publisher, progress))
-        recording.telemetry = inband.files(scenario, directory, net)
+        agent = after.enter_context(_agent(scenario, variants, directory, lock, recording, broker, progress))
+        recording.telemetry = inband.files(scenario, directory)
+        recording.addresses = {name: (host.ipv4, host.ipv6) for name, host in net.hosts.items()}
+        programs = after.enter_context(regimes.programs(scenario, variants, net, directory, broker, progress))
+        recording.regimes = regimes.files(scenario, directory)
         inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
         trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
-        session = _Session(scenario, recording, net, agent, outlet.publisher, variants, trace, progress)
+        others = [one for one in (agent, outlet.publisher, *programs) if one is not None]
+        session = _Session(scenario, recording, net, agent, others, variants, trace, progress)
         joining.callback(session.join)
         try:
             session.run()
@@ -102,19 +124,14 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
             session.finish()
 
 
-def _congestion(flow: Flow, variants: Variants) -> str:
-    if flow.algorithm.startswith(KERNEL):
-        return flow.algorithm.removeprefix(KERNEL)
-    return variants.by_flow[flow.name].congestion
-
-
 @contextlib.contextmanager
 def _agent(
+    scenario: Scenario,
     variants: Variants,
     directory: Path,
     lock: int,
     recording: Recording,
-    publisher: Publisher | None,
+    broker: str | None,
     progress: Progress,
 ) -> Iterator[Steering | None]:
     if not variants.all:
@@ -122,9 +139,14 @@ def _agent(
         return
     progress("starting the agent", 0.0)
     with open(directory / AGENT_LOG, "wb") as log:
-        broker = None if publisher is None else publisher.broker
-        decisions = None if publisher is None else directory / inband.DECISIONS
-        agent = Steering(variants.all, log, lock, broker=broker, decisions=decisions)
+        agent = Steering(
+            variants.all,
+            log,
+            lock,
+            broker=broker,
+            decisions=None if scenario.network.telemetry is None else directory / inband.DECISIONS,
+            regime_events=directory / regimes.AGENT_EVENTS if regimes.any_of(scenario) else None,
+        )
         try:
             yield agent
         finally:
@@ -141,7 +163,7 @@ class _Session:
         recording: Recording,
         net: EmulatedNetwork,
         agent: Steering | None,
-        publisher: Publisher | None,
+        others: Sequence[MustRun],
         variants: Variants,
         trace: _native.TcpTrace,
         progress: Progress,
@@ -150,7 +172,7 @@ class _Session:
         self._recording = recording
         self._net = net
         self._agent = agent
-        self._publisher = publisher
+        self._others = others
         self._variants = variants
         self._trace = trace
         self._progress = progress
@@ -254,10 +276,8 @@ class _Session:
         self._sample()
         if self._failed:
             raise self._failed[0]
-        if self._agent is not None:
-            self._agent.must_run()
-        if self._publisher is not None:
-            self._publisher.must_run()
+        for other in self._others:
+            other.must_run()
         if self._now_s() >= self._next_health_s:
             self._next_health_s = self._now_s() + _HEALTH_S
             self._net.emulator_stats()  # raises, if it died

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from datapath import _native
 from experiments.runs import files
-from experiments.runs.check import KERNEL
+from experiments.runs.check import ours_of
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -28,7 +28,6 @@ def gathered(scenario: Scenario) -> dict[str, Any]:
     Args:
         scenario: What will be run.
     """
-    ours = {flow.algorithm for flow in scenario.flows if not flow.algorithm.startswith(KERNEL)}
     return {
         "scenario_sha256": scenario.content_hash(),
         "name": scenario.name,
@@ -38,7 +37,7 @@ def gathered(scenario: Scenario) -> dict[str, Any]:
             "version": metadata.version("ccplane"),
             "git": _git(),
             "native_sha256": _hash(_native.__file__),
-            "algorithms": {name: files.source_hash(name) for name in sorted(ours)},
+            "algorithms": {name: files.source_hash(name) for name in sorted(ours_of(scenario))},
         },
         "machine": {
             "kernel": platform.release(),

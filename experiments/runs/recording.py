@@ -24,6 +24,7 @@ class FlowRecord:
         sender: As in the scenario.
         receiver: As in the scenario.
         congestion: Congestion-control name that its sockets ask for.
+        may_become: Those that a switch may give them while they run.
         base_rtt_us: RTT of its path without queues, at the start of the run [us].
         sockets: Which sockets carry it; None until it starts.
         start_us: When it started, on the clock of the run [us]; None until it does.
@@ -37,6 +38,7 @@ class FlowRecord:
     sender: str
     receiver: str
     congestion: str
+    may_become: frozenset[str] = frozenset()
     base_rtt_us: int | None = None
     sockets: FlowSockets | None = None
     start_us: int | None = None
@@ -54,14 +56,25 @@ class IntFiles:
         records: CSV file of the sinks, `ccp_int::RecordRow`; None if none were asked for.
         decisions: CSV file of the agent, columns `steering.DECISION_COLUMNS`; absent without an agent.
         nodes: Name of each node by its number.
-        addresses: IPv6 address of each host by its name.
     """
 
     summaries: Path
     records: Path | None
     decisions: Path
     nodes: dict[int, str]
-    addresses: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RegimeFiles:
+    """What is told of regimes during a run, as lines of JSON.
+
+    Attributes:
+        receivers: Host -> file in which its receiver agent tells what it measures and decides.
+        events: Files in which the agent and the switches tell what became of flows.
+    """
+
+    receivers: dict[str, Path]
+    events: tuple[Path, ...]
 
 
 @dataclass
@@ -75,7 +88,9 @@ class Recording:
         socket_rows: Rows of `datapath._native.TcpTrace`.
         links_csv: Samples of the links, as the emulator writes them.
         events: When [s since time 0], kind, and what there is to say.
+        addresses: IPv4 and IPv6 address of each host by its name.
         telemetry: What in-band telemetry leaves, if there is any.
+        regimes: What is told of regimes, if anybody tells them apart.
         facts: What goes into the metadata besides.
     """
 
@@ -85,7 +100,9 @@ class Recording:
     socket_rows: np.ndarray = field(default_factory=lambda: np.empty(0))
     links_csv: Path | None = None
     events: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    addresses: dict[str, tuple[str, str]] = field(default_factory=dict)
     telemetry: IntFiles | None = None
+    regimes: RegimeFiles | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     def rows_of(self, flow: FlowRecord) -> np.ndarray:

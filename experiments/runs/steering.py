@@ -31,7 +31,8 @@ from datapath.errors import CcpError, LoadError
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import ParamValue, SetParam
-from experiments.runs.check import KERNEL
+from experiments.runs.bus import failed
+from experiments.runs.check import KERNEL, ours_of
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -88,12 +89,14 @@ class Order(msgspec.Struct):
         pin_dir: Where its datapath is pinned.
         broker: URL of the telemetry bus to listen to; None for none.
         decisions: CSV file with the columns `DECISION_COLUMNS`, to be written; None for none.
+        regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
     """
 
     variants: list[Variant]
     pin_dir: str
     broker: str | None = None
     decisions: str | None = None
+    regime_events: str | None = None
 
 
 class Setting(msgspec.Struct):
@@ -128,14 +131,17 @@ class Variants:
 
     Attributes:
         by_flow: Variant by name of the flow; flows with an algorithm of the kernel are left out.
+        by_switched: Variant by name of the algorithm, for those that switches give to sockets.
     """
 
     by_flow: Mapping[str, Variant]
+    by_switched: Mapping[str, Variant]
 
     @property
     def all(self) -> list[Variant]:
-        """Every variant once, in the order of the flows."""
-        return list({variant.name: variant for variant in self.by_flow.values()}.values())
+        """Every variant once, those of flows first, in their order."""
+        each = (*self.by_flow.values(), *self.by_switched.values())
+        return list({variant.name: variant for variant in each}.values())
 
     def meant_by(self, event: SetParam) -> list[Variant]:
         """Return the variants whose parameter an event changes; `event.algorithm` was checked to be one."""
@@ -148,22 +154,34 @@ def variants_of(scenario: Scenario) -> Variants:
     """Return the variants that a scenario's flows need."""
     alone = {event.flow for event in scenario.events if isinstance(event, SetParam)}
     by_key: dict[Any, Variant] = {}
-    by_flow: dict[str, Variant] = {}
     taken: set[str] = set()
-    for flow in scenario.flows:
-        if flow.algorithm.startswith(KERNEL):
-            continue
-        key = (
-            flow.algorithm,
-            tuple(sorted(flow.params.items())),
-            flow.name if flow.name in alone else None,
-        )
+
+    def variant(algorithm: str, params: Mapping[str, ParamValue], flow: str | None) -> Variant:
+        key = (algorithm, tuple(sorted(params.items())), flow)
         if key not in by_key:
-            name = _free_name(name_of(find(flow.algorithm), flow.algorithm), taken)
+            name = _free_name(name_of(find(algorithm), algorithm), taken)
             taken.add(name)
-            by_key[key] = Variant(name, flow.algorithm, dict(flow.params))
-        by_flow[flow.name] = by_key[key]
-    return Variants(by_flow)
+            by_key[key] = Variant(name, algorithm, dict(params))
+        return by_key[key]
+
+    by_flow = {
+        flow.name: variant(flow.algorithm, flow.params, flow.name if flow.name in alone else None)
+        for flow in scenario.flows
+        if not flow.algorithm.startswith(KERNEL)
+    }
+    switched = {name for one in scenario.switches for name in (one.single, one.shared)}
+    ours = [name for name in ours_of(scenario) if name in switched]
+    return Variants(by_flow, {name: variant(name, {}, None) for name in ours})
+
+
+def congestion_of(algorithm: str, variant: Variant | None) -> str:
+    """Return the congestion-control name of sockets.
+
+    Args:
+        algorithm: As flows and switches name it.
+        variant: Of ccplane's algorithm; None for one of the kernel.
+    """
+    return algorithm.removeprefix(KERNEL) if variant is None else variant.congestion
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
@@ -235,6 +253,7 @@ class Steering:
         *,
         broker: str | None = None,
         decisions: Path | None = None,
+        regime_events: Path | None = None,
     ) -> None:
         """Start it, and wait until flows are served.
 
@@ -246,6 +265,7 @@ class Steering:
             pin_dir: Where its datapath is pinned.
             broker: As in `Order`.
             decisions: As in `Order`.
+            regime_events: As in `Order`.
 
         Raises:
             CcpError: What keeps it from starting.
@@ -268,7 +288,8 @@ class Steering:
         )
         self.pid = self._process.pid
         try:
-            order = Order(list(variants), pin_dir, broker, None if decisions is None else str(decisions))
+            files = (None if file is None else str(file) for file in (decisions, regime_events))
+            order = Order(list(variants), pin_dir, broker, *files)
             self._ask(order, START_TIMEOUT_S)
         except BaseException:
             self.stop()
@@ -344,12 +365,11 @@ class Steering:
 
     def _failed(self, why: str) -> RunError:
         self._log.flush()
-        with open(self._log.name, "rb") as file:
-            said = file.read()[-2000:].decode(errors="replace").strip()
-        return RunError(
+        return failed(
+            why,
+            Path(self._log.name).read_bytes(),
             "run.agent",
             "the agent of the run failed",
             "process experiments.runs.steering_process",
-            f"{why}; its log ends with:\n{said}" if said else why,
             "the result's agent.log has all that it wrote; `ccp check` and `ccp doctor` look for the cause",
         )

@@ -15,11 +15,12 @@ import time
 import types
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 
 from agent.algorithms import find
+from agent.events import Event
 from agent.plane import Plane
 from agent.serve import Plan, ServeOptions, serve
 from broker.options import BusOptions
@@ -27,6 +28,7 @@ from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
 from ccp_algs.errors import AlgorithmError
 from datapath.ebpf import LoadOptions
 from datapath.errors import CcpError
+from experiments.runs import regimes
 from experiments.runs.steering import DECISION_COLUMNS, Answer, Order, Setting, Variant
 from telemetry.schema import IntSummary, Sample
 
@@ -176,16 +178,24 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     line = Line()
     order = line.order()
-    if order.decisions is None:
-        return _run(line, order, None)
-    with contextlib.closing(Decisions(order.decisions)) as decisions:
-        return _run(line, order, decisions)
+    with contextlib.ExitStack() as files:
+        decisions = events = None
+        if order.decisions is not None:
+            decisions = files.enter_context(contextlib.closing(Decisions(order.decisions)))
+        if order.regime_events is not None:
+            events = files.enter_context(open(order.regime_events, "wb", buffering=0))
+        return _run(line, order, decisions, events)
 
 
-def _run(line: Line, order: Order, decisions: Decisions | None) -> int:
+def _run(line: Line, order: Order, decisions: Decisions | None, events: IO[bytes] | None) -> int:
+    def note(event: Event) -> None:
+        if events is not None and event.kind.startswith(regimes.EVENTS):
+            events.write(regimes.line_of(event))
+
     def ready(plane: Plane, _plan: Plan) -> None:
         if decisions is not None:
             decisions.plane = plane
+        plane.events.listen(note)
         line.answer()
 
     try:

@@ -18,7 +18,7 @@ import pyarrow.parquet
 
 from experiments import metrics
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
-from experiments.runs import int_tables
+from experiments.runs import int_tables, regime_tables
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 
 NEVER: Final = (1 << 64) - 1
@@ -55,6 +55,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
         "open": _BOOL,
         **_SOCKET,
         "mss_bytes": _I64,
+        "congestion": _TEXT,
     },
     "link_samples": {
         "t_s": _F64,
@@ -97,6 +98,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
         "completion_s": _F64,
     },
     **int_tables.COLUMNS,
+    **regime_tables.COLUMNS,
 }
 """Table -> its columns and their types; `docs/experiments.md` says what they mean."""
 
@@ -136,18 +138,20 @@ def _typed(frame: pd.DataFrame, name: str) -> pa.Table:
 
 
 def read(directory: Path, name: str) -> pd.DataFrame:
-    """Return a table; an empty one, if it is of in-band telemetry and there was none.
+    """Return a table, with null in columns that an older result has not.
+
+    It is empty, if it is of in-band telemetry or regimes and there were none.
 
     Raises:
         OSError: If there is no such file.
         pyarrow.ArrowInvalid: If it is no Parquet file.
     """
     file = directory / f"{name}.parquet"
-    absent = name in int_tables.COLUMNS and not file.exists()
+    absent = name in {*int_tables.COLUMNS, *regime_tables.COLUMNS} and not file.exists()
     nothing = pd.DataFrame(columns=list(COLUMNS[name]))
     table = _typed(nothing, name) if absent else pyarrow.parquet.read_table(file)
     frame: pd.DataFrame = table.to_pandas()
-    return frame
+    return frame.reindex(columns=list(COLUMNS[name]))  # results of before have no `congestion` of connections
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
@@ -165,6 +169,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
         "objects": _objects(recording),
         "flows": _flows(recording, samples),
         **int_tables.made(recording),
+        **regime_tables.made(recording),
     }
     return {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in frames.items()}
 
@@ -190,6 +195,7 @@ def _of_flow(rows: np.ndarray, flow: str, start_us: int) -> pd.DataFrame:
     frame["open"] = rows["state"] != TCP_CLOSE
     frame["app_limited"] = rows["app_limited"].astype(bool)
     frame["mss_bytes"] = rows["mss_bytes"]
+    frame["congestion"] = np.char.decode(rows["congestion"])
     for name in ("srtt_us", "rtt_us", "min_rtt_us"):
         frame[name] = _known(rows[name], (0, 0xFFFFFFFF))
     for name in ("ssthresh_bytes", "pacing_rate_bytes_per_s"):

@@ -46,20 +46,26 @@ class OnOffTraffic:
     ) -> None:
         """Start sink and source; arguments and errors as of `start_traffic`."""
         port = receiver.new_port() if port is None else port
+        own_port = sender.new_port()
         if congestion not in available_congestion_controls():
             raise no_congestion_control(congestion, f"host {sender.name}")
-        place = {"family": family, "address": receiver.address(family), "port": port}
+        place = {
+            "family": family,
+            "address": receiver.address(family),
+            "port": port,
+            "congestion": congestion,
+        }
         order: dict[str, Any] = {
             **place,
+            "own_port": own_port,
             "on_s": spec.on_s,
             "off_s": spec.off_s,
             "distribution": spec.distribution,
             "rate_bytes_per_s": spec.rate_bytes_per_s,
-            "congestion": congestion,
             "seed": seed,
         }
         self._where = f"host {sender.name}: pulses to {place['address']} port {port}"
-        self.sockets = FlowSockets.of(sender, dports=(port, port))
+        self.sockets = FlowSockets.of(sender, sports=(own_port, own_port), dports=(port, port))
         self._sink = receiver.popen(_command("sink", place), stderr=subprocess.PIPE)
         try:
             wait_until_listening(receiver, port, self._sink)

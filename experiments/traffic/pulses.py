@@ -66,6 +66,7 @@ def source(order: dict[str, Any]) -> None:
     with socket.socket(_FAMILIES[order["family"]], socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, order["congestion"].encode())
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOTSENT_BYTES)
+        sock.bind(("", order["own_port"]))
         sock.settimeout(CONNECT_TIMEOUT_S)
         sock.connect((order["address"], order["port"]))
         start_s, end_s = time.monotonic(), order["end_s"]
@@ -94,6 +95,8 @@ def sink(order: dict[str, Any]) -> None:
     """Take one connection, and throw away what comes."""
     with socket.socket(_FAMILIES[order["family"]], socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # As iperf3: DCTCP is for both ends (RFC 8257, section 3), and asks in a way that others refuse.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, order["congestion"].encode())
         listener.bind((order["address"], order["port"]))
         listener.listen(1)
         connection, _ = listener.accept()

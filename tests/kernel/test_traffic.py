@@ -168,6 +168,16 @@ def test_several_servers_of_a_host_differ_in_congestion_control(path_100mbit: Pa
         assert set(mine["congestion"]) == {name.encode()}
 
 
+@pytest.mark.parametrize("spec", KINDS, ids=lambda spec: type(spec).__name__)
+def test_flows_of_a_host_to_the_same_port_of_two_others_are_told_apart(
+    path_100mbit: Path, start: Start, spec: Traffic
+) -> None:
+    first, second = (start(spec, path_100mbit, port=port).sockets.sports for port in (7001, 7002))
+    assert first is not None
+    assert second is not None
+    assert not set(range(first[0], first[1] + 1)) & set(range(second[0], second[1] + 1))
+
+
 def test_pulses_send_only_while_on(path_100mbit: Path, start: Start) -> None:
     spec = OnOff(on_s=0.2, off_s=0.3, distribution="fixed", rate_bytes_per_s=2e6)
     with TcpTrace(0) as trace:

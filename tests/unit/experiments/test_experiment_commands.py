@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from experiments.scenario import Scenario
 from telemetry.schema import IntHop
 from tests.unit.experiments.recorded import START_US, record
 from tests.unit.experiments.test_int_tables import FAR, NEAR, summary, with_telemetry
+from tests.unit.experiments.test_regimes import SWITCHED, decision, told
 from tests.unit.experiments.test_run import SCENARIO
 
 GRID = "base: scenario.yaml\nname: two seeds\naxes: {seed: [1, 2]}\nrepeats: 2\n"
@@ -62,6 +64,18 @@ def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch
     assert "2 wireless, 1 overflow" in said
     assert "p50 2.5 ms" in said
     assert warnings(Result.load("there")) == ["7 summaries of in-band telemetry were lost"]
+
+
+def test_a_run_with_receivers_tells_of_the_regimes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(scenario: Scenario, into: Recording, directory: Path, progress: Any) -> None:
+        lines = (decision(n, "SHARED" if n else "SINGLE_OWNER", switched=n == 1) for n in range(4))
+        vars(into).update(vars(told(directory, *lines, events=(SWITCHED,))))
+
+    monkeypatch.setitem(runs.DATAPATHS, "ebpf", record)
+    said = call("run", "scenario.yaml", "--out", "there")
+    (row,) = [line for line in said.splitlines() if line.count("│ sender") and "kernel" not in line]
+    assert re.findall(r"\d+", row) == ["75", "1"]
+    assert "flows: regime:switched 1" in said
 
 
 def test_a_run_without_a_place_gets_one() -> None:

@@ -35,8 +35,8 @@ def with_telemetry(directory: Path, *told: IntSummary, decisions: str = "") -> R
         records=directory / "records",
         decisions=directory / "decisions",
         nodes={1: "sta1", 2: "ap1"},
-        addresses={"sender": NEAR, "receiver": FAR},
     )
+    kept.addresses = {"sender": ("10.78.0.1", NEAR), "receiver": ("10.78.0.2", FAR)}
     kept.telemetry.summaries.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in told))
     if decisions:
         kept.telemetry.decisions.write_text(f"{','.join(DECISION_COLUMNS)}\n{decisions}")

@@ -221,6 +221,13 @@ def test_bars_have_the_colour_of_their_algorithm() -> None:
         )
 
 
+def test_bars_on_a_logarithmic_axis_have_a_place_for_0() -> None:
+    table = repeats().assign(retrans_pkts=np.where(repeats()["algorithm"] == "cubic", 0, 5_000))
+    (axes,) = plots.bars(table, "retrans_pkts", group="loss_ratio", log=True).axes
+    assert axes.get_yscale() == "symlog"
+    assert axes.get_ylim()[0] == 0
+
+
 def test_a_combination_without_a_value_has_no_bar() -> None:
     table = repeats()
     table.loc[(table["algorithm"] == "cubic") & (table["loss_ratio"] == 0), "goodput_bytes_per_s"] = np.nan

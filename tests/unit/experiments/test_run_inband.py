@@ -24,14 +24,14 @@ def with_telemetry() -> Scenario:
 
 
 def test_without_telemetry_nothing_is_taken(tmp_path: Path) -> None:
-    with inband.outlet(SCENARIO, tmp_path, {}, with_agent=True) as outlet:
+    with inband.outlet(SCENARIO, tmp_path, {}, "mqtt://127.0.0.1:1") as outlet:
         assert outlet == inband.Outlet()
     assert not list(tmp_path.iterdir())
 
 
 def test_without_an_agent_summaries_go_into_the_result_only(tmp_path: Path) -> None:
     facts: dict[str, Any] = {}
-    with inband.outlet(with_telemetry(), tmp_path, facts, with_agent=False) as outlet:
+    with inband.outlet(with_telemetry(), tmp_path, facts, None) as outlet:
         assert outlet.publisher is None
         assert outlet.summaries_fd is not None
         os.write(outlet.summaries_fd, b"{}\n")

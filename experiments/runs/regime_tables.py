@@ -1,0 +1,108 @@
+"""The tables of regimes: what receivers measured and decided, and what became of flows.
+
+A result of a run in which nobody told regimes apart has none of these files; the tables are empty then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+
+from agent.regime.actuator import RegimeEvent
+from experiments.runs.messages import ENDS, Flows, columns_of
+from experiments.runs.recording import Recording
+from telemetry.schema import About, ReceiverSignal, RegimeDecision
+
+_F64, _I64, _TEXT, _BOOL = pa.float64(), pa.int64(), pa.string(), pa.bool_()
+_OF_PEER: Final = {"t_s": _F64, "host": _TEXT, "peer": _TEXT}
+_SIGNAL: Final = [name for name in ReceiverSignal.__struct_fields__ if name not in About.__struct_fields__]
+_DECISION: Final = ["score", "density", "estimate", "regime", "reason"]
+_SEEN: Final = ["rtt_tail_ms", "ce_marks", "retransmits", "baseline_ms"]
+_EVENT: Final = {"event": "kind", "before": "before", "regime": "regime"}
+"""Column -> field of `RegimeEvent`."""
+
+COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
+    "receiver_signals": {**_OF_PEER, **columns_of(ReceiverSignal, _SIGNAL)},
+    "regimes": {
+        **_OF_PEER,
+        **dict.fromkeys(_SEEN, _F64),
+        **columns_of(RegimeDecision, _DECISION),
+        "switched": _BOOL,
+    },
+    "regime_events": {
+        "t_s": _F64,
+        "flow": _TEXT,
+        "connection": _I64,
+        "backward": _BOOL,
+        **dict.fromkeys((*_EVENT, "after", "reason"), _TEXT),
+    },
+}
+"""Table -> its columns and their types; `docs/experiments.md` says what they mean."""
+
+
+def made(recording: Recording) -> dict[str, pd.DataFrame]:
+    """Return the tables of a recording by name; none, if nobody told regimes apart."""
+    files = recording.regimes
+    if files is None:
+        return {}
+    told = [(host, line) for host, file in files.receivers.items() for line in _lines(file)]
+    return {
+        "receiver_signals": _of_peers(recording, told, ReceiverSignal, _SIGNAL),
+        "regimes": _of_peers(recording, told, RegimeDecision, [*_SEEN, *_DECISION, "switched"]),
+        "regime_events": _events(recording, files.events),
+    }
+
+
+def _of_peers(
+    recording: Recording, told: list[tuple[str, dict[str, Any]]], kind: type, names: Sequence[str]
+) -> pd.DataFrame:
+    """Return what receivers told of their peers in messages of one kind; not of single connections."""
+    hosts = {address: name for name, both in recording.addresses.items() for address in both}
+    tag = kind.__struct_config__.tag  # type: ignore[attr-defined]
+    rows = [
+        (
+            (line["t_mono_us"] - recording.start_us) / 1e6,
+            host,
+            hosts.get(line["peer"], line["peer"]),
+            *(line[name] for name in names),
+        )
+        for host, line in told
+        if line["kind"] == tag and line["flow"] is None
+    ]
+    return pd.DataFrame(rows, columns=[*_OF_PEER, *names])
+
+
+def _events(recording: Recording, files: Sequence[Path]) -> pd.DataFrame:
+    """Return what became of flows, and of a host as a whole, which is no flow."""
+    told = [msgspec.convert(line, RegimeEvent) for file in files for line in _lines(file)]
+    frame = pd.DataFrame(
+        [
+            (
+                one.t_mono_us,
+                *(getattr(one, name) for name in _EVENT.values()),
+                one.after or one.wanted,
+                one.reason or one.why,
+                *((None,) * len(ENDS) if one.flow is None else (getattr(one.flow, end) for end in ENDS)),
+            )
+            for one in told
+        ],
+        columns=["t_us", *_EVENT, "after", "reason", *ENDS],
+    )
+    of_flows = frame["src"].notna()
+    of_hosts = frame[~of_flows]
+    of_hosts = of_hosts.assign(t_s=(of_hosts["t_us"] - recording.start_us) / 1e6)
+    parts = [part for part in (Flows(recording).named(frame[of_flows]), of_hosts) if len(part)]
+    return pd.concat(parts).sort_values("t_s", kind="stable") if parts else frame
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield what a program told; not the line at which it was killed."""
+    *whole, _ = file.read_bytes().split(b"\n") if file.exists() else [b""]
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    for line in whole:
+        yield decoder.decode(line)

@@ -1,0 +1,218 @@
+"""R-Hybrid's experiments: what is planned, and what is made of runs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.netlab.spec import Bernoulli, CoDel, DropTail
+from experiments.papers import r_hybrid, r_hybrid_series
+from experiments.papers.paper import Runs, Size, findings, table_of
+from experiments.papers.r_hybrid import AGGRESSIVE, BASELINE, CASES, CLAIMED, PAPER, STRICT
+from experiments.papers.r_hybrid_exps import EXPERIMENTS
+from experiments.papers.r_hybrid_path import (
+    AGGRESSIVE_US,
+    BBR,
+    DCTCP,
+    LINK,
+    MARKED_US,
+    OURS,
+    OWN_MARKS,
+    PAPER_NOISE,
+    conditions,
+    path,
+)
+from experiments.papers.variants import KERNEL
+from experiments.results import Result
+from experiments.runs.shapes import PointToPoint
+from experiments.scenario import Flow, Scenario
+from experiments.sweep import PlannedRun, planned
+from experiments.traffic.spec import Http, Iperf3
+from telemetry.regime import DetectorOptions
+from tests.unit.experiments.papers import fakes
+
+FULL, QUICK = Size(repeats=1), Size(quick=True)
+RTT_US = 21_000
+"""Of all samples; without queue it would be 20 ms."""
+OWN_PARTS = ("fig2", "fig3", "clean", "exps")
+
+
+@cache
+def runs_of(part: str, size: Size) -> list[PlannedRun]:
+    return [one for grid in PAPER.parts[part].grids(size) for one in planned(grid)]
+
+
+def result_of(scenario: Scenario, goodput_bytes_per_s: float = 1e6, decisions: bool = True) -> Result:
+    """A run that was none: half of its decisions behind the second second are SHARED."""
+    without = fakes.result_of(scenario, {flow.name: goodput_bytes_per_s for flow in scenario.flows})
+    metadata = without.metadata | {"links": {LINK: {"delivered_pkts": 200, "marked_pkts": 50}}}
+    times_s = np.arange(0, scenario.duration_s if decisions else 0, 0.5)
+    regimes = pd.DataFrame(
+        {
+            "t_s": times_s,
+            "rtt_tail_ms": 2.0,
+            "ce_marks": 100 * times_s,
+            "retransmits": 0.0,
+            "density": 0.0,
+            "regime": np.where(np.arange(len(times_s)) % 2, "SHARED", "SINGLE_OWNER"),
+        }
+    )
+    objects = pd.DataFrame({"flow": ["data", "data"], "first_byte_s": [0.1, 0.3], "completion_s": [1.0, 3.0]})
+    tables = {"regimes": regimes, "objects": objects}
+    tables |= {"flows": without.flows, "flow_samples": without.flow_samples}
+    tables["connection_samples"] = without.connection_samples.assign(rtt_us=RTT_US)
+    return Result(None, metadata, tables.__getitem__, scenario.to_yaml())
+
+
+# --- what is planned ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [FULL, QUICK], ids=["full", "quick"])
+def test_figures_2_and_4_have_the_papers_algorithms_clean_and_with_loss(size: Size) -> None:
+    cells = {
+        (flow.algorithm, shape.forward.loss.ratio, flow.traffic)
+        for run in runs_of("fig2", size)
+        for flow, shape in [(run.scenario.flows[0], run.scenario.topology)]
+        if shape.forward.delay_us == 500 and not flow.params
+    }
+    assert cells == {(one, loss, Iperf3(parallel=4)) for one in (KERNEL, BBR, OURS) for loss in (0.0, 0.01)}
+
+
+def test_figure_3_compares_an_aggressive_threshold_with_none() -> None:
+    first = [run for run in runs_of("fig3", FULL) if run.scenario.seed == 1]
+    assert {str(run.axes["case"]) for run in first} == set(CASES)
+    for run in first:
+        threshold_us = run.scenario.topology.forward.queue.ce_threshold_us
+        assert threshold_us == (None if run.axes["case"].endswith(BASELINE) else AGGRESSIVE_US)
+        assert run.scenario.receivers[0].detector == {"noise_ce_marks": PAPER_NOISE}
+        ours = run.scenario.flows[0]
+        assert ours.ecn == (ours.algorithm != KERNEL)
+
+
+def test_rounds_have_the_same_seed_for_what_is_compared_and_begin_with_another_case() -> None:
+    rounds = [planned(grid) for grid in PAPER.parts["fig3"].grids(QUICK)]
+    assert [{run.scenario.seed for run in one} for one in rounds] == [{n} for n in range(1, 6)]
+    assert {frozenset(run.axes["case"] for run in one) for one in rounds[1:]} == {frozenset(CLAIMED)}
+    assert len({str(one[0].axes["case"]) for one in rounds[1:4]}) == len(CLAIMED)
+
+
+def test_the_clean_link_marks_as_dctcp_needs_it_and_its_own_marks_do_not_count() -> None:
+    for run in runs_of("clean", QUICK):
+        forward = run.scenario.topology.forward
+        assert forward.queue == DropTail(ce_threshold_us=MARKED_US)
+        strict = run.axes["variant"] == STRICT
+        noise = PAPER_NOISE if strict else OWN_MARKS
+        assert run.scenario.receivers[0].detector == {"noise_ce_marks": noise}
+
+
+def test_there_are_the_scripts_seventeen_experiments() -> None:
+    runs = {str(run.axes["exp"]): run.scenario for run in runs_of("exps", FULL)}
+    assert list(runs) == list(EXPERIMENTS) == [f"E{number}" for number in range(1, 18)]
+    for exp, scenario in runs.items():
+        one, flow = EXPERIMENTS[exp], scenario.flows[0]
+        forward = scenario.network.links[0].forward
+        assert (flow.algorithm, flow.ecn) == (one.algorithm, one.ecn)
+        assert one.ecn or one.algorithm not in (DCTCP, OURS)
+        assert (forward.loss == Bernoulli(0.01)) == one.loses
+        assert isinstance(forward.queue, CoDel) == (one.bottleneck == "CoDel")
+        assert len(scenario.flows) == (1 if one.path == "T1" else 3)
+    ecn = [exp for exp, one in EXPERIMENTS.items() if one.bottleneck.startswith("ECN")]
+    assert ecn == ["E14", "E15", "E17"]
+    assert {runs[exp].network.links[0].forward.queue for exp in ecn} == {DropTail(ce_threshold_us=300)}
+    assert [exp for exp, one in EXPERIMENTS.items() if isinstance(one.traffic, Http)] == ["E7", "E8"]
+
+
+# --- what is made of it ------------------------------------------------------------------------------------
+
+
+def test_a_run_counts_from_when_it_has_settled() -> None:
+    row = conditions(result_of(path("x", 4), 2e6))
+    assert row["goodput_bytes_per_s"] == pytest.approx(2e6)
+    assert row["queueing_delay_p50_us"] == RTT_US - 20_000
+    assert row["shared_ratio"] == 0.5
+    assert row["ce_marks_p95"] == pytest.approx(342.5)  # of 200, 250, 300, 350
+    assert row["marked_ratio"] == 0.25
+    assert (row["rtt_us"], row["loss_ratio"], row["noise_ce_marks"]) == (1_000, 0.0, OWN_MARKS)
+
+
+def test_without_decisions_nothing_is_said_of_them() -> None:
+    row = conditions(result_of(path("x", 4), decisions=False))
+    assert np.isnan(row["shared_ratio"])
+    assert np.isnan(row["ce_marks_p95"])
+
+
+def cases(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"variant": variant, "marking": marking, "goodput_bytes_per_s": value, "seed": seed}
+            for (variant, marking), ones in values.items()
+            for seed, value in enumerate(ones)
+        ]
+    )
+
+
+def test_figure_3_must_show_goodput_by_the_baseline_of_the_same_round() -> None:
+    table = cases(
+        {
+            (KERNEL, BASELINE): [100.0, 50.0, 200.0],
+            (DCTCP, AGGRESSIVE): [90.0, 49.0, 196.0],
+            (OURS, AGGRESSIVE): [97.0, 50.0, 150.0],
+        }
+    )
+    dctcp, ours = r_hybrid.claims_of_figure_3(table)
+    assert (dctcp.found.value, dctcp.holds) == (0.98, False)
+    assert (ours.found.value, ours.holds) == (0.97, True)
+    assert [one.holds for one in r_hybrid.claims_of_figure_3(table[table["variant"] != KERNEL])] == [None] * 2
+
+
+def test_the_clean_case_must_show_both_throughput_and_delay() -> None:
+    table = pd.DataFrame(
+        {
+            "variant": [DCTCP, OURS, DCTCP, OURS],
+            "seed": [1, 1, 2, 2],
+            "goodput_bytes_per_s": [100.0, 99.0, 100.0, 98.5],
+            "queueing_delay_p50_us": [100.0, 104.0, 100.0, 103.0],
+        }
+    )
+    assert [one.holds for one in r_hybrid.claims_of_clean(table)] == [True, False]
+
+
+def test_figure_5_is_the_papers() -> None:
+    found = findings(PAPER.parts["fig5"], Runs([], pd.DataFrame(), 0))
+    assert [check.holds for check in found.checks] == [True] * 4
+    assert found.tables[0].rows["t_s"].tolist() == [70, 170, 220, 265]
+    assert len(found.figures["figure-5"].axes) == 3
+
+
+def test_a_detector_that_is_too_slow_is_not_the_papers() -> None:
+    options = DetectorOptions(baseline_ms=r_hybrid_series.BASELINE_MS, persistence=5)
+    table = r_hybrid_series.decided(r_hybrid_series.figure_5(), options)
+    assert False in [check.holds for check in r_hybrid_series.claims(table)]
+
+
+@pytest.mark.parametrize("part", OWN_PARTS)
+def test_every_part_has_tables_and_figures(part: str) -> None:
+    results = []
+    for run in runs_of(part, QUICK):
+        result = result_of(run.scenario)
+        result.axes = run.axes
+        results.append(result)
+    rows = table_of(results, PAPER.parts[part].row)
+    found = findings(PAPER.parts[part], Runs(results, rows, len(rows)))
+    assert sum(table.rows["n"].sum() for table in found.tables) == len(rows)
+    assert found.figures
+    for figure in found.figures.values():
+        assert any(axes.lines or axes.patches for axes in figure.axes)
+    for check in found.checks:
+        assert check.found.n >= 5
+
+
+def test_the_path_is_that_of_two_hosts_with_a_receiver_that_decides() -> None:
+    scenario = path("x", 4)
+    scenario.validate()
+    assert isinstance(scenario.topology, PointToPoint)
+    assert scenario.flows == (Flow("data", "sender", "receiver", KERNEL, traffic=Iperf3(parallel=4)),)
+    assert [(one.host, one.mode) for one in scenario.receivers] == [("receiver", "fast")]
