@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 import typer.main
+from rich.text import Text
 
 from agent import cli
 from agent.algorithms import find
+from agent.commands.regime import app as regime_app
+from agent.commands.rtcp import app as rtcp_app
 from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold
 from datapath import ebpf
@@ -24,7 +27,6 @@ from experiments.papers.commands import app as paper_app
 from telemetry.commands import app as receive_app
 from telemetry.inband.commands import app as int_app
 from telemetry.ioam.commands import app as ioam_app
-from telemetry.regime.commands import app as regime_app
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/writing-an-algorithm.md"
@@ -135,8 +137,8 @@ def test_the_readmes_algorithm_keeps_the_contract(tmp_path: Path) -> None:
 # --- commands ---
 
 
-def commands() -> dict[str, set[str]]:
-    """Every command of `ccp` with its options."""
+def programs() -> dict[str, Any]:
+    """Every command of `ccp` as click has it; the first is `ccp` itself."""
     group: Any = typer.main.get_command(cli.app)
     found = {name: group.commands[name] for name in group.commands}
     groups = {
@@ -147,6 +149,7 @@ def commands() -> dict[str, set[str]]:
         "regime": regime_app,
         "lab": lab_app,
         "paper": paper_app,
+        "rtcp": rtcp_app,
     }
     for name, app in groups.items():
         inner: Any = typer.main.get_command(app)
@@ -154,14 +157,28 @@ def commands() -> dict[str, set[str]]:
         found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}
     found["demo"] = typer.main.get_command(demo_app)
     found["receive"] = typer.main.get_command(receive_app)
-    own = {"": group, **found}
+    return {"": group, **found}
+
+
+def commands() -> dict[str, set[str]]:
+    """Every command of `ccp` with its options."""
     return {
         name: {
             option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]
         }
         | {"--help"}
-        for name, command in own.items()
+        for name, command in programs().items()
     }
+
+
+def test_help_says_all_of_what_is_written() -> None:
+    """In brackets and in lower case it would be taken for a style, and vanish."""
+    texts = [
+        (name, text)
+        for name, command in programs().items()
+        for text in [command.help, *(getattr(parameter, "help", None) for parameter in command.params)]
+    ]
+    assert [(name, text) for name, text in texts if text and Text.from_markup(text).plain != text] == []
 
 
 def mentions(document: Path) -> Iterator[tuple[str, list[str]]]:
