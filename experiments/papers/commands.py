@@ -98,6 +98,18 @@ _add(
     Ctrl-C interrupts; the same command goes on.
     """,
 )
+_add(
+    "r-hybrid",
+    "r_hybrid",
+    """R-Hybrid, DCTCP or CUBIC as the receiver decides: the paper's figures and E1 to E17 (needs root).
+
+    Parts: fig2 (Figures 2 and 4), fig3, clean, fig5, exps, timing, two-peers, false-switches.
+
+    With --quick they take about a quarter of an hour, without two and a half hours.
+
+    Ctrl-C interrupts; the same command goes on.
+    """,
+)
 
 
 def _do(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from experiments.papers.int_chain import BOTTLENECK, OURS, TELEMETRY, chain, con
 from experiments.papers.int_truth import CAUSES, QUANTITIES, WINDOW_S, accuracy, gaps, matrix, told_and_true
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
-from experiments.papers.variants import KERNEL, steered
+from experiments.papers.variants import KERNEL, rounds, steered
 from experiments.results import Result
 from experiments.runs.grid import changed
 from experiments.statistics import bootstrap
@@ -145,7 +146,7 @@ def _shares(table: pd.DataFrame) -> pd.DataFrame:
 # --- overhead ----------------------------------------------------------------------------------------------
 
 OFF: Final = "off"
-TELEMETRIES: Final = {
+TELEMETRIES: Final[Mapping[str, Mapping[str, Any]]] = {
     OFF: {"topology.telemetry": None},
     "1 in 10": {"topology.telemetry.every_pkts": 10},
     "every packet": {"topology.telemetry.every_pkts": 1},
@@ -168,15 +169,8 @@ LOADS: Final = {"100 Mbit/s": _load(12.5e6, 1_000, 100), "unlimited": _load(5e9,
 
 
 def _overhead_grids(size: Size) -> list[Grid]:
-    """Return a grid for each round, in which everything is run once: what is compared is run side by side."""
-    grids = []
-    for number in range(size.times(3, 10)):
-        names = list(TELEMETRIES)
-        turned = {name: TELEMETRIES[name] for name in names[number % 3 :] + names[: number % 3]}
-        base = chain("overhead", size.seconds(3, 10)).replace(seed=number + 1)
-        axes: dict[str, Any] = {"load": LOADS, "telemetry": turned}
-        grids.append(Grid(base, axes, f"{size.name}-round-{number + 1}"))
-    return grids
+    base = chain("overhead", size.seconds(3, 10))
+    return rounds(base, size.name, size.times(3, 10), "telemetry", TELEMETRIES, more_axes={"load": LOADS})
 
 
 def _overhead_row(result: Result) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class Part:
         name: On the command line.
         about: What it shows, in a line.
         grids: What is run for a size; each grid has a name of its own, named for its directory.
-        findings: What the runs come to; there may be fewer than planned, but not none.
+        findings: What the runs come to; there may be fewer than planned, but not none of some.
         row: What a run adds to the table: its conditions and figures.
     """
 
@@ -118,6 +118,11 @@ class Paper:
     name: str
     title: str
     parts: Mapping[str, Part]
+
+
+def nothing_to_run(_size: Size) -> Sequence[Grid]:
+    """Return no grids: those of a part that computes without a network."""
+    return ()
 
 
 def directory_of(out: str | Path, part: Part, grid: Grid) -> Path:
@@ -227,8 +232,8 @@ def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] 
 
 
 def findings(part: Part, runs: Runs) -> Findings:
-    """Return what runs come to: tables, figures, checks; nothing if there are no runs."""
-    return part.findings(runs) if runs.results else Findings()
+    """Return what runs come to: tables, figures, checks; nothing while none of the planned runs is done."""
+    return part.findings(runs) if runs.results or not runs.planned else Findings()
 
 
 def draw(found: Findings, out: str | Path, formats: Sequence[str] = ("png",)) -> list[Path]:

@@ -13,6 +13,7 @@ from experiments.plots.distributions import cdf, throughput_delay
 from experiments.plots.files import save, save_as
 from experiments.plots.panels import panels
 from experiments.plots.quantities import quantity
+from experiments.plots.regimes import regime_series
 from experiments.plots.results import save_all
 from experiments.plots.series import side_by_side, time_series
 from experiments.plots.style import Plot, label, looks
@@ -27,6 +28,7 @@ __all__ = [
     "looks",
     "panels",
     "quantity",
+    "regime_series",
     "save",
     "save_all",
     "save_as",

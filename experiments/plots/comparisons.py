@@ -33,6 +33,7 @@ def bars(
     by: str = "algorithm",
     statistic: Statistic = "mean",
     level: float = 0.95,
+    log: bool = False,
     title: str = "",
     subtitle: str = "",
     note: str | None = None,
@@ -46,6 +47,7 @@ def bars(
         by: One colour for each value of this column.
         statistic: "mean" or "median".
         level: Of the confidence intervals.
+        log: A logarithmic vertical axis; linear from 0 to 1, so that 0 has a place.
         title: What the figure shows.
         subtitle: On what path.
         note: Footnote; statistic, number of repeats and seeds, if None (`repeats_note`).
@@ -94,6 +96,9 @@ def bars(
         else:
             axes.set_xlabel(quantity(group).axis)
         axes.set_ylabel(what.axis)
+        if log:
+            axes.set_yscale("symlog", linthresh=1)
+            axes.set_ylim(top=2 * axes.get_ylim()[1])
         axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
         style.finish(
             plot,

@@ -16,10 +16,11 @@ PARAMETERS = {
     "quickstart": "DURATION_S = 2\nREPEATS = 2\nOUT = Path({out!r})",
     "flex_cubic": "DURATION_S = 2\nREPEATS = 1\nOUT = Path({out!r})",
     "int_adaptive": "DURATION_S = 2\nREPEATS = 1\nOUT = Path({out!r})",
+    "r_hybrid": "DURATION_S = 4\nREPEATS = 1\nOUT = Path({out!r})",
 }
 """Notebook -> what its cell of parameters is followed by in a test; `out` is a directory."""
 CELL_TIMEOUT_S = 120
-FIGURES = {"quickstart": 2, "flex_cubic": 3, "int_adaptive": 3}
+FIGURES = {"quickstart": 2, "flex_cubic": 3, "int_adaptive": 3, "r_hybrid": 5}
 """How many figures each shows."""
 
 

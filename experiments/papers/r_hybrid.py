@@ -1,0 +1,361 @@
+"""R-Hybrid (Nguyen): the paper's figures, the experiments of its scripts, and what it left open.
+
+Figures 2 to 4 have one path (`r_hybrid_path.py`), on which only loss and the threshold of marking change.
+Figure 5 is computed (`r_hybrid_series.py`); the experiments E1 to E17 are those of the authors' script
+(`r_hybrid_exps.py`). Beyond the paper: how long a switch takes (`r_hybrid_timing.py`), a host with two kinds
+of peers (`r_hybrid_peers.py`), and what is taken for sharing that is none (`r_hybrid_false.py`).
+`docs/papers/r-hybrid.md` says what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.papers.paper import Findings, Paper, Part, Runs, Size
+from experiments.papers.r_hybrid_exps import EXPS
+from experiments.papers.r_hybrid_false import FALSE_SWITCHES
+from experiments.papers.r_hybrid_path import (
+    AGGRESSIVE_US,
+    BBR,
+    CE_THRESHOLD,
+    DCTCP,
+    LOSS_RATIO,
+    NOISE,
+    OURS,
+    PAPER_NOISE,
+    RTT_US,
+    conditions,
+    delayed,
+    marked,
+    path,
+)
+from experiments.papers.r_hybrid_peers import TWO_PEERS
+from experiments.papers.r_hybrid_series import FIG5
+from experiments.papers.r_hybrid_timing import TIMING
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import KERNEL, rounds, steered
+from experiments.plots import Plot
+from experiments.results import Result
+from experiments.runs.grid import changed
+from experiments.statistics import Estimate, bootstrap
+from experiments.sweep import Grid
+
+LOSS: Final = 0.01
+FAR_US: Final = 10_000
+"""RTT at which a loss of 1 % decides who keeps the link [us]."""
+
+MOST_LEFT: Final = 0.97
+"""DCTCP loses throughput if it has no more than this of the clean baseline's."""
+SAME_AS_CLEAN: Final = 0.97
+SAME_AS_DCTCP: Final = 0.02
+
+ON_PATH: Final = "four streams over 200 Mbit/s, RTT 1 ms, room for 100 packets"
+
+
+# --- Figures 2 and 4: clean, and 1 % loss -------------------------------------------------------------------
+
+VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    KERNEL: steered(KERNEL),
+    BBR: steered(BBR),
+    OURS: marked(OURS),
+}
+WITH_BBR: Final[Mapping[str, Mapping[str, Any]]] = {f"{OURS}, BBR while shared": marked(OURS, shared="bbr3")}
+
+
+def losses(
+    name: str,
+    duration_s: float,
+    repeats: int,
+    ratios: Sequence[float],
+    variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
+    rtt_us: int = RTT_US,
+) -> Grid:
+    """Return runs of Figures 2 and 4.
+
+    Args:
+        name: Of the grid.
+        duration_s: Length of each run [s].
+        repeats: How often each point is run.
+        ratios: Shares of packets lost at random.
+        variants: What is run: name -> what it sets.
+        rtt_us: RTT without queue [us].
+    """
+    base = changed(path("Figures 2 and 4", duration_s), delayed(rtt_us))
+    return Grid(base, {LOSS_RATIO: list(ratios), "variant": variants}, name, repeats)
+
+
+def _fig2_grids(size: Size) -> list[Grid]:
+    seconds, few, lossy = size.seconds(5, 15), size.times(1, 5), [LOSS]
+    return [
+        losses(size.name, seconds, size.times(3, 10), [0.0, LOSS]),
+        losses(f"{size.name}-bbr", seconds, few, lossy, WITH_BBR),
+        losses(f"{size.name}-far", seconds, few, lossy, {**VARIANTS, **WITH_BBR}, FAR_US),
+    ]
+
+
+def _fig2_findings(runs: Runs) -> Findings:
+    table = runs.table
+    values = [
+        "goodput_bytes_per_s",
+        "retrans_pkts",
+        "retrans_pct",
+        "dropped_queue_pkts",
+        "queueing_delay_p50_us",
+        "shared_ratio",
+    ]
+    return Findings(
+        [Table.of(table, "Clean, and with 1 % loss", ["rtt_us", "loss_ratio", "variant"], values)],
+        figures_2_and_4(table),
+    )
+
+
+def figures_2_and_4(table: pd.DataFrame) -> dict[str, Plot]:
+    """Return the paper's Figures 2 and 4; a longer RTT beside them, if there is one.
+
+    Args:
+        table: A row for each run.
+    """
+    table = table.sort_values(["rtt_us", "loss_ratio"], kind="stable")
+    loss = table["loss_ratio"].map(lambda ratio: f"{100 * ratio:g} % loss" if ratio else "clean")
+    far = table["rtt_us"].map(lambda rtt_us: "" if rtt_us == RTT_US else f", RTT {rtt_us / 1000:g} ms")
+    named = table.assign(path=loss + far)
+    words: dict[str, Any] = {"group": "path", "by": "variant", "statistic": "median", "subtitle": ON_PATH}
+    return {
+        "figure-2": plots.bars(named, "goodput_bytes_per_s", title="Throughput resilience", **words),
+        "figure-4": plots.bars(named, "retrans_pkts", log=True, title="Retransmission signature", **words),
+    }
+
+
+# --- Figure 3: aggressive marking ---------------------------------------------------------------------------
+
+BASELINE: Final = "no marking"
+AGGRESSIVE: Final = "marking at 0.3 ms"
+
+
+def _case(variant: str, marking: str, sets: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    threshold_us = {BASELINE: None, AGGRESSIVE: AGGRESSIVE_US}[marking]
+    return {f"{variant}{_UNDER}{marking}": {**sets, CE_THRESHOLD: threshold_us}}
+
+
+_UNDER: Final = " | "
+"""Between variant and marking, in the names of cases."""
+_IGNORED: Final = marked(OURS, shared_ecn="ignore")
+CLAIMED: Final[Mapping[str, Mapping[str, Any]]] = {
+    **_case(KERNEL, BASELINE, steered(KERNEL)),
+    **_case(DCTCP, AGGRESSIVE, marked(DCTCP)),
+    **_case(OURS, AGGRESSIVE, _IGNORED),
+}
+"""What must show is about these."""
+CASES: Final[Mapping[str, Mapping[str, Any]]] = {
+    **CLAIMED,
+    **_case(DCTCP, BASELINE, marked(DCTCP)),
+    **_case(OURS, BASELINE, _IGNORED),
+    **_case(f"{OURS}, marks with a queue", AGGRESSIVE, marked(OURS, shared_ecn="queue")),
+    **_case(f"{OURS}, marks as losses", AGGRESSIVE, marked(OURS, shared_ecn="loss")),
+}
+"""Those, the same without marking, and what else CUBIC may make of marks (`shared_ecn` of `r_hybrid`)."""
+
+
+def aggressive(name: str, duration_s: float, times: int, times_all: int) -> list[Grid]:
+    """Return the rounds of Figure 3. The detector has the paper's threshold of marks.
+
+    Args:
+        name: What names of the grids begin with.
+        duration_s: Length of each run [s].
+        times: How many rounds there are.
+        times_all: How many of them have all cases, not only those of what must show.
+    """
+    base = changed(path("Figure 3", duration_s), {NOISE: PAPER_NOISE})
+    return rounds(
+        base,
+        name,
+        times,
+        "case",
+        CASES,
+        of_round=lambda number, case: number < times_all or case in CLAIMED,
+    )
+
+
+def _fig3_grids(size: Size) -> list[Grid]:
+    return aggressive(size.name, size.seconds(6, 15), size.times(5, 10), size.times(1, 5))
+
+
+def fig3_row(result: Result) -> dict[str, Any]:
+    """Return what a run of Figure 3 was, and what it came to."""
+    variant, _, marking = str(result.axes["case"]).partition(_UNDER)
+    return {"variant": variant, "marking": marking, **conditions(result)}
+
+
+def _fig3_findings(runs: Runs) -> Findings:
+    table = runs.table.sort_values("marking", key=lambda names: names == AGGRESSIVE, kind="stable")
+    values = ["goodput_bytes_per_s", "queueing_delay_p50_us", "rtt_p95_us", "marked_ratio", "retrans_pct"]
+    return Findings(
+        [Table.of(table, "Aggressive marking", ["marking", "variant"], [*values, "shared_ratio"])],
+        {"figure-3": figure_3(table), **decisions(runs.results)},
+        claims_of_figure_3(table),
+    )
+
+
+def figure_3(table: pd.DataFrame) -> Plot:
+    """Return the paper's figure.
+
+    Args:
+        table: A row for each run.
+    """
+    return plots.bars(
+        table,
+        "goodput_bytes_per_s",
+        group="marking",
+        by="variant",
+        statistic="median",
+        title="Goodput under aggressive marking",
+        subtitle=f"{ON_PATH}; while shared, r_hybrid ignores marks",
+    )
+
+
+def decisions(results: Sequence[Result]) -> dict[str, Plot]:
+    """Return what the receiver saw and decided in the first run of R-Hybrid under aggressive marking."""
+    case = f"{OURS}{_UNDER}{AGGRESSIVE}"
+    chosen = next((one for one in results if one.axes["case"] == case and len(one.regimes)), None)
+    if chosen is None:
+        return {}
+    return {
+        "figure-3-decisions": plots.regime_series(
+            chosen.regimes,
+            title="What the receiver saw and decided",
+            subtitle="marking at 0.3 ms, R-Hybrid; an interval of 100 ms",
+            note=f"one run, seed {chosen.scenario.seed}",
+        )
+    }
+
+
+def claims_of_figure_3(table: pd.DataFrame) -> list[Check]:
+    """Return what must show: goodput by that of the clean baseline in the same round, medians.
+
+    The baseline is kernel CUBIC over the link that does not mark.
+
+    Args:
+        table: A row for each run.
+    """
+
+    def quotient(variant: str) -> Estimate:
+        marks, clean = _chosen(table, variant, AGGRESSIVE), _chosen(table, KERNEL, BASELINE)
+        return by_round(marks, clean, "goodput_bytes_per_s")
+
+    said = "goodput under aggressive marking, by the clean baseline's,"
+    return [
+        Check(f"DCTCP's {said} is at most {MOST_LEFT:g}", quotient(DCTCP), high=MOST_LEFT),
+        Check(f"R-Hybrid's {said} is at least {SAME_AS_CLEAN:g}", quotient(OURS), low=SAME_AS_CLEAN),
+    ]
+
+
+def _chosen(table: pd.DataFrame, variant: str, marking: str) -> pd.DataFrame:
+    return table[(table["variant"] == variant) & (table["marking"] == marking)]
+
+
+def by_round(ours: pd.DataFrame, theirs: pd.DataFrame, column: str) -> Estimate:
+    """Return the median quotient of what was run in the same round.
+
+    Args:
+        ours: A row for each round: `seed`, and the column.
+        theirs: The same for what it is divided by.
+        column: Which.
+    """
+    quotients = ours.set_index("seed")[column] / theirs.set_index("seed")[column]
+    return bootstrap(quotients, "median")
+
+
+# --- the clean case -----------------------------------------------------------------------------------------
+
+STRICT: Final = f"{OURS}, more than 1 mark is congestion"
+OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    DCTCP: marked(DCTCP),
+    OURS: marked(OURS),
+    STRICT: {**marked(OURS), NOISE: PAPER_NOISE},
+}
+
+
+def clean(name: str, duration_s: float, times: int, times_strict: int) -> list[Grid]:
+    """Return the rounds over the link that marks as DCTCP needs it.
+
+    Args:
+        name: What names of the grids begin with.
+        duration_s: Length of each run [s].
+        times: How many rounds there are.
+        times_strict: How many of them have the paper's threshold of marks, too.
+    """
+    base = path("clean", duration_s)
+    return rounds(
+        base,
+        name,
+        times,
+        "variant",
+        OWNERS,
+        of_round=lambda number, variant: number < times_strict or variant != STRICT,
+    )
+
+
+def _clean_grids(size: Size) -> list[Grid]:
+    return clean(size.name, size.seconds(8, 15), size.times(6, 10), size.times(2, 5))
+
+
+def _clean_findings(runs: Runs) -> Findings:
+    table = runs.table.sort_values("variant", key=lambda names: names.map([*OWNERS].index))
+    values = ["goodput_bytes_per_s", "queueing_delay_p50_us", "rtt_p95_us", "marked_ratio", "ce_marks_p95"]
+    words: dict[str, Any] = {"by": "variant", "statistic": "median", "subtitle": ON_PATH}
+    return Findings(
+        [Table.of(table, "Clean, with marks as DCTCP needs them", ["variant"], [*values, "shared_ratio"])],
+        {
+            f"clean-{name}": plots.bars(table, column, title=f"Clean, marking at 1 ms: {what}", **words)
+            for name, column, what in (
+                ("goodput", "goodput_bytes_per_s", "goodput"),
+                ("delay", "queueing_delay_p50_us", "queueing delay"),
+            )
+        },
+        claims_of_clean(table),
+    )
+
+
+def claims_of_clean(table: pd.DataFrame) -> list[Check]:
+    """Return what must show: R-Hybrid is DCTCP where the link is its own; by the same round, medians.
+
+    Args:
+        table: A row for each run.
+    """
+    ours, theirs = (table[table["variant"] == one] for one in (OURS, DCTCP))
+    return [
+        Check(
+            f"R-Hybrid's {what} by DCTCP's, clean, is 1 within 2 %",
+            by_round(ours, theirs, column),
+            1 - SAME_AS_DCTCP,
+            1 + SAME_AS_DCTCP,
+        )
+        for what, column in (
+            ("goodput", "goodput_bytes_per_s"),
+            ("median queueing delay", "queueing_delay_p50_us"),
+        )
+    ]
+
+
+_PARTS: Final = (
+    Part("fig2", "Figures 2 and 4: throughput and retransmissions", _fig2_grids, _fig2_findings, conditions),
+    Part("fig3", "Figure 3: aggressive marking", _fig3_grids, _fig3_findings, fig3_row),
+    Part(
+        "clean", "R-Hybrid against DCTCP where the link is its own", _clean_grids, _clean_findings, conditions
+    ),
+    FIG5,
+    EXPS,
+    TIMING,
+    TWO_PEERS,
+    FALSE_SWITCHES,
+)
+
+PAPER: Final = Paper(
+    "r-hybrid",
+    "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion Control Switching",
+    {part.name: part for part in _PARTS},
+)

@@ -1,0 +1,209 @@
+"""R-Hybrid: when its detector takes something else for a shared bottleneck, and what its options change.
+
+A flow that needs a fifth of its bottleneck is disturbed: the path becomes longer for good, delays jitter, as
+a busy host's scheduler makes them, or there are short bursts, of others or of its own. None of it is a
+bottleneck that others use for long; a bulk transfer beside the flow is. The detector is a pure function of
+what the receiver observed: each run's observations are given to detectors with several options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import pandas as pd
+
+from experiments import plots
+from experiments.metrics import NAN
+from experiments.netlab.spec import Buffer, Direction, Link, Topology
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import KERNEL, steady
+from experiments.results import Result
+from experiments.runs import reading
+from experiments.runs.shapes import Graph
+from experiments.scenario import Event, Flow, ReceiverAgent, Scenario, SetLink
+from experiments.statistics import Estimate, bootstrap
+from experiments.sweep import Grid
+from experiments.traffic.spec import Iperf3, OnOff
+from telemetry.regime import SHARED, Detector, DetectorOptions, Observation, Verdict
+from telemetry.regime.modes import MODES
+
+RATE_BYTES_PER_S: Final = 2.5e6
+SEND_BYTES_PER_S: Final = 0.5e6
+DELAY_US: Final = 5_000
+BUFFER_PKTS: Final = 60
+BEGIN_S: Final = 10.0
+"""When a disturbance begins [s]."""
+
+LONGER_US: Final = 8_000
+JITTER_US: Final = 8_000
+BURST_S: Final = 0.04
+APART_S: Final = 0.5
+"""Mean length of bursts, and of the time between them [s]."""
+
+FIXED: Final = "fixed baseline"
+HORIZON: Final = "horizon 5 s"
+ROUTE: Final = "longer route"
+BULK: Final = "bulk transfer"
+
+_FAST: Final = MODES["fast"].options
+DETECTORS: Final[Mapping[str, DetectorOptions]] = {
+    FIXED: _FAST,
+    HORIZON: msgspec.structs.replace(_FAST, baseline_horizon_s=5.0),
+    **{
+        f"delta {delta_ms:g} ms": msgspec.structs.replace(_FAST, delta_ms=delta_ms)
+        for delta_ms in (2.5, 10.0, 20.0)
+    },
+    "window 10": msgspec.structs.replace(_FAST, window=10),
+}
+"""As in the mode for faster networks, with these options changed."""
+
+_OWN: Final = Flow("own", "sender", "receiver", KERNEL, traffic=steady(SEND_BYTES_PER_S))
+_BLOCKS: Final = Flow("own", "sender", "receiver", KERNEL, traffic=Iperf3(rate_bytes_per_s=SEND_BYTES_PER_S))
+"""iperf3 keeps a rate by blocks of 128 KiB, as fast as they go."""
+
+_BURSTS: Final = Flow("bursts", "other", "receiver", KERNEL, traffic=OnOff(BURST_S, APART_S), start_s=BEGIN_S)
+_BULK: Final = Flow("bulk", "other", "receiver", KERNEL, start_s=BEGIN_S)
+
+
+def disturbed(*others: Flow, own: Flow = _OWN, event: Event | None = None) -> dict[str, Any]:
+    """Return what an axis sets for other flows, its own kind or an event to disturb the flow."""
+    events = [] if event is None else [event]
+    return {"flows": reading.full([own, *others]), "events": reading.full(events)}
+
+
+DISTURBANCES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "nothing": disturbed(),
+    ROUTE: disturbed(event=SetLink(BEGIN_S, "bottleneck>", {"delay_us": DELAY_US + LONGER_US})),
+    "jitter": disturbed(event=SetLink(BEGIN_S, "bottleneck>", {"jitter_us": JITTER_US})),
+    "bursts of others": disturbed(_BURSTS),
+    "bursts of its own": disturbed(own=_BLOCKS),
+    BULK: disturbed(_BULK),
+}
+
+
+def scenario(duration_s: float) -> Scenario:
+    """Return the run that is disturbed.
+
+    Args:
+        duration_s: Its length [s].
+    """
+    bottleneck = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=DELAY_US, buffer=Buffer(packets=BUFFER_PKTS)
+    )
+    links = (
+        Link("access-sender", "sender", "router", Direction()),
+        Link("access-other", "other", "router", Direction()),
+        Link("bottleneck", "router", "receiver", bottleneck),
+    )
+    return Scenario(
+        name="r-hybrid: false switches",
+        topology=Graph.of(Topology(("sender", "other", "receiver"), links, ("router",))),
+        flows=(_OWN,),
+        duration_s=duration_s,
+        receivers=(ReceiverAgent("receiver", peers=("sender",), mode="fast"),),
+    )
+
+
+def replayed(result: Result, options: DetectorOptions) -> pd.DataFrame:
+    """Return what a detector makes of what the receiver observed in a run.
+
+    Returns:
+        A row an interval, the fields of `Verdict` as columns.
+    """
+    detector = Detector(options)
+    seen = result.regimes[["t_s", "rtt_tail_ms", "ce_marks", "retransmits"]].astype(object)
+    rows = [
+        msgspec.structs.astuple(detector.observe(msgspec.convert(row, Observation)))
+        for row in seen.where(seen.notna(), None).to_dict("records")
+    ]
+    return pd.DataFrame(rows, columns=list(Verdict.__struct_fields__))
+
+
+def verdicts(result: Result) -> pd.DataFrame:
+    """Return what each of `DETECTORS` makes of a run, from the beginning of the disturbance on.
+
+    Returns:
+        A row for each: `disturbance`, `detector`, `shared_ratio` of the time, `switches`, and
+        `first_shared_s` after the disturbance began (NaN: never).
+    """
+    rows = []
+    for name, options in DETECTORS.items():
+        found = replayed(result, options)
+        found = found[found["t_s"] >= BEGIN_S]
+        shared = found["regime"] == SHARED
+        rows.append(
+            {
+                "disturbance": result.axes["disturbance"],
+                "detector": name,
+                "shared_ratio": shared.mean(),
+                "switches": int(found["switched"].sum()),
+                "first_shared_s": found.loc[shared, "t_s"].min() - BEGIN_S,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# --- the part ----------------------------------------------------------------------------------------------
+
+
+def _grids(size: Size) -> list[Grid]:
+    seconds = BEGIN_S + size.seconds(12, 30)
+    return [Grid(scenario(seconds), {"disturbance": DISTURBANCES}, size.name, size.times(1, 10))]
+
+
+def _row(result: Result) -> dict[str, Any]:
+    seen = result.regimes
+    before, since = (seen.loc[own, "rtt_tail_ms"] for own in (seen["t_s"] < BEGIN_S, seen["t_s"] >= BEGIN_S))
+    return {"tail_before_us": before.median() * 1000, "tail_since_us": since.median() * 1000}
+
+
+def _findings(runs: Runs) -> Findings:
+    found = pd.concat(
+        [verdicts(one).assign(seed=one.metadata["seed"]) for one in runs.results], ignore_index=True
+    )
+    by = ["disturbance", "detector"]
+    title = "Time in SHARED, and changes of the regime, from the disturbance on"
+    return Findings(
+        [
+            Table.of(found, title, by, ["shared_ratio", "switches", "first_shared_s"], "mean"),
+            Table.of(runs.table, "Tail of the RTTs", ["disturbance"], ["tail_before_us", "tail_since_us"]),
+        ],
+        {
+            "false-switches": plots.bars(
+                found,
+                "shared_ratio",
+                group="disturbance",
+                by="detector",
+                title="Time in SHARED: right only beside a bulk transfer",
+                subtitle="windows of 100 ms, N = 5, M = 3, cooldown 1 s",
+            )
+        },
+        claims(found),
+    )
+
+
+def claims(found: pd.DataFrame) -> list[Check]:
+    """Return what must show: what misleads the paper's baseline, and that a horizon ends it.
+
+    Args:
+        found: As `verdicts`, of one or more runs.
+    """
+
+    def time(disturbance: str, detector: str) -> Estimate:
+        own = found[(found["disturbance"] == disturbance) & (found["detector"] == detector)]
+        return bootstrap(own["shared_ratio"] if len(own) else [NAN], "mean")
+
+    return [
+        Check(f"time in SHARED without a disturbance, {FIXED}", time("nothing", FIXED), high=0.0),
+        Check(f"time in SHARED on a {ROUTE}, {FIXED}", time(ROUTE, FIXED), low=0.9),
+        Check(f"time in SHARED on a {ROUTE}, {HORIZON}", time(ROUTE, HORIZON), high=0.6),
+        Check(f"time in SHARED beside a {BULK}, {FIXED}", time(BULK, FIXED), low=0.8),
+    ]
+
+
+FALSE_SWITCHES: Final = Part(
+    "false-switches", "what else the detector takes for a shared bottleneck", _grids, _findings, _row
+)

@@ -1,0 +1,152 @@
+"""The path of R-Hybrid's figures 2 to 4: two hosts, one link that may mark or lose, a receiver that decides.
+
+`docs/papers/r-hybrid.md` says why rate, delay, queue and thresholds are what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from experiments.events import ParamValue
+from experiments.metrics import NAN, goodput_bytes_per_s, queueing_delay_us, rtt_percentiles_us, within
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, DropTail
+from experiments.papers.tables import figures_of
+from experiments.papers.variants import KERNEL, steered
+from experiments.results import Result
+from experiments.runs.shapes import PointToPoint
+from experiments.scenario import Flow, ReceiverAgent, Scenario
+from experiments.traffic.spec import Iperf3
+from telemetry.regime import SHARED
+
+BBR: Final = "kernel/bbr"
+DCTCP: Final = "dctcp"
+OURS: Final = "r_hybrid"
+
+FLOW: Final = "data"
+LINK: Final = "link>"
+
+RATE_BYTES_PER_S: Final = 25e6
+RTT_US: Final = 1_000
+BUFFER_PKTS: Final = 100
+STREAMS: Final = 4
+"""Connections at once, `-P 4` of the authors' script."""
+
+MARKED_US: Final = 1_000
+"""Waiting time above which the link marks, where marking is as DCTCP needs it [us]."""
+AGGRESSIVE_US: Final = 300
+"""The same of figure 3 [us]."""
+
+OWN_MARKS: Final = 600
+"""More than DCTCP alone gets on this path in any window of 100 ms: at most 490 in 880 of them."""
+PAPER_NOISE: Final = 1
+"""More marks in an interval than this are congestion (section 4.3)."""
+
+SETTLED_S: Final = 2.0
+"""From when on throughput and delay count [s]: slow start and the first decision are over."""
+SAMPLE_INTERVAL_US: Final = 2_000
+"""So that the median of a run's RTTs is exact to less than a hundredth: there is one for each connection."""
+
+CE_THRESHOLD: Final = "topology.forward.queue.ce_threshold_us"
+LOSS_RATIO: Final = "topology.forward.loss.ratio"
+NOISE: Final = "receivers.0.detector.noise_ce_marks"
+"""Fields, as axes of a grid set them."""
+
+
+def watching(host: str, noise_ce_marks: int = OWN_MARKS) -> ReceiverAgent:
+    """Return a receiver agent in the mode for faster networks: it decides within half a second.
+
+    Args:
+        host: Where it is.
+        noise_ce_marks: New marks in 100 ms that are no congestion yet.
+    """
+    return ReceiverAgent(host, mode="fast", detector={"noise_ce_marks": noise_ce_marks})
+
+
+def path(name: str, duration_s: float) -> Scenario:
+    """Return the path, with four streams of kernel CUBIC from `sender` to `receiver`.
+
+    Args:
+        name: What people call it.
+        duration_s: How long they send [s].
+    """
+    back = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=RTT_US // 2, buffer=Buffer(packets=BUFFER_PKTS)
+    )
+    forward = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S,
+        delay_us=RTT_US // 2,
+        buffer=Buffer(packets=BUFFER_PKTS),
+        queue=DropTail(ce_threshold_us=MARKED_US),
+        loss=Bernoulli(0.0),
+    )
+    return Scenario(
+        name=f"r-hybrid: {name}",
+        topology=PointToPoint(forward, back),
+        flows=(Flow(FLOW, "sender", "receiver", KERNEL, traffic=Iperf3(parallel=STREAMS)),),
+        duration_s=duration_s,
+        sample_interval_us=SAMPLE_INTERVAL_US,
+        receivers=(watching("receiver"),),
+    )
+
+
+def marked(algorithm: str, /, **params: ParamValue) -> dict[str, Any]:
+    """Return what an axis sets for flows to have an algorithm and to ask for ECN."""
+    return steered(algorithm, **params) | {"flows.*.ecn": True}
+
+
+def delayed(rtt_us: int) -> dict[str, int]:
+    """Return what an axis sets for the path to have this RTT without queue [us]."""
+    return {f"topology.{way}.delay_us": rtt_us // 2 for way in ("forward", "backward")}
+
+
+def conditions(result: Result) -> dict[str, Any]:
+    """Return what a run was, and what it came to from `SETTLED_S` on.
+
+    `queueing_delay_p50_us` is by how much the median RTT exceeded that of the empty path. Of all packets the
+    link marked `marked_ratio`; of the receiver's decisions `shared_ratio` said SHARED; `ce_marks_p95` is how
+    many marks an interval of its had. Retransmissions are those of the whole run.
+    """
+    network = result.scenario.network
+    forward = network.links[0].forward
+    return {
+        "algorithm": result.scenario.flows[0].algorithm,
+        "rtt_us": 2 * forward.delay_us,
+        "loss_ratio": forward.loss.ratio if isinstance(forward.loss, Bernoulli) else NAN,
+        "noise_ce_marks": result.scenario.receivers[0].detector.get("noise_ce_marks", PAPER_NOISE),
+        **figures_of(result, LINK),
+        **settled(result, FLOW),
+        **decided(result),
+        "marked_ratio": _marked_ratio(result.metadata.get("links", {}).get(LINK, {})),
+    }
+
+
+def settled(result: Result, flow: str) -> dict[str, Any]:
+    """Return goodput, queueing delay and RTTs of a flow from `SETTLED_S` on; connections count alike."""
+    samples, connections = (
+        within(table[table["flow"] == flow], SETTLED_S)
+        for table in (result.flow_samples, result.connection_samples)
+    )
+    base_rtt_us = result.flows.set_index("flow")["base_rtt_us"].get(flow, NAN)
+    rtts_us = rtt_percentiles_us(connections, (50, 95))
+    return {
+        "goodput_bytes_per_s": goodput_bytes_per_s(samples).get(flow, NAN),
+        "queueing_delay_p50_us": queueing_delay_us(connections, base_rtt_us).median(),
+        **{f"rtt_p{q}_us": rtts_us[f"rtt_p{q}_us"].get(flow, NAN) for q in (50, 95)},
+    }
+
+
+def decided(result: Result) -> dict[str, Any]:
+    """Return what the receivers decided from `SETTLED_S` on; NaN where there is no receiver."""
+    regimes = within(result.regimes, SETTLED_S)
+    if regimes.empty:
+        return {"shared_ratio": NAN, "ce_marks_p95": NAN}
+    return {
+        "shared_ratio": (regimes["regime"] == SHARED).mean(),
+        "ce_marks_p95": regimes["ce_marks"].astype(float).quantile(0.95),
+    }
+
+
+def _marked_ratio(link: Mapping[str, Any]) -> float:
+    delivered_pkts = link.get("delivered_pkts")
+    return link["marked_pkts"] / delivered_pkts if delivered_pkts else NAN

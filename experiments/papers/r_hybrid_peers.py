@@ -1,0 +1,204 @@
+"""R-Hybrid: a host that serves a peer of its own zone and one across the Internet at once.
+
+The link to the near peer is the host's own and marks as DCTCP needs it; to the far one it shares a queue that
+drops with somebody's bulk transfer. What the host as a whole runs, as in the paper, is wrong for one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments import plots
+from experiments.metrics import NAN, within
+from experiments.netlab.spec import Buffer, Direction, DropTail, Link, Topology
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.r_hybrid_path import DCTCP, OURS, SETTLED_S, settled, watching
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import KERNEL, steady, steered
+from experiments.results import Result
+from experiments.runs import reading
+from experiments.runs.shapes import Graph
+from experiments.scenario import Flow, ReceiverAgent, Scenario, SocketSwitch
+from experiments.statistics import Estimate, bootstrap, bootstrap_quotient
+from experiments.sweep import Grid
+
+NEAR: Final = "near"
+FAR: Final = "far"
+
+NEAR_BYTES_PER_S: Final = 12.5e6
+NEAR_RTT_US: Final = 1_000
+MARKED_US: Final = 1_000
+FAR_BYTES_PER_S: Final = 10e6
+FAR_RTT_US: Final = 40_000
+BUFFER_PKTS: Final = 200
+
+SWITCHED: Final = "ordinary sockets, switched"
+ON_CUBIC: Final = "whole host on CUBIC"
+ON_DCTCP: Final = "whole host on DCTCP"
+BY_FLOW: Final = (OURS, SWITCHED)
+MOSTLY: Final = 0.9
+
+
+def _both(algorithm: str, *switches: SocketSwitch) -> dict[str, Any]:
+    """Return what an axis sets for the flows to both peers, and for the hosts' sockets."""
+    near, far = (steered(algorithm, flow) for flow in (NEAR, FAR))
+    return near | far | {"switches": reading.full(list(switches))}
+
+
+VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    OURS: _both(OURS),
+    # DCTCP takes both ends (RFC 8257, section 3): the near peer's sockets follow the same decisions.
+    SWITCHED: _both(KERNEL, SocketSwitch("server"), SocketSwitch(NEAR, rules=("dst={server} -> {near}",))),
+    ON_CUBIC: _both(KERNEL),
+    ON_DCTCP: _both(DCTCP),
+}
+
+
+def scenario(duration_s: float) -> Scenario:
+    """Return the run of a host with two peers.
+
+    Args:
+        duration_s: Its length [s].
+    """
+    near = Direction(
+        rate_bytes_per_s=NEAR_BYTES_PER_S,
+        delay_us=NEAR_RTT_US // 2,
+        buffer=Buffer(packets=BUFFER_PKTS),
+        queue=DropTail(ce_threshold_us=MARKED_US),
+    )
+    far = Direction(rate_bytes_per_s=FAR_BYTES_PER_S, delay_us=FAR_RTT_US // 2, buffer=Buffer(bdp=1.0))
+    links = (
+        Link("zone", "server", "router", Direction()),
+        Link("access", "other", "router", Direction()),
+        Link(NEAR, "router", NEAR, near),
+        Link(FAR, "router", FAR, far),
+    )
+    return Scenario(
+        name="r-hybrid: two peers",
+        topology=Graph.of(Topology(("server", "other", NEAR, FAR), links, ("router",))),
+        flows=(
+            Flow(NEAR, "server", NEAR, KERNEL, traffic=steady(), ecn=True),
+            Flow(FAR, "server", FAR, KERNEL, traffic=steady(), ecn=True),
+            Flow("other", "other", FAR, KERNEL, traffic=steady(), ecn=True),
+        ),
+        duration_s=duration_s,
+        receivers=(
+            watching(NEAR),
+            ReceiverAgent(FAR, peers=("server",), mode="fast"),
+        ),
+    )
+
+
+def dctcp_ratio(result: Result, flow: str) -> float:
+    """Return for which part of its time a flow had DCTCP, from `SETTLED_S` on.
+
+    Of an ordinary flow its socket tells; one of `r_hybrid` has the same congestion control all the time, and
+    its events tell which program that runs.
+
+    Args:
+        result: The run.
+        flow: The flow.
+    """
+    samples = within(result.connection_samples, SETTLED_S)
+    own = samples[samples["flow"] == flow]
+    if (own["congestion"] != f"ccp.{OURS}").all():
+        return float((own["congestion"] == f"ccp.{DCTCP}").mean())
+    switches = _switches(result, flow)
+    programs = pd.Series(["cubic", *switches["after"]])
+    return float((programs.iloc[np.searchsorted(switches["t_s"], own["t_s"], "right")] == DCTCP).mean())
+
+
+def _switches(result: Result, flow: str) -> pd.DataFrame:
+    """Return what a flow was switched to, in order; `r_hybrid` begins with `cubic`."""
+    events = result.regime_events
+    return events[(events["event"] == "regime:switched") & (events["flow"] == flow) & ~events["backward"]]
+
+
+def peers(result: Result) -> pd.DataFrame:
+    """Return what a run came to for each peer.
+
+    Returns:
+        A row for each: `variant`, `peer`, `dctcp_ratio`, `switches` of its flow, and what
+        `r_hybrid_path.settled` has.
+    """
+    rows = [
+        {
+            "variant": result.axes["variant"],
+            "peer": peer,
+            "dctcp_ratio": dctcp_ratio(result, peer),
+            "switches": len(_switches(result, peer)),
+            **settled(result, peer),
+        }
+        for peer in (NEAR, FAR)
+    ]
+    return pd.DataFrame(rows)
+
+
+# --- the part ----------------------------------------------------------------------------------------------
+
+
+def _grids(size: Size) -> list[Grid]:
+    return [Grid(scenario(size.seconds(12, 30)), {"variant": VARIANTS}, size.name, size.times(1, 10))]
+
+
+def _row(result: Result) -> dict[str, Any]:
+    return {"goodput_bytes_per_s": result.flows["goodput_bytes_per_s"].sum()}
+
+
+def _findings(runs: Runs) -> Findings:
+    found = pd.concat(
+        [peers(one).assign(seed=one.metadata["seed"]) for one in runs.results], ignore_index=True
+    )
+    values = ["goodput_bytes_per_s", "queueing_delay_p50_us", "dctcp_ratio", "switches"]
+    title = "One host, a near peer on a link of its own, a far one on a shared link"
+    return Findings(
+        [Table.of(found, title, ["peer", "variant"], values)],
+        {
+            f"two-peers-{name}": plots.bars(
+                found, column, group="peer", by="variant", title=f"A host with two peers: {what}"
+            )
+            for name, column, what in (
+                ("goodput", "goodput_bytes_per_s", "goodput"),
+                ("delay", "queueing_delay_p50_us", "queueing delay"),
+            )
+        },
+        claims(found),
+    )
+
+
+def claims(found: pd.DataFrame) -> list[Check]:
+    """Return what must show: each flow has its own control, and so the better of two for a whole host.
+
+    Args:
+        found: As `peers`, of one or more runs.
+    """
+
+    def of(variant: str, peer: str, column: str) -> pd.Series:
+        own = found.loc[(found["variant"] == variant) & (found["peer"] == peer), column]
+        return own if len(own) else pd.Series([NAN])
+
+    def quotient(variant: str, peer: str, other: str) -> Estimate:
+        column = "goodput_bytes_per_s"
+        return bootstrap_quotient(of(variant, peer, column), of(other, peer, column))
+
+    checks = []
+    for variant in BY_FLOW:
+        near, far = (bootstrap(of(variant, peer, "dctcp_ratio")) for peer in (NEAR, FAR))
+        checks += [
+            Check(f"{variant}: part of its time that the near flow has DCTCP", near, low=MOSTLY),
+            Check(f"{variant}: part of its time that the far flow has DCTCP", far, high=1 - MOSTLY),
+            Check(
+                f"{variant}: far goodput by that of a {ON_DCTCP}", quotient(variant, FAR, ON_DCTCP), low=1.0
+            ),
+            Check(
+                f"{variant}: near goodput by that of a {ON_CUBIC}", quotient(variant, NEAR, ON_CUBIC), low=1.0
+            ),
+        ]
+    return checks
+
+
+TWO_PEERS: Final = Part("two-peers", "a host with a near and a far peer at once", _grids, _findings, _row)

@@ -1,0 +1,259 @@
+"""R-Hybrid: how long it takes from a change on the path to a flow that runs another congestion control.
+
+One run has several paths to one receiver, so that its detectors see changes at different phases of their
+windows. Half of the paths carry a flow of ccplane, the other half an ordinary socket on kernel CUBIC; a
+change comes to one of each at the same moment. Senders stay below the rate of their path, and what changes is
+its delay: nothing but the rules decides how long it takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.metrics import NAN
+from experiments.netlab.spec import Direction, Link, Topology
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import KERNEL, steady
+from experiments.results import Result
+from experiments.runs.shapes import Graph
+from experiments.scenario import Event, Flow, ReceiverAgent, Scenario, SetLink, SocketSwitch
+from experiments.statistics import Estimate, bootstrap
+from experiments.sweep import Grid
+from telemetry.regime import SHARED, SINGLE_OWNER
+from telemetry.regime.modes import MODES
+
+OURS: Final = "ccplane flow"
+ORDINARY: Final = "ordinary socket"
+PAIRS: Final = 4
+"""Paths of each kind."""
+
+DELAY_US: Final = 5_000
+QUEUE_US: Final = 20_000
+"""By how much the path becomes longer, as a queue that others fill would make it [us]."""
+SEND_BYTES_PER_S: Final = 250_000
+SIGNALLING_S: Final = 0.1
+"""What the way from the decision to the socket may take beyond what the rules say [s]."""
+CONFIRMED_S: Final = (15.0, 25.0)
+"""How long the paper needs to confirm a change (section 6)."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """When paths change.
+
+    Attributes:
+        first_s: The first time; all flows have begun, and follow their first decision [s].
+        stay_s: For how long they stay so: switches have come, and the cooldown is over [s].
+    """
+
+    first_s: float
+    stay_s: float
+
+
+PLANS: Final = {"paper": _Plan(12.0, 40.0), "fast": _Plan(8.0, 2.0)}
+
+
+def changes(mode: str, cycles: int) -> tuple[Event, ...]:
+    """Return the changes of a run: over pairs and cycles at phases of the detector's window all alike apart.
+
+    Args:
+        mode: Of the receiver.
+        cycles: How often each path changes, there and back.
+    """
+    plan, window_s = PLANS[mode], MODES[mode].window_ms / 1000
+    found = []
+    for cycle in range(cycles):
+        for pair in range(PAIRS):
+            phase = (pair + cycle / cycles) / PAIRS
+            at_s = plan.first_s + 2 * cycle * plan.stay_s + phase * window_s
+            for kind in ("ours", "socket"):
+                for n, delay_us in enumerate((DELAY_US + QUEUE_US, DELAY_US)):
+                    link = f"path-{kind}{pair + 1}>"
+                    found.append(SetLink(round(at_s + n * plan.stay_s, 3), link, {"delay_us": delay_us}))
+    return tuple(sorted(found, key=lambda event: event.at_s))
+
+
+def scenario(mode: str, cycles: int) -> Scenario:
+    """Return a run of one mode.
+
+    Args:
+        mode: Of the receiver.
+        cycles: How often each path changes, there and back.
+    """
+    names = [f"{kind}{pair + 1}" for pair in range(PAIRS) for kind in ("ours", "socket")]
+    path = Direction(delay_us=DELAY_US)
+    links = (*(Link(f"path-{name}", name, "router", path) for name in names), _EXIT)
+    plan = PLANS[mode]
+    return Scenario(
+        name=f"r-hybrid: timing, {mode}",
+        topology=Graph.of(Topology((*names, "receiver"), links, ("router",))),
+        flows=tuple(_flow(name) for name in names),
+        duration_s=plan.first_s + 2 * cycles * plan.stay_s + MODES[mode].window_ms / 1000,
+        events=changes(mode, cycles),
+        receivers=(ReceiverAgent("receiver", mode=mode, detector=_KNOWN),),  # type: ignore[arg-type]
+        switches=tuple(SocketSwitch(name) for name in names if name.startswith("socket")),
+    )
+
+
+_EXIT: Final = Link("exit", "router", "receiver", Direction())
+_KNOWN: Final = {"baseline_ms": 2 * DELAY_US / 1000}
+
+
+def _flow(name: str) -> Flow:
+    algorithm = "r_hybrid" if name.startswith("ours") else KERNEL
+    return Flow(name, name, "receiver", algorithm, traffic=steady(SEND_BYTES_PER_S), ecn=True)
+
+
+def switched(result: Result) -> pd.DataFrame:
+    """Return what became of each change on a path.
+
+    Args:
+        result: A run.
+
+    Returns:
+        A row for each change: `mode`, `flow`, `kind`, `to` (the regime that the path is in now),
+        `phase_ratio` (at which part of the detector's window it came), and how long it took: `decided_s`,
+        until the receiver decided; `switched_s`, until the flow was switched; `acted_us`, from the one to the
+        other. NaN, if that did not happen before the path changed again.
+    """
+    mode = result.scenario.receivers[0].mode
+    window_s = MODES[mode].window_ms / 1000
+    decisions = result.regimes[result.regimes["switched"]]
+    switches = result.regime_events[result.regime_events["event"] == "regime:switched"]
+    rows = []
+    for t_s, until_s, flow, regime in _changes(result):
+        windows_s = result.regimes.loc[result.regimes["peer"] == flow, "t_s"]
+        before_s = windows_s[windows_s <= t_s].max()
+        decided_s = _first(decisions[decisions["peer"] == flow], regime, t_s, until_s)
+        switched_s = _first(switches[switches["flow"] == flow], regime, t_s, until_s)
+        rows.append(
+            {
+                "mode": mode,
+                "flow": flow,
+                "kind": OURS if flow.startswith("ours") else ORDINARY,
+                "to": regime,
+                "phase_ratio": (t_s - before_s) / window_s,
+                "decided_s": decided_s - t_s,
+                "switched_s": switched_s - t_s,
+                "acted_us": (switched_s - decided_s) * 1e6,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _changes(result: Result) -> Iterator[tuple[float, float, str, str]]:
+    """Yield when a path changed, until when it stayed so, whose it is, and which regime that means."""
+    events = result.events[result.events["kind"] == "set_link"]
+    told = [(t_s, json.loads(detail)) for t_s, detail in zip(events["t_s"], events["detail"], strict=True)]
+    for i, (t_s, detail) in enumerate(told):
+        later = (at_s for at_s, other in told[i + 1 :] if other["link"] == detail["link"])
+        flow = detail["link"].removeprefix("path-").removesuffix(">")
+        regime = SHARED if detail["fields"]["delay_us"] > DELAY_US else SINGLE_OWNER
+        yield t_s, next(later, result.scenario.duration_s), flow, regime
+
+
+def _first(told: pd.DataFrame, regime: str, after_s: float, until_s: float) -> float:
+    """Return when a regime was first told of within a time [s]; NaN if it was not."""
+    own = told[(told["regime"] == regime) & told["t_s"].between(after_s, until_s)]
+    return float(own["t_s"].min()) if len(own) else NAN
+
+
+# --- the part ----------------------------------------------------------------------------------------------
+
+
+def _grids(size: Size) -> list[Grid]:
+    return [
+        Grid(scenario("paper", 1), {}, f"{size.name}-paper", size.times(1, 5)),
+        Grid(scenario("fast", 3 if size.quick else 10), {}, f"{size.name}-fast", size.times(1, 5)),
+    ]
+
+
+def _row(result: Result) -> dict[str, Any]:
+    found = switched(result)
+    return {
+        "mode": result.scenario.receivers[0].mode,
+        "changes": len(found),
+        "missed": int(found["switched_s"].isna().sum()),
+        "switched_p50_s": found["switched_s"].median(),
+        "acted_p50_us": found["acted_us"].median(),
+        "acted_p99_us": found["acted_us"].quantile(0.99),
+    }
+
+
+def _findings(runs: Runs) -> Findings:
+    found = pd.concat([switched(one) for one in runs.results], ignore_index=True)
+    found["change"] = found["kind"] + " to " + found["to"]
+    values = ["switched_s", "decided_s", "acted_us"]
+    figures = {}
+    for mode, own in found.groupby("mode", sort=False):
+        figures[f"timing-{mode}"] = plots.cdf(
+            own,
+            "switched_s",
+            by="change",
+            title=f"From a change on the path to a switched flow, {mode} mode",
+            subtitle=f"window {MODES[str(mode)].window_ms} ms, changes at all phases of it",
+        )
+    figures["timing-acted"] = plots.cdf(
+        found, "acted_us", by="kind", log=True, title="From the receiver's decision to the switched flow"
+    )
+    title = "From a change on the path to a switched flow; every change counts as a run"
+    return Findings(
+        [
+            Table.of(found, title, ["mode", "kind", "to"], values),
+            Table.of(runs.table, "Runs", ["mode"], ["changes", "missed", "acted_p50_us", "acted_p99_us"]),
+        ],
+        figures,
+        claims(found),
+    )
+
+
+def claims(found: pd.DataFrame) -> list[Check]:
+    """Return what must show: every change switches the flow, when the rules say.
+
+    Args:
+        found: As `switched`, of one or more runs.
+    """
+    checks = [
+        Check(
+            f"{kind}: share of changes that switched it",
+            _share(own["switched_s"].notna()),
+            low=1.0,
+        )
+        for kind, own in found.groupby("kind", sort=False)
+    ]
+    for mode in found["mode"].unique():
+        own = found[found["mode"] == mode]
+        least_s, most_s = bounds_s(mode)
+        claim = f"{mode} mode: share of switches between {least_s:g} and {most_s:g} s"
+        known = own["switched_s"].dropna()
+        checks.append(Check(claim, _share(known.between(least_s, most_s)), low=1.0))
+    shared = found[(found["mode"] == "paper") & (found["to"] == SHARED)]
+    claim = "paper's constants: seconds until a shared path has switched its flow (paper: 15 to 25)"
+    return [*checks, Check(claim, bootstrap(shared["switched_s"], "median"), *CONFIRMED_S)]
+
+
+def bounds_s(mode: str) -> tuple[float, float]:
+    """Return the earliest and latest time at which the rules let a flow switch [s].
+
+    To SHARED: the window in which the path changes looks congested, unless the change came at its very end;
+    so many windows make the majority, and it must hold for the persistence. Back to SINGLE_OWNER, the window
+    of the change still looks congested, and the ones behind it must take the majority away.
+    """
+    options, window_s = MODES[mode].options, MODES[mode].window_ms / 1000
+    up = options.needed + options.persistence - 1
+    down = options.window - options.needed + 1 + options.persistence - 1
+    return (min(up, down) - 1) * window_s, (max(up, down) + 1) * window_s + SIGNALLING_S
+
+
+def _share(true: Sequence[bool] | pd.Series) -> Estimate:
+    return bootstrap(pd.Series(true, dtype=float), "mean")
+
+
+TIMING: Final = Part("timing", "from a change on the path to a switched flow", _grids, _findings, _row)
