@@ -1,7 +1,7 @@
 """Ordinary TCP sockets follow the regimes of their paths, one by one; programs in the kernel do it.
 
-Nothing that holds for a whole host is changed. What its application had chosen is remembered with a socket, and
-given back at the end.
+Nothing that holds for a whole host is changed. What its application had chosen is remembered with a socket,
+and given back at the end.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _FAILED: Final = 3
 _SEEN: Final = 4
 
 LOOK_AGAIN_US: Final = 1_000_000
-"""How often sockets are gone over though nothing was decided [us]: an application may have made its own choice
-meanwhile, as iperf3 does behind `connect`."""
+"""How often sockets are gone over though nothing was decided [us]: an application may have made a choice of
+its own meanwhile, as iperf3 does behind `connect`."""
 
 _TABLES_KEPT: Final = 8
 """Rows that wait to be read may be of a table that has been replaced since."""
