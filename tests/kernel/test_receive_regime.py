@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import struct
 import threading
@@ -20,6 +21,7 @@ from experiments.netlab.topologies import point_to_point
 from telemetry.bus import Bus
 from telemetry.schema import RegimeDecision, Sample
 from tests.kernel.receiving import Receiving, Signal, receiving, summed
+from tests.repeating import repeating
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -156,21 +158,11 @@ def two_ways(loss: Bernoulli | None) -> Topology:
 @contextlib.contextmanager
 def overtaking(net: EmulatedNetwork) -> Iterator[None]:
     """Change between the two ways all the time: what takes the short one overtakes."""
-    done = threading.Event()
-
-    def change() -> None:
-        ways = ("short", "long")
-        while not done.wait(0.01):
-            net.set_route(["sender", "left", ways[0], "right", "receiver"], both=False)
-            ways = ways[1], ways[0]
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
+    ways = itertools.cycle(("short", "long"))
+    with repeating(
+        lambda: net.set_route(["sender", "left", next(ways), "right", "receiver"], both=False), 0.01
+    ):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 @pytest.mark.parametrize(("loss", "overtakes"), [(0.01, False), (0.01, True), (None, True)])

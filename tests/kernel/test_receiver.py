@@ -23,6 +23,7 @@ from experiments.netlab.host import Family
 from experiments.netlab.spec import Buffer, Direction, DropTail, Pattern
 from experiments.netlab.topologies import point_to_point
 from tests.kernel.receiving import CCP, Receiving, Signal, receiving, summed
+from tests.repeating import repeating
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -89,19 +90,8 @@ def listening(host: Host, family: Family = "ipv4") -> Iterator[socket.socket]:
 @contextlib.contextmanager
 def trickling(sock: socket.socket) -> Iterator[None]:
     """Send little, but all the time, so that nothing queues."""
-    done = threading.Event()
-
-    def trickle() -> None:
-        while not done.wait(0.002):
-            sock.send(b"x" * 200)
-
-    thread = threading.Thread(target=trickle)
-    thread.start()
-    try:
+    with repeating(lambda: sock.send(b"x" * 200), 0.002):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def netstat(host: Host, name: str) -> int:

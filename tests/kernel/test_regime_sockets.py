@@ -6,14 +6,11 @@ import contextlib
 import ipaddress
 import json
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path as File
 
 import msgspec
@@ -21,13 +18,13 @@ import pytest
 
 from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
 from agent.regime.namespace import cookie, inside
-from agent.regime.rules import Entry, Treatment, parse_socket_rule
-from agent.regime.sockets import SocketActuator, cgroup_root
+from agent.regime.rules import Entry, Treatment
+from agent.regime.sockets import cgroup_root
 from broker.embedded import EmbeddedBroker
 from datapath import ebpf
 from datapath.errors import CcpError
 from experiments.agent_process import ccp, running_agent
-from experiments.netlab import Host, Lab, Path
+from experiments.netlab import Lab, Path
 from experiments.netlab.host import Family
 from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import congestion_of, set_congestion
@@ -37,83 +34,19 @@ from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Standing
 from telemetry.schema import RegimeDecision
 from telemetry.status import online
+from tests.kernel.peers import Peers, has_ecn, pacing_limit_of, port_of, window_of
 
 without_ccp = pytest.mark.kernel(struct_ops=False)
 
 ALONE = Standing(regime=SINGLE_OWNER, reason="quiet")
 BUSY = Standing(regime=SHARED, reason="marks")
 LOST = Standing(regime=SHARED, lost=follow.STALE, reason="the last decision has expired")
-CUBIC_ALONE: dict[Regime, Treatment] = {
-    SINGLE_OWNER: Treatment(congestion="cubic"),
-    SHARED: Treatment(congestion="reno"),
-}
 DCTCP_ALONE: dict[Regime, Treatment] = {
     SINGLE_OWNER: Treatment(congestion="dctcp"),
     SHARED: Treatment(congestion="cubic"),
 }
 NO_LIMIT = 2**64 - 1
 TIMEOUT_S = 30.0
-
-
-@dataclass
-class Peers:
-    """A host that sends to a near and to a far one."""
-
-    sender: Host
-    near: Host
-    far: Host
-    open: list[socket.socket] = field(default_factory=list)
-
-    def close(self) -> None:
-        """Close all connections."""
-        for sock in self.open:
-            sock.close()
-
-    def path_to(self, peer: Host) -> follow.Path:
-        """Return the way of data to a peer, as its decisions name it."""
-        own = self.sender.interfaces[0 if peer is self.near else 1]
-        return follow.Path(own.ipv4, peer.ipv4)
-
-    def connect(
-        self, server: Host, client: Host | None = None, *, family: Family = "ipv4", port: int = 0
-    ) -> tuple[socket.socket, socket.socket]:
-        """Return the client's and the server's end of a new connection; else the sender is the client."""
-        listener = server.tcp_socket(family)
-        client_end = (client or self.sender).tcp_socket(family)
-        address = server.address(family)
-        if server is self.sender and client is self.far:
-            address = server.interfaces[1].ipv4
-        with listener:
-            listener.bind((address, port))
-            listener.listen()
-            client_end.connect(listener.getsockname())
-            server_end, _ = listener.accept()
-        self.open += [client_end, server_end]
-        return client_end, server_end
-
-    def accept_on_both_families(self, client: Host) -> socket.socket:
-        """Return the sender's end of a new IPv4 connection to a socket of IPv6, as servers have them."""
-        listener, client_end = self.sender.tcp_socket("ipv6"), client.tcp_socket()
-        with listener:
-            listener.bind(("::", 0))
-            listener.listen()
-            client_end.connect((self.sender.ipv4, port_of(listener)))
-            server_end, _ = listener.accept()
-        self.open += [client_end, server_end]
-        return server_end
-
-    @contextlib.contextmanager
-    def switched(
-        self, *rules: str, treatments: dict[Regime, Treatment] = CUBIC_ALONE, cgroup: File | None = None
-    ) -> Iterator[SocketActuator]:
-        """Switch the sender's sockets within the block, and leave them as they are then."""
-        parsed = [parse_socket_rule(rule) for rule in rules]
-        actuator = SocketActuator(treatments, parsed, netns=path_of(self.sender.namespace), cgroup=cgroup)
-        try:
-            yield actuator
-        finally:
-            with contextlib.suppress(CcpError):
-                actuator.close(leave=True)
 
 
 @pytest.fixture
@@ -133,27 +66,6 @@ def ends_of(events: list[RegimeEvent]) -> list[tuple[str, str, int]]:
 
 def network(address: str, bits: int) -> str:
     return str(ipaddress.ip_interface(f"{address}/{bits}").network)
-
-
-def port_of(sock: socket.socket) -> int:
-    return sock.getsockname()[1]
-
-
-def has_ecn(sock: socket.socket) -> bool:
-    options = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[5]
-    return bool(options & 8)  # TCPI_OPT_ECN
-
-
-def window_of(sock: socket.socket) -> tuple[int, int]:
-    """Congestion window and slow-start threshold [packets]."""
-    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-    ssthresh, cwnd = struct.unpack_from("=II", info, 76)
-    return cwnd, ssthresh
-
-
-def pacing_limit_of(sock: socket.socket) -> int:
-    so_max_pacing_rate = 47
-    return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, so_max_pacing_rate, 8))[0]
 
 
 @without_ccp

@@ -20,6 +20,7 @@ from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
 from datapath.ebpf import compile_program
 from datapath.errors import UsageError
+from tests.repeating import repeating
 from tests.unit.agent.live import FOLD
 from tests.unit.agent.test_control import SOURCE, Served
 
@@ -77,20 +78,13 @@ def test_program_is_replaced_and_the_agent_stopped(served: Served, tmp_path: Pat
 
 
 def test_events_are_printed_as_they_come(served: Served) -> None:
-    done = threading.Event()
 
-    def set_again_and_again() -> None:
-        while not done.wait(0.01):
-            served.plane.call(lambda: served.plane.set_param("beta", 0.6))
+    def set_again() -> None:
+        served.plane.call(lambda: served.plane.set_param("beta", 0.6))
 
-    setting = threading.Thread(target=set_again_and_again)
-    setting.start()
-    try:
+    with repeating(set_again, 0.01):
         printed = ccp(served, "tail", "-n", "2")
         as_json = ccp(served, "tail", "event", "-n", "1", "--json")
-    finally:
-        done.set()
-        setting.join()
     assert printed.output.count("param:set  mine  name=beta value=0.6") == 2
     assert json.loads(as_json.output)["kind"] == "param:set"
 

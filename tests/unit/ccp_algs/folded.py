@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import strategies as st
+
 from datapath._native import Interpreter, compile
 
 MSS = 1448
@@ -11,6 +13,17 @@ INFINITY = (1 << 64) - 1
 NO_SAMPLE = 0xFFFF_FFFF
 
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
+
+
+def acks(**more: Any) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Return what 100 ACKs may be at most, for `Folded.ack`, with more of what each may carry."""
+    usual = {
+        "pkts": st.sampled_from([0, 1, 2, 10, 44]),
+        "after_us": st.integers(0, 50_000),
+        "rtt_us": st.sampled_from([50_000, 60_000, 99_000, 400_000, NO_SAMPLE]),
+        "cwnd_limited": st.sampled_from([0, 1, 1, 1]),
+    }
+    return st.lists(st.fixed_dictionaries(usual | more), max_size=100)
 
 
 class Folded:

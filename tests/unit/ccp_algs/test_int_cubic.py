@@ -16,10 +16,10 @@ from tests.unit.ccp_algs.folded import (
     INFINITY,
     LOSS,
     MSS,
-    NO_SAMPLE,
     OPEN,
     RECOVERY,
     Folded,
+    acks,
     events,
     operators_on_a_quiet_ack,
     timeout,
@@ -209,17 +209,7 @@ def test_defaults_are_new_l1_without_additive_growth() -> None:
 
 # Properties
 
-ACKS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "pkts": st.sampled_from([0, 1, 2, 10, 44]),
-            "after_us": st.integers(0, 50_000),
-            "rtt_us": st.sampled_from([50_000, 60_000, 99_000, 400_000, NO_SAMPLE]),
-            "cwnd_limited": st.sampled_from([0, 1, 1, 1]),
-        }
-    ),
-    max_size=100,
-)
+ACKS = acks()
 CAUSES = st.sampled_from(["none", "wireless", "overflow", "mixed"])
 HEARD = st.dictionaries(st.integers(0, 99), st.tuples(CAUSES, st.sampled_from([ROOM, NO_ROOM, ()])))
 

@@ -13,7 +13,7 @@ from ccp_algs.cubic import CubicFold
 from ccp_algs.dctcp import DctcpFold
 from ccp_algs.episodes import CUT, STARTED
 from ccp_algs.r_hybrid import CubicProgram, DctcpProgram, MarksProgram, RHybrid
-from tests.unit.ccp_algs.folded import CWR, INFINITY, LOSS, MSS, NO_SAMPLE, OPEN, RECOVERY, Folded
+from tests.unit.ccp_algs.folded import CWR, INFINITY, LOSS, MSS, OPEN, RECOVERY, Folded, acks
 from tests.unit.ccp_algs.steered import MIN_RTT_US, Hybrid
 
 PEER = FakeInfo().dst_addr
@@ -342,19 +342,7 @@ def test_nothing_is_paced_by_default() -> None:
 
 # Properties
 
-ACKS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "pkts": st.sampled_from([0, 1, 2, 10, 44]),
-            "after_us": st.integers(0, 50_000),
-            "rtt_us": st.sampled_from([50_000, 60_000, 99_000, 400_000, NO_SAMPLE]),
-            "cwnd_limited": st.sampled_from([0, 1, 1, 1]),
-            "ecn_bytes": st.sampled_from([0, 0, 0, MSS]),
-            "lost_pkts_sample": st.sampled_from([0, 0, 0, 0, 1]),
-        }
-    ),
-    max_size=100,
-)
+ACKS = acks(ecn_bytes=st.sampled_from([0, 0, 0, MSS]), lost_pkts_sample=st.sampled_from([0, 0, 0, 0, 1]))
 STATES = st.lists(st.sampled_from([OPEN, OPEN, OPEN, CWR, RECOVERY]), min_size=100, max_size=100)
 
 

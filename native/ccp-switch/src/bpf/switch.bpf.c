@@ -9,6 +9,7 @@
  */
 #include "kernel.h"
 #include "addresses.h"
+#include "dropped.h"
 #include "sock_ops.h"
 #include "switch.h"
 #include <bpf/bpf_helpers.h>
@@ -54,14 +55,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 22);
 } rows SEC(".maps");
-
-/* How many rows the ring refused. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} dropped SEC(".maps");
 
 /* A connection, and the search for its rule. */
 struct search {
@@ -171,13 +164,9 @@ static __always_inline void tell(struct search *search, struct tcp_sock *tp, u32
 {
 	struct switch_table *rules = the_table();
 	struct switch_row *row = bpf_ringbuf_reserve(&rows, sizeof(*row), 0);
-	u32 zero = 0;
-	u64 *refused;
 
 	if (!row) {
-		refused = bpf_map_lookup_elem(&dropped, &zero);
-		if (refused)
-			__sync_fetch_and_add(refused, 1);
+		count_dropped();
 		return;
 	}
 	row->t_us = bpf_ktime_get_ns() / NSEC_PER_USEC;

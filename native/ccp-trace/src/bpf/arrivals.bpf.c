@@ -10,6 +10,7 @@
 #include "kernel.h"
 #include "addresses.h"
 #include "arrivals.h"
+#include "dropped.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
@@ -51,14 +52,6 @@ struct {
 	__type(value, struct tcp_arrivals);
 } blank SEC(".maps");
 
-/* How many segments belonged to flows for which there was no room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} dropped SEC(".maps");
-
 static __always_inline bool here(struct sock *sk)
 {
 	return sk->__sk_common.skc_net.net->ns.inum == config.netns;
@@ -69,7 +62,6 @@ static __always_inline struct tcp_arrivals *flow_of(struct sock *sk)
 	u64 cookie = bpf_get_socket_cookie(sk);
 	struct tcp_arrivals *flow = bpf_map_lookup_elem(&flows, &cookie), *empty;
 	u32 zero = 0;
-	u64 *refused;
 
 	if (flow)
 		return flow;
@@ -79,9 +71,7 @@ static __always_inline struct tcp_arrivals *flow_of(struct sock *sk)
 	bpf_map_update_elem(&flows, &cookie, empty, BPF_NOEXIST);
 	flow = bpf_map_lookup_elem(&flows, &cookie);
 	if (!flow) {
-		refused = bpf_map_lookup_elem(&dropped, &zero); /* of all sockets */
-		if (refused)
-			__sync_fetch_and_add(refused, 1);
+		count_dropped();
 		return NULL;
 	}
 	flow->cookie = cookie;

@@ -5,6 +5,7 @@
  */
 #include "kernel.h"
 #include "addresses.h"
+#include "dropped.h"
 #include "netns.h"
 #include "row.h"
 #include <bpf/bpf_helpers.h>
@@ -33,14 +34,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* set by the loader */
 } rows SEC(".maps");
-
-/* How many rows the ring refused. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} dropped SEC(".maps");
 
 static __always_inline void fill(struct tcp_row *row, struct tcp_sock *tp, u64 now_us, __u16 sport, u8 state)
 {
@@ -84,16 +77,12 @@ static __always_inline void emit(struct sock *sk, u64 now_us, __u16 sport, u8 st
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	struct tcp_row *row;
-	u32 zero = 0;
-	u64 *refused;
 
 	if (!tp)
 		return;
 	row = bpf_ringbuf_reserve(&rows, sizeof(*row), 0);
 	if (!row) {
-		refused = bpf_map_lookup_elem(&dropped, &zero);
-		if (refused)
-			__sync_fetch_and_add(refused, 1);
+		count_dropped();
 		return;
 	}
 	fill(row, tp, now_us, sport, state);

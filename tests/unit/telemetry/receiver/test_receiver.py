@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import socket
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from telemetry.receiver.probing import Prober, Responder
 from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
 from telemetry.regime.modes import MODES
 from telemetry.schema import About, FlowId, ReceiverSignal, RegimeDecision
+from tests.repeating import repeating
 
 HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"
@@ -163,21 +164,16 @@ def test_probes_go_out_at_equal_distances_and_missed_turns_are_not_made_up_for()
 
 def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
     found: list[ReceiverSignal] = []
-    done = threading.Event()
 
     def take(signals: Sequence[ReceiverSignal]) -> None:
         found.extend(signals)
         if len(found) >= 4 and any(one.rtt_samples for one in found):
             agent.request_stop()
 
-    def answer() -> None:
-        while not done.wait(0.001):
-            responder.poll()
-
     responder = Responder(0)
-    answering = threading.Thread(target=answer)
-    answering.start()
     with (
+        contextlib.closing(responder),
+        repeating(responder.poll, 0.001),
         socket.create_server((LOOPBACK, 0)) as server,
         socket.create_connection(server.getsockname()) as near,
         server.accept()[0] as far,
@@ -186,9 +182,6 @@ def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
         near.sendall(b"x" * 5000)
         far.recv(5000, socket.MSG_WAITALL)
         agent.run()
-    done.set()
-    answering.join()
-    responder.close()
     assert {(one.peer, one.address) for one in found} == {(LOOPBACK, LOOPBACK)}
     assert all((one.window_ms or 0) >= 50 for one in found)
     assert (found[0].flows or 0) >= 2
