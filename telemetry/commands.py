@@ -14,9 +14,9 @@ import typer
 from broker.errors import ExplainedError
 from broker.options import BusOptions
 from telemetry import netns
-from telemetry.bus import Bus, mono_us, wall_us
+from telemetry.bus import Bus
 from telemetry.receiver.errors import ReceiverError
-from telemetry.receiver.output import Form, printer
+from telemetry.receiver.output import Form, Moment, printer
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
 from telemetry.receiver.receiver import Available, Options, Receiver, resolve
 from telemetry.regime import ssm
@@ -248,14 +248,15 @@ def _receive(
     channels = [*telling.channels]
 
     def take(signals: Sequence[ReceiverSignal]) -> None:
+        moment = Moment.now()
         if bus is not None:
             for signal in signals:
                 bus.publish(signal, ttl_ms=telling.ttl_ms)
-        watched: list[Watched] = [] if watch is None else watch.take(signals, mono_us(), wall_us())
+        watched: list[Watched] = [] if watch is None else watch.take(signals, moment.mono_us, moment.wall_us)
         for one in watched:
             for channel in channels:
                 channel.publish(one.decision, telling.regime_ttl_ms)
-        show(signals, watched)
+        show(moment, signals, watched)
 
     def close() -> None:
         for channel in channels:

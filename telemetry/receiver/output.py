@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 import typer
@@ -16,8 +16,26 @@ from telemetry.receiver import table
 from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import ReceiverSignal, RegimeDecision, kind_of
 
+
+class Moment(NamedTuple):
+    """When an interval ended.
+
+    Attributes:
+        wall_us: By the wall clock [us].
+        mono_us: By CLOCK_MONOTONIC [us].
+    """
+
+    wall_us: int
+    mono_us: int
+
+    @classmethod
+    def now(cls) -> Self:
+        """Return this moment."""
+        return cls(wall_us(), mono_us())
+
+
 Form = Literal["table", "json", "none"]
-Show = Callable[[Sequence[ReceiverSignal], Sequence[Watched]], None]
+Show = Callable[[Moment, Sequence[ReceiverSignal], Sequence[Watched]], None]
 """Shows the signals of an interval and the decisions about peers whose window ended with it."""
 
 _PIPE_WIDTH: Final = 200
@@ -33,7 +51,7 @@ def printer(form: Form, stack: contextlib.ExitStack, watch: Watch | None, bus: B
         bus: Whose state stands below it; None without a broker.
     """
     if form == "none":
-        return lambda _signals, _watched: None
+        return lambda _moment, _signals, _watched: None
     if form == "json":
         return _print_json
 
@@ -42,30 +60,30 @@ def printer(form: Form, stack: contextlib.ExitStack, watch: Watch | None, bus: B
 
     if not Console().is_terminal:
         console = Console(width=_PIPE_WIDTH)
-        return lambda signals, _watched: console.print(rendered(signals))
+        return lambda _moment, signals, _watched: console.print(rendered(signals))
     live = stack.enter_context(Live(auto_refresh=False))
-    return lambda signals, _watched: live.update(rendered(signals), refresh=True)
+    return lambda _moment, signals, _watched: live.update(rendered(signals), refresh=True)
 
 
-def _print_json(signals: Sequence[ReceiverSignal], watched: Sequence[Watched]) -> None:
+def _print_json(moment: Moment, signals: Sequence[ReceiverSignal], watched: Sequence[Watched]) -> None:
     for signal in signals:
-        typer.echo(json_line(signal))
+        typer.echo(json_line(signal, moment))
     for one in watched:
         seen = msgspec.structs.asdict(one.observation)
         del seen["t_s"]  # t_mono_us
-        typer.echo(
-            json_line(one.decision, **seen, baseline_ms=one.baseline_ms, switched=one.verdict.switched)
-        )
+        more = {**seen, "baseline_ms": one.baseline_ms, "switched": one.verdict.switched}
+        typer.echo(json_line(one.decision, moment, **more))
 
 
-def json_line(body: ReceiverSignal | RegimeDecision, **more: object) -> str:
+def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: object) -> str:
     """Return a message as JSON: kind, wall and monotonic time [us], and all fields, null where missing.
 
     Args:
         body: The message.
+        moment: When what it is of ended.
         more: What else to say.
     """
-    head = {"kind": kind_of(body), "t_wall_us": wall_us(), "t_mono_us": mono_us()}
+    head = {"kind": kind_of(body), "t_wall_us": moment.wall_us, "t_mono_us": moment.mono_us}
     return msgspec.json.encode({**head, **msgspec.structs.asdict(body), **more}).decode()
 
 

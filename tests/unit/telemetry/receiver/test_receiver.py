@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from telemetry import commands
 from telemetry.receiver import errors, probing, receiver, sockets, table
 from telemetry.receiver.errors import ReceiverError
-from telemetry.receiver.output import json_line
+from telemetry.receiver.output import Moment, json_line
 from telemetry.receiver.probing import Prober, Responder
 from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
 from telemetry.regime.modes import MODES
@@ -192,9 +192,9 @@ def test_signals_come_at_the_end_of_every_interval_until_told_to_stop() -> None:
 
 
 def test_a_json_line_has_all_fields_and_null_for_what_is_missing() -> None:
-    line = json.loads(json_line(ReceiverSignal(peer="10.0.0.1", ce_marks=0)))
+    line = json.loads(json_line(ReceiverSignal(peer="10.0.0.1", ce_marks=0), Moment(5, 7)))
     assert set(line) == {"kind", "t_wall_us", "t_mono_us", *ReceiverSignal.__struct_fields__}
-    assert line["kind"] == "receiver_signal"
+    assert (line["kind"], line["t_wall_us"], line["t_mono_us"]) == ("receiver_signal", 5, 7)
     assert line["ce_marks"] == 0
     assert line["rtt_p99_us"] is None
 
