@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from datapath.errors import Collector, UsageError, close_names
+from datapath.errors import UsageError, close_names, collected
 from datapath.protocol import FlowInfo
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -195,13 +195,7 @@ def parse_conditions(words: str, text: str) -> list[Condition]:
         UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
         Several: If several of them are wrong.
     """
-    problems = Collector()
-    conditions: list[Condition] = []
-    for word in re.split(r"[\s,]+", words):
-        with problems.check():
-            conditions.append(_parse_condition(word, text))
-    problems.finish()
-    return conditions
+    return collected(lambda word: _parse_condition(word, text), re.split(r"[\s,]+", words))
 
 
 def _parse_condition(word: str, text: str) -> Condition:
@@ -247,21 +241,19 @@ def parse_rules(texts: Sequence[str], algorithms: Sequence[str]) -> list[Rule]:
         UsageError: If one of them is wrong.
         Several: If more are.
     """
-    problems = Collector()
-    rules: list[Rule] = []
-    for text in texts:
-        with problems.check():
-            rule = parse_rule(text)
-            if rule.algorithm not in algorithms:
-                raise UsageError(
-                    "rule.unknown_algorithm",
-                    f"the rule's algorithm `{rule.algorithm}` is not running",
-                    where=f"rule `{text}`",
-                    fix=close_names(rule.algorithm, algorithms, "running algorithm"),
-                )
-            rules.append(rule)
-    problems.finish()
-    return rules
+
+    def of_running(text: str) -> Rule:
+        rule = parse_rule(text)
+        if rule.algorithm not in algorithms:
+            raise UsageError(
+                "rule.unknown_algorithm",
+                f"the rule's algorithm `{rule.algorithm}` is not running",
+                where=f"rule `{text}`",
+                fix=close_names(rule.algorithm, algorithms, "running algorithm"),
+            )
+        return rule
+
+    return collected(of_running, texts)
 
 
 def choose(rules: Sequence[Rule], info: FlowInfo) -> str | None:

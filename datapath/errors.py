@@ -15,9 +15,12 @@ of the native module (`lang.*`, `verifier.*`, `load.*`) are listed and tested in
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 SLUGS: Final[dict[str, str]] = {
     "load.already_running": "another agent steers the flows of this pin directory",
@@ -196,6 +199,22 @@ class Collector:
             raise self.errors[0]
         if self.errors:
             raise Several(self.errors)
+
+
+def collected(make: Callable[[_Given], _Made], given: Iterable[_Given]) -> list[_Made]:
+    """Return what is made of each thing, or all problems together.
+
+    Raises:
+        CcpError: The problem, if there is one.
+        Several: The problems, if there are more.
+    """
+    problems = Collector()
+    made = []
+    for one in given:
+        with problems.check():
+            made.append(make(one))
+    problems.finish()
+    return made
 
 
 def close_names(name: str, known: Iterable[str], what: str = "name") -> str:

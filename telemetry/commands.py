@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -25,7 +25,7 @@ from telemetry.regime.modes import MODES, Mode, mode_of, with_settings
 from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import MAX_TTL_MS, ReceiverSignal
 from telemetry.signals import on_signals
-from telemetry.status import host_name, online
+from telemetry.status import online, sender_name
 
 app = typer.Typer(add_completion=False)
 
@@ -186,23 +186,19 @@ def _kind(probe: str) -> Kind | None:
     return kinds[probe]
 
 
-@contextlib.contextmanager
-def _inside(namespace: str | None) -> Iterator[None]:
+def _inside(namespace: str | None) -> contextlib.AbstractContextManager[None]:
     """Have this thread in a network namespace for the length of a block; None: where it is."""
-    with contextlib.ExitStack() as stack:
-        if namespace is not None:
-            path = netns.path_of(namespace)
-            try:
-                stack.enter_context(netns.entered(path))
-            except OSError as error:
-                raise ReceiverError(
-                    "receiver.no_netns",
-                    f"cannot measure in the network namespace `{namespace}`",
-                    str(path),
-                    error.strerror or str(error),
-                    "`ip netns list` shows names, others have a path: /proc/PID/ns/net; entering needs root",
-                ) from error
-        yield
+    path = None if namespace is None else netns.path_of(namespace)
+    return netns.inside(
+        path,
+        lambda error: ReceiverError(
+            "receiver.no_netns",
+            f"cannot measure in the network namespace `{namespace}`",
+            str(path),
+            error.strerror or str(error),
+            "`ip netns list` shows names, others have a path: /proc/PID/ns/net; entering needs root",
+        ),
+    )
 
 
 def _respond(port: int) -> None:
@@ -288,7 +284,7 @@ def _bus(broker: str, sender: str | None, receiver: Receiver) -> Bus:
     way = BusOptions.from_url(broker)
     bus = Bus(
         way,
-        sender=sender or way.user or f"{host_name(SUFFIX)}{SUFFIX}",
+        sender=sender or sender_name(way, SUFFIX),
         status=online("receiver"),
         on_sample=receiver.take,
         kinds=("receiver_signal",),

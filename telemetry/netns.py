@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from pyroute2 import netns
-
-DIRECTORY: Final = Path(netns.NETNS_RUN_DIR)
-"""Where namespaces have their names, for us and for `ip netns`."""
+DIRECTORY: Final = Path("/var/run/netns")
+"""Where namespaces have their names, for us and for `ip netns`: NETNS_RUN_DIR of iproute2 and pyroute2."""
 
 OWN: Final = Path("/proc/thread-self/ns/net")
 """The file that stands for the namespace of the thread that opens it."""
@@ -44,15 +42,22 @@ def enter(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def entered(path: Path) -> Iterator[None]:
-    """Have this thread in a namespace for the length of a block.
+def inside(path: Path | None, refused: Callable[[OSError], Exception]) -> Iterator[None]:
+    """Have this thread in a namespace for the length of a block; None: where it is.
 
-    Raises:
-        OSError: There is none, or it may not be entered.
+    Args:
+        path: The file that stands for the namespace.
+        refused: Returns what to raise if there is none, or it may not be entered.
     """
+    if path is None:
+        yield
+        return
     home = os.open(OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        enter(path)
+        try:
+            enter(path)
+        except OSError as error:
+            raise refused(error) from error
         try:
             yield
         finally:

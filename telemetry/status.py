@@ -6,6 +6,7 @@ import importlib.metadata
 import socket
 from typing import Literal
 
+from broker.options import BusOptions
 from telemetry.bus import wall_us
 from telemetry.schema import AgentStatus
 
@@ -16,6 +17,11 @@ def host_name(suffix: str = "") -> str:
     """Return the name of this host, with what cannot be in a topic replaced, short enough for a suffix."""
     name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in socket.gethostname())
     return name[: _NAME_CHARACTERS - len(suffix)] or "host"
+
+
+def sender_name(way: BusOptions, suffix: str) -> str:
+    """Return the name on the bus of a program that was given none: the broker's user, or host and suffix."""
+    return way.user or f"{host_name(suffix)}{suffix}"
 
 
 def online(role: Literal["receiver", "sink", "client"]) -> AgentStatus:

@@ -12,19 +12,17 @@ import typer
 from agent.bus import bus_errors
 from agent.regime.actuator import Actuator, RegimeEvent
 from agent.regime.errors import SwitchError
-from agent.regime.host import HostActuator
 from agent.regime.loop import Loop
-from agent.regime.rules import SocketRule, Treatment, max_paths, parse_socket_rule
-from agent.regime.settings import MAX_RATE_BYTES_PER_S
+from agent.regime.rules import MAX_RATE_BYTES_PER_S, Treatment, max_paths, parse_socket_rule
 from agent.regime.sockets import SocketActuator
 from broker.options import BusOptions
-from datapath.errors import Collector, close_names
+from datapath.errors import close_names, collected
 from telemetry import netns as namespaces
 from telemetry.regime.commands import app
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import STALE_MS, Follower
 from telemetry.signals import on_signals
-from telemetry.status import host_name, online
+from telemetry.status import online, sender_name
 
 __all__ = ["app"]
 
@@ -90,7 +88,7 @@ def apply(
     ] = False,
 ) -> None:
     """Give TCP sockets the congestion control of their path's regime, until Ctrl-C."""
-    rules = _rules(rule or [])
+    rules = collected(parse_socket_rule, rule or [])
     treatments: dict[Regime, Treatment] = {
         SINGLE_OWNER: Treatment(congestion=single, rate_bytes_per_s=single_rate),
         SHARED: Treatment(congestion=shared, rate_bytes_per_s=shared_rate),
@@ -112,6 +110,8 @@ def apply(
             "leave it out, or use --how sockets",
         )
     else:
+        from agent.regime.host import HostActuator  # netlink's library takes long to import
+
         actuator = HostActuator(single, shared, single_rate, shared_rate, place)
     with bus_errors():
         loop = Loop(
@@ -119,22 +119,12 @@ def apply(
             actuator,
             Follower(stale_ms, max_paths(rules)),
             (lambda event: typer.echo(msgspec.json.encode(event))) if as_json else _print,
-            sender=sender or options.user or f"{host_name(SUFFIX)}{SUFFIX}",
+            sender=sender or sender_name(options, SUFFIX),
             status=online("client"),
         )
     greeting = f"ccp: following the decisions at {options.host}:{options.port}; Ctrl-C stops"
     with on_signals(loop.request_stop):
         loop.run(leave=leave, on_start=lambda: typer.echo(greeting, err=True))
-
-
-def _rules(texts: list[str]) -> list[SocketRule]:
-    problems = Collector()
-    rules = []
-    for text in texts:
-        with problems.check():
-            rules.append(parse_socket_rule(text))
-    problems.finish()
-    return rules
 
 
 def _print(event: RegimeEvent) -> None:

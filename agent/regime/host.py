@@ -22,7 +22,8 @@ from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, Regime
 from agent.regime.congestion import stand_in
 from agent.regime.errors import SwitchError
 from agent.regime.namespace import inside
-from agent.regime.settings import MAX_RATE_BYTES_PER_S, HostSettings
+from agent.regime.rules import MAX_RATE_BYTES_PER_S
+from agent.regime.settings import HostSettings
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path
 

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import sys
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from agent.regime.errors import SwitchError
-from telemetry.netns import entered
+from telemetry import netns as namespaces
 
 _SO_NETNS_COOKIE: Final = 71  # <asm-generic/socket.h>
 _COOKIE_BYTES: Final = 8
 
 
-@contextlib.contextmanager
-def inside(netns: Path | None) -> Iterator[None]:
+def inside(netns: Path | None) -> AbstractContextManager[None]:
     """Have this thread in a network namespace for the length of a block; None: where it is.
 
     Raises:
         SwitchError: `switch.no_netns`.
     """
-    with contextlib.ExitStack() as stack:
-        if netns is not None:
-            try:
-                stack.enter_context(entered(netns))
-            except OSError as error:
-                raise SwitchError(
-                    "switch.no_netns",
-                    "the network namespace cannot be entered",
-                    str(netns),
-                    str(error),
-                    "`ip netns` lists those with names; entering one needs root",
-                ) from error
-        yield
+    return namespaces.inside(
+        netns,
+        lambda error: SwitchError(
+            "switch.no_netns",
+            "the network namespace cannot be entered",
+            str(netns),
+            str(error),
+            "`ip netns` lists those with names; entering one needs root",
+        ),
+    )
 
 
 def cookie() -> int:

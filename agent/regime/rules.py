@@ -30,6 +30,9 @@ from telemetry.regime.follow import Path, Standing
 MAX_ENTRIES: Final = 256
 """Entries of the kernel's table: SWITCH_MAX_RULES of native/ccp-switch."""
 
+MAX_RATE_BYTES_PER_S: Final = 2**32 - 2
+"""fq and sockets keep 32 bits of the rate, and the greatest number means no limit."""
+
 UNDECIDED: Final = Standing(regime=SHARED, reason="nothing was decided of this path yet")
 
 _NEED_ECN: Final = frozenset({"dctcp", "prague"})

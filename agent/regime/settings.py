@@ -38,8 +38,6 @@ SYSCTLS: Final = Path("/proc/sys/net/ipv4")
 RUN_DIR: Final = Path("/run/ccplane/regime")
 ECN_ON: Final = "1"
 """Ask for ECN, and agree to it: `tcp_ecn` of ip-sysctl.rst."""
-MAX_RATE_BYTES_PER_S: Final = 2**32 - 2
-"""fq keeps 32 bits of the rate, and the greatest number means no limit."""
 
 _DEFAULT: Final = "tcp_congestion_control"
 _ALLOWED: Final = "tcp_allowed_congestion_control"

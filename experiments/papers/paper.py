@@ -85,6 +85,11 @@ class Runs:
     table: pd.DataFrame
     planned: int
 
+    def rows(self, of: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
+        """Return the rows that a function gives of each run, one run behind the other, with its `seed`."""
+        each = [of(one).assign(seed=one.metadata["seed"]) for one in self.results]
+        return pd.concat(each, ignore_index=True)
+
 
 @dataclass(frozen=True)
 class Part:

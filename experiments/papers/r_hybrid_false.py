@@ -114,7 +114,7 @@ def replayed(result: Result, options: DetectorOptions) -> pd.DataFrame:
         A row an interval, the fields of `Verdict` as columns.
     """
     detector = Detector(options)
-    seen = result.regimes[["t_s", "rtt_tail_ms", "ce_marks", "retransmits"]].astype(object)
+    seen = result.regimes[list(Observation.__struct_fields__)].astype(object)
     rows = [
         msgspec.structs.astuple(detector.observe(msgspec.convert(row, Observation)))
         for row in seen.where(seen.notna(), None).to_dict("records")
@@ -161,9 +161,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 def _findings(runs: Runs) -> Findings:
-    found = pd.concat(
-        [verdicts(one).assign(seed=one.metadata["seed"]) for one in runs.results], ignore_index=True
-    )
+    found = runs.rows(verdicts)
     by = ["disturbance", "detector"]
     title = "Time in SHARED, and changes of the regime, from the disturbance on"
     return Findings(

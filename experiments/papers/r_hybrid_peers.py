@@ -150,9 +150,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 def _findings(runs: Runs) -> Findings:
-    found = pd.concat(
-        [peers(one).assign(seed=one.metadata["seed"]) for one in runs.results], ignore_index=True
-    )
+    found = runs.rows(peers)
     values = ["goodput_bytes_per_s", "queueing_delay_p50_us", "dctcp_ratio", "switches"]
     title = "One host, a near peer on a link of its own, a far one on a shared link"
     return Findings(

@@ -195,7 +195,7 @@ _OF_RUNS: Final = ["changes", "missed", "acted_p50_us", "acted_p99_us", "emulato
 
 
 def _findings(runs: Runs) -> Findings:
-    found = pd.concat([switched(one) for one in runs.results], ignore_index=True)
+    found = runs.rows(switched)
     found["change"] = found["kind"] + " to " + found["to"]
     values = ["switched_s", "decided_s", "acted_us"]
     figures = {}

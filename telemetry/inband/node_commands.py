@@ -32,7 +32,7 @@ from telemetry.inband.node_errors import NodeError
 from telemetry.inband.nodes import read_nodes
 from telemetry.inband.publisher import READ_BYTES, Publisher
 from telemetry.signals import on_signals
-from telemetry.status import host_name, online
+from telemetry.status import online, sender_name
 
 FAILED: Final = 1
 SUFFIX: Final = "-sink"
@@ -139,8 +139,7 @@ def _taking(broker: str | None, sender: str | None, as_json: bool) -> Iterator[T
             yield _nowhere if copy is None else copy.write
             return
         way = BusOptions.from_url(broker)
-        name = sender or way.user or f"{host_name(SUFFIX)}{SUFFIX}"
-        bus = Bus(way, sender=name, status=online("sink"))
+        bus = Bus(way, sender=sender or sender_name(way, SUFFIX), status=online("sink"))
         stack.callback(bus.stop)
         bus.start()
         yield Publisher(bus, copy=copy).feed

@@ -1,6 +1,6 @@
 """R-Hybrid on real sockets: one process, two peers, each flow with the control that its receiver decides.
 
-The test says itself what the two receivers would; that they say it is tested in test_receiver.py.
+The test says itself what the two receivers would; that they say it is tested in test_receive_regime.py.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from agent import cli
 from agent.commands import regime as command
+from agent.regime import host
 from agent.regime import loop as looping
 from agent.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
 from agent.regime.errors import SLUGS, SwitchError
@@ -197,8 +198,8 @@ class FakeLoop:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    for name in ("SocketActuator", "HostActuator"):
-        monkeypatch.setattr(command, name, Recorded)
+    monkeypatch.setattr(command, "SocketActuator", Recorded)
+    monkeypatch.setattr(host, "HostActuator", Recorded)
     monkeypatch.setattr(command, "Loop", FakeLoop)
     return lambda *words: CliRunner().invoke(
         cli.app, ["regime", "apply", "--broker", "mqtt://broker", *words], env={"COLUMNS": "200"}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Counts the segments that arrive on each open TCP connection of a namespace: how many, how many with CE, how many
- * were sent again, and how much longer each took than the fastest. The kernel holds the socket's lock meanwhile: one segment at a time.
+ * were sent again, and how much longer each took than the fastest. The kernel holds the socket's lock meanwhile: one
+ * segment at a time.
  *
  * One-way delay is arrival by our clock minus departure by the sender's, as its timestamp option says (RFC 7323). The
  * clocks have nothing in common but their pace, so only differences mean something: the delay above the least one of
