@@ -22,8 +22,10 @@ __all__ = [
     "IntNode",
     "Interpreter",
     "IoamCapture",
+    "LimitChange",
     "Program",
     "Report",
+    "RtcpAttached",
     "SocketSwitch",
     "TcpArrivals",
     "TcpTrace",
@@ -39,6 +41,9 @@ __all__ = [
     "ioam_remove",
     "ioam_work",
     "probe",
+    "rtcp_clients",
+    "rtcp_replay",
+    "rtcp_work",
     "serve_broker",
     "verify",
 ]
@@ -220,11 +225,34 @@ class Closed:
     def stats(self) -> FlowStats: ...
 
 @final
+class LimitChange:
+    """What is known of the rate limit of a flow's client has become another."""
+
+    @property
+    def flow_id(self) -> int: ...
+    @property
+    def now_us(self) -> int: ...
+    @property
+    def netns_inum(self) -> int: ...
+    @property
+    def client(self) -> str: ...
+    @property
+    def verdict(self) -> int: ...
+    @property
+    def bucket_bytes(self) -> int: ...
+    @property
+    def rate_bytes_per_s(self) -> int: ...
+    @property
+    def tokens_bytes(self) -> int: ...
+    @property
+    def active_flows(self) -> int: ...
+
+@final
 class Batch:
     """What one poll brought."""
 
     def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Created | Closed | Report]: ...
+    def __iter__(self) -> Iterator[Created | Closed | LimitChange | Report]: ...
     def arrays(self) -> list[tuple[int, NDArray[np.void]]]: ...
     def events(self) -> list[Created | Closed]: ...
 
@@ -256,6 +284,7 @@ class EbpfDatapath:
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         fields: dict[str, int] | None = None,
+        caps: tuple[bool, bool, bytes] | None = None,
     ) -> bool: ...
     def update_many(
         self,
@@ -415,6 +444,49 @@ class IntNode:
         """Take the programs off the device, and write what came until then."""
 
 @final
+class RtcpAttached:
+    """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open: `agent.rtcp`.
+
+    Sockets that have one of them keep it to their end.
+
+    Raises:
+        CcpError: `rtcp.*` or `trace.no_btf`.
+    """
+
+    def __new__(cls, options: bytes, *, max_clients: int, records: bool = False) -> RtcpAttached:
+        """Register.
+
+        Args:
+            options: `Options.to_bytes()`.
+            max_clients: Sockets of further clients are not bounded.
+            records: Whether each ACK makes a row for `drain_acks`.
+        """
+    @property
+    def names(self) -> list[str]:
+        """The congestion controls: those which the kernel has itself."""
+    def drain(self) -> NDArray[np.void]:
+        """Return the verdicts since the last call, in order.
+
+        `t_us` (CLOCK_MONOTONIC), `netns` (inode), `address` (16 bytes, IPv4 mapped), `verdict` (`enum
+        rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`,
+        `active_flows`.
+        """
+    def drain_acks(self) -> NDArray[np.void]:
+        """Return the ACKs since the last call, in order.
+
+        `t_us`, `acked_bytes`, `delivered_pkts`, `lost_pkts`, `min_rtt_us`, `srtt_us`, `prior_delivered_pkts`,
+        `in_flight_pkts`, `starts` (a transfer begins, and this is no ACK), `app_limited`, `saddr` and
+        `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`.
+        """
+    @property
+    def dropped(self) -> int:
+        """How many rows of both were lost, because nobody drained them in time."""
+    def sweep(self, now_us: int) -> list[dict[str, Any]]:
+        """Forget clients as the options say, and return the others, as `rtcp_clients`."""
+    def close(self) -> None:
+        """Take the names away."""
+
+@final
 class SocketSwitch:
     """Gives TCP sockets other congestion controls, by rules, while it is open: `agent.regime.sockets`.
 
@@ -483,6 +555,48 @@ def int_overhead_bytes(source_spec_json: bytes) -> int:
 
     Raises:
         CcpError: `ioam.cannot_write`.
+    """
+
+def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
+    """Return what R-TCP's congestion controls know of each client: those attached last on this machine.
+
+    `netns`, `address`, `verdict` (`enum rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`,
+    `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`, `delivered_pkts`, `lost_pkts`, `last_us`
+    (of the latest ACK).
+
+    Args:
+        now_us: The time, of CLOCK_MONOTONIC [us].
+
+    Raises:
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+    """
+
+def rtcp_replay(
+    options: bytes, mss_bytes: int, rows: list[tuple[bool, int, int, int, int]], *, in_kernel: bool = False
+) -> list[tuple[int | None, int | None, int, int, int, int]]:
+    """Take a trace through R-TCP's detector as the kernel has it.
+
+    Args:
+        options: `Options.to_bytes()`.
+        mss_bytes: Segment size [bytes].
+        rows: Whether a transfer starts or it is an ACK, time [us], delivered, lost [packets], least RTT [us].
+        in_kernel: By the kernel itself, or by the same code in this process.
+
+    Returns:
+        After each row: detected at, undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], and
+        how often the best candidate has become another.
+
+    Raises:
+        CcpError: `rtcp.not_permitted` or `rtcp.refused`.
+    """
+
+def rtcp_work(options: bytes, state: str, acks: int) -> None:
+    """Take made-up ACKs through R-TCP's detector, to measure how long it takes.
+
+    Args:
+        options: `Options.to_bytes()`.
+        state: What it is busy with: `waiting`, `triggered` or `limited`.
+        acks: How many.
     """
 
 def ioam_work(what: str, packets: int) -> None:

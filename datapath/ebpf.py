@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from datapath.errors import LoadError
 
@@ -216,3 +216,36 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.
     with _native_part():
         from datapath import _native
     return _native.SocketSwitch(cgroup, netns_cookie)
+
+
+def rtcp_attached(options: bytes, *, max_clients: int, records: bool) -> _native.RtcpAttached:
+    """Register the kernel's CUBIC and BBR, bounded by R-TCP, as congestion controls of their own.
+
+    Args:
+        options: `Options.to_bytes()` of `ccp_algs.rtcp`.
+        max_clients: Sockets of further clients are not bounded.
+        records: Whether each ACK makes a row.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
+            `rtcp.refused` or `trace.no_btf`.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.RtcpAttached(options, max_clients=max_clients, records=records)
+
+
+def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
+    """Return what these congestion controls know of each client, wherever they were attached last.
+
+    Args:
+        now_us: The time, of CLOCK_MONOTONIC [us].
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+    """
+    with _native_part():
+        from datapath import _native
+    return _native.rtcp_clients(now_us)

@@ -53,6 +53,9 @@ class Program(Protocol):
         ...
 
 
+Caps = tuple[bool, bool, bytes]
+"""Whether window and pacing rate are kept within a rate limit, and `ccp_algs.rtcp.Options.to_bytes()`."""
+
 P_co = TypeVar("P_co", bound=Program, covariant=True)
 
 
@@ -295,6 +298,56 @@ class Closed(Protocol):
         ...
 
 
+@runtime_checkable
+class LimitChange(Protocol):
+    """What is known of the rate limit of a flow's client has become another."""
+
+    @property
+    def flow_id(self) -> int:
+        """The flow."""
+        ...
+
+    @property
+    def now_us(self) -> int:
+        """When [us]."""
+        ...
+
+    @property
+    def netns_inum(self) -> int:
+        """Inode number of the flow's network namespace."""
+        ...
+
+    @property
+    def client(self) -> str:
+        """Address of the peer: all flows to it share the limit."""
+        ...
+
+    @property
+    def verdict(self) -> int:
+        """What is known: a number of `ccp_algs.api.LIMIT_STATES`."""
+        ...
+
+    @property
+    def bucket_bytes(self) -> int:
+        """Estimated bucket size [bytes]."""
+        ...
+
+    @property
+    def rate_bytes_per_s(self) -> int:
+        """Estimated rate limit [bytes/s]."""
+        ...
+
+    @property
+    def tokens_bytes(self) -> int:
+        """Estimated level of the bucket [bytes]."""
+        ...
+
+    @property
+    def active_flows(self) -> int:
+        """Flows to the client that have something to send."""
+        ...
+
+
 class Batch(Protocol):
     """What one poll brought, in the order in which it happened."""
 
@@ -303,7 +356,7 @@ class Batch(Protocol):
         ...
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield `Created`, `Closed` and `Report` in order."""
+        """Yield `Created`, `Closed`, `LimitChange` and `Report` in order."""
         ...
 
     def arrays(self) -> list[tuple[int, Reports]]:
@@ -311,7 +364,7 @@ class Batch(Protocol):
         ...
 
     def events(self) -> list[Any]:
-        """Return the `Created` and `Closed` events in order, without the reports."""
+        """Return the events in order, without the reports."""
         ...
 
 
@@ -377,10 +430,12 @@ class Datapath(Protocol):
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         fields: dict[str, int] | None = None,
+        caps: Caps | None = None,
     ) -> bool:
         """Write to one flow; None leaves a thing as it is, and a letter not fetched yet is added to.
 
-        `fields` are control registers of `program`, or of the program that the flow was given last.
+        `fields` are control registers of `program`, or of the program that the flow was given last. `caps`
+        say whether a rate limit is looked for, and what is kept within it.
 
         Returns:
             False if the flow is gone.

@@ -28,9 +28,6 @@ from ccp_algs.rtcp.detector import Detector
 from ccp_algs.rtcp.options import Options
 from ccp_algs.rtcp.transfer import Progress
 
-KEPT_US = 600_000_000
-"""How long a limited client is remembered without a connection, unless told otherwise [us]."""
-
 
 @dataclasses.dataclass(slots=True)
 class _Client:
@@ -106,19 +103,15 @@ class Flow:
 class Clients:
     """Clients by address: those with connections, and the limited ones that had some lately."""
 
-    def __init__(
-        self, options: Options | None = None, *, mss_bytes: int = 1448, kept_us: int = KEPT_US
-    ) -> None:
+    def __init__(self, options: Options | None = None, *, mss_bytes: int = 1448) -> None:
         """Start without clients.
 
         Args:
-            options: Parameters of the detectors.
+            options: Parameters of the detectors, and how long a limited client is remembered.
             mss_bytes: Segment size of all flows [bytes].
-            kept_us: How long a limited client is remembered without a connection [us].
         """
         self._options = options or Options()
         self._mss_bytes = mss_bytes
-        self._kept_us = kept_us
         self._present: dict[str, _Client] = {}
         self._resting: dict[str, _Client] = {}
 
@@ -152,6 +145,6 @@ class Clients:
         """Forget the clients whose time is up: the first ones, as they stand in the order of closing."""
         while self._resting:
             address, client = next(iter(self._resting.items()))
-            if now_us - client.closed_at_us <= self._kept_us:
+            if now_us - client.closed_at_us <= self._options.exact.kept_us:
                 break
             del self._resting[address]

@@ -23,9 +23,12 @@ Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate
 
 Deviations, with reasons:
 
+* The rate falls only when packets are lost while nearly that rate is sent, 0.9 of it over 10 min-RTTs. A flow
+  that sends less than it may, or that is kept a little below the limit, shows nothing of a lower one. Its
+  estimate would fall, the bound with it, and the estimate again. A loss lowers it by the tolerance at most.
 * The end of a limit is found in two ways. The paper's: the estimated rate is no abrupt reduction any more. It
   is a mean since the transfer began, so it needs the longer, the longer the limit has been. Ours adds: more
-  was delivered since than another bucket could have let through, one of twice the estimated size, refilled
+  was delivered since than another bucket could have let through, one of the estimated size, refilled
   at theta R_h, the highest rate that would still be an abrupt reduction, or at twice the estimated rate. In
   a transfer not found limited itself it is five times the size: the estimate is what was in the bucket when
   another one began, which may have been little.
@@ -33,9 +36,10 @@ Deviations, with reasons:
 
 from __future__ import annotations
 
+from ccp_algs.rtcp.exact import MOST, PPM, UBYTES, brings, bytes_of, share, since
 from ccp_algs.rtcp.options import Options
 from ccp_algs.rtcp.tokens import Tokens
-from ccp_algs.rtcp.transfer import Progress, Transfer
+from ccp_algs.rtcp.transfer import Progress, Transfer, same
 
 
 class Detector:
@@ -49,15 +53,19 @@ class Detector:
         undetected_at_us: When it was found to be gone, or never to have been [us]; None: not yet.
         bucket_bytes: Estimated bucket size [bytes]; 0 before a limit is found, the last one after it is gone.
         rate_bytes_per_s: Estimated rate limit [bytes/s]; the same.
+        changes: How often the rate has become another, by more than the tolerance, or a limit has ended.
     """
 
     __slots__ = (
         "_earlier_bucket_bytes",
         "_highest_bytes_per_s",
         "_last",
+        "_offered",
         "_tokens",
+        "_told_bytes_per_s",
         "_witness",
         "bucket_bytes",
+        "changes",
         "detected_at_us",
         "mss_bytes",
         "options",
@@ -73,12 +81,15 @@ class Detector:
         self.transfer: Transfer | None = None
         self.detected_at_us: int | None = None
         self.undetected_at_us: int | None = None
-        self.bucket_bytes = 0.0
-        self.rate_bytes_per_s = 0.0
-        self._highest_bytes_per_s = 0.0
-        self._earlier_bucket_bytes = 0.0
-        self._tokens = Tokens(0, 0.0)
-        self._witness = Tokens(0, 0.0)
+        self.bucket_bytes = 0
+        self.rate_bytes_per_s = 0
+        self.changes = 0
+        self._told_bytes_per_s = 0
+        self._highest_bytes_per_s = 0
+        self._earlier_bucket_bytes = 0
+        self._tokens = Tokens(0, 0)
+        self._offered = Tokens(0, 0)
+        self._witness = Tokens(0, 0)
         self._last: Progress | None = None
 
     @property
@@ -86,11 +97,11 @@ class Detector:
         """Whether the flow is limited, as far as is known."""
         return self.detected_at_us is not None and self.undetected_at_us is None
 
-    def tokens_bytes(self, now_us: int) -> float:
+    def tokens_bytes(self, now_us: int) -> int:
         """Return the estimated level of the token bucket [bytes]; 0 without a limit."""
         if not self.limited:
-            return 0.0
-        return self._tokens.level_at(now_us, self.bucket_bytes, self.rate_bytes_per_s)
+            return 0
+        return self._tokens.level_at(now_us, self.bucket_bytes, self.rate_bytes_per_s) // UBYTES
 
     def start(self, now: Progress) -> None:
         """Begin a transfer: data is sent after the application had none, with nothing in flight."""
@@ -98,7 +109,7 @@ class Detector:
             return
         self.transfer = Transfer(now, self.options, self.mss_bytes)
         self._earlier_bucket_bytes = self.bucket_bytes
-        self._witness = Tokens(now.time_us, self.options.excess_buckets_anew * self.bucket_bytes)
+        self._witness = Tokens(now.time_us, self._excess_bytes(anew=True) * UBYTES)
         self._last = now
 
     def ack(self, now: Progress) -> None:
@@ -112,37 +123,69 @@ class Detector:
         if self.undetected_at_us is not None:
             return
         transfer.ack(now)
+        pressed = False
         if self.limited:
+            pressed = self._pressed(last, now)
             self._follow(transfer, last, now)
         if transfer.detected_at_us is not None and self.undetected_at_us is None:
-            self._adopt(transfer, now)
+            self._adopt(transfer, now, pressed=pressed)
+
+    def _pressed(self, last: Progress, now: Progress) -> bool:
+        """Return whether losses come while nearly R is sent: the limit may be lower."""
+        offered_bytes = sum(
+            bytes_of(since(count, before), self.mss_bytes)
+            for count, before in (
+                (now.delivered_pkts, last.delivered_pkts),
+                (now.lost_pkts, last.lost_pkts),
+            )
+        )
+        most_bytes = brings(self.rate_bytes_per_s, 10 * now.min_rtt_us) // UBYTES
+        most_bytes_per_s = self.rate_bytes_per_s // 10 * 9
+        enough = self._offered.take(now.time_us, offered_bytes, most_bytes, most_bytes_per_s)
+        return not enough and now.lost_pkts > last.lost_pkts
 
     def _follow(self, transfer: Transfer, last: Progress, now: Progress) -> None:
         """Follow the tokens, and look whether the limit can still be there."""
-        delivered_bytes = (now.delivered_pkts - last.delivered_pkts) * self.mss_bytes
+        delivered_pkts = since(now.delivered_pkts, last.delivered_pkts)
+        delivered_bytes = bytes_of(delivered_pkts, self.mss_bytes)
         self._tokens.take(now.time_us, delivered_bytes, self.bucket_bytes, self.rate_bytes_per_s)
-        options = self.options
-        anew = transfer.detected_at_us is None
-        most_bytes = (options.excess_buckets_anew if anew else options.excess_buckets) * self.bucket_bytes
-        most_bytes_per_s = max(self._highest_bytes_per_s, options.excess_rates * self.rate_bytes_per_s)
+        most_bytes = self._excess_bytes(anew=transfer.detected_at_us is None)
+        excess_bytes_per_s = share(self.rate_bytes_per_s, self.options.exact.excess_rates_ppm)
+        most_bytes_per_s = max(self._highest_bytes_per_s, excess_bytes_per_s)
         if not self._witness.take(now.time_us, delivered_bytes, most_bytes, most_bytes_per_s):
             self._end(now)
 
-    def _adopt(self, transfer: Transfer, now: Progress) -> None:
-        """Let the estimate of a transfer that is limited hold for the flow."""
+    def _adopt(self, transfer: Transfer, now: Progress, *, pressed: bool) -> None:
+        """Let the estimate of a transfer that is limited hold for the flow; a lower rate, only if pressed."""
         estimate = transfer.estimate
         assert estimate is not None
-        self.bucket_bytes = max(self._earlier_bucket_bytes, estimate.bucket_bytes)
-        self.rate_bytes_per_s = estimate.rate_bytes_per_s
-        highest_bytes_per_s = self.options.reduction_ratio * transfer.before_bytes_per_s
+        bucket_bytes, rate_bytes_per_s = estimate.line
+        if self.detected_at_us is None or pressed or rate_bytes_per_s >= self.rate_bytes_per_s:
+            # One loss is little evidence: it lowers the rate by the tolerance at most.
+            least_bytes_per_s = share(self.rate_bytes_per_s, PPM - self.options.exact.tolerance_ratio_ppm)
+            self.bucket_bytes = max(self._earlier_bucket_bytes, bucket_bytes)
+            self.rate_bytes_per_s = max(rate_bytes_per_s, least_bytes_per_s)
+        highest_bytes_per_s = share(transfer.before_bytes_per_s, self.options.exact.reduction_ratio_ppm)
         self._highest_bytes_per_s = max(self._highest_bytes_per_s, highest_bytes_per_s)
         if self.detected_at_us is None:
             self.detected_at_us = now.time_us
-            self._tokens = Tokens(now.time_us, transfer.gap_bytes(now))
-            self._witness = Tokens(now.time_us, self.options.excess_buckets * self.bucket_bytes)
+            self._tokens = Tokens(now.time_us, transfer.gap_ubytes(now))
+            self._offered = Tokens(now.time_us, 0)
+            self._witness = Tokens(now.time_us, self._excess_bytes(anew=False) * UBYTES)
         elif self.rate_bytes_per_s > self._highest_bytes_per_s:
             self._end(now)
+            return
+        if not same(self.rate_bytes_per_s, self._told_bytes_per_s, self.options):
+            self.changes += 1
+            self._told_bytes_per_s = self.rate_bytes_per_s
+
+    def _excess_bytes(self, *, anew: bool) -> int:
+        """Return the size of the bucket whose overdraft shows that the limit is gone."""
+        options = self.options.exact
+        ppm = options.excess_buckets_anew_ppm if anew else options.excess_buckets_ppm
+        return min(share(self.bucket_bytes, ppm), MOST)
 
     def _end(self, now: Progress) -> None:
         assert self.transfer is not None
+        self.changes += 1
         self.undetected_at_us = self.transfer.undetected_at_us = now.time_us

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ccp_algs.rtcp.candidates import US_PER_S
+from ccp_algs.rtcp.exact import UBYTES, brings, since
 
 
 class Tokens:
@@ -12,23 +12,23 @@ class Tokens:
     of the paper clamps only the result.
 
     Attributes:
-        level_bytes: What is in it [bytes].
+        level_ubytes: What is in it [millionths of a byte].
         at_us: When that was [us].
     """
 
-    __slots__ = ("at_us", "level_bytes")
+    __slots__ = ("at_us", "level_ubytes")
 
-    def __init__(self, at_us: int, level_bytes: float) -> None:
+    def __init__(self, at_us: int, level_ubytes: int) -> None:
         """Begin with what is in it."""
         self.at_us = at_us
-        self.level_bytes = level_bytes
+        self.level_ubytes = level_ubytes
 
-    def level_at(self, now_us: int, bucket_bytes: float, rate_bytes_per_s: float) -> float:
-        """Return what is in it at a time, if nothing is taken until then [bytes]."""
-        gained_bytes = max(0, now_us - self.at_us) * rate_bytes_per_s / US_PER_S
-        return min(self.level_bytes + gained_bytes, bucket_bytes)
+    def level_at(self, now_us: int, bucket_bytes: int, rate_bytes_per_s: int) -> int:
+        """Return what is in it at a time, if nothing is taken until then [ubytes]."""
+        gained_ubytes = brings(rate_bytes_per_s, since(now_us, self.at_us))
+        return min(self.level_ubytes + gained_ubytes, bucket_bytes * UBYTES)
 
-    def take(self, now_us: int, taken_bytes: float, bucket_bytes: float, rate_bytes_per_s: float) -> bool:
+    def take(self, now_us: int, taken_bytes: int, bucket_bytes: int, rate_bytes_per_s: int) -> bool:
         """Refill it up to a time, take from it, and return whether there was enough.
 
         Args:
@@ -37,7 +37,7 @@ class Tokens:
             bucket_bytes: Size of the bucket [bytes].
             rate_bytes_per_s: Its rate [bytes/s].
         """
-        level_bytes = self.level_at(now_us, bucket_bytes, rate_bytes_per_s) - taken_bytes
+        level_ubytes = self.level_at(now_us, bucket_bytes, rate_bytes_per_s) - taken_bytes * UBYTES
         self.at_us = now_us
-        self.level_bytes = max(0.0, level_bytes)
-        return level_bytes >= 0
+        self.level_ubytes = max(0, level_ubytes)
+        return level_ubytes >= 0

@@ -17,18 +17,23 @@ Deviations, with reasons:
 * A(t) is what was delivered, selective acknowledgements included, not the cumulative ACK. It is what has
   passed the bucket. The cumulative ACK stands still for seconds while a retransmission dies at the limit
   again and again: meanwhile the estimate is a rate near 0, or none.
-* The rate may rise by a tolerance within the convergence window. Computed exactly it rises for ever, by less
-  and less, whenever the candidate bucket is larger than the true one.
+* The rate may change by a tolerance within the convergence window, and the bucket with it: both are of the
+  line between two candidates, which moves a little with every ACK. In the paper the best candidate has to
+  stay the same one. As time goes by larger ones become the best, although the limit stays.
 * At the end of the window what was delivered must be no further below the estimate than the candidate sizes
-  are from each other, and must have grown. "A(t) should converge to C(t)", but an estimate also stays the
-  same while a flow falls behind it, for other reasons. If it is not, a new window begins.
+  are from each other, and must have grown at 0.9 of its rate or more. "A(t) should converge to C(t)", but an
+  estimate also stays the same while a flow falls behind it, for other reasons. If it is not, a new window
+  begins.
+* The window lasts until something is lost in it: a flow that loses nothing may not have reached the limit,
+  and its estimate is too low then.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ccp_algs.rtcp.candidates import US_PER_S, Candidates
+from ccp_algs.rtcp.candidates import Candidates
+from ccp_algs.rtcp.exact import PPM, UBYTES, US_PER_S, brings, bytes_of, share, since
 from ccp_algs.rtcp.options import Options
 
 LEAST_US = 1000
@@ -42,13 +47,23 @@ class Progress(NamedTuple):
         time_us: When, on any clock that does not go back [us].
         delivered_pkts: Acknowledged, cumulatively or selectively [packets].
         lost_pkts: Marked lost, each time a packet is [packets].
-        min_rtt_us: Least RTT [us].
+        min_rtt_us: Least RTT, less than 2^32 [us].
     """
 
     time_us: int
     delivered_pkts: int
     lost_pkts: int
     min_rtt_us: int
+
+    def longer_than(self, since_us: int, min_rtts_ppm: int) -> bool:
+        """Return whether more than so many millionths of the min-RTT have passed since then."""
+        return since(self.time_us, since_us) * PPM > min_rtts_ppm * self.min_rtt_us
+
+
+def same(rate_bytes_per_s: int, before_bytes_per_s: int, options: Options) -> bool:
+    """Return whether a rate still counts as the same."""
+    tolerance_bytes_per_s = share(before_bytes_per_s, options.exact.tolerance_ratio_ppm)
+    return abs(rate_bytes_per_s - before_bytes_per_s) <= tolerance_bytes_per_s
 
 
 class Transfer:
@@ -70,7 +85,8 @@ class Transfer:
         "_mss_bytes",
         "_options",
         "_origin",
-        "_steady",
+        "_steady_bytes_per_s",
+        "_steady_since",
         "before_bytes_per_s",
         "detected_at_us",
         "estimate",
@@ -85,7 +101,7 @@ class Transfer:
         self.triggered_at_us: int | None = None
         self.detected_at_us: int | None = None
         self.undetected_at_us: int | None = None
-        self.before_bytes_per_s = 0.0
+        self.before_bytes_per_s = 0
         self.estimate: Candidates | None = None
         self._options = options
         self._mss_bytes = mss_bytes
@@ -93,31 +109,34 @@ class Transfer:
         self._counted = origin
         self._before = origin
         self._counting_since_us: int | None = None
-        self._steady: _Steady | None = None
+        self._steady_bytes_per_s: int | None = None
+        self._steady_since = origin
 
     def ack(self, now: Progress) -> None:
         """Take an ACK in."""
         if self.estimate is None:
             self._count_losses(now)
-        t_us = now.time_us - self.started_at_us
+        t_us = since(now.time_us, self.started_at_us)
         if self.estimate is None or t_us < LEAST_US:
             return
         self.estimate.update(self._delivered_bytes(now), t_us)
         if self.detected_at_us is None:
             self._classify(self.estimate, now)
 
-    def gap_bytes(self, now: Progress) -> float:
-        """Return how much more could have been delivered by the estimate: what is left in the bucket.
+    def gap_ubytes(self, now: Progress) -> int:
+        """Return how much more could have been delivered by the estimate [ubytes].
 
-        Source: equation 18.
+        Source: equation 18, what is left in the bucket.
         """
         assert self.estimate is not None
-        t_s = (now.time_us - self.started_at_us) / US_PER_S
-        through_bytes = self.estimate.bucket_bytes + self.estimate.rate_bytes_per_s * t_s
-        return through_bytes - self._delivered_bytes(now)
+        bucket_bytes, rate_bytes_per_s = self.estimate.line
+        through_ubytes = bucket_bytes * UBYTES + brings(
+            rate_bytes_per_s, since(now.time_us, self.started_at_us)
+        )
+        return max(0, through_ubytes - self._delivered_bytes(now) * UBYTES)
 
     def _delivered_bytes(self, now: Progress) -> int:
-        return (now.delivered_pkts - self._origin.delivered_pkts) * self._mss_bytes
+        return bytes_of(since(now.delivered_pkts, self._origin.delivered_pkts), self._mss_bytes)
 
     def _count_losses(self, now: Progress) -> None:
         counted = self._counted
@@ -127,12 +146,13 @@ class Transfer:
                 return
             self._counting_since_us = now.time_us
             self._before = counted
-        lost_pkts = now.lost_pkts - counted.lost_pkts
-        delivered_pkts = now.delivered_pkts - counted.delivered_pkts
-        heavy = lost_pkts > self._options.loss_ratio * (delivered_pkts + lost_pkts)
+        options = self._options.exact
+        lost_pkts = since(now.lost_pkts, counted.lost_pkts)
+        delivered_pkts = since(now.delivered_pkts, counted.delivered_pkts)
+        heavy = lost_pkts * PPM > options.loss_ratio_ppm * (delivered_pkts + lost_pkts)
         if not heavy:
             self._before = now
-        if now.time_us > self._counting_since_us + self._options.loss_window_min_rtts * now.min_rtt_us:
+        if now.longer_than(self._counting_since_us, options.loss_window_min_rtts_ppm):
             if heavy:
                 self._trigger(now)
             self._counting_since_us = None
@@ -141,36 +161,34 @@ class Transfer:
     def _trigger(self, now: Progress) -> None:
         before = self._before
         delivered_bytes = self._delivered_bytes(before)
-        t_us = before.time_us - self.started_at_us
+        t_us = since(before.time_us, self.started_at_us)
         if delivered_bytes > 0 and t_us >= LEAST_US:
             self.triggered_at_us = now.time_us
-            self.before_bytes_per_s = delivered_bytes * US_PER_S / t_us
+            self.before_bytes_per_s = delivered_bytes * US_PER_S // t_us
             self.estimate = Candidates(delivered_bytes, t_us, self._options)
 
     def _classify(self, estimate: Candidates, now: Progress) -> None:
-        options, steady = self._options, self._steady
-        if not estimate.rate_bytes_per_s < options.reduction_ratio * self.before_bytes_per_s:
-            self._steady = None
-        elif steady is None or not steady.has(estimate, options.tolerance_ratio):
-            self._steady = _Steady(now, estimate.bucket_bytes, estimate.rate_bytes_per_s)
-        elif now.time_us - steady.since.time_us > options.convergence_min_rtts * now.min_rtt_us:
-            advanced = now.delivered_pkts > steady.since.delivered_pkts
-            if advanced and self.gap_bytes(now) <= estimate.step_bytes:
+        options = self._options.exact
+        steady_bytes_per_s, rate_bytes_per_s = self._steady_bytes_per_s, estimate.line.rate_bytes_per_s
+        if rate_bytes_per_s >= share(self.before_bytes_per_s, options.reduction_ratio_ppm):
+            self._steady_bytes_per_s = None
+        elif steady_bytes_per_s is None or not same(rate_bytes_per_s, steady_bytes_per_s, self._options):
+            self._steady_bytes_per_s = rate_bytes_per_s
+            self._steady_since = now
+        elif now.lost_pkts > self._steady_since.lost_pkts and now.longer_than(
+            self._steady_since.time_us, options.convergence_min_rtts_ppm
+        ):
+            if self._keeps_up(estimate, now):
                 self.detected_at_us = now.time_us
             else:
-                self._steady = steady._replace(since=now)
+                self._steady_since = now
 
-
-class _Steady(NamedTuple):
-    """An estimate since when it holds."""
-
-    since: Progress
-    bucket_bytes: float
-    rate_bytes_per_s: float
-
-    def has(self, estimate: Candidates, tolerance_ratio: float) -> bool:
-        """Return whether the estimate is still this one. Its rate never falls while the bucket stays."""
+    def _keeps_up(self, estimate: Candidates, now: Progress) -> bool:
+        """Return whether the flow is no further below the line than a step, and nearly at its rate."""
+        begin = self._steady_since
+        come_ubytes = brings(estimate.line.rate_bytes_per_s, since(now.time_us, begin.time_us))
+        delivered_bytes = bytes_of(since(now.delivered_pkts, begin.delivered_pkts), self._mss_bytes)
         return (
-            estimate.bucket_bytes == self.bucket_bytes
-            and estimate.rate_bytes_per_s <= self.rate_bytes_per_s * (1 + tolerance_ratio)
+            delivered_bytes * UBYTES > come_ubytes // 10 * 9
+            and self.gap_ubytes(now) <= estimate.step_bytes * UBYTES
         )

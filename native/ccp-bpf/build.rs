@@ -2,21 +2,28 @@
 
 use std::fs;
 
+/// R-TCP's detector and limiter, which are compiled in, too.
+const RTCP: &str = "../ccp-rtcp/src";
+
 /// FNV-1a: enough to tell two builds apart, and nothing to depend on.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn main() -> ccp_build::Result<()> {
-    ccp_build::watch("src/bpf");
-    ccp_build::compile("src/bpf/ccp.bpf.c", "CCP_BPF_OBJECT", &["-Wno-unused-function"])?;
+    let directories = ["src/bpf".to_owned(), format!("{RTCP}/core"), format!("{RTCP}/bpf")];
+    let include = ["-Wno-unused-function", "-I", "src/bpf", "-I", &directories[1], "-I", &directories[2]];
+    ccp_build::compile("src/bpf/ccp.bpf.c", "CCP_BPF_OBJECT", &include)?;
 
     // Line information would make the hash depend on comments and paths; the sources themselves do not.
-    let mut sources: Vec<_> = fs::read_dir("src/bpf")?.collect::<Result<Vec<_>, _>>()?;
-    sources.sort_by_key(std::fs::DirEntry::file_name);
     let mut all = Vec::new();
-    for file in &sources {
-        all.extend(fs::read(file.path())?);
+    for directory in &directories {
+        ccp_build::watch(directory);
+        let mut sources: Vec<_> = fs::read_dir(directory)?.collect::<Result<Vec<_>, _>>()?;
+        sources.sort_by_key(std::fs::DirEntry::file_name);
+        for file in &sources {
+            all.extend(fs::read(file.path())?);
+        }
     }
     println!("cargo:rustc-env=CCP_BUILD_HASH={}", hash(&all));
     ccp_build::bind("src/bpf/intf.h")

@@ -19,7 +19,7 @@ use crate::object::{self, Registration, Sizes};
 use crate::pace::{PERIOD_US, Pace};
 use crate::pins::{Pins, unload};
 use crate::ring::{Records, Ring};
-use crate::shared::{BUILD_HASH, Observer, Update, now_us};
+use crate::shared::{BUILD_HASH, Caps, Observer, Update, now_us};
 use crate::{Error, Result};
 
 /// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
@@ -135,11 +135,15 @@ impl Datapath {
             closed: Mutex::new(false),
         };
         if adopted {
-            // Programs and letters of the agent before us: gone. Its flows wait with the law for ours.
+            // Programs, letters and caps of the agent before us: gone. Its flows wait with the law for ours.
             for handle in 1..MAX_PROGRAMS {
                 datapath.clear_folds(handle);
             }
             datapath.shared.clear_mailboxes();
+            let update = Update { caps: Some(Caps::default()), ..Update::default() };
+            for flow_id in datapath.shared.flow_ids() {
+                datapath.shared.write(flow_id, &update);
+            }
         }
         if !datapath.registered()?.iter().any(|n| n.cc_name == "ccp") {
             datapath.register("ccp", false)?;

@@ -22,7 +22,7 @@ pub use datapath::{Datapath, Options};
 pub use fold::verify;
 pub use pins::unload;
 pub use ring::{Record, Records};
-pub use shared::{Observer, Update};
+pub use shared::{Caps, Observer, Update};
 
 /// What the kernel side and we share, made from `src/bpf/intf.h`.
 #[allow(non_camel_case_types, non_snake_case, non_upper_case_globals, dead_code, missing_docs)]

@@ -182,7 +182,7 @@ fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> Result<()> 
             continue;
         }
         let entries = match name.as_str() {
-            "flows" | "free_slots" => Some(sizes.max_flows),
+            "flows" | "free_slots" | "limits" | "limit_clients" => Some(sizes.max_flows),
             "records" => Some(sizes.ring_bytes),
             _ => None,
         };

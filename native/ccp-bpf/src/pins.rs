@@ -18,7 +18,7 @@ pub(crate) struct Pins {
 
 impl Pins {
     /// The shared maps.
-    pub const MAPS: [&'static str; 10] = [
+    pub const MAPS: [&'static str; 13] = [
         "flows",
         "globals",
         "free_slots",
@@ -29,6 +29,9 @@ impl Pins {
         "folds_on_timeout",
         "finish_on_ack",
         "finish_on_timeout",
+        "limits",
+        "limit_clients",
+        "limit_blank",
     ];
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use crate::bell::Bell;
-use crate::intf::{self, ccp_close, ccp_create, ccp_record};
+use crate::intf::{self, ccp_close, ccp_create, ccp_limit_change, ccp_record};
 use crate::{Error, Result};
 
 /// Records taken at once: bounds the memory of a batch and the time until Python sees it.
@@ -32,6 +32,8 @@ pub enum Record<'a> {
     Create(ccp_create),
     /// It closed or chose another.
     Close(ccp_close),
+    /// What is known of the rate limit of its client has become another.
+    Limit(ccp_limit_change),
 }
 
 impl Records {
@@ -75,13 +77,14 @@ impl Records {
             }
             intf::CCP_RECORD_CREATE => copy_out(raw).map(Record::Create),
             intf::CCP_RECORD_CLOSE => copy_out(raw).map(Record::Close),
+            intf::CCP_RECORD_LIMIT => copy_out(raw).map(Record::Limit),
             _ => None,
         }
     }
 }
 
 /// A plain structure from the start of a record, `None` when the record is too short.
-fn copy_out<T: Copy>(raw: &[u8]) -> Option<T> {
+pub(crate) fn copy_out<T: Copy>(raw: &[u8]) -> Option<T> {
     // SAFETY: enough bytes are there, and every T used here is plain integers, so any bytes are a value.
     (raw.len() >= size_of::<T>()).then(|| unsafe { raw.as_ptr().cast::<T>().read_unaligned() })
 }

@@ -10,6 +10,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::intf::{self, ccp_flow, ccp_flow_info, ccp_globals};
 use crate::names;
 use crate::pins::Pins;
+use crate::ring::copy_out;
 use crate::{Error, Result};
 
 /// Version of what [`crate::intf`] describes, and of the programs that go with it.
@@ -45,6 +46,29 @@ pub struct Update<'a> {
     pub program: Option<u32>,
     /// Control registers by index.
     pub controls: &'a [(usize, u64)],
+    /// How the flow is kept within a rate limit.
+    pub caps: Option<Caps>,
+}
+
+/// How a flow is kept within the rate limit of its client; by default none is looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Caps {
+    kinds: u32,
+    options: intf::rtcp_options,
+}
+
+impl Caps {
+    /// Caps of window and pacing rate, with the bytes of a `struct rtcp_options`; `None` if there are caps, and not as
+    /// many bytes.
+    pub fn new(cwnd: bool, rate: bool, options: &[u8]) -> Option<Self> {
+        let kind = |wanted: bool, kind: u32| if wanted { kind } else { 0 };
+        let kinds = kind(cwnd, intf::CCP_CAP_CWND) | kind(rate, intf::CCP_CAP_RATE);
+        if kinds == 0 {
+            return Some(Caps::default());
+        }
+        let fits = options.len() == size_of::<intf::rtcp_options>();
+        copy_out(options).filter(|_| fits).map(|options| Caps { kinds, options })
+    }
 }
 
 /// The mapped memory of one datapath. Reading it disturbs nobody.
@@ -244,6 +268,11 @@ impl Observer {
             if let Some(rate) = update.rate_bytes_per_s {
                 (*mail).rate_bytes_per_s = rate;
                 (*mail).what |= intf::CCP_MAIL_RATE;
+            }
+            if let Some(caps) = update.caps {
+                (*mail).caps = caps.kinds;
+                (*mail).options = caps.options;
+                (*mail).what |= intf::CCP_MAIL_CAPS;
             }
             for (index, value) in update.controls {
                 (*mail).control[*index] = *value;

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccp_bpf::{Datapath, Observer, Options, Update};
+use ccp_bpf::{Caps, Datapath, Observer, Options, Update};
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -196,7 +197,8 @@ impl EbpfDatapath {
     }
 
     /// Writes to one flow; False when it is gone.
-    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, fields = None))]
+    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, fields = None, caps = None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn update(
         &self,
         py: Python<'_>,
@@ -205,12 +207,19 @@ impl EbpfDatapath {
         rate_bytes_per_s: Option<u64>,
         program: Option<u32>,
         fields: Option<HashMap<String, u64>>,
+        caps: Option<(bool, bool, Vec<u8>)>,
     ) -> PyResult<bool> {
         let controls = match &fields {
             Some(fields) if !fields.is_empty() => self.registers(py, flow_id, program, fields)?,
             _ => Vec::new(),
         };
-        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls };
+        let caps = caps
+            .map(|(cwnd, rate, options)| {
+                Caps::new(cwnd, rate, &options)
+                    .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))
+            })
+            .transpose()?;
+        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, caps };
         let written = self.inner.update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
         if let (true, Some(handle)) = (written, program) {
             let mut programs = lock(&self.programs);
@@ -234,7 +243,7 @@ impl EbpfDatapath {
         let windows = cwnd_bytes.to_vec(py)?;
         let rates = rate_bytes_per_s.to_vec(py)?;
         if ids.len() != windows.len() || ids.len() != rates.len() {
-            return Err(pyo3::exceptions::PyValueError::new_err(format!(
+            return Err(PyValueError::new_err(format!(
                 "flow_ids, cwnd_bytes and rate_bytes_per_s differ in length: {}, {}, {}",
                 ids.len(),
                 windows.len(),

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use ccp_bpf::intf::{ccp_counts, ccp_flow, ccp_flow_info, ccp_record, ccp_stats};
+use ccp_bpf::intf::{ccp_counts, ccp_flow, ccp_flow_info, ccp_limit_change, ccp_record, ccp_stats};
 use pyo3::prelude::*;
 
 /// What is known of a flow from its start.
@@ -160,4 +160,36 @@ pub struct Created {
 pub struct Closed {
     pub flow_id: u64,
     pub stats: Py<FlowStats>,
+}
+
+/// What is known of the rate limit of a flow's client has become another.
+#[pyclass(frozen, get_all, module = "datapath._native")]
+pub struct LimitChange {
+    flow_id: u64,
+    now_us: u64,
+    netns_inum: u32,
+    client: String,
+    /// An `enum rtcp_verdict`.
+    verdict: u32,
+    bucket_bytes: u64,
+    rate_bytes_per_s: u64,
+    tokens_bytes: u64,
+    active_flows: u32,
+}
+
+impl LimitChange {
+    pub fn new(change: &ccp_limit_change) -> Self {
+        let row = &change.row;
+        LimitChange {
+            flow_id: change.record.flow_id,
+            now_us: row.t_us,
+            netns_inum: row.netns,
+            client: address(row.address),
+            verdict: row.verdict,
+            bucket_bytes: row.bucket_bytes,
+            rate_bytes_per_s: row.rate_bytes_per_s,
+            tokens_bytes: row.tokens_bytes,
+            active_flows: row.active_flows,
+        }
+    }
 }

@@ -11,6 +11,8 @@ mod node;
 mod program;
 mod report;
 mod rows;
+mod rtcp;
+mod rtcp_attached;
 mod switch;
 mod trace;
 
@@ -56,6 +58,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ioam::ioam_fill, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::int_overhead_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_work, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp::rtcp_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp::rtcp_work, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_clients, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;
@@ -64,12 +69,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flows::FlowStats>()?;
     module.add_class::<flows::Created>()?;
     module.add_class::<flows::Closed>()?;
+    module.add_class::<flows::LimitChange>()?;
     module.add_class::<datapath::EbpfDatapath>()?;
     module.add_class::<datapath::EbpfView>()?;
     module.add_class::<trace::TcpTrace>()?;
     module.add_class::<arrivals::TcpArrivals>()?;
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<node::IntNode>()?;
+    module.add_class::<rtcp_attached::RtcpAttached>()?;
     module.add_class::<switch::SocketSwitch>()?;
     Ok(())
 }

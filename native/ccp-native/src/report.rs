@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::flows::{Closed, Created, FlowInfo, FlowStats};
+use crate::flows::{Closed, Created, FlowInfo, FlowStats, LimitChange};
 
 /// What the reader must know of an installed program.
 pub struct Installed {
@@ -151,6 +151,7 @@ impl Batch {
                 let stats = Py::new(py, FlowStats::of_close(close))?;
                 Some(Py::new(py, Closed { flow_id: close.record.flow_id, stats })?.into_any())
             }
+            Record::Limit(change) => Some(Py::new(py, LimitChange::new(change))?.into_any()),
             Record::Report { .. } => None,
         })
     }
@@ -250,7 +251,7 @@ impl Batch {
         Ok(list)
     }
 
-    /// Flows that came and went.
+    /// Flows that came and went, and what was found of their limits.
     fn events(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let mut events = Vec::new();
         for index in 0..self.records.len() {

@@ -10,7 +10,7 @@ use crate::load::{map, refused};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
-/// The reader of the ring buffer `rows` of an object.
+/// The reader of a ring buffer of an object: `rows`, unless it has another name.
 pub struct Rows {
     ring: RingBuffer<'static>,
     taken: Bytes,
@@ -29,9 +29,18 @@ impl Rows {
     ///
     /// `trace.refused`: the object has no such ring buffer.
     pub fn of(object: &Object, row_bytes: usize) -> Result<Self> {
+        Self::named(object, "rows", row_bytes)
+    }
+
+    /// The same of a ring buffer of another name.
+    ///
+    /// # Errors
+    ///
+    /// `trace.refused`: the object has no such ring buffer.
+    pub fn named(object: &Object, name: &str, row_bytes: usize) -> Result<Self> {
         let taken = Bytes::default();
         let fill = Arc::clone(&taken);
-        let rows = map(object, "rows")?;
+        let rows = map(object, name)?;
         let mut builder = RingBufferBuilder::new();
         builder
             .add(&rows, move |row| {

@@ -38,6 +38,8 @@ void BPF_PROG(ccp_init, struct sock *sk)
 	flow->cwnd_bytes = (u64)tp->snd_cwnd * tp->mss_cache;
 	flow->cwnd_floor_bytes = flow->cwnd_bytes;
 	flow->rate_bytes_per_s = 0;
+	flow->caps = 0;
+	limit_forget(flow);
 	flow->fold_error = CCP_FOLD_OK;
 	flow->missed = 0;
 	flow->report_flags = 0;
@@ -71,6 +73,8 @@ void BPF_PROG(ccp_release, struct sock *sk)
 
 	if (!flow || !g)
 		return;
+	if (flow->caps)
+		limit_end(sk, flow);
 	refresh_stats(sk, &flow->stats, tcp_sk(sk)->tcp_mstamp);
 	fill_record(&close.record, flow, CCP_RECORD_CLOSE, tcp_sk(sk)->tcp_mstamp);
 	close.stats = flow->stats;
@@ -167,8 +171,11 @@ static __always_inline void tx_start(struct sock *sk)
 	struct ccp_sk *ca = ccp_sk(sk);
 	struct ccp_flow *flow = ccp_flow_of(ca);
 
-	if (flow && flow_has_agent(sk, ca, flow))
+	if (flow && flow_has_agent(sk, ca, flow)) {
+		if (flow->caps && tcp_sk(sk)->app_limited)
+			limit_on_start(sk, ca, flow);
 		return;
+	}
 	law_tx_start(sk);
 }
 
@@ -215,7 +222,9 @@ static __always_inline u32 on_ack(struct sock *sk, const struct rate_sample *rs,
 		law_on_ack(sk, ca, rs);
 		return 0;
 	}
-	if (!flow->rate_bytes_per_s)
+	if (flow->caps)
+		limit_on_ack(sk, ca, flow);
+	if (!flow->rate_bytes_per_s && !flow->pace_most_bytes_per_s)
 		update_pacing_rate(sk);
 	load_primitives(sk, flow, rs, ece, tcp_ca_state(tp));
 	prepare_fold(tp, flow);

@@ -3,14 +3,15 @@
 #ifndef CCP_FLOW_H
 #define CCP_FLOW_H
 
-#include "law.h"
+#include "limit.h"
 
 #define PRIM_BIT(p) (1ULL << (p))
 #define PRIMS_RATES (PRIM_BIT(CCP_FLOW_RATE_INCOMING) | PRIM_BIT(CCP_FLOW_RATE_OUTGOING))
 #define PRIMS_ECN (PRIM_BIT(CCP_ACK_ECN_BYTES) | PRIM_BIT(CCP_ACK_ECN_PACKETS))
-#define PRIMS_TOTALS                                                                           \
-	(PRIM_BIT(CCP_FLOW_DELIVERED) | PRIM_BIT(CCP_FLOW_LOST) | PRIM_BIT(CCP_FLOW_RETRANS) | \
-	 PRIM_BIT(CCP_FLOW_BYTES_PENDING) | PRIM_BIT(CCP_FLOW_ECN_OK) | PRIM_BIT(CCP_FLOW_APP_LIMITED))
+#define PRIMS_TOTALS                                                                                     \
+	(PRIM_BIT(CCP_FLOW_DELIVERED) | PRIM_BIT(CCP_FLOW_LOST) | PRIM_BIT(CCP_FLOW_RETRANS) |           \
+	 PRIM_BIT(CCP_FLOW_BYTES_PENDING) | PRIM_BIT(CCP_FLOW_ECN_OK) | PRIM_BIT(CCP_FLOW_APP_LIMITED) | \
+	 PRIM_BIT(CCP_FLOW_LIMIT_RATE))
 #define ALL_ONES (~0ULL)
 #define NO_RTT_SAMPLE 0xffffffffULL /* as libccp reads an ACK without a sample */
 
@@ -25,43 +26,20 @@ static __always_inline void flow_start_counting(struct tcp_sock *tp, struct ccp_
 	flow->local_congestion = 0;
 }
 
-static __always_inline void put_be32(__u8 *out, __be32 address)
-{
-	__builtin_memcpy(out, &address, sizeof(address));
-}
-
-static __always_inline void put_in6(__u8 *out, const struct in6_addr *address)
-{
-	for (int i = 0; i < 4; i++)
-		put_be32(out + 4 * i, address->in6_u.u6_addr32[i]);
-}
-
 static __always_inline void flow_fill_info(struct sock *sk, struct ccp_flow_info *info, u32 cc_id)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	const __be32 mapped = bpf_htonl(0xffff);
 
 	info->family = sk->__sk_common.skc_family;
-	if (info->family == AF_INET6) {
-		put_in6(info->saddr, &sk->__sk_common.skc_v6_rcv_saddr);
-		put_in6(info->daddr, &sk->__sk_common.skc_v6_daddr);
-	} else {
-		__builtin_memset(info->saddr, 0, 8);
-		put_be32(info->saddr + 8, mapped);
-		put_be32(info->saddr + 12, sk->__sk_common.skc_rcv_saddr);
-		__builtin_memset(info->daddr, 0, 8);
-		put_be32(info->daddr + 8, mapped);
-		put_be32(info->daddr + 12, sk->__sk_common.skc_daddr);
-	}
+	put_saddr(info->saddr, sk);
+	put_daddr(info->daddr, sk);
 	info->sport = sk->__sk_common.skc_num;
 	info->dport = bpf_ntohs(sk->__sk_common.skc_dport);
 	info->ecn_ok = tp->ecn_flags & TCP_ECN_OK;
 	info->mss = tp->mss_cache;
 	info->init_cwnd_bytes = tp->snd_cwnd * tp->mss_cache;
 	info->cc_id = cc_id;
-	info->netns_inum = 0;
-	if (sk->__sk_common.skc_net.net)
-		info->netns_inum = sk->__sk_common.skc_net.net->ns.inum;
+	info->netns_inum = netns_of(sk);
 	info->cgroup_id = 0;
 	if (bpf_core_field_exists(sk->sk_cgrp_data) && sk->sk_cgrp_data.cgroup)
 		info->cgroup_id = sk->sk_cgrp_data.cgroup->kn->id;
@@ -110,10 +88,7 @@ static __always_inline void flow_set_rate(struct sock *sk, struct ccp_sk *ca, st
 	if (rate == ALL_ONES) /* CCP programs write +infinity for "not paced" */
 		rate = 0;
 	flow->rate_bytes_per_s = rate;
-	if (rate)
-		pace_at(sk, ca, rate);
-	else
-		stop_pacing(sk, ca);
+	apply_rate(sk, ca, flow);
 }
 
 /* Takes the agent's letter. The owner word keeps the agent out while it is read, and us while it is written. */
@@ -140,6 +115,8 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 			if (mask & 1)
 				flow->control[i] = mail->control[i];
 		}
+		if (mail->what & CCP_MAIL_CAPS)
+			limit_set(sk, ca, flow, mail);
 		if (mail->what & CCP_MAIL_CWND && mail->cwnd_bytes)
 			apply_cwnd(tcp_sk(sk), flow, mail->cwnd_bytes, g->max_cwnd_bytes);
 		if (mail->what & CCP_MAIL_RATE)
@@ -171,6 +148,7 @@ static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, s
 			law_enter(sk, ca);
 			flow->law = 1;
 			flow->rate_bytes_per_s = 0;
+			limit_forget(flow);
 			flow->counts.law_entries++;
 			__sync_fetch_and_add(&g->law_entries, 1);
 		}
@@ -246,6 +224,7 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 		prim[CCP_FLOW_BYTES_PENDING] = tp->write_seq - tp->snd_una;
 		prim[CCP_FLOW_ECN_OK] = tp->ecn_flags & TCP_ECN_OK;
 		prim[CCP_FLOW_APP_LIMITED] = rs && rs->is_app_limited;
+		prim[CCP_FLOW_LIMIT_RATE] = flow->limit_rate_bytes_per_s;
 	}
 	flow->last_bytes_acked = tp->bytes_acked;
 	flow->last_sacked_out = sacked_out;

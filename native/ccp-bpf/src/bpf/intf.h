@@ -8,15 +8,14 @@
 #ifndef CCP_INTF_H
 #define CCP_INTF_H
 
+#include "../../../ccp-rtcp/src/bpf/rtcp.h"
+
 #ifndef __VMLINUX_H__
-typedef unsigned char __u8;
 typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
 #endif
 
 enum ccp_limits {
-	CCP_ABI_VERSION = 2,
+	CCP_ABI_VERSION = 3,
 	CCP_MAX_REPORT = 64,
 	CCP_MAX_CONTROL = 64,
 	CCP_MAX_LOCAL = 64,
@@ -58,6 +57,7 @@ enum ccp_prim {
 	CCP_FLOW_LOCAL_CONGESTION, /* times a local queue refused a packet since the last fold */
 	CCP_FLOW_ECN_OK, /* bool: ECN was negotiated */
 	CCP_FLOW_DELIVERED_BYTES, /* [bytes], total cumulatively acknowledged */
+	CCP_FLOW_LIMIT_RATE, /* [bytes/s], what a rate limit that was found lets it send; 0: it is not capped */
 	CCP_PRIM_COUNT,
 };
 
@@ -85,6 +85,7 @@ enum ccp_record_kind {
 	CCP_RECORD_REPORT = 1,
 	CCP_RECORD_CREATE,
 	CCP_RECORD_CLOSE,
+	CCP_RECORD_LIMIT,
 };
 
 enum ccp_record_flags {
@@ -145,6 +146,13 @@ enum ccp_mail_what {
 	CCP_MAIL_CWND = 1,
 	CCP_MAIL_RATE = 2,
 	CCP_MAIL_PROGRAM = 4, /* 0 gives the flow to the fallback law */
+	CCP_MAIL_CAPS = 8,
+};
+
+/* How a flow is kept within the rate limit of its client (R-TCP); 0: no limit is looked for. */
+enum ccp_caps {
+	CCP_CAP_CWND = 1,
+	CCP_CAP_RATE = 2,
 };
 
 struct ccp_mailbox {
@@ -152,9 +160,10 @@ struct ccp_mailbox {
 	__u32 owner;
 	__u32 what;
 	__u32 program;
-	__u32 spare;
+	__u32 caps; /* enum ccp_caps */
 	__u64 cwnd_bytes;
 	__u64 rate_bytes_per_s;
+	struct rtcp_options options; /* of the caps */
 	__u64 control_mask; /* bit i: control[i] below is new */
 	__u64 control[CCP_MAX_CONTROL];
 };
@@ -216,6 +225,11 @@ struct ccp_flow {
 	__u32 missed; /* reports folded into the next one */
 	__u32 report_flags; /* enum ccp_record_flags for the next report */
 	__u64 mail_applied_us; /* when the last letter was applied */
+	__u64 cwnd_most_bytes; /* caps, all ones and 0 for none */
+	__u64 pace_most_bytes_per_s;
+	__u64 limit_rate_bytes_per_s; /* what the client's limit lets this flow send; 0: it is not capped */
+	__u32 caps; /* enum ccp_caps */
+	__u32 spare;
 	struct ccp_counts counts;
 	struct ccp_stats stats;
 
@@ -236,6 +250,12 @@ struct ccp_close {
 	struct ccp_record record;
 	struct ccp_stats stats;
 	struct ccp_counts counts;
+};
+
+/* What is known of the client's rate limit has become another. */
+struct ccp_limit_change {
+	struct ccp_record record;
+	struct rtcp_row row;
 };
 
 /* What the kernel side must know of a program besides its code. */

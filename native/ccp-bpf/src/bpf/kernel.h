@@ -34,14 +34,19 @@ typedef __u32 __wsum;
 #define AF_INET6 10
 
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PROG_ARRAY = 3,
 	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum {
 	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_SK_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
 	BPF_F_MMAPABLE = 1 << 10,
 };
@@ -172,6 +177,7 @@ struct tcp_sock {
 	u32 write_seq;
 	u8 ecn_flags;
 	u64 tcp_mstamp;
+	u64 delivered_mstamp;
 	u32 rcv_nxt;
 	u32 snd_una;
 	u32 srtt_us;
@@ -184,6 +190,9 @@ struct tcp_sock {
 	u32 prior_cwnd;
 	u64 bytes_retrans;
 	u32 total_retrans;
+	u32 app_limited;
+	u32 rate_delivered;
+	u8 rate_app_limited : 1;
 };
 
 struct rate_sample {

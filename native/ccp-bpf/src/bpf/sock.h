@@ -4,10 +4,7 @@
 #define CCP_SOCK_H
 
 #include "maps.h"
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
-
-#define USEC_PER_SEC 1000000ULL
+#include "tcp.h"
 
 /*
  * Our part of icsk_ca_priv (104 bytes). The first 64 belong to the kernel's CUBIC (struct bictcp, 60 bytes),
@@ -28,11 +25,6 @@ struct ccp_sk {
 	u32 prior_rcv_nxt; /* DCTCP receiver */
 };
 
-static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
-{
-	return (struct tcp_sock *)sk;
-}
-
 static __always_inline struct ccp_sk *ccp_sk(struct sock *sk)
 {
 	return (void *)tcp_sk(sk)->inet_conn.icsk_ca_priv + CCP_SK_OFFSET;
@@ -43,16 +35,6 @@ static __always_inline struct ccp_flow *ccp_flow_of(struct ccp_sk *ca)
 	u32 slot = ca->slot1 - 1;
 
 	return bpf_map_lookup_elem(&flows, &slot); /* NULL for slot1 == 0: the index is out of range */
-}
-
-static __always_inline u32 tcp_ca_state(struct tcp_sock *tp)
-{
-	return BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-}
-
-static __always_inline u32 packets_in_flight(struct tcp_sock *tp)
-{
-	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
 /* As the kernel judges it: in slow start half-used windows may still grow. */
@@ -101,7 +83,20 @@ static __always_inline void stop_pacing(struct sock *sk, struct ccp_sk *ca)
 	update_pacing_rate(sk);
 }
 
-/* The window in bytes becomes snd_cwnd in packets: at least 2, at most the socket's clamp and our limit. */
+/* Paces at the algorithm's rate, or at the cap; else as the kernel would. */
+static __always_inline void apply_rate(struct sock *sk, struct ccp_sk *ca, const struct ccp_flow *flow)
+{
+	u64 rate = flow->rate_bytes_per_s, most = flow->pace_most_bytes_per_s;
+
+	if (most && (!rate || rate > most))
+		rate = most;
+	if (rate)
+		pace_at(sk, ca, rate);
+	else
+		stop_pacing(sk, ca);
+}
+
+/* The window in bytes becomes snd_cwnd in packets: at least 2, at most the socket's clamp and our limits. */
 static __always_inline void apply_cwnd(struct tcp_sock *tp, struct ccp_flow *flow, u64 cwnd_bytes,
 				       u64 max_bytes)
 {
@@ -111,6 +106,8 @@ static __always_inline void apply_cwnd(struct tcp_sock *tp, struct ccp_flow *flo
 		return;
 	if (cwnd_bytes > max_bytes)
 		cwnd_bytes = max_bytes;
+	if (cwnd_bytes > flow->cwnd_most_bytes)
+		cwnd_bytes = flow->cwnd_most_bytes;
 	if (cwnd_bytes < CCP_MIN_CWND_PKTS * mss)
 		cwnd_bytes = CCP_MIN_CWND_PKTS * mss;
 	pkts = cwnd_bytes / mss;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How much the program had no room for. The loader reads it: `dropped` of load.rs. */
+/* How much the program had no room for. The loader reads it: `dropped` of load.rs. Behind a crate's kernel.h. */
 #ifndef CCP_DROPPED_H
 #define CCP_DROPPED_H
 
-#include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
 struct {

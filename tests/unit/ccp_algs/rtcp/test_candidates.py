@@ -17,36 +17,36 @@ acks = st.lists(st.tuples(st.integers(1, 2 * S), st.integers(0, 300_000)), min_s
 """ACKs: time since the one before [us], bytes that it adds."""
 
 
-def tuples(candidates: Candidates) -> list[tuple[float, float]]:
-    return list(zip(candidates._buckets, candidates._rates, strict=True))
+def tuples(candidates: Candidates) -> list[tuple[int, int]]:
+    return [(one.bucket_bytes, one.rate_bytes_per_s) for one in candidates._all]
 
 
 def test_sizes_are_zero_and_those_that_leave_an_abrupt_reduction() -> None:
     # Appendix F: B_l = 8000 (1 - 0.6) = 3200, step 4800 / 8 = 600; B_l itself is none.
     candidates = Candidates(8000, S, OPTIONS)
-    assert [round(bucket) for bucket, _ in tuples(candidates)] == [0, *range(3800, 8001, 600)]
-    assert [round(rate) for _, rate in tuples(candidates)] == [8000, *range(4200, -1, -600)]
+    assert [bucket for bucket, _ in tuples(candidates)] == [0, *range(3800, 8001, 600)]
+    assert [rate for _, rate in tuples(candidates)] == [8000, *range(4200, -1, -600)]
 
 
 def test_with_another_theta_and_omega_as_the_authors_code_has_them() -> None:
     candidates = Candidates(25_600, S, Options(reduction_ratio=150 / 256, n_candidates=5))
-    assert [round(bucket) for bucket, _ in tuples(candidates)] == [0, 14_350, 18_100, 21_850, 25_600]
+    assert [bucket for bucket, _ in tuples(candidates)] == [0, 14_350, 18_100, 21_850, 25_600]
 
 
 def test_rates_are_the_lowest_that_no_ack_contradicts() -> None:
     candidates = Candidates(8000, S, OPTIONS)
     candidates.update(8300, 2 * S)
     # Equation 10: (8300 - b) / 2 s where that is more than before: for b = 8000 only.
-    assert [round(rate) for _, rate in tuples(candidates)] == [8000, *range(4200, 0, -600), 150]
+    assert [rate for _, rate in tuples(candidates)] == [8000, *range(4200, 0, -600), 150]
 
 
 def test_the_line_closest_above_is_chosen() -> None:
     # Areas between C(t) = b + r t and A(t) up to t differ by those below C(t): t (b + r t / 2).
     candidates = Candidates(8000, S, OPTIONS)
     candidates.update(8300, 3 * S // 2)
-    assert (round(candidates.bucket_bytes), round(candidates.rate_bytes_per_s)) == (0, 8000)
+    assert candidates.best == (0, 8000)
     candidates.update(8600, 4 * S)
-    assert (round(candidates.bucket_bytes), round(candidates.rate_bytes_per_s)) == (8000, 200)
+    assert candidates.best == (8000, 200)
 
 
 def test_the_range_moves_up_while_the_largest_bucket_fits_best() -> None:
@@ -57,21 +57,36 @@ def test_the_range_moves_up_while_the_largest_bucket_fits_best() -> None:
     buckets = [bucket for bucket, _ in tuples(candidates)]
     assert len(buckets) == 9
     assert buckets[0] > 3800
-    assert candidates.bucket_bytes > 8000
+    assert candidates.best.bucket_bytes > 8000
 
 
 def test_no_bucket_is_larger_than_what_was_delivered_and_a_step() -> None:
     candidates = Candidates(8000, S, OPTIONS)
     for t_s in range(2, 100):
         candidates.update(8000, t_s * S)
-    assert [round(bucket) for bucket, _ in tuples(candidates)][-1] == 8000
+    assert [bucket for bucket, _ in tuples(candidates)][-1] == 8000
+
+
+def test_the_line_goes_through_the_corners_on_either_side_of_half_the_time() -> None:
+    # 8000 in a second, then 50 a second: no candidate has a bucket of 7950.
+    candidates = Candidates(8000, S, OPTIONS)
+    for t_s in range(2, 9):
+        candidates.update(7950 + 50 * t_s, t_s * S)
+    assert candidates.best == (8000, 44)
+    assert candidates.line == (7950, 50)
+
+
+def test_without_a_corner_before_half_the_time_the_best_candidate_is_the_line() -> None:
+    candidates = Candidates(8000, S, OPTIONS)
+    candidates.update(8300, 3 * S // 2)
+    assert candidates.line == candidates.best == (0, 8000)
 
 
 @given(first=st.tuples(st.integers(1000, 5 * S), st.integers(1448, 10**7)), acks=acks)
 def test_invariants(first: tuple[int, int], acks: list[tuple[int, int]]) -> None:
     t_us, delivered_bytes = first
     candidates = Candidates(delivered_bytes, t_us, OPTIONS)
-    before: dict[float, float] = {}
+    before: dict[int, int] = {}
     for gap_us, added_bytes in acks:
         t_us, delivered_bytes = t_us + gap_us, delivered_bytes + added_bytes
         candidates.update(delivered_bytes, t_us)
@@ -79,12 +94,14 @@ def test_invariants(first: tuple[int, int], acks: list[tuple[int, int]]) -> None
         assert len(now) == OPTIONS.n_candidates
         assert [bucket for bucket, _ in now] == sorted(bucket for bucket, _ in now)
         for bucket, rate in now:
-            assert math.isfinite(rate)
-            assert rate >= before.get(bucket, 0.0)
+            assert rate >= before.get(bucket, 0)
             # Equation 4 at this ACK.
-            assert bucket + rate * t_us / S >= delivered_bytes * (1 - 1e-12)
+            assert bucket + rate * t_us / S >= delivered_bytes
+        steeper, *_, flatter = now[max(0, now.index(candidates.best) - 1) :][:3]
+        assert flatter[1] <= candidates.line.rate_bytes_per_s <= steeper[1]
+        assert 0 <= candidates.line.bucket_bytes <= delivered_bytes + candidates.step_bytes
         before = dict(now)
-        assert (candidates.bucket_bytes, candidates.rate_bytes_per_s) in now
+        assert candidates.best in now
 
 
 rates = st.floats(0, 1e8)
@@ -116,7 +133,7 @@ def test_where_the_history_is_whole_the_first_that_is_no_better_ends_the_search(
         t_us, delivered_bytes = t_us + gap_us, min(delivered_bytes + added_bytes, 10**7)
         candidates.update(delivered_bytes, t_us)
         heights = [bucket + rate * t_us / S / 2 for bucket, rate in tuples(candidates)]
-        chosen = candidates.bucket_bytes + candidates.rate_bytes_per_s * t_us / S / 2
+        chosen = candidates.best.bucket_bytes + candidates.best.rate_bytes_per_s * t_us / S / 2
         assert chosen == pytest.approx(min(heights), rel=1e-9)
 
 
@@ -124,6 +141,8 @@ def test_where_the_history_is_whole_the_first_that_is_no_better_ends_the_search(
     "wrong",
     [
         {"n_candidates": 2},
+        {"n_candidates": 18},
+        {"excess_rates": 1e6},
         {"loss_ratio": 1.5},
         {"reduction_ratio": math.nan},
         {"tolerance_ratio": -0.1},

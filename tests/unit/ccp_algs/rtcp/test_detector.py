@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccp_algs.rtcp import Detector, Options, Progress
+from ccp_algs.rtcp.exact import UBYTES
 from ccp_algs.rtcp.tokens import Tokens
 from tests.unit.ccp_algs.rtcp.network import MSS
 
@@ -26,11 +27,11 @@ def heard(*progress: Progress) -> Detector:
     return detector
 
 
-def limited(lost_pkts: int = 100) -> Detector:
-    """Full speed up to 500 packets in 100 ms, then one packet in 10 ms, until it is detected."""
+def limited() -> Detector:
+    """Full speed up to 500 packets in 100 ms, then one of two packets in 10 ms, until it is detected."""
     detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
     for i in range(1, 400):
-        detector.ack(at(100 + 10 * i, 500 + i, lost_pkts))
+        detector.ack(at(100 + 10 * i, 500 + i, 100 + i))
         if detector.limited:
             return detector
     raise AssertionError
@@ -89,6 +90,15 @@ def test_heavy_loss_from_the_first_packet_on_is_no_trigger() -> None:
 # --- classification (section 4.3) ---
 
 
+def test_without_losses_the_limit_is_not_reached() -> None:
+    detector = heard(at(0, 0), *(at(i, 5 * i) for i in range(1, 101)))
+    for i in range(1, 400):
+        detector.ack(at(100 + 10 * i, 500 + i, 100 + min(i, 10)))
+    assert detector.transfer is not None
+    assert detector.transfer.triggered_at_us is not None
+    assert not detector.limited
+
+
 def test_a_fall_to_a_steady_rate_is_a_limit() -> None:
     detector = limited()
     assert detector.transfer is not None
@@ -101,7 +111,7 @@ def test_detection_needs_the_whole_convergence_window() -> None:
     detector = limited()
     assert detector.transfer is not None
     assert detector.detected_at_us is not None
-    steady_us = detector.detected_at_us - detector.transfer._steady.since.time_us  # type: ignore[union-attr]
+    steady_us = detector.detected_at_us - detector.transfer._steady_since.time_us
     assert 10 * RTT_US < steady_us <= 12 * RTT_US
 
 
@@ -135,6 +145,25 @@ def test_falling_ever_further_behind_is_no_limit() -> None:
 # --- what becomes of a limit ---
 
 
+def slower(lost_pkts: int) -> float:
+    """Rate by the estimate, after 20 s in which half of it was delivered [parts of what it was]."""
+    detector = limited()
+    before_bytes_per_s, last = detector.rate_bytes_per_s, progress_of(detector)
+    for i in range(1, 1001):
+        time_us, lost = last.time_us + 20_000 * i, last.lost_pkts + lost_pkts * i
+        detector.ack(Progress(time_us, last.delivered_pkts + i, lost, RTT_US))
+    assert detector.limited
+    return detector.rate_bytes_per_s / before_bytes_per_s
+
+
+def test_a_flow_that_sends_less_than_the_limit_shows_no_lower_one() -> None:
+    assert slower(lost_pkts=0) == 1
+
+
+def test_losses_at_the_limit_show_a_lower_one() -> None:
+    assert slower(lost_pkts=1) < 0.7
+
+
 def test_tokens_follow_the_estimate() -> None:
     detector = limited()
     now = progress_of(detector)
@@ -146,12 +175,12 @@ def test_tokens_follow_the_estimate() -> None:
 
 
 def test_tokens_never_leave_the_bucket() -> None:
-    tokens = Tokens(0, 500.0)
+    tokens = Tokens(0, 500 * UBYTES)
     assert tokens.take(1_000_000, 1400, 2000, 1000)  # 500 + 1000 - 1400
-    assert tokens.level_bytes == pytest.approx(100)
+    assert tokens.level_ubytes == 100 * UBYTES
     assert not tokens.take(1_000_000, 200, 2000, 1000)
-    assert tokens.level_bytes == 0
-    assert tokens.level_at(10_000_000, 2000, 1000) == 2000
+    assert tokens.level_ubytes == 0
+    assert tokens.level_at(10_000_000, 2000, 1000) == 2000 * UBYTES
 
 
 def test_a_later_transfer_starts_anew_and_keeps_what_is_known() -> None:
@@ -189,8 +218,8 @@ def test_a_limit_that_is_gone_ends_for_good() -> None:
         detector.ack(now)
         if not detector.limited:
             break
-    # 5 packets a ms against 3 (theta R_h), and twice a bucket of 500: 500 ms.
-    assert detector.undetected_at_us == pytest.approx(last.time_us + 500_000, abs=30_000)
+    # The line from (100 ms, 500 packets) to the latest ACK reaches 3 a ms, theta R_h, after some 320 ms.
+    assert detector.undetected_at_us == pytest.approx(last.time_us + 320_000, abs=10_000)
     assert detector.transfer is not None
     assert detector.transfer.undetected_at_us == detector.undetected_at_us
     assert detector.tokens_bytes(now.time_us) == 0

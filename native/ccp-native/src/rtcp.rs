@@ -1,0 +1,69 @@
+//! R-TCP's detector as the kernel has it, on the host.
+
+use ccp_rtcp::core::{Options, Progress, rtcp_detector};
+use ccp_rtcp::replay::{Event, replay, replay_in_kernel};
+use ccp_rtcp::work::{State, work};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// A row of a trace: whether a transfer starts, time [us], delivered, lost [packets], least RTT [us].
+type Row = (bool, u64, u64, u64, u32);
+
+/// Detected and undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], changes of {bucket, rate}.
+type Found = (Option<u64>, Option<u64>, u64, u64, u64, u32);
+
+/// What the detector has found after each row.
+#[pyfunction]
+#[pyo3(signature = (options, mss_bytes, rows, *, in_kernel = false))]
+pub fn rtcp_replay(
+    py: Python<'_>,
+    options: &[u8],
+    mss_bytes: u16,
+    rows: Vec<Row>,
+    in_kernel: bool,
+) -> PyResult<Vec<Found>> {
+    let options = Options::from_bytes(options)
+        .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))?;
+    let mut found = Vec::with_capacity(rows.len());
+    py.detach(|| {
+        let events = rows.into_iter().map(event);
+        let seen = |now: &Progress, state: &rtcp_detector| found.push(told(state, now.time_us));
+        if in_kernel {
+            return replay_in_kernel(options, mss_bytes, events, seen);
+        }
+        replay(options, mss_bytes, events, seen);
+        Ok(())
+    })
+    .map_err(|e| errors::raise(py, &e))?;
+    Ok(found)
+}
+
+/// Takes made-up ACKs through a detector that is `waiting`, `triggered` or `limited`.
+#[pyfunction]
+pub fn rtcp_work(py: Python<'_>, options: &[u8], state: &str, acks: u32) -> PyResult<()> {
+    let (Some(options), Some(state)) = (Options::from_bytes(options), State::of(state)) else {
+        return Err(PyValueError::new_err("these are no options, or no state, of the detector"));
+    };
+    py.detach(|| {
+        std::hint::black_box(work(options, state, acks));
+    });
+    Ok(())
+}
+
+fn event((start, time_us, delivered_pkts, lost_pkts, min_rtt_us): Row) -> (Event, Progress) {
+    let now = Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() };
+    (if start { Event::Start } else { Event::Ack }, now)
+}
+
+fn told(state: &rtcp_detector, now_us: u64) -> Found {
+    (
+        (state.detected != 0).then_some(state.detected_at_us),
+        (state.undetected != 0).then_some(state.undetected_at_us),
+        state.bucket_bytes,
+        state.rate_bytes_per_s,
+        state.tokens_bytes(now_us),
+        state.changes,
+    )
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Clients: one detector and one limiter for all connections to an address, as ccp_algs/rtcp/clients.py has it. Each
+ * connection adds what it delivers and loses, and learns what it may send.
+ *
+ * A connection remembers when its client was born: one that was deleted and made anew meanwhile is another one, which
+ * it joins when it starts to send again. So nothing has to hold a client. Whoever finds it locked leaves it alone:
+ * counters are cumulative, and the next ACK brings the difference.
+ */
+#ifndef RTCP_CLIENTS_H
+#define RTCP_CLIENTS_H
+
+#include "tcp.h"
+#include "rtcp.h"
+
+/* What a connection remembers of itself. */
+struct rtcp_flow {
+	struct rtcp_key key;
+	u32 delivered_pkts;
+	u32 lost_pkts;
+	u32 in_flight_bytes;
+	u64 born_us; /* of the client that this one is counted in; 0: of none */
+	u64 rate_bytes_per_s; /* it may send so much; 0: it is not capped */
+	u8 active;
+	u8 sharing;
+	u8 suspected; /* its client is limited, or seems to be */
+	u8 seeks; /* enum rtcp_seeking: it is to find out whether more gets through now */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, struct rtcp_key);
+	__type(value, struct rtcp_client);
+} rtcp_clients SEC(".maps");
+
+/* A client that is not filled in yet; too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rtcp_client);
+} rtcp_blank SEC(".maps");
+
+/* Told by whoever includes this, if the verdict has become another. */
+static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us);
+
+static __always_inline bool client_lock(struct rtcp_client *client)
+{
+	return !__sync_val_compare_and_swap(&client->lock, 0, 1);
+}
+
+static __always_inline void client_unlock(struct rtcp_client *client)
+{
+	__sync_lock_test_and_set(&client->lock, 0);
+}
+
+static __always_inline struct rtcp_client *client_of(const struct rtcp_flow *flow)
+{
+	struct rtcp_client *client;
+
+	if (!flow->born_us)
+		return NULL;
+	client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+	return client && client->born_us == flow->born_us ? client : NULL;
+}
+
+static __always_inline u32 client_verdict(const struct rtcp_client *client)
+{
+	if (!client->detector.limited)
+		return client->detector.detected ? RTCP_GONE : RTCP_OPEN;
+	switch (client->limiter.stage) {
+	case RTCP_STAGE_CAPPED:
+		return RTCP_CAPPED;
+	case RTCP_STAGE_PROBING:
+		return RTCP_PROBING;
+	case RTCP_STAGE_RAISED:
+	case RTCP_STAGE_LIFTED:
+		return RTCP_RAISED;
+	default:
+		return RTCP_LIMITED;
+	}
+}
+
+/* What is known of a client, for those who watch. */
+static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_flow *flow,
+				       const struct rtcp_client *client, u64 now_us)
+{
+	row->t_us = now_us;
+	row->bucket_bytes = client->detector.bucket_bytes;
+	row->rate_bytes_per_s = client->detector.rate_bytes_per_s;
+	row->tokens_bytes = rtcp_tokens_bytes(&client->detector, now_us);
+	row->netns = flow->key.netns;
+	row->verdict = client_verdict(client);
+	row->active_flows = client->active_flows;
+	__builtin_memcpy(row->address, flow->key.address, sizeof(row->address));
+	row->pad = 0;
+}
+
+/* Whether it was limited, and nobody has come back for long. */
+static __always_inline bool is_over(const struct rtcp_client *client, const struct rtcp_options *o,
+				    u64 now_us)
+{
+	return !client->open_flows && client->closed_us && now_us - client->closed_us > o->kept_us;
+}
+
+/* The connection counts as one of its client's from now on, if there is room. */
+static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
+{
+	struct rtcp_client *client, *blank;
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 now_us = tp->tcp_mstamp;
+	u32 zero = 0;
+
+	flow->born_us = 0;
+	flow->active = 0;
+	flow->sharing = 0;
+	flow->in_flight_bytes = 0;
+	flow->delivered_pkts = tp->delivered;
+	flow->lost_pkts = tp->lost;
+	client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+	if (!client) {
+		blank = bpf_map_lookup_elem(&rtcp_blank, &zero);
+		if (!blank)
+			return 0;
+		bpf_map_update_elem(&rtcp_clients, &flow->key, blank, BPF_NOEXIST);
+		client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+	}
+	if (!client || !client_lock(client))
+		return 0;
+	if (!client->born_us || is_over(client, o, now_us)) {
+		rtcp_detector_init(&client->detector, tp->mss_cache);
+		__builtin_memset(&client->limiter, 0, sizeof(client->limiter));
+		client->told = RTCP_OPEN;
+		client->born_us = now_us;
+	}
+	flow->born_us = client->born_us;
+	__sync_fetch_and_add(&client->open_flows, 1);
+	client_unlock(client);
+	return 0;
+}
+
+static __always_inline void flow_rest(struct rtcp_flow *flow, struct rtcp_client *client)
+{
+	if (flow->active)
+		__sync_fetch_and_sub(&client->active_flows, 1);
+	if (flow->sharing)
+		__sync_fetch_and_sub(&client->sharing_flows, 1);
+	flow->active = 0;
+	flow->sharing = 0;
+}
+
+/* The connection ends, or is no longer ours. */
+static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow)
+{
+	struct rtcp_client *client = client_of(flow);
+
+	flow->born_us = 0;
+	if (!client)
+		return 0;
+	flow_rest(flow, client);
+	__sync_fetch_and_sub(&client->in_flight_bytes, (u64)flow->in_flight_bytes);
+	client->closed_us = tcp_sk(sk)->tcp_mstamp;
+	if (__sync_fetch_and_sub(&client->open_flows, 1) == 1 && !client->detector.limited)
+		bpf_map_delete_elem(&rtcp_clients, &flow->key);
+	return 0;
+}
+
+/* Adds what the connection has delivered and lost to the client's sums. The client is locked. */
+static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow, struct rtcp_client *client,
+				     struct rtcp_progress *sum)
+{
+	u32 in_flight_bytes = packets_in_flight(tp) * tp->mss_cache, min_rtt_us = tp->rtt_min.s[0].v;
+	u64 now_us = tp->tcp_mstamp;
+
+	client->delivered_pkts += tp->delivered - flow->delivered_pkts;
+	client->lost_pkts += tp->lost - flow->lost_pkts;
+	__sync_fetch_and_add(&client->in_flight_bytes, (u64)in_flight_bytes - flow->in_flight_bytes);
+	/* Each socket has its own clock, of the moment when its ACK came in: they are some microseconds apart. */
+	if (now_us > client->last_us)
+		client->last_us = now_us;
+	flow->delivered_pkts = tp->delivered;
+	flow->lost_pkts = tp->lost;
+	flow->in_flight_bytes = in_flight_bytes;
+	sum->time_us = client->last_us;
+	sum->delivered_pkts = client->delivered_pkts;
+	sum->lost_pkts = client->lost_pkts;
+	sum->in_flight_bytes = client->in_flight_bytes;
+	sum->min_rtt_us = min_rtt_us == ~0U ? 0 : min_rtt_us;
+	sum->srtt_us = tp->srtt_us >> 3;
+}
+
+/* Equation 22, with the number that it gave at the ACK before. Returns it. */
+static __always_inline u32 flow_share(struct tcp_sock *tp, struct rtcp_flow *flow, struct rtcp_client *client,
+				      u64 rate_bytes_per_s)
+{
+	u32 sharing = client->sharing_flows, pending_bytes = tp->write_seq - tp->snd_una;
+	u64 share_bytes_per_s = sharing ? rate_bytes_per_s / sharing : rate_bytes_per_s;
+	bool shares = pending_bytes && pending_bytes * USEC_PER_SEC >= share_bytes_per_s * (tp->srtt_us >> 3);
+
+	if (shares && !flow->sharing)
+		sharing = __sync_fetch_and_add(&client->sharing_flows, 1) + 1;
+	else if (!shares && flow->sharing)
+		sharing = __sync_fetch_and_sub(&client->sharing_flows, 1) - 1;
+	flow->sharing = shares;
+	return sharing ? sharing : 1;
+}
+
+static __noinline int client_ack(struct rtcp_client *client, const struct rtcp_options *o,
+				 struct rtcp_progress *sum)
+{
+	rtcp_detector_ack(&client->detector, o, sum);
+	if (!o->observe)
+		rtcp_limiter_ack(&client->limiter, &client->detector, o, sum);
+	return 0;
+}
+
+/* What the connection may send now. The client is locked. */
+static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *flow,
+				       struct rtcp_client *client, const struct rtcp_options *o,
+				       const struct rtcp_progress *sum)
+{
+	u64 rate = rtcp_limiter_rate(&client->limiter, &client->detector, o, sum);
+
+	if (client->detector.limited)
+		rate /= flow_share(tp, flow, client, client->detector.rate_bytes_per_s);
+	flow->rate_bytes_per_s = o->observe ? 0 : rate;
+	flow->seeks = o->observe || !client->detector.limited ? 0 : rtcp_limiter_seeks(&client->limiter);
+	flow->suspected = !o->observe && (client->detector.limited || client->detector.transfer.steady_known);
+	rtcp_tell(flow, client, sum->time_us);
+}
+
+/* The connection has something to send again, after it had nothing. Returns whether that begins a transfer of its own. */
+static __noinline int flow_start(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
+{
+	struct rtcp_client *client = client_of(flow);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct rtcp_progress sum;
+
+	if (!client) {
+		flow_join(sk, flow, o);
+		client = client_of(flow);
+	}
+	if (!client || flow->active || !client_lock(client))
+		return 0;
+	flow_add(tp, flow, client, &sum);
+	flow->active = 1;
+	if (!__sync_fetch_and_add(&client->active_flows, 1))
+		rtcp_detector_start(&client->detector, o, &sum);
+	flow_learn(tp, flow, client, o, &sum);
+	client_unlock(client);
+	return 1;
+}
+
+/* An ACK has come in. Returns whether the detector was told. */
+static __noinline int flow_ack(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
+{
+	struct rtcp_client *client = client_of(flow);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct rtcp_progress sum;
+
+	if (!client || !client_lock(client))
+		return 0;
+	flow_add(tp, flow, client, &sum);
+	client_ack(client, o, &sum);
+	flow_learn(tp, flow, client, o, &sum);
+	if (tp->write_seq == tp->snd_una)
+		flow_rest(flow, client);
+	client_unlock(client);
+	return 1;
+}
+
+/* The window that the rate fills [packets], for a flow that is capped. */
+static __always_inline u32 flow_window(struct tcp_sock *tp, const struct rtcp_flow *flow, u32 floor_pkts)
+{
+	u64 pkts = flow->rate_bytes_per_s * (tp->srtt_us >> 3) / USEC_PER_SEC;
+	u32 mss = tp->mss_cache;
+
+	if (mss)
+		pkts = (pkts + mss - 1) /
+		       mss; /* a probe asks for a fifth more, which may be less than a packet */
+	return pkts > floor_pkts ? pkts : floor_pkts;
+}
+
+#endif

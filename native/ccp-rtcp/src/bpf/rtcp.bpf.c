@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernel's own CUBIC and BBR (version 1), as congestion controls of their own that stay within the token bucket
+ * that limits a client. Each hook calls the kernel's function, and bounds what comes out.
+ */
+#include "clients.h"
+#include "bbr.h"
+#include "dropped.h"
+#include <bpf/bpf_tracing.h>
+
+#define SOL_SOCKET 1
+#define SO_MAX_PACING_RATE 47
+#define NO_MAX_RATE 0xffffffffU /* what setsockopt takes for none */
+
+extern void cubictcp_init(struct sock *sk) __ksym __weak;
+extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym __weak;
+extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym __weak;
+extern void cubictcp_state(struct sock *sk, u8 new_state) __ksym __weak;
+extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym __weak;
+extern void
+cubictcp_cwnd_event_tx_start(struct sock *sk) __ksym __weak; /* since 7.1, instead of cwnd_event */
+extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym __weak;
+extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
+
+/* Written by the loader; the programs' only constant, so it is all of .rodata. */
+const volatile struct rtcp_config config = {};
+
+/* Told through assembly, so that the compiler does not take the zeros above for what the loader writes. */
+static __always_inline const struct rtcp_options *the_options(void)
+{
+	const void *options = (const void *)&config.options;
+
+	asm volatile("" : "+r"(options));
+	return options;
+}
+
+/* A socket with one of our congestion controls. */
+struct rtcp_sock {
+	struct rtcp_flow flow;
+	u64 own_max_rate; /* limit of pacing that the application chose */
+	u32 our_max_rate; /* the one that it has from us; 0: none */
+	u8 was_unpaced;
+	u8 sought; /* enum rtcp_seeking: what the limiter wished at the last ACK, and got */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct rtcp_sock);
+} sockets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* set by the loader, if ACKs are recorded */
+} acks SEC(".maps");
+
+static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
+{
+	struct rtcp_row *row;
+
+	if (client_verdict(client) == client->told)
+		return;
+	row = bpf_ringbuf_reserve(&rows, sizeof(*row), 0);
+	if (!row) {
+		count_dropped();
+		return;
+	}
+	client_row(row, flow, client, now_us);
+	client->told = row->verdict;
+	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* nobody sleeps on it: the reader comes by */
+}
+
+static __always_inline void record(struct sock *sk, bool starts)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 min_rtt_us = tp->rtt_min.s[0].v;
+	struct rtcp_ack *row;
+
+	if (!config.records)
+		return;
+	row = bpf_ringbuf_reserve(&acks, sizeof(*row), 0);
+	if (!row) {
+		count_dropped();
+		return;
+	}
+	row->t_us = tp->tcp_mstamp;
+	row->acked_bytes = tp->bytes_acked;
+	row->delivered_pkts = tp->delivered;
+	row->lost_pkts = tp->lost;
+	row->in_flight_pkts = packets_in_flight(tp);
+	row->min_rtt_us = min_rtt_us == ~0U ? 0 : min_rtt_us;
+	row->srtt_us = tp->srtt_us >> 3;
+	row->prior_delivered_pkts = tp->delivered - tp->rate_delivered;
+	row->sport = sk->__sk_common.skc_num;
+	row->dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	put_saddr(row->saddr, sk);
+	put_daddr(row->daddr, sk);
+	row->starts = starts;
+	row->app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
+	__builtin_memset(row->pad, 0, sizeof(row->pad));
+	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline struct rtcp_sock *rtcp_sk(struct sock *sk)
+{
+	return bpf_sk_storage_get(&sockets, sk, 0, 0);
+}
+
+static __always_inline void begin(struct sock *sk)
+{
+	struct rtcp_sock *ours = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!ours)
+		return;
+	/* The limit of pacing is not forgotten: the socket may have had one of ours before, and have kept it. */
+	__builtin_memset(&ours->flow, 0, sizeof(ours->flow));
+	ours->sought = 0;
+	ours->flow.key.netns = netns_of(sk);
+	put_daddr(ours->flow.key.address, sk);
+	flow_join(sk, &ours->flow, the_options());
+}
+
+static __always_inline void on_tx_start(struct sock *sk, struct rtcp_sock *ours)
+{
+	if (tcp_sk(sk)->app_limited && flow_start(sk, &ours->flow, the_options()))
+		record(sk, true);
+}
+
+static __always_inline void on_ack(struct sock *sk, struct rtcp_sock *ours)
+{
+	if (flow_ack(sk, &ours->flow, the_options()))
+		record(sk, false);
+}
+
+static __always_inline u64 pacing_cap(const struct rtcp_flow *flow)
+{
+	return rtcp_share(flow->rate_bytes_per_s, config.options.margin_ratio_ppm);
+}
+
+/* --- CUBIC ---------------------------------------------------------------------------------------------------- */
+
+static __always_inline void set_max_rate(struct sock *sk, u64 rate)
+{
+	u32 value = rate < NO_MAX_RATE ? rate : NO_MAX_RATE;
+
+	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value));
+}
+
+static __always_inline void pace_no_more(struct sock *sk, const struct rtcp_sock *ours)
+{
+	if (ours->was_unpaced && ours->own_max_rate >= NO_MAX_RATE &&
+	    sk->sk_pacing_status == SK_PACING_NEEDED)
+		sk->sk_pacing_status = SK_PACING_NONE;
+}
+
+/*
+ * The kernel computes the pacing rate of CUBIC itself, after cong_avoid, up to the limit that an application may
+ * choose. So that limit it is while the flow is capped; then the application gets its own one back.
+ */
+static __always_inline void pace(struct sock *sk, struct rtcp_sock *ours)
+{
+	u64 rate = config.options.pace_cubic ? pacing_cap(&ours->flow) : 0, max_rate = sk->sk_max_pacing_rate;
+
+	if (!rate && !ours->our_max_rate)
+		return;
+	if (!rate) {
+		if (max_rate == ours->our_max_rate) /* else the application has chosen anew */
+			set_max_rate(sk, ours->own_max_rate);
+		pace_no_more(sk, ours);
+		ours->our_max_rate = 0;
+		return;
+	}
+	if (!ours->our_max_rate)
+		ours->was_unpaced = sk->sk_pacing_status == SK_PACING_NONE;
+	if (max_rate != ours->our_max_rate)
+		ours->own_max_rate = max_rate;
+	rate = rtcp_min(rtcp_min(rate, ours->own_max_rate), NO_MAX_RATE - 1);
+	if (rate != max_rate)
+		set_max_rate(sk, rate);
+	ours->our_max_rate = rate;
+}
+
+/* The most packets that CUBIC may have in flight; a window of that rate is too small where nothing paces. */
+static __always_inline u32 most_pkts(struct sock *sk, const struct rtcp_flow *flow)
+{
+	return flow_window(tcp_sk(sk), flow, config.options.pace_cubic ? config.options.floor_pkts : 2);
+}
+
+static __always_inline void bound_cwnd(struct sock *sk, const struct rtcp_sock *ours)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 most;
+
+	if (!ours || !ours->flow.rate_bytes_per_s)
+		return;
+	most = most_pkts(sk, &ours->flow);
+	if (tp->snd_cwnd > most)
+		tp->snd_cwnd = most;
+}
+
+SEC("struct_ops")
+void BPF_PROG(cubic_init, struct sock *sk)
+{
+	begin(sk);
+	cubictcp_init(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(cubic_release, struct sock *sk)
+{
+	struct rtcp_sock *ours = rtcp_sk(sk);
+
+	if (!ours)
+		return;
+	/* No program may call setsockopt here, so the limit of pacing stays: without pacing it does nothing. */
+	if (ours->our_max_rate)
+		pace_no_more(sk, ours);
+	flow_leave(sk, &ours->flow);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(cubic_ssthresh, struct sock *sk)
+{
+	u32 ssthresh = cubictcp_recalc_ssthresh(sk), most;
+	struct rtcp_sock *ours = rtcp_sk(sk);
+
+	if (!ours || !ours->flow.rate_bytes_per_s)
+		return ssthresh;
+	most = most_pkts(sk, &ours->flow);
+	return ssthresh < most ? ssthresh : most;
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(cubic_undo_cwnd, struct sock *sk)
+{
+	return tcp_reno_undo_cwnd(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	cubictcp_cong_avoid(sk, ack, acked);
+	bound_cwnd(sk, rtcp_sk(sk));
+}
+
+/* Every ACK comes by here; before 6.15 tp->delivered has not moved yet, and what this one delivers is seen at the next. */
+SEC("struct_ops")
+void BPF_PROG(cubic_in_ack_event, struct sock *sk, u32 flags)
+{
+	struct rtcp_sock *ours = rtcp_sk(sk);
+
+	if (!ours)
+		return;
+	on_ack(sk, ours);
+	pace(sk, ours);
+	if (tcp_ca_state(tcp_sk(sk)) > TCP_CA_Disorder)
+		return;
+	if (ours->flow.seeks && !ours->sought)
+		tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH; /* slow start, as far as it is bounded */
+	ours->sought = ours->flow.seeks;
+	bound_cwnd(sk, ours);
+}
+
+SEC("struct_ops")
+void BPF_PROG(cubic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	cubictcp_acked(sk, sample);
+}
+
+SEC("struct_ops")
+void BPF_PROG(cubic_set_state, struct sock *sk, u8 new_state)
+{
+	cubictcp_state(sk, new_state);
+}
+
+static __always_inline void cubic_tx_start(struct sock *sk)
+{
+	struct rtcp_sock *ours = rtcp_sk(sk);
+
+	if (!ours)
+		return;
+	on_tx_start(sk, ours);
+	pace(sk, ours);
+	bound_cwnd(sk, ours);
+}
+
+SEC("struct_ops")
+void BPF_PROG(cubic_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	cubictcp_cwnd_event(sk, event);
+	if (event == CA_EVENT_TX_START)
+		cubic_tx_start(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(cubic_cwnd_event_tx_start, struct sock *sk)
+{
+	cubictcp_cwnd_event_tx_start(sk);
+	cubic_tx_start(sk);
+}
+
+/* --- BBR ------------------------------------------------------------------------------------------------------ */
+
+static __always_inline void bound_rate(struct sock *sk, const struct rtcp_sock *ours)
+{
+	u64 most;
+
+	if (!ours->flow.rate_bytes_per_s)
+		return;
+	most = pacing_cap(&ours->flow);
+	if (sk->sk_pacing_rate > most)
+		sk->sk_pacing_rate = most;
+}
+
+/* BBR's own detector of policers would bound the rate to an estimate of its own (section 4.4). */
+static __always_inline struct rtcp_sock *before_bbr(struct sock *sk)
+{
+	struct rtcp_sock *ours = rtcp_sk(sk);
+
+	if (!ours)
+		return NULL;
+	on_ack(sk, ours);
+	if (ours->flow.suspected)
+		bbr_forget_policer(sk);
+	if (ours->flow.seeks == RTCP_SEEKS_A_LITTLE)
+		bbr_probe(sk);
+	else if (ours->flow.seeks)
+		bbr_start_up(sk);
+	else if (ours->sought == RTCP_SEEKS_MUCH && ours->flow.rate_bytes_per_s)
+		bbr_drain(sk);
+	ours->sought = ours->flow.seeks;
+	return ours;
+}
+
+SEC("struct_ops")
+void BPF_PROG(rtcp_bbr_init, struct sock *sk)
+{
+	begin(sk);
+	bbr_init(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(rtcp_bbr_release, struct sock *sk)
+{
+	struct rtcp_sock *ours = rtcp_sk(sk);
+
+	if (ours)
+		flow_leave(sk, &ours->flow);
+}
+
+SEC("struct_ops")
+void BPF_PROG(rtcp_bbr_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct rtcp_sock *ours = before_bbr(sk);
+
+	bbr_main(sk, ack, flag, rs);
+	if (ours)
+		bound_rate(sk, ours);
+}
+
+SEC("struct_ops")
+void BPF_PROG(rtcp_bbr_cong_control_6_9, struct sock *sk, const struct rate_sample *rs)
+{
+	struct rtcp_sock *ours = before_bbr(sk);
+
+	bbr_main___6_9(sk, rs);
+	if (ours)
+		bound_rate(sk, ours);
+}
+
+static __always_inline void rtcp_bbr_tx_start(struct sock *sk)
+{
+	struct rtcp_sock *ours = rtcp_sk(sk);
+
+	if (!ours)
+		return;
+	on_tx_start(sk, ours);
+	bound_rate(sk, ours);
+}
+
+SEC("struct_ops")
+void BPF_PROG(rtcp_bbr_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	bbr_cwnd_event(sk, event);
+	if (event == CA_EVENT_TX_START)
+		rtcp_bbr_tx_start(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(rtcp_bbr_cwnd_event_tx_start, struct sock *sk)
+{
+	bbr_cwnd_event_tx_start(sk);
+	rtcp_bbr_tx_start(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(rtcp_bbr_set_state, struct sock *sk, u8 new_state)
+{
+	bbr_set_state(sk, new_state);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(rtcp_bbr_ssthresh, struct sock *sk)
+{
+	return bbr_ssthresh(sk);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(rtcp_bbr_undo_cwnd, struct sock *sk)
+{
+	return bbr_undo_cwnd(sk);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(rtcp_bbr_sndbuf_expand, struct sock *sk)
+{
+	return bbr_sndbuf_expand(sk);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(rtcp_bbr_min_tso_segs, struct sock *sk)
+{
+	return bbr_min_tso_segs(sk);
+}
+
+/* --- as the kernel knows them: of each, the loader takes the one that fits ------------------------------------- */
+
+/* Every member that any supported kernel has: libbpf drops those that are zero and unknown to the running kernel. */
+struct tcp_congestion_ops___rtcp {
+	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	void (*set_state)(struct sock *sk, u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*cwnd_event_tx_start)(struct sock *sk);
+	void (*in_ack_event)(struct sock *sk, u32 flags);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	u32 (*min_tso_segs)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
+	u32 (*undo_cwnd)(struct sock *sk);
+	u32 (*sndbuf_expand)(struct sock *sk);
+	char name[16];
+	u32 flags;
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+};
+
+#define CUBIC                                                                               \
+	.ssthresh = (void *)cubic_ssthresh, .cong_avoid = (void *)cubic_cong_avoid,         \
+	.set_state = (void *)cubic_set_state, .in_ack_event = (void *)cubic_in_ack_event,   \
+	.pkts_acked = (void *)cubic_pkts_acked, .undo_cwnd = (void *)cubic_undo_cwnd,       \
+	.init = (void *)cubic_init, .release = (void *)cubic_release, .name = "rtcp_cubic", \
+	.flags = TCP_CONG_NON_RESTRICTED
+
+#define BBR                                                                                     \
+	.ssthresh = (void *)rtcp_bbr_ssthresh, .set_state = (void *)rtcp_bbr_set_state,         \
+	.min_tso_segs = (void *)rtcp_bbr_min_tso_segs, .undo_cwnd = (void *)rtcp_bbr_undo_cwnd, \
+	.sndbuf_expand = (void *)rtcp_bbr_sndbuf_expand, .init = (void *)rtcp_bbr_init,         \
+	.release = (void *)rtcp_bbr_release, .name = "rtcp_bbr", .flags = TCP_CONG_NON_RESTRICTED
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___rtcp cubic_7_0 = {CUBIC, .cwnd_event = (void *)cubic_cwnd_event};
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___rtcp cubic_7_1 = {CUBIC,
+					      .cwnd_event_tx_start = (void *)cubic_cwnd_event_tx_start};
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___rtcp bbr_6_9 = {
+	BBR,
+	.cwnd_event = (void *)rtcp_bbr_cwnd_event,
+	.cong_control = (void *)rtcp_bbr_cong_control_6_9,
+};
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___rtcp bbr_7_0 = {
+	BBR,
+	.cwnd_event = (void *)rtcp_bbr_cwnd_event,
+	.cong_control = (void *)rtcp_bbr_cong_control,
+};
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___rtcp bbr_7_1 = {
+	BBR,
+	.cwnd_event_tx_start = (void *)rtcp_bbr_cwnd_event_tx_start,
+	.cong_control = (void *)rtcp_bbr_cong_control,
+};
+
+char LICENSE[] SEC("license") = "GPL";

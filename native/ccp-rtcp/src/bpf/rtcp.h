@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* What the programs that bound sockets and their loader tell each other. Rust sees this file, too. */
+#ifndef RTCP_H
+#define RTCP_H
+
+#include "../core/limiter.h"
+
+/* Written by the loader; the programs' only constant, so it is all of .rodata. */
+struct rtcp_config {
+	struct rtcp_options options;
+	__u64 records; /* bool: each ACK makes a row */
+};
+
+/* A client: the namespace that the connections are in, and the address of their other end; IPv4 mapped. */
+struct rtcp_key {
+	__u32 netns; /* inode */
+	__u8 address[16];
+};
+
+/* What is known of a client, and of all connections to it together. */
+struct rtcp_client {
+	__u64 born_us; /* when it was seen first; 0: not yet filled in */
+	__u64 closed_us; /* when its last connection ended */
+	__u64 last_us; /* of the latest ACK */
+	__u64 delivered_pkts;
+	__u64 lost_pkts;
+	__u64 in_flight_bytes;
+	__u32 lock; /* 1 while somebody changes it; who finds it so leaves it alone */
+	__u32 open_flows;
+	__u32 active_flows; /* of these, those with something to send */
+	__u32 sharing_flows; /* of these, those that would use up an equal share of the rate (equation 22) */
+	__u32 told; /* enum rtcp_verdict of the latest row */
+	__u32 pad;
+	struct rtcp_detector detector;
+	struct rtcp_limiter limiter;
+};
+
+enum rtcp_verdict {
+	RTCP_OPEN = 0, /* no limit is known */
+	RTCP_LIMITED = 1, /* there is one, and tokens enough not to mind it */
+	RTCP_CAPPED = 2,
+	RTCP_PROBING = 3,
+	RTCP_RAISED = 4, /* the limit seems to have become higher */
+	RTCP_GONE = 5,
+};
+
+/* A client's verdict has become another. */
+struct rtcp_row {
+	__u64 t_us; /* CLOCK_MONOTONIC */
+	__u64 bucket_bytes;
+	__u64 rate_bytes_per_s;
+	__u64 tokens_bytes;
+	__u32 netns;
+	__u32 verdict; /* enum rtcp_verdict */
+	__u32 active_flows;
+	__u8 address[16];
+	__u32 pad;
+};
+
+/* What the detector was told by one connection. Ports in host order. */
+struct rtcp_ack {
+	__u64 t_us;
+	__u64 acked_bytes;
+	__u32 delivered_pkts;
+	__u32 lost_pkts;
+	__u32 in_flight_pkts;
+	__u32 min_rtt_us;
+	__u32 srtt_us;
+	__u32 prior_delivered_pkts;
+	__u16 sport;
+	__u16 dport;
+	__u8 saddr[16];
+	__u8 daddr[16];
+	__u8 starts; /* bool: a transfer begins, no ACK */
+	__u8 app_limited; /* bool */
+	__u8 pad[2];
+};
+
+enum rtcp_recorded_event {
+	RTCP_RECORDED_NOTHING = 0, /* a new detector */
+	RTCP_RECORDED_START = 1,
+	RTCP_RECORDED_ACK = 2,
+};
+
+/* What a detector is told once more. */
+struct rtcp_recorded {
+	struct rtcp_options options;
+	struct rtcp_progress now;
+	__u32 event; /* enum rtcp_recorded_event */
+	__u32 mss_bytes;
+};
+
+#endif

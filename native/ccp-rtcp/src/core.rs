@@ -1,0 +1,178 @@
+//! The detector on the host: the same C that the BPF programs are made of.
+
+/// What the C code remembers, and its parameters, made from `src/bpf/rtcp.h` and `src/core`.
+#[allow(non_camel_case_types, non_upper_case_globals, dead_code, missing_docs)]
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
+pub mod types {
+    include!(concat!(env!("OUT_DIR"), "/rtcp.rs"));
+}
+
+pub use types::{rtcp_detector, rtcp_limiter, rtcp_options as Options, rtcp_progress as Progress};
+
+unsafe extern "C" {
+    fn rtcp_host_init(d: *mut rtcp_detector, mss_bytes: u32);
+    fn rtcp_host_start(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
+    fn rtcp_host_ack(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
+    fn rtcp_host_tokens_bytes(d: *const rtcp_detector, now_us: u64) -> u64;
+    fn rtcp_host_limiter_ack(
+        l: *mut rtcp_limiter,
+        d: *mut rtcp_detector,
+        o: *const Options,
+        now: *const Progress,
+    );
+    fn rtcp_host_limiter_rate(
+        l: *const rtcp_limiter,
+        d: *const rtcp_detector,
+        o: *const Options,
+        now: *const Progress,
+    ) -> u64;
+}
+
+impl Options {
+    /// Options as `Options.to_bytes` of Python has them; none if they are of another size, or the C code has no room
+    /// for them.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != size_of::<Self>() {
+            return None;
+        }
+        // SAFETY: the bytes are as many, and any are a value of each of the structure's integers.
+        let options = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
+        options.usable().then_some(options)
+    }
+
+    fn usable(&self) -> bool {
+        (3..=types::RTCP_MAX_CANDIDATES).contains(&self.n_candidates)
+    }
+
+    /// As `ccp_algs/rtcp/options.py` has them.
+    #[cfg(test)]
+    pub(crate) fn usual() -> Self {
+        Self {
+            loss_window_min_rtts_ppm: 7_000_000,
+            loss_ratio_ppm: 200_000,
+            n_candidates: 9,
+            reduction_ratio_ppm: 600_000,
+            convergence_min_rtts_ppm: 10_000_000,
+            tolerance_ratio_ppm: 5_000,
+            excess_buckets_ppm: 2_000_000,
+            excess_buckets_anew_ppm: 5_000_000,
+            excess_rates_ppm: 2_000_000,
+            probe_every_rounds: 20,
+            probe_rounds: 3,
+            probe_gain_ratio_ppm: 200_000,
+            margin_ratio_ppm: 990_000,
+            floor_pkts: 4,
+            pace_cubic: 1,
+            observe: 0,
+            kept_us: 600_000_000,
+        }
+    }
+}
+
+impl rtcp_detector {
+    /// Estimated level of the token bucket; 0 without a limit.
+    #[must_use]
+    pub fn tokens_bytes(&self, now_us: u64) -> u64 {
+        // SAFETY: the state is a whole structure, and outlives the call.
+        unsafe { rtcp_host_tokens_bytes(self, now_us) }
+    }
+}
+
+/// The detector of one client.
+pub struct Detector {
+    state: rtcp_detector,
+    options: Options,
+}
+
+impl Detector {
+    /// Starts without knowledge.
+    ///
+    /// # Panics
+    ///
+    /// The C code has no room for so many candidates.
+    #[must_use]
+    pub fn new(options: Options, mss_bytes: u16) -> Self {
+        assert!(options.usable(), "between 3 and 17 candidates");
+        let mut state = rtcp_detector::default();
+        // SAFETY: `state` is a whole structure, and outlives the call.
+        unsafe { rtcp_host_init(&raw mut state, u32::from(mss_bytes)) };
+        Self { state, options }
+    }
+
+    /// Begins a transfer: data is sent after the application had none, with nothing in flight.
+    pub fn start(&mut self, now: &Progress) {
+        // SAFETY: all three are whole structures, and outlive the call; the options are usable.
+        unsafe { rtcp_host_start(&raw mut self.state, &raw const self.options, now) };
+    }
+
+    /// Takes an ACK in.
+    pub fn ack(&mut self, now: &Progress) {
+        // SAFETY: as above.
+        unsafe { rtcp_host_ack(&raw mut self.state, &raw const self.options, now) };
+    }
+
+    /// Estimated level of the token bucket; 0 without a limit.
+    #[must_use]
+    pub fn tokens_bytes(&self, now_us: u64) -> u64 {
+        self.state.tokens_bytes(now_us)
+    }
+
+    /// What it has found.
+    #[must_use]
+    pub fn state(&self) -> &rtcp_detector {
+        &self.state
+    }
+}
+
+/// A detector, and how much it lets the client's flows send.
+pub struct Limiter {
+    detector: Detector,
+    state: rtcp_limiter,
+}
+
+impl Limiter {
+    /// Starts with a detector, which may know of a limit.
+    #[must_use]
+    pub fn new(detector: Detector) -> Self {
+        Self { detector, state: rtcp_limiter::default() }
+    }
+
+    /// Begins a transfer.
+    pub fn start(&mut self, now: &Progress) {
+        self.detector.start(now);
+    }
+
+    /// Takes an ACK in.
+    pub fn ack(&mut self, now: &Progress) {
+        self.detector.ack(now);
+        let (limiter, detector) = (&raw mut self.state, &raw mut self.detector.state);
+        // SAFETY: all four are whole structures, and outlive the call.
+        unsafe { rtcp_host_limiter_ack(limiter, detector, &raw const self.detector.options, now) };
+    }
+
+    /// What all flows together may send, if they are capped.
+    #[must_use]
+    pub fn rate_bytes_per_s(&self, now: &Progress) -> Option<u64> {
+        let (limiter, detector) = (&raw const self.state, &raw const self.detector.state);
+        // SAFETY: as above.
+        let rate =
+            unsafe { rtcp_host_limiter_rate(limiter, detector, &raw const self.detector.options, now) };
+        (rate > 0).then_some(rate)
+    }
+
+    /// What it is doing, an `enum rtcp_stage`.
+    #[must_use]
+    pub fn stage(&self) -> types::rtcp_stage {
+        self.state.stage
+    }
+
+    /// What is known of the limit.
+    #[must_use]
+    pub fn detector(&self) -> &Detector {
+        &self.detector
+    }
+}
+
+#[cfg(test)]
+mod tests;

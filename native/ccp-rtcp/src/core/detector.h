@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/*
+ * R-TCP's detector: is a client limited by a token bucket, and by which? ccp_algs/rtcp (Python) is the same, bit by
+ * bit; the rules, their sources and their reasons stand there.
+ *
+ *	rtcp_detector_init(d, mss_bytes);
+ *	rtcp_detector_start(d, o, &now);	a transfer begins: data is sent, after nothing was in flight
+ *	rtcp_detector_ack(d, o, &now);		an ACK
+ *	if (d->limited)
+ *		... d->bucket_bytes, d->rate_bytes_per_s, rtcp_tokens_bytes(d, now.time_us)
+ */
+#ifndef RTCP_DETECTOR_H
+#define RTCP_DETECTOR_H
+
+#include "types.h"
+
+#define RTCP_MOST_UBYTES ((1ULL << 63) - 1)
+
+static inline __u64 rtcp_min(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+static inline __u64 rtcp_max(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* What a counter or a clock has moved, up to RTCP_MOST; 0 if it has gone back. */
+static inline __u64 rtcp_since(__u64 now, __u64 then)
+{
+	return now > then ? rtcp_min(now - then, RTCP_MOST) : 0;
+}
+
+/* A share of an amount, rounded down. */
+static inline __u64 rtcp_share(__u64 amount, __u32 ppm)
+{
+	return amount / RTCP_PPM * ppm + amount % RTCP_PPM * ppm / RTCP_PPM;
+}
+
+/* What a rate brings in a time [ubytes], less than 2^63. */
+static inline __u64 rtcp_brings(__u64 rate_bytes_per_s, __u64 t_us)
+{
+	if (!t_us)
+		return 0;
+	return rtcp_min(rate_bytes_per_s, RTCP_MOST_UBYTES / t_us) * t_us;
+}
+
+static inline __u64 rtcp_bytes(const struct rtcp_detector *d, __u64 now_pkts, __u64 then_pkts)
+{
+	return rtcp_min(rtcp_min(rtcp_since(now_pkts, then_pkts), 1ULL << 32) * d->mss_bytes, RTCP_MOST);
+}
+
+/* --- token buckets -------------------------------------------------------------------------------------------- */
+
+/* What is in a bucket at a time, if nothing is taken until then [ubytes]. */
+static inline __u64 rtcp_tokens_at(const struct rtcp_tokens *tokens, __u64 now_us,
+				   const struct rtcp_limit *limit)
+{
+	__u64 gained_ubytes = rtcp_brings(limit->rate_bytes_per_s, rtcp_since(now_us, tokens->at_us));
+
+	return rtcp_min(tokens->level_ubytes + gained_ubytes, limit->bucket_bytes * RTCP_PPM);
+}
+
+/* Refills a bucket up to a time, takes from it, and returns whether there was enough. */
+static inline int rtcp_tokens_take(struct rtcp_tokens *tokens, __u64 now_us, __u64 taken_bytes,
+				   const struct rtcp_limit *limit)
+{
+	__u64 level_ubytes = rtcp_tokens_at(tokens, now_us, limit);
+	__u64 taken_ubytes = taken_bytes * RTCP_PPM;
+	int enough = taken_ubytes <= level_ubytes;
+
+	tokens->at_us = now_us;
+	tokens->level_ubytes = enough ? level_ubytes - taken_ubytes : 0;
+	return enough;
+}
+
+/* Estimated level of the client's token bucket [bytes]; 0 without a limit. */
+static inline __u64 rtcp_tokens_bytes(const struct rtcp_detector *d, __u64 now_us)
+{
+	struct rtcp_limit limit = {d->bucket_bytes, d->rate_bytes_per_s};
+
+	return d->limited ? rtcp_tokens_at(&d->tokens, now_us, &limit) / RTCP_PPM : 0;
+}
+
+/* --- candidates (section 4.2) --------------------------------------------------------------------------------- */
+
+/* The lowest rate at which a bucket has let so much through, rounded up. */
+static inline __u64 rtcp_lowest_rate(__u64 delivered_bytes, __u64 bucket_bytes, __u64 t_us)
+{
+	__u64 ubytes = rtcp_since(delivered_bytes, bucket_bytes) * RTCP_PPM;
+
+	return ubytes / t_us + !!(ubytes % t_us);
+}
+
+/* Bucket of a candidate, by its place. */
+static inline __u64 rtcp_bucket(const struct rtcp_candidates *c, __u32 n, __u32 j)
+{
+	return !j && c->from_zero ? 0 : c->largest_bytes - (n - 1 - j) * c->step_bytes;
+}
+
+/* Chooses the best candidate, and returns whether it is the largest. */
+static inline int rtcp_select(struct rtcp_candidates *c, __u32 n, __u64 t_us)
+{
+	__u64 most_bytes_per_s = RTCP_MOST_UBYTES / t_us, lowest_ubytes = ~0ULL;
+
+	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
+		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
+		__u64 rate_bytes_per_s = c->all[j].rate_bytes_per_s, bucket_bytes, ubytes;
+
+		if (j >= n)
+			continue;
+		bucket_bytes = rtcp_bucket(c, n, j);
+		ubytes = bucket_bytes * RTCP_PPM + rtcp_min(rate_bytes_per_s, most_bytes_per_s) * t_us / 2;
+		/* Theorem 2: no smaller one is better either. */
+		if (ubytes >= lowest_ubytes)
+			break;
+		lowest_ubytes = ubytes;
+		c->chosen = j;
+		c->best = (struct rtcp_limit){bucket_bytes, rate_bytes_per_s};
+	}
+	return c->chosen == n - 1;
+}
+
+/* The line through the ACKs that the best candidate's line and its neighbour's touch, one before half the time, one
+ * after it. */
+static inline void rtcp_draw_line(struct rtcp_candidates *c, __u32 n, __u64 t_us)
+{
+	/* Read back, so that the verifier does not look at every place by itself. */
+	__u32 low = *(volatile __u32 *)&c->chosen;
+	const struct rtcp_candidate *before, *after;
+	__u64 rate_bytes_per_s, come_ubytes;
+
+	c->line = c->best;
+	if (low >= RTCP_MAX_CANDIDATES)
+		return;
+	if (c->all[low].touch_us * 2 > t_us)
+		low--;
+	if (low >= RTCP_MAX_CANDIDATES - 1 || low + 1 >= n)
+		return;
+	before = &c->all[low];
+	after = before + 1;
+	if (after->touch_us <= before->touch_us)
+		return;
+	rate_bytes_per_s = rtcp_since(after->touch_bytes, before->touch_bytes) * RTCP_PPM /
+			   (after->touch_us - before->touch_us);
+	rate_bytes_per_s = rtcp_max(rate_bytes_per_s, after->rate_bytes_per_s);
+	rate_bytes_per_s = rtcp_min(rate_bytes_per_s, before->rate_bytes_per_s);
+	come_ubytes = rate_bytes_per_s * before->touch_us;
+	c->line.rate_bytes_per_s = rate_bytes_per_s;
+	c->line.bucket_bytes = 0;
+	if (before->touch_bytes * RTCP_PPM > come_ubytes)
+		c->line.bucket_bytes = (before->touch_bytes * RTCP_PPM - come_ubytes) / RTCP_PPM;
+}
+
+static inline struct rtcp_candidate rtcp_touching(__u64 bucket_bytes, __u64 delivered_bytes, __u64 t_us)
+{
+	return (struct rtcp_candidate){rtcp_lowest_rate(delivered_bytes, bucket_bytes, t_us), t_us,
+				       delivered_bytes};
+}
+
+static inline void rtcp_candidates_init(struct rtcp_candidates *c, const struct rtcp_options *o,
+					__u64 delivered_bytes, __u64 t_us)
+{
+	__u32 n = o->n_candidates;
+
+	c->step_bytes = rtcp_share(delivered_bytes, o->reduction_ratio_ppm) / (n - 1);
+	c->largest_bytes = delivered_bytes;
+	c->from_zero = 1;
+	for (__u32 j = 0; j < RTCP_MAX_CANDIDATES; j++) {
+		if (j >= n)
+			break;
+		c->all[j] = rtcp_touching(rtcp_bucket(c, n, j), delivered_bytes, t_us);
+	}
+	rtcp_select(c, n, t_us);
+	rtcp_draw_line(c, n, t_us);
+}
+
+/* Adds a larger candidate: each takes the place of the one before it, and the smallest goes. */
+static inline void rtcp_candidates_extend(struct rtcp_candidates *c, __u32 n, __u64 delivered_bytes,
+					  __u64 t_us)
+{
+	struct rtcp_candidate held;
+
+	c->largest_bytes += c->step_bytes;
+	c->from_zero = 0;
+	held = rtcp_touching(c->largest_bytes, delivered_bytes, t_us);
+	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
+		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
+		struct rtcp_candidate displaced = c->all[j];
+
+		if (j >= n)
+			continue;
+		c->all[j] = held;
+		held = displaced;
+	}
+}
+
+static inline void rtcp_candidates_update(struct rtcp_candidates *c, __u32 n, __u64 delivered_bytes,
+					  __u64 t_us)
+{
+	__u64 most_bytes_per_s = RTCP_MOST_UBYTES / t_us;
+
+	for (__u32 j = 0; j < RTCP_MAX_CANDIDATES; j++) {
+		__u64 bucket_bytes;
+
+		if (j >= n)
+			break;
+		bucket_bytes = rtcp_bucket(c, n, j);
+		if (rtcp_min(c->all[j].rate_bytes_per_s, most_bytes_per_s) * t_us <
+		    rtcp_since(delivered_bytes, bucket_bytes) * RTCP_PPM)
+			c->all[j] = rtcp_touching(bucket_bytes, delivered_bytes, t_us);
+	}
+	/* Both new lines go through this ACK, and there the smaller bucket wins: twice at most. */
+	for (int i = 0; i < 2; i++) {
+		if (!rtcp_select(c, n, t_us) || c->best.bucket_bytes >= delivered_bytes)
+			break;
+		rtcp_candidates_extend(c, n, delivered_bytes, t_us);
+		rtcp_select(c, n, t_us);
+	}
+	rtcp_draw_line(c, n, t_us);
+}
+
+/* --- a transfer (sections 4.1 and 4.3) ------------------------------------------------------------------------ */
+
+static inline struct rtcp_mark rtcp_mark_of(const struct rtcp_progress *now)
+{
+	return (struct rtcp_mark){now->time_us, now->delivered_pkts, now->lost_pkts};
+}
+
+static inline int rtcp_longer(__u64 since_us, const struct rtcp_progress *now, __u32 min_rtts_ppm)
+{
+	return rtcp_since(now->time_us, since_us) * RTCP_PPM > (__u64)min_rtts_ppm * now->min_rtt_us;
+}
+
+/* The line above what was delivered [ubytes]: what is left in the bucket (equation 18). */
+static inline __u64 rtcp_gap_ubytes(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	const struct rtcp_mark *origin = &d->transfer.origin;
+	const struct rtcp_limit *line = &d->candidates.line;
+	__u64 through_ubytes = line->bucket_bytes * RTCP_PPM +
+			       rtcp_brings(line->rate_bytes_per_s, rtcp_since(now->time_us, origin->time_us));
+	__u64 delivered_ubytes = rtcp_bytes(d, now->delivered_pkts, origin->delivered_pkts) * RTCP_PPM;
+
+	return through_ubytes > delivered_ubytes ? through_ubytes - delivered_ubytes : 0;
+}
+
+static inline void rtcp_trigger(struct rtcp_detector *d, const struct rtcp_options *o, __u64 now_us)
+{
+	struct rtcp_transfer *t = &d->transfer;
+	__u64 delivered_bytes = rtcp_bytes(d, t->before.delivered_pkts, t->origin.delivered_pkts);
+	__u64 t_us = rtcp_since(t->before.time_us, t->origin.time_us);
+
+	if (!delivered_bytes || t_us < RTCP_LEAST_US)
+		return;
+	t->triggered = 1;
+	t->triggered_at_us = now_us;
+	t->before_bytes_per_s = delivered_bytes * RTCP_PPM / t_us;
+	rtcp_candidates_init(&d->candidates, o, delivered_bytes, t_us);
+}
+
+static inline void rtcp_count_losses(struct rtcp_detector *d, const struct rtcp_options *o,
+				     const struct rtcp_progress *now)
+{
+	struct rtcp_transfer *t = &d->transfer;
+	__u64 lost_pkts, delivered_pkts;
+	int heavy;
+
+	if (!t->counting) {
+		if (now->lost_pkts <= t->counted.lost_pkts) {
+			t->counted = rtcp_mark_of(now);
+			return;
+		}
+		t->counting = 1;
+		t->counting_since_us = now->time_us;
+		t->before = t->counted;
+	}
+	lost_pkts = rtcp_since(now->lost_pkts, t->counted.lost_pkts);
+	delivered_pkts = rtcp_since(now->delivered_pkts, t->counted.delivered_pkts);
+	heavy = lost_pkts * RTCP_PPM > o->loss_ratio_ppm * (delivered_pkts + lost_pkts);
+	if (!heavy)
+		t->before = rtcp_mark_of(now);
+	if (rtcp_longer(t->counting_since_us, now, o->loss_window_min_rtts_ppm)) {
+		if (heavy)
+			rtcp_trigger(d, o, now->time_us);
+		t->counting = 0;
+		t->counted = rtcp_mark_of(now);
+	}
+}
+
+/* Whether a rate is still the same. */
+static inline int rtcp_same(const struct rtcp_options *o, __u64 rate_bytes_per_s, __u64 before_bytes_per_s)
+{
+	__u64 tolerance_bytes_per_s = rtcp_share(before_bytes_per_s, o->tolerance_ratio_ppm);
+
+	return rate_bytes_per_s <= before_bytes_per_s + tolerance_bytes_per_s &&
+	       rate_bytes_per_s + tolerance_bytes_per_s >= before_bytes_per_s;
+}
+
+/* Whether a flow keeps up with the line: no further below than a step, and nearly at its rate. */
+static inline int rtcp_keeps_up(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	const struct rtcp_mark *since = &d->transfer.steady_since;
+	__u64 come_ubytes =
+		rtcp_brings(d->candidates.line.rate_bytes_per_s, rtcp_since(now->time_us, since->time_us));
+	__u64 delivered_ubytes = rtcp_bytes(d, now->delivered_pkts, since->delivered_pkts) * RTCP_PPM;
+
+	return delivered_ubytes > come_ubytes / 10 * 9 &&
+	       rtcp_gap_ubytes(d, now) <= d->candidates.step_bytes * RTCP_PPM;
+}
+
+static inline void rtcp_classify(struct rtcp_detector *d, const struct rtcp_options *o,
+				 const struct rtcp_progress *now)
+{
+	struct rtcp_transfer *t = &d->transfer;
+	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
+
+	if (rate_bytes_per_s >= rtcp_share(t->before_bytes_per_s, o->reduction_ratio_ppm)) {
+		t->steady_known = 0;
+	} else if (!t->steady_known || !rtcp_same(o, rate_bytes_per_s, t->steady_bytes_per_s)) {
+		t->steady_known = 1;
+		t->steady_since = rtcp_mark_of(now);
+		t->steady_bytes_per_s = rate_bytes_per_s;
+	} else if (now->lost_pkts > t->steady_since.lost_pkts &&
+		   rtcp_longer(t->steady_since.time_us, now, o->convergence_min_rtts_ppm)) {
+		if (rtcp_keeps_up(d, now)) {
+			t->detected = 1;
+			t->detected_at_us = now->time_us;
+		} else {
+			t->steady_since = rtcp_mark_of(now);
+		}
+	}
+}
+
+static inline void rtcp_transfer_ack(struct rtcp_detector *d, const struct rtcp_options *o,
+				     const struct rtcp_progress *now)
+{
+	struct rtcp_transfer *t = &d->transfer;
+	__u64 t_us = rtcp_since(now->time_us, t->origin.time_us);
+
+	if (!t->triggered)
+		rtcp_count_losses(d, o, now);
+	if (!t->triggered || t_us < RTCP_LEAST_US)
+		return;
+	rtcp_candidates_update(&d->candidates, o->n_candidates,
+			       rtcp_bytes(d, now->delivered_pkts, t->origin.delivered_pkts), t_us);
+	if (!t->detected)
+		rtcp_classify(d, o, now);
+}
+
+/* --- the client ----------------------------------------------------------------------------------------------- */
+
+static inline void rtcp_end(struct rtcp_detector *d, __u64 now_us)
+{
+	d->limited = 0;
+	d->undetected = 1;
+	d->undetected_at_us = now_us;
+	d->changes++;
+}
+
+/* Whether losses come while nearly R is sent: the limit may be lower. */
+static inline int rtcp_pressed(struct rtcp_detector *d, const struct rtcp_progress *now,
+			       const struct rtcp_mark *last)
+{
+	__u64 offered_bytes = rtcp_bytes(d, now->delivered_pkts, last->delivered_pkts) +
+			      rtcp_bytes(d, now->lost_pkts, last->lost_pkts);
+	struct rtcp_limit most = {rtcp_brings(d->rate_bytes_per_s, 10ULL * now->min_rtt_us) / RTCP_PPM,
+				  d->rate_bytes_per_s / 10 * 9};
+
+	return !rtcp_tokens_take(&d->offered, now->time_us, offered_bytes, &most) &&
+	       now->lost_pkts > last->lost_pkts;
+}
+
+/* Follows the tokens, and looks whether the limit can still be there. */
+static inline void rtcp_follow(struct rtcp_detector *d, const struct rtcp_options *o,
+			       const struct rtcp_progress *now, const struct rtcp_mark *last)
+{
+	__u64 delivered_bytes = rtcp_bytes(d, now->delivered_pkts, last->delivered_pkts);
+	__u32 excess_ppm = d->transfer.detected ? o->excess_buckets_ppm : o->excess_buckets_anew_ppm;
+	struct rtcp_limit limit = {d->bucket_bytes, d->rate_bytes_per_s}, most;
+
+	rtcp_tokens_take(&d->tokens, now->time_us, delivered_bytes, &limit);
+	most.bucket_bytes = rtcp_min(rtcp_share(d->bucket_bytes, excess_ppm), RTCP_MOST);
+	most.rate_bytes_per_s =
+		rtcp_max(d->highest_bytes_per_s, rtcp_share(d->rate_bytes_per_s, o->excess_rates_ppm));
+	if (!rtcp_tokens_take(&d->witness, now->time_us, delivered_bytes, &most))
+		rtcp_end(d, now->time_us);
+}
+
+/* Lets the estimate of a transfer that is limited hold for the client; a lower rate, only if the client is pressed. */
+static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options *o,
+			      const struct rtcp_progress *now, int pressed)
+{
+	const struct rtcp_limit *line = &d->candidates.line;
+
+	if (!d->detected || pressed || line->rate_bytes_per_s >= d->rate_bytes_per_s) {
+		/* One loss is little evidence: it lowers the rate by the tolerance at most. */
+		__u64 least_bytes_per_s = rtcp_share(d->rate_bytes_per_s, RTCP_PPM - o->tolerance_ratio_ppm);
+
+		d->bucket_bytes = rtcp_max(d->earlier_bucket_bytes, line->bucket_bytes);
+		d->rate_bytes_per_s = rtcp_max(line->rate_bytes_per_s, least_bytes_per_s);
+	}
+	d->highest_bytes_per_s = rtcp_max(d->highest_bytes_per_s,
+					  rtcp_share(d->transfer.before_bytes_per_s, o->reduction_ratio_ppm));
+	if (!d->detected) {
+		d->detected = d->limited = 1;
+		d->detected_at_us = now->time_us;
+		d->tokens = (struct rtcp_tokens){rtcp_gap_ubytes(d, now), now->time_us};
+		d->offered = (struct rtcp_tokens){0, now->time_us};
+		d->witness.level_ubytes =
+			rtcp_min(rtcp_share(d->bucket_bytes, o->excess_buckets_ppm), RTCP_MOST) * RTCP_PPM;
+		d->witness.at_us = now->time_us;
+	} else if (d->rate_bytes_per_s > d->highest_bytes_per_s) {
+		rtcp_end(d, now->time_us);
+		return;
+	}
+	if (!rtcp_same(o, d->rate_bytes_per_s, d->told_bytes_per_s)) {
+		d->changes++;
+		d->told_bytes_per_s = d->rate_bytes_per_s;
+	}
+}
+
+static inline void rtcp_detector_init(struct rtcp_detector *d, __u32 mss_bytes)
+{
+	__builtin_memset(d, 0, sizeof(*d));
+	d->mss_bytes = mss_bytes;
+}
+
+/* Begins a transfer, unless packets were marked lost since the last ACK: then it is a retransmission. */
+static inline void rtcp_detector_start(struct rtcp_detector *d, const struct rtcp_options *o,
+				       const struct rtcp_progress *now)
+{
+	struct rtcp_transfer *t = &d->transfer;
+
+	if (d->started && now->lost_pkts > d->last.lost_pkts)
+		return;
+	t->origin = t->counted = t->before = d->last = rtcp_mark_of(now);
+	t->counting = t->triggered = t->steady_known = t->detected = 0;
+	d->started = 1;
+	d->earlier_bucket_bytes = d->bucket_bytes;
+	d->witness.level_ubytes =
+		rtcp_min(rtcp_share(d->bucket_bytes, o->excess_buckets_anew_ppm), RTCP_MOST) * RTCP_PPM;
+	d->witness.at_us = now->time_us;
+}
+
+/* Takes an ACK in. One that comes before any transfer begins one. */
+static inline void rtcp_detector_ack(struct rtcp_detector *d, const struct rtcp_options *o,
+				     const struct rtcp_progress *now)
+{
+	struct rtcp_mark last;
+	int pressed = 0;
+
+	if (!d->started)
+		rtcp_detector_start(d, o, now);
+	last = d->last;
+	d->last = rtcp_mark_of(now);
+	if (d->undetected)
+		return;
+	rtcp_transfer_ack(d, o, now);
+	if (d->limited) {
+		pressed = rtcp_pressed(d, now, &last);
+		rtcp_follow(d, o, now, &last);
+	}
+	if (d->transfer.detected && !d->undetected)
+		rtcp_adopt(d, o, now, pressed);
+}
+
+#endif

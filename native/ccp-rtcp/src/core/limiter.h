@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/*
+ * R-TCP's limiter: how much all flows of a limited client together may send. To be asked after the detector.
+ *
+ *	CAPPED -- eta rounds, 140 packets --> PROBING -- {B, R} changed, or more than its tokens arrived --> RAISED
+ *	   ^                                     |                                                             |
+ *	   '------- losses, or nothing came of it ---------------------------------------------------- steps 1 to 4
+ *	   ^                                                                                                   |
+ *	   '------- {B, R} the same for 3 rounds --------------------------------------- LIFTED <------ all passed
+ *
+ * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026,
+ * sections 5.1 to 5.3. Where the paper leaves a choice: a round is an sRTT of time, the level of tokens is what the
+ * detector follows, and of tokens that count as there those in flight are taken off.
+ *
+ * Deviations, with reasons:
+ *
+ * - The cap is lifted in steps, 1 + gamma, 1 + 2 gamma, 1 + 4 gamma ... of R. The paper lifts it at once when {B, R} changes
+ *   while probing. R is a mean over the whole transfer: three rounds of 1.2 R hardly move it after some seconds, so a limit
+ *   that is gone would be held for long. What arrives above R, and beyond the tokens there were, shows it sooner. A few
+ *   packets prove little; each step asks for more.
+ * - A probe goes on while nothing is lost and its tokens may be the reason, up to four times as long. It ends at once when
+ *   packets are lost and no more than R arrives: then the bucket is empty.
+ * - Between two probes 140 packets are delivered: a probe costs one or two, which would be more than a hundredth where an
+ *   sRTT holds few.
+ * - From heavy loss on, while a verdict is on its way, twice the estimated rate is the cap: what is sent at the rate of
+ *   before meanwhile would be lost.
+ * - Losses while capped are not the limit's. As many are forgiven to a probe, and it takes one step more on trust: where
+ *   packets get lost at random tokens are not known well.
+ */
+#ifndef RTCP_LIMITER_H
+#define RTCP_LIMITER_H
+
+#include "detector.h"
+
+enum {
+	RTCP_RAISES = 4, /* steps after probing, each of twice the gain */
+	RTCP_RAISE_ROUNDS = 2, /* what the first sends, the second sees delivered */
+	RTCP_RAISE_LOST_PKTS = 3, /* fewer say nothing */
+	RTCP_PROBE_EVERY_PKTS = 140,
+	RTCP_LONGEST_PROBE = 4, /* times probe_rounds */
+	RTCP_PROOF_PKTS = 4, /* ACKs are some packets early or late */
+	RTCP_MOST_SPARED_PKTS = 50,
+	RTCP_SUSPECTED_RATES = 2, /* times the estimate, until there is a verdict */
+};
+
+enum rtcp_seeking {
+	RTCP_SEEKS_NOTHING = 0,
+	RTCP_SEEKS_A_LITTLE, /* a probe by gamma */
+	RTCP_SEEKS_MUCH, /* the limit seems to be gone */
+};
+
+/* How deliveries keep up with what a probe sends. */
+enum rtcp_pace {
+	RTCP_PACE_SLOWER, /* they do not: the limit is there */
+	RTCP_PACE_OPEN, /* the tokens that were there may be the reason */
+	RTCP_PACE_FASTER, /* more than the limit and its tokens let through */
+};
+
+/* How much above R may be sent [ppm of R]. */
+static inline __u32 rtcp_limiter_gain_ppm(const struct rtcp_limiter *l, const struct rtcp_options *o)
+{
+	return l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED
+		       ? o->probe_gain_ratio_ppm << (l->raises & 7)
+		       : 0;
+}
+
+/* What the limit lets through in a time [bytes]. */
+static inline __u64 rtcp_limit_bytes(const struct rtcp_detector *d, __u64 t_us)
+{
+	return rtcp_brings(d->rate_bytes_per_s, t_us) / RTCP_PPM;
+}
+
+/* Whether there are more tokens than a window at R would use (equation 21). */
+static inline int rtcp_has_tokens(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	return rtcp_tokens_bytes(d, now->time_us) > now->in_flight_bytes + rtcp_limit_bytes(d, now->srtt_us);
+}
+
+/* Whether they make a cap unnecessary. Heavy loss in this transfer says that they are not there. */
+static inline int rtcp_has_credit(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	return !d->transfer.triggered && rtcp_has_tokens(d, now);
+}
+
+static inline void rtcp_limiter_enter(struct rtcp_limiter *l, const struct rtcp_detector *d, __u32 stage,
+				      const struct rtcp_progress *now)
+{
+	l->stage = stage;
+	l->rounds = 0;
+	l->round_start_us = now->time_us;
+	l->changes = d->changes;
+	l->begin = l->judged = rtcp_mark_of(now);
+}
+
+static inline void rtcp_limiter_probe(struct rtcp_limiter *l, const struct rtcp_detector *d,
+				      const struct rtcp_progress *now)
+{
+	__u64 lost_pkts = rtcp_since(now->lost_pkts, l->begin.lost_pkts);
+
+	l->spared_pkts = lost_pkts ? 2 + rtcp_min(lost_pkts, RTCP_MOST_SPARED_PKTS) : 0;
+	l->raises = 0;
+	l->due_bytes = 0;
+	l->gain_ppm = 0;
+	l->probe = rtcp_mark_of(now);
+	l->tokens_bytes = rtcp_tokens_bytes(d, now->time_us);
+	rtcp_limiter_enter(l, d, RTCP_STAGE_PROBING, now);
+}
+
+/* Whether more than the limit lets through has arrived since some time, by a share of it. */
+static inline int rtcp_exceeds(const struct rtcp_detector *d, const struct rtcp_mark *since,
+			       const struct rtcp_progress *now, __u32 share_ppm)
+{
+	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_since(now->time_us, since->time_us));
+
+	return rtcp_bytes(d, now->delivered_pkts, since->delivered_pkts) >=
+	       limit_bytes + rtcp_share(limit_bytes, share_ppm);
+}
+
+/* Losses of a probe that are not the limit's: in proportion to those without one. */
+static inline __u64 rtcp_spared_pkts(const struct rtcp_limiter *l, const struct rtcp_progress *now)
+{
+	__u64 delivered_pkts = rtcp_since(now->delivered_pkts, l->probe.delivered_pkts);
+
+	return l->spared_pkts * (1 + rtcp_min(delivered_pkts, 1ULL << 32) / (RTCP_PROBE_EVERY_PKTS / 2));
+}
+
+/*
+ * Packets are lost, and no more than the limit lets through arrives since the last round: the bucket is empty. What
+ * arrives in the first round of a step was sent before it.
+ */
+static inline int rtcp_probe_loses(const struct rtcp_limiter *l, const struct rtcp_detector *d,
+				   const struct rtcp_options *o, const struct rtcp_progress *now)
+{
+	__u64 past_us = rtcp_since(now->time_us, l->judged.time_us);
+
+	return now->lost_pkts > l->probe.lost_pkts + rtcp_spared_pkts(l, now) &&
+	       (l->raises ? past_us : 2 * past_us) >= now->srtt_us &&
+	       !rtcp_exceeds(d, &l->judged, now, o->probe_gain_ratio_ppm / 2);
+}
+
+/* Many packets are lost in a step. */
+static inline int rtcp_raise_is_lossy(const struct rtcp_limiter *l, const struct rtcp_options *o,
+				      const struct rtcp_progress *now)
+{
+	__u64 lost_pkts = rtcp_min(rtcp_since(now->lost_pkts, l->begin.lost_pkts), 1ULL << 32);
+	__u64 delivered_pkts = rtcp_min(rtcp_since(now->delivered_pkts, l->begin.delivered_pkts), 1ULL << 32);
+
+	return lost_pkts >= RTCP_RAISE_LOST_PKTS &&
+	       lost_pkts * RTCP_PPM > o->loss_ratio_ppm * (lost_pkts + delivered_pkts);
+}
+
+/* What arrived since the probe began says about the limit. If all that was sent arrived, it would be `due` above R. */
+static inline enum rtcp_pace rtcp_pace(const struct rtcp_limiter *l, const struct rtcp_detector *d,
+				       const struct rtcp_progress *now)
+{
+	__u64 delivered_bytes = rtcp_bytes(d, now->delivered_pkts, l->probe.delivered_pkts);
+	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_since(now->time_us, l->probe.time_us));
+	__u64 excess_bytes = rtcp_since(delivered_bytes, limit_bytes);
+	__u64 proof_bytes = rtcp_max(l->due_bytes / 4, RTCP_PROOF_PKTS * d->mss_bytes);
+
+	if (l->changes != d->changes)
+		return RTCP_PACE_FASTER;
+	if (l->raises && excess_bytes < rtcp_max(l->due_bytes / (l->spared_pkts ? 8 : 3), d->mss_bytes))
+		return RTCP_PACE_SLOWER;
+	return excess_bytes < l->tokens_bytes + proof_bytes ? RTCP_PACE_OPEN : RTCP_PACE_FASTER;
+}
+
+static inline void rtcp_limiter_raise(struct rtcp_limiter *l, const struct rtcp_detector *d,
+				      const struct rtcp_progress *now)
+{
+	l->raises++;
+	rtcp_limiter_enter(l, d, RTCP_STAGE_RAISED, now);
+}
+
+/* A round of a probe, or a step, is over. */
+static inline void rtcp_limiter_step(struct rtcp_limiter *l, struct rtcp_detector *d,
+				     const struct rtcp_options *o, const struct rtcp_progress *now)
+{
+	switch (rtcp_pace(l, d, now)) {
+	case RTCP_PACE_SLOWER:
+		if (now->lost_pkts > l->probe.lost_pkts)
+			d->tokens.level_ubytes = 0;
+		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
+		break;
+	case RTCP_PACE_OPEN:
+		if (l->raises)
+			rtcp_limiter_enter(l, d, RTCP_STAGE_RAISED, now);
+		else if (l->spared_pkts && l->rounds >= 2 * o->probe_rounds)
+			rtcp_limiter_raise(l, d, now);
+		else if (l->rounds >= RTCP_LONGEST_PROBE * o->probe_rounds)
+			rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
+		break;
+	case RTCP_PACE_FASTER:
+		if (l->raises < RTCP_RAISES)
+			rtcp_limiter_raise(l, d, now);
+		else
+			rtcp_limiter_enter(l, d, RTCP_STAGE_LIFTED, now);
+		break;
+	}
+}
+
+/* Counts the rounds since the stage began. Returns whether one has just ended. */
+static inline int rtcp_limiter_round(struct rtcp_limiter *l, const struct rtcp_detector *d,
+				     const struct rtcp_options *o, const struct rtcp_progress *now)
+{
+	__u64 past_us = rtcp_since(now->time_us, l->round_start_us), round_us = now->srtt_us;
+
+	if (past_us < round_us)
+		return 0;
+	/* ACKs come some time after a round is over: that is part of the next. */
+	l->round_start_us = past_us < 2 * round_us ? l->round_start_us + round_us : now->time_us;
+	l->rounds++;
+	/* What this round has sent is delivered in the next. */
+	l->due_bytes += rtcp_share(rtcp_limit_bytes(d, round_us), l->gain_ppm);
+	l->gain_ppm = rtcp_limiter_gain_ppm(l, o);
+	return 1;
+}
+
+static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct rtcp_detector *d,
+				    const struct rtcp_options *o, const struct rtcp_progress *now)
+{
+	__u64 delivered_pkts = rtcp_since(now->delivered_pkts, l->begin.delivered_pkts);
+
+	return (l->rounds >= o->probe_every_rounds && delivered_pkts >= RTCP_PROBE_EVERY_PKTS) ||
+	       rtcp_has_tokens(d, now);
+}
+
+/* Takes an ACK in, after the detector. */
+static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector *d,
+				    const struct rtcp_options *o, const struct rtcp_progress *now)
+{
+	if (!d->limited) {
+		l->stage = RTCP_STAGE_OPEN;
+		return;
+	}
+	if (d->transfer.triggered && !l->triggered && l->stage != RTCP_STAGE_OPEN)
+		d->tokens.level_ubytes = 0;
+	l->triggered = d->transfer.triggered;
+	if (l->stage == RTCP_STAGE_OPEN)
+		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
+	if (rtcp_has_credit(d, now)) {
+		rtcp_limiter_enter(l, d, RTCP_STAGE_CREDIT, now);
+		return;
+	}
+	if (l->stage == RTCP_STAGE_CREDIT || (l->stage == RTCP_STAGE_LIFTED && l->changes != d->changes))
+		rtcp_limiter_enter(l, d, l->stage == RTCP_STAGE_CREDIT ? RTCP_STAGE_CAPPED : l->stage, now);
+	if ((l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED) &&
+	    (rtcp_probe_loses(l, d, o, now) || (l->raises && rtcp_raise_is_lossy(l, o, now)))) {
+		d->tokens.level_ubytes = l->spared_pkts ? d->tokens.level_ubytes / 2 : 0;
+		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
+	}
+	if (!rtcp_limiter_round(l, d, o, now))
+		return;
+	switch (l->stage) {
+	case RTCP_STAGE_CAPPED:
+		if (l->rounds <= RTCP_RAISE_ROUNDS)
+			l->begin.lost_pkts = now->lost_pkts; /* sent before */
+		if (rtcp_probe_is_due(l, d, o, now))
+			rtcp_limiter_probe(l, d, now);
+		break;
+	case RTCP_STAGE_PROBING:
+		if (l->rounds > 1)
+			rtcp_limiter_step(l, d, o, now);
+		l->judged = rtcp_mark_of(now);
+		break;
+	case RTCP_STAGE_RAISED:
+		if (l->rounds >= RTCP_RAISE_ROUNDS)
+			rtcp_limiter_step(l, d, o, now);
+		break;
+	case RTCP_STAGE_LIFTED:
+		if (l->rounds >= o->probe_rounds)
+			rtcp_limiter_enter(l, d,
+					   rtcp_exceeds(d, &l->probe, now, o->probe_gain_ratio_ppm)
+						   ? RTCP_STAGE_LIFTED
+						   : RTCP_STAGE_CAPPED,
+					   now);
+		break;
+	}
+}
+
+/* Whether a verdict is on its way: heavy loss, and an estimate far below the rate before. */
+static inline int rtcp_is_suspected(const struct rtcp_detector *d)
+{
+	return !d->limited && !d->undetected && d->transfer.triggered && d->transfer.steady_known;
+}
+
+/* What all flows of the client together may send [bytes/s]; 0: they are not capped. */
+static inline __u64 rtcp_limiter_rate(const struct rtcp_limiter *l, const struct rtcp_detector *d,
+				      const struct rtcp_options *o, const struct rtcp_progress *now)
+{
+	__u64 rate_bytes_per_s = d->rate_bytes_per_s;
+
+	if (rtcp_is_suspected(d))
+		return RTCP_SUSPECTED_RATES * d->candidates.line.rate_bytes_per_s;
+	if (!d->limited || l->stage == RTCP_STAGE_LIFTED || rtcp_has_credit(d, now))
+		return 0;
+	return rate_bytes_per_s + rtcp_share(rate_bytes_per_s, rtcp_limiter_gain_ppm(l, o));
+}
+
+/* Whether the congestion control should look for more than it has. */
+static inline enum rtcp_seeking rtcp_limiter_seeks(const struct rtcp_limiter *l)
+{
+	switch (l->stage) {
+	case RTCP_STAGE_PROBING:
+		return RTCP_SEEKS_A_LITTLE;
+	case RTCP_STAGE_RAISED:
+	case RTCP_STAGE_LIFTED:
+		return RTCP_SEEKS_MUCH;
+	default:
+		return RTCP_SEEKS_NOTHING;
+	}
+}
+
+#endif

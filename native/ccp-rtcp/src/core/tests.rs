@@ -1,0 +1,268 @@
+//! A sender that is held to what the limiter says, over a path with a token bucket.
+
+use super::types::{
+    RTCP_STAGE_CAPPED, RTCP_STAGE_CREDIT, RTCP_STAGE_LIFTED, RTCP_STAGE_OPEN, RTCP_STAGE_PROBING,
+    RTCP_STAGE_RAISED, rtcp_mark, rtcp_stage,
+};
+use super::*;
+use crate::work::{State, work};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const MSS: u16 = 1448;
+const MSS_BYTES: f64 = 1448.0;
+const RTT_US: u64 = 40_000;
+/// Bytes a microsecond in a Mbit/s.
+const MBIT: f64 = 0.125;
+
+/// Sends a packet whenever its rate lets it; what the bucket refuses is marked lost an RTT later.
+struct Sender {
+    limiter: Limiter,
+    now: Progress,
+    /// Without a cap [bytes/us].
+    own_rate: f64,
+    bucket_bytes: f64,
+    limit: f64,
+    level_bytes: f64,
+    lost_of_100: u64,
+    on_the_way: VecDeque<(u64, bool)>,
+    send_at_us: f64,
+    sent: u64,
+    stages: Vec<(u64, rtcp_stage)>,
+}
+
+impl Sender {
+    fn new(limit: f64, bucket_bytes: f64, lost_of_100: u64) -> Self {
+        let limiter = Limiter::new(Detector::new(Options::usual(), MSS));
+        let now = Progress { min_rtt_us: RTT_US as u32, srtt_us: RTT_US as u32, ..Progress::default() };
+        let mut sender = Self {
+            limiter,
+            now,
+            own_rate: 40.0 * MBIT,
+            bucket_bytes,
+            limit,
+            level_bytes: bucket_bytes,
+            lost_of_100,
+            on_the_way: VecDeque::new(),
+            send_at_us: 0.0,
+            sent: 0,
+            stages: Vec::new(),
+        };
+        sender.start();
+        sender
+    }
+
+    fn start(&mut self) {
+        self.limiter.start(&self.now);
+        self.send_at_us = self.now.time_us as f64;
+    }
+
+    fn rate(&self) -> f64 {
+        let cap = self.limiter.rate_bytes_per_s(&self.now).map(|rate| 0.99e-6 * rate as f64);
+        cap.unwrap_or(self.own_rate).min(self.own_rate)
+    }
+
+    fn send(&mut self) {
+        self.sent += 1;
+        // Every so many packets: by chance, but evenly.
+        let unlucky = self.sent * self.lost_of_100 / 100 > (self.sent - 1) * self.lost_of_100 / 100;
+        let passes = !unlucky && self.level_bytes >= MSS_BYTES;
+        if passes {
+            self.level_bytes -= MSS_BYTES;
+        }
+        let step_us = MSS_BYTES / self.rate();
+        self.level_bytes = self.bucket_bytes.min(self.level_bytes + step_us * self.limit);
+        self.on_the_way.push_back((self.send_at_us as u64 + RTT_US, passes));
+        self.send_at_us += step_us;
+    }
+
+    fn hear(&mut self) {
+        let Some((at_us, passed)) = self.on_the_way.pop_front() else { return };
+        self.now.time_us = at_us;
+        self.now.delivered_pkts += u64::from(passed);
+        self.now.lost_pkts += u64::from(!passed);
+        self.now.in_flight_bytes = self.on_the_way.len() as u64 * u64::from(MSS);
+        self.limiter.ack(&self.now);
+        if self.stages.last().is_none_or(|last| last.1 != self.limiter.stage()) {
+            self.stages.push((at_us, self.limiter.stage()));
+        }
+    }
+
+    /// Sends until an ACK comes, and takes it in.
+    fn hear_next(&mut self) {
+        while self.on_the_way.front().is_none_or(|(at_us, _)| (*at_us as f64) >= self.send_at_us) {
+            self.send();
+        }
+        self.hear();
+    }
+
+    fn run_until(&mut self, end_us: u64) {
+        while self.now.time_us < end_us {
+            self.hear_next();
+        }
+    }
+
+    /// Waits until all is acknowledged, and then for so long.
+    fn idle(&mut self, idle_us: u64) {
+        while !self.on_the_way.is_empty() {
+            self.hear();
+        }
+        self.now.time_us += idle_us;
+        self.level_bytes = self.bucket_bytes.min(self.level_bytes + idle_us as f64 * self.limit);
+    }
+
+    fn was_in(&self, stage: rtcp_stage) -> usize {
+        self.stages.iter().filter(|one| one.1 == stage).count()
+    }
+}
+
+fn seconds(s: u64) -> u64 {
+    1_000_000 * s
+}
+
+#[test]
+fn what_a_limit_lets_through_is_sent_and_little_more() {
+    for (limit, lost_of_100) in [(2.0, 0), (1.04, 0), (5.0, 0), (2.0, 2)] {
+        let mut sender = Sender::new(limit * MBIT, 500e3, lost_of_100);
+        sender.run_until(seconds(5));
+        assert_eq!(sender.limiter.detector().state().limited, 1);
+        let before = sender.now;
+        sender.run_until(seconds(45));
+        let delivered = sender.now.delivered_pkts - before.delivered_pkts;
+        let lost = sender.now.lost_pkts - before.lost_pkts;
+        let share = delivered as f64 * MSS_BYTES / (limit * MBIT * 40e6);
+        assert!(share > 0.96, "{limit} Mbit/s: {share} of it");
+        assert!(lost * 100 < delivered * (2 + 2 * lost_of_100), "{limit} Mbit/s: {lost} lost of {delivered}");
+        assert_eq!(sender.limiter.detector().state().limited, 1);
+    }
+}
+
+/// How long the flow was capped before it probed, and how long it probed [rounds]; and packets delivered meanwhile.
+fn first_probe(limit: f64) -> (f64, f64, u64) {
+    let mut sender = Sender::new(limit * MBIT, 500e3, 0);
+    let (mut capped, mut probing, mut delivered) = (None, None, 0);
+    while probing.is_none() || sender.limiter.stage() == RTCP_STAGE_PROBING {
+        let before = sender.limiter.stage();
+        sender.hear_next();
+        let now = sender.now;
+        match (before, sender.limiter.stage()) {
+            (RTCP_STAGE_OPEN, RTCP_STAGE_CAPPED) => capped = Some(now),
+            (RTCP_STAGE_CAPPED, RTCP_STAGE_PROBING) => {
+                delivered = capped.map_or(0, |then: Progress| now.delivered_pkts - then.delivered_pkts);
+                probing = Some(now);
+            }
+            _ => {}
+        }
+    }
+    let rounds = |since: Option<Progress>, until: u64| {
+        since.map_or(0.0, |then| (until - then.time_us) as f64 / RTT_US as f64)
+    };
+    (rounds(capped, probing.map_or(0, |then| then.time_us)), rounds(probing, sender.now.time_us), delivered)
+}
+
+#[test]
+fn it_probes_after_20_rounds_and_stops_at_losses() {
+    let (capped, probing, _) = first_probe(8.0);
+    assert!((19.9..21.0).contains(&capped), "{capped} rounds");
+    assert!((1.0..4.0).contains(&probing), "{probing} rounds");
+}
+
+#[test]
+fn it_probes_after_140_packets_where_20_rounds_are_fewer() {
+    let (capped, _, delivered) = first_probe(1.04);
+    assert!(capped > 30.0, "{capped} rounds");
+    assert!((138..150).contains(&delivered), "{delivered} packets");
+}
+
+#[test]
+fn a_limit_that_is_gone_is_found_to_be_within_2_s() {
+    for lost_of_100 in [0, 2] {
+        for wait_ms in [0, 300, 600, 900] {
+            let mut sender = Sender::new(2.0 * MBIT, 500e3, lost_of_100);
+            let gone_us = seconds(20) + 1_000 * wait_ms;
+            sender.run_until(gone_us);
+            assert_eq!(sender.limiter.detector().state().limited, 1);
+            sender.limit = 40.0 * MBIT;
+            sender.run_until(gone_us + seconds(2));
+            assert_eq!(sender.limiter.stage(), RTCP_STAGE_OPEN, "{:?}", sender.stages);
+            assert_eq!(sender.limiter.rate_bytes_per_s(&sender.now), None);
+            assert!(sender.was_in(RTCP_STAGE_LIFTED) > 0);
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_becomes_higher_is_followed() {
+    let mut sender = Sender::new(2.0 * MBIT, 500e3, 0);
+    sender.run_until(seconds(10));
+    sender.limit = 2.6 * MBIT;
+    let before = sender.now;
+    sender.run_until(seconds(40));
+    let delivered = (sender.now.delivered_pkts - before.delivered_pkts) as f64 * MSS_BYTES / 30e6;
+    assert!(sender.was_in(RTCP_STAGE_RAISED) > 0);
+    assert!(delivered > 2.1 * MBIT, "{} Mbit/s", delivered / MBIT);
+}
+
+#[test]
+fn tokens_of_an_idle_time_are_used_up_without_a_cap() {
+    let mut sender = Sender::new(2.0 * MBIT, 500e3, 0);
+    sender.run_until(seconds(5));
+    sender.idle(seconds(1));
+    sender.start();
+    assert_eq!(sender.limiter.rate_bytes_per_s(&sender.now), None);
+    let before = sender.now;
+    sender.run_until(before.time_us + 200_000);
+    assert_eq!(sender.limiter.stage(), RTCP_STAGE_CAPPED);
+    assert!(sender.was_in(RTCP_STAGE_CREDIT) > 0);
+    let bytes = (sender.now.delivered_pkts - before.delivered_pkts) * u64::from(MSS);
+    assert!((200_000..350_000).contains(&bytes), "{bytes} bytes"); // a second of 2 Mbit/s, and what comes meanwhile
+    let lost = sender.now.lost_pkts - before.lost_pkts;
+    assert!(lost < 20, "{lost} packets");
+}
+
+#[test]
+fn tokens_that_are_not_there_are_forgotten_at_heavy_loss() {
+    let mut sender = Sender::new(2.0 * MBIT, 500e3, 0);
+    sender.run_until(seconds(5));
+    sender.idle(seconds(2));
+    sender.level_bytes = 100e3; // somebody else has used them
+    sender.start();
+    let before = sender.now;
+    sender.run_until(before.time_us + 12 * RTT_US);
+    assert_eq!(sender.limiter.stage(), RTCP_STAGE_CAPPED);
+    assert!(sender.limiter.detector().tokens_bytes(sender.now.time_us) < 20_000);
+}
+
+proptest! {
+    #[test]
+    fn the_cap_is_between_the_limit_and_its_highest_raise(
+        acks in prop::collection::vec(
+            (0u64..20_000, 0u64..3, 0u64..2, 0u32..30_000, 0u64..100_000, prop::bool::weighted(0.02)),
+            1..400,
+        ),
+    ) {
+        let mut limiter = Limiter::new(work(Options::usual(), State::Limited, 1_000));
+        let rtcp_mark { time_us, delivered_pkts, lost_pkts } = limiter.detector().state().last;
+        let min_rtt_us = 10_000;
+        let mut now = Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() };
+        for (wait_us, delivered, lost, srtt_us, in_flight_bytes, starts) in acks {
+            now.time_us += wait_us;
+            now.delivered_pkts += delivered;
+            now.lost_pkts += lost;
+            now.srtt_us = srtt_us;
+            now.in_flight_bytes = in_flight_bytes;
+            if starts {
+                limiter.start(&now);
+            }
+            limiter.ack(&now);
+            let found = limiter.detector().state();
+            prop_assert_eq!(limiter.stage() == RTCP_STAGE_OPEN, found.limited == 0);
+            prop_assert!(limiter.stage() <= RTCP_STAGE_LIFTED);
+            if let Some(rate) = limiter.rate_bytes_per_s(&now) {
+                prop_assert!(found.limited != 0);
+                let rates = found.rate_bytes_per_s..=found.rate_bytes_per_s * 42 / 10;
+                prop_assert!(rates.contains(&rate));
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/*
+ * R-TCP's detector and limiter: what they remember of a client, and their parameters. Integers only. Compiled into
+ * BPF programs, and for the host; Rust sees this file, too.
+ *
+ * Units are in the names; _ubytes are millionths of a byte, so that a rate [bytes/s] times a time [us] needs no
+ * division, and _ppm are millionths. Bytes, packets and times since some beginning count up to RTCP_MOST.
+ */
+#ifndef RTCP_TYPES_H
+#define RTCP_TYPES_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+#endif
+
+enum rtcp_limits {
+	RTCP_MAX_CANDIDATES = 17,
+	RTCP_LEAST_US = 1000, /* ACKs that come sooner after the start of a transfer make no rate */
+};
+
+#define RTCP_PPM 1000000ULL
+#define RTCP_MOST ((1ULL << 43) - 1)
+
+/* Parameters, as in ccp_algs/rtcp/options.py, which has the defaults and the ranges. */
+struct rtcp_options {
+	__u32 loss_window_min_rtts_ppm; /* alpha */
+	__u32 loss_ratio_ppm; /* beta */
+	__u32 n_candidates; /* omega */
+	__u32 reduction_ratio_ppm; /* theta */
+	__u32 convergence_min_rtts_ppm; /* epsilon */
+	__u32 tolerance_ratio_ppm;
+	__u32 excess_buckets_ppm;
+	__u32 excess_buckets_anew_ppm;
+	__u32 excess_rates_ppm;
+	__u32 probe_every_rounds; /* eta */
+	__u32 probe_rounds;
+	__u32 probe_gain_ratio_ppm; /* gamma */
+	__u32 margin_ratio_ppm; /* share of the rate limit that a pacing rate is bounded by */
+	__u32 floor_pkts; /* no window is capped below */
+	__u32 pace_cubic; /* 0, 1 */
+	__u32 observe; /* 0, 1: never cap */
+	__u64 kept_us; /* how long a limited client is remembered without a connection */
+};
+
+/* What the flows of a client have got to: sums, which do not fall, and the RTTs of the flow whose ACK it is. */
+struct rtcp_progress {
+	__u64 time_us;
+	__u64 delivered_pkts;
+	__u64 lost_pkts;
+	__u64 in_flight_bytes;
+	__u32 min_rtt_us;
+	__u32 srtt_us;
+};
+
+/* Counters at some time. */
+struct rtcp_mark {
+	__u64 time_us;
+	__u64 delivered_pkts;
+	__u64 lost_pkts;
+};
+
+/* A token bucket whose size and rate may change. */
+struct rtcp_tokens {
+	__u64 level_ubytes;
+	__u64 at_us;
+};
+
+struct rtcp_limit {
+	__u64 bucket_bytes;
+	__u64 rate_bytes_per_s;
+};
+
+/* The lowest rate of a bucket that no ACK contradicts, and the ACK that asks for it. */
+struct rtcp_candidate {
+	__u64 rate_bytes_per_s;
+	__u64 touch_us;
+	__u64 touch_bytes;
+};
+
+struct rtcp_candidates {
+	struct rtcp_candidate all[RTCP_MAX_CANDIDATES]; /* in rising order of size; n_candidates are in use */
+	struct rtcp_limit best;
+	struct rtcp_limit line; /* between the best and its neighbour */
+	__u64 largest_bytes; /* bucket of the last candidate; those before it are smaller by a step each */
+	__u64 step_bytes;
+	__u32 chosen; /* place of the best */
+	__u32 from_zero; /* bool: but the bucket of the first is 0 */
+};
+
+struct rtcp_transfer {
+	struct rtcp_mark origin;
+	struct rtcp_mark counted; /* losses count from here on */
+	struct rtcp_mark before; /* the last ACK before the losses became heavy */
+	__u64 counting_since_us;
+	__u64 triggered_at_us;
+	__u64 detected_at_us;
+	__u64 before_bytes_per_s; /* R_h */
+	struct rtcp_mark steady_since;
+	__u64 steady_bytes_per_s; /* the rate since then, but for the tolerance */
+	__u8 counting;
+	__u8 triggered; /* more than beta were lost: there are candidates */
+	__u8 steady_known;
+	__u8 detected;
+};
+
+struct rtcp_detector {
+	__u64 bucket_bytes; /* B; 0 before a limit is found, the last one after it is gone */
+	__u64 rate_bytes_per_s; /* R */
+	__u64 detected_at_us;
+	__u64 undetected_at_us;
+	__u32 mss_bytes;
+	__u32 changes; /* how often R has become another, by more than the tolerance, or a limit has ended */
+	__u8 limited;
+	__u8 detected; /* limited at some time */
+	__u8 undetected; /* found to be gone: that is final */
+	__u8 started;
+	struct rtcp_mark last;
+	struct rtcp_transfer transfer; /* the latest */
+	struct rtcp_candidates candidates; /* its own */
+	struct rtcp_tokens tokens;
+	struct rtcp_tokens offered; /* of a small bucket that what is sent is taken from, lost or not */
+	struct rtcp_tokens witness; /* of another bucket, whose overdraft shows that the limit is gone */
+	__u64 told_bytes_per_s; /* R at the last change */
+	__u64 earlier_bucket_bytes;
+	__u64 highest_bytes_per_s; /* theta R_h, the most of all limited transfers */
+};
+
+/* How much a limited client may send (limiter.h). */
+enum rtcp_stage {
+	RTCP_STAGE_OPEN = 0, /* it is not limited */
+	RTCP_STAGE_CREDIT, /* there are tokens enough not to cap it */
+	RTCP_STAGE_CAPPED,
+	RTCP_STAGE_PROBING,
+	RTCP_STAGE_RAISED, /* the probe got more through: another, of a higher rate */
+	RTCP_STAGE_LIFTED, /* all probes did: no cap, until the estimate stays the same */
+};
+
+struct rtcp_limiter {
+	__u32 stage; /* enum rtcp_stage */
+	__u32 rounds; /* of the stage, that are over */
+	__u32 raises; /* steps after the probe */
+	__u32 changes; /* of the detector, when the stage began */
+	__u64 round_start_us;
+	struct rtcp_mark begin; /* of the stage */
+	struct rtcp_mark judged; /* the last round of the probe was over, or the stage began */
+	struct rtcp_mark probe; /* when probing began */
+	__u64 tokens_bytes; /* then */
+	__u64 due_bytes; /* since then: sent above R, as far as its ACKs can be here */
+	__u64 spared_pkts; /* losses of the probe that are not the limit's: as many were there without one */
+	__u32 gain_ppm; /* of the round before */
+	__u32 triggered; /* bool: the transfer was, at the last ACK */
+};
+
+#endif

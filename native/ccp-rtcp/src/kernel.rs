@@ -1,0 +1,84 @@
+//! Which of the programs the running kernel takes.
+
+use libbpf_rs::ReferencesType;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Struct};
+
+use crate::{Error, Result};
+
+/// Congestion controls that the kernel offers; those of modules are there once they are loaded.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// What differs from kernel to kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    /// `cwnd_event_tx_start` is a hook of its own, since 7.1.
+    pub has_tx_start: bool,
+    /// `cong_control` takes `(sk, ack, flag, rs)`, since 6.10, and not `(sk, rs)`.
+    pub cong_control_has_flag: bool,
+    /// `struct_ops` are registered through links, since 6.4.
+    pub has_links: bool,
+}
+
+fn need<T>(found: Option<T>, what: &str) -> Result<T> {
+    found.ok_or_else(|| {
+        Error::new("rtcp.no_struct_ops", "this kernel cannot run eBPF congestion control")
+            .why(format!("its BTF has no {what}"))
+            .fix("use a kernel from 6.1 on with CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF")
+    })
+}
+
+impl Kernel {
+    pub fn of(btf: &Btf<'_>) -> Result<Self> {
+        let registered = "bpf_struct_ops_tcp_congestion_ops";
+        need(btf.type_by_name::<Struct<'_>>(registered), registered)?;
+        let ops = need(btf.type_by_name::<Struct<'_>>("tcp_congestion_ops"), "struct tcp_congestion_ops")?;
+        let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
+        let control = need(member("cong_control"), "cong_control")?;
+        let pointer = need(btf.type_by_id::<Ptr<'_>>(control.ty), "cong_control as a pointer")?;
+        let proto = need(FuncProto::try_from(pointer.referenced_type()).ok(), "cong_control's prototype")?;
+        let kinds = btf.type_by_name::<Enum<'_>>("bpf_attach_type");
+        Ok(Kernel {
+            has_tx_start: member("cwnd_event_tx_start").is_some(),
+            cong_control_has_flag: proto.iter().count() == 4,
+            has_links: kinds
+                .is_some_and(|kinds| kinds.iter().any(|k| k.name.is_some_and(|n| n == "BPF_STRUCT_OPS"))),
+        })
+    }
+
+    /// Those of the object's congestion controls that fit, one of each.
+    pub fn fitting(&self) -> [&'static str; 2] {
+        match (self.has_tx_start, self.cong_control_has_flag) {
+            (true, _) => ["cubic_7_1", "bbr_7_1"],
+            (false, true) => ["cubic_7_0", "bbr_7_0"],
+            (false, false) => ["cubic_7_0", "bbr_6_9"],
+        }
+    }
+}
+
+/// Whether the kernel offers a congestion control to sockets now.
+pub(crate) fn offers(name: &str) -> bool {
+    std::fs::read_to_string(AVAILABLE).is_ok_and(|all| all.split_whitespace().any(|one| one == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kernel_gets_the_programs_that_it_takes() {
+        let fitting = |has_tx_start, cong_control_has_flag| {
+            Kernel { has_tx_start, cong_control_has_flag, has_links: true }.fitting()
+        };
+        assert_eq!(fitting(false, false), ["cubic_7_0", "bbr_6_9"]);
+        assert_eq!(fitting(false, true), ["cubic_7_0", "bbr_7_0"]);
+        assert_eq!(fitting(true, true), ["cubic_7_1", "bbr_7_1"]);
+    }
+
+    #[test]
+    fn a_kernel_without_struct_ops_is_told_apart() {
+        let btf =
+            Btf::from_path(env!("CCP_RTCP_OBJECT")).expect("the programs have BTF, but not the kernel's");
+        assert_eq!(Kernel::of(&btf).expect_err("it has no such type").slug, "rtcp.no_struct_ops");
+    }
+}

@@ -1,0 +1,92 @@
+"""What algorithms with the mixin ask of their flow; that the datapath does it is tested in tests/kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from ccp_algs import Algorithm, params_of
+from ccp_algs.api import LIMIT_STATES, RateLimit
+from ccp_algs.bbr3 import CRUISE, STARTUP
+from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.const import ConstFold
+from ccp_algs.fold import INFINITY
+from ccp_algs.r_tcp_bbr3 import RTcpBbr3
+from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES, RTcpCubic
+from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.mixin import RateLimited
+
+
+class Own(RateLimited, Algorithm):
+    """An algorithm that knows nothing of limits."""
+
+    program = ConstFold
+
+
+def started(cls: type[Algorithm]) -> tuple[Any, RecordingFlow]:
+    algorithm: Any = cls()
+    program: Any = cls.program
+    algorithm.flow = flow = RecordingFlow(FakeInfo(), {"default": program.source})
+    algorithm.on_create(FakeInfo())
+    return algorithm, flow
+
+
+def limits(flow: RecordingFlow) -> list[dict[str, int]]:
+    return [call for kind, call in flow.calls if kind == "limit"]
+
+
+def limit(state: str) -> RateLimit:
+    return RateLimit(state, 500_000, 250_000, 0, 1)
+
+
+def test_parameters_are_the_options_with_their_defaults() -> None:
+    params = params_of(RTcpCubic)
+    for option in dataclasses.fields(Options):
+        assert params[option.name].default == option.default, option.name
+
+
+def test_limits_are_looked_for_from_the_start() -> None:
+    _, flow = started(Own)
+    assert limits(flow) == [{"cwnd": 0, "rate": 1, **Options().exact._asdict()}]
+
+
+def test_parameters_that_are_set_hold_from_the_next_report_on() -> None:
+    algorithm, flow = started(Own)
+    report = FakeReport({"now_us": 0}, {}, "Own")
+    algorithm.on_report(report)
+    algorithm.probe_gain_ratio = 0.1
+    algorithm.on_report(report)
+    algorithm.on_report(report)
+    assert [asked["probe_gain_ratio_ppm"] for asked in limits(flow)] == [200_000, 100_000]
+
+
+def test_cubic_is_bounded_in_its_window_and_paced_unless_told_not_to() -> None:
+    algorithm, flow = started(RTcpCubic)
+    algorithm.pace_cubic = False
+    algorithm.on_create(FakeInfo())
+    assert [(asked["cwnd"], asked["rate"]) for asked in limits(flow)] == [(1, 1), (1, 0)]
+
+
+@pytest.mark.parametrize("state", LIMIT_STATES)
+def test_cubic_is_in_slow_start_while_the_cap_is_raised(state: str) -> None:
+    algorithm, flow = started(RTcpCubic)
+    flow.calls.clear()
+    algorithm.on_rate_limit(limit(state))
+    raised = [("set", {"ssthresh_bytes": NO_THRESHOLD_BYTES})]
+    assert flow.calls == (raised if state in ("probing", "raised") else [])
+
+
+@pytest.mark.parametrize("state", LIMIT_STATES)
+def test_bbr_is_in_startup_while_the_cap_is_raised(state: str) -> None:
+    algorithm, flow = started(RTcpBbr3)
+    algorithm.state, algorithm.is_full, algorithm.bw_short_bytes_per_s = CRUISE, True, 1_000
+    flow.calls.clear()
+    algorithm.on_rate_limit(limit(state))
+    if state in ("probing", "raised"):
+        told = flow.calls[-1][1]
+        assert (algorithm.state, told["is_full"]) == (STARTUP, 0)
+        assert (told["bw_short_bytes_per_s"], told["inflight_long_bytes"]) == (INFINITY, INFINITY)
+    else:
+        assert (algorithm.state, flow.calls) == (CRUISE, [])
