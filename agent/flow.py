@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, SupportsI
 
 from ccp_algs.api import check_event
 from datapath.errors import FlowGone, ParamError, ProgramError, RegisterError, close_names
-from datapath.protocol import LAW_PROGRAM, FlowInfo
+from datapath.protocol import LAW_PROGRAM, Caps, FlowInfo
 
 if TYPE_CHECKING:
     from agent.programs import Installed, ProgramSet
+    from ccp_algs.rtcp.options import Options
 
 MAX_AMOUNT: Final = 1 << 40
 """Largest window [bytes] and rate [bytes/s] that is taken for meant: 8.8 Tbit/s. More is a unit error."""
+
+NO_CAPS: Final[Caps] = (False, False, b"")
+"""No rate limit is looked for."""
 
 MAX_REGISTER: Final = (1 << 64) - 1
 """Largest value of a register; in fold programs also `+infinity`."""
@@ -37,6 +41,7 @@ class Update(Protocol):
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         fields: dict[str, int] | None = None,
+        caps: Caps | None = None,
     ) -> bool:
         """Write to one flow."""
         ...
@@ -111,7 +116,17 @@ class FlowControl:
         handle: Handle of the program that the flow was given last, 0 = none. Reports of others are stale.
     """
 
-    __slots__ = ("_flow_id", "_installed", "_letter", "_programs", "_tell", "_update", "handle", "info")
+    __slots__ = (
+        "_caps",
+        "_flow_id",
+        "_installed",
+        "_letter",
+        "_programs",
+        "_tell",
+        "_update",
+        "handle",
+        "info",
+    )
 
     def __init__(
         self,
@@ -135,6 +150,7 @@ class FlowControl:
         self._update = update
         self._tell = tell
         self._installed: Installed | None = None
+        self._caps: Caps | None = None
         self._letter: _Letter | None = _Letter()
 
     def set(
@@ -217,8 +233,26 @@ class FlowControl:
         else:
             self._tell(kind, self.info, detail)
 
-    def open(self) -> None:
+    def limit(self, options: Options, *, cwnd: bool = False, rate: bool = False) -> None:
+        """Look for a token bucket that limits the flow's client, and keep within it (R-TCP).
+
+        Args:
+            options: Parameters of detector and limiter.
+            cwnd: Bound the window.
+            rate: Bound the pacing rate; a flow that is not paced is paced then.
+
+        Raises:
+            FlowGone: If the flow closed.
+        """
+        self._caps = (cwnd, rate, options.to_bytes())
+        if self._letter is None and not self._update(self._flow_id, None, None, None, None, self._caps):
+            raise self._gone()
+
+    def open(self, before: FlowControl | None = None) -> None:
         """Send what was gathered, with the first program, and write through from now on.
+
+        Args:
+            before: The flow, as another algorithm had it.
 
         Raises:
             FlowGone: If the flow closed.
@@ -230,13 +264,17 @@ class FlowControl:
         handle: int | None = LAW_PROGRAM if program is None else program.handle
         if letter.goes_on:
             handle = None  # to name a program again would start it anew
+        caps = self._caps
+        if caps is None and before is not None and before._caps is not None:
+            caps = NO_CAPS
         if (
             handle is not None
+            or caps is not None
             or letter.cwnd_bytes is not None
             or letter.rate_bytes_per_s is not None
             or letter.fields
         ) and not self._update(
-            self._flow_id, letter.cwnd_bytes, letter.rate_bytes_per_s, handle, letter.fields or None
+            self._flow_id, letter.cwnd_bytes, letter.rate_bytes_per_s, handle, letter.fields or None, caps
         ):
             raise self._gone()
         self._run(program)

@@ -12,11 +12,12 @@ from ccp_algs.params import checked_params
 from datapath.errors import Collector, ParamError, close_names
 
 
-def parse(settings: Sequence[str]) -> dict[str, str]:
+def parse(settings: Sequence[str], option: str = "--param") -> dict[str, str]:
     """Read `NAME=VALUE` settings.
 
     Args:
         settings: Such as `beta=0.8` or `cubic.beta=0.8`.
+        option: Where they stand on the command line.
 
     Returns:
         Text of the value by name.
@@ -34,7 +35,7 @@ def parse(settings: Sequence[str]) -> dict[str, str]:
                 raise ParamError(
                     "param.syntax",
                     f"`{setting}` sets nothing",
-                    where=f"--param {setting}",
+                    where=f"{option} {setting}",
                     fix="write NAME=VALUE or ALGORITHM.NAME=VALUE, such as --param cubic.beta=0.8",
                 )
             values[name.strip()] = value.strip()

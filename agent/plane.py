@@ -8,6 +8,7 @@ events come in order: created, reports, closed.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -25,8 +26,9 @@ from agent.flow import describe
 from agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, choose
+from ccp_algs.api import LIMIT_STATES, RateLimit
 from datapath.errors import FlowGone
-from datapath.protocol import LAW_PROGRAM, Batch, Datapath, FlowInfo, FlowStats, Program
+from datapath.protocol import LAW_PROGRAM, Batch, Datapath, FlowInfo, FlowStats, LimitChange, Program
 
 log = logging.getLogger("ccplane.agent")
 
@@ -39,7 +41,7 @@ EVENTS_PER_HEARTBEAT: Final = 2048
 RESYNC_CHECK_S: Final = 0.2
 """How often the loop looks whether the datapath had to drop create or close events [s]."""
 
-_REPORT, _CREATED, _CLOSED = range(3)
+_REPORT, _CREATED, _CLOSED, _LIMIT = range(4)
 
 
 @dataclass(slots=True)
@@ -79,6 +81,8 @@ class _Kinds(dict[type, int]):
             kind = _REPORT
         elif hasattr(cls, "stats"):
             kind = _CLOSED
+        elif hasattr(cls, "verdict"):
+            kind = _LIMIT
         else:
             kind = _CREATED
         self[cls] = kind
@@ -277,6 +281,28 @@ class Plane:
         elif not live.failed:
             self._finish_close(live, stats)
 
+    def _limit(self, change: LimitChange) -> None:
+        live = self.flows.get(change.flow_id)
+        if live is None or live.failed:
+            return
+        limit = RateLimit(
+            LIMIT_STATES[change.verdict],
+            change.bucket_bytes,
+            change.rate_bytes_per_s,
+            change.tokens_bytes,
+            change.active_flows,
+        )
+        detail = dataclasses.asdict(limit)
+        self.events.tell("flow:rate_limit", live.host.name, live.flow.info, client=change.client, **detail)
+        if live.instance is None:
+            return
+        try:
+            live.instance.on_rate_limit(limit)
+        except FlowGone:
+            pass  # its close event follows
+        except Exception as error:
+            self.fail(live, error, "on_rate_limit")
+
     def _finish_close(self, live: Live, stats: FlowStats | None) -> None:
         try:
             live.host.end(live, stats)
@@ -327,6 +353,8 @@ class Plane:
                     self.fail(live, error, "on_report")
             elif kind == _CREATED:
                 self._create(event.info)
+            elif kind == _LIMIT:
+                self._limit(event)
             else:
                 self._close(event.flow_id, event.stats)
         self.counters.reports += reports

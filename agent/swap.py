@@ -156,7 +156,7 @@ def _use(built: Sequence[_Built], heartbeat: Callable[[], None]) -> None:
         live.flow, live.instance, live.failed = one.flow, one.instance, False
         live.on_report = None if one.instance is None else one.instance.on_report
         with suppress(FlowGone):  # its close event follows
-            one.flow.open()
+            one.flow.open(before)
         before.retire()
         if count % FLOWS_PER_HEARTBEAT == 0:
             heartbeat()

@@ -26,6 +26,7 @@ from ccp_algs.carry import carry_over
 from ccp_algs.errors import ContractError
 from ccp_algs.fold.program import FoldMeta
 from ccp_algs.params import ParamMeta, changes
+from ccp_algs.rtcp.options import Options
 
 Program = str | FoldMeta
 """A fold program: text in the CCP language, or a class derived from FoldProgram."""
@@ -139,6 +140,35 @@ class Report(Protocol):
         ...
 
 
+LIMIT_STATES: Final = ("unlimited", "limited", "capped", "probing", "raised", "gone")
+"""`enum rtcp_verdict` of native/ccp-rtcp/src/bpf/rtcp.h, in its order."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RateLimit:
+    """What is known of the token bucket that limits a flow's client.
+
+    Attributes:
+        state: `limited`: there is a limit, and tokens enough not to mind; `capped`, `probing`, `raised`: what
+            is sent is bounded by the rate, by a little more, or by much more; `gone`.
+        bucket_bytes: Estimated bucket size [bytes].
+        rate_bytes_per_s: Estimated rate limit [bytes/s].
+        tokens_bytes: Estimated level of the bucket [bytes].
+        active_flows: Flows to the client that have something to send.
+    """
+
+    state: str
+    bucket_bytes: int
+    rate_bytes_per_s: int
+    tokens_bytes: int
+    active_flows: int
+
+    @property
+    def seeks(self) -> bool:
+        """Whether the algorithm is to find out if more gets through than the limit lets."""
+        return self.state in ("probing", "raised")
+
+
 class FlowStats(Protocol):
     """Totals and state of one flow."""
 
@@ -231,6 +261,16 @@ class Flow(Protocol):
         """
         ...
 
+    def limit(self, options: Options, *, cwnd: bool = False, rate: bool = False) -> None:
+        """Look for a token bucket that limits the flow's client, and keep within it (`ccp_algs.rtcp`).
+
+        Args:
+            options: Parameters of detector and limiter.
+            cwnd: Bound the window.
+            rate: Bound the pacing rate; a flow that is not paced is paced then.
+        """
+        ...
+
     def tell(self, kind: str, /, **detail: Any) -> None:
         """Tell whoever listens to the agent's events of something that happened to the flow.
 
@@ -304,6 +344,9 @@ class Algorithm(_Common):
             kind: Kind of the samples, as in `sample.kind`.
             sender: Who sent them.
         """
+
+    def on_rate_limit(self, limit: RateLimit) -> None:
+        """Learn that what is known of the client's rate limit has become another; see `Flow.limit`."""
 
     def on_close(self, stats: FlowStats) -> None:
         """Say good-bye: the flow is gone, or another algorithm has it; nothing can be set any more."""

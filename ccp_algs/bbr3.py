@@ -163,6 +163,15 @@ class Bbr3(Algorithm):
         super().on_reload(old)
         self.flow.set(**self._sent)
 
+    def start_up(self) -> None:
+        """Look for bandwidth as at the start, whatever was found before."""
+        self.state = STARTUP
+        self.is_full = False
+        self._reset_full_bw()
+        self._reset_short_bounds()
+        self._set_long(INFINITY)
+        self._send(self._registers(None))
+
     # The model.
 
     def _begin(self) -> None:

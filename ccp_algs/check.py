@@ -17,9 +17,19 @@ from typing import Any, Final, SupportsFloat
 
 import numpy as np
 
-from ccp_algs.api import Algorithm, AnyAlgorithm, Updates, VectorAlgorithm, check_event, programs_of
+from ccp_algs.api import (
+    LIMIT_STATES,
+    Algorithm,
+    AnyAlgorithm,
+    RateLimit,
+    Updates,
+    VectorAlgorithm,
+    check_event,
+    programs_of,
+)
 from ccp_algs.errors import ContractError, suggest
 from ccp_algs.params import params_of
+from ccp_algs.rtcp.options import Options
 
 MAX_AMOUNT: Final = 1 << 40
 """Largest window [bytes] and rate [bytes/s] that is taken for meant."""
@@ -151,6 +161,11 @@ class RecordingFlow:
             )
         self._program = name
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
+
+    def limit(self, options: Options, *, cwnd: bool = False, rate: bool = False) -> None:
+        """Write down what is bounded."""
+        caps = {"cwnd": int(cwnd), "rate": int(rate)}
+        self.calls.append(("limit", caps | options.exact._asdict()))
 
     def tell(self, kind: str, /, **detail: Any) -> None:
         """Write down an event."""
@@ -334,6 +349,8 @@ class _Trial:
             head, fields = list(_reports(self.flow.fields))[i]  # the program may change from one to the next
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
+        for state in LIMIT_STATES:
+            self.algorithm.on_rate_limit(RateLimit(state, 100 * _MSS_BYTES, 1 << 18, 0, 1))
 
     def close(self) -> None:
         """Let it say good-bye."""

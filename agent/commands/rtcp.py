@@ -1,17 +1,33 @@
-"""`ccp rtcp`: R-TCP's detector over recorded ACKs."""
+"""`ccp rtcp`: R-TCP's detector over recorded ACKs, and R-TCP for ordinary sockets."""
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from agent import console
-from agent.ack_trace import START, read_ack_trace
+from agent import console, params
+from agent.ack_trace import START, read_ack_trace, read_acks
+from agent.commands.connection import AsJson
+from agent.rtcp.acks import AckRecorder
+from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict, known_clients
+from agent.rtcp.settings import options_of
 from ccp_algs.rtcp import Detector, Transfer
+from ccp_algs.rtcp.baselines import BASELINES
+from datapath.errors import UsageError, close_names
+from telemetry.bus import mono_us, wall_us
+from telemetry.signals import on_signals
 
 app = typer.Typer(help="Rate limits by token buckets, as R-TCP finds them.", no_args_is_help=True)
+
+_TURN_S = 0.1
+"""How often verdicts are looked for [s]."""
 
 
 @app.callback()
@@ -29,6 +45,14 @@ def detect(
             "prior_delivered,srtt_us,inflight; MSS 1448.",
         ),
     ],
+    other: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="NAME",
+            help=f"Another detector, to compare: {', '.join(BASELINES)}.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say whether a token bucket limited a recorded flow, since when, and which.
@@ -36,6 +60,9 @@ def detect(
     Times are those of the trace. A flow that was limited once counts as detected, even if the limit was found
     to be gone later. Bucket size and rate are the last estimate of a limit that was detected.
     """
+    if other is not None:
+        _compare(trace, other, as_json)
+        return
     detector = Detector()
     transfers: list[Transfer] = []
     for event, now in read_ack_trace(trace):
@@ -66,6 +93,106 @@ def detect(
     typer.echo(f"{'flow':<10} {'':>10} {_row(verdict)}")
 
 
+@app.command()
+def attach(
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Find limits only; sockets send as the kernel has them.")
+    ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="Record the ACKs of each connection, for `ccp rtcp detect`."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Parameter, such as probe_every_rounds=25."),
+    ] = None,
+    max_clients: Annotated[
+        int, typer.Option(min=1, help="Sockets of further clients are not bounded.")
+    ] = MAX_CLIENTS,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="JSON: an object when it is ready, and then for each verdict."),
+    ] = False,
+) -> None:
+    """Offer the congestion controls rtcp_cubic and rtcp_bbr to sockets, until Ctrl-C.
+
+    They are the kernel's CUBIC and BBR, which stay within the token bucket that limits a client.
+    """
+    values = dict(params.parse(settings or [], "--set"))
+    options = options_of({**values, "observe": True} if observe else values)
+    attachment = Attachment(
+        options, max_clients=max_clients, recorder=None if record is None else AckRecorder(record)
+    )
+    tell = _tell_json if as_json else _tell
+    stopping = threading.Event()
+    with on_signals(stopping.set):
+        if as_json:
+            attached = {"kind": "attached", "t_mono_us": mono_us(), "t_wall_us": wall_us()}
+            typer.echo(msgspec.json.encode({**attached, "names": attachment.names}))
+        else:
+            typer.echo(f"ccp: sockets can choose {' and '.join(attachment.names)}; Ctrl-C stops", err=True)
+        try:
+            while not stopping.wait(_TURN_S):
+                tell(attachment.turn())
+        finally:
+            tell(attachment.close())
+
+
+@app.command()
+def show(as_json: AsJson = False) -> None:
+    """Show what `ccp rtcp attach` knows of each client."""
+    clients = known_clients()
+    if as_json:
+        console.print_json(clients)
+        return
+    table = Table(box=None, header_style="bold")
+    for column in ("client", "netns", "state", "bucket_KB", "rate_Mbit/s", "tokens_KB", "flows", "active"):
+        table.add_column(column, justify="left" if column in ("client", "state") else "right")
+    for one in clients:
+        table.add_row(
+            one["client"],
+            str(one["netns"]),
+            one["state"],
+            f"{one['bucket_bytes'] / 1e3:.0f}",
+            f"{one['rate_bytes_per_s'] * 8 / 1e6:.3f}",
+            f"{one['tokens_bytes'] / 1e3:.0f}",
+            str(one["open_flows"]),
+            str(one["active_flows"]),
+        )
+    Console().print(table)
+
+
+def _tell_json(verdicts: list[Verdict]) -> None:
+    for one in verdicts:
+        typer.echo(msgspec.json.encode(one))
+
+
+def _tell(verdicts: list[Verdict]) -> None:
+    for one in verdicts:
+        clock = time.strftime("%H:%M:%S", time.localtime(one.t_wall_us / 1e6))
+        limit = f"{one.bucket_bytes / 1e3:.0f} KB, {one.rate_bytes_per_s * 8 / 1e6:.3f} Mbit/s"
+        typer.echo(f"{clock}  {one.client}  {one.state}  {limit}  {one.active_flows} active")
+
+
+def _compare(trace: Path, name: str, as_json: bool) -> None:
+    """Print what another detector finds; what it does not know is null."""
+    if name not in BASELINES:
+        raise UsageError(
+            "rtcp.no_detector",
+            f"there is no detector {name}",
+            "--with",
+            fix=close_names(name, BASELINES, "detector"),
+        )
+    found = BASELINES[name](list(read_acks(trace)))
+    if as_json:
+        console.print_json({"detector": name, **found._asdict()})
+    elif found.limited:
+        bucket = "unknown" if found.bucket_bytes is None else f"{found.bucket_bytes / 1e3:.0f} KB"
+        typer.echo(f"{name}: limited, bucket {bucket}, {(found.rate_bytes_per_s or 0) * 8 / 1e6:.3f} Mbit/s")
+    else:
+        typer.echo(f"{name}: not limited: {found.why}")
+
+
 def _of_transfer(transfer: Transfer) -> dict[str, Any]:
     estimate = transfer.estimate
     return {
@@ -74,22 +201,21 @@ def _of_transfer(transfer: Transfer) -> dict[str, Any]:
         **_of_limit(
             transfer.detected_at_us,
             transfer.undetected_at_us,
-            0.0 if estimate is None else estimate.bucket_bytes,
-            0.0 if estimate is None else estimate.rate_bytes_per_s,
+            *((0, 0) if estimate is None else estimate.line),
         ),
     }
 
 
 def _of_limit(
-    detected_at_us: int | None, undetected_at_us: int | None, bucket_bytes: float, rate_bytes_per_s: float
+    detected_at_us: int | None, undetected_at_us: int | None, bucket_bytes: int, rate_bytes_per_s: int
 ) -> dict[str, Any]:
     detected = detected_at_us is not None
     return {
         "detected": detected,
         "detected_at_us": detected_at_us,
         "undetected_at_us": undetected_at_us,
-        "bucket_bytes": round(bucket_bytes) if detected else None,
-        "rate_bytes_per_s": round(rate_bytes_per_s) if detected else None,
+        "bucket_bytes": bucket_bytes if detected else None,
+        "rate_bytes_per_s": rate_bytes_per_s if detected else None,
     }
 
 

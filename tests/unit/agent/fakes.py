@@ -14,7 +14,7 @@ import numpy as np
 
 from agent.hosts import LostExit
 from datapath.errors import CcpError, VerifierError
-from datapath.protocol import REPORT_HEAD, Datapath
+from datapath.protocol import REPORT_HEAD, Caps, Datapath
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,19 @@ class FakeCreated:
 class FakeClosed:
     flow_id: int
     stats: FakeStats
+
+
+@dataclass(frozen=True, slots=True)
+class FakeLimitChange:
+    flow_id: int
+    verdict: int
+    now_us: int = 1_000_000
+    netns_inum: int = 1
+    client: str = "10.0.0.2"
+    bucket_bytes: int = 500_000
+    rate_bytes_per_s: int = 250_000
+    tokens_bytes: int = 1_000
+    active_flows: int = 1
 
 
 class FakeReport:
@@ -141,6 +154,7 @@ class Written:
     rate_bytes_per_s: int | None
     program: int | None
     fields: dict[str, int] | None
+    caps: Caps | None = None
 
 
 class FakeDatapath:
@@ -203,8 +217,9 @@ class FakeDatapath:
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
         fields: dict[str, int] | None = None,
+        caps: Caps | None = None,
     ) -> bool:
-        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, fields))
+        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, fields, caps))
         return flow_id in self.there
 
     def update_many(self, flow_ids: np.ndarray, cwnd_bytes: np.ndarray, rate_bytes_per_s: np.ndarray) -> int:

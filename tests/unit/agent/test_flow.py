@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
+from agent.flow import MAX_AMOUNT, MAX_REGISTER, NO_CAPS, FlowControl, whole_number
 from agent.programs import ProgramSet
 from ccp_algs import ContractError
+from ccp_algs.rtcp import Options
 from datapath.errors import FlowGone, ParamError, ProgramError, RegisterError
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, FakeProgram, Written, fake_datapath, outcome
 
@@ -57,6 +58,32 @@ def test_everything_of_on_create_is_one_letter_with_the_first_program(datapath: 
     flow.open()
     assert datapath.written == [Written(1, 20_000, 9, 1, {"cap_bytes": 5, "beta_permille": 700})]
     assert (flow.handle, flow.program) == (1, "default")
+
+
+def test_limit_goes_with_the_first_letter_and_later_at_once(datapath: FakeDatapath) -> None:
+    flow = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    flow.limit(Options(), rate=True)
+    assert datapath.written == []
+    flow.open()
+    flow.limit(Options(loss_ratio=0.3), cwnd=True)
+    assert [written.caps for written in datapath.written] == [
+        (False, True, Options().to_bytes()),
+        (True, False, Options(loss_ratio=0.3).to_bytes()),
+    ]
+    datapath.there.clear()
+    with pytest.raises(FlowGone):
+        flow.limit(Options(), rate=True)
+
+
+def test_caps_of_the_algorithm_before_are_taken_away(datapath: FakeDatapath) -> None:
+    before = opened(datapath)
+    before.limit(Options(), rate=True)
+    after = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    after.open(before)
+    assert datapath.written[-1].caps == NO_CAPS
+    last = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    last.open(after)
+    assert datapath.written[-1].caps is None
 
 
 def test_program_chosen_in_on_create_is_the_first_one(datapath: FakeDatapath) -> None:

@@ -1,0 +1,81 @@
+"""Recorded ACKs: a file for each connection, as `ccp rtcp detect` reads it (`agent.ack_trace`)."""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.ack_trace import ACK, START
+from datapath.errors import UsageError
+from telemetry.schema import canonical
+
+HEADER: Final = (
+    "ev,time_us,acked_bytes,delivered,lost,min_rtt_us,app_limited,prior_delivered,srtt_us,inflight"
+)
+_FIELDS: Final = (
+    "t_us",
+    "acked_bytes",
+    "delivered_pkts",
+    "lost_pkts",
+    "min_rtt_us",
+    "app_limited",
+    "prior_delivered_pkts",
+    "srtt_us",
+    "in_flight_pkts",
+)
+_ENDS: Final = ("saddr", "daddr", "sport", "dport")
+
+
+class AckRecorder:
+    """Writes `SRC-SPORT-DST-DPORT.csv.gz` into a directory; what comes of a connection goes into one file."""
+
+    def __init__(self, directory: Path) -> None:
+        """Make the directory.
+
+        Raises:
+            UsageError: `rtcp.cannot_record`.
+        """
+        self._directory = directory
+        self._files: dict[bytes, IO[str]] = {}
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                "rtcp.cannot_record",
+                "ACKs cannot be recorded",
+                str(directory),
+                error.strerror or str(error),
+                "name a directory that can be written to",
+            ) from error
+
+    def take(self, rows: NDArray[np.void]) -> None:
+        """Write rows of `RtcpAttached.drain_acks`, in their order."""
+        columns = [rows[name].tolist() for name in _FIELDS]
+        starts = rows["starts"].tolist()
+        for index, values in enumerate(zip(*columns, strict=True)):
+            line = ",".join(map(str, map(int, values)))
+            self._file(rows[index]).write(f"{START if starts[index] else ACK},{line}\n")
+
+    def close(self) -> None:
+        """End all files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _file(self, row: Any) -> IO[str]:
+        key = b"".join(row[name].tobytes() for name in _ENDS)
+        file = self._files.get(key)
+        if file is None:
+            src, dst = (
+                canonical(str(ipaddress.IPv6Address(row[name].tobytes()))) for name in ("saddr", "daddr")
+            )
+            name = f"{src}-{row['sport']}-{dst}-{row['dport']}.csv.gz"
+            file = gzip.open(self._directory / name, "wt", encoding="ascii", newline="")  # noqa: SIM115
+            file.write(f"{HEADER}\n")
+            self._files[key] = file
+        return file

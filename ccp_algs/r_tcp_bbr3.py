@@ -1,0 +1,32 @@
+"""R-TCP-BBRv3: BBR version 3 (`bbr3.py`), kept within the token bucket that limits its client.
+
+    pacing rate = min(BBR's, R)
+
+Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
+2026, section 5.2.
+
+Parameters: those of BBR and of R-TCP (`rtcp/mixin.py`).
+
+Deviation: whenever the cap is raised BBR is in STARTUP, without the bounds that losses left. The paper lets
+it probe when the cap is lifted. But a flow that sends what it received before learns nothing from a raised
+cap.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+from ccp_algs.api import RateLimit
+from ccp_algs.bbr3 import Bbr3
+from ccp_algs.registry import register
+from ccp_algs.rtcp.mixin import RateLimited
+
+
+@register("r_tcp_bbr3")
+class RTcpBbr3(RateLimited, Bbr3):
+    """BBR version 3 within a rate limit; see the module."""
+
+    def on_rate_limit(self, limit: RateLimit) -> None:
+        """Look for bandwidth while the cap is raised."""
+        if limit.seeks:
+            self.start_up()

@@ -1,0 +1,50 @@
+"""R-TCP-CUBIC: CUBIC (`cubic.py`), kept within the token bucket that limits its client (`rtcp/mixin.py`).
+
+    window = min(CUBIC's, R sRTT)       pacing rate = R while there is a limit
+
+Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
+2026, section 5.1.
+
+Parameters: those of CUBIC and of R-TCP, and `pace_cubic`.
+
+Deviations, with reasons:
+
+* A capped flow is paced (`pace_cubic`): at 1 Mbit/s and 20 ms the window of equation 14 is less than two
+  segments, and what leaves at once is lost at once.
+* While the cap is raised CUBIC is in slow start, without HyStart: along its curve it would need seconds to
+  find out that a limit is gone.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ccp_algs.api import RateLimit
+from ccp_algs.cubic import Cubic
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+from ccp_algs.rtcp.mixin import RateLimited
+from ccp_algs.rtcp.options import Options
+
+NO_THRESHOLD_BYTES: Final = 1 << 40
+"""Slow start without an end, that is not the first one: HyStart leaves it alone."""
+
+
+@register("r_tcp_cubic")
+class RTcpCubic(RateLimited, Cubic):
+    """CUBIC within a rate limit; see the module."""
+
+    caps_cwnd = True
+    pace_cubic = Param(Options.pace_cubic, doc="pace at the limit besides bounding the window")
+
+    @property
+    def caps_rate(self) -> bool:  # type: ignore[override] # it can be changed
+        """Whether the pacing rate is bounded, too."""
+        return self.pace_cubic
+
+    def on_rate_limit(self, limit: RateLimit) -> None:
+        """Grow fast while the cap is raised."""
+        if limit.seeks:
+            self.flow.set(ssthresh_bytes=NO_THRESHOLD_BYTES)

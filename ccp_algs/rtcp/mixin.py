@@ -1,0 +1,89 @@
+"""Any algorithm, kept within the token bucket that limits its flow's client (R-TCP).
+
+    @register("r_tcp_mine")
+    class Mine(RateLimited, MyAlgorithm):
+        caps_cwnd = True        # the algorithm steers by its window
+        caps_rate = False       # ... not by its pacing rate
+
+        def on_rate_limit(self, limit):      # optional
+            if limit.seeks:
+                ...                          # look for more than there was
+
+The datapath finds the limit and bounds window and pacing rate where they are applied, on each ACK, whatever
+fold program and Python ask for. All flows to the client are taken together, also those of other algorithms
+derived from this class. The algorithm need not know of it. It is told when something changes, because some
+grow slowly when a cap is raised.
+
+Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
+2026, section 5 and appendix M.
+
+Deviation: none of its own; for those of the detector and of the limiter see `detector.py` and limiter.h of
+native/ccp-rtcp.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.params import Param, changes
+from ccp_algs.rtcp.options import RANGES, Options
+
+
+def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
+    default, kind = getattr(Options, name), type(getattr(Options, name))
+    if name not in RANGES:
+        return Param(default, doc=doc)
+    least, most = RANGES[name]
+    return Param(default, min=kind(least), max=kind(most), unit=unit, doc=doc)
+
+
+class RateLimited(Algorithm):
+    """In front of an algorithm in the list of bases; see the module. Parameters are those of `Options`."""
+
+    caps_cwnd: ClassVar[bool] = False
+    """Bound the window."""
+    caps_rate: ClassVar[bool] = True
+    """Bound the pacing rate; a flow that is not paced is paced while it is bounded."""
+
+    loss_window_min_rtts = _option("loss_window_min_rtts", "how long losses are counted (alpha)", "min-RTTs")
+    loss_ratio = _option("loss_ratio", "share of lost packets above which estimation begins (beta)")
+    n_candidates = _option("n_candidates", "bucket sizes that are weighed against each other (omega)")
+    reduction_ratio = _option("reduction_ratio", "rate limit over rate before, below which it fell (theta)")
+    convergence_min_rtts = _option(
+        "convergence_min_rtts", "how long the estimate has to stay (epsilon)", "min-RTTs"
+    )
+    tolerance_ratio = _option("tolerance_ratio", "how far the rate may change meanwhile")
+    excess_buckets = _option("excess_buckets", "bucket sizes whose overdraft shows that a limit is gone")
+    excess_buckets_anew = _option("excess_buckets_anew", "the same in a transfer not found limited itself")
+    excess_rates = _option("excess_rates", "rates at which that bucket is refilled at least")
+    probe_every_rounds = _option(
+        "probe_every_rounds", "how long a cap stays before it is raised (eta)", "sRTTs"
+    )
+    probe_rounds = _option("probe_rounds", "how long it is raised", "sRTTs")
+    probe_gain_ratio = _option("probe_gain_ratio", "how much it is raised (gamma)")
+    margin_ratio = _option("margin_ratio", "share of the rate limit that pacing is bounded by")
+    floor_pkts = _option("floor_pkts", "a window of a paced flow is not bounded to less", "segments")
+    observe = _option("observe", "limits are found, and nothing is bounded")
+    kept_s = _option("kept_s", "how long a limited client is remembered without a connection", "s")
+
+    _limit_seen: int = -1
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Look for limits from the first ACK on."""
+        super().on_create(info)
+        self._limit()
+
+    def on_report(self, report: Any) -> None:
+        """Let the algorithm decide; parameters that were set meanwhile hold from now on."""
+        if self._limit_seen != changes():
+            self._limit()
+        super().on_report(report)
+
+    def options(self) -> Options:
+        """Return the parameters as they are now."""
+        return Options(**{name: getattr(self, name) for name in (*RANGES, "observe")})
+
+    def _limit(self) -> None:
+        self._limit_seen = changes()
+        self.flow.limit(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate)

@@ -1,0 +1,237 @@
+"""`rtcp_cubic` and `rtcp_bbr`: real connections through policers, and through none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path as File
+
+import pytest
+
+from agent.ack_trace import START, read_ack_trace
+from agent.rtcp.acks import AckRecorder
+from agent.rtcp.attached import Attachment, Verdict, known_clients
+from ccp_algs.rtcp import Detector, Options
+from datapath import ebpf
+from datapath.errors import CcpError
+from experiments.agent_process import ccp
+from experiments.netlab import Path
+from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.sockets import set_congestion
+from experiments.netlab.spec import Buffer, Direction, TokenBucket
+from experiments.netlab.topologies import point_to_point
+from tests.kernel.driving import said_without_privilege
+from tests.kernel.peers import Peers, pacing_limit_of, window_of
+
+RATE_BYTES_PER_S = 250_000
+BUCKET_BYTES = 100_000
+HEADERS_RATIO = 1500 / 1448  # the policer counts whole packets
+RTT_US = 20_000
+NO_LIMIT = 2**64 - 1
+TIMEOUT_S = 20.0
+POLICED = Direction(
+    rate_bytes_per_s=5e6,
+    delay_us=RTT_US // 2,
+    buffer=Buffer(packets=1000),
+    token_bucket=TokenBucket(RATE_BYTES_PER_S, BUCKET_BYTES),
+)
+
+
+@contextlib.contextmanager
+def attached(options: Options | None = None, recorder: AckRecorder | None = None) -> Iterator[Attachment]:
+    attachment = Attachment(options or Options(), recorder=recorder)
+    try:
+        yield attachment
+    finally:
+        attachment.close()
+
+
+@pytest.fixture
+def policed() -> Iterator[EmulatedNetwork]:
+    with emulated(point_to_point(POLICED, Direction(delay_us=RTT_US // 2))) as net:
+        yield net
+
+
+@contextlib.contextmanager
+def sending(
+    net: EmulatedNetwork | Path, congestion: str, max_rate: int | None = None
+) -> Iterator[socket.socket]:
+    """Give the sender's end of a connection that has always something to send."""
+    if isinstance(net, Path):
+        sender, receiver = net.sender, net.receiver
+    else:
+        sender, receiver = net.hosts["sender"], net.hosts["receiver"]
+    with contextlib.closing(Peers(sender, receiver, receiver)) as peers:
+        near, far = peers.connect(receiver)
+        if max_rate is not None:
+            near.setsockopt(socket.SOL_SOCKET, 47, max_rate.to_bytes(8, "little"))
+        set_congestion(near, congestion)
+        threads = [
+            threading.Thread(target=work, args=(sock,)) for work, sock in ((_send, near), (_read, far))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield near
+        finally:
+            for sock in (near, far):
+                sock.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+
+
+def _send(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            sock.sendall(bytes(65536))
+
+
+def _read(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while sock.recv(1 << 20):
+            pass
+
+
+def until(attachment: Attachment, done: Callable[[list[Verdict]], object]) -> list[Verdict]:
+    """Return the verdicts until they are as wanted."""
+    verdicts: list[Verdict] = []
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while not done(verdicts):
+        assert time.monotonic() < give_up_s, f"after {TIMEOUT_S} s: {verdicts}, {known_clients()}"
+        time.sleep(0.02)
+        verdicts += attachment.turn()
+    return verdicts
+
+
+def states(verdicts: list[Verdict]) -> list[str]:
+    return [one.state for one in verdicts]
+
+
+@pytest.mark.parametrize("congestion", ["rtcp_cubic", "rtcp_bbr"])
+def test_a_policed_flow_is_found_and_bounded_as_the_reference_says(
+    congestion: str, policed: EmulatedNetwork, tmp_path: File
+) -> None:
+    with attached(recorder=AckRecorder(tmp_path)) as attachment, sending(policed, congestion):
+        verdicts = until(attachment, lambda told: states(told).count("capped") >= 3)
+        (known,) = known_clients()
+    first, last = verdicts[0], verdicts[-1]
+    assert (first.state, first.client) == ("capped", policed.hosts["receiver"].ipv4)
+    assert last.rate_bytes_per_s * HEADERS_RATIO == pytest.approx(RATE_BYTES_PER_S, rel=0.1)
+    assert last.bucket_bytes * HEADERS_RATIO == pytest.approx(BUCKET_BYTES, rel=0.3)
+    assert (known["client"], known["open_flows"], known["active_flows"]) == (first.client, 1, 1)
+    assert known["rate_bytes_per_s"] == pytest.approx(last.rate_bytes_per_s, rel=0.02)
+
+    (trace,) = (file for file in tmp_path.iterdir() if not file.name.endswith(f"-{first.client}.csv.gz"))
+    detector, estimates, lost = Detector(), dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+    for event, now in read_ack_trace(trace):
+        (detector.start if event == START else detector.ack)(now)
+        estimates[now.time_us] = (detector.bucket_bytes, detector.rate_bytes_per_s)
+        lost[now.time_us] = (now.lost_pkts, now.delivered_pkts)
+    assert detector.detected_at_us == first.t_mono_us
+    told = {one.t_mono_us: (one.bucket_bytes, one.rate_bytes_per_s) for one in verdicts}
+    assert {t_us: estimates[t_us] for t_us in told} == told, "the kernel's detector and Python's differ"
+
+    lost_pkts, delivered_pkts = (
+        after - before for after, before in zip(lost[last.t_mono_us], lost[first.t_mono_us], strict=True)
+    )
+    assert lost_pkts < 0.1 * delivered_pkts
+
+
+def test_a_limit_that_ends_leaves_the_socket_as_its_application_had_it(policed: EmulatedNetwork) -> None:
+    own_max_rate = 4_000_000
+    with attached() as attachment, sending(policed, "rtcp_cubic", own_max_rate) as sock:
+        until(attachment, lambda told: "capped" in states(told))
+        bounded = pacing_limit_of(sock)
+        policed.change("link>", token_bucket=None)
+        verdicts = until(attachment, lambda told: "gone" in states(told))
+        until(attachment, lambda _: pacing_limit_of(sock) == own_max_rate)
+    assert bounded < 2 * RATE_BYTES_PER_S
+    assert states(verdicts)[-1] == "gone"
+
+
+def test_connections_to_a_client_share_its_limit_and_later_ones_begin_with_it(
+    policed: EmulatedNetwork,
+) -> None:
+    with attached() as attachment:
+        with sending(policed, "rtcp_cubic"):
+            until(attachment, lambda told: "capped" in states(told))
+        with sending(policed, "rtcp_cubic") as one, sending(policed, "rtcp_cubic") as other:
+            until(attachment, lambda _: known_clients()[0]["active_flows"] == 2)
+            until(attachment, lambda _: max(map(pacing_limit_of, (one, other))) < 0.8 * RATE_BYTES_PER_S)
+            (known,) = known_clients()
+    assert (known["open_flows"], known["state"] in ("capped", "probing", "raised")) == (2, True)
+
+
+def test_a_flow_that_nothing_limits_is_the_kernels_own(wire: Path) -> None:
+    with attached() as attachment:
+        with sending(wire, "rtcp_cubic") as sock:
+            until(attachment, lambda _: window_of(sock)[0] > 10)
+            (known,) = known_clients()
+            assert pacing_limit_of(sock) == NO_LIMIT
+            assert attachment.turn() == []
+            assert (known["state"], known["open_flows"]) == ("unlimited", 1)
+        until(attachment, lambda _: known_clients() == [])
+
+
+def test_who_only_observes_bounds_nothing(policed: EmulatedNetwork) -> None:
+    with attached(Options(observe=True)) as attachment, sending(policed, "rtcp_cubic") as sock:
+        verdicts = until(attachment, lambda told: told)
+        time.sleep(0.3)
+        verdicts += attachment.turn()
+        assert pacing_limit_of(sock) == NO_LIMIT
+    assert states(verdicts) == ["limited"]
+
+
+def test_the_command_records_and_ends_when_it_is_asked_to(policed: EmulatedNetwork, tmp_path: File) -> None:
+    command = ccp("rtcp", "attach", "--json", "--observe", "--record", str(tmp_path))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            ready = json.loads(process.stdout.readline())
+            with pytest.raises(CcpError) as caught:
+                Attachment(Options())
+            with sending(policed, "rtcp_bbr"):
+                verdict = json.loads(process.stdout.readline())
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert (process.wait(TIMEOUT_S), process.stdout.read()) == (0, "")
+    assert (ready["kind"], ready["names"]) == ("attached", ["rtcp_cubic", "rtcp_bbr"])
+    assert (verdict["kind"], verdict["state"]) == ("verdict", "limited")
+    assert caught.value.slug == "rtcp.name_taken"
+    (trace,) = tmp_path.glob(f"*-{policed.hosts['receiver'].ipv4}-*")
+    found = subprocess.run(ccp("rtcp", "detect", str(trace), "--json"), capture_output=True, check=True)
+    assert json.loads(found.stdout)["detected_at_us"] == verdict["t_mono_us"]
+
+
+def test_it_says_that_nobody_offers_it() -> None:
+    def slug() -> str:
+        try:
+            known_clients()
+        except CcpError as error:
+            return error.slug
+        return "the programs of sockets that have just ended are freed a moment later"
+
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while slug() != "rtcp.not_attached":
+        assert time.monotonic() < give_up_s, "tables of clients are left"
+        time.sleep(0.02)
+
+
+def test_without_privilege_it_says_so() -> None:
+    said = said_without_privilege("RtcpAttached", f"{Options().to_bytes()!r}, max_clients=1")
+    assert said.startswith("rtcp.not_permitted run as root")
+
+
+def test_nothing_is_told_after_the_end() -> None:
+    native = ebpf.rtcp_attached(Options().to_bytes(), max_clients=1, records=False)
+    native.close()
+    native.close()
+    with pytest.raises(CcpError) as caught:
+        native.drain()
+    assert caught.value.slug == "rtcp.closed"

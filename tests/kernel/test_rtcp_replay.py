@@ -1,0 +1,34 @@
+"""R-TCP's detector by the kernel itself: it finds what the same code finds in a process."""
+
+from __future__ import annotations
+
+import pytest
+
+from ccp_algs.rtcp import Options
+from datapath._native import rtcp_replay
+from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Path, Sender
+from tests.unit.ccp_algs.rtcp.test_exact import RECORDED, recorded
+
+pytestmark = pytest.mark.kernel(struct_ops=False)
+
+
+@pytest.mark.parametrize("n_candidates", [3, 9, 17])
+def test_the_kernel_finds_what_the_host_finds(n_candidates: int) -> None:
+    options = Options(n_candidates=n_candidates).to_bytes()
+    path = Path(bucket_bytes=385_000, limit=1.3 * MBIT, rtt_s=0.018, limited_until_s=8)
+    events = Sender(path, Bbr()).run(12, [(0, 1.5e6), (0.5, 1e5), (0.5, 1e8)])
+    rows = [(kind == "S", *now) for kind, now in events]
+    found = rtcp_replay(options, MSS, rows, in_kernel=True)
+    assert found == rtcp_replay(options, MSS, rows)
+    detected_at_us, undetected_at_us, *_, changes = found[-1]
+    assert detected_at_us is not None
+    assert undetected_at_us is not None
+    assert changes > 1
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in RECORDED])
+def test_the_kernel_finds_in_recorded_transfers_what_the_host_finds(name: str) -> None:
+    options, rows = Options().to_bytes(), [(kind == "S", *now) for kind, now in recorded(name)]
+    found = rtcp_replay(options, MSS, rows, in_kernel=True)
+    assert found == rtcp_replay(options, MSS, rows)
+    assert found[-1][0] is not None
