@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from experiments.bench import bus, datapath, emulator, flows, inband, ioam, latency, reload, reports, signal
+from experiments.bench import (
+    bus,
+    datapath,
+    emulator,
+    flows,
+    inband,
+    ioam,
+    latency,
+    reload,
+    reports,
+    rtcp,
+    signal,
+)
 from experiments.bench.result import BenchResult
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -65,6 +77,17 @@ def flows_command(
 ) -> None:
     """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
     _show(flows.run(rounds=rounds, count=count), as_json)
+
+
+@app.command("rtcp")
+def rtcp_command(
+    rounds: Rounds = 3,
+    count: Count = 8_000,
+    load: Annotated[list[rtcp.Load] | None, typer.Option(help="Only this load.")] = None,
+    as_json: Json = False,
+) -> None:
+    """CPU and memory of R-TCP under many connections, against the kernel's CUBIC and BBR."""
+    _show(rtcp.run(rounds, count, load or tuple(rtcp.Load)), as_json)
 
 
 @app.command("reload")

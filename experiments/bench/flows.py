@@ -11,12 +11,9 @@ agent is by how much its own (anonymous) memory grew, by flow that it has.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
-import platform
 import re
-import struct
 import subprocess
 import sys
 import threading
@@ -27,6 +24,7 @@ from typing import Any, Final
 
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
+from experiments.bench.bpf_objects import memory_of_maps
 from experiments.bench.flow_load import BACKLOG, CHUNK
 from experiments.bench.progress import bench_progress
 from experiments.bench.result import BenchResult
@@ -39,8 +37,6 @@ RATE_BYTES_PER_S: Final = 100e6
 STEP_TIMEOUT_S: Final = 60.0
 """How long opening or sending may take [s]; then the run is given up."""
 
-_SYS_BPF: Final = {"x86_64": 321, "aarch64": 280}  # <asm/unistd.h>
-_BPF_OBJ_GET: Final = 7  # <linux/bpf.h>
 _PACKAGES: Final = str(FilePath(__file__).parents[2])
 """Where this package was imported from: the load generator is to come from there, too."""
 
@@ -122,45 +118,73 @@ def _with_agent(path: Path, count: int) -> Sample:
             )
 
 
-def _cpu_s_per_gb(send: Callable[[], int]) -> tuple[float, float]:
+def _cpu_s_per_gb(send: Callable[[], dict[str, float]]) -> tuple[float, float]:
     """Return the machine's busy time per 1e9 bytes [s], and how long sending took [s]."""
     with CpuMeter() as meter:
-        sent_bytes = send()
+        sent_bytes = send()["sent_bytes"]
     return meter.spent.busy_s / (sent_bytes / 1e9), meter.spent.elapsed_s
 
 
 @contextlib.contextmanager
-def open_flows(path: Path, congestion: str, count: int) -> Iterator[Callable[[], int]]:
+def open_flows(
+    path: Path, congestion: str, count: int, *options: str, address: str | None = None
+) -> Iterator[Callable[[], dict[str, float]]]:
+    """Keep connections open for the length of a block, that send at a fixed rate.
+
+    Args:
+        path: From whom to whom.
+        congestion: Their congestion control at the sender.
+        count: How many.
+        *options: As for `open_load`.
+        address: Likewise.
+
+    Yields:
+        As `open_load`; they send in turn.
+
+    Raises:
+        LabError: As `open_load`.
+    """
+    seconds = max(SECONDS, 2 * count * len(CHUNK) / RATE_BYTES_PER_S)  # each has two turns at least
+    pace = ["--seconds", str(seconds), "--bytes-per-s", str(RATE_BYTES_PER_S)]
+    with open_load(path, congestion, count, *pace, *options, address=address) as send:
+        yield send
+
+
+@contextlib.contextmanager
+def open_load(
+    path: Path, congestion: str, count: int, *options: str, address: str | None = None
+) -> Iterator[Callable[[], dict[str, float]]]:
     """Keep connections open for the length of a block.
 
     Args:
         path: From whom to whom.
         congestion: Their congestion control at the sender.
         count: How many.
+        *options: Of the load generator's client: what they send.
+        address: To which to connect, if not to the receiver's; the receiver must take it for its own.
 
     Yields:
-        A function that sends on all of them in turn and returns how many bytes; to be called once.
+        A function that sends, and returns for all connections together `sent_bytes`, `retrans_bytes` (of
+        these), `acked_bytes`, and how many `seconds` it took.
 
     Raises:
         LabError: `lab.command_failed`, if sender or receiver gives up or takes too long.
     """
-    address, port = path.receiver.ipv4, str(path.receiver.new_port())
-    seconds = max(SECONDS, 2 * count * len(CHUNK) / RATE_BYTES_PER_S)  # each has two turns at least
+    port = str(path.receiver.new_port())
     load = [sys.executable, "-m", "experiments.bench.flow_load"]
-    options = ["--count", str(count)]
-    pace = ["--seconds", str(seconds), "--bytes-per-s", str(RATE_BYTES_PER_S)]
+    counted = ["--count", str(count)]
     paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     pipe = subprocess.PIPE
     running: list[process.Process] = []
     try:
         server = path.receiver.popen(
-            [*load, "server", address, port, *options], stdout=pipe, stderr=pipe, env=env
+            [*load, "server", "0.0.0.0", port, *counted], stdout=pipe, stderr=pipe, env=env
         )
         running.append(server)
         _hear(server, "receiver")
         client = path.sender.popen(
-            [*load, "client", address, port, congestion, *options, *pace],
+            [*load, "client", address or path.receiver.ipv4, port, congestion, *counted, *options],
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -169,11 +193,12 @@ def open_flows(path: Path, congestion: str, count: int) -> Iterator[Callable[[],
         running.append(client)
         _hear(client, "sender")
 
-        def send() -> int:
+        def send() -> dict[str, float]:
             assert client.stdin is not None
             client.stdin.write("\n")
             client.stdin.flush()
-            return int(_hear(client, "sender")["sent_bytes"])
+            told: dict[str, float] = _hear(client, "sender")
+            return told
 
         yield send
     finally:
@@ -210,40 +235,3 @@ def _own_memory(agent: AgentProcess) -> int:
     if found is None:
         raise ProcessLookupError(f"the agent (pid {agent.pid}) is gone")
     return int(found[1]) * 1024
-
-
-def memory_of_maps(pin_dir: str) -> dict[str, int]:
-    """Return what the kernel charges for each map of a datapath.
-
-    Args:
-        pin_dir: Where the maps are pinned.
-
-    Returns:
-        Kernel memory by name of the map [bytes]; before Linux 6.4 the kernel estimates it from the sizes.
-
-    Raises:
-        OSError: If a map cannot be opened.
-    """
-    found = {}
-    for pin in sorted(one for one in FilePath(pin_dir).iterdir() if one.is_file()):
-        file = _open_pin(pin)
-        try:
-            text = FilePath(f"/proc/self/fdinfo/{file}").read_text()
-        finally:
-            os.close(file)
-        if (charged := re.search(r"^memlock:\s+(\d+)", text, re.MULTILINE)) is not None:
-            found[pin.name] = int(charged[1])
-    return found
-
-
-def _open_pin(pin: FilePath) -> int:
-    """Return a descriptor of a pinned BPF object: bpf(BPF_OBJ_GET), for which Python has no call."""
-    path = ctypes.create_string_buffer(bytes(pin))
-    attributes = ctypes.create_string_buffer(struct.pack("=QII", ctypes.addressof(path), 0, 0))
-    number = ctypes.c_long(_SYS_BPF[platform.machine()])
-    size = ctypes.c_uint(len(attributes) - 1)  # without the zero that ends a C string
-    libc = ctypes.CDLL(None, use_errno=True)
-    file: int = libc.syscall(number, ctypes.c_int(_BPF_OBJ_GET), attributes, size)
-    if file < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(pin))
-    return file

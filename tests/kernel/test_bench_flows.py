@@ -7,6 +7,7 @@ import pytest
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.bench import flows
+from experiments.bench.bpf_objects import memory_of_maps
 from experiments.netlab import LabError, Path
 from tests.kernel.driving import PIN_DIR as TEST_PIN_DIR
 from tests.kernel.driving import loaded
@@ -30,7 +31,7 @@ def test_memory_grows_with_the_room_for_flows() -> None:
     charged = {}
     for room in (1024, 4096):
         with loaded(max_flows=room):
-            charged[room] = flows.memory_of_maps(TEST_PIN_DIR)
+            charged[room] = memory_of_maps(TEST_PIN_DIR)
     assert set(charged[1024]) >= {"flows", "free_slots", "records", "programs"}
     assert charged[1024]["records"] == charged[4096]["records"]
     grown_bytes = charged[4096]["flows"] - charged[1024]["flows"]
@@ -45,7 +46,7 @@ def test_flows_are_gone_with_the_block_and_what_they_sent_is_told(
         view = ebpf.observe(PIN_DIR)
         with flows.open_flows(wire, "ccp.cubic", COUNT) as send:
             assert len(view.flows()) == COUNT
-            sent_bytes = send()
+            sent_bytes = send()["sent_bytes"]
             assert sent_bytes > 0
             # Without the SYNs, and without what is still on its way.
             assert sum(one.bytes_acked for one in view.all_stats()) <= sent_bytes + COUNT
