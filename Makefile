@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
 PYTHON_PACKAGES := agent broker ccp_algs datapath experiments telemetry
-BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch])
+BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch])
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := datapath/_native.abi3.so
 CARGO := scripts/cargo.sh
@@ -47,7 +47,11 @@ help: ## list what there is
 setup: ## install what is missing: packages, Rust, a virtual environment in .venv; build
 	@scripts/setup.sh
 
-.venv/.setup: pyproject.toml scripts/setup.sh
+.PHONY: setup-video
+setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` needs besides: Chromium, ffmpeg, dash.js, segments
+	@scripts/setup-video.sh
+
+.venv/.setup: pyproject.toml scripts/setup.sh scripts/packages.sh
 	$(PHASE)
 	@scripts/setup.sh
 
@@ -67,7 +71,7 @@ demo: build ## kernel CUBIC against ccplane's, with and without random loss (nee
 
 .PHONY: bench
 bench: build ## all benchmarks (need root): tables; `ccp bench NAME --json` for one, as JSON
-	for name in datapath latency reports flows reload emulator bus signal; do $(SUDO) $(BIN)/ccp bench $$name; done
+	for name in datapath latency reports flows rtcp reload emulator bus signal; do $(SUDO) $(BIN)/ccp bench $$name; done
 
 # --- check -------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,9 @@ SLUGS: Final[dict[str, str]] = {
 
 NAN: Final = float("nan")
 
+_STALL_COST_PER_S: Final = 4.3
+"""What a second in which a video stands still costs in `qoe`: as much as its highest bitrate is worth."""
+
 
 class MetricError(CcpError):
     """A metric cannot be computed from what it was given."""
@@ -246,6 +249,42 @@ def int_nodes(int_hops: pd.DataFrame) -> pd.DataFrame:
     found = {name: sums[name] / sums[f"{name}_us"].where(sums[f"{name}_us"] > 0) for name in means}
     found |= {"queue_free_pkts": by_node["queue_free_pkts"].min(), "flow_count": by_node["flow_count"].max()}
     return pd.DataFrame(found).reset_index().sort_values(keys[:3], kind="stable", ignore_index=True)
+
+
+def viewing(playback: pd.DataFrame) -> pd.DataFrame:
+    """Return what the viewer of each flow's video had of it.
+
+    Args:
+        playback: Columns `flow`, `number`, `bitrate_bytes_per_s`, `played_s`, `startup_s`, `stalls`,
+            `stalled_s`.
+
+    Returns:
+        A row by flow: `played_s`; `bitrate_bytes_per_s`, the mean over what was played; `startup_s`, the mean
+        of those that are known; `stalls`; `stalled_s`; `stalls_per_min` and `stalled_ratio` of what was
+        played; `qoe`, and `quality`, the part of it that is the bitrates'.
+
+    Source: `qoe` is QoE_lin of Mao et al. 2017 (SIGCOMM), section 5.1: the bitrate [Mbit/s] of each segment,
+    minus 4.3 times the seconds for which it stood still, minus by how much the bitrate changed from segment
+    to segment, divided by the number of segments. The wait before the first one does not count.
+    """
+    need(playback, "flow", "number", "bitrate_bytes_per_s", "played_s", "startup_s", "stalls", "stalled_s")
+    rows = {}
+    for name, own in playback.sort_values("number", kind="stable").groupby("flow", sort=False):
+        bitrates = own["bitrate_bytes_per_s"]
+        played_s, stalled_s, stalls = (own[column].sum() for column in ("played_s", "stalled_s", "stalls"))
+        quality, changes = (8e-6 * value for value in (bitrates.sum(), bitrates.diff().abs().sum()))
+        rows[str(name)] = {
+            "played_s": played_s,
+            "bitrate_bytes_per_s": (bitrates * own["played_s"]).sum() / played_s,
+            "startup_s": own["startup_s"].mean(),
+            "stalls": stalls,
+            "stalled_s": stalled_s,
+            "stalls_per_min": 60 * stalls / played_s,
+            "stalled_ratio": stalled_s / played_s,
+            "quality": quality / len(own),
+            "qoe": (quality - _STALL_COST_PER_S * stalled_s - changes) / len(own),
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("flow")
 
 
 def jain_index(values: ArrayLike) -> float:

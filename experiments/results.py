@@ -126,6 +126,11 @@ class Result:
         return self._table("objects")
 
     @cached_property
+    def playback(self) -> pd.DataFrame:
+        """A row for each piece of video that was played; empty if there was none."""
+        return self._table("playback")
+
+    @cached_property
     def int_summaries(self) -> pd.DataFrame:
         """What in-band telemetry said of flows, interval by interval; empty if there was none."""
         return self._table("int_summaries")
@@ -159,6 +164,11 @@ class Result:
     def regime_events(self) -> pd.DataFrame:
         """What became of flows with their regimes."""
         return self._table("regime_events")
+
+    @property
+    def rate_limits(self) -> pd.DataFrame:
+        """What R-TCP found of rate limits, and what became of them; empty if nobody looked."""
+        return self._table("rate_limits")
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", incomplete"

@@ -52,9 +52,10 @@ class Flow(Plain, frozen=True):
         name: Unique in the scenario.
         sender: Host that sends the data.
         receiver: Host that gets it.
-        algorithm: `kernel/NAME` is a congestion control of the kernel, such as `kernel/cubic`; anything else
-            is one of ccplane: a name such as `cubic`, `FILE.py`, `FILE.py:Class` or `module:Class`.
-        params: Parameters of ccplane's algorithm that are not at their defaults.
+        algorithm: `kernel/NAME` is a congestion control of the kernel, such as `kernel/cubic`; `rtcp/cubic`
+            and `rtcp/bbr` are the kernel's under R-TCP; anything else is one of ccplane: a name such as
+            `cubic`, `FILE.py`, `FILE.py:Class` or `module:Class`.
+        params: Parameters of ccplane's algorithm, or of R-TCP, that are not at their defaults.
         traffic: What the application does.
         start_s: When it starts, since the start of the run [s].
         stop_s: When it is stopped at the latest [s]; at the end of the run, if None.

@@ -27,7 +27,7 @@ from experiments.errors import SweepError
 from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
 from experiments.run import Progress, recorder_of, run
 from experiments.runs import places
-from experiments.runs.check import ours_of
+from experiments.runs.check import ours_of, rtcp_of
 from experiments.runs.grid import Grid
 from experiments.runs.reports import Report
 from experiments.runs.workers import Workers
@@ -39,10 +39,10 @@ KEY_DIGITS: Final = 16
 RUN_OVERHEAD_S: Final = 1.5
 """What a run takes beside its duration, roughly [s]."""
 AGENT_OVERHEAD_S: Final = 1.5
-"""What it takes longer with an agent [s]."""
+"""What it takes longer with an agent, or with R-TCP in the kernel [s]."""
 
 _HOPELESS: Final = frozenset(
-    {"lab.not_permitted", "lab.no_tun", "lab.no_qdisc", "lab.no_command", "run.datapath"}
+    {"lab.not_permitted", "lab.no_tun", "lab.no_qdisc", "lab.no_command", "lab.no_video", "run.datapath"}
 )
 """Errors that every run of this machine would have."""
 _HOPELESS_IN_A_ROW: Final = 3
@@ -65,14 +65,14 @@ class PlannedRun:
     scenario: Scenario
 
     @property
-    def has_agent(self) -> bool:
-        """Whether it needs ccplane's agent, which one run at a time can have."""
-        return bool(ours_of(self.scenario))
+    def takes_turns(self) -> bool:
+        """Whether it needs ccplane's agent, or R-TCP in the kernel, which one run at a time can have."""
+        return bool(ours_of(self.scenario) or rtcp_of(self.scenario))
 
     @property
     def estimate_s(self) -> float:
         """How long it takes, roughly [s]."""
-        return self.scenario.duration_s + RUN_OVERHEAD_S + AGENT_OVERHEAD_S * self.has_agent
+        return self.scenario.duration_s + RUN_OVERHEAD_S + AGENT_OVERHEAD_S * self.takes_turns
 
     @property
     def label(self) -> str:
@@ -101,8 +101,8 @@ def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
 
 
 def estimate_s(runs: list[PlannedRun], jobs: int) -> float:
-    """Return how long runs take, roughly: those with an agent one after the other [s]."""
-    with_agent_s = sum(one.estimate_s for one in runs if one.has_agent)
+    """Return how long runs take, roughly: those that take turns one after the other [s]."""
+    with_agent_s = sum(one.estimate_s for one in runs if one.takes_turns)
     return max(with_agent_s, sum(one.estimate_s for one in runs) / jobs)
 
 

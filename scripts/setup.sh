@@ -8,41 +8,12 @@ VENV=$PWD/.venv
 MIN_RUST=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' native/Cargo.toml)
 NEWEST_PYTHON=14 OLDEST_PYTHON=11 # minor versions of Python 3
 
-say() { printf '\033[1m%s\033[0m\n' "setup: $*"; }
-die() { # what, why, fix
-	printf 'setup: %s\n  why  %s\n  fix  %s\n' "$1" "$2" "$3" >&2
-	exit 1
-}
-has() { command -v "$1" >/dev/null 2>&1; }
+. scripts/packages.sh
 at_least() { # at_least VERSION WANTED
 	[ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
 }
 
 # --- packages ----------------------------------------------------------------------------------------------------
-
-as_root() {
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	elif has sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-		sudo "$@"
-	else
-		die "cannot install packages: $*" "this is not root, and sudo is not there or wants a password" \
-			"run that command as root, then start again"
-	fi
-}
-
-updated=
-apt_install() {
-	has apt-get || die "missing: $*" "there is no apt-get here to install it with" \
-		"install it (these are Debian's package names), then start again"
-	if [ -z "$updated" ]; then
-		say "apt-get update"
-		as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null
-		updated=yes
-	fi
-	say "apt-get install $*"
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >/dev/null
-}
 
 candidate() { # the version that apt would install, without epoch and Debian's part; nothing if there is none
 	LC_ALL=C apt-cache policy "$1" 2>/dev/null |
@@ -68,6 +39,7 @@ need pkg-config has pkg-config
 need libelf-dev pkg-config --exists libelf
 need zlib1g-dev pkg-config --exists zlib
 need iproute2 has ip
+need nftables has nft
 need iperf3 has iperf3
 need nginx-light has nginx
 need curl has curl

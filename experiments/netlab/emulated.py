@@ -16,6 +16,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -184,6 +185,7 @@ def emulated(
     backend: Backend = "emulator",
     summaries_fd: int | None = None,
     records_path: str | os.PathLike[str] | None = None,
+    more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[EmulatedNetwork]:
     """Give a network that does to packets what a topology says.
 
@@ -199,6 +201,7 @@ def emulated(
             JSON each (`telemetry.schema.IntSummary`); if None, they are kept for `summaries()`. What a full
             pipe does not take is lost.
         records_path: CSV file for what sinks saw of every packet, where the telemetry keeps `records`.
+        more_addresses: Host -> addresses whose packets go to it, too; whether it takes them is its business.
 
     Yields:
         The network; gone after the block.
@@ -220,10 +223,12 @@ def emulated(
         )
     if backend == "emulator":
         recording = {"sample_interval_us": sample_interval_us, "samples_path": samples and str(samples)}
-        spec = emulator_spec(graph, seed) | recording | {"pcap": _pcap(graph, pcap)}
+        spec = emulator_spec(graph, seed, more_addresses) | recording | {"pcap": _pcap(graph, pcap)}
     elif backend == "netem":
         if pcap:
             raise cannot("write packets to a file", "pcap")
+        if more_addresses:
+            raise cannot("send more addresses to a host", "more_addresses")
         netem.check(graph)
     else:
         raise bad_value(f"no backend `{backend}`", "backend", "give `emulator` or `netem`")
@@ -299,12 +304,15 @@ class _Emulator:
         return self.process.stop()
 
 
-def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
+def emulator_spec(
+    graph: Graph, seed: int, more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return a network as the emulator reads it, without what to record.
 
     Args:
         graph: The network.
         seed: Of everything that is random in it.
+        more_addresses: As for `emulated`.
 
     Returns:
         Plain data: `Spec` in `native/ccp-emu/src/spec.rs`.
@@ -319,7 +327,7 @@ def emulator_spec(graph: Graph, seed: int) -> dict[str, Any]:
         nodes.append(
             {
                 "name": name,
-                "addresses": [end.ipv4, end.ipv6] if is_host else [],
+                "addresses": [end.ipv4, end.ipv6, *more_addresses.get(name, ())] if is_host else [],
                 "tun": i if is_host else None,
             }
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from datapath.errors import CcpError
@@ -21,6 +22,7 @@ SLUGS: Final[dict[str, str]] = {
     "lab.netem_cannot": "netem and tbf have no such link, the emulator has",
     "lab.no_qdisc": "the kernel lacks a queueing discipline",
     "lab.no_tun": "the kernel or the container has no TUN devices",
+    "lab.no_video": "what plays video is not installed",
     "lab.not_listening": "a server did not start to listen",
     "lab.not_permitted": "building networks needs root",
     "lab.timeout": "a command took longer than it was given",
@@ -93,6 +95,17 @@ def no_tun(reason: str) -> LabError:
         "/dev/net/tun",
         f"{reason}: the kernel has no CONFIG_TUN, or the container was not given the device",
         "`modprobe tun`, or start the container with `--device /dev/net/tun`",
+    )
+
+
+def no_video(missing: Sequence[str], where: str) -> LabError:
+    """Return the error for a machine that plays no video, for want of programs or files."""
+    return LabError(
+        "lab.no_video",
+        "what plays video is not installed",
+        where,
+        f"missing: {', '.join(missing)}",
+        "make setup-video",
     )
 
 

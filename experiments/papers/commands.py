@@ -44,14 +44,21 @@ def _papers() -> None:
     """Run the experiments of papers again: tables, figures, claims."""
 
 
-def _add(name: str, module: str, text: str) -> None:
+def _add(name: str, module: str, text: str, *, video: bool = False) -> None:
     """Add the command of a paper.
 
     Args:
         name: Of the command.
         module: Where its `PAPER` is, in `experiments.papers`.
         text: What `--help` says.
+        video: Whether it has parts with video.
     """
+    with_video: Any = typer.Option(
+        False,
+        "--video",
+        hidden=not video,
+        help="Also the parts with video; `make setup-video` installs what they need.",
+    )
 
     @app.command(name, help=text)
     def command(
@@ -65,12 +72,13 @@ def _add(name: str, module: str, text: str) -> None:
         no_run: _NoRun = False,
         formats: _Format = None,
         as_json: _Json = False,
+        video: bool = with_video,
     ) -> None:
         from experiments.papers.paper import Size
 
         paper: Paper = importlib.import_module(f"experiments.papers.{module}").PAPER
         size = Size(quick, repeats, seconds)
-        _do(paper, part, size, out, jobs, dry_run, no_run, formats or ["png"], as_json)
+        _do(paper, _parts(paper, part, video), size, out, jobs, dry_run, no_run, formats or ["png"], as_json)
 
 
 _add(
@@ -110,11 +118,26 @@ _add(
     Ctrl-C interrupts; the same command goes on.
     """,
 )
+_add(
+    "r-tcp",
+    "r_tcp",
+    """R-TCP, which finds rate limits and keeps within them: the paper's figures and tables (needs root).
+
+    Parts: download (Figures 2 and 6), download-32mb, errors (7), stateful (8), multi (9 and 10), concurrent,
+    patterns, bdp (14), lift (17), tuning (Tables 6 and 7), fairness (22), traces (Tables 8 and 9, 18),
+    grid (19 and 20), false-positives, overhead, video (11), short-video.
+
+    With --quick each takes a few minutes; download-32mb takes five, because 32 MB at 1 Mbit/s do.
+
+    Ctrl-C interrupts; the same command goes on.
+    """,
+    video=True,
+)
 
 
 def _do(
     paper: Paper,
-    names: list[str] | None,
+    parts: list[Part],
     size: Size,
     out: Path | None,
     jobs: int,
@@ -127,7 +150,6 @@ def _do(
     from experiments.papers.paper import draw, findings, read_part, run_part
     from experiments.runs.reports import Screen
 
-    parts = _parts(paper, names)
     out = out or OUT / paper.name
     if dry_run or not no_run:
         extents = _say_how_long(parts, size, out, jobs, as_json and dry_run)
@@ -142,25 +164,26 @@ def _do(
             run_part(part, size, out, jobs=jobs, report=Screen())
         runs = read_part(part, size, out)
         found = findings(part, runs)
-        complete = complete and len(runs.results) == runs.planned
+        complete = complete and runs.done == runs.planned
         files = [str(one) for one in draw(found, out, formats)]
         document["parts"][part.name] = {
             "about": part.about,
             "planned": runs.planned,
-            "done": len(runs.results),
+            "done": runs.done,
             "checks": [one.records() for one in found.checks],
             "tables": [one.records() for one in found.tables],
             "figures": files,
         }
         if not as_json:
-            _show(part, found, len(runs.results), runs.planned, files)
+            _show(part, found, runs.done, runs.planned, files)
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     if not complete:
         raise typer.Exit(1)
 
 
-def _parts(paper: Paper, names: list[str] | None) -> list[Part]:
+def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
+    """Return the parts that are asked for; without names all, with video only where that is wanted."""
     for name in names or []:
         if name not in paper.parts:
             raise UsageError(
@@ -169,7 +192,21 @@ def _parts(paper: Paper, names: list[str] | None) -> list[Part]:
                 f"--part {name}",
                 fix=close_names(name, paper.parts, "part"),
             )
-    return [part for name, part in paper.parts.items() if not names or name in names]
+        if paper.parts[name].video and not video:
+            raise UsageError(
+                "paper.needs_video",
+                f"the part {name} plays video",
+                f"--part {name}",
+                "that needs a browser and more, which nothing else does",
+                f"ccp paper {paper.name} --video --part {name}",
+            )
+    if video and not any(part.video for part in paper.parts.values()):
+        raise UsageError(
+            "paper.no_video", f"no part of {paper.name} plays video", "--video", fix="leave it out"
+        )
+    return [
+        part for name, part in paper.parts.items() if (name in names if names else video or not part.video)
+    ]
 
 
 def _say_how_long(

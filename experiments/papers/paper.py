@@ -10,6 +10,7 @@ print(findings(part, read_part(part, size, out)).checks)
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,18 +78,39 @@ class Runs:
 
     Attributes:
         results: Of each run.
-        table: A row for each: `run`, `repeat`, `seed`, the axes, and what the part's `row` says.
-        planned: How many there are to be.
+        table: A row for each: `run`, `repeat`, `seed`, the axes, and what the part's `row` says. Or the rows
+            of the part's measurement.
+        planned: How many there are to be; a measurement is one.
+        measured: Whether the measurement is done.
     """
 
     results: Sequence[Result]
     table: pd.DataFrame
     planned: int
+    measured: bool = False
+
+    @property
+    def done(self) -> int:
+        """How many are done."""
+        return len(self.results) + self.measured
 
     def rows(self, of: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
         """Return the rows that a function gives of each run, one run behind the other, with its `seed`."""
         each = [of(one).assign(seed=one.metadata["seed"]) for one in self.results]
         return pd.concat(each, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a part measures where no scenario can be: as a whole, kept as one file.
+
+    Attributes:
+        rows: Measures; returns rows of a table.
+        estimate_s: How long that takes, roughly [s].
+    """
+
+    rows: Callable[[Size], Sequence[dict[str, Any]]]
+    estimate_s: Callable[[Size], float]
 
 
 @dataclass(frozen=True)
@@ -101,6 +123,8 @@ class Part:
         grids: What is run for a size; each grid has a name of its own, named for its directory.
         findings: What the runs come to; there may be fewer than planned, but not none of some.
         row: What a run adds to the table: its conditions and figures.
+        video: Whether it plays video, and so is run only where that is asked for.
+        measurement: What it measures besides.
     """
 
     name: str
@@ -108,6 +132,8 @@ class Part:
     grids: Callable[[Size], Sequence[Grid]]
     findings: Callable[[Runs], Findings]
     row: Callable[[Result], dict[str, Any]] = figures_of
+    video: bool = False
+    measurement: Measurement | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +159,10 @@ def nothing_to_run(_size: Size) -> Sequence[Grid]:
 def directory_of(out: str | Path, part: Part, grid: Grid) -> Path:
     """Return where the runs of a grid are, among the results of a paper."""
     return Path(out) / part.name / grid.title
+
+
+def _measured(part: Part, size: Size, out: str | Path) -> Path:
+    return Path(out) / part.name / f"{size.name}.json"
 
 
 @dataclass(frozen=True)
@@ -169,6 +199,10 @@ def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
         missing = [one for key, one in runs.items() if not is_complete(there / key)]
         n_planned, n_missing = n_planned + len(runs), n_missing + len(missing)
         took_s += estimate_s(missing, jobs)
+    if part.measurement is not None:
+        n_planned += 1
+        if not _measured(part, size, out).exists():
+            n_missing, took_s = n_missing + 1, took_s + part.measurement.estimate_s(size)
     return Extent(n_planned, n_missing, took_s)
 
 
@@ -189,6 +223,14 @@ def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: 
     """
     for grid in part.grids(size):
         sweep(grid, out=directory_of(out, part, grid), jobs=jobs, report=report)
+    file = _measured(part, size, out)
+    if part.measurement is not None and not file.exists():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps(list(part.measurement.rows(size)), indent=2)
+            file.write_text(text)
+        except OSError as error:
+            raise cannot_write(file, error) from error
 
 
 def read_part(part: Part, size: Size, out: str | Path) -> Runs:
@@ -212,7 +254,11 @@ def read_part(part: Part, size: Size, out: str | Path) -> Runs:
             n_planned += len(found.planned)
         else:
             n_planned += len(planned(grid))
-    return Runs(results, table_of(results, part.row), n_planned)
+    if part.measurement is None:
+        return Runs(results, table_of(results, part.row), n_planned)
+    file = _measured(part, size, out)
+    rows = json.loads(file.read_text()) if file.exists() else []
+    return Runs(results, pd.DataFrame(rows), n_planned + 1, file.exists())
 
 
 def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] = figures_of) -> pd.DataFrame:
@@ -238,7 +284,7 @@ def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] 
 
 def findings(part: Part, runs: Runs) -> Findings:
     """Return what runs come to: tables, figures, checks; nothing while none of the planned runs is done."""
-    return part.findings(runs) if runs.results or not runs.planned else Findings()
+    return part.findings(runs) if runs.done or not runs.planned else Findings()
 
 
 def draw(found: Findings, out: str | Path, formats: Sequence[str] = ("png",)) -> list[Path]:

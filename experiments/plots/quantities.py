@@ -48,6 +48,7 @@ _UNITS: Final = (
     ("_s_per_gb", "s/GB", 1.0),
     ("_bytes", "kB", 1e-3),
     ("_pkts", "packets", 1.0),
+    ("_ns", "ns", 1.0),
     ("_us", "ms", 1e-3),
     ("_ms", "ms", 1.0),
     ("_pct", "%", 1.0),

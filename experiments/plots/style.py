@@ -116,13 +116,19 @@ _OTHERS: Final = [
 
 _WRITTEN: Final = {
     "bbr": "BBR",
+    "bbr3": "BBRv3",
     "bic": "BIC",
     "cubic": "CUBIC",
     "dctcp": "DCTCP",
+    "r_tcp_bbr3": "R-TCP BBRv3",
+    "r_tcp_cubic": "R-TCP CUBIC",
     "reno": "Reno",
     "vegas": "Vegas",
     "westwood": "Westwood",
 }
+
+
+_PLACES: Final = {"kernel": "kernel", "rtcp": "R-TCP"}
 
 
 def looks(algorithms: Iterable[str]) -> dict[str, Look]:
@@ -154,8 +160,8 @@ def look(algorithm: str) -> Look:
 def label(algorithm: str) -> str:
     """Return what legends call an algorithm: `kernel CUBIC` or, for ccplane's `cubic`, `ccplane CUBIC`."""
     where, _, name = algorithm.rpartition("/")
-    if where == "kernel":
-        return f"kernel {_WRITTEN.get(name, name)}"
+    if where in _PLACES:
+        return f"{_PLACES[where]} {_WRITTEN.get(name, name)}"
     return f"ccplane {_WRITTEN[name]}" if name in _WRITTEN else name
 
 

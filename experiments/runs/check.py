@@ -25,6 +25,8 @@ from experiments.netlab import traces
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction
 from experiments.runs import reading
+from experiments.runs.rtcp_params import NAMES, RTCP, check_params
+from experiments.runs.rtcp_params import settings_of as rtcp_settings_of
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.modes import mode_of, with_settings
 
@@ -38,6 +40,7 @@ KERNEL: Final = "kernel/"
 HOST_IN_RULE: Final = re.compile(r"\{([^}]*)\}")
 """What stands for a host's address in rules of a switch."""
 
+_ONCE: Final = "the kernel has R-TCP's congestion controls once"
 _LINK_FIELDS: Final = Direction.__struct_fields__
 _OUR_CC_PREFIX: Final = "ccp"
 
@@ -102,6 +105,7 @@ class _Check:
         for i, flow in enumerate(self._scenario.flows):
             self._flow(flow, f"flows[{i}]")
         self._ecn()
+        self._rtcp()
         for i, name in enumerate(self._scenario.captures):
             self._known(name, [arc.name for arc in self._graph.arcs], "direction", f"captures[{i}]")
         for link in self._scenario.network.links:
@@ -140,9 +144,21 @@ class _Check:
                 self._param(algorithm, name, value, f"{at}.params.{name}")
         elif flow.algorithm.startswith(KERNEL) and flow.params:
             self._no_params(flow.algorithm, f"{at}.params")
+        elif flow.algorithm in NAMES:
+            with self._problems.check():
+                check_params(flow.algorithm, flow.params, f"{at}.params")
 
     def _algorithm(self, name: str, at: str) -> AnyAlgorithm | None:
-        """Return ccplane's algorithm of this name; None for the kernel's, and if there is none."""
+        """Return ccplane's algorithm of this name; None for those in the kernel, and if there is none."""
+        if name.startswith(RTCP):
+            if name not in NAMES:
+                self._tell(
+                    "scenario.unknown_algorithm",
+                    f"R-TCP has no `{name}`",
+                    at,
+                    fix=f"write {' or '.join(NAMES)}",
+                )
+            return None
         if name.startswith(KERNEL):
             kernel_name = name.removeprefix(KERNEL)
             if not kernel_name or kernel_name.partition(".")[0] == _OUR_CC_PREFIX:
@@ -192,6 +208,20 @@ class _Check:
                         "give both the same value, or hosts of their own",
                     )
 
+    def _rtcp(self) -> None:
+        """The kernel has R-TCP's congestion controls once: all flows that have them agree on the options."""
+        flows = [(i, flow) for i, flow in enumerate(self._scenario.flows) if flow.algorithm in NAMES]
+        for i, flow in flows:
+            first = flows[0][1]
+            if rtcp_settings_of(flow.params) != rtcp_settings_of(first.params):
+                self._tell(
+                    "scenario.bad_param",
+                    f"flows `{first.name}` and `{flow.name}` have R-TCP with different parameters",
+                    f"flows[{i}].params",
+                    _ONCE,
+                    "give both the same, or each a run of its own",
+                )
+
     # Regimes
 
     def _regimes(self) -> None:
@@ -234,7 +264,17 @@ class _Check:
 
     def _switch(self, switch: SocketSwitch, at: str) -> None:
         for field in ("single", "shared"):
-            self._algorithm(getattr(switch, field), f"{at}.{field}")
+            name = getattr(switch, field)
+            if name in NAMES:
+                self._tell(
+                    "scenario.unknown_algorithm",
+                    f"sockets cannot be switched to `{name}`",
+                    f"{at}.{field}",
+                    "R-TCP in the kernel is there for flows that name it",
+                    "name an algorithm of the kernel or of ccplane",
+                )
+            else:
+                self._algorithm(name, f"{at}.{field}")
         for i, rule in enumerate(switch.rules):
             where = f"{at}.rules[{i}]"
             for host in HOST_IN_RULE.findall(rule):
@@ -283,6 +323,10 @@ class _Check:
         if name.startswith(KERNEL):
             self._no_params(name, f"{at}.param")
             return
+        if name in NAMES:
+            message, fix = f"`{name}` keeps its parameters while a run lasts", "give them to the flows"
+            self._tell("scenario.bad_param", message, f"{at}.param", _ONCE, fix)
+            return
         with contextlib.suppress(CcpError):  # told where the flow names it
             self._param(find(name), event.param, event.value, f"{at}.param")
 
@@ -328,7 +372,17 @@ def ours_of(scenario: Scenario) -> tuple[str, ...]:
     """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches."""
     named = [flow.algorithm for flow in scenario.flows]
     named += [name for one in scenario.switches for name in (one.single, one.shared)]
-    return tuple(name for name in dict.fromkeys(named) if not name.startswith(KERNEL))
+    return tuple(name for name in dict.fromkeys(named) if is_ours(name))
+
+
+def is_ours(algorithm: str) -> bool:
+    """Return whether ccplane's agent runs an algorithm: it is not the kernel's, nor R-TCP's in the kernel."""
+    return not algorithm.startswith((KERNEL, RTCP))
+
+
+def rtcp_of(scenario: Scenario) -> frozenset[str]:
+    """Return which of R-TCP's congestion controls in the kernel flows of a scenario have."""
+    return frozenset(flow.algorithm for flow in scenario.flows if flow.algorithm in NAMES)
 
 
 def peers_of(scenario: Scenario, receiver: ReceiverAgent) -> tuple[str, ...]:

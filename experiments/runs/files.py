@@ -18,7 +18,7 @@ from agent.algorithms import find
 from ccp_algs import beside
 from experiments.errors import ScenarioError
 from experiments.runs import reading
-from experiments.runs.check import KERNEL
+from experiments.runs.check import is_ours
 from experiments.runs.shapes import Graph
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def content_hash(scenario: Scenario) -> str:
     def content(name: str, value: str) -> Any:
         if name == "trace":
             return file_hash(Path(value), "trace")
-        return value if value.startswith(KERNEL) else [_label(value), source_hash(value)]
+        return [_label(value), source_hash(value)] if is_ours(value) else value
 
     graph = scenario.replace(topology=Graph.of(scenario.network))
     canonical = {

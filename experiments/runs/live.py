@@ -21,8 +21,9 @@ from datapath import _native
 from experiments.events import Event, SetLink, SetRoute
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
-from experiments.runs import inband, regimes
+from experiments.runs import inband, regimes, rtcp
 from experiments.runs.bus import own_bus
+from experiments.runs.check import rtcp_of
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.runs.steering import Steering, Variants, congestion_of, turn, variants_of
 from experiments.traffic import RunningTraffic, start_traffic
@@ -44,7 +45,14 @@ class MustRun(Protocol):
 
 AGENT_LOG: Final = "agent.log"
 LINKS_CSV: Final = "links.csv"
-MADE_INTO_TABLES: Final = (LINKS_CSV, inband.SUMMARIES, inband.RECORDS, inband.DECISIONS, regimes.LINES)
+MADE_INTO_TABLES: Final = (
+    LINKS_CSV,
+    inband.SUMMARIES,
+    inband.RECORDS,
+    inband.DECISIONS,
+    regimes.LINES,
+    rtcp.LINES,
+)
 """Files of a run that its tables hold as well, as patterns."""
 
 _LOOK_S: Final = 0.02
@@ -85,8 +93,8 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
     recording.links_csv = directory / LINKS_CSV
     with contextlib.ExitStack() as after:
         lock = -1
-        if variants.all:
-            waiting = "waiting for another run that has an agent"
+        if variants.all or rtcp_of(scenario):
+            waiting = "waiting for another run that has an agent, or R-TCP in the kernel"
             lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
         progress("building the network", 0.0)
         broker = None
@@ -112,10 +120,12 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         recording.telemetry = inband.files(scenario, directory)
         recording.addresses = {name: (host.ipv4, host.ipv6) for name, host in net.hosts.items()}
         programs = after.enter_context(regimes.programs(scenario, variants, net, directory, broker, progress))
+        limiting = after.enter_context(rtcp.attached(scenario, recording, directory, progress))
+        recording.rate_limits = rtcp.files(scenario, directory)
         recording.regimes = regimes.files(scenario, directory)
         inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
         trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
-        others = [one for one in (agent, outlet.publisher, *programs) if one is not None]
+        others = [one for one in (agent, outlet.publisher, limiting, *programs) if one is not None]
         session = _Session(scenario, recording, net, agent, others, variants, trace, progress)
         joining.callback(session.join)
         try:
@@ -146,6 +156,7 @@ def _agent(
             broker=broker,
             decisions=None if scenario.network.telemetry is None else directory / inband.DECISIONS,
             regime_events=directory / regimes.AGENT_EVENTS if regimes.any_of(scenario) else None,
+            limit_events=rtcp.agent_lines(directory),
         )
         try:
             yield agent

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 import msgspec.inspect
@@ -17,6 +18,14 @@ _F64, _I64, _TEXT = pa.float64(), pa.int64(), pa.string()
 _NAMES: Final = ["flow", "connection", "backward"]
 
 Ends = tuple[str, int, str, int]
+
+
+def lines_of(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield what a program told as lines of JSON; not the line at which it was killed."""
+    *whole, _ = file.read_bytes().split(b"\n") if file.exists() else [b""]
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    for line in whole:
+        yield decoder.decode(line)
 
 
 def columns_of(struct: type[msgspec.Struct], names: Sequence[str]) -> dict[str, pa.DataType]:
@@ -54,7 +63,7 @@ class Flows:
             Those columns, and `t_s`, `flow`, `connection` and `backward`.
         """
         ends = frame[ENDS].drop_duplicates()
-        found = [self._flow(one) for one in ends.itertuples(index=False, name=None)]
+        found = [self.flow_of(one) for one in ends.itertuples(index=False, name=None)]
         known = [one is not None for one in found]
         ours = pd.DataFrame(
             [one for one in found if one is not None], columns=_NAMES, index=ends.index[known]
@@ -62,7 +71,15 @@ class Flows:
         named = frame.reset_index(names="at").merge(ends.join(ours, how="inner"), on=ENDS).set_index("at")
         return named.assign(t_s=(named["t_us"] - self._recording.start_us) / 1e6)
 
-    def _flow(self, ends: Ends) -> tuple[str, int | None, bool] | None:
+    def flow_of(self, ends: Ends) -> tuple[str, int | None, bool] | None:
+        """Return whose ends these are; None, if they are none of a flow's.
+
+        Args:
+            ends: Address and port of the one, and of the other.
+
+        Returns:
+            The flow, its connection as in `connection_samples`, and whether the first end is the receiver's.
+        """
         src, src_port, dst, dst_port = ends
         for flow in self._recording.flows:
             if flow.sockets is None:

@@ -91,6 +91,7 @@ class Recording:
         addresses: IPv4 and IPv6 address of each host by its name.
         telemetry: What in-band telemetry leaves, if there is any.
         regimes: What is told of regimes, if anybody tells them apart.
+        rate_limits: Files in which it is told what becomes of rate limits, as lines of JSON.
         facts: What goes into the metadata besides.
     """
 
@@ -103,6 +104,7 @@ class Recording:
     addresses: dict[str, tuple[str, str]] = field(default_factory=dict)
     telemetry: IntFiles | None = None
     regimes: RegimeFiles | None = None
+    rate_limits: tuple[Path, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
     def rows_of(self, flow: FlowRecord) -> np.ndarray:

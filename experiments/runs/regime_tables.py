@@ -5,7 +5,7 @@ A result of a run in which nobody told regimes apart has none of these files; th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from agent.regime.actuator import RegimeEvent
-from experiments.runs.messages import ENDS, Flows, columns_of
+from experiments.runs.messages import ENDS, Flows, columns_of, lines_of
 from experiments.runs.recording import Recording
 from telemetry.schema import About, ReceiverSignal, RegimeDecision
 
@@ -50,7 +50,7 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
     files = recording.regimes
     if files is None:
         return {}
-    told = [(host, line) for host, file in files.receivers.items() for line in _lines(file)]
+    told = [(host, line) for host, file in files.receivers.items() for line in lines_of(file)]
     return {
         "receiver_signals": _of_peers(recording, told, ReceiverSignal, _SIGNAL),
         "regimes": _of_peers(recording, told, RegimeDecision, [*_SEEN, *_DECISION, "switched"]),
@@ -79,7 +79,7 @@ def _of_peers(
 
 def _events(recording: Recording, files: Sequence[Path]) -> pd.DataFrame:
     """Return what became of flows, and of a host as a whole, which is no flow."""
-    told = [msgspec.convert(line, RegimeEvent) for file in files for line in _lines(file)]
+    told = [msgspec.convert(line, RegimeEvent) for file in files for line in lines_of(file)]
     frame = pd.DataFrame(
         [
             (
@@ -98,11 +98,3 @@ def _events(recording: Recording, files: Sequence[Path]) -> pd.DataFrame:
     of_hosts = of_hosts.assign(t_s=(of_hosts["t_us"] - recording.start_us) / 1e6)
     parts = [part for part in (Flows(recording).named(frame[of_flows]), of_hosts) if len(part)]
     return pd.concat(parts).sort_values("t_s", kind="stable") if parts else frame
-
-
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield what a program told; not the line at which it was killed."""
-    *whole, _ = file.read_bytes().split(b"\n") if file.exists() else [b""]
-    decoder = msgspec.json.Decoder(dict[str, Any])
-    for line in whole:
-        yield decoder.decode(line)

@@ -7,8 +7,6 @@ people is kept in a log.
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,15 +15,12 @@ import msgspec
 
 from agent.bus import flow_id
 from agent.events import Event
-from agent.priority import raise_process
 from agent.regime.actuator import RegimeEvent
-from experiments.agent_process import ccp
-from experiments.errors import RunError
 from experiments.netlab import namespace, process
 from experiments.netlab.emulated import EmulatedNetwork
 from experiments.netlab.host import Family, Host
-from experiments.runs.bus import failed
 from experiments.runs.check import HOST_IN_RULE, peers_of, settings_of
+from experiments.runs.program import Failure, Program
 from experiments.runs.recording import RegimeFiles
 from experiments.runs.steering import Variants, congestion_of
 
@@ -39,8 +34,9 @@ AGENT_EVENTS: Final = LINES.replace("*", "agent")
 EVENTS: Final = "regime:"
 """What the events begin with that are about a flow's regime."""
 
-START_TIMEOUT_S: Final = 60.0
-_LOOK_S: Final = 0.02
+_FAILED: Final = Failure(
+    "run.regimes", "a receiver agent or a switch of the run failed", "run the command by hand in the host"
+)
 
 
 def any_of(scenario: Scenario) -> bool:
@@ -114,10 +110,11 @@ def programs(
             progress("starting receiver agents and switches", 0.0)
             for receiver in scenario.receivers:
                 arguments = receive_arguments(scenario, receiver, net.hosts, broker)
-                running.append(Program(arguments, _lines(directory, "receiver", receiver.host), tells=True))
+                lines = _lines(directory, "receiver", receiver.host)
+                running.append(Program(arguments, lines, _FAILED, tells=True))
             for switch in scenario.switches:
                 arguments = apply_arguments(switch, variants, net.hosts, broker)
-                running.append(Program(arguments, _lines(directory, "switch", switch.host)))
+                running.append(Program(arguments, _lines(directory, "switch", switch.host), _FAILED))
             for one in running:
                 one.wait_ready()
         yield running
@@ -170,70 +167,3 @@ def _place(host: Host, broker: str) -> list[str]:
 
 def _given(option: str, value: int | None) -> list[str]:
     return [] if value is None else [option, str(value)]
-
-
-class Program:
-    """One of them.
-
-    Attributes:
-        process: Its process.
-    """
-
-    def __init__(self, arguments: Sequence[str], lines: Path, *, tells: bool = False) -> None:
-        """Start it.
-
-        Args:
-            arguments: Those of `ccp`.
-            lines: File for what it prints; beside it is its log.
-            tells: Whether it prints something as soon as it is at work; else it only writes to its log then.
-        """
-        self._arguments = arguments
-        self._log = lines.with_suffix(".log")
-        self._first_words = lines if tells else self._log
-        with open(lines, "wb") as out, open(self._log, "wb") as log:
-            self.process = process.start(
-                # It hears nothing of it if we are killed, and would go on.
-                ["setpriv", "--pdeathsig", "TERM", *ccp(*arguments)],
-                where=self._what,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=log,
-                env=None,
-            )
-
-    @property
-    def _what(self) -> str:
-        return f"ccp {' '.join(self._arguments)}"
-
-    def wait_ready(self) -> None:
-        """Wait until it is at work.
-
-        Raises:
-            RunError: `run.regimes`.
-        """
-        end_s = time.monotonic() + START_TIMEOUT_S
-        while not self._first_words.stat().st_size:
-            self.must_run()
-            if time.monotonic() > end_s:
-                raise self._failed(f"it is not ready after {START_TIMEOUT_S:g} s")
-            time.sleep(_LOOK_S)
-        raise_process(self.process.pid)  # as emulator and agent: telemetry waits for no program
-
-    def must_run(self) -> None:
-        """Find out whether it lives.
-
-        Raises:
-            RunError: `run.regimes`.
-        """
-        if (status := self.process.poll()) is not None:
-            raise self._failed(f"it ended with {process.status(status)}")
-
-    def _failed(self, why: str) -> RunError:
-        return failed(
-            why,
-            self._log.read_bytes(),
-            "run.regimes",
-            "a receiver agent or a switch of the run failed",
-            self._what,
-            "run the command by hand in the host",
-        )

@@ -31,14 +31,15 @@ from datapath.errors import CcpError, LoadError
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import ParamValue, SetParam
+from experiments.runs import rtcp_params
 from experiments.runs.bus import failed
-from experiments.runs.check import KERNEL, ours_of
+from experiments.runs.check import KERNEL, is_ours, ours_of
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 LOCK: Final = Path("/run/ccplane/experiments.lock")
-"""Held by the run that has an agent: a kernel has one congestion control `ccp`."""
+"""Held by the run that has an agent, or R-TCP in the kernel: a kernel has these congestion controls once."""
 
 DECISION_COLUMNS: Final = (
     "t_us",
@@ -90,6 +91,7 @@ class Order(msgspec.Struct):
         broker: URL of the telemetry bus to listen to; None for none.
         decisions: CSV file with the columns `DECISION_COLUMNS`, to be written; None for none.
         regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
+        limit_events: File of JSON lines that gets what becomes of rate limits; None for none.
     """
 
     variants: list[Variant]
@@ -97,6 +99,7 @@ class Order(msgspec.Struct):
     broker: str | None = None
     decisions: str | None = None
     regime_events: str | None = None
+    limit_events: str | None = None
 
 
 class Setting(msgspec.Struct):
@@ -167,7 +170,7 @@ def variants_of(scenario: Scenario) -> Variants:
     by_flow = {
         flow.name: variant(flow.algorithm, flow.params, flow.name if flow.name in alone else None)
         for flow in scenario.flows
-        if not flow.algorithm.startswith(KERNEL)
+        if is_ours(flow.algorithm)
     }
     switched = {name for one in scenario.switches for name in (one.single, one.shared)}
     ours = [name for name in ours_of(scenario) if name in switched]
@@ -179,9 +182,13 @@ def congestion_of(algorithm: str, variant: Variant | None) -> str:
 
     Args:
         algorithm: As flows and switches name it.
-        variant: Of ccplane's algorithm; None for one of the kernel.
+        variant: Of ccplane's algorithm; None for one in the kernel.
     """
-    return algorithm.removeprefix(KERNEL) if variant is None else variant.congestion
+    if variant is not None:
+        return variant.congestion
+    if algorithm in rtcp_params.NAMES:
+        return rtcp_params.congestion_of(algorithm)
+    return algorithm.removeprefix(KERNEL)
 
 
 def _free_name(wanted: str, taken: set[str]) -> str:
@@ -201,7 +208,7 @@ def _import_path() -> str:
 
 @contextlib.contextmanager
 def turn(waiting: Callable[[], None] = lambda: None, lock: Path = LOCK) -> Iterator[int]:
-    """Wait until no other run on this machine has an agent, and have that right for the length of a block.
+    """Wait until no other run on this machine adds to its kernel, and have that right for a block.
 
     Args:
         waiting: Called once, if another run has it.
@@ -254,6 +261,7 @@ class Steering:
         broker: str | None = None,
         decisions: Path | None = None,
         regime_events: Path | None = None,
+        limit_events: Path | None = None,
     ) -> None:
         """Start it, and wait until flows are served.
 
@@ -266,6 +274,7 @@ class Steering:
             broker: As in `Order`.
             decisions: As in `Order`.
             regime_events: As in `Order`.
+            limit_events: As in `Order`.
 
         Raises:
             CcpError: What keeps it from starting.
@@ -288,7 +297,8 @@ class Steering:
         )
         self.pid = self._process.pid
         try:
-            files = (None if file is None else str(file) for file in (decisions, regime_events))
+            written = (decisions, regime_events, limit_events)
+            files = (None if file is None else str(file) for file in written)
             order = Order(list(variants), pin_dir, broker, *files)
             self._ask(order, START_TIMEOUT_S)
         except BaseException:

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import IO, Any, Final
 
@@ -28,7 +28,7 @@ from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
 from ccp_algs.errors import AlgorithmError
 from datapath.ebpf import LoadOptions
 from datapath.errors import CcpError
-from experiments.runs import regimes
+from experiments.runs import limit_tables, regimes
 from experiments.runs.steering import DECISION_COLUMNS, Answer, Order, Setting, Variant
 from telemetry.schema import IntSummary, Sample
 
@@ -179,23 +179,37 @@ def main() -> int:
     line = Line()
     order = line.order()
     with contextlib.ExitStack() as files:
-        decisions = events = None
+        decisions = None
+        writers: list[Callable[[Event], None]] = []
         if order.decisions is not None:
             decisions = files.enter_context(contextlib.closing(Decisions(order.decisions)))
-        if order.regime_events is not None:
-            events = files.enter_context(open(order.regime_events, "wb", buffering=0))
-        return _run(line, order, decisions, events)
+        for path, kinds, line_of in (
+            (order.regime_events, regimes.EVENTS, regimes.line_of),
+            (order.limit_events, limit_tables.EVENT, limit_tables.line_of),
+        ):
+            if path is not None:
+                writers.append(_writer(files.enter_context(open(path, "wb", buffering=0)), kinds, line_of))
+        return _run(line, order, decisions, writers)
 
 
-def _run(line: Line, order: Order, decisions: Decisions | None, events: IO[bytes] | None) -> int:
-    def note(event: Event) -> None:
-        if events is not None and event.kind.startswith(regimes.EVENTS):
-            events.write(regimes.line_of(event))
+def _writer(file: IO[bytes], kinds: str, line_of: Callable[[Event], bytes]) -> Callable[[Event], None]:
+    """Return what writes events into a file whose kind begins so."""
 
+    def write(event: Event) -> None:
+        if event.kind.startswith(kinds):
+            file.write(line_of(event))
+
+    return write
+
+
+def _run(
+    line: Line, order: Order, decisions: Decisions | None, writers: Sequence[Callable[[Event], None]]
+) -> int:
     def ready(plane: Plane, _plan: Plan) -> None:
         if decisions is not None:
             decisions.plane = plane
-        plane.events.listen(note)
+        for write in writers:
+            plane.events.listen(write)
         line.answer()
 
     try:

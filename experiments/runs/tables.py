@@ -18,7 +18,7 @@ import pyarrow.parquet
 
 from experiments import metrics
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
-from experiments.runs import int_tables, regime_tables
+from experiments.runs import int_tables, limit_tables, regime_tables
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 
 NEVER: Final = (1 << 64) - 1
@@ -73,6 +73,15 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
         "completion_s": _F64,
         "new_connection": _BOOL,
     },
+    "playback": {
+        "flow": _TEXT,
+        "number": _I64,
+        "bitrate_bytes_per_s": _F64,
+        "played_s": _F64,
+        "startup_s": _F64,
+        "stalls": _I64,
+        "stalled_s": _F64,
+    },
     "flows": {
         "flow": _TEXT,
         "algorithm": _TEXT,
@@ -99,6 +108,7 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     },
     **int_tables.COLUMNS,
     **regime_tables.COLUMNS,
+    **limit_tables.COLUMNS,
 }
 """Table -> its columns and their types; `docs/experiments.md` says what they mean."""
 
@@ -140,14 +150,15 @@ def _typed(frame: pd.DataFrame, name: str) -> pa.Table:
 def read(directory: Path, name: str) -> pd.DataFrame:
     """Return a table, with null in columns that an older result has not.
 
-    It is empty, if it is of in-band telemetry or regimes and there were none.
+    It is empty, if it is of video, in-band telemetry, regimes or rate limits and there were none.
 
     Raises:
         OSError: If there is no such file.
         pyarrow.ArrowInvalid: If it is no Parquet file.
     """
     file = directory / f"{name}.parquet"
-    absent = name in {*int_tables.COLUMNS, *regime_tables.COLUMNS} and not file.exists()
+    added = {"playback", *int_tables.COLUMNS, *regime_tables.COLUMNS, *limit_tables.COLUMNS}
+    absent = name in added and not file.exists()
     nothing = pd.DataFrame(columns=list(COLUMNS[name]))
     table = _typed(nothing, name) if absent else pyarrow.parquet.read_table(file)
     frame: pd.DataFrame = table.to_pandas()
@@ -167,9 +178,11 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
             columns=["t_s", "kind", "detail"],
         ).sort_values("t_s", kind="stable"),
         "objects": _objects(recording),
+        "playback": _playback(recording),
         "flows": _flows(recording, samples),
         **int_tables.made(recording),
         **regime_tables.made(recording),
+        **limit_tables.made(recording),
     }
     return {name: frame.reindex(columns=list(COLUMNS[name])) for name, frame in frames.items()}
 
@@ -319,4 +332,16 @@ def _objects(recording: Recording) -> pd.DataFrame:
             for one in flow.traffic.objects
         ],
         columns=list(COLUMNS["objects"]),
+    )
+
+
+def _playback(recording: Recording) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"flow": flow.name, **vars(one)}
+            for flow in recording.flows
+            if flow.traffic is not None
+            for one in flow.traffic.playback
+        ],
+        columns=list(COLUMNS["playback"]),
     )

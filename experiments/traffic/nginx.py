@@ -7,7 +7,8 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,14 @@ events {{ worker_connections 1024; }}
 http {{
     access_log off;
     sendfile on;
+    types {{
+        text/html html;
+        application/javascript js;
+        application/dash+xml mpd;
+    }}
     default_type application/octet-stream;
+    gzip on;
+    gzip_types application/javascript;
     keepalive_requests 1000000000;
     keepalive_timeout 1d;
     client_body_temp_path {folder}/body;
@@ -44,7 +52,7 @@ http {{
 
 
 class Nginx:
-    """nginx, serving objects of given sizes as `/SIZE`.
+    """nginx, serving objects of given sizes as `/SIZE`, and files; programs of pages it compresses.
 
     nginx cannot choose a congestion control. It inherits a listening socket (its environment variable NGINX,
     meant for upgrades of a running server) that has one, and the kernel hands that on to each connection: so
@@ -52,19 +60,36 @@ class Nginx:
 
     Attributes:
         folder: Its temporary folder.
+        port: Where it listens.
         process: Its master process; the one that serves is a child of it. Without a master, nginx 1.22 does
             not survive an inherited socket.
     """
 
     def __init__(
-        self, host: Host, *, port: int, family: Family, congestion: str, sizes_bytes: Iterable[int]
+        self,
+        host: Host,
+        *,
+        port: int | None,
+        family: Family,
+        congestion: str,
+        sizes_bytes: Iterable[int] = (),
+        files: Mapping[str, Path | str] = types.MappingProxyType({}),
     ) -> None:
         """Start it, and wait until it serves.
+
+        Args:
+            host: Where.
+            port: To listen at; by default one that the host gave to nobody else.
+            family: Of addresses.
+            congestion: Congestion control of its connections.
+            sizes_bytes: Sizes of objects.
+            files: Name -> the file or folder of that name, or the text in it.
 
         Raises:
             LabError: `lab.no_command`, `lab.no_congestion_control`, `lab.not_listening` or `lab.closed`.
         """
         where = f"host {host.name}: nginx"
+        self.port = host.new_port() if port is None else port
         program = process.which("nginx", where)
         self.process: process.Process | None = None
         self._temporary: tempfile.TemporaryDirectory[str] = make_folder(host)
@@ -75,13 +100,20 @@ class Nginx:
             for size_bytes in set(sizes_bytes):
                 with (objects / str(size_bytes)).open("wb") as file:
                     file.truncate(size_bytes)  # sparse: costs no disk
+            for name, content in files.items():
+                if isinstance(content, Path):
+                    (objects / name).symlink_to(content)
+                else:
+                    (objects / name).write_text(content)
             address = host.address(family)
             bracketed = f"[{address}]" if family == "ipv6" else address
             configuration = self.folder / "configuration"
-            configuration.write_text(_CONFIGURATION.format(folder=self.folder, address=bracketed, port=port))
+            configuration.write_text(
+                _CONFIGURATION.format(folder=self.folder, address=bracketed, port=self.port)
+            )
             args = [program, "-c", str(configuration), "-e", str(self.folder / "log"), "-p", str(self.folder)]
             with host.tcp_socket(family, congestion) as listening:
-                _listen(listening, address, port, where)
+                _listen(listening, address, self.port, where)
                 # Descriptors 0 to 2 are the only ones that a host's process inherits.
                 self.process = host.popen(args, stdin=listening.fileno(), env={**os.environ, "NGINX": "0;"})
             self._wait_until_ready(where)

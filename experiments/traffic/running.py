@@ -73,6 +73,27 @@ class ObjectResult:
 
 
 @dataclass(frozen=True)
+class Played:
+    """A piece of video that was played: a segment, or one of several short videos.
+
+    Attributes:
+        number: Its place in what is played, from 0.
+        bitrate_bytes_per_s: Of its encoding.
+        played_s: How much of it was played [s].
+        startup_s: How long the viewer waited before it began [s]; None for segments in the midst of a video.
+        stalls: How often it stopped because the rest of it was not there yet.
+        stalled_s: How long it stood still then [s].
+    """
+
+    number: int
+    bitrate_bytes_per_s: float
+    played_s: float
+    startup_s: float | None
+    stalls: int
+    stalled_s: float
+
+
+@dataclass(frozen=True)
 class TrafficResult:
     """What the applications saw; what a program does not tell is None, never 0.
 
@@ -82,6 +103,7 @@ class TrafficResult:
         complete: Whether it came to its own end; False: it was stopped.
         retrans_pkts: Segments sent again, where the program tells.
         objects: Downloads that were completed, in order of their ends; empty where there are none.
+        playback: What was played, in order; empty where there is no video.
     """
 
     received_bytes: int | None
@@ -89,6 +111,7 @@ class TrafficResult:
     complete: bool
     retrans_pkts: int | None = None
     objects: tuple[ObjectResult, ...] = ()
+    playback: tuple[Played, ...] = ()
 
     @property
     def goodput_bytes_per_s(self) -> float | None:

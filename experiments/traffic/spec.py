@@ -35,7 +35,7 @@ class Iperf3(Plain, frozen=True, tag_field="kind", tag="iperf3"):
 
 
 class Http(Plain, frozen=True, tag_field="kind", tag="http"):
-    """Downloads by curl from nginx, one after the other on a connection that stays open (HTTP/1.1).
+    """Downloads by curl from nginx, one after the other (HTTP/1.1).
 
     Attributes:
         objects: Size of each object, in the order of the downloads [bytes].
@@ -43,12 +43,14 @@ class Http(Plain, frozen=True, tag_field="kind", tag="http"):
             anew at its end; no gaps, if it is empty.
         repeat: How often all objects are downloaded.
         connections: How many clients do all of that at once, each on a connection of its own.
+        persistent: Whether a client's connection stays open for its next download; else each has a new one.
     """
 
     objects: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)]
     gaps_s: tuple[Seconds, ...] = ()
     repeat: PositiveInt = 1
     connections: Parallel = 1
+    persistent: bool = True
 
 
 class OnOff(Plain, frozen=True, tag_field="kind", tag="on_off"):
@@ -68,4 +70,35 @@ class OnOff(Plain, frozen=True, tag_field="kind", tag="on_off"):
     rate_bytes_per_s: PositiveFloat | None = None
 
 
-Traffic = Iperf3 | Http | OnOff
+class Dash(Plain, frozen=True, tag_field="kind", tag="dash"):
+    """A video with several bitrates, played by dash.js in a browser (needs `make setup-video`).
+
+    Attributes:
+        abr: How dash.js chooses bitrates: by BOLA, by throughput, or by either of them as the buffer is full
+            or not (`dynamic`, what it does by itself).
+        buffer_s: How much it keeps in store [s].
+        segments: How many of the video's segments, of four seconds each, are played.
+    """
+
+    abr: Literal["dynamic", "bola", "throughput"] = "dynamic"
+    buffer_s: PositiveFloat = 20.0
+    segments: Annotated[int, Meta(ge=1, le=12)] = 12
+
+
+class ShortVideo(Plain, frozen=True, tag_field="kind", tag="short_video"):
+    """Short videos one after the other, as apps play them, by a client of our own.
+
+    Lengths of the videos, and how long each is watched, are drawn from the scenario's seed.
+
+    Attributes:
+        videos: How many.
+        view_s: How long they are watched, on average [s].
+        connections: Most connections that load at once; they stay open.
+    """
+
+    videos: PositiveInt = 60
+    view_s: PositiveFloat = 10.0
+    connections: Parallel = 3
+
+
+Traffic = Iperf3 | Http | OnOff | Dash | ShortVideo

@@ -6,9 +6,11 @@ from typing import TypedDict
 
 from experiments.netlab.host import Family, Host
 from experiments.traffic.bulk import BulkTraffic
+from experiments.traffic.dash import DashTraffic
 from experiments.traffic.on_off import OnOffTraffic
 from experiments.traffic.running import RunningTraffic
-from experiments.traffic.spec import Http, Iperf3, OnOff, Traffic
+from experiments.traffic.short_video import ShortVideoTraffic
+from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, ShortVideo, Traffic
 from experiments.traffic.web import HttpTraffic
 
 
@@ -58,3 +60,7 @@ def start_traffic(
             return HttpTraffic(spec, sender, receiver, **at)
         case OnOff():
             return OnOffTraffic(spec, sender, receiver, seed=seed, **at)
+        case Dash():
+            return DashTraffic(spec, sender, receiver, **at)
+        case ShortVideo():
+            return ShortVideoTraffic(spec, sender, receiver, seed=seed, **at)

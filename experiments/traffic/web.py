@@ -1,13 +1,15 @@
 """Downloads by curl from nginx, as traffic of a flow.
 
-A client is one curl process that is given all its downloads at once, so that it keeps its connection. A gap
-between two of them is, for curl, one more download: of a named pipe, which ends when we close its other end.
+A client is one curl process that is given all its downloads at once, so that it can keep its connection. A
+gap between two of them is, for curl, one more download: of a named pipe, which ends when we close its other
+end.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import json
 import os
@@ -18,10 +20,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.netlab import process
-from experiments.netlab.errors import LabError
 from experiments.netlab.host import Family, Host
 from experiments.traffic.nginx import Nginx
-from experiments.traffic.running import FlowSockets, ObjectResult, Outcome, TrafficResult
+from experiments.traffic.running import ObjectResult, Played
+from experiments.traffic.served import ServedTraffic
 from experiments.traffic.spec import Http
 
 _CONNECT_TIMEOUT_S: Final = 30
@@ -50,8 +52,9 @@ class _Client:
 
     def __init__(self, number: int, spec: Http, host: Host, folder: Path, base_url: str) -> None:
         self.number = number
-        self.objects: list[ObjectResult] = []
         self.complaints: list[str] = []
+        self.hint = "exit codes are explained in `man curl`"
+        self._objects: list[ObjectResult] = []
         self.where = f"host {host.name}: curl {base_url}"
         self._gap = folder / f"gap{number}"
         os.mkfifo(self._gap)
@@ -59,7 +62,8 @@ class _Client:
         self._steps = _steps(spec)
         urls = folder / f"urls{number}"
         urls.write_text("".join(self._entry(step, base_url) for step in self._steps))
-        self.process = host.popen(["curl", *_OPTIONS, "--config", str(urls)], stderr=subprocess.PIPE)
+        options = _OPTIONS if spec.persistent else [*_OPTIONS, "--header", "Connection: close"]
+        self.process = host.popen(["curl", *options, "--config", str(urls)], stderr=subprocess.PIPE)
         self.thread = threading.Thread(target=self._follow, name=f"curl {number}", daemon=True)
         self.thread.start()
 
@@ -85,10 +89,10 @@ class _Client:
     def _note(self, report: dict[str, Any], now_us: int) -> None:
         if report["exitcode"] != 0:
             return  # curl says it in words, too
-        self.objects.append(
+        self._objects.append(
             ObjectResult(
                 connection=self.number,
-                number=len(self.objects),
+                number=len(self._objects),
                 size_bytes=report["size_download"],
                 start_us=now_us - round(1e6 * report["time_total"]),
                 first_byte_s=report["time_starttransfer"],
@@ -109,6 +113,25 @@ class _Client:
             else:
                 return
 
+    @property
+    def running(self) -> bool:
+        """Whether it still downloads or waits."""
+        return self.process.poll() is None
+
+    @property
+    def failure(self) -> str | None:
+        """What became of it, if it failed."""
+        status = self.process.poll()
+        return f"curl ended with status {status}" if status else None
+
+    def objects(self) -> list[ObjectResult]:
+        """Return what it downloaded."""
+        return self._objects
+
+    def playback(self) -> tuple[Played, ...]:
+        """Return nothing: it plays nothing."""
+        return ()
+
     def join(self, timeout_s: float) -> None:
         """Return when it has ended and all it reported is read, or after the time."""
         self.thread.join(timeout_s)
@@ -117,6 +140,7 @@ class _Client:
                 self.process.wait(_JOIN_TIMEOUT_S)
 
     def stop(self) -> None:
+        """End it."""
         self._stopped.set()
         process.end([self.process])
         self.thread.join(_JOIN_TIMEOUT_S)
@@ -133,14 +157,8 @@ def _steps(spec: Http) -> list[int | float]:
     return steps
 
 
-class HttpTraffic:
-    """Downloads under way.
-
-    Attributes:
-        server: The web server.
-        sockets: Which sockets carry it.
-        started_us: When it started, CLOCK_MONOTONIC [us].
-    """
+class HttpTraffic(ServedTraffic):
+    """Downloads by curl under way."""
 
     def __init__(
         self,
@@ -154,75 +172,10 @@ class HttpTraffic:
         port: int | None = None,
     ) -> None:
         """Start server and clients; arguments and errors as of `start_traffic`."""
-        port = sender.new_port() if port is None else port
         process.which("curl", f"host {receiver.name}: curl")
-        self.sockets = FlowSockets.of(sender, sports=(port, port))
-        self._clients: list[_Client] = []
-        self._outcome = Outcome()
-        self.server = Nginx(sender, port=port, family=family, congestion=congestion, sizes_bytes=spec.objects)
-        self.started_us = time.monotonic_ns() // 1000
-        self._deadline_s = time.monotonic() + duration_s
-        address = f"[{sender.ipv6}]" if family == "ipv6" else sender.ipv4
-        try:
-            for number in range(spec.connections):
-                url = f"http://{address}:{port}"
-                self._clients.append(_Client(number, spec, receiver, self.server.folder, url))
-        except BaseException:
-            self._end()
-            raise
-
-    @property
-    def running(self) -> bool:
-        """Whether a client still downloads or waits."""
-        return not self._outcome.known and any(client.process.poll() is None for client in self._clients)
-
-    def wait(self) -> TrafficResult:
-        """Return the result; what is not done when the time is over is cut off.
-
-        Raises:
-            LabError: `lab.command_failed`, if nginx or a client fails.
-        """
-        for client in self._clients:
-            client.join(max(0.0, self._deadline_s - time.monotonic()))
-        return self._outcome.find(self._finish)
-
-    def stop(self) -> None:
-        """End it now; only what is downloaded completely counts.
-
-        Raises:
-            LabError: `lab.command_failed`, if a client had failed before.
-        """
-        self._outcome.find(self._finish)
-
-    def _finish(self) -> TrafficResult:
-        duration_s = time.monotonic() - self.started_us / 1e6
-        statuses = [client.process.poll() for client in self._clients]
-        complaints = self._end()
-        for client, status in zip(self._clients, statuses, strict=True):
-            if status not in (None, 0):
-                raise LabError(
-                    "lab.command_failed",
-                    f"curl ended with status {status}",
-                    client.where,
-                    "\n".join([*client.complaints, complaints]).strip() or "it did not say why",
-                    "exit codes are explained in `man curl`",
-                )
-        complete = all(status == 0 for status in statuses)
-        objects = sorted(
-            (one for client in self._clients for one in client.objects),
-            key=lambda one: one.start_us + 1e6 * one.completion_s,
-        )
-        return TrafficResult(
-            received_bytes=sum(one.size_bytes for one in objects) if complete else None,
-            duration_s=duration_s,
-            complete=complete,
-            objects=tuple(objects),
-        )
-
-    def _end(self) -> str:
-        """End all processes, remove the files; return what the server complained of."""
-        for client in self._clients:
-            client.stop()
-        complaints = self.server.log()
-        self.server.stop()
-        return complaints
+        server = Nginx(sender, port=port, family=family, congestion=congestion, sizes_bytes=spec.objects)
+        clients = [
+            functools.partial(_Client, number, spec, receiver, server.folder)
+            for number in range(spec.connections)
+        ]
+        super().__init__(server, sender, clients, family=family, duration_s=duration_s)

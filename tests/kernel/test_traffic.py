@@ -141,6 +141,12 @@ def test_objects_are_repeated(wire: Path, start: Start) -> None:
     assert sum(one.new_connection for one in result.objects) == 1
 
 
+def test_a_download_has_a_connection_of_its_own_where_they_do_not_persist(wire: Path, start: Start) -> None:
+    result = start(Http(objects=(1000, 2000), gaps_s=(0.1,), persistent=False), wire).wait()
+    assert [one.size_bytes for one in result.objects] == [1000, 2000]
+    assert all(one.new_connection for one in result.objects)
+
+
 def test_downloads_that_take_too_long_are_cut_off(path_100mbit: Path, start: Start) -> None:
     result = start(Http(objects=(1000, 10**9)), path_100mbit, duration_s=0.5).wait()
     assert not result.complete

@@ -35,7 +35,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def fences(document: Path, kind: str) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+    return [text for its_kind, text in found if its_kind == kind]
 
 
 def rows(document: Path, heading: str) -> list[list[str]]:

@@ -21,7 +21,7 @@ pub const ACK_NOW: u8 = 5;
 
 /// All primitives in the order of `enum ccp_prim` in intf.h.
 #[rustfmt::skip]
-pub const PRIMITIVES: [Primitive; 28] = [
+pub const PRIMITIVES: [Primitive; 29] = [
     num("Ack.bytes_acked", "bytes", "acknowledged in order"),
     num("Ack.bytes_misordered", "bytes", "acknowledged out of order"),
     num("Ack.ecn_bytes", "bytes", "acknowledged with an ECN mark"),
@@ -50,6 +50,7 @@ pub const PRIMITIVES: [Primitive; 28] = [
     num("Flow.local_congestion", "", "times a local queue refused a packet since the last fold"),
     flag("Flow.ecn_ok", "ECN was negotiated"),
     num("Flow.delivered_bytes", "bytes", "cumulatively acknowledged since the connection began"),
+    num("Flow.limit_rate", "bytes/s", "what a rate limit that was found lets it send; 0 while it is not capped"),
 ];
 
 const fn num(name: &'static str, unit: &'static str, doc: &'static str) -> Primitive {

@@ -306,3 +306,29 @@ def test_nodes_come_in_the_order_of_the_way_and_what_they_do_not_say_is_unknown(
     assert found["backward"].tolist() == [False, False, True]
     assert found["flow_count"].isna().all()
     assert metrics.int_nodes(hops(hop=[])).empty
+
+
+# --- viewing ---
+
+
+def test_viewing_is_weighed_by_what_was_played() -> None:
+    played = pd.DataFrame(
+        {
+            "flow": ["a", "a", "a", "b"],
+            "number": [1, 0, 2, 0],
+            "bitrate_bytes_per_s": [250_000.0, 125_000.0, 125_000.0, 50_000.0],
+            "played_s": [4.0, 4.0, 2.0, 10.0],
+            "startup_s": [float("nan"), 1.5, float("nan"), 0.5],
+            "stalls": [1, 2, 0, 0],
+            "stalled_s": [0.5, 0.5, 0.0, 0.0],
+        }
+    )
+    found = metrics.viewing(played)
+    first = found.loc["a"]
+    assert first["bitrate_bytes_per_s"] == pytest.approx(175_000)
+    assert (first["played_s"], first["startup_s"], first["stalls"], first["stalled_s"]) == (10, 1.5, 3, 1)
+    assert (first["stalls_per_min"], first["stalled_ratio"]) == pytest.approx((18, 0.1))
+    # 1, 2 and 1 Mbit/s, up and down again by 1, and a second of standing still
+    assert first["quality"] == pytest.approx(4 / 3)
+    assert first["qoe"] == pytest.approx((4 - 2 - 4.3) / 3)
+    assert found.loc["b", "qoe"] == pytest.approx(0.4)

@@ -18,6 +18,7 @@ from experiments.netlab.host import Belongings, Host
 from experiments.netlab.links import Interface
 from experiments.run import judge
 from experiments.runs import regimes, tables
+from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording, RegimeFiles
 from experiments.runs.steering import variants_of
 from experiments.scenario import Flow, ReceiverAgent, Scenario, SocketSwitch
@@ -166,7 +167,8 @@ def test_a_switch_is_told_names_of_the_kernel_and_addresses() -> None:
 
 
 def test_one_that_ends_too_early_is_told_with_its_words(tmp_path: Path) -> None:
-    program = regimes.Program(["no-such-command"], tmp_path / "lines.jsonl", tells=True)
+    failure = Failure("run.regimes", "it failed", "run it by hand")
+    program = Program(["no-such-command"], tmp_path / "lines.jsonl", failure, tells=True)
     with pytest.raises(RunError) as caught:
         program.wait_ready()
     assert caught.value.slug == "run.regimes"

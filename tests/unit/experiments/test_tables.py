@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.runs import tables
-from experiments.traffic import FlowSockets, ObjectResult, TrafficResult
+from experiments.traffic import FlowSockets, ObjectResult, Played, TrafficResult
 from tests.unit.experiments.recorded import NETNS, START_US, flow_record, recording, steady
 
 ROOT = Path(__file__).parents[3]
@@ -118,6 +118,19 @@ def test_objects_and_events_are_in_order() -> None:
     ]
     assert list(made["events"]["t_s"]) == [1.0, 2.0]
     assert json.loads(made["events"]["detail"].iloc[0]) == {"link": "l>"}
+
+
+def test_what_was_played_has_a_row_each_and_null_where_nothing_begins() -> None:
+    played = (Played(0, 93_750.0, 4.0, 1.25, 1, 0.5), Played(1, 150_000.0, 4.0, None, 0, 0.0))
+    kept = recording(
+        *steady(1e6, 1), flows=[flow_record(traffic=TrafficResult(1, 1.0, True, playback=played))]
+    )
+    found = tables.made(kept)["playback"]
+    assert list(found["flow"]) == ["flow", "flow"]
+    assert list(found["bitrate_bytes_per_s"]) == [93_750.0, 150_000.0]
+    assert found["startup_s"][0] == 1.25
+    assert pd.isna(found["startup_s"][1])
+    assert found["stalled_s"].sum() == 0.5
 
 
 def test_link_samples_begin_with_the_run(tmp_path: Path) -> None:

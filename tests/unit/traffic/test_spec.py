@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from experiments.traffic import FlowSockets, Http, Iperf3, OnOff, Traffic, TrafficResult
+from experiments.traffic import Dash, FlowSockets, Http, Iperf3, OnOff, ShortVideo, Traffic, TrafficResult
 from experiments.traffic.web import _steps
 
 
@@ -21,6 +21,8 @@ def read(text: str) -> Traffic:
         Iperf3(total_bytes=10_000, parallel=4, rate_bytes_per_s=1e6),
         Http(objects=(1, 2), gaps_s=(0.5, 0.0), repeat=3, connections=2),
         OnOff(on_s=0.5, off_s=1.5, distribution="fixed", rate_bytes_per_s=1e6),
+        Dash(abr="bola", buffer_s=12.0, segments=3),
+        ShortVideo(videos=5, view_s=4.0, connections=2),
     ],
 )
 def test_what_is_written_is_read_again(traffic: Traffic) -> None:
@@ -40,6 +42,9 @@ def test_what_is_written_is_read_again(traffic: Traffic) -> None:
         ('{"kind": "on_off", "on_s": 1}', "off_s"),
         ('{"kind": "on_off", "on_s": 0, "off_s": 1}', "$.on_s"),
         ('{"kind": "on_off", "on_s": 1, "off_s": 1, "distribution": "pareto"}', "$.distribution"),
+        ('{"kind": "dash", "abr": "pensieve"}', "$.abr"),
+        ('{"kind": "dash", "segments": 13}', "$.segments"),
+        ('{"kind": "short_video", "videos": 0}', "$.videos"),
         ('{"kind": "ftp"}', "$.kind"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from datapath.errors import UsageError
 from experiments import run as runs
 from experiments.netlab import LabError
+from experiments.papers import flex_cubic
 from experiments.papers.commands import app
 from experiments.plots import style
 from experiments.runs.recording import Recording
@@ -111,6 +113,30 @@ def test_a_part_that_is_none_is_told() -> None:
     assert isinstance(found, UsageError)
     assert found.slug == "paper.unknown_part"
     assert "`fairness`" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("options", "slug"),
+    [(["--part", "reroute"], "paper.needs_video"), (["--video", "--part", "fairness"], None), ([], None)],
+)
+def test_parts_with_video_want_to_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], slug: str | None
+) -> None:
+    parts = flex_cubic.PAPER.parts
+    playing = dataclasses.replace(parts["reroute"], video=True)
+    paper = dataclasses.replace(flex_cubic.PAPER, parts={**parts, "reroute": playing})
+    monkeypatch.setattr(flex_cubic, "PAPER", paper)
+    result = CliRunner().invoke(app, ["flex-cubic", "--quick", "--dry-run", "--json", *options])
+    assert getattr(result.exception, "slug", None) == slug
+    if slug is None:
+        assert "reroute" not in json.loads(result.stdout)
+    else:
+        assert "ccp paper flex-cubic --video --part reroute" in getattr(result.exception, "fix", "")
+
+
+def test_a_paper_without_video_plays_none() -> None:
+    found = CliRunner().invoke(app, [*SHORT, "--video", "--dry-run"]).exception
+    assert getattr(found, "slug", "") == "paper.no_video"
 
 
 def test_without_privilege_the_first_run_says_so(kernel: Kernel) -> None:

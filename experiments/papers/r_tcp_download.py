@@ -1,0 +1,160 @@
+"""R-TCP: files downloaded over the operators that limit (Figures 2 and 6), and what must show of 32 MB.
+
+What is compared runs at once, each over a link and through a limiter of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.events import ParamValue
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, download
+from experiments.papers.r_tcp_runs import (
+    BBR,
+    BBR3,
+    LIMITED_BY,
+    VARIANTS,
+    at_once,
+    conditions,
+    in_order,
+    name_of,
+    over_operators,
+    pairs_of,
+    transfers,
+)
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import KERNEL
+from experiments.plots import label
+from experiments.scenario import Scenario
+from experiments.sweep import Grid
+
+MB: Final = 1_000_000
+SIZES: Final = tuple(round(size * MB) for size in (0.5, 1, 2, 4, 8, 16))
+LARGEST: Final = 32 * MB
+
+FEWER: Final[Mapping[str, float]] = {KERNEL: 0.57, BBR: 0.80, BBR3: 0.76}
+"""By which share the paper has fewer retransmissions at 32 MB, over its three operators (section 6.1)."""
+SAME_GOODPUT: Final = 0.95
+
+
+def downloads(
+    name: str,
+    size_bytes: int,
+    repeats: int,
+    *,
+    operators: Sequence[str] = LIMITED,
+    algorithms: Sequence[str] = VARIANTS,
+    **params: ParamValue,
+) -> Scenario:
+    """Return downloads of one size, all at once.
+
+    Args:
+        name: What people call it.
+        size_bytes: Of the file [bytes].
+        repeats: How often each operator and algorithm is run, each time with another limiter.
+        operators: Names.
+        algorithms: What is compared.
+        **params: Of the algorithms.
+    """
+    return at_once(
+        name,
+        [OPERATORS[one] for one in operators],
+        algorithms,
+        range(1, repeats + 1),
+        lambda operator, number, algorithm: [
+            download(name_of(operator, number, algorithm), algorithm, size_bytes, params=params)
+        ],
+        size_bytes,
+    )
+
+
+def _grids(size: Size) -> list[Grid]:
+    sizes = (MB, 4 * MB) if size.quick else SIZES
+    repeats = size.times(3, 5)
+    return [
+        Grid(downloads("R-TCP: downloads", size_bytes, repeats), {}, f"{size.name}-{size_bytes}")
+        for size_bytes in sizes
+    ]
+
+
+def _findings(runs: Runs) -> Findings:
+    return found_of(runs.rows(transfers), "Files downloaded over operators that limit")
+
+
+def found_of(rows: pd.DataFrame, title: str) -> Findings:
+    """Return table and figures of downloads.
+
+    Args:
+        rows: As `r_tcp_runs.transfers`.
+        title: Of the table.
+    """
+    rows = in_order(rows, "operator", "size_bytes")
+    values = ["retrans_pct", "goodput_bytes_per_s", "limited_ratio", "limited_s", "rate_error_pct"]
+    return Findings(
+        [Table.of(rows, title, ["operator", "size_bytes", "algorithm"], values)],
+        {
+            f"figure-6-{name}": plots.panels(
+                rows, column, "size_bytes", "operator", statistic="median", title=f"Downloads: {what}"
+            )
+            for column, name, what in (
+                ("retrans_pct", "retrans", "retransmissions"),
+                ("goodput_bytes_per_s", "goodput", "goodput"),
+            )
+        },
+    )
+
+
+# --- 32 MB --------------------------------------------------------------------------------------------------
+
+
+def _largest_grids(size: Size) -> list[Grid]:
+    return [Grid(downloads("R-TCP: 32 MB", LARGEST, size.times(3, 5)), {}, f"{size.name}-{LARGEST}")]
+
+
+def _largest_findings(runs: Runs) -> Findings:
+    rows = runs.rows(transfers)
+    found = found_of(rows, "32 MB over operators that limit")
+    figures = {
+        f"32mb-{name}": plots.bars(
+            in_order(rows, "operator"), column, group="operator", statistic="median", title=f"32 MB: {what}"
+        )
+        for column, name, what in (
+            ("retrans_pct", "retrans", "retransmissions"),
+            ("goodput_bytes_per_s", "goodput", "goodput"),
+        )
+    }
+    return Findings(found.tables, figures, claims(rows))
+
+
+def claims(rows: pd.DataFrame) -> list[Check]:
+    """Return what must show, by the same limiter; means over the operators, medians over limiters.
+
+    Args:
+        rows: As `r_tcp_runs.transfers`, of one size.
+    """
+    checks = []
+    for without, both in pairs_of(rows, "retrans_pct"):
+        fewer = 1 - both["under"] / both["without"]
+        said = f"share of {label(without)}'s retransmissions that {label(LIMITED_BY[without])} avoids"
+        checks.append(Check(said, over_operators(fewer), low=FEWER[without]))
+    for without, both in pairs_of(rows, "goodput_bytes_per_s"):
+        said = f"{label(LIMITED_BY[without])}'s goodput by that of {label(without)}"
+        checks.append(Check(said, over_operators(both["under"] / both["without"]), low=SAME_GOODPUT))
+    return checks
+
+
+DOWNLOAD: Final = Part(
+    "download", "Figures 2 and 6: downloads of 0.5 to 16 MB", _grids, _findings, conditions
+)
+LARGEST_DOWNLOAD: Final = Part(
+    "download-32mb",
+    "Figure 6: downloads of 32 MB, what must show",
+    _largest_grids,
+    _largest_findings,
+    conditions,
+)

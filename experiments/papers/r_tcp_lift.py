@@ -1,0 +1,190 @@
+"""R-TCP: a limit that ends while a flow is under way (Figure 17), clean and with 2 % random loss.
+
+Each flow is limited to 2 Mbit/s for its first 20 s, then to 40 Mbit/s. Flows start so far apart that only a
+few of them are fast at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import pandas as pd
+
+from experiments import plots
+from experiments.events import SetLink
+from experiments.metrics import NAN, goodput_over_time
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, TokenBucket
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.r_tcp_operators import (
+    BUFFER_PKTS,
+    LINK,
+    MBIT,
+    OPERATORS,
+    RECEIVER,
+    SENDER,
+    Pair,
+    side_by_side,
+)
+from experiments.papers.r_tcp_runs import (
+    BBR,
+    GONE,
+    LIMITED_BY,
+    R_BBR,
+    R_BBR3,
+    VARIANTS,
+    conditions,
+    in_order,
+    name_of,
+)
+from experiments.papers.tables import Check, Table
+from experiments.plots import label
+from experiments.results import Result
+from experiments.scenario import Flow, Scenario
+from experiments.statistics import bootstrap
+from experiments.sweep import Grid
+from experiments.traffic.spec import Http
+
+LIFTED_S: Final = 20.0
+AFTER_S: Final = 12.0
+"""How long a flow goes on after its limit has ended [s]."""
+LIMIT_BYTES_PER_S: Final = 2 * MBIT
+LIFTED_BYTES_PER_S: Final = 40 * MBIT
+RTT_US: Final = 40_000
+BUCKET_BYTES: Final = OPERATORS["op1"].bucket_bytes
+"""The paper does not say which; that of operator 1."""
+LINK_BYTES_PER_S: Final = 100 * MBIT
+LOSSES: Final = (0.0, 0.02)
+APART_S: Final = 4.0
+MUST: Final = (R_BBR, R_BBR3)
+"""Whose limit has to be found gone, also with loss."""
+SOON_S: Final = 2.0
+
+_ENDLESS: Final = Http(objects=(1 << 40,))
+
+
+def lifted(name: str, algorithms: Sequence[str], repeats: int) -> Scenario:
+    """Return a run of flows whose limit ends.
+
+    Args:
+        name: What people call it.
+        algorithms: What is compared.
+        repeats: How often each is run, with each loss.
+    """
+    assert BUCKET_BYTES is not None
+    pairs: list[Pair] = []
+    for number in range(repeats):
+        for loss in LOSSES:
+            for algorithm in algorithms:
+                start_s = APART_S * len(pairs)
+                forward = Direction(
+                    rate_bytes_per_s=LINK_BYTES_PER_S,
+                    delay_us=RTT_US // 2,
+                    buffer=Buffer(packets=BUFFER_PKTS),
+                    loss=Bernoulli(loss) if loss else None,
+                    token_bucket=TokenBucket(LIMIT_BYTES_PER_S, BUCKET_BYTES),
+                )
+                flow = Flow(
+                    name_of(f"loss{100 * loss:g}", number, algorithm),
+                    SENDER,
+                    RECEIVER,
+                    algorithm,
+                    traffic=_ENDLESS,
+                    start_s=start_s,
+                    stop_s=start_s + LIFTED_S + AFTER_S,
+                )
+                more = TokenBucket(LIFTED_BYTES_PER_S, BUCKET_BYTES)
+                event = SetLink(start_s + LIFTED_S, LINK, {"token_bucket": msgspec.to_builtins(more)})
+                pairs.append(Pair(forward, [flow], [event]))
+    return side_by_side(name, pairs, APART_S * len(pairs) + LIFTED_S + AFTER_S)
+
+
+def lifts(result: Result) -> pd.DataFrame:
+    """Return a row for each flow of a run.
+
+    Returns:
+        `flow`, `algorithm`, `loss_ratio`; `limited_ratio`, 1 if a limit was found before it ended, else 0;
+        `gone_s`, how long after its end it was found gone (NaN: not at all); `fast_s`, how long after it the
+        goodput of a fifth of a second was half of what is there then (NaN: never); `after_bytes_per_s`, the
+        goodput from then to the flow's end.
+    """
+    events = result.events[result.events["kind"] == "set_link"]
+    links = [json.loads(detail)["link"] for detail in events["detail"].astype(str)]
+    ended_s = dict(zip(links, events["t_s"], strict=True))
+    rows = []
+    for number, flow in enumerate(result.scenario.flows, 1):
+        at_s = ended_s[f"path{number}>"]
+        told = result.rate_limits[result.rate_limits["receiver"] == flow.receiver]
+        before = told[told["t_s"] < at_s]
+        gone = told[(told["t_s"] >= at_s) & (told["state"] == GONE)]
+        own = result.flow_samples[result.flow_samples["flow"] == flow.name]
+        goodput = goodput_over_time(own, 0.2)
+        fast = goodput[(goodput["t_s"] > at_s) & (goodput["goodput_bytes_per_s"] > LIFTED_BYTES_PER_S / 2)]
+        after = own[own["t_s"] >= at_s]
+        row: dict[str, Any] = {"flow": flow.name, "algorithm": flow.algorithm}
+        row["loss_ratio"] = float(flow.name.partition("-")[0].removeprefix("loss")) / 100
+        row["limited_ratio"] = float(len(before) > 0 and before["state"].iloc[-1] != GONE)
+        row["gone_s"] = gone["t_s"].iloc[0] - at_s if len(gone) and row["limited_ratio"] else NAN
+        row["fast_s"] = fast["t_s"].iloc[0] - at_s if len(fast) else NAN
+        row["after_bytes_per_s"] = (after["bytes_acked"].iloc[-1] - after["bytes_acked"].iloc[0]) / AFTER_S
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _grids(size: Size) -> list[Grid]:
+    algorithms = (BBR, *LIMITED_BY.values()) if size.quick else VARIANTS
+    return [Grid(lifted("R-TCP: a limit that ends", algorithms, size.times(2, 5)), {}, size.name)]
+
+
+def _findings(runs: Runs) -> Findings:
+    rows = in_order(runs.rows(lifts), "loss_ratio")
+    values = ["limited_ratio", "gone_s", "fast_s", "after_bytes_per_s"]
+    return Findings(
+        [Table.of(rows, "2 Mbit/s become 40 Mbit/s after 20 s", ["loss_ratio", "algorithm"], values)],
+        figures(runs.results[0]),
+        claims(rows),
+    )
+
+
+def figures(result: Result) -> dict[str, plots.Plot]:
+    """Return what was delivered over time by the first flows of a run, a figure for each loss.
+
+    Args:
+        result: The run.
+    """
+    found = {}
+    for loss in LOSSES:
+        flows = [flow for flow in result.scenario.flows if flow.name.startswith(f"loss{100 * loss:g}-0-")]
+        parts = []
+        for flow in flows:
+            own = result.flow_samples[result.flow_samples["flow"] == flow.name]
+            parts.append(own.assign(t_s=own["t_s"] - flow.start_s))
+        found[f"figure-17-loss{100 * loss:g}"] = plots.time_series(
+            pd.concat(parts),
+            pd.DataFrame([{"flow": flow.name, "algorithm": flow.algorithm} for flow in flows]),
+            panels=("bytes_acked", "goodput_bytes_per_s"),
+            title="A limit that ends after 20 s",
+            subtitle=f"2 Mbit/s, then 40 Mbit/s; RTT 40 ms, {100 * loss:g} % random loss",
+        )
+    return found
+
+
+def claims(rows: pd.DataFrame) -> list[Check]:
+    """Return what must show: the end of a limit is found soon, also with random loss.
+
+    Args:
+        rows: As `lifts`.
+    """
+    checks = []
+    for loss in LOSSES:
+        for algorithm in MUST:
+            own = rows[(rows["loss_ratio"] == loss) & (rows["algorithm"] == algorithm)]
+            found = bootstrap(own["gone_s"].fillna(AFTER_S) if len(own) else [NAN], "median")
+            said = f"{label(algorithm)}, {100 * loss:g} % loss: time until the limit is found gone [s]"
+            checks.append(Check(said, found, high=SOON_S))
+    return checks
+
+
+LIFT: Final = Part("lift", "Figure 17: a limit that ends after 20 s", _grids, _findings, conditions)

@@ -1,0 +1,226 @@
+"""R-TCP: the mobile operators of the paper's Table 1, emulated, and many pairs of hosts side by side.
+
+RTT, bucket and rate are the table's. It says nothing of the radio link behind the limiter: that 4G has 40 and
+5G 100 Mbit/s, and room for 1000 packets, is our choice. Limiters count whole IP packets.
+
+from experiments.papers.r_tcp_operators import OPERATORS, download, side_by_side
+
+operator = OPERATORS["op1"]
+flows = [download(f"op1-{number}", "kernel/cubic", 4_000_000) for number in range(5)]
+pairs = [operator.pair(number, [flow], duration_s=30) for number, flow in enumerate(flows)]
+scenario = side_by_side("five downloads", pairs, duration_s=30)
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from experiments.events import ParamValue, SetLink
+from experiments.netlab.spec import Buffer, Direction, Link, TokenBucket, Topology
+from experiments.papers.two_flows import PAYLOAD_SHARE
+from experiments.runs.shapes import Graph
+from experiments.scenario import Flow, Scenario
+from experiments.traffic.spec import Http
+
+SENDER: Final = "sender"
+RECEIVER: Final = "receiver"
+LINK: Final = "link>"
+"""What the two hosts of a pair, and the direction between them, are called before they are side by side."""
+
+MBIT: Final = 125_000
+"""1 Mbit/s [bytes/s]."""
+BUFFER_PKTS: Final = 1000
+"""In front of a radio link: base stations keep much, so that what is lost is lost at the limiter."""
+SAMPLE_INTERVAL_US: Final = 200_000
+
+_EXCHANGE: Final = "exchange"
+"""Where all pairs meet, so that the network is one; it does nothing to packets."""
+_SPREAD: Final = 2.0
+"""How many standard deviations a limiter is from the median at most."""
+_CHANGE_S: Final = 0.5
+"""How often the rate of a link changes that varies [s]."""
+_MEMORY_S: Final = 2.0
+"""For how long a link remembers its rate: the correlation falls to 1/e [s]."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A mobile network.
+
+    Attributes:
+        name: As in the paper, in short.
+        rtt_us: RTT without queue [us].
+        link_bytes_per_s: Rate of the radio link [bytes/s]; the mean, if it varies.
+        bucket_bytes: Size of the token bucket, the median [bytes]; None: the network does not limit.
+        bucket_std_bytes: How much it varies from run to run [bytes].
+        rate_bytes_per_s: Rate of tokens, the median [bytes/s].
+        rate_std_bytes_per_s: How much it varies from run to run [bytes/s].
+        variation_ratio: Coefficient of variation of the radio link's rate.
+    """
+
+    name: str
+    rtt_us: int
+    link_bytes_per_s: float
+    bucket_bytes: int | None = None
+    bucket_std_bytes: float = 0.0
+    rate_bytes_per_s: float = 0.0
+    rate_std_bytes_per_s: float = 0.0
+    variation_ratio: float = 0.0
+
+    def limiter(self, number: int) -> TokenBucket | None:
+        """Return the limiter of a run: the same for the same number; None, if the network has none."""
+        if self.bucket_bytes is None:
+            return None
+        drawn = random.Random(f"{self.name} limiter {number}")
+        bucket_bytes, rate_bytes_per_s = (
+            median + std * max(-_SPREAD, min(_SPREAD, drawn.gauss(0, 1)))
+            for median, std in (
+                (self.bucket_bytes, self.bucket_std_bytes),
+                (self.rate_bytes_per_s, self.rate_std_bytes_per_s),
+            )
+        )
+        return TokenBucket(round(rate_bytes_per_s), round(bucket_bytes))
+
+    def pair(self, number: int, flows: Sequence[Flow], duration_s: float) -> Pair:
+        """Return a pair of hosts in this network.
+
+        Args:
+            number: Of the run: what is compared has the same.
+            flows: From `SENDER` to `RECEIVER`.
+            duration_s: For how long the link's rate varies, if it does [s].
+        """
+        forward = Direction(
+            rate_bytes_per_s=self.link_bytes_per_s,
+            delay_us=self.rtt_us // 2,
+            buffer=Buffer(packets=BUFFER_PKTS),
+            token_bucket=self.limiter(number),
+        )
+        return Pair(forward, flows, tuple(self._changes(number, duration_s)))
+
+    def _changes(self, number: int, duration_s: float) -> Iterator[SetLink]:
+        """Yield how the link's rate varies: log-normal, each value near the one before."""
+        if not self.variation_ratio:
+            return
+        drawn = random.Random(f"{self.name} link {number}")
+        sigma = math.sqrt(math.log(1 + self.variation_ratio**2))
+        kept = math.exp(-_CHANGE_S / _MEMORY_S)
+        state = drawn.gauss(0, 1)
+        for step in range(math.ceil(duration_s / _CHANGE_S)):
+            rate = self.link_bytes_per_s * math.exp(sigma * state - sigma**2 / 2)
+            yield SetLink(step * _CHANGE_S, LINK, {"rate_bytes_per_s": round(rate)})
+            state = kept * state + math.sqrt(1 - kept**2) * drawn.gauss(0, 1)
+
+
+OPERATORS: Final[Mapping[str, Operator]] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Operator("op1", 36_000, 40 * MBIT, 733_000, 1_420, 2.07 * MBIT, 0.0004 * MBIT),
+            Operator("op2", 18_000, 100 * MBIT, 385_000, 61_030, 1.3 * MBIT, 0.049 * MBIT),
+            Operator("op3", 21_000, 100 * MBIT, 223_000, 27_050, 1.04 * MBIT, 0.0003 * MBIT),
+            Operator("op4", 45_000, 40 * MBIT, variation_ratio=0.23),
+            Operator("op5", 36_000, 40 * MBIT),
+            Operator("op4m", 45_000, 40 * MBIT, variation_ratio=0.39),
+        )
+    }
+)
+"""Table 1; `op4m` is operator 4 in a bus or train (appendix K, which has the coefficients of variation)."""
+
+LIMITED: Final = tuple(name for name, one in OPERATORS.items() if one.bucket_bytes is not None)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two hosts, and a link of their own.
+
+    Attributes:
+        forward: The link from `SENDER` to `RECEIVER`; the way back is as long, and not limited.
+        flows: From `SENDER` to `RECEIVER`; names are unique among all pairs.
+        events: What happens to `LINK`.
+    """
+
+    forward: Direction
+    flows: Sequence[Flow]
+    events: Sequence[SetLink] = ()
+
+
+def download(
+    name: str,
+    algorithm: str,
+    *sizes_bytes: int,
+    start_s: float = 0.0,
+    gaps_s: Sequence[float] = (),
+    params: Mapping[str, ParamValue] = MappingProxyType({}),
+) -> Flow:
+    """Return a flow of downloads over one connection, as `Pair` takes it.
+
+    Args:
+        name: Of the flow.
+        algorithm: As in scenarios.
+        *sizes_bytes: Sizes of the files [bytes].
+        start_s: When it starts [s].
+        gaps_s: How long nothing is asked for between two files [s].
+        params: Of the algorithm.
+    """
+    traffic = Http(objects=sizes_bytes, gaps_s=tuple(gaps_s))
+    return Flow(name, SENDER, RECEIVER, algorithm, dict(params), traffic, start_s)
+
+
+def side_by_side(name: str, pairs: Sequence[Pair], duration_s: float, *, seed: int = 1) -> Scenario:
+    """Return a run of many pairs at once, which share nothing but the machine.
+
+    Rates are so low that it has room for dozens of them.
+
+    Args:
+        name: What people call it.
+        pairs: The pairs; hosts become `s1`, `r1`, `s2`, ..., links `path1`, ...
+        duration_s: Length of the run [s].
+        seed: Of what is random in the links.
+    """
+    hosts: list[str] = []
+    links: list[Link] = []
+    flows: list[Flow] = []
+    events: list[SetLink] = []
+    for number, pair in enumerate(pairs, 1):
+        sender, receiver, link = f"s{number}", f"r{number}", f"path{number}"
+        hosts += [sender, receiver]
+        links.append(Link(link, sender, _EXCHANGE, pair.forward, Direction(delay_us=pair.forward.delay_us)))
+        links.append(Link(f"last{number}", _EXCHANGE, receiver))
+        flows += [msgspec.structs.replace(flow, sender=sender, receiver=receiver) for flow in pair.flows]
+        events += [
+            msgspec.structs.replace(event, link=f"{link}>")
+            for event in pair.events
+            if event.at_s <= duration_s
+        ]
+    return Scenario(
+        name=name,
+        topology=Graph.of(Topology(tuple(hosts), tuple(links), (_EXCHANGE,))),
+        flows=tuple(flows),
+        duration_s=duration_s,
+        events=tuple(events),
+        seed=seed,
+        sample_interval_us=SAMPLE_INTERVAL_US,
+    )
+
+
+def limit_of(scenario: Scenario, flow: Flow) -> tuple[float, float] | None:
+    """Return the bucket [bytes] and the rate [bytes/s] that limit a flow at the start, as TCP payload.
+
+    None, if nothing does. That is what an estimate from ACKs should find.
+
+    Args:
+        scenario: As `side_by_side` returns.
+        flow: One of its flows.
+    """
+    link = next(one for one in scenario.network.links if one.a == flow.sender)
+    bucket = link.forward.token_bucket
+    if bucket is None:
+        return None
+    return bucket.bucket_bytes * PAYLOAD_SHARE, bucket.rate_bytes_per_s * PAYLOAD_SHARE

@@ -1,0 +1,170 @@
+"""R-TCP's sections 3.2 and 3.3: objects with idle times between them, and connections at once.
+
+A client downloads over one connection, as apps that load videos in pieces, or over three at once, as apps
+that load ahead. The paper shows two apps without their sizes; these are ours, of that kind. R-TCP only
+watches the client with all its connections; the baselines get the ACKs of each connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import pandas as pd
+
+from ccp_algs.rtcp.baselines import BASELINES
+from experiments import plots
+from experiments.metrics import NAN
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.r_tcp_acks import R_TCP, connections, judged, off, together
+from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, Pair, limit_of, side_by_side
+from experiments.papers.r_tcp_traces import CCAS, START_S, recorded
+from experiments.papers.tables import Check, Table
+from experiments.results import Result
+from experiments.scenario import Flow, Scenario
+from experiments.statistics import bootstrap
+from experiments.sweep import Grid
+from experiments.traffic.spec import Http
+
+MULTI: Final = "multi"
+CONCURRENT: Final = "concurrent"
+
+OBJECTS: Final = (300_000, 900_000, 500_000, 1_200_000, 700_000, 1_000_000)
+GAPS_S: Final = (2.0, 4.0, 3.0)
+ALONE: Final = (Http(objects=OBJECTS, gaps_s=GAPS_S),)
+AT_ONCE: Final = (
+    Http(objects=(400_000, 600_000, 500_000), gaps_s=(2.0,)),
+    Http(objects=(600_000, 300_000, 700_000), gaps_s=(1.0,)),
+    Http(objects=(500_000, 700_000, 400_000), gaps_s=(3.0,)),
+)
+PATTERNS: Final[Mapping[str, tuple[Http, ...]]] = MappingProxyType({MULTI: ALONE, CONCURRENT: AT_ONCE})
+
+PAPERS: Final = ("pd", "mbbr-like", "p-modrl-like")
+"""Those that the paper says fail; PD on the whole connection."""
+
+RIGHT: Final = 0.1
+"""An estimate of the rate is right if it is off by no more."""
+DURATION_S: Final = 60.0
+
+
+def clients(pattern: str, operators: tuple[str, ...], numbers: range) -> Scenario:
+    """Return a run of clients with a pattern in several networks at once, a pair of hosts each.
+
+    Args:
+        pattern: One of `PATTERNS`.
+        operators: Names of the networks.
+        numbers: Of the clients, in each network with each congestion control.
+    """
+    pairs: list[Pair] = []
+    for number in numbers:
+        for name in operators:
+            for cca in CCAS:
+                flows = [
+                    recorded(f"{name}-{cca}-{number}-{place}", cca, len(pairs), traffic=traffic)
+                    for place, traffic in enumerate(PATTERNS[pattern])
+                ]
+                pairs.append(OPERATORS[name].pair(number, flows, DURATION_S))
+    return side_by_side(f"r-tcp: {pattern}", pairs, START_S + DURATION_S, seed=1 + numbers[0])
+
+
+def _grids(size: Size) -> list[Grid]:
+    numbers = range(size.times(2, 10))
+    return [Grid(clients(pattern, LIMITED, numbers), {}, f"{size.name}-{pattern}") for pattern in PATTERNS]
+
+
+def verdicts(result: Result) -> pd.DataFrame:
+    """Return what R-TCP finds of each client, and the baselines of each of its connections.
+
+    Returns:
+        A row for each: `pattern`, `operator`, `cca`, `detector`, `found_ratio` (1 if a limit was found),
+        `right_ratio` (1 if its rate is right, too), `rate_error_ratio` (NaN: not found), `told_ratio` (1 if
+        R-TCP told so while the run lasted; NaN: others cannot).
+    """
+    pattern = result.name.removeprefix("r-tcp: ")
+    rows = []
+    by_client: dict[str, list[Flow]] = {}
+    for flow in result.scenario.flows:
+        by_client.setdefault(flow.receiver, []).append(flow)
+    for receiver, flows in by_client.items():
+        operator, cca, _, _ = flows[0].name.split("-")
+        limit = limit_of(result.scenario, flows[0])
+        assert limit is not None
+        several = [acks for flow in flows for acks in connections(result, flow.name)]
+        detector = together(several)
+        ours = float(detector.rate_bytes_per_s) if detector.limited else None
+        told = result.rate_limits
+        found = [(R_TCP, ours, float((told["receiver"] == receiver).any()))]
+        found += [(name, judged(acks, name).rate_bytes_per_s, NAN) for acks in several for name in BASELINES]
+        for name, rate_bytes_per_s, told_ratio in found:
+            error = off(rate_bytes_per_s, limit[1])
+            rows.append(
+                {
+                    "pattern": pattern,
+                    "operator": operator,
+                    "cca": cca,
+                    "detector": name,
+                    "found_ratio": float(rate_bytes_per_s is not None),
+                    "right_ratio": float(error <= RIGHT),
+                    "rate_error_ratio": error,
+                    "told_ratio": told_ratio,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _row(_result: Result) -> dict[str, Any]:
+    return {}
+
+
+def _findings(runs: Runs) -> Findings:
+    found = runs.rows(verdicts)
+    values = ["found_ratio", "right_ratio", "rate_error_ratio", "told_ratio"]
+    figures = {
+        f"patterns-{pattern}": plots.bars(
+            own,
+            "right_ratio",
+            group="operator",
+            by="detector",
+            title=f"Limits found, with a rate within 10 %: {pattern}",
+            subtitle="R-TCP of clients, the others of connections",
+        )
+        for pattern, own in found.groupby("pattern", sort=False)
+    }
+    title = "Limits found, and rates"
+    return Findings(
+        [Table.of(found, title, ["pattern", "operator", "cca", "detector"], values, "mean")],
+        figures,
+        claims(found),
+    )
+
+
+def claims(found: pd.DataFrame) -> list[Check]:
+    """Return what must show: R-TCP finds the limits, the paper's baselines fail.
+
+    Args:
+        found: As `verdicts`, of one or more runs.
+    """
+    checks = []
+    for pattern in PATTERNS:
+        own = found[found["pattern"] == pattern]
+        told = own["told_ratio"].dropna()
+        claim = f"{pattern}: limits that {R_TCP} told of while the run lasted"
+        checks.append(Check(claim, bootstrap(told if len(told) else [NAN], "mean"), low=0.9))
+        for detector in (R_TCP, *PAPERS):
+            right = own.loc[own["detector"] == detector, "right_ratio"]
+            share = bootstrap(right if len(right) else [NAN], "mean")
+            claim = f"{pattern}: limits that {detector} found, with a rate within 10 %"
+            checks.append(
+                Check(claim, share, low=0.9) if detector == R_TCP else Check(claim, share, high=0.5)
+            )
+    return checks
+
+
+PATTERNS_PART: Final = Part(
+    "patterns",
+    "sections 3.2 and 3.3: idle times and several connections, against others",
+    _grids,
+    _findings,
+    _row,
+)

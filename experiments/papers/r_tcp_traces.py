@@ -1,0 +1,163 @@
+"""R-TCP's Appendix K (Tables 8 and 9) and I (Figure 18): detectors over the operators' traces.
+
+Transfers of 30 s are recorded while R-TCP only watches: the kernel's own CUBIC and BBRv1. Each detector then
+judges the same ACKs. Operators 1 to 3 limit; 4, 5 and 4M (in a bus or train) do not: what is found there is a
+false positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.events import ParamValue
+from experiments.metrics import NAN
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.r_tcp_acks import DETECTORS, R_TCP, compared, connections, judged
+from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, RECEIVER, SENDER, Pair, side_by_side
+from experiments.papers.r_tcp_sensitivity import errors_by_option, figure_18
+from experiments.papers.tables import Check, Table
+from experiments.results import Result
+from experiments.scenario import Flow, Scenario
+from experiments.statistics import bootstrap
+from experiments.sweep import Grid
+
+CCAS: Final = ("cubic", "bbr")
+CAPPING: Final[Mapping[str, ParamValue]] = MappingProxyType({"record": True})
+WATCHED: Final[Mapping[str, ParamValue]] = MappingProxyType({"observe": True, **CAPPING})
+START_S: Final = 2.0
+"""Transfers start within this time [s]: their first bursts are not one."""
+
+
+def recorded(
+    name: str, cca: str, number: int, params: Mapping[str, ParamValue] = WATCHED, **more: Any
+) -> Flow:
+    """Return a flow whose ACKs are recorded.
+
+    Args:
+        name: Of the flow.
+        cca: One of `CCAS`.
+        number: Of the pair: when it starts depends on it.
+        params: `WATCHED`, or `CAPPING`.
+        **more: Fields of the flow.
+    """
+    start_s = START_S * (0.618 * number % 1)
+    return Flow(name, SENDER, RECEIVER, f"rtcp/{cca}", dict(params), start_s=start_s, **more)
+
+
+def transfers(operators: tuple[str, ...], numbers: range, duration_s: float) -> Scenario:
+    """Return a run of transfers in several networks at once, a pair of hosts each.
+
+    Args:
+        operators: Names of the networks.
+        numbers: Of the transfers, in each network with each congestion control.
+        duration_s: How long each lasts, about [s].
+    """
+    pairs: list[Pair] = []
+    for number in numbers:
+        for name in operators:
+            for cca in CCAS:
+                flow = recorded(f"{name}-{cca}-{number}", cca, len(pairs))
+                # The same network for both, so that they can be compared.
+                pairs.append(OPERATORS[name].pair(number, [flow], START_S + duration_s))
+    return side_by_side("r-tcp: traces", pairs, START_S + duration_s, seed=1 + numbers[0])
+
+
+def _grids(size: Size) -> list[Grid]:
+    seconds, times = size.seconds(15, 30), size.times(3, 20)
+    free = tuple(name for name in OPERATORS if name not in LIMITED)
+    grids = []
+    for first in range(0, times, 10):
+        numbers = range(first, min(first + 10, times))
+        grids.append(Grid(transfers(LIMITED, numbers, seconds), {}, f"{size.name}-limited-{first}"))
+    for first in range(0, times, 2):
+        numbers = range(first, min(first + 2, times))
+        grids.append(Grid(transfers(free, numbers, seconds), {}, f"{size.name}-free-{first}"))
+    return grids
+
+
+def verdicts(result: Result) -> pd.DataFrame:
+    """Return what each detector makes of each transfer of a run.
+
+    Returns:
+        A row for each: `flow`, `operator`, `cca`, `detector`, `still_ratio` (1 if a limit that was found is
+        not found to be gone), and the columns of `compared`.
+    """
+    rows = []
+    for flow in result.scenario.flows:
+        operator, cca, _ = flow.name.split("-")
+        for acks in connections(result, flow.name):
+            for detector in DETECTORS:
+                finding = judged(acks, detector)
+                about = {"flow": flow.name, "operator": operator, "cca": cca, "detector": detector}
+                still = {"still_ratio": float(finding.limited and not finding.why)}
+                rows.append(about | still | compared(result, flow, finding))
+    return pd.DataFrame(rows)
+
+
+def _row(_result: Result) -> dict[str, Any]:
+    return {}
+
+
+def _findings(runs: Runs) -> Findings:
+    found = runs.rows(verdicts)
+    limited = found[found["operator"].isin(LIMITED)]
+    changed = runs.rows(errors_by_option)
+    errors = ["bucket_error_ratio", "rate_error_ratio"]
+    return Findings(
+        [
+            Table.of(
+                found,
+                "Table 8: limits missed (operators 1 to 3), and found where none is",
+                ["operator", "cca", "detector"],
+                ["wrong_ratio", "still_ratio"],
+                "mean",
+            ),
+            Table.of(
+                limited, "Table 9: errors of estimates", ["operator", "cca", "detector"], errors, "median"
+            ),
+            Table.of(
+                changed, "Figure 18: sensitivity", ["option", "value"], ["wrong_ratio", *errors], "mean"
+            ),
+        ],
+        {
+            "table-8": plots.bars(
+                found,
+                "wrong_ratio",
+                group="operator",
+                by="detector",
+                title="Transfers judged wrongly",
+                subtitle="CUBIC and BBRv1, R-TCP only watching",
+            ),
+            **figure_18(changed),
+        },
+        claims(found),
+    )
+
+
+def claims(found: pd.DataFrame) -> list[Check]:
+    """Return what must show of R-TCP's detector.
+
+    Args:
+        found: As `verdicts`, of one or more runs.
+    """
+    ours = found[found["detector"] == R_TCP]
+    limits = ours["operator"].isin(LIMITED)
+
+    def mean(rows: pd.DataFrame, column: str) -> Any:
+        return bootstrap(rows[column].dropna() if rows[column].notna().any() else [NAN], "mean")
+
+    return [
+        Check("limits that R-TCP missed", mean(ours[limits], "wrong_ratio"), high=0.02),
+        Check("limits that R-TCP found where none is", mean(ours[~limits], "wrong_ratio"), high=0.0),
+        Check("error of R-TCP's rates, mean", mean(ours[limits], "rate_error_ratio"), high=0.05),
+    ]
+
+
+TRACES: Final = Part(
+    "traces", "Tables 8 and 9, Figure 18: detectors over recorded ACKs", _grids, _findings, _row
+)

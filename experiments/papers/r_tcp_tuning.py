@@ -1,0 +1,74 @@
+"""R-TCP: how often and how much flows probe above the limit, eta and gamma (Tables 6 and 7)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.r_tcp_download import MB, downloads
+from experiments.papers.r_tcp_runs import R_BBR, R_CUBIC, conditions, transfers
+from experiments.papers.tables import Table
+from experiments.plots import label
+from experiments.results import Result
+from experiments.sweep import Grid
+
+ETAS: Final = (15, 20, 25)
+GAMMAS: Final = (0.1, 0.15, 0.2, 0.25)
+QUICK: Final = ((20, 0.1), (20, 0.2), (25, 0.1))
+OPERATORS: Final = ("op2", "op3")
+
+_PROBING: Final = ("probe_every_rounds", "probe_gain_ratio")
+
+
+def _grids(size: Size) -> list[Grid]:
+    points = QUICK if size.quick else [(eta, gamma) for eta in ETAS for gamma in GAMMAS]
+    base = downloads(
+        "R-TCP: tuning",
+        2 * MB if size.quick else 8 * MB,
+        size.times(3, 5),
+        operators=OPERATORS,
+        algorithms=(R_CUBIC, R_BBR),
+    )
+    axis = {
+        f"eta {eta}, gamma {100 * gamma:g} %": {
+            "flows.*.params": dict(zip(_PROBING, (eta, gamma), strict=True))
+        }
+        for eta, gamma in points
+    }
+    return [Grid(base, {"probing": axis}, size.name)]
+
+
+def tuned(result: Result) -> pd.DataFrame:
+    """Return a row for each flow: as `r_tcp_runs.transfers`, with what was tuned."""
+    params: dict[str, Any] = result.scenario.flows[0].params
+    return transfers(result).assign(**{name: params[name] for name in _PROBING})
+
+
+def _findings(runs: Runs) -> Findings:
+    rows = runs.rows(tuned).sort_values(["algorithm", "operator", *_PROBING], kind="stable")
+    values = ["retrans_pct", "goodput_bytes_per_s"]
+    named = rows.assign(case=rows["algorithm"].map(label) + ", " + rows["operator"])
+    return Findings(
+        [Table.of(rows, "How flows probe", ["algorithm", "operator", *_PROBING], values)],
+        {
+            f"tuning-{name}": plots.panels(
+                named,
+                column,
+                "probe_gain_ratio",
+                "case",
+                by="probe_every_rounds",
+                statistic="median",
+                title=f"{what} by gamma, a line for each eta",
+            )
+            for column, name, what in (
+                ("retrans_pct", "retrans", "Retransmissions"),
+                ("goodput_bytes_per_s", "goodput", "Goodput"),
+            )
+        },
+    )
+
+
+TUNING: Final = Part("tuning", "Tables 6 and 7: eta and gamma", _grids, _findings, conditions)

@@ -1,0 +1,105 @@
+"""Programs of `ccp` around a run: started, watched, and gone when we are."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent.priority import raise_process
+from experiments.agent_process import ccp
+from experiments.errors import RunError
+from experiments.netlab import process
+from experiments.runs.bus import failed
+
+START_TIMEOUT_S: Final = 60.0
+_LOOK_S: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is said if a program fails; parts of an error.
+
+    Attributes:
+        slug: Of the error.
+        message: Which program failed.
+        fix: What to do.
+    """
+
+    slug: str
+    message: str
+    fix: str
+
+
+class Program:
+    """A program of `ccp` around a run.
+
+    Attributes:
+        process: Its process.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], lines: Path, failure: Failure, *, tells: bool = False
+    ) -> None:
+        """Start it.
+
+        Args:
+            arguments: Those of `ccp`.
+            lines: File for what it prints; beside it is its log.
+            failure: What is said if it fails.
+            tells: Whether it prints something as soon as it is at work; else it only writes to its log then.
+        """
+        self._arguments = arguments
+        self._failure = failure
+        self._log = lines.with_suffix(".log")
+        self._first_words = lines if tells else self._log
+        with open(lines, "wb") as out, open(self._log, "wb") as log:
+            self.process = process.start(
+                # It hears nothing of it if we are killed, and would go on.
+                ["setpriv", "--pdeathsig", "TERM", *ccp(*arguments)],
+                where=self._what,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=log,
+                env=None,
+            )
+
+    @property
+    def _what(self) -> str:
+        return f"ccp {' '.join(self._arguments)}"
+
+    def wait_ready(self) -> None:
+        """Wait until it is at work.
+
+        Raises:
+            RunError: As `failure` says.
+        """
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while not self._first_words.stat().st_size:
+            self.must_run()
+            if time.monotonic() > end_s:
+                raise self._failed(f"it is not ready after {START_TIMEOUT_S:g} s")
+            time.sleep(_LOOK_S)
+        raise_process(self.process.pid)  # as emulator and agent: telemetry waits for no program
+
+    def must_run(self) -> None:
+        """Find out whether it lives.
+
+        Raises:
+            RunError: As `failure` says.
+        """
+        if (status := self.process.poll()) is not None:
+            raise self._failed(f"it ended with {process.status(status)}")
+
+    def _failed(self, why: str) -> RunError:
+        return failed(
+            why,
+            self._log.read_bytes(),
+            self._failure.slug,
+            self._failure.message,
+            self._what,
+            self._failure.fix,
+        )

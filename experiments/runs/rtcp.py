@@ -1,0 +1,112 @@
+"""R-TCP in the kernel for the flows of a run: `ccp rtcp attach` around it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from experiments.netlab import process
+from experiments.runs.check import ours_of, rtcp_of
+from experiments.runs.messages import Flows
+from experiments.runs.program import Failure, Program
+from experiments.runs.recording import Recording
+from experiments.runs.rtcp_params import RECORD, settings_of
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
+
+ACKS: Final = "acks"
+"""Directory of a result for the ACKs that were recorded: a directory a flow, a file a connection."""
+LINES: Final = "rate-limits-*.jsonl"
+"""Files in which it is told what becomes of rate limits, as a pattern."""
+
+_FAILED: Final = Failure(
+    "run.rtcp",
+    "R-TCP of the run failed",
+    "run the command by hand; it needs root, and only one can be attached",
+)
+
+
+def attach(lines: Path, *arguments: str) -> Program:
+    """Start `ccp rtcp attach --json`; `wait_ready` waits until its congestion controls are there.
+
+    Args:
+        lines: File for what it tells.
+        *arguments: More of its arguments.
+    """
+    return Program(["rtcp", "attach", "--json", *arguments], lines, _FAILED, tells=True)
+
+
+def files(scenario: Scenario, directory: Path) -> tuple[Path, ...]:
+    """Return the files in which it is told what becomes of rate limits."""
+    kernel = [_kernel_lines(directory)] if rtcp_of(scenario) else []
+    return (*kernel, *([agent_lines(directory)] if ours_of(scenario) else []))
+
+
+def agent_lines(directory: Path) -> Path:
+    """Return the file in which the agent tells of its flows."""
+    return directory / LINES.replace("*", "agent")
+
+
+def _kernel_lines(directory: Path) -> Path:
+    return directory / LINES.replace("*", "kernel")
+
+
+@contextlib.contextmanager
+def attached(
+    scenario: Scenario, recording: Recording, directory: Path, progress: Callable[[str, float], None]
+) -> Iterator[Program | None]:
+    """Have what the flows of a scenario need of R-TCP in the kernel, for the length of a block.
+
+    Args:
+        scenario: What is run.
+        recording: Of the run.
+        directory: Of the result.
+        progress: Told now and then.
+
+    Yields:
+        The process; None if no flow needs it.
+
+    Raises:
+        RunError: `run.rtcp`.
+    """
+    if not rtcp_of(scenario):
+        yield None
+        return
+    progress("attaching R-TCP", 0.0)
+    program = attach(_kernel_lines(directory), *arguments_of(scenario, directory))
+    try:
+        program.wait_ready()
+        yield program
+    finally:
+        process.end([program.process])
+        _sort_acks(recording, directory / ACKS)
+
+
+def _sort_acks(recording: Recording, directory: Path) -> None:
+    """Put the ACKs of each flow into a directory of the flow's name; others stay where they are."""
+    flows = Flows(recording)
+    for file in [*directory.glob("*.csv.gz")]:
+        src, sport, dst, dport = file.name.removesuffix(".csv.gz").split("-")
+        found = flows.flow_of((src, int(sport), dst, int(dport)))
+        if found is not None:
+            (directory / found[0]).mkdir(exist_ok=True)
+            file.rename(directory / found[0] / file.name)
+
+
+def arguments_of(scenario: Scenario, directory: Path) -> list[str]:
+    """Return the arguments of `ccp rtcp attach` for a scenario; it was checked that its flows agree.
+
+    Args:
+        scenario: What is run.
+        directory: Of the result.
+    """
+    flows = [flow for flow in scenario.flows if flow.algorithm in rtcp_of(scenario)]
+    found: list[str] = []
+    for name, value in settings_of(flows[0].params).items():
+        found += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+    if any(flow.params.get(RECORD) for flow in flows):
+        found += ["--record", str(directory / ACKS)]
+    return found

@@ -1,0 +1,78 @@
+"""A video that adapts its bitrate, as traffic of a flow: dash.js in headless Chromium plays it from nginx.
+
+The browser tells on its console what it downloads and how the playback goes; nothing of that crosses the
+network. The page and dash.js come from the flow's sender, too.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import time
+import urllib.parse
+from typing import Final
+
+from experiments.netlab.host import Family, Host
+from experiments.traffic import media, playback
+from experiments.traffic.nginx import Nginx
+from experiments.traffic.served import Client, ServedTraffic
+from experiments.traffic.spec import Dash
+from experiments.traffic.viewer import Viewer
+
+_OPTIONS: Final = (
+    "--headless",
+    "--no-sandbox",  # it cannot make one as root
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--mute-audio",
+    "--autoplay-policy=no-user-gesture-required",
+    "--no-proxy-server",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--enable-logging=stderr",
+)
+
+
+class DashTraffic(ServedTraffic):
+    """A video under way."""
+
+    def __init__(
+        self,
+        spec: Dash,
+        sender: Host,
+        receiver: Host,
+        *,
+        congestion: str,
+        family: Family = "ipv4",
+        duration_s: float,
+        port: int | None = None,
+    ) -> None:
+        """Start server and browser; arguments and errors as of `start_traffic`."""
+        media.require(f"host {receiver.name}: {media.BROWSER}")
+        files = media.files(spec.segments)
+        server = Nginx(sender, port=port, family=family, congestion=congestion, files=files)
+        clients = [functools.partial(_browser, spec, receiver, server)]
+        super().__init__(server, sender, clients, family=family, duration_s=duration_s)
+
+
+def _browser(spec: Dash, host: Host, server: Nginx, base_url: str) -> Client:
+    page = f"{base_url}/player.html#abr={spec.abr}&buffer_s={spec.buffer_s:g}"
+    profile = f"--user-data-dir={server.folder / 'profile'}"
+    # Nothing but the page shall use the network; a browser looks for updates, and more.
+    names = f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {urllib.parse.urlsplit(base_url).hostname}"
+    running = host.popen([media.BROWSER, *_OPTIONS, names, profile, page], stderr=subprocess.PIPE)
+    clock_us = (time.monotonic_ns() - time.time_ns()) // 1000
+    sizes_bytes = media.sizes_bytes()
+    return Viewer(
+        running,
+        running.stderr,
+        playback.message,
+        where=f"host {host.name}: {media.BROWSER} {page}",
+        hint="`make setup-video` installs Chromium and dash.js; the page is in experiments/traffic/player",
+        objects=lambda told: playback.objects(told, sizes_bytes, clock_us),
+        playback=lambda told: playback.segments(told, sizes_bytes, 1e3 * time.time()),
+    )

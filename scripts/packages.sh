@@ -1,0 +1,32 @@
+# Sourced by what installs packages of Debian and Ubuntu: saying what is done, and doing it as root.
+
+say() { printf '\033[1m%s\033[0m\n' "setup: $*"; }
+die() { # what, why, fix
+	printf 'setup: %s\n  why  %s\n  fix  %s\n' "$1" "$2" "$3" >&2
+	exit 1
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif has sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+		sudo "$@"
+	else
+		die "cannot install packages: $*" "this is not root, and sudo is not there or wants a password" \
+			"run that command as root, then start again"
+	fi
+}
+
+updated=
+apt_install() {
+	has apt-get || die "missing: $*" "there is no apt-get here to install it with" \
+		"install it (these are Debian's package names), then start again"
+	if [ -z "$updated" ]; then
+		say "apt-get update"
+		as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null
+		updated=yes
+	fi
+	say "apt-get install $*"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >/dev/null
+}
