@@ -164,7 +164,7 @@ impl Limiter {
     /// What it is doing, an `enum rtcp_stage`.
     #[must_use]
     pub fn stage(&self) -> types::rtcp_stage {
-        self.state.stage
+        self.state.stage.into()
     }
 
     /// What is known of the limit.

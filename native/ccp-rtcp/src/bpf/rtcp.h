@@ -35,6 +35,9 @@ struct rtcp_client {
 	struct rtcp_limiter limiter;
 };
 
+/* With its key and its header an element of the hash table: no more than the kernel's 1024 bytes. */
+_Static_assert(sizeof(struct rtcp_client) <= 944, "clients take elements of 2048 bytes");
+
 enum rtcp_verdict {
 	RTCP_OPEN = 0, /* no limit is known */
 	RTCP_LIMITED = 1, /* there is one, and tokens enough not to mind it */

@@ -139,10 +139,13 @@ enum rtcp_stage {
 };
 
 struct rtcp_limiter {
-	__u32 stage; /* enum rtcp_stage */
+	__u8 stage; /* enum rtcp_stage */
+	__u8 raises; /* steps after the probe */
+	__u8 triggered; /* bool: the transfer was, at the last ACK */
+	__u8 pad;
 	__u32 rounds; /* of the stage, that are over */
-	__u32 raises; /* steps after the probe */
 	__u32 changes; /* of the detector, when the stage began */
+	__u32 gain_ppm; /* of the round before */
 	__u64 round_start_us;
 	struct rtcp_mark begin; /* of the stage */
 	struct rtcp_mark judged; /* the last round of the probe was over, or the stage began */
@@ -150,8 +153,6 @@ struct rtcp_limiter {
 	__u64 tokens_bytes; /* then */
 	__u64 due_bytes; /* since then: sent above R, as far as its ACKs can be here */
 	__u64 spared_pkts; /* losses of the probe that are not the limit's: as many were there without one */
-	__u32 gain_ppm; /* of the round before */
-	__u32 triggered; /* bool: the transfer was, at the last ACK */
 };
 
 #endif
