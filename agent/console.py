@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import traceback
 from typing import Any, Final
 
@@ -54,6 +55,11 @@ def one_line(problem: CcpError) -> str:
     if problem.fix:
         parts.append(f"; {problem.fix}")
     return "".join(parts).replace("\n", " ")
+
+
+def clock(t_wall_s: float) -> str:
+    """Return the time of day, here, of a time by the wall clock [s]."""
+    return time.strftime("%H:%M:%S", time.localtime(t_wall_s))
 
 
 def print_json(value: Any) -> None:

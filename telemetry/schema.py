@@ -57,6 +57,11 @@ def canonical(address: str) -> str:
     return str(parsed)
 
 
+def unpacked(packed: bytes) -> str:
+    """Return the address that 16 bytes are, as kernel programs have it, in its one spelling."""
+    return canonical(str(ipaddress.IPv6Address(packed)))
+
+
 class FlowId(Struct, frozen=True, kw_only=True):
     """The 5-tuple of a flow, in either direction.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
+from agent import console
 from agent.bus import bus_errors
 from agent.regime.actuator import Actuator, RegimeEvent
 from agent.regime.errors import SwitchError
@@ -128,7 +128,7 @@ def apply(
 
 
 def _print(event: RegimeEvent) -> None:
-    clock = time.strftime("%H:%M:%S", time.localtime(event.t_wall_us / 1e6))
+    clock = console.clock(event.t_wall_us / 1e6)
     flow = event.flow
     ends = "host" if flow is None else f"{flow.src} {flow.src_port} > {flow.dst} {flow.dst_port}"
     change = f"{event.before} -> {event.after}" if event.after else event.wanted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -169,7 +168,7 @@ def _tell_json(verdicts: list[Verdict]) -> None:
 
 def _tell(verdicts: list[Verdict]) -> None:
     for one in verdicts:
-        clock = time.strftime("%H:%M:%S", time.localtime(one.t_wall_us / 1e6))
+        clock = console.clock(one.t_wall_us / 1e6)
         limit = f"{one.bucket_bytes / 1e3:.0f} KB, {one.rate_bytes_per_s * 8 / 1e6:.3f} Mbit/s"
         typer.echo(f"{clock}  {one.client}  {one.state}  {limit}  {one.active_flows} active")
 

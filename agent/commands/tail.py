@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Annotated, Any
 
 import typer
 
+from agent import console
 from agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
 from agent.control import STREAMS
 from datapath.errors import UsageError, close_names
@@ -49,7 +49,7 @@ def tail(
 def line(row: dict[str, Any]) -> str:
     """Return a message of a stream as one line."""
     if row["stream"] == "event":
-        clock = time.strftime("%H:%M:%S", time.localtime(row["t_wall_us"] / 1e6))
+        clock = console.clock(row["t_wall_us"] / 1e6)
         parts = [clock, row["kind"], row["algorithm"], _flow(row), _fields(row["detail"])]
     elif row["stream"] == "telemetry":
         body = {name: value for name, value in row["body"].items() if name != "kind"}

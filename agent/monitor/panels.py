@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from agent import console
 from agent.flowtable import FlowRow
 from agent.monitor import units
 from agent.monitor.source import Happened, Heard, Parameter
@@ -76,7 +76,7 @@ def events(happened: Sequence[Happened], last: int) -> RenderableType:
     for one in list(reversed(happened))[:last]:
         detail = ", ".join(f"{name} {units.plain(value)}" for name, value in one.detail.items())
         table.add_row(
-            Text(time.strftime("%H:%M:%S", time.localtime(one.t_wall_s)), style="dim"),
+            Text(console.clock(one.t_wall_s), style="dim"),
             Text(one.kind),
             Text(one.algorithm, style="bold"),
             Text(detail, style="dim", no_wrap=True, overflow="ellipsis"),

@@ -6,7 +6,6 @@ and given back at the end.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 from collections import deque
@@ -25,7 +24,7 @@ from datapath import ebpf
 from telemetry.bus import mono_us, wall_us
 from telemetry.regime.detector import Regime
 from telemetry.regime.follow import Path, Standing
-from telemetry.schema import FlowId, canonical
+from telemetry.schema import FlowId, unpacked
 
 log = logging.getLogger("ccplane.regime")
 
@@ -184,7 +183,7 @@ def cgroup_root(mounts: File = MOUNTS) -> File:
 
 
 def _flow_of(row: Any) -> FlowId:
-    src, dst = (canonical(str(ipaddress.IPv6Address(row[name].tobytes()))) for name in ("saddr", "daddr"))
+    src, dst = (unpacked(row[name].tobytes()) for name in ("saddr", "daddr"))
     return FlowId(src=src, src_port=int(row["sport"]), dst=dst, dst_port=int(row["dport"]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import ipaddress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from agent.ack_trace import ACK, START
 from datapath.errors import UsageError
-from telemetry.schema import canonical
+from telemetry.schema import unpacked
 
 HEADER: Final = (
     "ev,time_us,acked_bytes,delivered,lost,min_rtt_us,app_limited,prior_delivered,srtt_us,inflight"
@@ -71,9 +70,7 @@ class AckRecorder:
         key = b"".join(row[name].tobytes() for name in _ENDS)
         file = self._files.get(key)
         if file is None:
-            src, dst = (
-                canonical(str(ipaddress.IPv6Address(row[name].tobytes()))) for name in ("saddr", "daddr")
-            )
+            src, dst = (unpacked(row[name].tobytes()) for name in ("saddr", "daddr"))
             name = f"{src}-{row['sport']}-{dst}-{row['dport']}.csv.gz"
             file = gzip.open(self._directory / name, "wt", encoding="ascii", newline="")  # noqa: SIM115
             file.write(f"{HEADER}\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from ccp_algs.api import LIMIT_STATES
 from ccp_algs.rtcp import Options
 from datapath import ebpf
 from telemetry.bus import mono_us, wall_us
-from telemetry.schema import canonical
+from telemetry.schema import unpacked
 
 log = logging.getLogger("ccplane.rtcp")
 
@@ -138,7 +137,7 @@ def _verdict(row: Any) -> Verdict:
         t_mono_us=t_us,
         t_wall_us=wall_us() - (mono_us() - t_us),
         netns=int(row["netns"]),
-        client=canonical(str(ipaddress.IPv6Address(row["address"].tobytes()))),
+        client=unpacked(row["address"].tobytes()),
         state=LIMIT_STATES[int(row["verdict"])],
         bucket_bytes=int(row["bucket_bytes"]),
         rate_bytes_per_s=int(row["rate_bytes_per_s"]),

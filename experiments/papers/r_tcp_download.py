@@ -6,6 +6,7 @@ What is compared runs at once, each over a link and through a limiter of its own
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -21,6 +22,7 @@ from experiments.papers.r_tcp_runs import (
     VARIANTS,
     at_once,
     conditions,
+    figures_of_both,
     in_order,
     name_of,
     over_operators,
@@ -97,15 +99,11 @@ def found_of(rows: pd.DataFrame, title: str) -> Findings:
     values = ["retrans_pct", "goodput_bytes_per_s", "limited_ratio", "limited_s", "rate_error_pct"]
     return Findings(
         [Table.of(rows, title, ["operator", "size_bytes", "algorithm"], values)],
-        {
-            f"figure-6-{name}": plots.panels(
-                rows, column, "size_bytes", "operator", statistic="median", title=f"Downloads: {what}"
-            )
-            for column, name, what in (
-                ("retrans_pct", "retrans", "retransmissions"),
-                ("goodput_bytes_per_s", "goodput", "goodput"),
-            )
-        },
+        figures_of_both(
+            "figure-6",
+            "Downloads",
+            partial(plots.panels, rows, x="size_bytes", columns="operator", statistic="median"),
+        ),
     )
 
 
@@ -119,15 +117,8 @@ def _largest_grids(size: Size) -> list[Grid]:
 def _largest_findings(runs: Runs) -> Findings:
     rows = runs.rows(transfers)
     found = found_of(rows, "32 MB over operators that limit")
-    figures = {
-        f"32mb-{name}": plots.bars(
-            in_order(rows, "operator"), column, group="operator", statistic="median", title=f"32 MB: {what}"
-        )
-        for column, name, what in (
-            ("retrans_pct", "retrans", "retransmissions"),
-            ("goodput_bytes_per_s", "goodput", "goodput"),
-        )
-    }
+    draw = partial(plots.bars, in_order(rows, "operator"), group="operator", statistic="median")
+    figures = figures_of_both("32mb", "32 MB", draw)
     return Findings(found.tables, figures, claims(rows))
 
 

@@ -7,7 +7,7 @@ that stay or vary as those of mobile links. R-TCP only watches the kernel's own 
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pandas as pd
@@ -17,6 +17,7 @@ from experiments.netlab.spec import Bernoulli, Buffer
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp_acks import DETECTORS, R_TCP, compared, connections, judged
 from experiments.papers.r_tcp_operators import MBIT, Operator, Pair, side_by_side
+from experiments.papers.r_tcp_runs import conditions
 from experiments.papers.r_tcp_traces import CCAS, START_S, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
@@ -108,10 +109,6 @@ def verdicts(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _row(_result: Result) -> dict[str, Any]:
-    return {}
-
-
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(verdicts)
     by = ["detector", "cca", "loss_ratio"]
@@ -135,4 +132,6 @@ def claims(found: pd.DataFrame) -> list[Check]:
     ]
 
 
-FALSE_POSITIVES: Final = Part("false-positives", "200 transfers that nothing limits", _grids, _findings, _row)
+FALSE_POSITIVES: Final = Part(
+    "false-positives", "200 transfers that nothing limits", _grids, _findings, conditions
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -18,6 +18,7 @@ from experiments.metrics import NAN
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp_acks import R_TCP, compared, connections, judged
 from experiments.papers.r_tcp_operators import MBIT, Operator, Pair, side_by_side
+from experiments.papers.r_tcp_runs import conditions
 from experiments.papers.r_tcp_traces import CAPPING, START_S, WATCHED, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
@@ -108,10 +109,6 @@ def estimates(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _row(_result: Result) -> dict[str, Any]:
-    return {}
-
-
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(estimates)
     by = ["variant", "bucket_bytes", "rate_bytes_per_s"]
@@ -174,4 +171,6 @@ def claims(found: pd.DataFrame) -> list[Check]:
     return checks
 
 
-GRID: Final = Part("grid", "Figures 19 and 20: sizes and rates of token buckets", _grids, _findings, _row)
+GRID: Final = Part(
+    "grid", "Figures 19 and 20: sizes and rates of token buckets", _grids, _findings, conditions
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -19,6 +19,7 @@ from experiments.metrics import NAN
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp_acks import R_TCP, connections, judged, off, together
 from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, Pair, limit_of, side_by_side
+from experiments.papers.r_tcp_runs import conditions
 from experiments.papers.r_tcp_traces import CCAS, START_S, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
@@ -113,10 +114,6 @@ def verdicts(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _row(_result: Result) -> dict[str, Any]:
-    return {}
-
-
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(verdicts)
     values = ["found_ratio", "right_ratio", "rate_error_ratio", "told_ratio"]
@@ -166,5 +163,5 @@ PATTERNS_PART: Final = Part(
     "sections 3.2 and 3.3: idle times and several connections, against others",
     _grids,
     _findings,
-    _row,
+    conditions,
 )

@@ -16,6 +16,7 @@ from experiments.metrics import NAN
 from experiments.papers.r_tcp_operators import Operator, limit_of, side_by_side
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL
+from experiments.plots import Plot
 from experiments.results import Result
 from experiments.scenario import Flow, Scenario
 from experiments.statistics import Estimate, bootstrap
@@ -91,6 +92,21 @@ def at_once(
 def conditions(_result: Result) -> dict[str, Any]:
     """Return nothing of a run as a whole: its flows differ."""
     return {}
+
+
+def figures_of_both(
+    prefix: str, title: str, draw: Callable[..., Plot], goodput: str = "goodput"
+) -> dict[str, Plot]:
+    """Return a figure of retransmissions, and the same of goodput, by name.
+
+    Args:
+        prefix: What their names begin with.
+        title: What their titles begin with.
+        draw: Draws one; gets the column, and `title`.
+        goodput: What goodput is called.
+    """
+    both = (("retrans_pct", "retrans", "retransmissions"), ("goodput_bytes_per_s", "goodput", goodput))
+    return {f"{prefix}-{name}": draw(column, title=f"{title}: {what}") for column, name, what in both}
 
 
 def transfers(result: Result) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from experiments.metrics import NAN
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp_acks import DETECTORS, R_TCP, compared, connections, judged
 from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, RECEIVER, SENDER, Pair, side_by_side
+from experiments.papers.r_tcp_runs import conditions
 from experiments.papers.r_tcp_sensitivity import errors_by_option, figure_18
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
@@ -99,10 +100,6 @@ def verdicts(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _row(_result: Result) -> dict[str, Any]:
-    return {}
-
-
 def _findings(runs: Runs) -> Findings:
     found = runs.rows(verdicts)
     limited = found[found["operator"].isin(LIMITED)]
@@ -159,5 +156,5 @@ def claims(found: pd.DataFrame) -> list[Check]:
 
 
 TRACES: Final = Part(
-    "traces", "Tables 8 and 9, Figure 18: detectors over recorded ACKs", _grids, _findings, _row
+    "traces", "Tables 8 and 9, Figure 18: detectors over recorded ACKs", _grids, _findings, conditions
 )

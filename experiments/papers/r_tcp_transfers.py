@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -26,6 +27,7 @@ from experiments.papers.r_tcp_runs import (
     VARIANTS,
     at_once,
     conditions,
+    figures_of_both,
     in_order,
     name_of,
     pairs_of,
@@ -103,20 +105,17 @@ def _stateful_findings(runs: Runs) -> Findings:
     second = rows[rows["connection"] == 2]
     return Findings(
         [Table.of(rows, "Two connections, 5 s apart", ["connection", "size_bytes", "algorithm"], values)],
-        {
-            f"figure-8-{name}": plots.bars(
+        figures_of_both(
+            "figure-8",
+            "The second connection",
+            partial(
+                plots.bars,
                 second,
-                column,
                 group="size_bytes",
                 statistic="median",
-                title=f"The second connection: {what}",
                 subtitle="operator 1, 5 s after the first",
-            )
-            for column, name, what in (
-                ("retrans_pct", "retrans", "retransmissions"),
-                ("goodput_bytes_per_s", "goodput", "goodput"),
-            )
-        },
+            ),
+        ),
         [claim_of_state(second)],
     )
 
@@ -200,15 +199,12 @@ def _pattern_part(kind: str, about: str) -> Part:
         values = ["retrans_pct", "goodput_bytes_per_s", "limited_ratio", "limited_s", "rate_error_pct"]
         return Findings(
             [Table.of(rows, about, ["operator", "algorithm"], values)],
-            {
-                f"{kind}-{name}": plots.bars(
-                    rows, column, group="operator", statistic="median", title=f"{about}: {what}"
-                )
-                for column, name, what in (
-                    ("retrans_pct", "retrans", "retransmissions"),
-                    ("goodput_bytes_per_s", "goodput", "goodput of objects"),
-                )
-            },
+            figures_of_both(
+                kind,
+                about,
+                partial(plots.bars, rows, group="operator", statistic="median"),
+                "goodput of objects",
+            ),
             claims_of_pattern(rows, kind),
         )
 
@@ -272,15 +268,11 @@ def _bdp_findings(runs: Runs) -> Findings:
     title = "Operator 1's limiter behind longer paths"
     return Findings(
         [Table.of(rows, title, ["rtt_us", "size_bytes", "algorithm"], values)],
-        {
-            f"figure-14-{name}": plots.panels(
-                rows, column, "size_bytes", "rtt_us", statistic="median", title=f"{title}: {what}"
-            )
-            for column, name, what in (
-                ("retrans_pct", "retrans", "retransmissions"),
-                ("goodput_bytes_per_s", "goodput", "goodput"),
-            )
-        },
+        figures_of_both(
+            "figure-14",
+            title,
+            partial(plots.panels, rows, x="size_bytes", columns="rtt_us", statistic="median"),
+        ),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from ipaddress import IPv6Address
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,7 @@ from telemetry import netns
 from telemetry.receiver.arrivals import Arrived, understood
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.tcp import Ends
-from telemetry.schema import canonical
+from telemetry.schema import unpacked
 
 if TYPE_CHECKING:
     from datapath._native import TcpArrivals
@@ -76,7 +75,7 @@ def _middles(bounds_us: Sequence[int]) -> list[int]:
 
 @lru_cache(maxsize=65536)
 def _address(packed: bytes) -> str:
-    return canonical(str(IPv6Address(packed)))
+    return unpacked(packed)
 
 
 def _open(netns_inode: int) -> TcpArrivals:

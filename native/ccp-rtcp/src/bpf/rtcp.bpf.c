@@ -5,22 +5,13 @@
  */
 #include "clients.h"
 #include "bbr.h"
+#include "cubic.h"
 #include "dropped.h"
 #include <bpf/bpf_tracing.h>
 
 #define SOL_SOCKET 1
 #define SO_MAX_PACING_RATE 47
 #define NO_MAX_RATE 0xffffffffU /* what setsockopt takes for none */
-
-extern void cubictcp_init(struct sock *sk) __ksym __weak;
-extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym __weak;
-extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym __weak;
-extern void cubictcp_state(struct sock *sk, u8 new_state) __ksym __weak;
-extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym __weak;
-extern void
-cubictcp_cwnd_event_tx_start(struct sock *sk) __ksym __weak; /* since 7.1, instead of cwnd_event */
-extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym __weak;
-extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 
 /* Written by the loader; the programs' only constant, so it is all of .rodata. */
 const volatile struct rtcp_config config = {};

@@ -242,8 +242,10 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CREDIT, now);
 		return;
 	}
-	if (l->stage == RTCP_STAGE_CREDIT || (l->stage == RTCP_STAGE_LIFTED && l->changes != d->changes))
-		rtcp_limiter_enter(l, d, l->stage == RTCP_STAGE_CREDIT ? RTCP_STAGE_CAPPED : l->stage, now);
+	if (l->stage == RTCP_STAGE_CREDIT)
+		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
+	if (l->stage == RTCP_STAGE_LIFTED && l->changes != d->changes)
+		rtcp_limiter_enter(l, d, RTCP_STAGE_LIFTED, now);
 	if ((l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED) &&
 	    (rtcp_probe_loses(l, d, o, now) || (l->raises && rtcp_raise_is_lossy(l, o, now)))) {
 		d->tokens.level_ubytes = l->spared_pkts ? d->tokens.level_ubytes / 2 : 0;
@@ -281,7 +283,7 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 /* Whether a verdict is on its way: heavy loss, and an estimate far below the rate before. */
 static inline int rtcp_is_suspected(const struct rtcp_detector *d)
 {
-	return !d->limited && !d->undetected && d->transfer.triggered && d->transfer.steady_known;
+	return !d->limited && !d->undetected && d->transfer.steady_known;
 }
 
 /* What all flows of the client together may send [bytes/s]; 0: they are not capped. */
