@@ -26,6 +26,8 @@ from ccp_algs.rtcp.mixin import RateLimited
 class RTcpBbr3(RateLimited, Bbr3):
     """BBR version 3 within a rate limit; see the module."""
 
+    caps_cwnd = True
+
     def on_rate_limit(self, limit: RateLimit) -> None:
         """Look for bandwidth while the cap is raised."""
         if limit.seeks:

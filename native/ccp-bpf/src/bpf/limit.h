@@ -73,11 +73,12 @@ static __always_inline void limit_apply(struct sock *sk, struct ccp_sk *ca, stru
 	u64 rate = limit->flow.rate_bytes_per_s, most_bytes = NO_CWND_CAP, pace_most = 0;
 	bool paced = flow->caps & CCP_CAP_RATE;
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 floor_pkts = paced ? limit->options.floor_pkts : CCP_MIN_CWND_PKTS;
+	u32 most_pkts = flow_window(tp, &limit->flow, floor_pkts, paced);
 	u64 mss = tp->mss_cache;
 
-	if (rate && flow->caps & CCP_CAP_CWND)
-		most_bytes = mss * flow_window(tp, &limit->flow,
-					       paced ? limit->options.floor_pkts : CCP_MIN_CWND_PKTS);
+	if (flow->caps & CCP_CAP_CWND && most_pkts != NO_WINDOW)
+		most_bytes = mss * most_pkts;
 	if (rate && paced)
 		pace_most = rtcp_share(rate, limit->options.margin_ratio_ppm);
 	flow->limit_rate_bytes_per_s = rate;

@@ -23,9 +23,12 @@ struct rtcp_flow {
 	u64 rate_bytes_per_s; /* it may send so much; 0: it is not capped */
 	u8 active;
 	u8 sharing;
-	u8 suspected; /* its client is limited, or seems to be */
+	u8 limited; /* its client is */
+	u8 suspected; /* it seems to be: a verdict is on its way */
 	u8 seeks; /* enum rtcp_seeking: it is to find out whether more gets through now */
 };
+
+#define NO_WINDOW (~0U)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -116,6 +119,8 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 	flow->born_us = 0;
 	flow->active = 0;
 	flow->sharing = 0;
+	flow->rate_bytes_per_s = 0;
+	flow->limited = flow->suspected = flow->seeks = 0;
 	flow->in_flight_bytes = 0;
 	flow->delivered_pkts = tp->delivered;
 	flow->lost_pkts = tp->lost;
@@ -225,9 +230,12 @@ static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *fl
 
 	if (client->detector.limited)
 		rate /= flow_share(tp, flow, client, client->detector.rate_bytes_per_s);
-	flow->rate_bytes_per_s = o->observe ? 0 : rate;
-	flow->seeks = o->observe || !client->detector.limited ? 0 : rtcp_limiter_seeks(&client->limiter);
-	flow->suspected = !o->observe && (client->detector.limited || client->detector.transfer.steady_known);
+	if (!o->observe) {
+		flow->rate_bytes_per_s = rate;
+		flow->limited = client->detector.limited;
+		flow->suspected = rtcp_is_suspected(&client->detector);
+		flow->seeks = flow->limited ? rtcp_limiter_seeks(&client->limiter) : RTCP_SEEKS_NOTHING;
+	}
 	rtcp_tell(flow, client, sum->time_us);
 }
 
@@ -271,12 +279,18 @@ static __noinline int flow_ack(struct sock *sk, struct rtcp_flow *flow, const st
 	return 1;
 }
 
-/* The window that the rate fills [packets], for a flow that is capped. */
-static __always_inline u32 flow_window(struct tcp_sock *tp, const struct rtcp_flow *flow, u32 floor_pkts)
+/*
+ * The window that the rate fills [packets]; NO_WINDOW if it is not bounded. Pacing alone bounds whom it can while a
+ * verdict is on its way: that needs a loss, and a small window has none.
+ */
+static __always_inline u32 flow_window(struct tcp_sock *tp, const struct rtcp_flow *flow, u32 floor_pkts,
+				       bool paced)
 {
 	u64 pkts = flow->rate_bytes_per_s * (tp->srtt_us >> 3) / USEC_PER_SEC;
 	u32 mss = tp->mss_cache;
 
+	if (!flow->rate_bytes_per_s || (paced && !flow->limited))
+		return NO_WINDOW;
 	if (mss)
 		pkts = (pkts + mss - 1) /
 		       mss; /* a probe asks for a fifth more, which may be less than a packet */

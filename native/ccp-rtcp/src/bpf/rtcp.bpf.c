@@ -129,6 +129,12 @@ static __always_inline void on_ack(struct sock *sk, struct rtcp_sock *ours)
 		record(sk, false);
 }
 
+static __always_inline void cwnd_within(struct sock *sk, u32 pkts)
+{
+	if (tcp_sk(sk)->snd_cwnd > pkts)
+		tcp_sk(sk)->snd_cwnd = pkts;
+}
+
 static __always_inline u64 pacing_cap(const struct rtcp_flow *flow)
 {
 	return rtcp_share(flow->rate_bytes_per_s, config.options.margin_ratio_ppm);
@@ -178,21 +184,12 @@ static __always_inline void pace(struct sock *sk, struct rtcp_sock *ours)
 }
 
 /* The most packets that CUBIC may have in flight; a window of that rate is too small where nothing paces. */
-static __always_inline u32 most_pkts(struct sock *sk, const struct rtcp_flow *flow)
+static __always_inline u32 most_pkts(struct sock *sk, const struct rtcp_sock *ours)
 {
-	return flow_window(tcp_sk(sk), flow, config.options.pace_cubic ? config.options.floor_pkts : 2);
-}
+	bool paced = config.options.pace_cubic;
 
-static __always_inline void bound_cwnd(struct sock *sk, const struct rtcp_sock *ours)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	u32 most;
-
-	if (!ours || !ours->flow.rate_bytes_per_s)
-		return;
-	most = most_pkts(sk, &ours->flow);
-	if (tp->snd_cwnd > most)
-		tp->snd_cwnd = most;
+	return ours ? flow_window(tcp_sk(sk), &ours->flow, paced ? config.options.floor_pkts : 2, paced)
+		    : NO_WINDOW;
 }
 
 SEC("struct_ops")
@@ -218,12 +215,8 @@ void BPF_PROG(cubic_release, struct sock *sk)
 SEC("struct_ops")
 u32 BPF_PROG(cubic_ssthresh, struct sock *sk)
 {
-	u32 ssthresh = cubictcp_recalc_ssthresh(sk), most;
-	struct rtcp_sock *ours = rtcp_sk(sk);
+	u32 ssthresh = cubictcp_recalc_ssthresh(sk), most = most_pkts(sk, rtcp_sk(sk));
 
-	if (!ours || !ours->flow.rate_bytes_per_s)
-		return ssthresh;
-	most = most_pkts(sk, &ours->flow);
 	return ssthresh < most ? ssthresh : most;
 }
 
@@ -237,7 +230,7 @@ SEC("struct_ops")
 void BPF_PROG(cubic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	cubictcp_cong_avoid(sk, ack, acked);
-	bound_cwnd(sk, rtcp_sk(sk));
+	cwnd_within(sk, most_pkts(sk, rtcp_sk(sk)));
 }
 
 /* Every ACK comes by here; before 6.15 tp->delivered has not moved yet, and what this one delivers is seen at the next. */
@@ -255,7 +248,7 @@ void BPF_PROG(cubic_in_ack_event, struct sock *sk, u32 flags)
 	if (ours->flow.seeks && !ours->sought)
 		tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH; /* slow start, as far as it is bounded */
 	ours->sought = ours->flow.seeks;
-	bound_cwnd(sk, ours);
+	cwnd_within(sk, most_pkts(sk, ours));
 }
 
 SEC("struct_ops")
@@ -278,7 +271,7 @@ static __always_inline void cubic_tx_start(struct sock *sk)
 		return;
 	on_tx_start(sk, ours);
 	pace(sk, ours);
-	bound_cwnd(sk, ours);
+	cwnd_within(sk, most_pkts(sk, ours));
 }
 
 SEC("struct_ops")
@@ -307,6 +300,8 @@ static __always_inline void bound_rate(struct sock *sk, const struct rtcp_sock *
 	most = pacing_cap(&ours->flow);
 	if (sk->sk_pacing_rate > most)
 		sk->sk_pacing_rate = most;
+	/* The rate is what bounds; but half a window may leave at once. */
+	cwnd_within(sk, flow_window(tcp_sk(sk), &ours->flow, config.options.floor_pkts, true));
 }
 
 /* BBR's own detector of policers would bound the rate to an estimate of its own (section 4.4). */
@@ -317,7 +312,7 @@ static __always_inline struct rtcp_sock *before_bbr(struct sock *sk)
 	if (!ours)
 		return NULL;
 	on_ack(sk, ours);
-	if (ours->flow.suspected)
+	if (ours->flow.limited || ours->flow.suspected)
 		bbr_forget_policer(sk);
 	if (ours->flow.seeks == RTCP_SEEKS_A_LITTLE)
 		bbr_probe(sk);

@@ -454,6 +454,7 @@ static inline void rtcp_detector_ack(struct rtcp_detector *d, const struct rtcp_
 		rtcp_detector_start(d, o, now);
 	last = d->last;
 	d->last = rtcp_mark_of(now);
+	d->loses = now->lost_pkts > last.lost_pkts;
 	if (d->undetected)
 		return;
 	rtcp_transfer_ack(d, o, now);

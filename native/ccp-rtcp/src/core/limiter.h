@@ -2,9 +2,9 @@
 /*
  * R-TCP's limiter: how much all flows of a limited client together may send. To be asked after the detector.
  *
- *	CAPPED -- eta rounds, 140 packets --> PROBING -- {B, R} changed, or more than its tokens arrived --> RAISED
+ *	CAPPED -- eta rounds, 200 packets --> PROBING -- {B, R} changed, or more than its tokens arrived --> RAISED
  *	   ^                                     |                                                             |
- *	   '------- losses, or nothing came of it ---------------------------------------------------- steps 1 to 4
+ *	   '------- losses, or nothing came of it ---------------------------------------------------- steps 1 to 3
  *	   ^                                                                                                   |
  *	   '------- {B, R} the same for 3 rounds --------------------------------------- LIFTED <------ all passed
  *
@@ -18,14 +18,14 @@
  *   while probing. R is a mean over the whole transfer: three rounds of 1.2 R hardly move it after some seconds, so a limit
  *   that is gone would be held for long. What arrives above R, and beyond the tokens there were, shows it sooner. A few
  *   packets prove little; each step asks for more.
- * - A probe goes on while nothing is lost and its tokens may be the reason, up to four times as long. It ends at once when
- *   packets are lost and no more than R arrives: then the bucket is empty.
- * - Between two probes 140 packets are delivered: a probe costs one or two, which would be more than a hundredth where an
+ * - A probe goes on while nothing is lost and its tokens may be the reason, until it has sent twice as much above R. It
+ *   ends at once when packets are lost and no more than R arrives: then the bucket is empty.
+ * - Between two probes 200 packets are delivered: a probe costs one or two, which would be more than a hundredth where an
  *   sRTT holds few.
  * - From heavy loss on, while a verdict is on its way, twice the estimated rate is the cap: what is sent at the rate of
- *   before meanwhile would be lost.
- * - Losses while capped are not the limit's. As many are forgiven to a probe, and it takes one step more on trust: where
- *   packets get lost at random tokens are not known well.
+ *   before meanwhile would be lost. Less would lose nothing, and a verdict needs losses.
+ * - Losses while capped, when those of the last probe are past, are not the limit's. As many are forgiven to a probe, and
+ *   it takes one step more on trust: where packets get lost at random tokens are not known well. It comes sooner, too.
  */
 #ifndef RTCP_LIMITER_H
 #define RTCP_LIMITER_H
@@ -33,14 +33,14 @@
 #include "detector.h"
 
 enum {
-	RTCP_RAISES = 4, /* steps after probing, each of twice the gain */
+	RTCP_RAISES = 3, /* steps after probing, each of twice the gain */
 	RTCP_RAISE_ROUNDS = 2, /* what the first sends, the second sees delivered */
 	RTCP_RAISE_LOST_PKTS = 3, /* fewer say nothing */
-	RTCP_PROBE_EVERY_PKTS = 140,
-	RTCP_LONGEST_PROBE = 4, /* times probe_rounds */
+	RTCP_PROBE_EVERY_PKTS = 200,
 	RTCP_PROOF_PKTS = 4, /* ACKs are some packets early or late */
-	RTCP_MOST_SPARED_PKTS = 50,
-	RTCP_SUSPECTED_RATES = 2, /* times the estimate, until there is a verdict */
+	RTCP_SETTLING_ROUNDS = 4, /* what a probe has lost is found lost later */
+	RTCP_SETTLING_PKTS = RTCP_PROBE_EVERY_PKTS / 2,
+	RTCP_LEAST_LOSS_PPM = 5000, /* fewer are not worth sparing a probe any */
 };
 
 enum rtcp_seeking {
@@ -56,14 +56,6 @@ enum rtcp_pace {
 	RTCP_PACE_FASTER, /* more than the limit and its tokens let through */
 };
 
-/* How much above R may be sent [ppm of R]. */
-static inline __u32 rtcp_limiter_gain_ppm(const struct rtcp_limiter *l, const struct rtcp_options *o)
-{
-	return l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED
-		       ? o->probe_gain_ratio_ppm << (l->raises & 7)
-		       : 0;
-}
-
 /* What the limit lets through in a time [bytes]. */
 static inline __u64 rtcp_limit_bytes(const struct rtcp_detector *d, __u64 t_us)
 {
@@ -74,6 +66,15 @@ static inline __u64 rtcp_limit_bytes(const struct rtcp_detector *d, __u64 t_us)
 static inline int rtcp_has_tokens(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
 	return rtcp_tokens_bytes(d, now->time_us) > now->in_flight_bytes + rtcp_limit_bytes(d, now->srtt_us);
+}
+
+/* How much above R may be sent [ppm of R]. Tokens are spent as in a probe, as long as there seem to be some. */
+static inline __u32 rtcp_limiter_gain_ppm(const struct rtcp_limiter *l, const struct rtcp_detector *d,
+					  const struct rtcp_options *o, const struct rtcp_progress *now)
+{
+	if (l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED)
+		return o->probe_gain_ratio_ppm << (l->raises & 7);
+	return rtcp_has_tokens(d, now) ? o->probe_gain_ratio_ppm : 0;
 }
 
 /* Whether they make a cap unnecessary. Heavy loss in this transfer says that they are not there. */
@@ -92,17 +93,33 @@ static inline void rtcp_limiter_enter(struct rtcp_limiter *l, const struct rtcp_
 	l->begin = l->judged = rtcp_mark_of(now);
 }
 
+/* Losses that were not the limit's: a mean over the last times that the cap was kept to. */
+static inline void rtcp_learn_loss(struct rtcp_limiter *l, const struct rtcp_progress *now)
+{
+	__u64 lost_pkts = rtcp_min(rtcp_since(now->lost_pkts, l->judged.lost_pkts), 1ULL << 32);
+	__u64 delivered_pkts =
+		rtcp_min(rtcp_since(now->delivered_pkts, l->judged.delivered_pkts), 1ULL << 32);
+
+	if (delivered_pkts >= RTCP_SETTLING_PKTS / 2)
+		l->loss_ppm = (3ULL * l->loss_ppm + lost_pkts * RTCP_PPM / (lost_pkts + delivered_pkts)) / 4;
+}
+
+static inline int rtcp_is_lossy(const struct rtcp_limiter *l)
+{
+	return l->loss_ppm >= RTCP_LEAST_LOSS_PPM;
+}
+
 static inline void rtcp_limiter_probe(struct rtcp_limiter *l, const struct rtcp_detector *d,
 				      const struct rtcp_progress *now)
 {
-	__u64 lost_pkts = rtcp_since(now->lost_pkts, l->begin.lost_pkts);
-
-	l->spared_pkts = lost_pkts ? 2 + rtcp_min(lost_pkts, RTCP_MOST_SPARED_PKTS) : 0;
+	l->spared_pkts = 0;
+	if (rtcp_is_lossy(l))
+		l->spared_pkts = 2 + (__u64)l->loss_ppm * RTCP_PROBE_EVERY_PKTS / RTCP_PPM;
 	l->raises = 0;
 	l->due_bytes = 0;
 	l->gain_ppm = 0;
 	l->probe = rtcp_mark_of(now);
-	l->tokens_bytes = rtcp_tokens_bytes(d, now->time_us);
+	l->tokens_bytes = rtcp_tokens_bytes(d, now->time_us) >> rtcp_is_lossy(l);
 	rtcp_limiter_enter(l, d, RTCP_STAGE_PROBING, now);
 }
 
@@ -149,6 +166,12 @@ static inline int rtcp_raise_is_lossy(const struct rtcp_limiter *l, const struct
 	       lost_pkts * RTCP_PPM > o->loss_ratio_ppm * (lost_pkts + delivered_pkts);
 }
 
+/* So much above R has to arrive to show that it is not tokens. */
+static inline __u64 rtcp_to_prove(const struct rtcp_limiter *l, const struct rtcp_detector *d)
+{
+	return l->tokens_bytes + rtcp_max(l->due_bytes / 4, RTCP_PROOF_PKTS * d->mss_bytes);
+}
+
 /* What arrived since the probe began says about the limit. If all that was sent arrived, it would be `due` above R. */
 static inline enum rtcp_pace rtcp_pace(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				       const struct rtcp_progress *now)
@@ -156,13 +179,12 @@ static inline enum rtcp_pace rtcp_pace(const struct rtcp_limiter *l, const struc
 	__u64 delivered_bytes = rtcp_bytes(d, now->delivered_pkts, l->probe.delivered_pkts);
 	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_since(now->time_us, l->probe.time_us));
 	__u64 excess_bytes = rtcp_since(delivered_bytes, limit_bytes);
-	__u64 proof_bytes = rtcp_max(l->due_bytes / 4, RTCP_PROOF_PKTS * d->mss_bytes);
 
 	if (l->changes != d->changes)
 		return RTCP_PACE_FASTER;
 	if (l->raises && excess_bytes < rtcp_max(l->due_bytes / (l->spared_pkts ? 8 : 3), d->mss_bytes))
 		return RTCP_PACE_SLOWER;
-	return excess_bytes < l->tokens_bytes + proof_bytes ? RTCP_PACE_OPEN : RTCP_PACE_FASTER;
+	return excess_bytes < rtcp_to_prove(l, d) ? RTCP_PACE_OPEN : RTCP_PACE_FASTER;
 }
 
 static inline void rtcp_limiter_raise(struct rtcp_limiter *l, const struct rtcp_detector *d,
@@ -185,9 +207,9 @@ static inline void rtcp_limiter_step(struct rtcp_limiter *l, struct rtcp_detecto
 	case RTCP_PACE_OPEN:
 		if (l->raises)
 			rtcp_limiter_enter(l, d, RTCP_STAGE_RAISED, now);
-		else if (l->spared_pkts && l->rounds >= 2 * o->probe_rounds)
+		else if (l->spared_pkts && l->rounds >= o->probe_rounds)
 			rtcp_limiter_raise(l, d, now);
-		else if (l->rounds >= RTCP_LONGEST_PROBE * o->probe_rounds)
+		else if (l->rounds >= o->probe_rounds && l->due_bytes >= 2 * rtcp_to_prove(l, d))
 			rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 		break;
 	case RTCP_PACE_FASTER:
@@ -212,17 +234,25 @@ static inline int rtcp_limiter_round(struct rtcp_limiter *l, const struct rtcp_d
 	l->rounds++;
 	/* What this round has sent is delivered in the next. */
 	l->due_bytes += rtcp_share(rtcp_limit_bytes(d, round_us), l->gain_ppm);
-	l->gain_ppm = rtcp_limiter_gain_ppm(l, o);
+	l->gain_ppm = rtcp_limiter_gain_ppm(l, d, o, now);
 	return 1;
 }
 
-static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct rtcp_detector *d,
-				    const struct rtcp_options *o, const struct rtcp_progress *now)
+/* Whether what comes may still be of the last probe. */
+static inline int rtcp_settles(const struct rtcp_limiter *l, const struct rtcp_progress *now)
+{
+	return l->rounds <= RTCP_SETTLING_ROUNDS ||
+	       rtcp_since(now->delivered_pkts, l->begin.delivered_pkts) < RTCP_SETTLING_PKTS;
+}
+
+static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct rtcp_options *o,
+				    const struct rtcp_progress *now)
 {
 	__u64 delivered_pkts = rtcp_since(now->delivered_pkts, l->begin.delivered_pkts);
 
-	return (l->rounds >= o->probe_every_rounds && delivered_pkts >= RTCP_PROBE_EVERY_PKTS) ||
-	       rtcp_has_tokens(d, now);
+	/* What it costs is little beside other losses. */
+	return l->rounds >= o->probe_every_rounds &&
+	       delivered_pkts >= (rtcp_is_lossy(l) ? RTCP_SETTLING_PKTS : RTCP_PROBE_EVERY_PKTS);
 }
 
 /* Takes an ACK in, after the detector. */
@@ -246,19 +276,27 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 	if (l->stage == RTCP_STAGE_LIFTED && l->changes != d->changes)
 		rtcp_limiter_enter(l, d, RTCP_STAGE_LIFTED, now);
+	if (l->stage == RTCP_STAGE_CAPPED && d->loses && rtcp_has_tokens(d, now))
+		d->tokens.level_ubytes /= 2; /* there are fewer than it seemed */
 	if ((l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED) &&
 	    (rtcp_probe_loses(l, d, o, now) || (l->raises && rtcp_raise_is_lossy(l, o, now)))) {
 		d->tokens.level_ubytes = l->spared_pkts ? d->tokens.level_ubytes / 2 : 0;
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 	}
+	/* A flow that sends less of its own accord, as BBR does for PROBE_RTT, finds nothing out: it probes anew. */
+	if ((l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED) &&
+	    2 * now->in_flight_bytes < rtcp_limit_bytes(d, now->min_rtt_us))
+		rtcp_limiter_probe(l, d, now);
 	if (!rtcp_limiter_round(l, d, o, now))
 		return;
 	switch (l->stage) {
 	case RTCP_STAGE_CAPPED:
-		if (l->rounds <= RTCP_RAISE_ROUNDS)
-			l->begin.lost_pkts = now->lost_pkts; /* sent before */
-		if (rtcp_probe_is_due(l, d, o, now))
+		if (rtcp_settles(l, now))
+			l->judged = rtcp_mark_of(now);
+		if (rtcp_probe_is_due(l, o, now)) {
+			rtcp_learn_loss(l, now);
 			rtcp_limiter_probe(l, d, now);
+		}
 		break;
 	case RTCP_STAGE_PROBING:
 		if (l->rounds > 1)
@@ -291,12 +329,15 @@ static inline __u64 rtcp_limiter_rate(const struct rtcp_limiter *l, const struct
 				      const struct rtcp_options *o, const struct rtcp_progress *now)
 {
 	__u64 rate_bytes_per_s = d->rate_bytes_per_s;
+	__u32 gain_ppm = rtcp_limiter_gain_ppm(l, d, o, now);
 
-	if (rtcp_is_suspected(d))
-		return RTCP_SUSPECTED_RATES * d->candidates.line.rate_bytes_per_s;
-	if (!d->limited || l->stage == RTCP_STAGE_LIFTED || rtcp_has_credit(d, now))
+	if (rtcp_is_suspected(d)) {
+		rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
+		gain_ppm = RTCP_PPM;
+	} else if (!d->limited || l->stage == RTCP_STAGE_LIFTED || rtcp_has_credit(d, now)) {
 		return 0;
-	return rate_bytes_per_s + rtcp_share(rate_bytes_per_s, rtcp_limiter_gain_ppm(l, o));
+	}
+	return rate_bytes_per_s + rtcp_share(rate_bytes_per_s, gain_ppm);
 }
 
 /* Whether the congestion control should look for more than it has. */

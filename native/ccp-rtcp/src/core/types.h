@@ -117,6 +117,7 @@ struct rtcp_detector {
 	__u8 detected; /* limited at some time */
 	__u8 undetected; /* found to be gone: that is final */
 	__u8 started;
+	__u8 loses; /* packets were lost since the ACK before */
 	struct rtcp_mark last;
 	struct rtcp_transfer transfer; /* the latest */
 	struct rtcp_candidates candidates; /* its own */
@@ -148,11 +149,12 @@ struct rtcp_limiter {
 	__u32 gain_ppm; /* of the round before */
 	__u64 round_start_us;
 	struct rtcp_mark begin; /* of the stage */
-	struct rtcp_mark judged; /* the last round of the probe was over, or the stage began */
+	struct rtcp_mark judged; /* since then: the last round of a probe was over, or its losses were past */
 	struct rtcp_mark probe; /* when probing began */
 	__u64 tokens_bytes; /* then */
 	__u64 due_bytes; /* since then: sent above R, as far as its ACKs can be here */
-	__u64 spared_pkts; /* losses of the probe that are not the limit's: as many were there without one */
+	__u32 spared_pkts; /* losses of the probe that are not the limit's: as many were there without one */
+	__u32 loss_ppm; /* of packets, without a probe */
 };
 
 #endif
