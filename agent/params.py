@@ -12,12 +12,15 @@ from ccp_algs.params import checked_params
 from datapath.errors import Collector, ParamError, close_names
 
 
-def parse(settings: Sequence[str], option: str = "--param") -> dict[str, str]:
+def parse(
+    settings: Sequence[str], option: str = "--param", example: str = "cubic.beta=0.8"
+) -> dict[str, str]:
     """Read `NAME=VALUE` settings.
 
     Args:
         settings: Such as `beta=0.8` or `cubic.beta=0.8`.
         option: Where they stand on the command line.
+        example: Of one, for who wrote something else.
 
     Returns:
         Text of the value by name.
@@ -36,7 +39,7 @@ def parse(settings: Sequence[str], option: str = "--param") -> dict[str, str]:
                     "param.syntax",
                     f"`{setting}` sets nothing",
                     where=f"{option} {setting}",
-                    fix="write NAME=VALUE or ALGORITHM.NAME=VALUE, such as --param cubic.beta=0.8",
+                    fix=f"write NAME=VALUE, such as {option} {example}",
                 )
             values[name.strip()] = value.strip()
     problems.finish()

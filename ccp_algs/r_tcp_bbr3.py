@@ -1,17 +1,18 @@
 """R-TCP-BBRv3: BBR version 3 (`bbr3.py`), kept within the token bucket that limits its client.
 
     pacing rate = min(BBR's, R)
+    cwnd = min(BBR's, R sRTT)
 
 Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
 2026, section 5.2.
 
 Parameters: those of BBR and of R-TCP (`rtcp/mixin.py`).
 
-Deviation: whenever the cap is raised BBR is in STARTUP, without the bounds that losses left. The paper lets
-it probe when the cap is lifted. But a flow that sends what it received before learns nothing from a raised
-cap.
+Deviations: the paper bounds the pacing rate only; but half a window may leave at once. Whenever the cap is
+raised BBR is in STARTUP, without the bounds that losses left. The paper lets it probe when the cap is lifted.
+But a flow that sends what it received before learns nothing from a raised cap.
 
-History: 1, first version.
+History: 1, first version; 2, bounds the window, too.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def attach(
 
     They are the kernel's CUBIC and BBR, which stay within the token bucket that limits a client.
     """
-    values = dict(params.parse(settings or [], "--set"))
+    values = dict(params.parse(settings or [], "--set", "probe_every_rounds=25"))
     options = options_of({**values, "observe": True} if observe else values)
     attachment = Attachment(
         options, max_clients=max_clients, recorder=None if record is None else AckRecorder(record)

@@ -108,7 +108,7 @@ class Options:
     probe_rounds: int = 3
     probe_gain_ratio: float = 0.2
     margin_ratio: float = 0.99
-    floor_pkts: int = 4
+    floor_pkts: int = 3
     pace_cubic: bool = True
     observe: bool = False
     kept_s: float = 600.0

@@ -62,7 +62,7 @@ impl Options {
             probe_rounds: 3,
             probe_gain_ratio_ppm: 200_000,
             margin_ratio_ppm: 990_000,
-            floor_pkts: 4,
+            floor_pkts: 3,
             pace_cubic: 1,
             observe: 0,
             kept_us: 600_000_000,

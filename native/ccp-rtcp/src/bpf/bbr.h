@@ -31,7 +31,6 @@ extern void bbr_set_state(struct sock *sk, u8 new_state) __ksym __weak;
 extern u32 bbr_ssthresh(struct sock *sk) __ksym __weak;
 extern u32 bbr_undo_cwnd(struct sock *sk) __ksym __weak;
 extern u32 bbr_sndbuf_expand(struct sock *sk) __ksym __weak;
-extern u32 bbr_min_tso_segs(struct sock *sk) __ksym __weak;
 
 static __always_inline struct bbr *bbr_of(struct sock *sk)
 {
