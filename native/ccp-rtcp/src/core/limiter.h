@@ -40,6 +40,7 @@ enum {
 	RTCP_PROOF_PKTS = 4, /* ACKs are some packets early or late */
 	RTCP_SETTLING_ROUNDS = 4, /* what a probe has lost is found lost later */
 	RTCP_SETTLING_PKTS = RTCP_PROBE_EVERY_PKTS / 2,
+	RTCP_LEARNING_PKTS = RTCP_SETTLING_PKTS / 2, /* after that; fewer say little */
 	RTCP_LEAST_LOSS_PPM = 5000, /* fewer are not worth sparing a probe any */
 };
 
@@ -100,7 +101,7 @@ static inline void rtcp_learn_loss(struct rtcp_limiter *l, const struct rtcp_pro
 	__u64 delivered_pkts =
 		rtcp_min(rtcp_since(now->delivered_pkts, l->judged.delivered_pkts), 1ULL << 32);
 
-	if (delivered_pkts >= RTCP_SETTLING_PKTS / 2)
+	if (delivered_pkts >= RTCP_LEARNING_PKTS)
 		l->loss_ppm = (3ULL * l->loss_ppm + lost_pkts * RTCP_PPM / (lost_pkts + delivered_pkts)) / 4;
 }
 
@@ -249,10 +250,11 @@ static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct r
 				    const struct rtcp_progress *now)
 {
 	__u64 delivered_pkts = rtcp_since(now->delivered_pkts, l->begin.delivered_pkts);
+	/* What a probe costs is little beside other losses; but whether there still are any has to be learned. */
+	__u32 enough_pkts =
+		rtcp_is_lossy(l) ? RTCP_SETTLING_PKTS + RTCP_LEARNING_PKTS : RTCP_PROBE_EVERY_PKTS;
 
-	/* What it costs is little beside other losses. */
-	return l->rounds >= o->probe_every_rounds &&
-	       delivered_pkts >= (rtcp_is_lossy(l) ? RTCP_SETTLING_PKTS : RTCP_PROBE_EVERY_PKTS);
+	return l->rounds >= o->probe_every_rounds && delivered_pkts >= enough_pkts;
 }
 
 /* Takes an ACK in, after the detector. */

@@ -212,6 +212,17 @@ fn a_flow_that_pauses_while_it_probes_finds_the_end_of_a_limit_all_the_same() {
 }
 
 #[test]
+fn losses_by_chance_that_have_ended_are_forgotten() {
+    let mut sender = Sender::new(2.0 * MBIT, 500e3, 2);
+    sender.run_until(seconds(20));
+    sender.lost_of_100 = 0;
+    sender.run_until(seconds(30));
+    let raised = sender.was_in(RTCP_STAGE_RAISED);
+    sender.run_until(seconds(60));
+    assert_eq!(sender.was_in(RTCP_STAGE_RAISED), raised, "{:?}", sender.stages);
+}
+
+#[test]
 fn losses_of_a_probe_are_not_taken_for_losses_by_chance() {
     for (lost_of_100, lossy) in [(0, false), (2, true)] {
         let mut sender = Sender::new(2.0 * MBIT, 500e3, lost_of_100);
