@@ -236,15 +236,25 @@ def rows(fewer: float, goodput: float = 1.0) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("fewer", "goodput", "holds"),
     [
-        (0.81, 1.0, [True] * 6),
-        (0.7, 1.0, [True, False, False, True, True, True]),
-        (0.81, 0.9, [True] * 3 + [False] * 3),
+        (0.81, 1.0, [True] * 9),
+        (0.7, 1.0, [True] * 2 + [False] * 4 + [True] * 3),
+        (0.81, 0.9, [True] * 6 + [False] * 3),
     ],
 )
 def test_what_must_show_of_32_mb(fewer: float, goodput: float, holds: list[bool]) -> None:
     checks = claims(rows(fewer, goodput))
     assert [check.holds for check in checks] == holds
     assert checks[0].found.value == pytest.approx(fewer)
+
+
+def test_a_mean_of_shares_is_not_the_share_of_means() -> None:
+    table = rows(0.9)
+    bad = (table["operator"] == LIMITED[0]) & table["algorithm"].isin(LIMITED_BY.values())
+    table.loc[bad, "retrans_pct"] = 4.0  # 0.6 avoided
+    table.loc[table["operator"] == LIMITED[1], "retrans_pct"] *= 3
+    mean_of_shares, share_of_means = (check.found.value for check in claims(table)[:2])
+    assert mean_of_shares == pytest.approx((0.6 + 0.9 + 0.9) / 3)
+    assert share_of_means == pytest.approx(1 - (4 + 3 + 1) / (10 + 30 + 10))
 
 
 def test_pairs_are_those_with_the_same_limiter() -> None:
