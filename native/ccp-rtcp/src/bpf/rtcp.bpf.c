@@ -261,6 +261,9 @@ SEC("struct_ops")
 void BPF_PROG(cubic_set_state, struct sock *sk, u8 new_state)
 {
 	cubictcp_state(sk, new_state);
+	/* It will be the window. docs/kernels.md has how it can be less. */
+	if (tcp_sk(sk)->snd_ssthresh < 2)
+		tcp_sk(sk)->snd_ssthresh = 2;
 }
 
 static __always_inline void cubic_tx_start(struct sock *sk)
@@ -437,9 +440,9 @@ struct tcp_congestion_ops___rtcp {
 	.flags = TCP_CONG_NON_RESTRICTED
 
 /*
- * Without BBR's min_tso_segs: on a kernel under PVM programs were skipped now and then, and the caller got a number that
- * nobody had returned. For a number of segments to send that is fatal: many leave at once, or one of no length, which is
- * never acknowledged, and the connection hangs. So there are two where BBR would send one, below 1.2 Mbit/s.
+ * Without BBR's min_tso_segs: now and then a kernel gets a number that no program returned (docs/kernels.md). As a number
+ * of segments that is fatal: many leave at once, or one of no length, which is never acknowledged, and the connection
+ * hangs. So there are two where BBR would send one, below 1.2 Mbit/s.
  */
 #define BBR                                                                                       \
 	.ssthresh = (void *)rtcp_bbr_ssthresh, .set_state = (void *)rtcp_bbr_set_state,           \
