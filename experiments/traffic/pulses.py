@@ -50,7 +50,7 @@ def send_pulse(sock: socket.socket, until_s: float, rate_bytes_per_s: float | No
         size = CHUNK_BYTES
         if rate_bytes_per_s is not None:
             size = min(size, int((now_s - start_s) * rate_bytes_per_s) - written)
-            if size <= 0:
+            if size < min(CHUNK_BYTES, max(1.0, PACE_S * rate_bytes_per_s)):
                 time.sleep(min(PACE_S, until_s - now_s))
                 continue
         sock.settimeout(until_s - now_s)

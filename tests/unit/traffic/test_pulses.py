@@ -53,6 +53,27 @@ def test_a_pulse_reports_what_it_wrote_and_keeps_its_rate(rate_bytes_per_s: floa
         assert written <= 0.2 * rate_bytes_per_s
 
 
+class Written:
+    """A socket that takes all, and keeps how much it was given at a time."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def settimeout(self, _timeout_s: float) -> None:
+        pass
+
+    def send(self, data: memoryview) -> int:
+        self.sizes.append(len(data))
+        return len(data)
+
+
+@pytest.mark.parametrize(("rate_bytes_per_s", "least"), [(2e6, 2_000), (50.0, 1), (1e9, pulses.CHUNK_BYTES)])
+def test_a_limited_pulse_is_not_written_in_crumbs(rate_bytes_per_s: float, least: int) -> None:
+    written = Written()
+    pulses.send_pulse(written, time.monotonic() + 0.1, rate_bytes_per_s)  # type: ignore[arg-type]
+    assert min(written.sizes) >= least
+
+
 def test_a_pulse_ends_although_nobody_reads() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
