@@ -46,9 +46,15 @@ static inline __u64 rtcp_brings(__u64 rate_bytes_per_s, __u64 t_us)
 	return rtcp_min(rate_bytes_per_s, RTCP_MOST_UBYTES / t_us) * t_us;
 }
 
+/* The same of packets, few enough to count with. */
+static inline __u64 rtcp_pkts(__u64 now_pkts, __u64 then_pkts)
+{
+	return rtcp_min(rtcp_since(now_pkts, then_pkts), 1ULL << 32);
+}
+
 static inline __u64 rtcp_bytes(const struct rtcp_detector *d, __u64 now_pkts, __u64 then_pkts)
 {
-	return rtcp_min(rtcp_min(rtcp_since(now_pkts, then_pkts), 1ULL << 32) * d->mss_bytes, RTCP_MOST);
+	return rtcp_min(rtcp_pkts(now_pkts, then_pkts) * d->mss_bytes, RTCP_MOST);
 }
 
 /* --- token buckets -------------------------------------------------------------------------------------------- */

@@ -69,11 +69,17 @@ static inline int rtcp_has_tokens(const struct rtcp_detector *d, const struct rt
 	return rtcp_tokens_bytes(d, now->time_us) > now->in_flight_bytes + rtcp_limit_bytes(d, now->srtt_us);
 }
 
+/* Whether more than R is sent to see what comes of it. */
+static inline int rtcp_is_probing(const struct rtcp_limiter *l)
+{
+	return l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED;
+}
+
 /* How much above R may be sent [ppm of R]. Tokens are spent as in a probe, as long as there seem to be some. */
 static inline __u32 rtcp_limiter_gain_ppm(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 					  const struct rtcp_options *o, const struct rtcp_progress *now)
 {
-	if (l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED)
+	if (rtcp_is_probing(l))
 		return o->probe_gain_ratio_ppm << (l->raises & 7);
 	return rtcp_has_tokens(d, now) ? o->probe_gain_ratio_ppm : 0;
 }
@@ -97,9 +103,8 @@ static inline void rtcp_limiter_enter(struct rtcp_limiter *l, const struct rtcp_
 /* Losses that were not the limit's: a mean over the last times that the cap was kept to. */
 static inline void rtcp_learn_loss(struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
-	__u64 lost_pkts = rtcp_min(rtcp_since(now->lost_pkts, l->judged.lost_pkts), 1ULL << 32);
-	__u64 delivered_pkts =
-		rtcp_min(rtcp_since(now->delivered_pkts, l->judged.delivered_pkts), 1ULL << 32);
+	__u64 delivered_pkts = rtcp_pkts(now->delivered_pkts, l->judged.delivered_pkts);
+	__u64 lost_pkts = rtcp_pkts(now->lost_pkts, l->judged.lost_pkts);
 
 	if (delivered_pkts >= RTCP_LEARNING_PKTS)
 		l->loss_ppm = (3ULL * l->loss_ppm + lost_pkts * RTCP_PPM / (lost_pkts + delivered_pkts)) / 4;
@@ -137,9 +142,9 @@ static inline int rtcp_exceeds(const struct rtcp_detector *d, const struct rtcp_
 /* Losses of a probe that are not the limit's: in proportion to those without one. */
 static inline __u64 rtcp_spared_pkts(const struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
-	__u64 delivered_pkts = rtcp_since(now->delivered_pkts, l->probe.delivered_pkts);
+	__u64 delivered_pkts = rtcp_pkts(now->delivered_pkts, l->probe.delivered_pkts);
 
-	return l->spared_pkts * (1 + rtcp_min(delivered_pkts, 1ULL << 32) / (RTCP_PROBE_EVERY_PKTS / 2));
+	return l->spared_pkts * (1 + delivered_pkts / (RTCP_PROBE_EVERY_PKTS / 2));
 }
 
 /*
@@ -160,8 +165,8 @@ static inline int rtcp_probe_loses(const struct rtcp_limiter *l, const struct rt
 static inline int rtcp_raise_is_lossy(const struct rtcp_limiter *l, const struct rtcp_options *o,
 				      const struct rtcp_progress *now)
 {
-	__u64 lost_pkts = rtcp_min(rtcp_since(now->lost_pkts, l->begin.lost_pkts), 1ULL << 32);
-	__u64 delivered_pkts = rtcp_min(rtcp_since(now->delivered_pkts, l->begin.delivered_pkts), 1ULL << 32);
+	__u64 delivered_pkts = rtcp_pkts(now->delivered_pkts, l->begin.delivered_pkts);
+	__u64 lost_pkts = rtcp_pkts(now->lost_pkts, l->begin.lost_pkts);
 
 	return lost_pkts >= RTCP_RAISE_LOST_PKTS &&
 	       lost_pkts * RTCP_PPM > o->loss_ratio_ppm * (lost_pkts + delivered_pkts);
@@ -280,14 +285,13 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 		rtcp_limiter_enter(l, d, RTCP_STAGE_LIFTED, now);
 	if (l->stage == RTCP_STAGE_CAPPED && d->loses && rtcp_has_tokens(d, now))
 		d->tokens.level_ubytes /= 2; /* there are fewer than it seemed */
-	if ((l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED) &&
+	if (rtcp_is_probing(l) &&
 	    (rtcp_probe_loses(l, d, o, now) || (l->raises && rtcp_raise_is_lossy(l, o, now)))) {
 		d->tokens.level_ubytes = l->spared_pkts ? d->tokens.level_ubytes / 2 : 0;
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 	}
 	/* A flow that sends less of its own accord, as BBR does for PROBE_RTT, finds nothing out: it probes anew. */
-	if ((l->stage == RTCP_STAGE_PROBING || l->stage == RTCP_STAGE_RAISED) &&
-	    2 * now->in_flight_bytes < rtcp_limit_bytes(d, now->min_rtt_us))
+	if (rtcp_is_probing(l) && 2 * now->in_flight_bytes < rtcp_limit_bytes(d, now->min_rtt_us))
 		rtcp_limiter_probe(l, d, now);
 	if (!rtcp_limiter_round(l, d, o, now))
 		return;
