@@ -107,6 +107,8 @@ def quantity(column: str) -> Quantity:
     for end, unit, scale in _UNITS:
         if last.endswith(end) and last != end:
             return Quantity(_named(last.removesuffix(end)), unit, scale)
+    if last.startswith("bytes_"):  # as Linux has it: bytes_acked
+        return Quantity(_named(last.removeprefix("bytes_")), "kB", 1e-3)
     return Quantity(_named(last), "")
 
 

@@ -90,6 +90,7 @@ def test_algorithms_are_called_so_that_kernel_and_ccplane_are_told_apart(algorit
     [
         ("goodput_bytes_per_s", "goodput [Mbit/s]", 8.0),
         ("cwnd_bytes", "congestion window [kB]", 1000.0),
+        ("bytes_in_flight", "in flight [kB]", 1000.0),
         ("srtt_us", "smoothed RTT [ms]", 1000.0),
         ("rtt_p95_us", "RTT, 95th percentile [ms]", 1000.0),
         ("rtt_p50_us", "median RTT [ms]", 1000.0),
