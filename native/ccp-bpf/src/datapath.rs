@@ -18,9 +18,9 @@ use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
 use crate::pace::{PERIOD_US, Pace};
 use crate::pins::{Pins, unload};
-use crate::ring::{Records, Ring};
+use crate::ring::Ring;
 use crate::shared::{BUILD_HASH, Caps, Observer, Update, now_us};
-use crate::{Error, Result};
+use crate::{Error, Records, Result};
 
 /// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
 const HEARTBEATS_PER_TIMEOUT: u64 = 4;

@@ -18,18 +18,11 @@ mod ring;
 mod shared;
 
 pub use ccp_error::Error;
+pub use ccp_record::{Record, Records, intf};
 pub use datapath::{Datapath, Options};
 pub use fold::verify;
 pub use pins::unload;
-pub use ring::{Record, Records};
 pub use shared::{Caps, Observer, Update};
-
-/// What the kernel side and we share, made from `src/bpf/intf.h`.
-#[allow(non_camel_case_types, non_snake_case, non_upper_case_globals, dead_code, missing_docs)]
-#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
-pub mod intf {
-    include!(concat!(env!("OUT_DIR"), "/intf.rs"));
-}
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -10,8 +10,8 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::intf::{self, ccp_flow, ccp_flow_info, ccp_globals};
 use crate::names;
 use crate::pins::Pins;
-use crate::ring::copy_out;
 use crate::{Error, Result};
+use ccp_record::copy_out;
 
 /// Version of what [`crate::intf`] describes, and of the programs that go with it.
 pub(crate) const BUILD_HASH: u64 = parse(env!("CCP_BUILD_HASH"));

@@ -1,0 +1,75 @@
+//! The interface of congestion controls: that of `struct tcp_congestion_ops`.
+
+use crate::{CaState, Sock};
+
+/// What an ACK told of the rate of delivery: `struct rate_sample`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateSample {
+    /// `Sock::delivered` when the newest segment that this ACK acknowledges was sent.
+    pub prior_delivered: u32,
+    /// Delivered since then; -1: no valid sample.
+    pub delivered: i64,
+    /// Of them, with an ECN mark.
+    pub delivered_ce: i64,
+    /// Over how long [us]; -1: no valid sample.
+    pub interval_us: i64,
+    /// How long sending took [us].
+    pub snd_interval_us: u32,
+    /// How long receiving took [us].
+    pub rcv_interval_us: u32,
+    /// RTT of the newest segment [us]; -1: none (Karn).
+    pub rtt_us: i64,
+    /// Newly taken for lost.
+    pub losses: u32,
+    /// Newly acknowledged, in order or not.
+    pub acked_sacked: u32,
+    /// In flight before this ACK.
+    pub prior_in_flight: u32,
+    /// The application limited the rate.
+    pub is_app_limited: bool,
+    /// `snd_una` advanced.
+    pub is_ack_advancing: bool,
+}
+
+/// A congestion control of one connection.
+pub trait Congestion {
+    /// The connection has been established, or this congestion control has been chosen.
+    fn init(&mut self, _sock: &mut Sock) {}
+
+    /// Threshold behind a reduction that begins now, >= 2.
+    fn ssthresh(&mut self, sock: &mut Sock) -> u32;
+
+    /// Grows the window: `acked` segments have been acknowledged, and the window limited sending or not.
+    fn cong_avoid(&mut self, _sock: &mut Sock, _acked: u32) {}
+
+    /// Sets window and pacing rate after an ACK itself, and returns true; if false, the sender does it: by
+    /// proportional rate reduction (RFC 6937) in recovery, by `cong_avoid` else. `ece`: the ACK has the ECE flag.
+    fn cong_control(&mut self, _sock: &mut Sock, _sample: &RateSample, _ece: bool) -> bool {
+        false
+    }
+
+    /// An ACK acknowledged segments (`pkts_acked`); `rtt_us` is -1 without a sample.
+    fn pkts_acked(&mut self, _sock: &mut Sock, _acked: u32, _rtt_us: i64) {}
+
+    /// `sock.ca_state` becomes another; it still is the one before.
+    fn set_state(&mut self, _sock: &mut Sock, _new: CaState) {}
+
+    /// Sending begins anew, with nothing in flight (`CA_EVENT_TX_START`).
+    fn tx_start(&mut self, _sock: &mut Sock) {}
+
+    /// Window when a reduction turns out to have been for nothing.
+    fn undo_cwnd(&mut self, sock: &mut Sock) -> u32 {
+        sock.snd_cwnd.max(sock.prior_cwnd)
+    }
+
+    /// It wants ECN, and a receiver that echoes each mark (DCTCP, RFC 8257).
+    fn needs_ecn(&self) -> bool {
+        false
+    }
+
+    /// Gain of the pacing rate over cwnd/srtt in percent, in slow start and outside; as in sysctls
+    /// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`. Only where `cong_control` returns false.
+    fn pacing_ratios_percent(&self) -> (u32, u32) {
+        (200, 120)
+    }
+}

@@ -1,0 +1,113 @@
+//! The sender's variables that congestion controls read, and those that they set.
+
+/// No slow-start threshold yet (`TCP_INFINITE_SSTHRESH`).
+pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// `enum tcp_ca_state`, include/uapi/linux/tcp.h.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum CaState {
+    /// Nothing is wrong.
+    #[default]
+    Open,
+    /// Segments arrive out of order.
+    Disorder,
+    /// The window is being reduced without a loss.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// A retransmission timeout happened.
+    Loss,
+}
+
+/// Named as in Linux' `tcp_sock`, with units where they are not segments.
+#[derive(Clone, Debug)]
+pub struct Sock {
+    /// Now, as the kernel's `tcp_mstamp` has it [us].
+    pub mstamp_us: u64,
+    /// Payload of a full segment.
+    pub mss_bytes: u32,
+    /// Congestion window.
+    pub snd_cwnd: u32,
+    /// No window is larger.
+    pub snd_cwnd_clamp: u32,
+    /// Slow-start threshold.
+    pub snd_ssthresh: u32,
+    /// Window before the reduction that is under way, for `undo_cwnd`.
+    pub prior_cwnd: u32,
+    /// Threshold before it.
+    pub prior_ssthresh: u32,
+    /// State of loss recovery.
+    pub ca_state: CaState,
+    /// First byte that is not acknowledged.
+    pub snd_una: u64,
+    /// First byte that was never sent.
+    pub snd_nxt: u64,
+    /// Behind the last byte that the application wrote.
+    pub write_seq: u64,
+    /// Sent and not acknowledged in order.
+    pub packets_out: u32,
+    /// Of them, those the receiver has (SACK).
+    pub sacked_out: u32,
+    /// Of them, those taken for lost.
+    pub lost_out: u32,
+    /// Of them, those sent again and not yet acknowledged or lost again.
+    pub retrans_out: u32,
+    /// Most `packets_out` in the last window.
+    pub max_packets_out: u32,
+    /// The window limited sending in the last window.
+    pub is_cwnd_limited: bool,
+    /// `delivered` at which the sender stopped being limited by the application; 0 while it is not.
+    pub app_limited: u32,
+    /// Delivered since the start, in order or not.
+    pub delivered: u32,
+    /// Of them, with an ECN mark.
+    pub delivered_ce: u32,
+    /// When `delivered` last changed [us].
+    pub delivered_mstamp_us: u64,
+    /// Taken for lost since the start.
+    pub lost: u32,
+    /// Sent again since the start.
+    pub total_retrans: u32,
+    /// Acknowledged in order since the start.
+    pub bytes_acked: u64,
+    /// Sent since the start, again or not.
+    pub bytes_sent: u64,
+    /// Of them, again.
+    pub bytes_retrans: u64,
+    /// Smoothed RTT [us], 0 = none yet.
+    pub srtt_us: u32,
+    /// Mean deviation of it [us].
+    pub rttvar_us: u32,
+    /// The newest RTT [us], 0 = none yet.
+    pub rtt_us: u32,
+    /// Windowed minimum RTT (net.ipv4.tcp_min_rtt_wlen, 300 s) [us]; `u32::MAX` = none yet.
+    pub min_rtt_us: u32,
+    /// Rate at which segments leave if `is_paced`; else what TCP would pace at, which bounds bursts [bytes/s].
+    pub pacing_rate_bytes_per_s: u64,
+    /// Whether segments wait for their time.
+    pub is_paced: bool,
+    /// ECN was negotiated.
+    pub ecn_ok: bool,
+    /// Timeouts since the start.
+    pub timeouts: u32,
+}
+
+impl Sock {
+    /// Segments in the network, as the sender sees it (`tcp_packets_in_flight`).
+    #[must_use]
+    pub fn packets_in_flight(&self) -> u32 {
+        (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
+    }
+
+    /// Whether the window, not the application, limits sending, as the kernel judges it (`tcp_is_cwnd_limited`).
+    #[must_use]
+    pub fn cwnd_limited(&self) -> bool {
+        self.is_cwnd_limited || (self.in_slow_start() && self.snd_cwnd < 2 * self.max_packets_out)
+    }
+
+    /// Below the threshold.
+    #[must_use]
+    pub fn in_slow_start(&self) -> bool {
+        self.snd_cwnd < self.snd_ssthresh
+    }
+}
