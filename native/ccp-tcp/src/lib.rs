@@ -4,10 +4,30 @@
 //! Times are nanoseconds of one clock, which the caller tells and which never goes back; 0 is before everything.
 //! Windows and counts are segments, as in the kernel; sequence numbers are bytes from 0 and never wrap.
 
+mod config;
 mod congestion;
+mod minmax;
+#[cfg(test)]
+mod property_tests;
+mod rate;
+mod receiver;
+mod reorder;
+mod rtt;
+mod scoreboard;
 mod segment;
+mod sender;
 mod sock;
+#[cfg(test)]
+mod speed_tests;
+#[cfg(test)]
+mod test_path;
+mod tick;
 
-pub use congestion::{Congestion, RateSample};
-pub use segment::{Ack, Data, SackRange};
+pub use config::Config;
+pub use congestion::{
+    Bbr, Congestion, Cubic, MIN_CWND_PKTS, RateSample, Reno, Steered, pacing_rate_bytes_per_s,
+};
+pub use receiver::{Acks, Receiver, Totals};
+pub use segment::{Ack, Data, SackRange, Sacks};
+pub use sender::Sender;
 pub use sock::{CaState, INFINITE_SSTHRESH, Sock};

@@ -1,12 +1,44 @@
 //! What travels between sender and receiver.
 
+use std::ops::Deref;
+
+/// Most ranges that an ACK with a timestamp has room for.
+const MAX_SACKS: usize = 3;
+
 /// A run of bytes that arrived out of order.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SackRange {
     /// The first byte.
     pub start: u64,
     /// Behind the last byte.
     pub end: u64,
+}
+
+/// The ranges of an ACK's SACK option (RFC 2018), without allocation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Sacks {
+    ranges: [SackRange; MAX_SACKS],
+    len: u8,
+}
+
+impl Sacks {
+    /// Appends a range; false if there is no room for it.
+    pub fn push(&mut self, range: SackRange) -> bool {
+        let Some(place) = self.ranges.get_mut(usize::from(self.len)) else {
+            return false;
+        };
+        *place = range;
+        self.len += 1;
+        true
+    }
+}
+
+impl Deref for Sacks {
+    type Target = [SackRange];
+
+    fn deref(&self) -> &[SackRange] {
+        &self.ranges[..usize::from(self.len)]
+    }
 }
 
 /// A segment with data.
@@ -18,12 +50,26 @@ pub struct Data {
     pub len_bytes: u32,
     /// When the sender sent it: the timestamp option (RFC 7323), in nanoseconds.
     pub sent_ns: u64,
+    /// `Ack::sent_ns` of the newest ACK that the sender heard: the echo of that option.
+    pub echo_ns: u64,
     /// It has been sent before.
     pub is_retransmission: bool,
+    /// Routers may mark it (ECT).
+    pub ect: bool,
     /// The sender has reduced its window because of ECN (CWR, RFC 3168).
     pub cwr: bool,
-    /// It is the last one.
+    /// A burst or a write ends with it (PSH): the receiver's application reads now.
+    pub push: bool,
+    /// It is the last one. A FIN takes one sequence number behind the data.
     pub fin: bool,
+}
+
+impl Data {
+    /// Behind its last sequence number.
+    #[must_use]
+    pub fn end_seq(&self) -> u64 {
+        self.seq + u64::from(self.len_bytes) + u64::from(self.fin)
+    }
 }
 
 /// An acknowledgement without data.
@@ -31,10 +77,12 @@ pub struct Data {
 pub struct Ack {
     /// Behind the last byte that arrived in order.
     pub ack: u64,
+    /// When the receiver sent it: its own timestamp option, in nanoseconds.
+    pub sent_ns: u64,
     /// `sent_ns` of the segment that it answers (RFC 7323, section 4.3).
     pub echo_ns: u64,
     /// What arrived out of order, the newest first; with a DSACK (RFC 2883) in front, if there is one.
-    pub sacks: Vec<SackRange>,
+    pub sacks: Sacks,
     /// An ECN mark arrived (ECE).
     pub ece: bool,
     /// What the receiver takes behind `ack`.

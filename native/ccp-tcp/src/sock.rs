@@ -90,9 +90,74 @@ pub struct Sock {
     pub ecn_ok: bool,
     /// Timeouts since the start.
     pub timeouts: u32,
+    /// Samples of the smoothed RTT since the start.
+    pub rtt_samples: u64,
+    /// Their sum [us].
+    pub rtt_sum_us: u64,
+    /// When data last left (`lsndtime`) [us]; `Congestion::tx_start` still sees the time before.
+    pub last_sent_us: u64,
+    /// Sent in the reduction that is under way, whoever sets the window in it.
+    pub prr_out: u32,
+    /// When pacing lets the next segment leave (`tcp_wstamp_ns`).
+    pub wstamp_ns: u64,
+    /// `delivered` of the newest valid rate sample.
+    pub rate_delivered_pkts: u32,
+    /// Its interval [us].
+    pub rate_interval_us: u32,
+    /// The application limited it.
+    pub rate_app_limited: bool,
 }
 
 impl Sock {
+    /// A connection that has sent nothing yet.
+    #[must_use]
+    pub fn new(mss_bytes: u32, init_cwnd: u32) -> Self {
+        Self {
+            mstamp_us: 0,
+            mss_bytes,
+            snd_cwnd: init_cwnd,
+            snd_cwnd_clamp: u32::MAX,
+            snd_ssthresh: INFINITE_SSTHRESH,
+            prior_cwnd: 0,
+            prior_ssthresh: 0,
+            ca_state: CaState::Open,
+            snd_una: 0,
+            snd_nxt: 0,
+            write_seq: 0,
+            packets_out: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            max_packets_out: 0,
+            is_cwnd_limited: false,
+            app_limited: 0,
+            delivered: 0,
+            delivered_ce: 0,
+            delivered_mstamp_us: 0,
+            lost: 0,
+            total_retrans: 0,
+            bytes_acked: 0,
+            bytes_sent: 0,
+            bytes_retrans: 0,
+            srtt_us: 0,
+            rttvar_us: 0,
+            rtt_us: 0,
+            min_rtt_us: u32::MAX,
+            pacing_rate_bytes_per_s: 0,
+            is_paced: false,
+            ecn_ok: false,
+            timeouts: 0,
+            rtt_samples: 0,
+            rtt_sum_us: 0,
+            last_sent_us: 0,
+            prr_out: 0,
+            wstamp_ns: 0,
+            rate_delivered_pkts: 0,
+            rate_interval_us: 0,
+            rate_app_limited: false,
+        }
+    }
+
     /// Segments in the network, as the sender sees it (`tcp_packets_in_flight`).
     #[must_use]
     pub fn packets_in_flight(&self) -> u32 {

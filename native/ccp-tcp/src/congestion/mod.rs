@@ -1,6 +1,25 @@
-//! The interface of congestion controls: that of `struct tcp_congestion_ops`.
+//! Congestion controls, and their interface: that of `struct tcp_congestion_ops`.
+
+mod bbr;
+mod cubic;
+mod growth;
+mod jiffies;
+mod pacing;
+mod reno;
+mod steered;
+#[cfg(test)]
+mod test_sock;
+
+pub use bbr::Bbr;
+pub use cubic::Cubic;
+pub use pacing::pacing_rate_bytes_per_s;
+pub use reno::Reno;
+pub use steered::Steered;
 
 use crate::{CaState, Sock};
+
+/// No window is smaller behind a reduction.
+pub const MIN_CWND_PKTS: u32 = 2;
 
 /// What an ACK told of the rate of delivery: `struct rate_sample`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +46,8 @@ pub struct RateSample {
     pub prior_in_flight: u32,
     /// The application limited the rate.
     pub is_app_limited: bool,
+    /// The ACK answers a lone small segment: the receiver may have delayed it.
+    pub is_ack_delayed: bool,
     /// `snd_una` advanced.
     pub is_ack_advancing: bool,
 }
@@ -42,11 +63,14 @@ pub trait Congestion {
     /// Grows the window: `acked` segments have been acknowledged, and the window limited sending or not.
     fn cong_avoid(&mut self, _sock: &mut Sock, _acked: u32) {}
 
-    /// Sets window and pacing rate after an ACK itself, and returns true; if false, the sender does it: by
-    /// proportional rate reduction (RFC 6937) in recovery, by `cong_avoid` else. `ece`: the ACK has the ECE flag.
-    fn cong_control(&mut self, _sock: &mut Sock, _sample: &RateSample, _ece: bool) -> bool {
+    /// Whether `cong_control` sets window and pacing rate. If not, the sender does it: by proportional rate reduction
+    /// (RFC 6937) in recovery, by `cong_avoid` else.
+    fn has_cong_control(&self) -> bool {
         false
     }
+
+    /// Sets window and pacing rate after an ACK. `ece`: the ACK has the ECE flag.
+    fn cong_control(&mut self, _sock: &mut Sock, _sample: &RateSample, _ece: bool) {}
 
     /// An ACK acknowledged segments (`pkts_acked`); `rtt_us` is -1 without a sample.
     fn pkts_acked(&mut self, _sock: &mut Sock, _acked: u32, _rtt_us: i64) {}
@@ -68,8 +92,13 @@ pub trait Congestion {
     }
 
     /// Gain of the pacing rate over cwnd/srtt in percent, in slow start and outside; as in sysctls
-    /// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`. Only where `cong_control` returns false.
+    /// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`. Only without `has_cong_control`.
     fn pacing_ratios_percent(&self) -> (u32, u32) {
         (200, 120)
+    }
+
+    /// Least number of segments that leave as one burst.
+    fn min_tso_segs(&self, _sock: &Sock) -> u32 {
+        2
     }
 }

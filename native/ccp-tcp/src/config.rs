@@ -1,0 +1,40 @@
+//! What a connection is set to before it begins.
+
+/// Sysctls and socket options, at the values that Linux has by default where it has one.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Payload of a full segment.
+    pub mss_bytes: u32,
+    /// Initial congestion window [segments], RFC 6928.
+    pub init_cwnd: u32,
+    /// What the sender keeps of written and unacknowledged data: the largest value of net.ipv4.tcp_wmem.
+    pub send_buffer_bytes: u64,
+    /// What the receiver takes behind the last byte in order. The application reads at once, so it stays.
+    pub rcv_window_bytes: u64,
+    /// ECN has been negotiated (RFC 3168).
+    pub ecn: bool,
+    /// The receiver echoes each mark (RFC 8257), as sockets do whose congestion control needs ECN.
+    pub accurate_ecn: bool,
+    /// The smallest retransmission timeout [ns], `TCP_RTO_MIN`.
+    pub rto_min_ns: u64,
+    /// Period of the clock by which timers expire [ns]: CONFIG_HZ is 250 in most builds. 0: exactly when they are due.
+    pub tick_ns: u64,
+    /// Small segments wait for the ACK of the small one before (Nagle's algorithm as Minshall has it).
+    pub nagle: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mss_bytes: 1448,
+            init_cwnd: 10,
+            send_buffer_bytes: 4 << 20,
+            rcv_window_bytes: 16 << 20,
+            ecn: false,
+            accurate_ecn: false,
+            rto_min_ns: 200_000_000,
+            tick_ns: 4_000_000,
+            nagle: true,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Finds the rate of a token-bucket policer: `bbr_lt_bw_sampling()`.
+//!
+//! Two intervals in a row, each of many losses and of about the same rate, are taken for a policer's; its rate is paced at
+//! for 48 rounds then.
+
+use super::{BW_UNIT, UNIT, pace_bytes_per_s};
+use crate::{RateSample, Sock};
+
+/// Rounds of an interval: at least so many, at most four times as many.
+const MIN_ROUNDS: u32 = 4;
+/// An interval has lost so much: 50/256 of what was delivered.
+const LOSS_UNITS: u64 = 50;
+/// Rates are about the same within 1/8, or within 4 kbit/s.
+const SAME_SHARE: u64 = 8;
+const SAME_BYTES_PER_S: u64 = 4000 / 8;
+/// So many rounds it is believed.
+const MAX_ROUNDS_IN_USE: u32 = 48;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct LongTerm {
+    /// Segments a us, times 2^24.
+    pub bw: u32,
+    /// It is paced at.
+    pub in_use: bool,
+    is_sampling: bool,
+    rounds: u32,
+    last_us: u64,
+    last_delivered: u32,
+    last_lost: u32,
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    Nothing,
+    /// A policer was found: pace at its rate.
+    Policed,
+    /// The rate was believed for long enough: look again.
+    Expired,
+}
+
+impl LongTerm {
+    fn begin_interval(&mut self, sock: &Sock) {
+        self.last_us = sock.delivered_mstamp_us / 1000 * 1000;
+        self.last_delivered = sock.delivered;
+        self.last_lost = sock.lost;
+        self.rounds = 0;
+    }
+
+    pub fn reset(&mut self, sock: &Sock) {
+        *self = Self::default();
+        self.begin_interval(sock);
+    }
+
+    pub fn sample(
+        &mut self,
+        sock: &Sock,
+        sample: &RateSample,
+        round_start: bool,
+        probes_bw: bool,
+    ) -> Outcome {
+        if self.in_use {
+            self.rounds += u32::from(probes_bw && round_start);
+            if probes_bw && round_start && self.rounds >= MAX_ROUNDS_IN_USE {
+                self.reset(sock);
+                return Outcome::Expired;
+            }
+            return Outcome::Nothing;
+        }
+        if !self.is_sampling {
+            // The first loss shows that tokens are used up.
+            if sample.losses == 0 {
+                return Outcome::Nothing;
+            }
+            self.begin_interval(sock);
+            self.is_sampling = true;
+        }
+        self.rounds += u32::from(round_start);
+        if sample.is_app_limited || self.rounds > 4 * MIN_ROUNDS {
+            self.reset(sock);
+            return Outcome::Nothing;
+        }
+        if self.rounds < MIN_ROUNDS || sample.losses == 0 {
+            return Outcome::Nothing;
+        }
+        let lost = u64::from(sock.lost.wrapping_sub(self.last_lost));
+        let delivered = u64::from(sock.delivered.wrapping_sub(self.last_delivered));
+        let interval_us = (sock.delivered_mstamp_us / 1000 * 1000).saturating_sub(self.last_us);
+        if delivered == 0 || lost * UNIT < LOSS_UNITS * delivered || interval_us == 0 {
+            return Outcome::Nothing;
+        }
+        self.end_interval(sock, u32::try_from(delivered * BW_UNIT / interval_us).unwrap_or(u32::MAX))
+    }
+
+    fn end_interval(&mut self, sock: &Sock, bw: u32) -> Outcome {
+        let diff = self.bw.abs_diff(bw);
+        let is_same = u64::from(diff) * SAME_SHARE <= u64::from(self.bw)
+            || pace_bytes_per_s(sock, diff, UNIT) <= SAME_BYTES_PER_S;
+        if self.bw > 0 && is_same {
+            self.bw = ((u64::from(bw) + u64::from(self.bw)) / 2) as u32;
+            self.in_use = true;
+            self.rounds = 0;
+            return Outcome::Policed;
+        }
+        self.bw = bw;
+        self.begin_interval(sock);
+        Outcome::Nothing
+    }
+}

@@ -1,0 +1,354 @@
+//! The sender of a connection: what tcp_input.c, tcp_output.c, tcp_recovery.c and tcp_timer.c do for one that is
+//! established.
+
+mod ack;
+mod loss;
+mod rack;
+mod sack;
+mod timers;
+mod transmit;
+mod undo;
+
+use crate::minmax::WindowedMin;
+use crate::rate::RateEstimator;
+use crate::rtt::RttEstimator;
+use crate::scoreboard::Scoreboard;
+use crate::{CaState, Config, Congestion, Data, Sock, pacing_rate_bytes_per_s};
+
+use rack::Rack;
+use timers::Timers;
+
+/// Window of the minimum RTT (net.ipv4.tcp_min_rtt_wlen) [us].
+const MIN_RTT_WINDOW_US: u64 = 300_000_000;
+/// Segments that may arrive out of order before that is taken for a loss (net.ipv4.tcp_reordering).
+const REORDERING: u32 = 3;
+
+/// What may leave after an ACK besides new data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Resend {
+    Nothing,
+    /// What is lost.
+    Lost,
+    /// New data first: they show whether a timeout was spurious (F-RTO).
+    NewFirst,
+}
+
+/// What the application has written.
+#[derive(Clone, Debug, Default)]
+struct Source {
+    /// What does not fit into the send buffer.
+    waiting_bytes: u64,
+    is_endless: bool,
+    is_finished: bool,
+    /// Behind the last byte, where the FIN is.
+    fin_seq: Option<u64>,
+}
+
+/// A sender with its congestion control.
+#[derive(Debug)]
+pub struct Sender<C> {
+    /// What congestion controls see and set.
+    pub sock: Sock,
+    /// The congestion control.
+    pub congestion: C,
+    send_buffer_bytes: u64,
+    init_cwnd: u32,
+    nagle: bool,
+    tick_ns: u64,
+    board: Scoreboard,
+    rate: RateEstimator,
+    rtt: RttEstimator,
+    min_rtt: WindowedMin,
+    rack: Rack,
+    timers: Timers,
+    source: Source,
+    now_ns: u64,
+    /// `Ack::sent_ns` of the newest ACK.
+    echo_ns: u64,
+    /// `Ack::echo_ns` of the ACK that came last.
+    ack_echo_ns: u64,
+    /// What the receiver takes behind `snd_una`.
+    window_bytes: u64,
+    /// A segment that a timer has sent.
+    queued: Option<Data>,
+    resend: Resend,
+    /// Whether new data may leave: not behind a timeout, before an ACK comes.
+    may_push: bool,
+    /// What is left of a burst of new data [bytes], and whether the FIN is in it.
+    burst_bytes: u64,
+    /// The burst is of several segments: the last one has PSH.
+    burst_pushes: bool,
+    /// New segments since the last time that `next_segment` had nothing.
+    sent_new: u32,
+    is_deferred_by_cwnd: bool,
+    /// Segments with data sent since the start.
+    data_segs_out: u64,
+    /// End of the window over which `max_packets_out` is taken.
+    cwnd_usage_seq: u64,
+    /// Most segments outstanding since the window was limited last.
+    cwnd_used: u32,
+    /// When the window was used up, or changed, last [us].
+    cwnd_stamp_us: u64,
+    /// End of the recovery that is under way.
+    high_seq: u64,
+    /// Delivered in this reduction.
+    prr_delivered: u32,
+    reordering: u32,
+    /// Start of what a recovery can be undone for.
+    undo_marker: Option<u64>,
+    /// Retransmissions that no DSACK has shown to be superfluous; -1: there was none.
+    undo_retrans: i64,
+    /// When the first retransmission of this recovery left [us].
+    retrans_stamp_us: Option<u64>,
+    /// Timeouts one behind the other.
+    retransmits: u32,
+    /// F-RTO (RFC 5682) is under way.
+    frto: bool,
+    /// Segments that DSACKs were about.
+    dsack_dups: u32,
+    /// The next new segment says that the window has been reduced (CWR).
+    queue_cwr: bool,
+    /// End of the data behind which a tail loss probe was sent.
+    tlp_high_seq: Option<u64>,
+    /// The probe was a retransmission.
+    tlp_retrans: bool,
+    /// Small segments end before it (Minshall).
+    small_end_seq: u64,
+}
+
+impl<C: Congestion> Sender<C> {
+    /// A connection that has just been established. Linux takes the handshake's RTT as first sample.
+    pub fn new(config: &Config, congestion: C, now_ns: u64, handshake_rtt_us: Option<u32>) -> Self {
+        let mut sock = Sock::new(config.mss_bytes, config.init_cwnd);
+        sock.ecn_ok = config.ecn;
+        sock.mstamp_us = now_ns / 1000;
+        let rto_min_us = (config.rto_min_ns / 1000) as u32;
+        let mut sender = Self {
+            sock,
+            congestion,
+            send_buffer_bytes: config.send_buffer_bytes,
+            init_cwnd: config.init_cwnd,
+            nagle: config.nagle,
+            tick_ns: config.tick_ns,
+            board: Scoreboard::new(),
+            rate: RateEstimator::default(),
+            rtt: RttEstimator::new(rto_min_us),
+            min_rtt: WindowedMin::new(MIN_RTT_WINDOW_US),
+            rack: Rack::default(),
+            timers: Timers::default(),
+            source: Source::default(),
+            now_ns,
+            echo_ns: 0,
+            ack_echo_ns: 0,
+            window_bytes: config.rcv_window_bytes,
+            queued: None,
+            resend: Resend::Nothing,
+            may_push: true,
+            burst_bytes: 0,
+            burst_pushes: false,
+            sent_new: 0,
+            is_deferred_by_cwnd: false,
+            data_segs_out: 0,
+            cwnd_usage_seq: 0,
+            cwnd_used: 0,
+            cwnd_stamp_us: now_ns / 1000,
+            high_seq: 0,
+            prr_delivered: 0,
+            reordering: REORDERING,
+            undo_marker: None,
+            undo_retrans: -1,
+            retrans_stamp_us: None,
+            retransmits: 0,
+            frto: false,
+            dsack_dups: 0,
+            queue_cwr: false,
+            tlp_high_seq: None,
+            tlp_retrans: false,
+            small_end_seq: 0,
+        };
+        if let Some(rtt_us) = handshake_rtt_us {
+            sender.take_rtt(rtt_us, rtt_us, false);
+        }
+        sender.update_pacing_rate();
+        sender.congestion.init(&mut sender.sock);
+        sender
+    }
+
+    /// The application has so many bytes more to send. What is beyond the send buffer waits.
+    pub fn write(&mut self, now_ns: u64, bytes: u64) {
+        self.begin_write(now_ns);
+        self.source.waiting_bytes = self.source.waiting_bytes.saturating_add(bytes);
+        self.fill();
+    }
+
+    /// The application always has more to send, until `finish`.
+    pub fn write_endless(&mut self, now_ns: u64) {
+        self.begin_write(now_ns);
+        self.source.is_endless = true;
+        self.fill();
+    }
+
+    /// Nothing more comes: a FIN follows the last byte. Of an endless source what is in the send buffer still goes.
+    pub fn finish(&mut self, now_ns: u64) {
+        self.refresh(now_ns);
+        self.source.is_endless = false;
+        self.source.is_finished = true;
+        self.fill();
+    }
+
+    /// Whether everything, with the FIN, is acknowledged.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.source.fin_seq.is_some() && self.sock.snd_una == self.sock.write_seq
+    }
+
+    /// Written, and never sent. Of an endless source: what is in the send buffer.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> u64 {
+        let sent = self.sock.snd_nxt.min(self.data_end());
+        self.data_end() - sent + self.source.waiting_bytes
+    }
+
+    /// Written, and not acknowledged. Of an endless source: what is in the send buffer.
+    #[must_use]
+    pub fn unacked_bytes(&self) -> u64 {
+        let acked = self.sock.snd_una.min(self.data_end());
+        self.data_end() - acked + self.source.waiting_bytes
+    }
+
+    fn begin_write(&mut self, now_ns: u64) {
+        self.refresh(now_ns);
+        self.may_push = true;
+        if self.source.waiting_bytes == 0 && !self.source.is_endless {
+            self.note_app_limited();
+        }
+        if self.sock.packets_out == 0 && self.sock.snd_nxt == self.sock.write_seq {
+            self.restart_after_idle();
+        }
+    }
+
+    /// Moves what waits into the send buffer.
+    fn fill(&mut self) {
+        let source = &mut self.source;
+        if source.fin_seq.is_some() {
+            return;
+        }
+        let used_bytes = self.sock.write_seq - self.sock.snd_una;
+        let room_bytes = self.send_buffer_bytes.saturating_sub(used_bytes);
+        if source.is_endless {
+            self.sock.write_seq += room_bytes;
+            return;
+        }
+        let bytes = source.waiting_bytes.min(room_bytes);
+        source.waiting_bytes -= bytes;
+        self.sock.write_seq += bytes;
+        if source.is_finished && source.waiting_bytes == 0 {
+            source.fin_seq = Some(self.sock.write_seq);
+            self.sock.write_seq += 1;
+        }
+    }
+
+    /// Behind the last byte of data in the send buffer.
+    fn data_end(&self) -> u64 {
+        self.source.fin_seq.unwrap_or(self.sock.write_seq)
+    }
+
+    fn refresh(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.sock.mstamp_us = self.now_ns / 1000;
+    }
+
+    fn set_state(&mut self, state: CaState) {
+        self.congestion.set_state(&mut self.sock, state);
+        self.sock.ca_state = state;
+    }
+
+    fn in_reduction(&self) -> bool {
+        matches!(self.sock.ca_state, CaState::Cwr | CaState::Recovery)
+    }
+
+    /// Threshold to go back to: `tcp_current_ssthresh`.
+    fn current_ssthresh(&self) -> u32 {
+        let cwnd = self.sock.snd_cwnd;
+        if self.in_reduction() {
+            self.sock.snd_ssthresh
+        } else {
+            self.sock.snd_ssthresh.max((cwnd >> 1) + (cwnd >> 2))
+        }
+    }
+
+    /// The rate has a gap that is the application's (`tcp_rate_check_app_limited`).
+    fn note_app_limited(&mut self) {
+        let sock = &mut self.sock;
+        let in_flight = sock.packets_in_flight();
+        if sock.write_seq - sock.snd_nxt < u64::from(sock.mss_bytes)
+            && in_flight < sock.snd_cwnd
+            && sock.lost_out <= sock.retrans_out
+        {
+            sock.app_limited = sock.delivered.wrapping_add(in_flight).max(1);
+        }
+    }
+
+    /// Behind a pause longer than a timeout the window is smaller (`tcp_slow_start_after_idle_check`).
+    fn restart_after_idle(&mut self) {
+        let rto_us = self.rtt.rto_us();
+        let idle_us = self.sock.mstamp_us.saturating_sub(self.sock.last_sent_us);
+        if self.congestion.has_cong_control() || self.data_segs_out == 0 || idle_us <= rto_us {
+            return;
+        }
+        let mut cwnd = self.sock.snd_cwnd;
+        let least = self.init_cwnd.min(cwnd);
+        self.sock.snd_ssthresh = self.current_ssthresh();
+        let mut left_us = idle_us.saturating_sub(rto_us);
+        while left_us > 0 && cwnd > least {
+            cwnd >>= 1;
+            left_us = left_us.saturating_sub(rto_us);
+        }
+        self.sock.snd_cwnd = cwnd.max(least);
+        self.cwnd_stamp_us = self.sock.mstamp_us;
+        self.cwnd_used = 0;
+    }
+
+    /// What TCP would pace at (`tcp_update_pacing_rate`).
+    fn update_pacing_rate(&mut self) {
+        let ratios = self.congestion.pacing_ratios_percent();
+        self.sock.pacing_rate_bytes_per_s = pacing_rate_bytes_per_s(&self.sock, ratios);
+    }
+
+    /// Samples of the RTT: `rtt_us` for the smoothed one, `newest_us` for the minimum.
+    fn take_rtt(&mut self, rtt_us: u32, newest_us: u32, maybe_delayed: bool) {
+        if !maybe_delayed || newest_us <= self.min_rtt.get() {
+            self.sock.min_rtt_us = self.min_rtt.update(self.sock.mstamp_us, newest_us.max(1));
+        }
+        self.sock.rtt_samples += 1;
+        self.sock.rtt_sum_us += u64::from(rtt_us);
+        self.rtt.update(rtt_us, self.sock.snd_una, self.sock.snd_nxt);
+        self.sock.srtt_us = self.rtt.srtt8_us() >> 3;
+        self.sock.rttvar_us = self.rtt.deviation_us();
+        self.sock.rtt_us = newest_us.max(1);
+    }
+}
+
+#[cfg(test)]
+impl<C: Congestion> Sender<C> {
+    /// The counters say what the scoreboard says.
+    pub(crate) fn check(&self) {
+        use crate::scoreboard::{LOST, RETRANS, SACKED};
+        let slots = || (self.board.first()..self.board.end()).map(|number| self.board.slot(number));
+        let count = |flag: u8| slots().filter(|slot| slot.has(flag)).count() as u32;
+        let sock = &self.sock;
+        assert_eq!(sock.packets_out, slots().count() as u32, "packets_out");
+        assert_eq!(sock.sacked_out, count(SACKED), "sacked_out");
+        assert_eq!(sock.lost_out, count(LOST), "lost_out");
+        assert_eq!(sock.retrans_out, count(RETRANS), "retrans_out");
+        assert!(!slots().any(|slot| slot.has(SACKED) && slot.has(LOST)), "sacked and lost");
+        assert!(sock.sacked_out + sock.lost_out <= sock.packets_out + sock.retrans_out, "in flight");
+        assert!(sock.packets_out == 0 || self.due_ns().is_some(), "no timer while data are outstanding");
+        assert!(sock.snd_una <= sock.snd_nxt && sock.snd_nxt <= sock.write_seq, "sequence numbers");
+        assert!(sock.snd_cwnd >= 1, "window");
+    }
+}
+
+#[cfg(test)]
+#[path = "../sender_tests.rs"]
+mod tests;
