@@ -1,18 +1,17 @@
 //! R-TCP: finds the token bucket that limits a client, and keeps what is sent to it inside.
 //!
 //! The detector and the limiter are C without I/O (`src/core`), compiled into BPF programs and, for [`core`], for the
-//! host. [`replay`] takes recorded ACKs through it. [`Attached`] offers the kernel's CUBIC and BBR with them to
+//! host (`ccp-rtcp-core`). [`replay`] takes recorded ACKs through it. [`Attached`] offers the kernel's CUBIC and BBR with them to
 //! sockets; [`clients`] is what they know.
 
 mod attach;
 pub mod clients;
-pub mod core;
 mod kernel;
 pub mod replay;
-pub mod work;
 
 pub use attach::Attached;
 pub use ccp_error::Error;
+pub use ccp_rtcp_core::{self as core, work};
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

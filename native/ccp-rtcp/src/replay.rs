@@ -1,4 +1,4 @@
-//! Recorded ACKs, taken through the detector: on the host, or in the kernel.
+//! Recorded ACKs, taken through the detector in the kernel.
 
 use ccp_trace::load;
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
@@ -6,37 +6,13 @@ use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 use crate::Result;
 use crate::attach::refused;
 use crate::core::types::{RTCP_RECORDED_ACK, RTCP_RECORDED_NOTHING, RTCP_RECORDED_START, rtcp_recorded};
-use crate::core::{Detector, Options, Progress, rtcp_detector};
+use crate::core::{Options, Progress, rtcp_detector};
+
+pub use ccp_rtcp_core::replay::{Event, replay};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_REPLAY_OBJECT"));
 
-/// What a row of a trace tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A transfer starts.
-    Start,
-    /// An ACK.
-    Ack,
-}
-
-/// Takes events through a new detector, and calls `seen` after each.
-pub fn replay(
-    options: Options,
-    mss_bytes: u16,
-    events: impl IntoIterator<Item = (Event, Progress)>,
-    mut seen: impl FnMut(&Progress, &rtcp_detector),
-) {
-    let mut detector = Detector::new(options, mss_bytes);
-    for (event, now) in events {
-        match event {
-            Event::Start => detector.start(&now),
-            Event::Ack => detector.ack(&now),
-        }
-        seen(&now, detector.state());
-    }
-}
-
-/// The same, by the kernel's detector.
+/// What `ccp_rtcp_core::replay` does, by the kernel's detector.
 ///
 /// # Errors
 ///

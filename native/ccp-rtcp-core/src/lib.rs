@@ -1,6 +1,10 @@
-//! The detector on the host: the same C that the BPF programs are made of.
+//! R-TCP's detector and limiter on the host: the same C that the BPF programs of `ccp-rtcp` are made of. It does no input
+//! or output.
 
-/// What the C code remembers, and its parameters, made from `src/bpf/rtcp.h` and `src/core`.
+pub mod replay;
+pub mod work;
+
+/// What the C code remembers, and its parameters, made from `ccp-rtcp/src/bpf/rtcp.h` and `ccp-rtcp/src/core`.
 #[allow(non_camel_case_types, non_upper_case_globals, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod types {
@@ -41,7 +45,9 @@ impl Options {
         options.usable().then_some(options)
     }
 
-    fn usable(&self) -> bool {
+    /// Whether the C code has room for them.
+    #[must_use]
+    pub fn usable(&self) -> bool {
         (3..=types::RTCP_MAX_CANDIDATES).contains(&self.n_candidates)
     }
 
@@ -143,12 +149,25 @@ impl Limiter {
         self.detector.start(now);
     }
 
-    /// Takes an ACK in.
+    /// Takes an ACK in; who only observes is told what is found, and never capped.
     pub fn ack(&mut self, now: &Progress) {
         self.detector.ack(now);
+        if self.detector.options.observe != 0 {
+            return;
+        }
         let (limiter, detector) = (&raw mut self.state, &raw mut self.detector.state);
         // SAFETY: all four are whole structures, and outlive the call.
         unsafe { rtcp_host_limiter_ack(limiter, detector, &raw const self.detector.options, now) };
+    }
+
+    /// Goes on with other parameters.
+    ///
+    /// # Panics
+    ///
+    /// The C code has no room for so many candidates.
+    pub fn set_options(&mut self, options: &Options) {
+        assert!(options.usable(), "between 3 and 17 candidates");
+        self.detector.options = *options;
     }
 
     /// What all flows together may send, if they are capped.

@@ -1,6 +1,6 @@
 //! Made-up ACKs, to measure what the detector costs for each in its states.
 
-use crate::core::{Detector, Options, Progress};
+use crate::{Detector, Options, Progress};
 
 /// What the detector is busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
