@@ -1,7 +1,14 @@
-//! Makes Rust types of the header that the BPF programs share with us.
+//! Makes Rust types of the headers that the BPF programs share with us.
+
+/// Of the datapath, of samples of sockets, of what arrives on them.
+const HEADERS: [&str; 3] =
+    ["../ccp-bpf/src/bpf/intf.h", "../ccp-trace/src/bpf/row.h", "../ccp-trace/src/bpf/arrivals.h"];
 
 fn main() -> ccp_build::Result<()> {
-    ccp_build::watch("../ccp-bpf/src/bpf/intf.h");
     ccp_build::watch("../ccp-rtcp/src/bpf/rtcp.h");
-    ccp_build::bind("../ccp-bpf/src/bpf/intf.h")
+    for header in HEADERS {
+        ccp_build::watch(header);
+        ccp_build::bind(header)?;
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs and makes Rust types of the headers they share with us.
+//! Compiles the BPF programs and makes Rust types of a header that one of them shares with us.
 
 /// Program, and the variable that names what was compiled.
 const PROGRAMS: [(&str, &str); 3] =
@@ -9,8 +9,5 @@ fn main() -> ccp_build::Result<()> {
     for (program, variable) in PROGRAMS {
         ccp_build::compile(&format!("src/bpf/{program}.bpf.c"), variable, &[])?;
     }
-    for header in ["row", "arrivals", "windows"] {
-        ccp_build::bind(&format!("src/bpf/{header}.h"))?;
-    }
-    Ok(())
+    ccp_build::bind("src/bpf/windows.h")
 }

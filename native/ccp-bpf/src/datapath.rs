@@ -19,8 +19,8 @@ use crate::object::{self, Registration, Sizes};
 use crate::pace::{PERIOD_US, Pace};
 use crate::pins::{Pins, unload};
 use crate::ring::Ring;
-use crate::shared::{BUILD_HASH, Caps, Observer, Update, now_us};
-use crate::{Error, Records, Result};
+use crate::shared::{BUILD_HASH, Observer, now_us};
+use crate::{Caps, Error, Records, Result, Update};
 
 /// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
 const HEARTBEATS_PER_TIMEOUT: u64 = 4;

@@ -18,11 +18,11 @@ mod ring;
 mod shared;
 
 pub use ccp_error::Error;
-pub use ccp_record::{Record, Records, intf};
+pub use ccp_record::{Caps, Record, Records, Update, intf};
 pub use datapath::{Datapath, Options};
 pub use fold::verify;
 pub use pins::unload;
-pub use shared::{Caps, Observer, Update};
+pub use shared::Observer;
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

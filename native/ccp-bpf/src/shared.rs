@@ -11,7 +11,7 @@ use crate::intf::{self, ccp_flow, ccp_flow_info, ccp_globals};
 use crate::names;
 use crate::pins::Pins;
 use crate::{Error, Result};
-use ccp_record::copy_out;
+use ccp_record::Update;
 
 /// Version of what [`crate::intf`] describes, and of the programs that go with it.
 pub(crate) const BUILD_HASH: u64 = parse(env!("CCP_BUILD_HASH"));
@@ -33,42 +33,6 @@ pub(crate) fn now_us() -> u64 {
     // SAFETY: the pointer is valid; CLOCK_MONOTONIC always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
-}
-
-/// What to write to a flow. `None` and missing registers stay as they are.
-#[derive(Clone, Debug, Default)]
-pub struct Update<'a> {
-    /// Window [bytes].
-    pub cwnd_bytes: Option<u64>,
-    /// Pacing rate [bytes/s]; 0 ends pacing.
-    pub rate_bytes_per_s: Option<u64>,
-    /// Handle of an installed program; 0 gives the flow to the fallback law.
-    pub program: Option<u32>,
-    /// Control registers by index.
-    pub controls: &'a [(usize, u64)],
-    /// How the flow is kept within a rate limit.
-    pub caps: Option<Caps>,
-}
-
-/// How a flow is kept within the rate limit of its client; by default none is looked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Caps {
-    kinds: u32,
-    options: intf::rtcp_options,
-}
-
-impl Caps {
-    /// Caps of window and pacing rate, with the bytes of a `struct rtcp_options`; `None` if there are caps, and not as
-    /// many bytes.
-    pub fn new(cwnd: bool, rate: bool, options: &[u8]) -> Option<Self> {
-        let kind = |wanted: bool, kind: u32| if wanted { kind } else { 0 };
-        let kinds = kind(cwnd, intf::CCP_CAP_CWND) | kind(rate, intf::CCP_CAP_RATE);
-        if kinds == 0 {
-            return Some(Caps::default());
-        }
-        let fits = options.len() == size_of::<intf::rtcp_options>();
-        copy_out(options).filter(|_| fits).map(|options| Caps { kinds, options })
-    }
 }
 
 /// The mapped memory of one datapath. Reading it disturbs nobody.

@@ -17,6 +17,7 @@ pub fn watch(directory: &str) {
 /// # Errors
 ///
 /// It does not compile, or there is no clang.
+#[cfg(feature = "bpf")]
 pub fn compile(source: &str, variable: &str, clang_args: &[&str]) -> Result<()> {
     let name = Path::new(source).with_extension("o");
     let object = out()?.join(name.file_name().unwrap_or_default());

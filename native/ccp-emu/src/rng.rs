@@ -19,7 +19,12 @@ impl Stream {
 
     /// True with a probability from 0 to 1. Draws nothing when that is certain to be false.
     pub fn happens(&mut self, ratio: f64) -> bool {
-        ratio > 0.0 && self.0.random::<f64>() < ratio
+        ratio > 0.0 && self.unit() < ratio
+    }
+
+    /// A number from 0, possible, to 1, not possible.
+    pub fn unit(&mut self) -> f64 {
+        self.0.random()
     }
 
     /// A number from 0 to `most`, both possible.

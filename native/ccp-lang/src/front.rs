@@ -10,6 +10,7 @@ use portus::lang as portus_lang;
 use crate::Source;
 use crate::ast::{Ast, Decl, Expr, ExprKind, Literal, Statement};
 use crate::check::Facts;
+use crate::code::Code;
 use crate::error::{Pos, Problem};
 use crate::ir::{Event, Implicit, Instr, Op, Program, Reg, Register};
 use crate::prims::{N_PORTUS_PRIMS, PRIMITIVES};
@@ -57,7 +58,7 @@ pub(crate) fn compile(ast: &Ast, facts: Facts, source: &Source) -> Result<Progra
             locals[*i as usize] = name;
         }
     }
-    Ok(Program {
+    let mut program = Program {
         uid: uid(&text),
         name: source.name.to_string(),
         origin: source.origin.to_string(),
@@ -69,7 +70,10 @@ pub(crate) fn compile(ast: &Ast, facts: Facts, source: &Source) -> Result<Progra
         n_local: locals.len(),
         locals,
         prims_used: facts.prims,
-    })
+        code: Code::default(),
+    };
+    program.code = Code::new(&program);
+    Ok(program)
 }
 
 /// Runs portus on a thread of its own: it recurses, and it panics where it should refuse.

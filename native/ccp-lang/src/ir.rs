@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::code::Code;
 use crate::prims::PRIMITIVES;
 
 /// Most report, control and local registers that a program may have, of each kind.
@@ -140,6 +141,7 @@ pub struct Program {
     pub n_local: usize,
     /// Bit i: the program reads `PRIMITIVES[i]`. A write to `Micros` reads `Ack.now`.
     pub prims_used: u64,
+    pub(crate) code: Code,
 }
 
 impl Program {

@@ -35,6 +35,7 @@
 
 mod ast;
 mod check;
+mod code;
 mod codegen;
 mod error;
 mod front;

@@ -1,6 +1,7 @@
 //! The reference interpreter: runs a program one instruction after the other, as libccp's machine.c does.
 
-use crate::ir::{Implicit, Instr, MAX_REGISTERS, Op, Program, Reg};
+use crate::code::Step;
+use crate::ir::{Implicit, MAX_REGISTERS, Op, Program, Reg};
 use crate::prims::ACK_NOW;
 
 /// Why a fold stopped half way; values of `enum ccp_fold_error` in intf.h.
@@ -24,7 +25,10 @@ pub struct Folded {
 }
 
 /// The registers of one flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// All are 64 bits wide and lie one behind the other, so that code finds each by one index.
+#[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Machine {
     pub report: [u64; MAX_REGISTERS],
     pub control: [u64; MAX_REGISTERS],
@@ -34,7 +38,44 @@ pub struct Machine {
     pub imp: [u64; Implicit::ALL.len()],
     /// `Micros` counts from here [us].
     pub time_zero_us: u64,
+    prims: [u64; N_PRIMS],
+    tmp: [u64; N_TMPS],
+    unused: [u64; N_UNUSED],
 }
+
+const N_PRIMS: usize = 32;
+const N_TMPS: usize = 256;
+/// All registers; a power of two, so that no index has to be checked.
+const N_REGISTERS: usize = 512;
+const IMP: usize = 3 * MAX_REGISTERS;
+const PRIM: usize = IMP + Implicit::ALL.len() + 1;
+const TMP: usize = PRIM + N_PRIMS;
+const N_UNUSED: usize = N_REGISTERS - TMP - N_TMPS;
+const _: () = assert!(size_of::<Machine>() == 8 * N_REGISTERS);
+const _: () = assert!(std::mem::offset_of!(Machine, tmp) == 8 * TMP);
+
+/// Where a register lies; an immediate lies nowhere.
+pub(crate) fn index(reg: Reg) -> Option<u16> {
+    let index = match reg {
+        Reg::Report(i) => i as usize,
+        Reg::Control(i) => MAX_REGISTERS + i as usize,
+        Reg::Local(i) => 2 * MAX_REGISTERS + i as usize,
+        Reg::Implicit(i) => IMP + i as usize,
+        Reg::Prim(i) => PRIM + i as usize,
+        Reg::Tmp(i) => TMP + i as usize,
+        Reg::Imm(_) => return None,
+    };
+    Some(index as u16)
+}
+
+/// The same registers and time; intermediate results do not count.
+impl PartialEq for Machine {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_flat()[..PRIM] == other.as_flat()[..PRIM]
+    }
+}
+
+impl Eq for Machine {}
 
 impl Default for Machine {
     fn default() -> Self {
@@ -51,7 +92,20 @@ impl Machine {
             local: [0; MAX_REGISTERS],
             imp: [0; Implicit::ALL.len()],
             time_zero_us: 0,
+            prims: [0; N_PRIMS],
+            tmp: [0; N_TMPS],
+            unused: [0; N_UNUSED],
         }
+    }
+
+    fn as_flat(&self) -> &[u64; N_REGISTERS] {
+        // SAFETY: the structure is that many 64-bit integers, laid out as in C, so without gaps.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    fn as_flat_mut(&mut self) -> &mut [u64; N_REGISTERS] {
+        // SAFETY: as above; and any bits are a value of each of them.
+        unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
     /// Starts `program` at `now_us` [us]: declared registers get their initial values, `Micros` counts from
@@ -84,20 +138,42 @@ impl Machine {
         self.imp[Implicit::ShouldContinue as usize] = 0;
         self.imp[Implicit::ShouldReport as usize] = 0;
         self.imp[Implicit::Micros as usize] = now_us.wrapping_sub(self.time_zero_us);
-        let mut run = Run { machine: self, tmp: [0; 256], prims: *prims, now_us };
-        run.prims[ACK_NOW as usize] = now_us;
-        for event in &program.events {
-            run.all(program.flag(event))?;
-            if run.read(Reg::Implicit(Implicit::EventFlag)) == 0 {
+        self.prims = *prims;
+        self.prims[ACK_NOW as usize] = now_us;
+        let code = &program.code;
+        self.tmp[..code.n_tmps()].fill(0);
+        for event in code.events() {
+            self.all(&event.flag, now_us)?;
+            if self.imp[Implicit::EventFlag as usize] == 0 {
                 continue;
             }
-            run.all(program.body(event))?;
+            self.all(&event.body, now_us)?;
             // Not cleared between events: once said, `(fallthrough)` holds for the rest of the run.
-            if run.read(Reg::Implicit(Implicit::ShouldContinue)) == 0 {
+            if self.imp[Implicit::ShouldContinue as usize] == 0 {
                 break;
             }
         }
         Ok(Folded { report: self.imp[Implicit::ShouldReport as usize] != 0 })
+    }
+
+    fn all(&mut self, steps: &[Step], now_us: u64) -> Result<(), FoldError> {
+        const MICROS: u16 = (IMP + Implicit::Micros as usize) as u16;
+        let registers = self.as_flat_mut();
+        for step in steps {
+            let (left, right) = (step.left.read(registers), step.right.read(registers));
+            let result = &mut registers[step.result as usize % N_REGISTERS];
+            let value = match step.op {
+                Op::If if left == 0 => continue,
+                Op::NotIf if left != 0 => continue,
+                Op::Ewma => ewma(left, *result, right),
+                op => apply(op, left, right)?,
+            };
+            *result = value;
+            if step.result == MICROS {
+                registers[IMP + Implicit::ALL.len()] = now_us.wrapping_sub(value);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the report registers and sets the volatile registers back to their initial values.
@@ -114,61 +190,9 @@ impl Machine {
     }
 }
 
-struct Run<'a> {
-    machine: &'a mut Machine,
-    tmp: [u64; 256],
-    prims: [u64; 32],
-    now_us: u64,
-}
-
-impl Run<'_> {
-    fn all(&mut self, instrs: &[Instr]) -> Result<(), FoldError> {
-        instrs.iter().try_for_each(|instr| self.one(instr))
-    }
-
-    fn one(&mut self, instr: &Instr) -> Result<(), FoldError> {
-        let (left, right) = (self.read(instr.left), self.read(instr.right));
-        let value = match instr.op {
-            Op::If if left == 0 => return Ok(()),
-            Op::NotIf if left != 0 => return Ok(()),
-            Op::Ewma => ewma(left, self.read(instr.res), right),
-            op => apply(op, left, right)?,
-        };
-        self.write(instr.res, value);
-        Ok(())
-    }
-
-    fn read(&self, reg: Reg) -> u64 {
-        match reg {
-            Reg::Report(i) => self.machine.report[i as usize],
-            Reg::Control(i) => self.machine.control[i as usize],
-            Reg::Local(i) => self.machine.local[i as usize],
-            Reg::Implicit(i) => self.machine.imp[i as usize],
-            Reg::Prim(i) => self.prims[i as usize],
-            Reg::Tmp(i) => self.tmp[i as usize],
-            Reg::Imm(n) => n,
-        }
-    }
-
-    fn write(&mut self, reg: Reg, value: u64) {
-        match reg {
-            Reg::Report(i) => self.machine.report[i as usize] = value,
-            Reg::Control(i) => self.machine.control[i as usize] = value,
-            Reg::Local(i) => self.machine.local[i as usize] = value,
-            Reg::Implicit(i) => {
-                self.machine.imp[i as usize] = value;
-                if i == Implicit::Micros {
-                    self.machine.time_zero_us = self.now_us.wrapping_sub(value);
-                }
-            }
-            Reg::Tmp(i) => self.tmp[i as usize] = value,
-            Reg::Prim(_) | Reg::Imm(_) => unreachable!("the front end lets no program write {reg:?}"),
-        }
-    }
-}
-
 /// Returns `l op r` for the operators that do not look at their result register; `r` for the conditional
 /// ones.
+#[inline]
 pub(crate) fn apply(op: Op, l: u64, r: u64) -> Result<u64, FoldError> {
     Ok(match op {
         Op::Add => l.checked_add(r).ok_or(FoldError::AddOverflow)?,

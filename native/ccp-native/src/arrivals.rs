@@ -2,45 +2,14 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ccp_trace::flow::tcp_arrivals;
 use ccp_trace::{Arrivals, Watched, bin_bounds_us};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
 use crate::errors;
-use crate::rows::{self, Column};
+use crate::tcp_rows::arrivals;
 
 const MINIMUM_US: u64 = 15_000_000;
 const MAX_FLOWS: u32 = 16_384;
-
-fn columns() -> Vec<Column> {
-    use rows::column;
-    vec![
-        column!(tcp_arrivals, cookie, "u8"),
-        column!(tcp_arrivals, sport, "u2"),
-        column!(tcp_arrivals, dport, "u2"),
-        column!(tcp_arrivals, saddr, "(16,)u1"),
-        column!(tcp_arrivals, daddr, "(16,)u1"),
-        column!(tcp_arrivals, segs, "u8"),
-        column!(tcp_arrivals, ce_segs, "u8"),
-        column!(tcp_arrivals, resent_segs, "u8"),
-        column!(tcp_arrivals, elapsed_us, "u8"),
-        column!(tcp_arrivals, ticks, "u8"),
-        column!(tcp_arrivals, tick_us, "u4"),
-        column!(tcp_arrivals, closed, "u1"),
-        column!(tcp_arrivals, stamped, "u1"),
-        column!(tcp_arrivals, bins, BINS),
-    ]
-}
-
-const BINS: &str = "(176,)u4";
-const _: () = assert!(ccp_trace::flow::ARRIVALS_BINS == 176);
-
-fn as_array<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &columns(), size_of::<tcp_arrivals>()))?;
-    rows::as_array(py, bytes, dtype)
-}
 
 /// Segments, CE marks, retransmissions and one-way delays of one namespace's TCP sockets, counted by the kernel.
 #[pyclass(frozen, module = "datapath._native")]
@@ -71,7 +40,7 @@ impl TcpArrivals {
 
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let rows = py.detach(|| self.lock().as_mut().map(Arrivals::drain)).ok_or_else(|| closed(py))?;
-        as_array(py, &rows.map_err(|e| errors::raise(py, &e))?)
+        arrivals(py, &rows.map_err(|e| errors::raise(py, &e))?)
     }
 
     #[getter]

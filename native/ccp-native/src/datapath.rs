@@ -2,22 +2,17 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use ccp_bpf::{Caps, Datapath, Observer, Options, Update};
+use ccp_bpf::{Datapath, Observer, Options, Update};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
 use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
+use crate::programs::{Many, Programs, caps_of, lock};
 use crate::report::{Batch, Installed};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Names by `cc_id`; an empty one where there is none.
 fn name_table(shared: &Observer) -> ccp_bpf::Result<Vec<String>> {
@@ -39,70 +34,12 @@ fn counters(shared: &Observer) -> HashMap<&'static str, u64> {
     shared.counters().into_iter().collect()
 }
 
-#[derive(Default)]
-struct Programs {
-    by_handle: HashMap<u32, Arc<Installed>>,
-    /// What the agent last gave to each flow: the program whose register names `update(fields=)` means.
-    of_flow: HashMap<u64, Arc<Installed>>,
-    /// Flows that closed in the batch that is being handled: forgotten with the next.
-    closed: Vec<u64>,
-}
-
 /// The kernel datapath, held by this process.
 #[pyclass(frozen, module = "datapath._native")]
 pub struct EbpfDatapath {
     inner: Datapath,
     programs: Mutex<Programs>,
     names: Mutex<Vec<String>>,
-}
-
-impl EbpfDatapath {
-    /// Index and value of control registers, by the names of the flow's program.
-    fn registers(
-        &self,
-        py: Python<'_>,
-        flow_id: u64,
-        program: Option<u32>,
-        fields: &HashMap<String, u64>,
-    ) -> PyResult<Vec<(usize, u64)>> {
-        let programs = lock(&self.programs);
-        let known = match program {
-            Some(handle) => programs.by_handle.get(&handle),
-            None => programs.of_flow.get(&flow_id),
-        };
-        let Some(known) = known else {
-            return Err(errors::raise_new(
-                py,
-                "register.no_program",
-                "registers were set of a flow that runs no program",
-                "register names are those of the flow's program",
-                "give the flow a program first, or in the same update",
-            ));
-        };
-        let place = |name: &String, value: u64| {
-            let Some(index) = known.controls.iter().position(|r| r.name == *name) else {
-                let names: Vec<_> = known.controls.iter().map(|r| r.name.as_str()).collect();
-                return Err(errors::raise_new(
-                    py,
-                    "register.unknown",
-                    &format!("program \"{}\" has no control register `{name}`", known.name),
-                    &format!("it has {}", names.join(", ")),
-                    "declare it in (def ...), outside of Report",
-                ));
-            };
-            if known.controls[index].is_bool && value > 1 {
-                return Err(errors::raise_new(
-                    py,
-                    "register.not_bool",
-                    &format!("`{name}` of program \"{}\" cannot be {value}", known.name),
-                    "it is declared as true or false, and conditions are computed from it",
-                    "set it to 0 or 1, or declare it as a number",
-                ));
-            }
-            Ok((index, value))
-        };
-        fields.iter().map(|(name, value)| place(name, *value)).collect()
-    }
 }
 
 #[pymethods]
@@ -163,15 +100,7 @@ impl EbpfDatapath {
     fn install(&self, py: Python<'_>, program: Py<Program>) -> PyResult<u32> {
         let compiled = program.get();
         let handle = py.detach(|| self.inner.install(&compiled.inner)).map_err(|e| errors::raise(py, &e))?;
-        let installed = Arc::new(Installed {
-            handle,
-            uid: compiled.inner.uid,
-            name: compiled.name().to_owned(),
-            report_fields: compiled.report_fields(),
-            controls: compiled.inner.controls.clone(),
-            dtype: PyOnceLock::new(),
-        });
-        lock(&self.programs).by_handle.insert(handle, installed);
+        lock(&self.programs).by_handle.insert(handle, Arc::new(Installed::new(handle, compiled)));
         Ok(handle)
     }
 
@@ -185,9 +114,7 @@ impl EbpfDatapath {
     fn poll(&self, py: Python<'_>, timeout_ms: u64) -> Batch {
         let records = py.detach(|| self.inner.poll(timeout_ms));
         let mut programs = lock(&self.programs);
-        for flow_id in std::mem::replace(&mut programs.closed, records.closed().collect()) {
-            programs.of_flow.remove(&flow_id);
-        }
+        programs.forget(records.closed().collect());
         Batch::new(records, programs.by_handle.clone(), lock(&self.names).clone())
     }
 
@@ -209,57 +136,33 @@ impl EbpfDatapath {
         fields: Option<HashMap<String, u64>>,
         caps: Option<(bool, bool, Vec<u8>)>,
     ) -> PyResult<bool> {
-        let controls = match &fields {
-            Some(fields) if !fields.is_empty() => self.registers(py, flow_id, program, fields)?,
-            _ => Vec::new(),
-        };
-        let caps = caps
-            .map(|(cwnd, rate, options)| {
-                Caps::new(cwnd, rate, &options)
-                    .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))
-            })
-            .transpose()?;
-        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, caps };
+        let controls = lock(&self.programs).registers(py, flow_id, program, fields.as_ref())?;
+        let update =
+            Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, caps: caps_of(caps)? };
         let written = self.inner.update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
         if let (true, Some(handle)) = (written, program) {
-            let mut programs = lock(&self.programs);
-            match programs.by_handle.get(&handle).cloned() {
-                Some(installed) => programs.of_flow.insert(flow_id, installed),
-                None => programs.of_flow.remove(&flow_id),
-            };
+            lock(&self.programs).gave(flow_id, handle);
         }
         Ok(written)
     }
 
-    /// Writes to many flows; a window or rate of 0 leaves that flow's as it is. Returns how many were there.
+    /// Writes to many flows; a window or rate of 0 leaves that flow's as it is. All of them get the control registers
+    /// that are given. Returns how many were there; with registers, those without a program do not count.
+    #[pyo3(signature = (flow_ids, cwnd_bytes, rate_bytes_per_s, fields = None))]
     fn update_many(
         &self,
         py: Python<'_>,
         flow_ids: PyBuffer<u64>,
         cwnd_bytes: PyBuffer<u64>,
         rate_bytes_per_s: PyBuffer<u64>,
+        fields: Option<HashMap<String, PyBuffer<u64>>>,
     ) -> PyResult<usize> {
-        let ids = flow_ids.to_vec(py)?;
-        let windows = cwnd_bytes.to_vec(py)?;
-        let rates = rate_bytes_per_s.to_vec(py)?;
-        if ids.len() != windows.len() || ids.len() != rates.len() {
-            return Err(PyValueError::new_err(format!(
-                "flow_ids, cwnd_bytes and rate_bytes_per_s differ in length: {}, {}, {}",
-                ids.len(),
-                windows.len(),
-                rates.len()
-            )));
-        }
-        let given = |value: u64| (value != 0).then_some(value);
+        let many = Many::new(py, flow_ids, cwnd_bytes, rate_bytes_per_s, fields)?;
+        let controls = many.controls(py, &lock(&self.programs))?;
         py.detach(|| {
             let mut written = 0;
-            for ((id, window), rate) in ids.iter().zip(&windows).zip(&rates) {
-                let update = Update {
-                    cwnd_bytes: given(*window),
-                    rate_bytes_per_s: given(*rate),
-                    ..Update::default()
-                };
-                written += usize::from(self.inner.update(*id, &update)?);
+            for (flow_id, update) in many.updates(&controls) {
+                written += usize::from(self.inner.update(flow_id, &update)?);
             }
             Ok(written)
         })

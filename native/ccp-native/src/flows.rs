@@ -2,7 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use ccp_bpf::intf::{ccp_counts, ccp_flow, ccp_flow_info, ccp_limit_change, ccp_record, ccp_stats};
+use ::ccp_record::intf::{
+    ccp_close, ccp_counts, ccp_flow, ccp_flow_info, ccp_limit_change, ccp_record, ccp_stats,
+};
 use pyo3::prelude::*;
 
 /// What is known of a flow from its start.
@@ -144,7 +146,7 @@ impl FlowStats {
     }
 
     /// Of a flow that ended: its exit report.
-    pub fn of_close(close: &ccp_bpf::intf::ccp_close) -> Self {
+    pub fn of_close(close: &ccp_close) -> Self {
         FlowStats::new(&close.record, close.record.program == 0, 0, &close.stats, &close.counts)
     }
 }

@@ -69,6 +69,7 @@ pub fn compile(py: Python<'_>, source: &str, name: &str, origin: &str, first_lin
 }
 
 /// Shows a program to the kernel's verifier, and leaves nothing behind.
+#[cfg(kernel)]
 #[pyfunction]
 pub fn verify(py: Python<'_>, program: &Program) -> PyResult<()> {
     ccp_bpf::verify(&program.inner).map_err(|e| errors::raise(py, &e))

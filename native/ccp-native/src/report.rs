@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ccp_bpf::intf::{self, ccp_record};
-use ccp_bpf::{Record, Records};
+use ::ccp_record::intf::{self, ccp_record};
+use ::ccp_record::{Record, Records};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -1,12 +1,13 @@
 //! R-TCP's detector as the kernel has it, on the host.
 
-use ccp_rtcp::core::{Options, Progress, rtcp_detector};
-use ccp_rtcp::replay::{Event, replay, replay_in_kernel};
-use ccp_rtcp::work::{State, work};
+use ccp_rtcp_core::replay::{Event, replay};
+use ccp_rtcp_core::work::{State, work};
+use ccp_rtcp_core::{Options, Progress, rtcp_detector};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors;
+#[cfg(not(kernel))]
+use crate::no_kernel;
 
 /// A row of a trace: whether a transfer starts, time [us], delivered, lost [packets], least RTT [us].
 type Row = (bool, u64, u64, u64, u32);
@@ -27,16 +28,17 @@ pub fn rtcp_replay(
     let options = Options::from_bytes(options)
         .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))?;
     let mut found = Vec::with_capacity(rows.len());
-    py.detach(|| {
-        let events = rows.into_iter().map(event);
-        let seen = |now: &Progress, state: &rtcp_detector| found.push(told(state, now.time_us));
-        if in_kernel {
-            return replay_in_kernel(options, mss_bytes, events, seen);
-        }
-        replay(options, mss_bytes, events, seen);
-        Ok(())
-    })
-    .map_err(|e| errors::raise(py, &e))?;
+    let events = rows.into_iter().map(event);
+    let seen = |now: &Progress, state: &rtcp_detector| found.push(told(state, now.time_us));
+    if in_kernel {
+        #[cfg(not(kernel))]
+        return Err(no_kernel::missing(py, "a replay in the kernel"));
+        #[cfg(kernel)]
+        py.detach(|| ccp_rtcp::replay::replay_in_kernel(options, mss_bytes, events, seen))
+            .map_err(|e| crate::errors::raise(py, &e))?;
+    } else {
+        py.detach(|| replay(options, mss_bytes, events, seen));
+    }
     Ok(found)
 }
 

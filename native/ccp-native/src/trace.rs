@@ -2,55 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ccp_trace::row::tcp_row;
 use ccp_trace::{Options, Trace};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
 use crate::errors;
-use crate::rows::{self, Column};
+use crate::tcp_rows::samples;
 
 const RING_BYTES: u32 = 4 << 20;
-
-fn columns() -> Vec<Column> {
-    use rows::column;
-    vec![
-        column!(tcp_row, t_us, "u8"),
-        column!(tcp_row, cookie, "u8"),
-        column!(tcp_row, netns, "u4"),
-        column!(tcp_row, family, "u1"),
-        column!(tcp_row, sport, "u2"),
-        column!(tcp_row, dport, "u2"),
-        column!(tcp_row, saddr, "(16,)u1"),
-        column!(tcp_row, daddr, "(16,)u1"),
-        column!(tcp_row, congestion, "S16"),
-        column!(tcp_row, state, "u1"),
-        column!(tcp_row, ca_state, "u1"),
-        column!(tcp_row, cwnd_bytes, "u8"),
-        column!(tcp_row, ssthresh_bytes, "u8"),
-        column!(tcp_row, srtt_us, "u4"),
-        column!(tcp_row, min_rtt_us, "u4"),
-        column!(tcp_row, rtt_us, "u4"),
-        column!(tcp_row, mss_bytes, "u4"),
-        column!(tcp_row, pacing_rate_bytes_per_s, "u8"),
-        column!(tcp_row, delivered_pkts, "u8"),
-        column!(tcp_row, delivered_ce, "u4"),
-        column!(tcp_row, lost_pkts, "u8"),
-        column!(tcp_row, retrans_pkts, "u8"),
-        column!(tcp_row, bytes_acked, "u8"),
-        column!(tcp_row, bytes_received, "u8"),
-        column!(tcp_row, bytes_sent, "u8"),
-        column!(tcp_row, bytes_retrans, "u8"),
-        column!(tcp_row, bytes_in_flight, "u8"),
-        column!(tcp_row, app_limited, "u1"),
-    ]
-}
-
-fn as_array<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &columns(), size_of::<tcp_row>()))?;
-    rows::as_array(py, bytes, dtype)
-}
 
 struct State {
     trace: Option<Trace>,
@@ -91,7 +49,7 @@ impl TcpTrace {
             let fix = "drain it before close(), or inside the `with` block";
             errors::raise_new(py, "trace.closed", "the trace is closed", "its rows went with it", fix)
         })?;
-        as_array(py, &rows.map_err(|e| errors::raise(py, &e))?)
+        samples(py, &rows.map_err(|e| errors::raise(py, &e))?)
     }
 
     #[getter]

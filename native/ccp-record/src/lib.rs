@@ -1,4 +1,5 @@
-//! What a datapath tells an agent: records of flows and their reports, in the layout that the BPF programs write.
+//! What a datapath tells an agent: records of flows and their reports, in the layout that the BPF programs write. And what
+//! an agent tells a flow.
 
 /// What the BPF programs and we share, made from `ccp-bpf/src/bpf/intf.h`.
 #[allow(non_camel_case_types, non_snake_case, non_upper_case_globals, dead_code, missing_docs)]
@@ -6,6 +7,28 @@
 pub mod intf {
     include!(concat!(env!("OUT_DIR"), "/intf.rs"));
 }
+
+mod update;
+
+pub use update::{Caps, Update};
+
+/// The state of a socket at one moment, made from `ccp-trace/src/bpf/row.h`.
+#[allow(non_camel_case_types, dead_code, missing_docs)]
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
+pub mod row {
+    include!(concat!(env!("OUT_DIR"), "/row.rs"));
+}
+
+/// What came in on a socket, made from `ccp-trace/src/bpf/arrivals.h`.
+#[allow(non_camel_case_types, dead_code, missing_docs)]
+#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
+pub mod flow {
+    include!(concat!(env!("OUT_DIR"), "/arrivals.rs"));
+}
+
+mod arrivals;
+
+pub use arrivals::{bin_bounds_us, bin_of_us, growth};
 
 use intf::{ccp_close, ccp_create, ccp_limit_change, ccp_record};
 
@@ -59,6 +82,12 @@ impl Records {
         self.bytes.extend_from_slice(data);
     }
 
+    /// Adds a report: its head, and as many registers as that says.
+    pub fn push_report(&mut self, head: &ccp_record, fields: &[u64]) {
+        self.push(bytes_of(head));
+        self.bytes.extend(fields.iter().flat_map(|field| field.to_ne_bytes()));
+    }
+
     fn raw(&self, index: usize) -> Option<&[u8]> {
         let start = *self.starts.get(index)? as usize;
         let end = self.starts.get(index + 1).map_or(self.bytes.len(), |e| *e as usize);
@@ -82,6 +111,32 @@ impl Records {
     }
 }
 
+/// A structure of integers without gaps between them.
+///
+/// # Safety
+///
+/// It is that: each of its bytes is one of an integer's.
+pub unsafe trait Plain: Copy {}
+
+// SAFETY: the headers have no gaps in them, and `no_structure_has_gaps` looks.
+unsafe impl Plain for ccp_record {}
+// SAFETY: as above.
+unsafe impl Plain for ccp_create {}
+// SAFETY: as above.
+unsafe impl Plain for ccp_close {}
+// SAFETY: as above.
+unsafe impl Plain for ccp_limit_change {}
+// SAFETY: as above.
+unsafe impl Plain for row::tcp_row {}
+// SAFETY: as above.
+unsafe impl Plain for flow::tcp_arrivals {}
+
+/// The bytes of a structure, as they stand in a record.
+pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: every byte is one of an integer's, and borrowed as long as the value.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
+}
+
 /// A plain structure from the start of a record, `None` when the record is too short.
 pub fn copy_out<T: Copy>(raw: &[u8]) -> Option<T> {
     // SAFETY: enough bytes are there, and every T used here is plain integers, so any bytes are a value.
@@ -96,21 +151,77 @@ mod tests {
     fn a_record_that_is_too_short_or_unknown_is_no_record() {
         let mut records = Records::default();
         let mut head = ccp_record { kind: intf::CCP_RECORD_REPORT, n_fields: 2, ..Default::default() };
-        let bytes = |head: &ccp_record| {
-            // SAFETY: plain integers.
-            unsafe { std::slice::from_raw_parts((&raw const *head).cast::<u8>(), size_of::<ccp_record>()) }
-                .to_vec()
-        };
-        let mut whole = bytes(&head);
-        whole.extend([7u64, 9].iter().flat_map(|v| v.to_ne_bytes()));
-        records.push(&whole);
+        records.push_report(&head, &[7, 9]);
+        let whole = records.raw(0).unwrap().to_vec();
         records.push(&whole[..whole.len() - 1]);
         records.push(&whole[..4]);
         head.kind = 99;
-        records.push(&bytes(&head));
+        records.push(bytes_of(&head));
         assert_eq!(records.len(), 4);
         assert!(matches!(records.get(0), Some(Record::Report { raw, .. }) if raw.len() == whole.len()));
         assert!(records.get(1).is_none() && records.get(2).is_none() && records.get(3).is_none());
         assert!(records.get(4).is_none());
+    }
+
+    /// Its size, if its members follow each other without gaps.
+    macro_rules! packed {
+        ($of:ty: $($member:ident),+) => {{
+            let value = <$of>::default();
+            let mut members = [$((std::mem::offset_of!($of, $member), size_of_val(&value.$member))),+];
+            members.sort_unstable();
+            members.iter().try_fold(0, |end, (at, bytes)| (*at == end).then_some(end + bytes))
+        }};
+    }
+
+    #[test]
+    fn no_structure_has_gaps() {
+        use intf::{ccp_counts, ccp_flow_info, ccp_stats, rtcp_row};
+        let whole = [
+            (
+                packed!(ccp_record: kind, slot, flow_id, now_us, cwnd_bytes, rate_bytes_per_s, program, program_uid, missed,
+                n_fields, flags),
+                size_of::<ccp_record>(),
+            ),
+            (
+                packed!(ccp_flow_info: saddr, daddr, sport, dport, family, ecn_ok, mss, init_cwnd_bytes, cc_id, netns_inum,
+                cgroup_id, created_us, sock_cookie),
+                size_of::<ccp_flow_info>(),
+            ),
+            (
+                packed!(ccp_stats: now_us, bytes_acked, bytes_retrans, snd_cwnd_pkts, mss_bytes, srtt_us, min_rtt_us,
+                delivered_pkts, lost_pkts, retrans_pkts, packets_in_flight, ca_state, snd_ssthresh_pkts,
+                pacing_rate_bytes_per_s),
+                size_of::<ccp_stats>(),
+            ),
+            (
+                packed!(ccp_counts: acks, reports, reports_missed, mail_applied, fold_errors, last_fold_error, law_entries,
+                local_congestion, timeouts),
+                size_of::<ccp_counts>(),
+            ),
+            (packed!(ccp_create: record, info), size_of::<ccp_create>()),
+            (packed!(ccp_close: record, stats, counts), size_of::<ccp_close>()),
+            (packed!(ccp_limit_change: record, row), size_of::<ccp_limit_change>()),
+            (
+                packed!(rtcp_row: t_us, bucket_bytes, rate_bytes_per_s, tokens_bytes, netns, verdict, active_flows, address,
+                pad),
+                size_of::<rtcp_row>(),
+            ),
+            (
+                packed!(flow::tcp_arrivals: cookie, segs, ce_segs, resent_segs, elapsed_us, ticks, first_ns, newest_ns,
+                window_ns, least_us, tsval, tick_us, end_seq, end_tsval, gaps, sport, dport, closed, strange, stamped,
+                has_end, pad, saddr, daddr, gap_seq, gap_tsval, bins),
+                size_of::<flow::tcp_arrivals>(),
+            ),
+            (
+                packed!(row::tcp_row: t_us, cookie, cwnd_bytes, ssthresh_bytes, pacing_rate_bytes_per_s, delivered_pkts,
+                lost_pkts, retrans_pkts, bytes_acked, bytes_received, bytes_sent, bytes_retrans, bytes_in_flight, netns,
+                srtt_us, min_rtt_us, rtt_us, mss_bytes, delivered_ce, sport, dport, family, ca_state, state, app_limited,
+                saddr, daddr, congestion),
+                size_of::<row::tcp_row>(),
+            ),
+        ];
+        for (packed_bytes, bytes) in whole {
+            assert_eq!(packed_bytes, Some(bytes));
+        }
     }
 }

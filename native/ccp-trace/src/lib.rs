@@ -11,25 +11,12 @@ mod rows;
 mod trace;
 mod windows;
 
-pub use arrivals::{Arrivals, Watched, bin_bounds_us};
+pub use arrivals::{Arrivals, Watched};
 pub use ccp_error::Error;
+pub use ccp_record::{bin_bounds_us, flow, row};
 pub use rows::Rows;
 pub use trace::{Options, Trace};
 pub use windows::{Connection, Window, Windows};
-
-/// What the sampling program writes, made from `src/bpf/row.h`.
-#[allow(non_camel_case_types, dead_code, missing_docs)]
-#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
-pub mod row {
-    include!(concat!(env!("OUT_DIR"), "/row.rs"));
-}
-
-/// What the counting program keeps, made from `src/bpf/arrivals.h`.
-#[allow(non_camel_case_types, dead_code, missing_docs)]
-#[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
-pub mod flow {
-    include!(concat!(env!("OUT_DIR"), "/arrivals.rs"));
-}
 
 /// What the program that remembers windows keeps, made from `src/bpf/windows.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]

@@ -1,57 +1,111 @@
 //! What is due when: for each link one time at most, the earliest first.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+const NEVER: u64 = u64::MAX;
+/// Children of each entry: four lie in one cache line.
+const CHILDREN: usize = 4;
 
-/// Times of links. Of equal times the one that was entered first comes first.
-#[derive(Debug, Default)]
+/// A time of a link. Of equal times the one that was entered first comes first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Entry {
+    at_ns: u64,
+    entered: u32,
+    link: u32,
+}
+
+/// Times of links: a heap of all of them, in which each is moved when its time changes.
+#[derive(Debug)]
 pub struct Agenda {
-    heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    entered: u64,
-    /// What holds for each link: entries of the heap that say something else are passed over.
-    times_ns: Vec<Option<u64>>,
+    heap: Vec<Entry>,
+    /// Where each link is in the heap.
+    places: Vec<u32>,
+    entered: u32,
 }
 
 impl Agenda {
     /// Of so many links, nothing due.
     pub fn new(links: usize) -> Self {
-        Agenda { times_ns: vec![None; links], ..Agenda::default() }
+        let links = 0..u32::try_from(links).unwrap_or(u32::MAX);
+        let heap = links.clone().map(|link| Entry { at_ns: NEVER, entered: 0, link });
+        Agenda { heap: heap.collect(), places: links.collect(), entered: 0 }
     }
 
     /// Enters the time of a link instead of the one before.
     pub fn set(&mut self, link: usize, at_ns: Option<u64>) {
-        if self.times_ns[link] != at_ns {
-            self.times_ns[link] = at_ns;
-            if let Some(at_ns) = at_ns {
-                self.entered += 1;
-                self.heap.push(Reverse((at_ns, self.entered, link)));
-            }
+        let at_ns = at_ns.unwrap_or(NEVER);
+        let place = self.places[link] as usize;
+        let before_ns = self.heap[place].at_ns;
+        if at_ns == before_ns {
+            return;
         }
+        self.count();
+        self.heap[place] = Entry { at_ns, entered: self.entered, link: link as u32 };
+        if at_ns < before_ns { self.rise(place) } else { self.sink(place) }
+    }
+
+    /// The order of entry begins anew long before it has been counted to its end.
+    fn count(&mut self) {
+        if self.entered == u32::MAX {
+            let mut sorted: Vec<_> = (0..self.heap.len()).collect();
+            sorted.sort_unstable_by_key(|place| self.heap[*place].entered);
+            for (number, place) in sorted.into_iter().enumerate() {
+                self.heap[place].entered = number as u32;
+            }
+            self.entered = self.heap.len() as u32;
+        }
+        self.entered += 1;
     }
 
     /// The earliest.
-    pub fn first(&mut self) -> Option<(u64, usize)> {
-        while let Some(Reverse((at_ns, _, link))) = self.heap.peek() {
-            if self.times_ns[*link] == Some(*at_ns) {
-                return Some((*at_ns, *link));
-            }
-            self.heap.pop();
-        }
-        None
+    pub fn first(&self) -> Option<(u64, usize)> {
+        let first = self.heap.first().filter(|entry| entry.at_ns != NEVER)?;
+        Some((first.at_ns, first.link as usize))
     }
 
     /// Takes the earliest off, if it is due.
     pub fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         let (at_ns, link) = self.first().filter(|(at_ns, _)| *at_ns <= now_ns)?;
-        self.heap.pop();
-        self.times_ns[link] = None;
+        self.set(link, None);
         Some((at_ns, link))
+    }
+
+    fn rise(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        while place > 0 {
+            let parent = (place - 1) / CHILDREN;
+            if self.heap[parent] < entry {
+                break;
+            }
+            self.put(place, self.heap[parent]);
+            place = parent;
+        }
+        self.put(place, entry);
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        loop {
+            let first = place * CHILDREN + 1;
+            let last = (first + CHILDREN).min(self.heap.len());
+            let Some(least) = (first..last).min_by_key(|child| self.heap[*child]) else { break };
+            if self.heap[least] > entry {
+                break;
+            }
+            self.put(place, self.heap[least]);
+            place = least;
+        }
+        self.put(place, entry);
+    }
+
+    fn put(&mut self, place: usize, entry: Entry) {
+        self.heap[place] = entry;
+        self.places[entry.link as usize] = place as u32;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_earliest_comes_first_and_of_equals_the_first_entered() {
@@ -72,5 +126,38 @@ mod tests {
         assert_eq!((agenda.take(8), agenda.first()), (None, Some((9, 0))));
         agenda.set(0, None);
         assert_eq!(agenda.first(), None);
+    }
+
+    #[test]
+    fn the_order_of_entry_outlives_its_count() {
+        let mut agenda = Agenda::new(2);
+        agenda.set(1, Some(7));
+        agenda.entered = u32::MAX;
+        agenda.set(0, Some(7));
+        assert_eq!((agenda.take(7), agenda.take(7)), (Some((7, 1)), Some((7, 0))));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_as_a_search_through_all_would_have_it(
+            changes in prop::collection::vec((0usize..11, prop::option::of(0u64..30)), 1..200),
+        ) {
+            let mut agenda = Agenda::new(11);
+            let mut all: Vec<Option<(u64, usize)>> = vec![None; 11];
+            for (number, (link, at_ns)) in changes.into_iter().enumerate() {
+                if all[link].map(|(at_ns, _)| at_ns) != at_ns {
+                    all[link] = at_ns.map(|at_ns| (at_ns, number));
+                }
+                agenda.set(link, at_ns);
+                let least = (0..11).filter(|link| all[*link].is_some()).min_by_key(|link| all[*link]);
+                prop_assert_eq!(agenda.first(), least.and_then(|link| Some((all[link]?.0, link))));
+                if number % 3 == 0
+                    && let Some((at_ns, link)) = agenda.first()
+                {
+                    prop_assert_eq!(agenda.take(at_ns), Some((at_ns, link)));
+                    all[link] = None;
+                }
+            }
+        }
     }
 }

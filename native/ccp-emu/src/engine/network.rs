@@ -83,8 +83,19 @@ pub struct Sample {
     pub queue_pkts: u64,
     /// Packets in transmission or on their way.
     pub flying_pkts: u64,
+    /// Of them, in transmission: 0 or 1.
+    pub sending_pkts: u64,
     /// Counts since the start.
     pub counters: Counters,
+}
+
+impl Sample {
+    /// Packets that came to the link, that left its transmitter, and that reached its end, altogether.
+    pub fn packet_events(&self) -> u64 {
+        let c = &self.counters;
+        let transmitted_pkts = c.delivered_pkts + self.flying_pkts - self.sending_pkts - c.duplicated_pkts;
+        c.arrived_pkts + transmitted_pkts + c.delivered_pkts
+    }
 }
 
 struct Place<P> {
@@ -167,12 +178,12 @@ impl<P: Packet> Network<P> {
     }
 
     /// When something happens next.
-    pub fn next_event_ns(&mut self) -> Option<u64> {
+    pub fn next_event_ns(&self) -> Option<u64> {
         self.agenda.first().map(|(at_ns, _)| at_ns)
     }
 
     /// Before when no packet reaches its host: until then nobody can tell whether `advance` was called.
-    pub fn next_delivery_ns(&mut self) -> Option<u64> {
+    pub fn next_delivery_ns(&self) -> Option<u64> {
         self.arrivals.first().map(|(at_ns, _)| at_ns)
     }
 
@@ -287,6 +298,7 @@ impl<P: Packet> Network<P> {
             queue_bytes: pipe.queue_bytes(),
             queue_pkts: pipe.queue_pkts(),
             flying_pkts: pipe.flying_pkts(),
+            sending_pkts: pipe.sending_pkts(),
             counters: pipe.counters,
         }
     }

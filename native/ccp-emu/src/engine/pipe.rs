@@ -256,7 +256,12 @@ impl<P: Packet> Pipe<P> {
 
     /// Packets that are being transmitted or on their way.
     pub fn flying_pkts(&self) -> u64 {
-        self.propagation.len() as u64 + u64::from(self.sending.is_some())
+        self.propagation.len() as u64 + self.sending_pkts()
+    }
+
+    /// Packets that are being transmitted: 0 or 1.
+    pub fn sending_pkts(&self) -> u64 {
+        u64::from(self.sending.is_some())
     }
 
     /// The longest wait of packets that left since this was last asked.

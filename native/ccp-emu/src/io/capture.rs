@@ -12,9 +12,9 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 
 use super::clock;
-use super::writer::FileWriter;
 use crate::ip::IpPacket;
 use crate::packet::Packet;
+use crate::record::FileWriter;
 use crate::{Error, Network, Result, Tapped};
 
 const NANOSECONDS: u8 = 9;

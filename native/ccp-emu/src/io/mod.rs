@@ -7,10 +7,8 @@ mod lateness;
 mod pace;
 mod priority;
 mod reports;
-mod samples;
 mod shell;
 mod tun;
-mod writer;
 
 use std::os::fd::BorrowedFd;
 

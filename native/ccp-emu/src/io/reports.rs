@@ -1,20 +1,20 @@
-//! What sinks say, written down: summaries as lines of JSON, records of packets as CSV.
+//! What sinks say, written down: summaries as lines of JSON, and records of packets.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-use ccp_int::{Lines, RecordRow, Summary};
+use ccp_int::{Lines, Summary};
 
 use super::set_nonblocking;
-use super::writer::FileWriter;
 use crate::int::{Int, Telemetry};
+use crate::record::IntRecords;
 use crate::{Error, Result};
 
 /// Where it goes.
 #[derive(Debug)]
 pub struct Reports {
     lines: Option<Lines<File>>,
-    records: Option<FileWriter>,
+    records: IntRecords,
     summaries: Vec<Summary>,
 }
 
@@ -25,12 +25,8 @@ impl Reports {
     ///
     /// `emulator.cannot_write`.
     pub fn new(int: &Int, summaries: Option<BorrowedFd<'_>>) -> Result<Self> {
-        let records = int.records_path.as_deref().map(FileWriter::create).transpose()?;
-        if let Some(records) = &records {
-            records.append(RecordRow::HEADER.as_bytes().to_vec());
-        }
         let lines = summaries.map(lines).transpose()?;
-        Ok(Reports { lines, records, summaries: Vec::new() })
+        Ok(Reports { lines, records: IntRecords::new(int)?, summaries: Vec::new() })
     }
 
     /// Writes what there is to say by now.
@@ -44,11 +40,7 @@ impl Reports {
                 lines.write(&summary);
             }
         }
-        if let Some(records) = &self.records {
-            let mut rows = String::new();
-            telemetry.take_records().for_each(|row| row.write(&mut rows));
-            records.append(rows.into_bytes());
-        }
+        self.records.take(telemetry);
     }
 
     /// Summaries that nobody took in time.
@@ -66,7 +58,7 @@ impl Reports {
         if let Some(lines) = &mut self.lines {
             lines.flush();
         }
-        self.records.map_or(Ok(()), FileWriter::close)
+        self.records.close()
     }
 }
 

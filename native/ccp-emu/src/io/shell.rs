@@ -15,11 +15,11 @@ use super::lateness::Lateness;
 use super::pace::Pace;
 use super::priority::Urgent;
 use super::reports::Reports;
-use super::samples::Samples;
 use super::tun::{Buffer, Read, Tun};
 use crate::engine::{Delivery, Network};
 use crate::int::{Telemetry, Windows};
 use crate::ip::{Group, IpPacket, segments};
+use crate::record::{Samples, link_stats};
 use crate::spec::Spec;
 use crate::{Error, Result};
 
@@ -296,17 +296,8 @@ impl<'a> Shell<'a> {
     }
 
     fn stats(&mut self) -> Value {
-        let link = |(index, name): (usize, &str)| {
-            let sample = self.network.sample(index);
-            let mut value = json!(sample.counters);
-            value["queue_bytes"] = sample.queue_bytes.into();
-            value["queue_pkts"] = sample.queue_pkts.into();
-            value["flying_pkts"] = sample.flying_pkts.into();
-            (name.to_owned(), value)
-        };
-        let links: serde_json::Map<_, _> = self.network.link_names().enumerate().map(link).collect();
         let mut stats = json!({
-            "links": links,
+            "links": link_stats(&self.network),
             "lateness_us": self.lateness.summary(),
             "unroutable_pkts": self.network.unroutable_pkts(),
             "expired_pkts": self.network.expired_pkts(),

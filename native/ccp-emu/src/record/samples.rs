@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::writer::FileWriter;
+use super::FileWriter;
 use crate::packet::Packet;
 use crate::{Network, Result};
 

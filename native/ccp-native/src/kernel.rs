@@ -1,0 +1,46 @@
+//! The kernel part: what loads programs into this machine's kernel, and looks at it.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::{arrivals, datapath, emulator, errors, node, program, rtcp_attached, switch, trace};
+
+/// What this machine can do, in the order in which to look at it.
+#[pyfunction]
+fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let checks = PyDict::new(py);
+    for check in ccp_bpf::probe::probe() {
+        let entry = PyDict::new(py);
+        entry.set_item("ok", check.ok)?;
+        entry.set_item("required", check.required)?;
+        entry.set_item("detail", check.detail)?;
+        entry.set_item("fix", if check.ok { "" } else { check.fix })?;
+        checks.set_item(check.name, entry)?;
+    }
+    Ok(checks)
+}
+
+/// Gives up every capability of the calling thread but those to keep, or those that a running agent needs; returns
+/// those left.
+#[pyfunction]
+#[pyo3(signature = (keep = None))]
+fn drop_capabilities(py: Python<'_>, keep: Option<Vec<String>>) -> PyResult<Vec<String>> {
+    ccp_bpf::probe::drop_capabilities(keep.as_deref()).map_err(|e| errors::raise(py, &e))
+}
+
+/// Adds all of it to the module.
+pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(program::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(probe, module)?)?;
+    module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
+    module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_clients, module)?)?;
+    module.add_class::<datapath::EbpfDatapath>()?;
+    module.add_class::<datapath::EbpfView>()?;
+    module.add_class::<trace::TcpTrace>()?;
+    module.add_class::<arrivals::TcpArrivals>()?;
+    module.add_class::<node::IntNode>()?;
+    module.add_class::<rtcp_attached::RtcpAttached>()?;
+    module.add_class::<switch::SocketSwitch>()?;
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Clients of R-TCP: one detector and one limiter for all connections to an address, as `clients.h` of `ccp-rtcp` has it.
+//! Each connection adds what it delivers and loses, and learns what it may send.
+
+use std::collections::BTreeMap;
+
+use ccp_record::intf::{
+    RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED, rtcp_row,
+};
+use ccp_rtcp_core::types::{RTCP_STAGE_CAPPED, RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED};
+use ccp_rtcp_core::{Detector, Limiter, Options, Progress};
+use ccp_tcp::Sock;
+
+/// Namespace and address of the other end.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Key {
+    pub netns: u32,
+    pub address: [u8; 16],
+}
+
+/// What a connection remembers of itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Member {
+    key: Key,
+    /// Number of the client that it is counted in.
+    client: Option<u64>,
+    delivered_pkts: u32,
+    lost_pkts: u32,
+    in_flight_bytes: u64,
+    is_active: bool,
+    is_sharing: bool,
+    /// It may send so much; 0: it is not capped.
+    pub rate_bytes_per_s: u64,
+    /// Its client is limited.
+    pub is_limited: bool,
+}
+
+struct Client {
+    number: u64,
+    closed_us: u64,
+    last_us: u64,
+    delivered_pkts: u64,
+    lost_pkts: u64,
+    in_flight_bytes: u64,
+    open_flows: u32,
+    active_flows: u32,
+    /// Of these, those that would use up an equal share of the rate.
+    sharing_flows: u64,
+    limiter: Limiter,
+}
+
+/// All clients of a world.
+#[derive(Default)]
+pub(super) struct Clients {
+    by_key: BTreeMap<Key, Client>,
+    /// Numbers that were given.
+    numbers: u64,
+}
+
+impl Client {
+    fn is_limited(&self) -> bool {
+        self.limiter.detector().state().limited != 0
+    }
+
+    fn verdict(&self) -> u32 {
+        if !self.is_limited() {
+            let was_found = self.limiter.detector().state().detected != 0;
+            return if was_found { RTCP_GONE } else { RTCP_OPEN };
+        }
+        match self.limiter.stage() {
+            RTCP_STAGE_CAPPED => RTCP_CAPPED,
+            RTCP_STAGE_PROBING => RTCP_PROBING,
+            RTCP_STAGE_RAISED | RTCP_STAGE_LIFTED => RTCP_RAISED,
+            _ => RTCP_LIMITED,
+        }
+    }
+
+    fn row(&self, key: &Key, now_us: u64) -> rtcp_row {
+        let detector = self.limiter.detector().state();
+        rtcp_row {
+            t_us: now_us,
+            bucket_bytes: detector.bucket_bytes,
+            rate_bytes_per_s: detector.rate_bytes_per_s,
+            tokens_bytes: detector.tokens_bytes(now_us),
+            netns: key.netns,
+            verdict: self.verdict(),
+            active_flows: self.active_flows,
+            address: key.address,
+            pad: 0,
+        }
+    }
+
+    /// Adds what the connection has delivered and lost. Returns the sums.
+    fn add(&mut self, member: &mut Member, sock: &Sock) -> Progress {
+        let in_flight_bytes = u64::from(sock.packets_in_flight()) * u64::from(sock.mss_bytes);
+        self.delivered_pkts += u64::from(sock.delivered.wrapping_sub(member.delivered_pkts));
+        self.lost_pkts += u64::from(sock.lost.wrapping_sub(member.lost_pkts));
+        self.in_flight_bytes = self.in_flight_bytes + in_flight_bytes - member.in_flight_bytes;
+        self.last_us = self.last_us.max(sock.mstamp_us);
+        member.delivered_pkts = sock.delivered;
+        member.lost_pkts = sock.lost;
+        member.in_flight_bytes = in_flight_bytes;
+        Progress {
+            time_us: self.last_us,
+            delivered_pkts: self.delivered_pkts,
+            lost_pkts: self.lost_pkts,
+            in_flight_bytes: self.in_flight_bytes,
+            min_rtt_us: if sock.min_rtt_us == u32::MAX { 0 } else { sock.min_rtt_us },
+            srtt_us: sock.srtt_us,
+        }
+    }
+
+    /// Among how many the rate is shared: equation 22 of the paper, with the number that it gave at the ACK before.
+    fn share(&mut self, member: &mut Member, sock: &Sock) -> u64 {
+        let rate_bytes_per_s = self.limiter.detector().state().rate_bytes_per_s;
+        let share_bytes_per_s = rate_bytes_per_s / self.sharing_flows.max(1);
+        let pending_bytes = sock.write_seq - sock.snd_una;
+        let would_send = u128::from(share_bytes_per_s) * u128::from(sock.srtt_us);
+        let shares = pending_bytes > 0 && u128::from(pending_bytes) * 1_000_000 >= would_send;
+        self.sharing_flows += u64::from(shares && !member.is_sharing);
+        self.sharing_flows -= u64::from(!shares && member.is_sharing);
+        member.is_sharing = shares;
+        self.sharing_flows.max(1)
+    }
+
+    /// The connection learns what it may send now. Returns what is known of the client.
+    fn teach(&mut self, member: &mut Member, sock: &Sock, options: &Options, sums: &Progress) -> rtcp_row {
+        let mut rate = self.limiter.rate_bytes_per_s(sums).unwrap_or(0);
+        if self.is_limited() {
+            rate /= self.share(member, sock);
+        }
+        if options.observe == 0 {
+            member.rate_bytes_per_s = rate;
+            member.is_limited = self.is_limited();
+        }
+        self.row(&member.key, sums.time_us)
+    }
+
+    fn rest(&mut self, member: &mut Member) {
+        self.active_flows -= u32::from(member.is_active);
+        self.sharing_flows -= u64::from(member.is_sharing);
+        member.is_active = false;
+        member.is_sharing = false;
+    }
+
+    /// It was limited, and nobody has come back for long.
+    fn is_over(&self, kept_us: u64, now_us: u64) -> bool {
+        self.open_flows == 0 && now_us.saturating_sub(self.closed_us) > kept_us
+    }
+}
+
+impl Clients {
+    fn of(&mut self, member: &Member) -> Option<&mut Client> {
+        self.by_key.get_mut(&member.key).filter(|client| Some(client.number) == member.client)
+    }
+
+    /// The connection counts as one of its client's from now on.
+    pub fn join(&mut self, key: Key, sock: &Sock, options: &Options) -> Member {
+        if self.by_key.get(&key).is_some_and(|c| c.is_over(options.kept_us, sock.mstamp_us)) {
+            self.by_key.remove(&key);
+        }
+        let numbers = &mut self.numbers;
+        let client = self.by_key.entry(key).or_insert_with(|| {
+            *numbers += 1;
+            Client {
+                number: *numbers,
+                closed_us: 0,
+                last_us: 0,
+                delivered_pkts: 0,
+                lost_pkts: 0,
+                in_flight_bytes: 0,
+                open_flows: 0,
+                active_flows: 0,
+                sharing_flows: 0,
+                limiter: Limiter::new(Detector::new(*options, sock.mss_bytes as u16)),
+            }
+        });
+        client.open_flows += 1;
+        Member {
+            key,
+            client: Some(client.number),
+            delivered_pkts: sock.delivered,
+            lost_pkts: sock.lost,
+            ..Member::default()
+        }
+    }
+
+    /// The connection ends, or is no longer looked at.
+    pub fn leave(&mut self, mut member: Member, now_us: u64) {
+        let Some(client) = self.of(&member) else { return };
+        client.rest(&mut member);
+        client.in_flight_bytes -= member.in_flight_bytes;
+        client.closed_us = now_us;
+        client.open_flows -= 1;
+        if client.open_flows == 0 && !client.is_limited() {
+            self.by_key.remove(&member.key);
+        }
+    }
+
+    /// The connection has something to send again, after it had nothing.
+    pub fn start(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<rtcp_row> {
+        if self.of(member).is_none() {
+            *member = self.join(member.key, sock, options);
+        }
+        let client = self.of(member).filter(|_| !member.is_active)?;
+        let sums = client.add(member, sock);
+        client.limiter.set_options(options);
+        member.is_active = true;
+        client.active_flows += 1;
+        if client.active_flows == 1 {
+            client.limiter.start(&sums);
+        }
+        Some(client.teach(member, sock, options, &sums))
+    }
+
+    /// An ACK has come in.
+    pub fn ack(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<rtcp_row> {
+        let client = self.of(member)?;
+        let sums = client.add(member, sock);
+        client.limiter.set_options(options);
+        client.limiter.ack(&sums);
+        let row = client.teach(member, sock, options, &sums);
+        if sock.write_seq == sock.snd_una {
+            client.rest(member);
+        }
+        Some(row)
+    }
+}

@@ -1,0 +1,382 @@
+//! The congestion control `ccp`: its hooks, as in `ccp.bpf.c` and `flow.h` of `ccp-bpf`.
+
+use std::sync::Arc;
+
+use ccp_lang::{FoldError, Implicit, Machine};
+use ccp_record::{Caps, Update, bytes_of, intf};
+use ccp_tcp::{CaState, Congestion, MIN_CWND_PKTS, RateSample, Sock};
+use intf::{ccp_close, ccp_counts, ccp_create, ccp_flow, ccp_flow_info, ccp_stats};
+
+use super::law::Law;
+use super::letter::Letter;
+use super::limit::Limit;
+use super::primitives::{Counted, Event, Prims};
+use super::shared::{Installed, Shared};
+use super::window::{Window, update_pacing_rate};
+
+const STATS_INTERVAL_US: u64 = intf::CCP_STATS_INTERVAL_US as u64;
+
+/// A flow that an agent may steer. Boxed, it is as large as its registers.
+pub struct AgentFlow {
+    shared: Shared,
+    flow_id: u64,
+    info: ccp_flow_info,
+    needs_ecn: bool,
+    law: Law,
+    letter: Option<Box<Letter>>,
+    /// Its handle, 0 for none.
+    program: u32,
+    /// None also if it was taken away before the flow began it.
+    installed: Option<Arc<Installed>>,
+    machine: Machine,
+    prims: Prims,
+    counted: Counted,
+    window: Window,
+    limit: Option<Box<Limit>>,
+    /// What its limit lets it send; 0: it is not capped.
+    limit_rate_bytes_per_s: u64,
+    report_flags: u32,
+    mail_applied_us: u64,
+    counts: ccp_counts,
+    stats: ccp_stats,
+}
+
+impl AgentFlow {
+    /// A flow of an id that no other has: generation << 32 | slot. `needs_ecn`: of its congestion control's name.
+    #[must_use]
+    pub fn new(shared: &Shared, flow_id: u64, info: ccp_flow_info, needs_ecn: bool) -> Self {
+        Self {
+            shared: shared.clone(),
+            flow_id,
+            info,
+            needs_ecn,
+            law: Law::default(),
+            letter: None,
+            program: 0,
+            installed: None,
+            machine: Machine::new(),
+            prims: [0; _],
+            counted: Counted::default(),
+            window: Window::of(&Sock::new(info.mss, 0)),
+            limit: None,
+            limit_rate_bytes_per_s: 0,
+            report_flags: 0,
+            mail_applied_us: 0,
+            counts: ccp_counts::default(),
+            stats: ccp_stats::default(),
+        }
+    }
+
+    /// Addresses and settings.
+    #[must_use]
+    pub fn info(&self) -> &ccp_flow_info {
+        &self.info
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn flow_id(&self) -> u64 {
+        self.flow_id
+    }
+
+    /// Puts an update into the mailbox: it is applied at the next ACK or timeout, or when sending begins anew.
+    pub fn update(&mut self, update: &Update<'_>) {
+        self.letter.get_or_insert_default().add(update);
+    }
+
+    /// Ends the flow, with its exit report.
+    pub fn close(&mut self, sock: &Sock) {
+        self.end_limit(sock);
+        self.refresh_stats(sock);
+        let record = self.record(intf::CCP_RECORD_CLOSE, sock.mstamp_us);
+        let close = ccp_close { record, stats: self.stats, counts: self.counts };
+        self.shared.tell(bytes_of(&close));
+        self.shared.count_end();
+    }
+
+    /// What the agent sees of the flow in shared memory: what is not in its registers.
+    #[must_use]
+    pub fn snapshot(&self) -> ccp_flow {
+        ccp_flow {
+            flow_id: self.flow_id,
+            state: intf::CCP_FLOW_ACTIVE,
+            law: u32::from(self.law.steers),
+            info: self.info,
+            program: self.program,
+            cwnd_bytes: self.window.cwnd_bytes,
+            rate_bytes_per_s: self.window.rate_bytes_per_s,
+            mail_applied_us: self.mail_applied_us,
+            counts: self.counts,
+            stats: self.stats,
+            ..ccp_flow::default()
+        }
+    }
+
+    fn refresh_stats(&mut self, sock: &Sock) {
+        self.stats = ccp_stats {
+            now_us: sock.mstamp_us,
+            bytes_acked: sock.bytes_acked,
+            bytes_retrans: sock.bytes_retrans,
+            snd_cwnd_pkts: sock.snd_cwnd,
+            mss_bytes: sock.mss_bytes,
+            srtt_us: sock.srtt_us,
+            min_rtt_us: sock.min_rtt_us,
+            delivered_pkts: sock.delivered,
+            lost_pkts: sock.lost,
+            retrans_pkts: sock.total_retrans,
+            packets_in_flight: sock.packets_in_flight(),
+            ca_state: sock.ca_state as u32,
+            snd_ssthresh_pkts: sock.snd_ssthresh,
+            pacing_rate_bytes_per_s: sock.pacing_rate_bytes_per_s,
+        };
+    }
+
+    fn record(&self, kind: u32, now_us: u64) -> intf::ccp_record {
+        intf::ccp_record {
+            kind,
+            slot: self.flow_id as u32,
+            flow_id: self.flow_id,
+            now_us,
+            cwnd_bytes: self.window.cwnd_bytes,
+            rate_bytes_per_s: self.window.rate_bytes_per_s,
+            program: self.program,
+            flags: self.report_flags as u16,
+            ..intf::ccp_record::default()
+        }
+    }
+
+    /// Registers are what the program declares.
+    fn start_program(&mut self, handle: u32, now_us: u64) {
+        self.program = handle;
+        self.installed = self.shared.installed(handle);
+        if let Some(installed) = &self.installed {
+            self.machine.reset(&installed.program, now_us);
+            self.report_flags = 0;
+        }
+    }
+
+    /// What the agent wants: other caps, other options, or none any more.
+    fn set_caps(&mut self, sock: &mut Sock, caps: &Caps) {
+        if caps.kinds == 0 {
+            if self.end_limit(sock) {
+                self.window.apply_rate(sock);
+            }
+        } else if let Some(limit) = &mut self.limit {
+            limit.change(caps);
+        } else {
+            self.limit = Limit::join(&self.shared, self.flow_id, &self.info, caps, sock).map(Box::new);
+        }
+    }
+
+    /// Returns whether there was one.
+    fn end_limit(&mut self, sock: &Sock) -> bool {
+        let Some(limit) = self.limit.take() else { return false };
+        limit.leave(&self.shared, sock.mstamp_us);
+        self.forget_limit();
+        true
+    }
+
+    /// No caps, until there is a limit again.
+    fn forget_limit(&mut self) {
+        self.window.forget_caps();
+        self.limit_rate_bytes_per_s = 0;
+    }
+
+    fn take_letter(&mut self, sock: &mut Sock, letter: &Letter) {
+        if let Some(program) = letter.program {
+            self.start_program(program, sock.mstamp_us);
+        }
+        for (index, value) in letter.controls() {
+            self.machine.control[index] = value;
+        }
+        if let Some(caps) = &letter.caps {
+            self.set_caps(sock, caps);
+        }
+        if let Some(cwnd_bytes) = letter.cwnd_bytes.filter(|bytes| *bytes > 0) {
+            self.window.apply(sock, cwnd_bytes, self.shared.max_cwnd_bytes());
+        }
+        if let Some(rate) = letter.rate_bytes_per_s {
+            self.window.set_rate(sock, rate);
+        }
+        self.counts.mail_applied += 1;
+        self.mail_applied_us = sock.mstamp_us;
+    }
+
+    fn enter_law(&mut self, sock: &mut Sock) {
+        self.law.enter(sock);
+        self.window.stop_pacing(sock);
+    }
+
+    /// Who steers the flow now? The law where there is no program or no agent; else the algorithm, which finds its
+    /// registers fresh after the law had the flow.
+    fn has_agent(&mut self, sock: &mut Sock) -> bool {
+        if let Some(letter) = self.letter.take() {
+            self.take_letter(sock, &letter);
+        }
+        if self.program == 0 || self.shared.is_silent() {
+            if !self.law.steers {
+                self.enter_law(sock);
+                self.window.rate_bytes_per_s = 0;
+                self.forget_limit();
+                self.counts.law_entries += 1;
+                self.shared.count_law_entry();
+            }
+            return false;
+        }
+        if self.law.steers {
+            self.law.steers = false;
+            self.counted = Counted::start(sock);
+            self.start_program(self.program, sock.mstamp_us);
+        }
+        true
+    }
+
+    /// Measures an ACK or a timeout, and runs the program on it.
+    fn fold(&mut self, sock: &mut Sock, sample: Option<&RateSample>, ece: bool, state: CaState) {
+        let Some(installed) = self.installed.take().filter(|i| !i.is_gone()) else {
+            // Taken away under this flow: the law has it from the next ACK on.
+            self.program = 0;
+            return;
+        };
+        let program = &installed.program;
+        let event = Event {
+            sample,
+            ece,
+            state,
+            used: program.prims_used,
+            limit_rate_bytes_per_s: self.limit_rate_bytes_per_s,
+        };
+        self.counted.load(&mut self.prims, sock, &event);
+        self.window.refresh(sock);
+        self.machine.imp[Implicit::Cwnd as usize] = self.window.cwnd_bytes;
+        self.machine.imp[Implicit::Rate as usize] = self.window.rate_bytes_per_s;
+        match self.machine.invoke(program, &self.prims, sock.mstamp_us) {
+            Ok(folded) => self.finish(sock, &installed, folded.report),
+            Err(error) => self.complain(error),
+        }
+        self.installed = Some(installed);
+    }
+
+    /// As libccp: registers stay as they are, nothing is applied, nothing reported.
+    fn complain(&mut self, error: FoldError) {
+        self.counts.last_fold_error = error as u32;
+        self.counts.fold_errors += 1;
+        self.report_flags |= intf::CCP_REPORT_FOLD_ERROR;
+        self.shared.count_fold_error();
+    }
+
+    fn finish(&mut self, sock: &mut Sock, installed: &Installed, reports: bool) {
+        let cwnd_bytes = self.machine.imp[Implicit::Cwnd as usize];
+        let rate = self.machine.imp[Implicit::Rate as usize];
+        let above = cwnd_bytes.wrapping_sub(self.window.floor_bytes);
+        if !reports && above < u64::from(sock.mss_bytes) {
+            // The same number of segments.
+            self.window.cwnd_bytes = cwnd_bytes;
+        } else if cwnd_bytes > 0 {
+            self.window.apply(sock, cwnd_bytes, self.shared.max_cwnd_bytes());
+        }
+        if rate != self.window.rate_bytes_per_s {
+            self.window.set_rate(sock, rate);
+        }
+        if reports {
+            self.send_report(installed, sock.mstamp_us);
+        }
+    }
+
+    /// Report registers go to the agent, the volatile ones back to where they began.
+    fn send_report(&mut self, installed: &Installed, now_us: u64) {
+        let mut head = self.record(intf::CCP_RECORD_REPORT, now_us);
+        let fields = self.machine.take_report(&installed.program);
+        head.program_uid = installed.program.uid;
+        head.n_fields = fields.len() as u16;
+        self.shared.tell_report(&head, &fields);
+        self.counts.reports += 1;
+        self.report_flags = 0;
+    }
+}
+
+impl Congestion for AgentFlow {
+    fn init(&mut self, sock: &mut Sock) {
+        self.window = Window::of(sock);
+        self.counted = Counted::start(sock);
+        self.info.mss = sock.mss_bytes;
+        self.info.init_cwnd_bytes = sock.snd_cwnd * sock.mss_bytes;
+        self.info.ecn_ok = u16::from(sock.ecn_ok);
+        self.info.created_us = sock.mstamp_us;
+        self.refresh_stats(sock);
+        self.enter_law(sock);
+        self.shared.count_begin();
+        let record = self.record(intf::CCP_RECORD_CREATE, sock.mstamp_us);
+        self.shared.tell(bytes_of(&ccp_create { record, info: self.info }));
+    }
+
+    /// The algorithm sets the window itself; this only tells the sender that slow start is over.
+    fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
+        if self.law.steers { self.law.cubic.ssthresh(sock) } else { (sock.snd_cwnd >> 1).max(MIN_CWND_PKTS) }
+    }
+
+    fn has_cong_control(&self) -> bool {
+        true
+    }
+
+    fn cong_control(&mut self, sock: &mut Sock, sample: &RateSample, ece: bool) {
+        self.counts.acks += 1;
+        if sock.mstamp_us - self.stats.now_us > STATS_INTERVAL_US {
+            self.refresh_stats(sock);
+        }
+        if !self.has_agent(sock) {
+            self.counted.delivered = sock.delivered; // set_state() tells local congestion by it
+            self.law.on_ack(sock, sample);
+            update_pacing_rate(sock);
+            return;
+        }
+        if let Some(limit) = &mut self.limit {
+            limit.on_ack(&self.shared, sock, &mut self.window);
+            self.limit_rate_bytes_per_s = limit.rate_bytes_per_s();
+        }
+        if self.window.rate_bytes_per_s == 0 && self.window.pace_most_bytes_per_s == 0 {
+            update_pacing_rate(sock);
+        }
+        self.fold(sock, Some(sample), ece, sock.ca_state);
+    }
+
+    fn set_state(&mut self, sock: &mut Sock, new: CaState) {
+        // A queue of this host refused a segment: the sender enters CWR while it transmits. When an ACK with ECE is the
+        // reason, that ACK has just raised `delivered`, and no fold has seen it yet.
+        if new == CaState::Cwr && sock.delivered == self.counted.delivered {
+            self.counted.local_congestion += 1;
+            self.counts.local_congestion += 1;
+        }
+        self.counts.timeouts += u32::from(new == CaState::Loss);
+        if self.has_agent(sock) {
+            if new == CaState::Loss {
+                self.report_flags |= intf::CCP_REPORT_TIMEOUT;
+                self.fold(sock, None, false, new);
+            }
+            return;
+        }
+        self.law.cubic.set_state(sock, new);
+    }
+
+    fn tx_start(&mut self, sock: &mut Sock) {
+        if !self.has_agent(sock) {
+            self.law.cubic.tx_start(sock);
+        } else if let Some(limit) = self.limit.as_mut().filter(|_| sock.app_limited > 0) {
+            limit.on_start(&self.shared, sock, &mut self.window);
+            self.limit_rate_bytes_per_s = limit.rate_bytes_per_s();
+        }
+    }
+
+    fn undo_cwnd(&mut self, sock: &mut Sock) -> u32 {
+        self.law.undone = true;
+        sock.snd_cwnd.max(sock.prior_cwnd)
+    }
+
+    fn needs_ecn(&self) -> bool {
+        self.needs_ecn
+    }
+}
+
+#[cfg(test)]
+#[path = "flow_tests.rs"]
+mod tests;

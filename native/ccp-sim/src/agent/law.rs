@@ -1,0 +1,176 @@
+//! The fallback law: CUBIC, for flows without a program or without an agent, with proportional rate reduction
+//! (RFC 6937), which a sender leaves to a congestion control that sets its window itself. `law.h` of `ccp-bpf`.
+
+use ccp_tcp::{CaState, Congestion, Cubic, MIN_CWND_PKTS, RateSample, Sock};
+
+/// Least rise of the RTT that shows a queue (HyStart's).
+const MIN_SLACK_US: u32 = 4000;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Law {
+    /// It has the flow.
+    pub steers: bool,
+    /// The sender undid this reduction.
+    pub undone: bool,
+    pub cubic: Cubic,
+    prr_delivered: u32,
+    prior_state: CaState,
+    /// `snd_una` at the last ACK.
+    una: u64,
+}
+
+fn reduces(state: CaState) -> bool {
+    matches!(state, CaState::Cwr | CaState::Recovery)
+}
+
+impl Law {
+    /// Takes the flow with whatever window the algorithm left. Slow start may go on only where the path shows neither
+    /// losses nor a queue.
+    pub fn enter(&mut self, sock: &mut Sock) {
+        *self = Self { steers: true, prior_state: sock.ca_state, una: sock.snd_una, ..Self::default() };
+        self.cubic.init(sock);
+        let slack_us = (sock.min_rtt_us >> 3).max(MIN_SLACK_US);
+        if sock.lost > 0 || sock.srtt_us > sock.min_rtt_us.saturating_add(slack_us) {
+            sock.snd_ssthresh = sock.snd_ssthresh.min(sock.snd_cwnd.max(MIN_CWND_PKTS));
+        }
+    }
+
+    pub fn on_ack(&mut self, sock: &mut Sock, sample: &RateSample) {
+        let (state, prior, delivered) = (sock.ca_state, self.prior_state, sample.acked_sacked);
+        let advanced = sock.snd_una != self.una;
+        if sample.rtt_us > 0 {
+            self.cubic.pkts_acked(sock, delivered, sample.rtt_us);
+        }
+        if reduces(state) {
+            if !reduces(prior) {
+                self.prr_delivered = 0;
+                self.undone = false;
+            }
+            self.reduce(sock, delivered, advanced && sample.losses == 0);
+        } else {
+            if reduces(prior) && !self.undone && state != CaState::Loss {
+                sock.snd_cwnd = sock.snd_ssthresh;
+            }
+            if advanced {
+                self.cubic.cong_avoid(sock, delivered);
+            }
+        }
+        self.una = sock.snd_una;
+        self.prior_state = state;
+    }
+
+    /// RFC 6937, section 3, with the bound of slow start as Linux applies it.
+    fn reduce(&mut self, sock: &mut Sock, delivered: u32, progress: bool) {
+        if delivered == 0 || sock.prior_cwnd == 0 {
+            return;
+        }
+        self.prr_delivered += delivered;
+        let (in_flight, ssthresh) = (i64::from(sock.packets_in_flight()), i64::from(sock.snd_ssthresh));
+        let (prr_delivered, prr_out) = (i64::from(self.prr_delivered), i64::from(sock.prr_out));
+        let send = if in_flight > ssthresh {
+            let prior_cwnd = i64::from(sock.prior_cwnd);
+            (ssthresh * prr_delivered + prior_cwnd - 1) / prior_cwnd - prr_out
+        } else {
+            let send = (prr_delivered - prr_out).max(i64::from(delivered)) + i64::from(progress);
+            send.min(ssthresh - in_flight)
+        };
+        // The first retransmission always leaves.
+        let least = i64::from(prr_out == 0);
+        sock.snd_cwnd = (in_flight + send.max(least)) as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In recovery from a loss at 20 segments, with 14 as the threshold.
+    fn reducing() -> (Law, Sock) {
+        let mut sock = Sock::new(1448, 20);
+        sock.mstamp_us = 1_000_000;
+        let mut law = Law::default();
+        law.enter(&mut sock);
+        sock.ca_state = CaState::Recovery;
+        sock.prior_cwnd = 20;
+        sock.snd_ssthresh = 14;
+        sock.packets_out = 20;
+        sock.sacked_out = 3;
+        sock.lost_out = 1;
+        (law, sock)
+    }
+
+    fn ack(law: &mut Law, sock: &mut Sock, delivered: u32) {
+        sock.mstamp_us += 1000;
+        sock.delivered += delivered;
+        law.on_ack(sock, &RateSample { acked_sacked: delivered, rtt_us: -1, ..RateSample::default() });
+    }
+
+    #[test]
+    fn in_recovery_the_window_falls_in_proportion() {
+        let (mut law, mut sock) = reducing();
+        // 16 in flight: the first retransmission leaves; ceil(14 * 1 / 20) - 0 = 1.
+        ack(&mut law, &mut sock, 1);
+        assert_eq!(sock.snd_cwnd, 17);
+        sock.prr_out = 1;
+        sock.retrans_out = 1;
+        sock.sacked_out = 5;
+        // 15 in flight, 3 delivered: ceil(14 * 3 / 20) - 1 = 2.
+        ack(&mut law, &mut sock, 2);
+        assert_eq!(sock.snd_cwnd, 17);
+    }
+
+    #[test]
+    fn below_the_threshold_as_much_is_sent_as_is_delivered() {
+        let (mut law, mut sock) = reducing();
+        sock.lost_out = 8;
+        // 9 in flight: one for the delivered one; a second one where the ACK advances and nothing is lost.
+        ack(&mut law, &mut sock, 1);
+        assert_eq!(sock.snd_cwnd, 10);
+        sock.prr_out = 1;
+        sock.snd_una += 1448;
+        ack(&mut law, &mut sock, 1);
+        assert_eq!(sock.snd_cwnd, 11);
+        // Never above the threshold.
+        ack(&mut law, &mut sock, 9);
+        assert_eq!(sock.snd_cwnd, 14);
+    }
+
+    #[test]
+    fn behind_recovery_the_window_is_the_threshold_unless_it_was_undone() {
+        for (undone, window) in [(false, 14), (true, 17)] {
+            let (mut law, mut sock) = reducing();
+            ack(&mut law, &mut sock, 1);
+            assert_eq!(sock.snd_cwnd, 17);
+            sock.ca_state = CaState::Open;
+            law.undone = undone;
+            ack(&mut law, &mut sock, 1);
+            assert_eq!(sock.snd_cwnd, window);
+        }
+    }
+
+    #[test]
+    fn it_leaves_slow_start_where_the_path_shows_losses_or_a_queue() {
+        // The slack is an eighth of the least RTT, 4 ms at least.
+        for (lost, srtt_us, threshold) in
+            [(0, 44_999, ccp_tcp::INFINITE_SSTHRESH), (0, 45_001, 20), (1, 40_000, 20)]
+        {
+            let mut sock = Sock::new(1448, 20);
+            sock.lost = lost;
+            sock.srtt_us = srtt_us;
+            sock.min_rtt_us = 40_000;
+            Law::default().enter(&mut sock);
+            assert_eq!(sock.snd_ssthresh, threshold, "{lost} {srtt_us}");
+        }
+    }
+
+    #[test]
+    fn in_slow_start_it_doubles_as_cubic_does() {
+        let mut sock = Sock::new(1448, 20);
+        let mut law = Law::default();
+        law.enter(&mut sock);
+        sock.is_cwnd_limited = true;
+        sock.snd_una = 1448;
+        ack(&mut law, &mut sock, 20);
+        assert_eq!(sock.snd_cwnd, 40);
+    }
+}

@@ -1,0 +1,54 @@
+//! The agent's letter to a flow: what it is to apply at its next ACK.
+
+use ccp_record::{Caps, Update, intf};
+
+const REGISTERS: usize = intf::CCP_MAX_CONTROL as usize;
+
+/// A letter that was not fetched yet is added to, not replaced.
+#[derive(Debug)]
+pub(super) struct Letter {
+    pub program: Option<u32>,
+    pub cwnd_bytes: Option<u64>,
+    pub rate_bytes_per_s: Option<u64>,
+    pub caps: Option<Caps>,
+    /// Bit i: `control[i]` is new.
+    mask: u64,
+    control: [u64; REGISTERS],
+}
+
+impl Default for Letter {
+    fn default() -> Self {
+        Self {
+            program: None,
+            cwnd_bytes: None,
+            rate_bytes_per_s: None,
+            caps: None,
+            mask: 0,
+            control: [0; REGISTERS],
+        }
+    }
+}
+
+impl Letter {
+    /// Adds an update.
+    pub fn add(&mut self, update: &Update<'_>) {
+        if update.program.is_some() {
+            self.mask = 0; // registers for the program before are void, as in libccp
+        }
+        self.program = update.program.or(self.program);
+        self.cwnd_bytes = update.cwnd_bytes.or(self.cwnd_bytes);
+        self.rate_bytes_per_s = update.rate_bytes_per_s.or(self.rate_bytes_per_s);
+        self.caps = update.caps.or(self.caps);
+        for &(index, value) in update.controls {
+            if let Some(register) = self.control.get_mut(index) {
+                *register = value;
+                self.mask |= 1 << index;
+            }
+        }
+    }
+
+    /// Control registers by index.
+    pub fn controls(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        (0..REGISTERS).filter(|i| self.mask >> i & 1 == 1).map(|i| (i, self.control[i]))
+    }
+}

@@ -1,0 +1,206 @@
+//! What all flows of a world and their agent have in common: installed programs, records, counters.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccp_error::Error;
+use ccp_lang::Program;
+use ccp_record::{Records, intf};
+
+use super::clients::Clients;
+
+/// The handle 0 means "no program".
+const TABLE_SIZE: usize = intf::CCP_MAX_PROGRAMS as usize;
+
+/// A handle on it; each flow has one.
+#[derive(Clone)]
+pub struct Shared(Arc<Inner>);
+
+struct Inner {
+    max_cwnd_bytes: u64,
+    is_silent: AtomicBool,
+    table: Mutex<Table>,
+    records: Mutex<Records>,
+    clients: Mutex<Clients>,
+    n_records: AtomicUsize,
+    flows_created: AtomicU64,
+    flows_active: AtomicU64,
+    fold_errors: AtomicU64,
+    law_entries: AtomicU64,
+}
+
+/// Installed programs by handle.
+struct Table {
+    programs: Vec<Option<Arc<Installed>>>,
+    next: usize,
+}
+
+/// A program that flows may run.
+pub(super) struct Installed {
+    pub program: Program,
+    is_gone: AtomicBool,
+}
+
+impl Installed {
+    /// It was taken away: flows that run it go to the fallback law.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Relaxed)
+    }
+}
+
+/// What was counted since the world began.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Flows that began.
+    pub flows_created: u64,
+    /// Of them, those that have not ended.
+    pub flows_active: u64,
+    /// Folds that stopped with an arithmetic error.
+    pub fold_errors: u64,
+    /// Times that the fallback law took a flow over.
+    pub law_entries: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Nothing is installed, and the agent is there.
+    #[must_use]
+    pub fn new(max_cwnd_bytes: u64) -> Self {
+        Self(Arc::new(Inner {
+            max_cwnd_bytes,
+            is_silent: AtomicBool::new(false),
+            table: Mutex::new(Table { programs: vec![None; TABLE_SIZE], next: 1 }),
+            records: Mutex::default(),
+            clients: Mutex::default(),
+            n_records: AtomicUsize::new(0),
+            flows_created: AtomicU64::new(0),
+            flows_active: AtomicU64::new(0),
+            fold_errors: AtomicU64::new(0),
+            law_entries: AtomicU64::new(0),
+        }))
+    }
+
+    /// Makes a program available to flows. Returns its handle.
+    ///
+    /// # Errors
+    ///
+    /// `program.table_full`.
+    pub fn install(&self, program: Program) -> Result<u32, Error> {
+        let table = &mut *lock(&self.0.table);
+        // The longest unused first: reports of an old program must not be taken for another one's.
+        let free = (0..TABLE_SIZE - 1)
+            .map(|step| 1 + (table.next - 1 + step) % (TABLE_SIZE - 1))
+            .find(|handle| table.programs[*handle].is_none());
+        let Some(handle) = free else {
+            return Err(Error::new("program.table_full", "no more fold programs can be installed")
+                .why(format!("{} are installed", TABLE_SIZE - 1))
+                .fix("uninstall programs that no algorithm uses"));
+        };
+        table.programs[handle] = Some(Arc::new(Installed { program, is_gone: AtomicBool::new(false) }));
+        table.next = 1 + handle % (TABLE_SIZE - 1);
+        Ok(handle as u32)
+    }
+
+    /// Takes a program away. A flow that still runs it goes to the fallback law.
+    ///
+    /// # Errors
+    ///
+    /// `program.unknown`.
+    pub fn uninstall(&self, handle: u32) -> Result<(), Error> {
+        let gone = lock(&self.0.table).programs.get_mut(handle as usize).and_then(Option::take);
+        let installed = gone.ok_or_else(|| {
+            Error::new("program.unknown", format!("no program has the handle {handle}"))
+                .fix("use a handle that install() returned")
+        })?;
+        installed.is_gone.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Whether a program has this handle.
+    #[must_use]
+    pub fn is_installed(&self, handle: u32) -> bool {
+        self.installed(handle).is_some()
+    }
+
+    pub(super) fn installed(&self, handle: u32) -> Option<Arc<Installed>> {
+        lock(&self.0.table).programs.get(handle as usize)?.clone()
+    }
+
+    /// Hands all flows to the fallback law, with their next ACK.
+    pub fn silence(&self) {
+        self.0.is_silent.store(true, Relaxed);
+    }
+
+    /// The agent is there again.
+    pub fn heartbeat(&self) {
+        self.0.is_silent.store(false, Relaxed);
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.0.is_silent.load(Relaxed)
+    }
+
+    pub(super) fn max_cwnd_bytes(&self) -> u64 {
+        self.0.max_cwnd_bytes
+    }
+
+    /// Clients of R-TCP.
+    pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
+        lock(&self.0.clients)
+    }
+
+    /// Whether records wait for the agent.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        self.0.n_records.load(Relaxed) > 0
+    }
+
+    /// What flows have told since the last time, in order.
+    #[must_use]
+    pub fn take_records(&self) -> Records {
+        self.0.n_records.store(0, Relaxed);
+        std::mem::take(&mut lock(&self.0.records))
+    }
+
+    pub(super) fn tell(&self, record: &[u8]) {
+        lock(&self.0.records).push(record);
+        self.0.n_records.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn tell_report(&self, head: &intf::ccp_record, fields: &[u64]) {
+        lock(&self.0.records).push_report(head, fields);
+        self.0.n_records.fetch_add(1, Relaxed);
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        Counters {
+            flows_created: of(&self.0.flows_created),
+            flows_active: of(&self.0.flows_active),
+            fold_errors: of(&self.0.fold_errors),
+            law_entries: of(&self.0.law_entries),
+        }
+    }
+
+    pub(super) fn count_begin(&self) {
+        self.0.flows_created.fetch_add(1, Relaxed);
+        self.0.flows_active.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_end(&self) {
+        self.0.flows_active.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn count_fold_error(&self) {
+        self.0.fold_errors.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_law_entry(&self) {
+        self.0.law_entries.fetch_add(1, Relaxed);
+    }
+}

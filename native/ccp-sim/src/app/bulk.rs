@@ -1,0 +1,97 @@
+//! Bulk transfers, as iperf3 makes them.
+
+use ccp_tcp::Sender;
+
+use super::TICK_NS;
+use crate::control::Control;
+
+/// What iperf3 writes at once (`DEFAULT_TCP_BLKSIZE`).
+const BLOCK_BYTES: u64 = 128 << 10;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// When it began; `None`: it has not.
+    start_ns: Option<u64>,
+    written_bytes: u64,
+    /// When its rate lets it write again.
+    due_ns: Option<u64>,
+}
+
+/// A transfer over some connections.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    /// What nobody has written yet; without end, if `None`.
+    left_bytes: Option<u64>,
+    rate_bytes_per_s: Option<f64>,
+    streams: Vec<Stream>,
+}
+
+impl Bulk {
+    pub fn new(total_bytes: Option<u64>, rate_bytes_per_s: Option<f64>, parallel: u32) -> Self {
+        Bulk {
+            left_bytes: total_bytes,
+            rate_bytes_per_s,
+            streams: vec![Stream::default(); parallel as usize],
+        }
+    }
+
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// It ends only with its flow.
+    pub fn is_endless(&self) -> bool {
+        self.left_bytes.is_none()
+    }
+
+    /// All that it writes, it writes at once.
+    pub fn is_unlimited(&self) -> bool {
+        self.is_endless() && self.rate_bytes_per_s.is_none()
+    }
+
+    /// Whether all of a transfer with an end is written.
+    pub fn is_written(&self) -> bool {
+        self.left_bytes == Some(0)
+    }
+
+    pub fn due_ns(&self) -> Option<u64> {
+        self.streams.iter().filter_map(|stream| stream.due_ns).min()
+    }
+
+    /// The stream whose rate lets it write now.
+    pub fn take_due(&mut self, now_ns: u64) -> Option<usize> {
+        let nth = self.streams.iter().position(|stream| stream.due_ns.is_some_and(|at| at <= now_ns))?;
+        self.streams[nth].due_ns = None;
+        Some(nth)
+    }
+
+    pub fn fill(&mut self, now_ns: u64, nth: usize, sender: &mut Sender<Control>) {
+        let stream = &mut self.streams[nth];
+        let start_ns = *stream.start_ns.get_or_insert(now_ns);
+        if self.left_bytes.is_none() && self.rate_bytes_per_s.is_none() {
+            sender.write_endless(now_ns);
+            return;
+        }
+        while sender.unsent_bytes() < BLOCK_BYTES {
+            if let Some(rate) = self.rate_bytes_per_s {
+                let at_ns = start_ns + (stream.written_bytes as f64 * 1e9 / rate).ceil() as u64;
+                if at_ns > now_ns {
+                    let ticks = (at_ns - start_ns).div_ceil(TICK_NS);
+                    stream.due_ns = Some(start_ns + ticks * TICK_NS);
+                    return;
+                }
+            }
+            let block_bytes = self.left_bytes.map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
+            if block_bytes == 0 {
+                sender.finish(now_ns);
+                return;
+            }
+            sender.write(now_ns, block_bytes);
+            stream.written_bytes += block_bytes;
+            self.left_bytes = self.left_bytes.map(|left| left - block_bytes);
+        }
+        if self.is_written() {
+            sender.finish(now_ns);
+        }
+    }
+}

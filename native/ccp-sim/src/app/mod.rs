@@ -1,0 +1,88 @@
+//! What applications do: each is told what happened to its connections, and writes to them.
+
+mod bulk;
+mod http;
+mod on_off;
+
+use ccp_tcp::Sender;
+
+use crate::control::Control;
+use crate::plan;
+
+pub(crate) use bulk::Bulk;
+pub use http::ObjectResult;
+pub(crate) use http::{Http, Next, REQUEST_BYTES};
+pub(crate) use on_off::OnOff;
+
+/// How often a source with a limited rate looks what it may write.
+const TICK_NS: u64 = 1_000_000;
+
+/// An application at work.
+#[derive(Debug)]
+pub(crate) enum App {
+    Bulk(Bulk),
+    Http(Http),
+    OnOff(OnOff),
+}
+
+impl App {
+    pub fn new(app: &plan::App) -> Self {
+        match app {
+            plan::App::Bulk { total_bytes, rate_bytes_per_s, parallel } => {
+                App::Bulk(Bulk::new(*total_bytes, *rate_bytes_per_s, *parallel))
+            }
+            plan::App::Http { objects, gaps_us, repeat, connections, persistent } => {
+                App::Http(Http::new(objects, gaps_us, *repeat, *connections, *persistent))
+            }
+            plan::App::OnOff { phases_us, rate_bytes_per_s } => {
+                App::OnOff(OnOff::new(phases_us, *rate_bytes_per_s))
+            }
+        }
+    }
+
+    /// Connections that it opens at its start.
+    pub fn connections(&self) -> usize {
+        match self {
+            App::Bulk(bulk) => bulk.streams(),
+            App::Http(http) => http.clients(),
+            App::OnOff(_) => 1,
+        }
+    }
+
+    /// The receiver of the data asks for it, and opens the connection.
+    pub fn receiver_opens(&self) -> bool {
+        matches!(self, App::Http(_))
+    }
+
+    /// It writes more whenever a connection has sent something.
+    pub fn refills(&self) -> bool {
+        match self {
+            App::Bulk(bulk) => !bulk.is_unlimited(),
+            App::OnOff(_) => true,
+            App::Http(_) => false,
+        }
+    }
+
+    /// Writes what there is to write into a connection.
+    pub fn fill(&mut self, now_ns: u64, nth: usize, sender: &mut Sender<Control>) {
+        match self {
+            App::Bulk(bulk) => bulk.fill(now_ns, nth, sender),
+            App::OnOff(on_off) => on_off.fill(now_ns, sender),
+            App::Http(_) => (),
+        }
+    }
+
+    /// When it wants to do something by itself.
+    pub fn due_ns(&self) -> Option<u64> {
+        match self {
+            App::Bulk(bulk) => bulk.due_ns(),
+            App::Http(http) => http.due_ns(),
+            App::OnOff(on_off) => on_off.due_ns(),
+        }
+    }
+}
+
+/// From microseconds.
+fn ns(us: u64) -> u64 {
+    us.saturating_mul(1000)
+}

@@ -1,0 +1,104 @@
+//! Pulses on one connection, as `experiments/traffic/pulses.py` sends them.
+
+use std::collections::VecDeque;
+
+use ccp_tcp::Sender;
+
+use super::{TICK_NS, ns};
+use crate::control::Control;
+
+/// What is written at once.
+const CHUNK_BYTES: u64 = 1 << 16;
+/// Most that waits in the socket unsent (TCP_NOTSENT_LOWAT).
+const NOTSENT_BYTES: u64 = 1 << 17;
+
+/// The pulse under way.
+#[derive(Clone, Copy, Debug)]
+struct Pulse {
+    start_ns: u64,
+    /// When it ends.
+    off_ns: u64,
+    /// When the next one begins.
+    end_ns: u64,
+    written_bytes: u64,
+}
+
+/// A source that is on and off.
+#[derive(Debug)]
+pub(crate) struct OnOff {
+    /// How long it is on, and off.
+    phases_us: VecDeque<(u64, u64)>,
+    rate_bytes_per_s: Option<f64>,
+    pulse: Option<Pulse>,
+    due_ns: Option<u64>,
+    is_over: bool,
+}
+
+impl OnOff {
+    pub fn new(phases_us: &[(u64, u64)], rate_bytes_per_s: Option<f64>) -> Self {
+        OnOff {
+            phases_us: phases_us.iter().copied().collect(),
+            rate_bytes_per_s,
+            pulse: None,
+            due_ns: None,
+            is_over: false,
+        }
+    }
+
+    pub fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// All pulses, and the pause behind the last one, are over.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    pub fn fill(&mut self, now_ns: u64, sender: &mut Sender<Control>) {
+        let Some(pulse) = self.pulse_at(now_ns) else { return };
+        if now_ns >= pulse.off_ns {
+            self.due_ns = Some(pulse.end_ns);
+            return;
+        }
+        self.due_ns = Some(pulse.off_ns);
+        let mut written_bytes = pulse.written_bytes;
+        while sender.unsent_bytes() < NOTSENT_BYTES {
+            let mut chunk_bytes = CHUNK_BYTES;
+            if let Some(rate) = self.rate_bytes_per_s {
+                let may_bytes = (now_ns - pulse.start_ns) as f64 * rate / 1e9 - written_bytes as f64;
+                let least_bytes = (rate * TICK_NS as f64 / 1e9).clamp(1.0, CHUNK_BYTES as f64);
+                if may_bytes < least_bytes {
+                    self.due_ns = Some(pulse.off_ns.min(now_ns + TICK_NS));
+                    break;
+                }
+                chunk_bytes = chunk_bytes.min(may_bytes as u64);
+            }
+            sender.write(now_ns, chunk_bytes);
+            written_bytes += chunk_bytes;
+        }
+        self.pulse = Some(Pulse { written_bytes, ..pulse });
+    }
+
+    /// The pulse of this time; the first one begins now. `None` behind the last one.
+    fn pulse_at(&mut self, now_ns: u64) -> Option<Pulse> {
+        let mut start_ns = match self.pulse {
+            Some(pulse) if now_ns < pulse.end_ns => return Some(pulse),
+            Some(pulse) => pulse.end_ns,
+            None => now_ns,
+        };
+        loop {
+            let Some((on_us, off_us)) = self.phases_us.pop_front() else {
+                (self.is_over, self.due_ns) = (true, None);
+                return None;
+            };
+            let off_ns = start_ns.saturating_add(ns(on_us));
+            let pulse =
+                Pulse { start_ns, off_ns, end_ns: off_ns.saturating_add(ns(off_us)), written_bytes: 0 };
+            self.pulse = Some(pulse);
+            if now_ns < pulse.end_ns {
+                return Some(pulse);
+            }
+            start_ns = pulse.end_ns;
+        }
+    }
+}

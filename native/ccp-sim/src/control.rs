@@ -1,0 +1,111 @@
+//! Congestion controls by name.
+
+use ccp_tcp::{Bbr, CaState, Congestion, Cubic, RateSample, Reno, Sock, Steered};
+
+use crate::agent::AgentFlow;
+
+/// The congestion control of a connection.
+pub enum Control {
+    /// RFC 5681.
+    Reno(Reno),
+    /// The kernel's CUBIC.
+    Cubic(Cubic),
+    /// BBR, version 1. Boxed: it is larger than the others.
+    Bbr(Box<Bbr>),
+    /// Window and rate come from outside.
+    Steered(Steered),
+    /// An agent steers.
+    Agent(Box<AgentFlow>),
+}
+
+impl Control {
+    /// One without an agent; none if there is none of this name.
+    #[must_use]
+    pub fn plain(name: &str) -> Option<Self> {
+        Some(match name {
+            "reno" => Self::Reno(Reno::default()),
+            "cubic" => Self::Cubic(Cubic::default()),
+            "bbr" => Self::Bbr(Box::default()),
+            "steered" => Self::Steered(Steered),
+            _ => return None,
+        })
+    }
+
+    /// The flow, if an agent steers it.
+    #[must_use]
+    pub fn agent(&self) -> Option<&AgentFlow> {
+        if let Self::Agent(flow) = self { Some(flow) } else { None }
+    }
+
+    /// The same, to be written to.
+    pub fn agent_mut(&mut self) -> Option<&mut AgentFlow> {
+        if let Self::Agent(flow) = self { Some(flow) } else { None }
+    }
+}
+
+/// Calls the same of whichever it is.
+macro_rules! each {
+    ($control:expr, $inner:ident => $call:expr) => {
+        match $control {
+            Control::Reno($inner) => $call,
+            Control::Cubic($inner) => $call,
+            Control::Bbr($inner) => $call,
+            Control::Steered($inner) => $call,
+            Control::Agent($inner) => $call,
+        }
+    };
+}
+
+impl Congestion for Control {
+    fn init(&mut self, sock: &mut Sock) {
+        each!(self, c => c.init(sock));
+    }
+
+    fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
+        each!(self, c => c.ssthresh(sock))
+    }
+
+    fn cong_avoid(&mut self, sock: &mut Sock, acked: u32) {
+        each!(self, c => c.cong_avoid(sock, acked));
+    }
+
+    fn has_cong_control(&self) -> bool {
+        each!(self, c => c.has_cong_control())
+    }
+
+    fn cong_control(&mut self, sock: &mut Sock, sample: &RateSample, ece: bool) {
+        each!(self, c => c.cong_control(sock, sample, ece));
+    }
+
+    fn pkts_acked(&mut self, sock: &mut Sock, acked: u32, rtt_us: i64) {
+        each!(self, c => c.pkts_acked(sock, acked, rtt_us));
+    }
+
+    fn set_state(&mut self, sock: &mut Sock, new: CaState) {
+        each!(self, c => c.set_state(sock, new));
+    }
+
+    fn tx_start(&mut self, sock: &mut Sock) {
+        each!(self, c => c.tx_start(sock));
+    }
+
+    fn undo_cwnd(&mut self, sock: &mut Sock) -> u32 {
+        each!(self, c => c.undo_cwnd(sock))
+    }
+
+    fn needs_ecn(&self) -> bool {
+        each!(self, c => c.needs_ecn())
+    }
+
+    fn pacing_ratios_percent(&self) -> (u32, u32) {
+        each!(self, c => c.pacing_ratios_percent())
+    }
+
+    fn min_tso_segs(&self, sock: &Sock) -> u32 {
+        each!(self, c => c.min_tso_segs(sock))
+    }
+}
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

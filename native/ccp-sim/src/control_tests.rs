@@ -1,0 +1,178 @@
+//! Congestion controls over whole paths: what each makes of a bottleneck.
+
+use ccp_emu::spec::Spec;
+use ccp_lang::{Source, compile};
+use ccp_record::intf::{CCP_CAP_CWND, CCP_CAP_RATE};
+use ccp_record::{Caps, Record, Update};
+
+use super::*;
+use crate::agent::test_options;
+use crate::{App, Family, Options, Plan, World};
+
+const S: u64 = 1_000_000_000;
+/// 10 Mbit/s.
+const RATE_BYTES_PER_S: f64 = 1.25e6;
+
+/// Two hosts, 20 ms from one to the other and back, and a JSON description of the way there.
+fn world(there: &str) -> World {
+    let json = format!(
+        r#"{{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
+        "nodes": [{{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]}},
+            {{"name": "b", "addresses": ["10.0.0.2", "fd00::2"]}}],
+        "links": [{{"name": "l>", "from": 0, "to": 1, "direction": {there}}},
+            {{"name": "l<", "from": 1, "to": 0, "direction": {{"delay_us": 10000}}}}]}}"#
+    );
+    World::new(Spec::from_json(json.as_bytes()).unwrap(), &Options::default()).unwrap()
+}
+
+fn bottleneck(packets: u32) -> World {
+    world(&format!(
+        r#"{{"rate_bytes_per_s": {RATE_BYTES_PER_S}, "delay_us": 10000, "buffer": {{"packets": {packets}}}}}"#
+    ))
+}
+
+fn add(world: &mut World, congestion: &str) {
+    let plan = Plan {
+        name: "flow".to_owned(),
+        sender: "a".to_owned(),
+        receiver: "b".to_owned(),
+        family: Family::Ipv4,
+        congestion: congestion.to_owned(),
+        ecn: false,
+        start_us: 0,
+        stop_us: None,
+        sport: None,
+        dport: None,
+        app: App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 },
+    };
+    world.add(plan).unwrap();
+}
+
+/// Runs, throws records away, and returns what the sender knows then.
+fn sock_after(world: &mut World, seconds: u64) -> Sock {
+    while world.now_ns() < seconds * S {
+        world.run_until(seconds * S);
+        let _ = world.shared().take_records();
+    }
+    world.sender(0, 0).unwrap().sock.clone()
+}
+
+/// Share of the link that an interval has used.
+fn utilisation(before: &Sock, after: &Sock) -> f64 {
+    let bytes = (after.bytes_acked - before.bytes_acked) as f64 * 1500.0 / 1448.0;
+    bytes / ((after.mstamp_us - before.mstamp_us) as f64 * 1e-6 * RATE_BYTES_PER_S)
+}
+
+#[test]
+fn tmp_debug() {
+    for name in ["cubic", "ccp"] {
+        let mut world = bottleneck(20);
+        add(&mut world, name);
+        let mut last = (0, 0);
+        let mut t = S + S / 100;
+        while t < S + S / 3 {
+            t += S / 1000;
+            while world.now_ns() < t {
+                world.run_until(t);
+                let _ = world.shared().take_records();
+            }
+            let Some(sender) = world.sender(0, 0) else { continue };
+            let sock = &sender.sock;
+            if t > 1_235_000_000 && t < 1_345_000_000 {
+                println!("{name} {} una {} nxt {} out {} sacked {} lost_out {} retrans_out {} lost {} retrans {} cwnd {} ssthresh {} state {:?} prior {}", t / 1_000_000, sock.snd_una/1448, sock.snd_nxt/1448, sock.packets_out, sock.sacked_out, sock.lost_out, sock.retrans_out, sock.lost, sock.total_retrans, sock.snd_cwnd, sock.snd_ssthresh, sock.ca_state, sock.prior_cwnd);
+                last = (sock.lost, sock.total_retrans);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fallback_law_is_cubic() {
+    // 25 packets on the way, 20 in the buffer.
+    let figures = ["cubic", "ccp"].map(|name| {
+        let mut world = bottleneck(20);
+        add(&mut world, name);
+        let early = sock_after(&mut world, 3);
+        let late = sock_after(&mut world, 20);
+        (late.bytes_acked, late.total_retrans, utilisation(&early, &late))
+    });
+    let [(cubic, cubic_retrans, utilised), (law, law_retrans, _)] = figures;
+    assert!(utilised > 0.95, "{figures:?}");
+    assert!(law.abs_diff(cubic) * 100 <= cubic, "{figures:?}");
+    assert!(law_retrans.abs_diff(cubic_retrans) * 10 <= cubic_retrans, "{figures:?}");
+}
+
+#[test]
+fn bbr_fills_the_link_and_not_the_buffer() {
+    let mut world = bottleneck(500);
+    add(&mut world, "bbr");
+    let early = sock_after(&mut world, 3);
+    let late = sock_after(&mut world, 9);
+    assert!(utilisation(&early, &late) > 0.95);
+    assert!(early.srtt_us < 35_000, "{}", early.srtt_us);
+    assert!(late.srtt_us < 35_000, "{}", late.srtt_us);
+    assert_eq!(late.total_retrans, early.total_retrans);
+}
+
+#[test]
+fn bbr_keeps_to_a_policers_rate() {
+    // 1.25 MB/s and a bucket of 50 kB: BBR's own detection holds losses well below the fifth that they were.
+    let mut world = world(
+        r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
+            "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 50000}}"#,
+    );
+    add(&mut world, "bbr");
+    let early = sock_after(&mut world, 4);
+    let late = sock_after(&mut world, 10);
+    assert!(utilisation(&early, &late) > 0.85);
+    let lost = f64::from(late.lost - early.lost) / f64::from(late.delivered - early.delivered);
+    assert!(lost < 0.06, "{lost}");
+}
+
+#[test]
+fn a_steered_window_bounds_what_is_on_the_way() {
+    // 10 segments in 20 ms and the time of one: 1448 * 10 / 21.2 ms = 683 kB/s, with ACKs of two segments.
+    let mut world = bottleneck(100);
+    add(&mut world, "steered");
+    let early = sock_after(&mut world, 2);
+    assert_eq!(early.snd_cwnd, 10);
+    let late = sock_after(&mut world, 6);
+    let rate = (late.bytes_acked - early.bytes_acked) as f64 / 4.0;
+    assert!((620e3..724e3).contains(&rate), "{rate}");
+}
+
+/// A large window, whatever happens.
+const GREEDY: &str =
+    "(def (Report (limit 0))) (when true (:= Cwnd 300000) (:= Report.limit Flow.limit_rate))";
+
+#[test]
+fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
+    let lost = [0, CCP_CAP_CWND | CCP_CAP_RATE].map(|kinds| {
+        let mut world = world(
+            r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
+                "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 200000}}"#,
+        );
+        let source = Source { text: GREEDY, name: "p", origin: "here", first_line: 1 };
+        let program = world.shared().install(compile(&source).unwrap()).unwrap();
+        add(&mut world, "ccp");
+        world.run_until(2 * S);
+        let records = world.shared().take_records();
+        let Some(Record::Create(create)) = records.get(0) else { panic!("{records:?}") };
+        let caps = Some(Caps { kinds, options: test_options() });
+        let update = Update { program: Some(program), caps, ..Update::default() };
+        world.agent_flow_mut(create.record.flow_id).unwrap().update(&update);
+        let early = sock_after(&mut world, 6);
+        let late = sock_after(&mut world, 12);
+        assert!(utilisation(&early, &late) > 0.85, "{kinds}");
+        f64::from(late.lost - early.lost) / f64::from(late.delivered - early.delivered)
+    });
+    assert!(lost[0] > 0.2 && lost[1] < 0.03, "{lost:?}");
+}
+
+#[test]
+fn each_name_is_that_of_its_control() {
+    for name in ["reno", "cubic", "bbr", "steered"] {
+        assert!(Control::plain(name).is_some_and(|control| control.agent().is_none()), "{name}");
+    }
+    assert!(Control::plain("ccp").is_none());
+}

@@ -1,0 +1,208 @@
+//! The paths that a learner meets: drawn anew for each episode, from ranges.
+
+use ccp_emu::Stream;
+use serde::Deserialize;
+
+use crate::Result;
+use crate::env::bad;
+
+/// IP packet of a full segment on every path.
+pub const MTU_BYTES: u32 = 1500;
+/// No buffer holds less, however small the path is: Ethernet drivers do not.
+const BUFFER_MIN_BYTES: f64 = 8.0 * MTU_BYTES as f64;
+/// Cross traffic that pauses: means of its phases, in shares of an episode.
+const PHASE_SHARE: [f64; 2] = [0.05, 0.25];
+
+/// From the least to the most, both possible.
+pub type Range = [f64; 2];
+
+/// What paths there are. Ranges are logarithmic: a factor of 2 is as probable everywhere.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Rate of the bottleneck.
+    pub rate_bytes_per_s: Range,
+    /// Propagation, both ways.
+    pub rtt_us: Range,
+    /// Buffer in front of the bottleneck, in products of rate and RTT.
+    pub buffer_bdp: Range,
+    /// Loss at random, where there is some.
+    pub loss_ratio: Range,
+    /// On which share of the paths there is some.
+    pub lossy_share: f64,
+    /// Most connections beside the learner's.
+    pub cross_flows_max: u64,
+    /// On which share of the paths there are some.
+    pub crossed_share: f64,
+    /// On which share of the paths the rate follows a trace.
+    pub traced_share: f64,
+    /// The traces: times at which 1,500 bytes can be sent, ascending; they repeat.
+    pub traces_ms: Vec<Vec<u64>>,
+    /// On which share of the paths CUBIC does nothing between actions.
+    pub steered_share: f64,
+    /// Monitoring time period.
+    pub mtp_us: Range,
+    /// Length of an episode.
+    pub episode_us: u64,
+}
+
+/// What the bottleneck sends at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Capacity {
+    /// Always the same.
+    Rate(f64),
+    /// Times at which 1,500 bytes can be sent, repeating.
+    Trace(Vec<u64>),
+}
+
+/// A connection beside the learner's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cross {
+    /// When it begins, since the start.
+    pub start_us: u64,
+    /// How long it sends and pauses, in turn; empty: it always sends.
+    pub phases_us: Vec<(u64, u64)>,
+}
+
+/// One path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    /// Rate or trace.
+    pub capacity: Capacity,
+    /// Mean rate.
+    pub rate_bytes_per_s: f64,
+    /// Propagation, both ways.
+    pub rtt_us: u64,
+    /// What waits in front of the bottleneck at most.
+    pub buffer_bytes: u64,
+    /// Loss at random.
+    pub loss_ratio: f64,
+    /// Connections beside the learner's.
+    pub cross: Vec<Cross>,
+    /// CUBIC does nothing between actions.
+    pub steered: bool,
+    /// Monitoring time period.
+    pub mtp_us: u64,
+    /// All random numbers of the episode follow from it.
+    pub seed: u64,
+}
+
+impl Domain {
+    /// Whether its values can be.
+    ///
+    /// # Errors
+    ///
+    /// `learning.bad_domain` if they cannot.
+    pub fn check(&self) -> Result<()> {
+        let ranges = [
+            ("rate_bytes_per_s", self.rate_bytes_per_s),
+            ("rtt_us", self.rtt_us),
+            ("buffer_bdp", self.buffer_bdp),
+            ("loss_ratio", self.loss_ratio),
+            ("mtp_us", self.mtp_us),
+        ];
+        for (name, [low, high]) in ranges {
+            if !(low > 0.0 && low <= high && high.is_finite()) {
+                return Err(bad("a range goes from above 0 to something as large or larger").at(name));
+            }
+        }
+        let shares = [
+            ("lossy_share", self.lossy_share),
+            ("crossed_share", self.crossed_share),
+            ("traced_share", self.traced_share),
+            ("steered_share", self.steered_share),
+        ];
+        if let Some((name, share)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
+            return Err(bad(format!("{share} is no share of 1")).at(name));
+        }
+        if self.loss_ratio[1] > 0.5 {
+            return Err(bad("a path that loses more than every second packet is none").at("loss_ratio"));
+        }
+        if self.traced_share > 0.0 && self.traces_ms.is_empty() {
+            return Err(bad("some paths are to follow traces, and there is none").at("traces_ms"));
+        }
+        if self.traces_ms.iter().any(|t| !t.is_sorted() || t.last().is_none_or(|end| *end == 0)) {
+            return Err(bad("a trace has ascending times, the last above 0").at("traces_ms"));
+        }
+        if (self.episode_us as f64) < self.mtp_us[1] {
+            return Err(bad("an episode is shorter than one interval").at("episode_us"));
+        }
+        Ok(())
+    }
+
+    /// The next path. The same stream gives the same paths; each property has a stream of its own, so that another range
+    /// of one leaves the draws of all others as they were.
+    pub fn draw(&self, stream: &mut Stream) -> Path {
+        let seed = stream.up_to(u64::MAX);
+        let of = |property| Stream::new(seed, "path", property);
+        let (capacity, rate_bytes_per_s) = self.capacity(&mut of("rate"));
+        let rtt_us = within(self.rtt_us, &mut of("rtt"));
+        let bdp_bytes = rate_bytes_per_s * rtt_us / 1e6;
+        let buffer_bytes = (within(self.buffer_bdp, &mut of("buffer")) * bdp_bytes).max(BUFFER_MIN_BYTES);
+        let lossy = &mut of("lossy");
+        Path {
+            capacity,
+            rate_bytes_per_s,
+            rtt_us: rtt_us as u64,
+            buffer_bytes: buffer_bytes as u64,
+            loss_ratio: if lossy.happens(self.lossy_share) { within(self.loss_ratio, lossy) } else { 0.0 },
+            cross: self.cross(&mut of("cross")),
+            steered: of("steered").happens(self.steered_share),
+            mtp_us: within(self.mtp_us, &mut of("mtp")) as u64,
+            seed,
+        }
+    }
+
+    fn capacity(&self, stream: &mut Stream) -> (Capacity, f64) {
+        let rate_bytes_per_s = within(self.rate_bytes_per_s, stream);
+        if !stream.happens(self.traced_share) {
+            return (Capacity::Rate(rate_bytes_per_s), rate_bytes_per_s);
+        }
+        let times_ms = &self.traces_ms[stream.up_to(self.traces_ms.len() as u64 - 1) as usize];
+        // It begins anywhere, so that few traces are many.
+        let first = stream.up_to(times_ms.len() as u64 - 1) as usize;
+        let (before, after) = times_ms.split_at(first);
+        let (offset_ms, end_ms) = (before.last().copied().unwrap_or(0), times_ms[times_ms.len() - 1]);
+        let rotated =
+            after.iter().map(|t| t - offset_ms).chain(before.iter().map(|t| t + end_ms - offset_ms));
+        let mean_bytes_per_s = f64::from(MTU_BYTES) * times_ms.len() as f64 * 1e3 / end_ms as f64;
+        (Capacity::Trace(rotated.collect()), mean_bytes_per_s)
+    }
+
+    fn cross(&self, stream: &mut Stream) -> Vec<Cross> {
+        if self.cross_flows_max == 0 || !stream.happens(self.crossed_share) {
+            return Vec::new();
+        }
+        (0..=stream.up_to(self.cross_flows_max - 1)).map(|_| self.cross_flow(stream)).collect()
+    }
+
+    fn cross_flow(&self, stream: &mut Stream) -> Cross {
+        let start_us = stream.up_to(self.episode_us / 2);
+        if stream.happens(0.5) {
+            return Cross { start_us, phases_us: Vec::new() };
+        }
+        let mean_us = PHASE_SHARE.map(|share| share * self.episode_us as f64);
+        let (on_us, off_us) = (within(mean_us, stream), within(mean_us, stream));
+        let (mut phases_us, mut end_us) = (Vec::new(), start_us);
+        while end_us < self.episode_us {
+            let phase_us = (exponential_us(on_us, stream), exponential_us(off_us, stream));
+            end_us += phase_us.0 + phase_us.1;
+            phases_us.push(phase_us);
+        }
+        Cross { start_us, phases_us }
+    }
+}
+
+/// A time until something happens that is as probable in one moment as in any other; at least 1 ms.
+fn exponential_us(mean_us: f64, stream: &mut Stream) -> u64 {
+    (-mean_us * (1.0 - stream.unit()).ln()).max(1e3) as u64
+}
+
+/// A number of the range, logarithmically uniform.
+fn within([low, high]: Range, stream: &mut Stream) -> f64 {
+    low * (high / low).powf(stream.unit())
+}
+
+#[cfg(test)]
+#[path = "domain_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+use super::*;
+
+fn domain() -> Domain {
+    Domain {
+        rate_bytes_per_s: [750e3, 24e6],
+        rtt_us: [10e3, 200e3],
+        buffer_bdp: [0.2, 4.0],
+        loss_ratio: [1e-4, 0.02],
+        lossy_share: 0.2,
+        cross_flows_max: 2,
+        crossed_share: 0.25,
+        traced_share: 0.2,
+        traces_ms: vec![vec![1, 1, 4, 10], vec![5, 20]],
+        steered_share: 0.4,
+        mtp_us: [10e3, 200e3],
+        episode_us: 10_000_000,
+    }
+}
+
+fn paths(seed: u64) -> Vec<Path> {
+    let mut stream = Stream::new(seed, "path", "episodes");
+    (0..4000).map(|_| domain().draw(&mut stream)).collect()
+}
+
+fn share(paths: &[Path], of: impl Fn(&Path) -> bool) -> f64 {
+    paths.iter().filter(|path| of(path)).count() as f64 / paths.len() as f64
+}
+
+#[test]
+fn a_seed_gives_the_same_paths_and_another_one_others() {
+    assert_eq!(paths(1), paths(1));
+    assert_ne!(paths(1)[0], paths(2)[0]);
+}
+
+#[test]
+fn paths_are_within_their_ranges_and_everything_happens_as_often_as_asked_for() {
+    let paths = paths(3);
+    for path in &paths {
+        assert!((10_000..=200_000).contains(&path.rtt_us), "{path:?}");
+        assert!((10_000..=200_000).contains(&path.mtp_us), "{path:?}");
+        assert!(path.loss_ratio == 0.0 || (1e-4..=0.02).contains(&path.loss_ratio), "{path:?}");
+        assert!(path.buffer_bytes >= 8 * 1500, "{path:?}");
+        let bdp = path.rate_bytes_per_s * path.rtt_us as f64 / 1e6;
+        assert!(path.buffer_bytes as f64 <= (4.1 * bdp).max(BUFFER_MIN_BYTES), "{path:?}");
+    }
+    // Four standard deviations of a share of 0.2 of 4000 are 0.025.
+    assert!((share(&paths, |p| p.loss_ratio > 0.0) - 0.2).abs() < 0.03);
+    assert!((share(&paths, |p| !p.cross.is_empty()) - 0.25).abs() < 0.03);
+    assert!((share(&paths, |p| p.cross.len() == 2) - 0.125).abs() < 0.03);
+    assert!((share(&paths, |p| matches!(p.capacity, Capacity::Trace(_))) - 0.2).abs() < 0.03);
+    assert!((share(&paths, |p| p.steered) - 0.4).abs() < 0.035);
+    // Logarithmic: half of the rates are below the geometric mean.
+    let steady: Vec<_> = paths.into_iter().filter(|p| matches!(p.capacity, Capacity::Rate(_))).collect();
+    assert!((share(&steady, |p| p.rate_bytes_per_s < 4.243e6) - 0.5).abs() < 0.04);
+}
+
+#[test]
+fn a_trace_begins_anywhere_and_keeps_its_gaps() {
+    let ends: Vec<_> = paths(5)
+        .into_iter()
+        .filter_map(|p| match p.capacity {
+            Capacity::Trace(times_ms) => Some(times_ms),
+            Capacity::Rate(_) => None,
+        })
+        .collect();
+    let expected: [&[u64]; 6] =
+        [&[1, 1, 4, 10], &[0, 3, 9, 10], &[3, 9, 10, 10], &[6, 7, 7, 10], &[5, 20], &[15, 20]];
+    assert!(ends.iter().all(|times_ms| expected.contains(&times_ms.as_slice())));
+    assert!(expected.iter().all(|times_ms| ends.iter().any(|found| found == times_ms)));
+}
+
+#[test]
+fn pauses_of_other_connections_last_until_the_episode_is_over() {
+    for cross in paths(7).iter().flat_map(|path| &path.cross).filter(|cross| !cross.phases_us.is_empty()) {
+        let length_us: u64 = cross.phases_us.iter().map(|(on_us, off_us)| on_us + off_us).sum();
+        assert!(cross.start_us + length_us >= 10_000_000);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut wrong = [(); 7].map(|()| domain());
+    wrong[0].rate_bytes_per_s = [0.0, 1.0];
+    wrong[1].rtt_us = [2.0, 1.0];
+    wrong[2].mtp_us = [1.0, f64::INFINITY];
+    wrong[3].loss_ratio = [0.1, 1.5];
+    wrong[4].lossy_share = -0.1;
+    wrong[5].traces_ms = vec![];
+    wrong[6].episode_us = 1;
+    for domain in wrong {
+        assert_eq!(domain.check().unwrap_err().slug, "learning.bad_domain");
+    }
+    let mut unsorted = domain();
+    unsorted.traces_ms = vec![vec![3, 1]];
+    assert_eq!(unsorted.check().unwrap_err().slug, "learning.bad_domain");
+    domain().check().unwrap();
+}

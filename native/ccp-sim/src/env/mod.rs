@@ -1,0 +1,18 @@
+//! Worlds for learning: episodes on paths drawn at random, in each a connection whose window somebody multiplies once an
+//! interval. `experiments/learning` is the other side.
+
+mod domain;
+mod episode;
+mod interval;
+mod vector;
+
+use ccp_error::Error;
+
+pub use domain::{Capacity, Cross, Domain, Path};
+pub use episode::{Heuristic, Step};
+pub use interval::{FEATURES, Interval, Reward, Yardstick};
+pub use vector::{Settings, Vector};
+
+fn bad(message: impl Into<String>) -> Error {
+    Error::new("learning.bad_domain", message).fix("see `Domain` in experiments/learning/domain.py")
+}

@@ -1,0 +1,161 @@
+//! What travels through the network: TCP segments without their bytes, and probes.
+
+use ccp_emu::{Ecn, Extension, Packet};
+use ccp_int::FlowKey;
+use ccp_tcp::{Ack, Data};
+
+/// Hop limit of hosts (net.ipv4.ip_default_ttl).
+const HOPS: u8 = 64;
+const IPV4_BYTES: u32 = 20;
+const IPV6_BYTES: u32 = 40;
+const TCP_BYTES: u32 = 20;
+/// The timestamp option with its padding.
+const TIMESTAMP_BYTES: u32 = 12;
+/// Options of a SYN: MSS, SACK permitted, timestamp, window scale.
+const SYN_OPTION_BYTES: u32 = 20;
+/// The SACK option with its padding, and each of its ranges.
+const SACK_BYTES: u32 = 4;
+const SACK_RANGE_BYTES: u32 = 8;
+
+/// Bytes of the headers of a segment with data.
+pub(crate) fn header_bytes(v6: bool) -> u32 {
+    ip_bytes(v6) + TCP_BYTES + TIMESTAMP_BYTES
+}
+
+fn ip_bytes(v6: bool) -> u32 {
+    if v6 { IPV6_BYTES } else { IPV4_BYTES }
+}
+
+/// ICMP header and data of an echo request, as `ping` sends it.
+const ECHO_BYTES: u32 = 8 + 56;
+
+/// One of the two directions in which a connection carries data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Way {
+    /// From the plan's sender to its receiver.
+    Data,
+    /// From the receiver to the sender.
+    Request,
+}
+
+/// What a segment is.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Syn,
+    SynAck,
+    /// The third packet of the handshake.
+    Opened,
+    Data(Way, Data),
+    /// An acknowledgement of what travels that way; it goes the other way.
+    Ack(Way, Ack),
+    /// An echo request of these probes, and when it left.
+    Probe {
+        number: u32,
+        sent_ns: u64,
+    },
+    /// The answer to it.
+    Echo {
+        number: u32,
+        sent_ns: u64,
+    },
+}
+
+impl Payload {
+    /// What is behind the IP header.
+    fn len_bytes(&self) -> u32 {
+        match self {
+            Payload::Syn | Payload::SynAck => TCP_BYTES + SYN_OPTION_BYTES,
+            Payload::Opened => TCP_BYTES + TIMESTAMP_BYTES,
+            Payload::Data(_, data) => TCP_BYTES + TIMESTAMP_BYTES + data.len_bytes,
+            Payload::Ack(_, ack) => match ack.sacks.len() as u32 {
+                0 => TCP_BYTES + TIMESTAMP_BYTES,
+                ranges => TCP_BYTES + TIMESTAMP_BYTES + SACK_BYTES + SACK_RANGE_BYTES * ranges,
+            },
+            Payload::Probe { .. } | Payload::Echo { .. } => ECHO_BYTES,
+        }
+    }
+}
+
+/// What in-band telemetry needs of a packet; packets of networks without it carry none.
+#[derive(Clone, Debug)]
+pub(crate) struct Inband {
+    pub flow: FlowKey,
+    pub extension: Option<Box<Extension>>,
+}
+
+/// An IP packet with a TCP segment, or with a probe.
+#[derive(Clone, Debug)]
+pub struct SimPacket {
+    pub(crate) connection: u32,
+    len_bytes: u32,
+    ecn: Ecn,
+    hops: u8,
+    v6: bool,
+    pub(crate) is_corrupted: bool,
+    inband: Option<Box<Inband>>,
+    pub(crate) payload: Payload,
+}
+
+impl SimPacket {
+    /// A packet as a host sends it. `ect`: its transport reacts to ECN marks.
+    pub(crate) fn new(
+        connection: u32,
+        v6: bool,
+        ect: bool,
+        payload: Payload,
+        inband: Option<Box<Inband>>,
+    ) -> Self {
+        SimPacket {
+            connection,
+            len_bytes: ip_bytes(v6) + payload.len_bytes(),
+            ecn: if ect { Ecn::Ect0 } else { Ecn::NotEct },
+            hops: HOPS,
+            v6,
+            is_corrupted: false,
+            inband,
+            payload,
+        }
+    }
+
+    /// A probe or its answer.
+    pub(crate) fn echo(v6: bool, payload: Payload) -> Self {
+        SimPacket::new(0, v6, false, payload, None)
+    }
+}
+
+impl Packet for SimPacket {
+    fn len_bytes(&self) -> u32 {
+        let extension = self.inband.as_ref().and_then(|inband| inband.extension.as_ref());
+        self.len_bytes + extension.map_or(0, |extension| extension.octets.len() as u32)
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+
+    fn hop(&mut self) -> bool {
+        self.hops = self.hops.saturating_sub(1);
+        self.hops > 0
+    }
+
+    fn corrupt(&mut self, _choice: u64) {
+        self.is_corrupted = true;
+    }
+
+    fn flow(&self) -> Option<FlowKey> {
+        self.inband.as_ref().map(|inband| inband.flow)
+    }
+
+    fn hop_limit(&self) -> Option<u8> {
+        self.v6.then_some(self.hops)
+    }
+
+    fn extension_mut(&mut self) -> Option<&mut Option<Box<Extension>>> {
+        let v6 = self.v6;
+        self.inband.as_mut().filter(|_| v6).map(|inband| &mut inband.extension)
+    }
+}

@@ -1,0 +1,261 @@
+//! What applications hear, and what they do.
+
+use ccp_record::intf::ccp_flow_info;
+use ccp_tcp::Config;
+
+use super::connection::{Connection, Made, Phase};
+use super::flow::State;
+use super::hosts::Hosts;
+use super::{World, arrivals};
+use crate::agent::AgentFlow;
+use crate::app::{App, Next, REQUEST_BYTES};
+use crate::control::Control;
+use crate::packet::{Payload, Way};
+
+/// AF_INET and AF_INET6.
+const FAMILIES: [u8; 2] = [2, 10];
+
+/// The number of an address family.
+pub(super) fn family(v6: bool) -> u8 {
+    FAMILIES[usize::from(v6)]
+}
+
+impl World {
+    /// A flow starts, is stopped, or its application wants to do something.
+    pub(super) fn on_flow_timer(&mut self, index: usize) {
+        let now_ns = self.now_ns;
+        let flow = &mut self.flows[index];
+        match flow.state {
+            State::Waiting => {
+                flow.state = State::Running;
+                for nth in 0..flow.app.connections() {
+                    self.open(index, nth);
+                }
+            }
+            State::Running if flow.stop_ns().is_some_and(|at_ns| at_ns <= now_ns) => {
+                self.end_flow(index, self.flows[index].ends_by_time());
+            }
+            State::Running => self.on_app_timer(index),
+            State::Over => (),
+        }
+        self.set_flow_timer(index);
+    }
+
+    fn set_flow_timer(&mut self, index: usize) {
+        self.flow_timers.set(index, self.flows[index].due_ns());
+    }
+
+    fn on_app_timer(&mut self, index: usize) {
+        let now_ns = self.now_ns;
+        match &mut self.flows[index].app {
+            App::Bulk(_) => {
+                while let App::Bulk(bulk) = &mut self.flows[index].app
+                    && let Some(nth) = bulk.take_due(now_ns)
+                {
+                    self.write(index, nth);
+                }
+            }
+            App::OnOff(_) => self.write(index, 0),
+            App::Http(_) => {
+                while let App::Http(http) = &mut self.flows[index].app
+                    && let Some((client, next)) = http.take_due(now_ns)
+                {
+                    self.go_on(index, client, next);
+                }
+            }
+        }
+    }
+
+    /// Lets the application write into one of the connections that it opened at its start.
+    fn write(&mut self, flow: usize, nth: usize) {
+        if let Some(connection) = self.flows[flow].connections.get(nth).copied() {
+            self.fill(connection);
+            if self.connections[connection].phase == Phase::Open {
+                self.pump(connection, Way::Data);
+            }
+        }
+    }
+
+    /// Lets the application write what the connection takes.
+    pub(super) fn fill(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let (flow, nth) = (connection.flow, connection.nth);
+        let Some(sender) = &mut connection.data.sender else { return };
+        let app = &mut self.flows[flow].app;
+        app.fill(self.now_ns, nth, sender);
+        if let App::OnOff(on_off) = app
+            && on_off.is_over()
+        {
+            self.end_flow(flow, true);
+        }
+        self.set_flow_timer(flow);
+    }
+
+    /// Opens a connection of a flow, for one of its streams or clients.
+    fn open(&mut self, index: usize, nth: usize) {
+        let flow = &self.flows[index];
+        let (sender, receiver) = (flow.sender, flow.receiver);
+        let key = self.hosts.next_key(flow);
+        let connection = self.connections.len();
+        let v6 = flow.v6;
+        let (control, needs_ecn) = match self.names.find(&flow.plan.congestion) {
+            Some((cc_id, needs_ecn)) => {
+                let info = ccp_flow_info {
+                    saddr: key.src.octets(),
+                    daddr: key.dst.octets(),
+                    sport: key.src_port,
+                    dport: key.dst_port,
+                    family: u16::from(family(v6)),
+                    mss: self.hosts.mss_bytes(v6),
+                    cc_id,
+                    netns_inum: Hosts::netns(sender),
+                    sock_cookie: connection as u64 + 1,
+                    ..ccp_flow_info::default()
+                };
+                // Slots are connections, which are never used twice: so is the generation.
+                let flow_id = (connection as u64 + 1) << 32 | connection as u64;
+                let agent = AgentFlow::new(&self.shared, flow_id, info, needs_ecn);
+                (Some(Control::Agent(Box::new(agent))), needs_ecn)
+            }
+            // The name was there when the flow was added; it may have been taken away since: then CUBIC steers, as
+            // the kernel's default does.
+            None => (Control::plain(&flow.plan.congestion).or_else(|| Control::plain("cubic")), false),
+        };
+        let Some(control) = control else { return };
+        let config = Config {
+            mss_bytes: self.hosts.mss_bytes(v6),
+            ecn: flow.plan.ecn || needs_ecn,
+            accurate_ecn: needs_ecn,
+            ..Config::default()
+        };
+        let receiver_opens = flow.app.receiver_opens();
+        let made = Made { flow: index, nth, key, v6, sender, receiver, receiver_opens, config, control };
+        let mut made = Connection::new(made, self.now_ns);
+        if self.counts_arrivals {
+            made.arrivals = Some(arrivals::of(connection, &key));
+        }
+        let (opener, _) = made.opener();
+        self.connections.push(made);
+        self.flows[index].connections.push(connection);
+        if let App::Http(http) = &mut self.flows[index].app {
+            http.begin(self.now_ns, nth, 0, true);
+        }
+        self.send(connection, opener, false, Payload::Syn);
+        self.set_timer(connection);
+    }
+
+    /// An end of a connection is established that sends that way.
+    pub(super) fn on_established(&mut self, index: usize, way: Way) {
+        match way {
+            Way::Data => self.fill(index),
+            Way::Request => self.ask(index),
+        }
+        self.pump(index, way);
+    }
+
+    /// A client asks for its next object.
+    fn ask(&mut self, index: usize) {
+        let now_ns = self.now_ns;
+        let sender = self.connections[index].request.as_mut().and_then(|half| half.sender.as_mut());
+        if let Some(sender) = sender {
+            sender.write(now_ns, REQUEST_BYTES);
+        }
+    }
+
+    /// Bytes have come in order, or not.
+    pub(super) fn on_received(&mut self, index: usize, way: Way) {
+        let flow = self.connections[index].flow;
+        if let App::Http(_) = &self.flows[flow].app {
+            match way {
+                Way::Request => self.answer(index),
+                Way::Data => self.on_object(index),
+            }
+        }
+    }
+
+    /// The server answers requests that have come whole.
+    fn answer(&mut self, index: usize) {
+        let now_ns = self.now_ns;
+        let connection = &mut self.connections[index];
+        let asked_bytes = connection.request.as_ref().map_or(0, |half| half.receiver.totals.in_order_bytes);
+        let App::Http(http) = &self.flows[connection.flow].app else { return };
+        let Some(sender) = &mut connection.data.sender else { return };
+        if asked_bytes / REQUEST_BYTES <= connection.answered {
+            return;
+        }
+        connection.answered += 1;
+        sender.write(now_ns, http.answer_bytes(connection.nth));
+        if !http.persistent {
+            sender.finish(now_ns);
+        }
+        self.pump(index, Way::Data);
+    }
+
+    /// The client looks whether its object is there.
+    fn on_object(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let received_bytes = connection.in_order_bytes();
+        if received_bytes == connection.seen_bytes {
+            return;
+        }
+        connection.seen_bytes = received_bytes;
+        let (flow, client) = (connection.flow, connection.nth);
+        if let App::Http(http) = &mut self.flows[flow].app {
+            let next = http.received(self.now_ns, client, received_bytes);
+            self.go_on(flow, client, next);
+            self.set_flow_timer(flow);
+        }
+    }
+
+    fn go_on(&mut self, flow: usize, client: usize, next: Next) {
+        match next {
+            Next::Rest | Next::Wait => (),
+            Next::Connect => self.open(flow, client),
+            Next::Ask => {
+                let of_client = |index: &&usize| self.connections[**index].nth == client;
+                let Some(index) = self.flows[flow].connections.iter().rev().find(of_client).copied() else {
+                    return;
+                };
+                let received_bytes = self.connections[index].in_order_bytes();
+                if let App::Http(http) = &mut self.flows[flow].app {
+                    http.begin(self.now_ns, client, received_bytes, false);
+                }
+                self.ask(index);
+                self.pump(index, Way::Request);
+            }
+            Next::Nothing => {
+                if let App::Http(http) = &self.flows[flow].app
+                    && http.is_over()
+                {
+                    self.end_flow(flow, true);
+                }
+            }
+        }
+    }
+
+    /// A connection is over: all that was to be sent has been acknowledged, or nobody answered.
+    pub(super) fn on_connection_end(&mut self, index: usize) {
+        let flow = self.connections[index].flow;
+        let is_bulk = matches!(&self.flows[flow].app, App::Bulk(_));
+        let mut ends = self.flows[flow].connections.iter().map(|index| &self.connections[*index]);
+        let are_closed = ends.all(|connection| connection.phase == Phase::Closed);
+        let App::Bulk(bulk) = &self.flows[flow].app else { return };
+        if is_bulk && are_closed && self.flows[flow].state == State::Running {
+            let complete = bulk.is_written();
+            self.end_flow(flow, complete);
+        }
+        self.set_flow_timer(flow);
+    }
+
+    /// Ends a flow now; what is under way belongs to nobody.
+    fn end_flow(&mut self, index: usize, complete: bool) {
+        let flow = &mut self.flows[index];
+        if flow.state == State::Over {
+            return;
+        }
+        (flow.state, flow.complete, flow.ended_ns) = (State::Over, complete, Some(self.now_ns));
+        for connection in flow.connections.clone() {
+            self.close_connection(connection);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What arrives at receivers, counted as `datapath._native.TcpArrivals` counts it.
+
+use ccp_int::FlowKey;
+use ccp_record::flow::tcp_arrivals;
+use ccp_record::{Plain, bin_of_us, growth};
+use ccp_tcp::Data;
+
+use super::World;
+use super::connection::{Arrivals, Connection};
+use super::hosts::Hosts;
+
+/// The least delay is that of the last one or two of these.
+const MINIMUM_NS: u64 = 15_000_000_000;
+
+/// Nothing has come yet on a connection; `s` is the receiver.
+pub(super) fn of(connection: usize, key: &FlowKey) -> Box<Arrivals> {
+    let now = tcp_arrivals {
+        cookie: connection as u64 + 1,
+        saddr: key.dst.octets(),
+        daddr: key.src.octets(),
+        sport: key.dst_port,
+        dport: key.src_port,
+        tick_us: 1,
+        stamped: 1,
+        ..tcp_arrivals::default()
+    };
+    Box::new(Arrivals { now, before: tcp_arrivals::default() })
+}
+
+impl Connection {
+    /// A segment has come to the receiver of data.
+    pub fn count_arrival(&mut self, now_ns: u64, data: &Data, is_ce: bool) {
+        let Some(arrivals) = &mut self.arrivals else { return };
+        let now = &mut arrivals.now;
+        let delay_us = ((now_ns - data.sent_ns) / 1000) as i64;
+        if now.segs == 0 {
+            (now.first_ns, now.window_ns, now.least_us) = (now_ns, now_ns, [delay_us; 2]);
+        } else if now_ns - now.window_ns >= MINIMUM_NS {
+            (now.window_ns, now.least_us) = (now_ns, [delay_us, now.least_us[0]]);
+        }
+        now.least_us[0] = now.least_us[0].min(delay_us);
+        let least_us = now.least_us[0].min(now.least_us[1]);
+        now.bins[bin_of_us((delay_us - least_us) as u64)] += 1;
+        now.segs += 1;
+        now.ce_segs += u64::from(is_ce);
+        now.resent_segs += u64::from(data.is_retransmission);
+        now.newest_ns = now_ns;
+        // Both ends have the same clock.
+        now.elapsed_us = (now_ns - now.first_ns) / 1000;
+        now.ticks = now.elapsed_us;
+    }
+}
+
+/// What arrived on one connection since the last call, and what its receiver knows altogether.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Arrived {
+    /// As the kernel's program counts it.
+    pub counts: tcp_arrivals,
+    /// Bytes that came in order.
+    pub bytes_received: u64,
+    /// Segments with data.
+    pub data_in: u64,
+    /// Of them, those beyond a gap.
+    pub out_of_order: u64,
+    /// Of them, those that had come before.
+    pub duplicates: u64,
+    /// The receiver's host, as its network namespace.
+    pub netns: u32,
+    /// Fills the last eight bytes.
+    pub pad: u32,
+}
+
+const _: () =
+    assert!(size_of::<Arrived>() == size_of::<tcp_arrivals>() + 4 * size_of::<u64>() + 2 * size_of::<u32>());
+
+// SAFETY: integers only, and they fill it, as was looked at.
+unsafe impl Plain for Arrived {}
+
+impl World {
+    /// Connections on which something has come since the last call.
+    pub fn take_arrivals(&mut self) -> Vec<Arrived> {
+        let mut arrived = Vec::new();
+        for connection in &mut self.connections {
+            let bytes_received = connection.in_order_bytes();
+            let receiver = &connection.data.receiver;
+            let Some(arrivals) = &mut connection.arrivals else { continue };
+            if arrivals.now.segs != arrivals.before.segs {
+                arrived.push(Arrived {
+                    counts: growth(&arrivals.now, &arrivals.before),
+                    bytes_received,
+                    data_in: receiver.totals.segments,
+                    out_of_order: receiver.totals.out_of_order_segments,
+                    duplicates: receiver.totals.duplicate_segments,
+                    netns: Hosts::netns(connection.receiver),
+                    pad: 0,
+                });
+                arrivals.before = arrivals.now;
+            }
+            if arrivals.now.closed != 0 {
+                connection.arrivals = None;
+            }
+        }
+        arrived
+    }
+}

@@ -1,0 +1,75 @@
+//! Whole worlds: two hosts, and what is between them.
+
+mod agent;
+mod apps;
+mod errors;
+mod packets;
+mod watching;
+
+use ccp_emu::spec::{Buffer, Direction, Spec};
+
+use super::{Options, Outcome, World};
+use crate::plan::{App, Family, Plan};
+
+const US: u64 = 1000;
+const MS: u64 = 1000 * US;
+const S: u64 = 1000 * MS;
+/// When worlds begin.
+const START: u64 = S;
+
+/// Two hosts; `there` from `a` to `b`, and `back`.
+fn spec(there: Direction, back: Direction) -> Spec {
+    let json = br#"{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
+        "nodes": [{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]},
+            {"name": "b", "addresses": ["10.0.0.2", "fd00::2"]}],
+        "links": [{"name": "l>", "from": 0, "to": 1, "direction": {}},
+            {"name": "l<", "from": 1, "to": 0, "direction": {}}]}"#;
+    let mut spec = Spec::from_json(json).unwrap();
+    spec.links[0].direction = there;
+    spec.links[1].direction = back;
+    spec
+}
+
+fn delayed(delay_us: u64) -> Direction {
+    Direction { delay_us, ..Direction::default() }
+}
+
+/// 10 Mbit/s, 20 ms there and back, and a buffer of 40 packets.
+fn bottleneck() -> Direction {
+    let buffer = Some(Buffer::Packets(40));
+    Direction { rate_bytes_per_s: Some(1.25e6), buffer, ..delayed(10_000) }
+}
+
+/// From `a` to `b`.
+fn plan(congestion: &str, app: App) -> Plan {
+    Plan {
+        name: "flow".to_owned(),
+        sender: "a".to_owned(),
+        receiver: "b".to_owned(),
+        family: Family::Ipv4,
+        congestion: congestion.to_owned(),
+        ecn: false,
+        start_us: 0,
+        stop_us: None,
+        sport: None,
+        dport: None,
+        app,
+    }
+}
+
+fn bulk(total_bytes: Option<u64>) -> App {
+    App::Bulk { total_bytes, rate_bytes_per_s: None, parallel: 1 }
+}
+
+fn world_of(spec: Spec) -> World {
+    World::new(spec, &Options { samples: true, arrivals: true, ..Options::default() }).unwrap()
+}
+
+fn world(there: Direction) -> World {
+    let back = delayed(there.delay_us);
+    world_of(spec(there, back))
+}
+
+fn outcome(world: &World) -> Outcome {
+    world.outcomes().next().unwrap()
+}
