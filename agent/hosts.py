@@ -20,6 +20,7 @@ from agent.programs import ProgramSet
 from agent.source import Version, version_of
 from agent.vector import send
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
+from ccp_algs.api import Decided
 from datapath.protocol import Datapath, FlowInfo, FlowStats, Reports
 
 RECENT_ROWS: Final = 65_536
@@ -229,13 +230,16 @@ class VectorHost(Host):
                 return reports[rows[-1:]]
         return None
 
-    def write(self, updates: Updates | None) -> None:
+    def write(self, decided: Decided) -> None:
         """Write what the instance decided.
 
         Raises:
             ParamError: As `agent.vector.send`.
+            RegisterError: Likewise.
         """
-        if updates is not None:
+        if decided is None:
+            return
+        for updates in (decided,) if isinstance(decided, Updates) else decided:
             send(self._datapath, updates)
             if self.on_updates is not None:
                 self.on_updates(updates)

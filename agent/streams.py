@@ -67,13 +67,18 @@ class Decision:
         if self.many is None:
             yield self
             return
-        rates: Any = self.many.rate_bytes_per_s
-        for row, flow_id in enumerate(np.asarray(self.many.flow_ids).tolist()):
+        many = self.many
+
+        def at(row: int, column: Any) -> int:
+            return int(np.broadcast_to(column, many.flow_ids.shape)[row])
+
+        for row, flow_id in enumerate(np.asarray(many.flow_ids).tolist()):
             cwnd, rate = (
-                None if column is None else int(np.broadcast_to(column, self.many.flow_ids.shape)[row])
-                for column in (self.many.cwnd_bytes, rates)
+                None if column is None else at(row, column)
+                for column in (many.cwnd_bytes, many.rate_bytes_per_s)
             )
-            yield Decision(self.t_us, flow_id, cwnd or None, rate or None)
+            registers = {name: at(row, column) for name, column in many.registers.items()}
+            yield Decision(self.t_us, flow_id, cwnd or None, rate or None, None, registers or None)
 
 
 class _Buffer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agent.flow import MAX_AMOUNT
+from agent.flow import MAX_AMOUNT, MAX_REGISTER
 from datapath.errors import ParamError
 from datapath.protocol import Datapath
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from ccp_algs import Updates
 
 
-def amounts(values: ArrayLike | None, n: int, name: str) -> NDArray[np.uint64]:
-    """Return windows or rates as the datapath takes them.
+def amounts(values: ArrayLike | None, n: int, name: str, largest: int = MAX_AMOUNT) -> NDArray[np.uint64]:
+    """Return windows, rates or registers as the datapath takes them.
 
     Args:
         values: Array of shape (n,) of any real dtype, or one number for all; None leaves all as they are.
         n: How many flows.
         name: What they are, for the message.
+        largest: Largest value.
 
     Returns:
         Array of shape (n,) uint64, fractions cut off; 0 leaves a flow's as it is.
@@ -56,13 +57,18 @@ def amounts(values: ArrayLike | None, n: int, name: str) -> NDArray[np.uint64]:
             f"{name}[{row}] is {given[row]}",
             fix="check the arithmetic that made it; use 0 to leave a flow as it is",
         )
-    bad = given > MAX_AMOUNT if given.dtype.kind in "bu" else (given < 0) | (given > MAX_AMOUNT)
+    if given.dtype.kind == "b":
+        given = given.astype(np.uint64)
+    # float64 does not hold the largest register, 2^64 - 1: the next that it holds is too large.
+    bad = given >= largest + 1 if given.dtype.kind == "f" else given > largest
+    if given.dtype.kind in "if":
+        bad |= given < 0
     if bad.any():
         row = int(np.argmax(bad))
         raise ParamError(
             "update.out_of_range",
             f"{name}[{row}] is {given[row]}",
-            why=f"it must be from 0 to {MAX_AMOUNT}",
+            why=f"it must be from 0 to {largest}",
             fix="windows are bytes, not segments; rates are bytes/s, not bit/s; 0 leaves a flow as it is",
         )
     return given.astype(np.uint64, copy=False)
@@ -80,9 +86,14 @@ def send(datapath: Datapath, updates: Updates) -> int:
 
     Raises:
         ParamError: As `amounts`; nothing was written then.
+        RegisterError: If a program has no such control register; nothing was written then.
     """
     flow_ids = np.ascontiguousarray(updates.flow_ids, dtype=np.uint64)
     n = len(flow_ids)
     cwnd_bytes = np.ascontiguousarray(amounts(updates.cwnd_bytes, n, "cwnd_bytes"))
     rate_bytes_per_s = np.ascontiguousarray(amounts(updates.rate_bytes_per_s, n, "rate_bytes_per_s"))
-    return datapath.update_many(flow_ids, cwnd_bytes, rate_bytes_per_s)
+    fields = {
+        name: np.ascontiguousarray(amounts(values, n, name, MAX_REGISTER))
+        for name, values in updates.registers.items()
+    }
+    return datapath.update_many(flow_ids, cwnd_bytes, rate_bytes_per_s, fields or None)

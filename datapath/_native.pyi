@@ -1,17 +1,18 @@
-"""Types of the compiled part (native/ccp-native): compiler of the CCP language and the kernel datapath.
+"""Types of the compiled part (native/ccp-native): the CCP language, kernel and simulated datapath.
 
 Errors are those of `datapath.errors`. Windows are bytes, rates bytes/s, times microseconds of
-CLOCK_MONOTONIC.
+CLOCK_MONOTONIC, or of virtual time in the simulator.
 """
 
 import os
 from collections.abc import Iterator
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "KERNEL_PART",
     "Batch",
     "Closed",
     "Created",
@@ -26,6 +27,8 @@ __all__ = [
     "Program",
     "Report",
     "RtcpAttached",
+    "SimDatapath",
+    "SimEnv",
     "SocketSwitch",
     "TcpArrivals",
     "TcpTrace",
@@ -47,6 +50,10 @@ __all__ = [
     "serve_broker",
     "verify",
 ]
+
+KERNEL_PART: Final[tuple[str, ...]]
+"""Names that only a build with the kernel part has (Linux, feature `kernel`); elsewhere asking for one raises
+LoadError `load.no_kernel_part`."""
 
 @final
 class Program:
@@ -291,6 +298,7 @@ class EbpfDatapath:
         flow_ids: NDArray[np.uint64],
         cwnd_bytes: NDArray[np.uint64],
         rate_bytes_per_s: NDArray[np.uint64],
+        fields: dict[str, NDArray[np.uint64]] | None = None,
     ) -> int: ...
     def flows(self) -> list[FlowInfo]: ...
     def stats(self, flow_id: int) -> FlowStats | None: ...
@@ -314,6 +322,137 @@ class EbpfView:
     def all_stats(self) -> list[FlowStats]: ...
     def counters(self) -> dict[str, int]: ...
     def memory_bytes(self) -> int: ...
+
+@final
+class SimDatapath:
+    """A network, its hosts and their connections in virtual time; implements `datapath.protocol.Datapath`.
+
+    Flows come by `connect`, and are the agent's if their congestion control is a name that it has registered
+    (`ccp` is one from the start). Time passes in `poll` and `run_until` only, and never passes the horizon.
+    There is always room for a record, and the agent is always there: no report is missed, and no heartbeat is
+    needed.
+
+    Raises:
+        CcpError: `emulator.bad_spec` or `emulator.cannot_write`.
+    """
+
+    def __new__(
+        cls,
+        spec_json: bytes,
+        *,
+        start_us: int = ...,
+        latency_us: int = ...,
+        max_cwnd_bytes: int = ...,
+        host_mtu_bytes: int | None = None,
+        samples: bool = True,
+        arrivals: bool = False,
+    ) -> SimDatapath:
+        """Make a world in which nothing has happened yet; `datapath.sim.open_world` explains arguments."""
+    @staticmethod
+    def bin_bounds_us() -> list[int]:
+        """Return the least delay of each bin of `arrivals()` [us]; a bin ends where the next begins."""
+    def connect(self, plan_json: bytes) -> int:
+        """Add a flow; return its index.
+
+        Args:
+            plan_json: `Plan` in `native/ccp-sim/src/plan.rs`; its times are those of the virtual clock [us].
+
+        Raises:
+            CcpError: `sim.bad_plan`, `sim.no_host` or `sim.no_congestion_control`.
+        """
+    @property
+    def now_us(self) -> int:
+        """The virtual time [us]."""
+    horizon_us: int
+    """Time does not pass it [us]."""
+    def run_until(self, at_us: int) -> None:
+        """Let time pass until then, or the horizon, whatever records and summaries come meanwhile."""
+    @property
+    def finished(self) -> bool:
+        """Whether all flows have come to their ends."""
+    @property
+    def packet_events(self) -> int:
+        """How often a packet came to a link, left its transmitter, or reached its end, since the start."""
+    def set_link(self, name: str, direction_json: bytes) -> None:
+        """Change a link direction under the packets in it.
+
+        Raises:
+            CcpError: `emulator.no_link` or `emulator.bad_spec`.
+        """
+    def set_routes(self, routes_json: bytes) -> None:
+        """Change routes; packets that are in a link stay there.
+
+        Raises:
+            CcpError: `emulator.bad_spec`.
+        """
+    def links(self) -> bytes:
+        """Return what is in each link direction and became of its packets, as the emulator's `stats`."""
+    def rows(self) -> NDArray[np.void]:
+        """Return samples of senders' sockets since the last call, as `TcpTrace.drain` does.
+
+        `netns` is 1 + the index of the host; a socket that has heard nothing since its last row gives none.
+        """
+    def arrivals(self) -> NDArray[np.void]:
+        """Return what arrived at receivers since the last call, as `TcpArrivals.drain` does.
+
+        Columns besides, since the start of the connection: bytes_received (in order), data_in (segments with
+        data), out_of_order and duplicates (of these); and netns (1 + the index of the receiver's host).
+        """
+    def probe(self, host: str, peer: str, every_us: int, family: str = "ipv4") -> None:
+        """Have a host ask another one for an echo from now on, every so often, as `ping` does.
+
+        Raises:
+            CcpError: `sim.no_host`.
+        """
+    def probes(self) -> list[tuple[str, str, int, int]]:
+        """Return answers since the last call: host, address of the peer, arrival [us], RTT [us]."""
+    def summaries(self) -> list[bytes]:
+        """Return what sinks of in-band telemetry have said since the last call, each as JSON."""
+    def outcomes(self) -> bytes:
+        """Return what applications of each flow saw, as JSON: a list in the order of `connect`."""
+    @property
+    def adopted(self) -> bool: ...
+    def register(self, cc_name: str, needs_ecn: bool = False) -> None: ...
+    def unregister(self, cc_name: str) -> None: ...
+    def registered(self) -> list[str]: ...
+    def install(self, program: Program) -> int: ...
+    def uninstall(self, handle: int) -> None: ...
+    def poll(self, timeout_ms: int) -> Batch:
+        """Let time pass until the first record, and the agent's latency more; return what came.
+
+        Returns also when telemetry has something to say, at the horizon, and after `timeout_ms` of virtual
+        time [ms].
+        """
+    def wake(self) -> None: ...
+    def update(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        fields: dict[str, int] | None = None,
+        caps: tuple[bool, bool, bytes] | None = None,
+    ) -> bool: ...
+    def update_many(
+        self,
+        flow_ids: NDArray[np.uint64],
+        cwnd_bytes: NDArray[np.uint64],
+        rate_bytes_per_s: NDArray[np.uint64],
+        fields: dict[str, NDArray[np.uint64]] | None = None,
+    ) -> int: ...
+    def flows(self) -> list[FlowInfo]: ...
+    def stats(self, flow_id: int) -> FlowStats | None: ...
+    def all_stats(self) -> list[FlowStats]: ...
+    def counters(self) -> dict[str, int]: ...
+    def heartbeat(self) -> None: ...
+    def close(self) -> None:
+        """Hand all flows to the fallback law, and write files.
+
+        Raises:
+            CcpError: `emulator.cannot_write`.
+        """
+    def __enter__(self) -> SimDatapath: ...
+    def __exit__(self, *_exception: object) -> None: ...
 
 @final
 class TcpArrivals:
@@ -485,6 +624,21 @@ class RtcpAttached:
         """Forget clients as the options say, and return the others, as `rtcp_clients`."""
     def close(self) -> None:
         """Take the names away."""
+
+@final
+class SimEnv:
+    """Simulated worlds for learning, stepped together; `experiments.learning.worlds` says what its arrays are."""
+
+    def __new__(cls, settings_json: bytes, n: int) -> SimEnv:
+        """Make n worlds.
+
+        Raises:
+            CcpError: `learning.bad_domain`.
+        """
+    def reset(self, worlds: list[int], seeds: list[int] | None = None) -> NDArray[np.void]:
+        """Begin new episodes in these worlds; all of a world's episodes follow from its seed."""
+    def step(self, actions: bytes) -> NDArray[np.void]:
+        """Act in each world (32-bit floats; NaN: let it be) and let an interval pass."""
 
 @final
 class SocketSwitch:

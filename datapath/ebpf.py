@@ -7,12 +7,10 @@ compiled part every function says so in one sentence (`load.no_native_module`) i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from datapath.errors import LoadError
+from datapath.native import native_part
 
 if TYPE_CHECKING:
     from datapath import _native
@@ -41,20 +39,6 @@ class LoadOptions:
     max_cwnd_bytes: int = 1 << 30
 
 
-@contextmanager
-def _native_part() -> Iterator[None]:
-    """Turn a failed import of the compiled part into a LoadError."""
-    try:
-        yield
-    except ImportError as error:
-        raise LoadError(
-            "load.no_native_module",
-            "the compiled part of ccplane (datapath._native) cannot be imported",
-            why=str(error),
-            fix="install the package with `pip install .` (needs Rust and clang), not by setting PYTHONPATH",
-        ) from error
-
-
 def load(options: LoadOptions) -> Datapath:
     """Load the kernel datapath, or adopt the one that is pinned already.
 
@@ -67,7 +51,7 @@ def load(options: LoadOptions) -> Datapath:
     Raises:
         LoadError: If something is missing; it says what.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.EbpfDatapath(
         pin_dir=options.pin_dir,
@@ -90,7 +74,7 @@ def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
     Raises:
         LoadError: If nothing is loaded there, or it may not be read.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.EbpfDatapath.observe(pin_dir)
 
@@ -107,7 +91,7 @@ def unload(pin_dir: str = DEFAULT_PIN_DIR) -> list[str]:
     Raises:
         LoadError: If it may not be removed.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.EbpfDatapath.unload(pin_dir)
 
@@ -129,7 +113,7 @@ def compile_program(
     Raises:
         LangError: With the line in `origin`.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.compile(source, name=name, origin=origin, first_line=first_line)
 
@@ -144,7 +128,7 @@ def verify(program: _native.Program) -> None:
         VerifierError: If the kernel refuses it.
         LoadError: If this process may not load BPF programs.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     _native.verify(program)
 
@@ -174,7 +158,7 @@ def probe() -> list[Capability]:
     Raises:
         LoadError: If the compiled part is missing.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return [
         Capability(
@@ -197,7 +181,7 @@ def drop_capabilities(keep: list[str] | None = None) -> list[str]:
     Returns:
         The names of those that are left.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.drop_capabilities(keep)
 
@@ -213,7 +197,7 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.
         LoadError: `load.no_native_module`.
         CcpError: `switch.no_cgroup`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.SocketSwitch(cgroup, netns_cookie)
 
@@ -231,7 +215,7 @@ def rtcp_attached(options: bytes, *, max_clients: int, records: bool) -> _native
         CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
             `rtcp.refused` or `trace.no_btf`.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.RtcpAttached(options, max_clients=max_clients, records=records)
 
@@ -246,6 +230,6 @@ def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
         LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
-    with _native_part():
+    with native_part():
         from datapath import _native
     return _native.rtcp_clients(now_us)

@@ -447,11 +447,15 @@ class Datapath(Protocol):
         flow_ids: NDArray[np.uint64],
         cwnd_bytes: NDArray[np.uint64],
         rate_bytes_per_s: NDArray[np.uint64],
+        fields: dict[str, NDArray[np.uint64]] | None = None,
     ) -> int:
         """Write windows and rates of many flows, arrays of shape (n,); 0 leaves a thing as it is.
 
+        `fields` are control registers that all of them get, of the program that each flow was given last.
+        Nothing is written if one of these programs does not have one of them.
+
         Returns:
-            How many of the flows were still there.
+            How many of the flows were still there; with `fields`, those without a program do not count.
         """
         ...
 

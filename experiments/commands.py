@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from experiments.results import Result, ResultSet
-    from experiments.run import Progress as RunProgress
+    from experiments.runs.session import Progress as RunProgress
     from experiments.scenario import Scenario
 
 # The modules that work are imported by the commands: pandas takes a while, and `ccp --help` imports this one.
@@ -39,6 +39,11 @@ _Set = Annotated[
     typer.Option("--set", help="FIELD=VALUE: change a field, such as flows.*.algorithm=kernel/cubic."),
 ]
 
+_Datapath = Annotated[
+    str | None,
+    typer.Option(help="Run it there: `ebpf`, on real sockets, or `sim`, simulated. By default as it says."),
+]
+
 _MAX_ROWS: Final = 40
 
 
@@ -49,31 +54,26 @@ def run_(
         Path | None, typer.Option(help="Directory for the result; by default one in out/.")
     ] = None,
     changes: _Set = None,
+    datapath: _Datapath = None,
     as_json: _Json = False,
 ) -> None:
-    """Run a scenario once (needs root), keep its result, and print a summary.
+    """Run a scenario once, keep its result, and print a summary; on real sockets it needs root.
 
     Where the network has in-band telemetry, it tells what nodes said, and for which cause packets were lost;
     where receivers tell regimes apart, for how long each held.
     """
     from experiments.run import run
 
-    scenario = _changed(_scenario(file), changes)
+    scenario = _on(_changed(_scenario(file), changes), datapath)
     if out is None:
         now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-        out = OUT / f"{_file_name(scenario.name)}-{now}"
-    with _progress(scenario) as progress:
+        out = OUT / f"{file_name(scenario.name)}-{now}"
+    with shown_progress(scenario) as progress:
         result = run(scenario, out, progress=progress)
     if as_json:
-        _print_json(_summary(result))
+        print_json(summary(result))
         return
-    _show_flows(result.flows, result.name)
-    if not result.int_summaries.empty:
-        _show_telemetry(result)
-    if not result.regimes.empty:
-        _show_regimes(result)
-    for warning in warnings(result):
-        typer.echo(f"warning: {warning}", err=True)
+    show(result)
     typer.echo(f"result: {out}")
 
 
@@ -90,10 +90,11 @@ def sweep_(
         int | None, typer.Option(min=1, help="How often each point is run, instead of what the file says.")
     ] = None,
     changes: _Set = None,
+    datapath: _Datapath = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and run nothing.")] = False,
     as_json: _Json = False,
 ) -> None:
-    """Do all runs of a grid that are not done yet (needs root), and print a summary.
+    """Do all runs of a grid that are not done yet, and print a summary; on real sockets it needs root.
 
     An interrupted sweep goes on when the command is given again.
     """
@@ -103,15 +104,15 @@ def sweep_(
     from experiments.sweep import Grid, planned, sweep
 
     grid = Grid.load(file)
-    grid = replace(grid, base=_changed(grid.base, changes))
-    out = out or OUT / _file_name(grid.title)
+    grid = replace(grid, base=_on(_changed(grid.base, changes), datapath))
+    out = out or OUT / file_name(grid.title)
     if dry_run:
         _show_plan(planned(grid, repeats), out, jobs, as_json)
         return
     results = sweep(grid, out=out, repeats=repeats, jobs=jobs, report=Screen())
     failed = results.failed
     if as_json:
-        _print_json(
+        print_json(
             {
                 "name": results.name,
                 "directory": str(out),
@@ -136,7 +137,7 @@ def list_(
     """List the results of runs and sweeps in a directory."""
     found = list(_found(directory))
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     if not found:
         typer.echo(f"no results in {directory}")
@@ -174,7 +175,7 @@ def plot(
             "choose another place with --out",
         ) from error
     if as_json:
-        _print_json([str(one) for one in files])
+        print_json([str(one) for one in files])
         return
     for one in files:
         typer.echo(str(one))
@@ -208,12 +209,25 @@ def _changed(scenario: Scenario, settings: list[str] | None) -> Scenario:
     return changed(scenario, changes) if changes else scenario
 
 
-def _file_name(name: str) -> str:
+def _on(scenario: Scenario, datapath: str | None) -> Scenario:
+    """Return a scenario on another datapath; None leaves it as it is."""
+    if datapath is None:
+        return scenario
+    from experiments.run import recorder_of
+
+    scenario = scenario.replace(datapath=datapath)
+    recorder_of(scenario)  # it is there
+    return scenario
+
+
+def file_name(name: str) -> str:
+    """Return a name as that of a directory."""
     return "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
 
 
 @contextmanager
-def _progress(scenario: Scenario) -> Iterator[RunProgress]:
+def shown_progress(scenario: Scenario) -> Iterator[RunProgress]:
+    """Show how far a run is, on standard error, for the length of a block; gives what it is told to."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(scenario.name, total=scenario.duration_s)
@@ -243,7 +257,20 @@ def warnings(result: Result) -> list[str]:
     return said
 
 
-def _summary(result: Result) -> dict[str, Any]:
+def show(result: Result) -> None:
+    """Print a summary of a run for people."""
+    simulated = " (simulated)" if result.metadata["datapath"] == "sim" else ""
+    _show_flows(result.flows, result.name + simulated)
+    if not result.int_summaries.empty:
+        _show_telemetry(result)
+    if not result.regimes.empty:
+        _show_regimes(result)
+    for warning in warnings(result):
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """Return a summary of a run as plain data."""
     return {
         "name": result.name,
         "directory": str(result.directory),
@@ -375,7 +402,7 @@ def _show_plan(runs: list[Any], out: Path, jobs: int, as_json: bool) -> None:
     from experiments.sweep import estimate_s
 
     if as_json:
-        _print_json(
+        print_json(
             [
                 {
                     "key": one.key,
@@ -437,5 +464,6 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=160)
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
     typer.echo(json.dumps(value, indent=2))

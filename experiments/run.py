@@ -21,17 +21,30 @@ from typing import Any, Final
 from datapath.errors import CcpError, Collector, close_names
 from experiments.errors import RunError
 from experiments.results import FORMAT, METADATA, SCENARIO, Result
-from experiments.runs import live, metadata, places, tables
+from experiments.runs import metadata, places, tables
+from experiments.runs.check import SIM
+from experiments.runs.leavings import MADE_INTO_TABLES
 from experiments.runs.recording import Recording
+from experiments.runs.session import Progress
 from experiments.scenario import Scenario
-
-Progress = Callable[[str, float], None]
-"""Told what a run is doing, and for how long flows could have been sending [s]."""
 
 Recorder = Callable[[Scenario, Recording, Path, Progress], None]
 """Runs a checked scenario, and fills the recording as it goes; files may be left in the directory."""
 
-DATAPATHS: Final[dict[str, Recorder]] = {"ebpf": live.record}
+
+def _on_sockets(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
+    from experiments.runs import live  # Linux only, and the simulator needs none of it
+
+    live.record(scenario, recording, directory, progress)
+
+
+def _simulated(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
+    from experiments.runs import sim
+
+    sim.record(scenario, recording, directory, progress)
+
+
+DATAPATHS: Final[dict[str, Recorder]] = {"ebpf": _on_sockets, SIM: _simulated}
 """Datapath -> how a scenario runs on it."""
 
 _numbers: Final = itertools.count(1)
@@ -127,7 +140,7 @@ def _write(
         scenario.save(place / SCENARIO)
         facts |= {**recording.facts, "wall_s": round(time.monotonic() - begin_s, 3)}
         (place / METADATA).write_text(json.dumps(facts, indent=1))
-        for pattern in live.MADE_INTO_TABLES:
+        for pattern in MADE_INTO_TABLES:
             for file in place.glob(pattern):
                 file.unlink()
     except OSError as error:

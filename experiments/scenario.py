@@ -15,8 +15,7 @@ from msgspec import Meta
 
 from experiments.errors import ScenarioError
 from experiments.events import Event, ParamValue, Seconds, SetLink, SetParam, SetRoute
-from experiments.netlab.host import Family
-from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Topology
+from experiments.netlab.spec import Family, Plain, PositiveFloat, PositiveInt, Topology
 from experiments.regimes import ReceiverAgent, SocketSwitch
 from experiments.runs import check, files, reading
 from experiments.runs.shapes import Dumbbell, Graph, Network, ParkingLot, PointToPoint
@@ -86,7 +85,7 @@ class Scenario(Plain, frozen=True, kw_only=True, omit_defaults=False):
         duration_s: Length of the run [s].
         events: What changes while it runs.
         seed: For everything that is random: losses, jitter, on and off times.
-        datapath: Where it runs: `ebpf`, on real sockets of this machine.
+        datapath: Where it runs: `ebpf`, on real sockets of this machine, or `sim`, in the simulator.
         backend: What emulates the links: ccplane's own emulator, or the kernel's netem.
         sample_interval_us: How often flows and links are sampled [us].
         captures: Directions of links (`NAME>`, `NAME<`) whose packets are kept in the result, as files

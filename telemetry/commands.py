@@ -19,9 +19,10 @@ from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.output import Form, Moment, printer
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
 from telemetry.receiver.receiver import Available, Options, Receiver, resolve
+from telemetry.receiver.times import INTERVAL_MS, PROBE_MS, lives_ms, times
 from telemetry.regime import ssm
 from telemetry.regime.channel import BusChannel, Channel
-from telemetry.regime.modes import MODES, Mode, mode_of, with_settings
+from telemetry.regime.modes import MODES, mode_of, with_settings
 from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import MAX_TTL_MS, ReceiverSignal
 from telemetry.signals import on_signals
@@ -29,16 +30,9 @@ from telemetry.status import online, sender_name
 
 app = typer.Typer(add_completion=False)
 
-TTL_INTERVALS: Final = 3
-LEAST_TTL_MS: Final = 1000
-"""What is said in every interval is true for so many, and not less than this [ms]: networks and busy hosts
-delay some."""
-
 SUFFIX: Final = "-receiver"
 """An agent on the same host is another sender, and has the host's name."""
 
-INTERVAL_MS: Final = 1000
-PROBE_MS: Final = 50
 FAILED: Final = 1
 
 
@@ -135,7 +129,7 @@ def receive(
                 "receiver.bad_option", "nothing decides", "--regime-...", fix="give --regime, too"
             )
         mode = mode_of(regime_mode) if regime else None
-        window_ms, interval_ms, probe_ms = _times(mode, window_ms, interval_ms, probe_ms)
+        window_ms, interval_ms, probe_ms = times(mode, window_ms, interval_ms, probe_ms)
         options = Options(
             tuple(dict.fromkeys(resolve(one) for one in peer or ())),
             window_ms,
@@ -153,30 +147,14 @@ def receive(
         telling = _Telling(
             broker,
             sender,
-            ttl_ms or _lives_ms(interval_ms),
-            regime_ttl_ms or _lives_ms(window_ms),
+            ttl_ms or lives_ms(interval_ms),
+            regime_ttl_ms or lives_ms(window_ms),
             () if channel is None else (channel,),
         )
         _receive(options, namespace, watch, telling, "json" if as_json else "none" if quiet else "table")
     except ExplainedError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
-
-
-def _times(
-    mode: Mode | None, window_ms: int | None, interval_ms: int | None, probe_ms: int | None
-) -> tuple[int, int, int]:
-    """Return window, interval and distance of probes [ms]: as given, else as the mode has them."""
-    if mode is None:
-        interval_ms = interval_ms or INTERVAL_MS
-        return window_ms or interval_ms, interval_ms, probe_ms or PROBE_MS
-    window_ms = window_ms or mode.window_ms
-    return window_ms, interval_ms or min(mode.interval_ms, window_ms), probe_ms or mode.probe_ms
-
-
-def _lives_ms(every_ms: int) -> int:
-    """Return how long something is true that is said so often [ms]."""
-    return max(every_ms * TTL_INTERVALS, LEAST_TTL_MS)
 
 
 def _kind(probe: str) -> Kind | None:

@@ -1,20 +1,22 @@
-"""`ccp run`: algorithms steer flows until Ctrl-C."""
+"""`ccp run`: algorithms steer flows until Ctrl-C, or simulated ones."""
 
 from __future__ import annotations
 
+import enum
 import logging
 import pwd
 import re
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from agent.bus import bus_errors
 from agent.changes import Reloaded
 from agent.commands.reload import told
+from agent.commands.simulated import SimOrder, check_options, simulate
 from agent.console import show_error
 from agent.control import ControlOptions, check_address
 from agent.plane import Plane
@@ -25,11 +27,23 @@ from broker.options import PORT, BusOptions
 from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
 from datapath.errors import CcpError, Collector, UsageError
 
+SIMULATED: Final = "With --datapath sim"
+DEFAULTS: Final = SimOrder(())
+
+
+class Datapath(enum.Enum):
+    """Where flows are."""
+
+    ebpf = "ebpf"
+    sim = "sim"
+
+
 STATUS_INTERVAL_S = 1.0
 """How often `-v` prints a status line [s]."""
 
 
 def run(
+    context: typer.Context,
     algorithm: Annotated[list[str], typer.Argument(help="Name, FILE.py, FILE.py:Class or module:Class.")],
     param: Annotated[
         list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE or ALGORITHM.NAME=VALUE.")
@@ -94,8 +108,73 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print a status line every second.")
     ] = False,
+    datapath: Annotated[
+        Datapath, typer.Option(help="Where flows are: ebpf, this machine's, or sim, simulated ones.")
+    ] = Datapath.ebpf,
+    rate_mbit: Annotated[
+        float, typer.Option(min=0.01, help="Rate of the path [Mbit/s].", rich_help_panel=SIMULATED)
+    ] = DEFAULTS.rate_mbit,
+    rtt_ms: Annotated[
+        float, typer.Option(min=0.01, help="RTT without queues [ms].", rich_help_panel=SIMULATED)
+    ] = DEFAULTS.rtt_ms,
+    buffer_bdp: Annotated[
+        float,
+        typer.Option(min=0.001, help="Buffer, in bandwidth-delay products.", rich_help_panel=SIMULATED),
+    ] = DEFAULTS.buffer_bdp,
+    loss: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Share of packets lost at random, 0.01 for 1 %.", rich_help_panel=SIMULATED
+        ),
+    ] = DEFAULTS.loss,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long flows send [s].", rich_help_panel=SIMULATED)
+    ] = DEFAULTS.seconds,
+    flows: Annotated[
+        int, typer.Option(min=1, max=100, help="Flows of each algorithm.", rich_help_panel=SIMULATED)
+    ] = DEFAULTS.flows,
+    scenario: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Instead of such a path: a scenario, whose flows of ccplane run the algorithms, in turn.",
+            rich_help_panel=SIMULATED,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of all that is random.", rich_help_panel=SIMULATED)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory for the result; else none is kept.", rich_help_panel=SIMULATED),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=SIMULATED)
+    ] = False,
 ) -> None:
-    """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`."""
+    """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`; or simulate some.
+
+    A simulation needs no root: `ccp run cubic kernel/cubic --datapath sim` lets two flows share a path, and
+    prints what came of it.
+    """
+    check_options(context, datapath.value)
+    if datapath is Datapath.sim:
+        simulate(
+            SimOrder(
+                algorithm,
+                param or (),
+                scenario or (),
+                rate_mbit=rate_mbit,
+                rtt_ms=rtt_ms,
+                buffer_bdp=buffer_bdp,
+                loss=loss,
+                seconds=seconds,
+                flows=flows,
+                seed=seed,
+                out=out,
+                as_json=as_json,
+            )
+        )
+        return
     if verbose:
         logging.getLogger("ccplane").setLevel(logging.INFO)
     options = ServeOptions(

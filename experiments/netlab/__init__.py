@@ -12,16 +12,22 @@ pairs, `Lab` builds any other network of them. `iperf3()` transfers, `TcpWatch` 
 and RTT, `CpuMeter` counts CPU time; on the command line `ccp lab list` and `ccp lab clean`.
 """
 
-from experiments.netlab.cpu import CpuMeter, CpuSeconds, cpu_seconds
-from experiments.netlab.errors import LabError
-from experiments.netlab.host import Host
-from experiments.netlab.iperf import IperfRun, IperfServer, iperf3, start_iperf3
-from experiments.netlab.iperf_result import IperfInterval, IperfResult
-from experiments.netlab.lab import Lab, clean_leftovers
-from experiments.netlab.links import Interface, QueueStats
-from experiments.netlab.sockets import available_congestion_controls, congestion_of, set_congestion
-from experiments.netlab.tcp_info import TcpInfo, TcpWatch
-from experiments.netlab.topology import Path, Shaper, bottleneck, two_hosts
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from experiments.netlab.cpu import CpuMeter, CpuSeconds, cpu_seconds
+    from experiments.netlab.errors import LabError
+    from experiments.netlab.host import Host
+    from experiments.netlab.iperf import IperfRun, IperfServer, iperf3, start_iperf3
+    from experiments.netlab.iperf_result import IperfInterval, IperfResult
+    from experiments.netlab.lab import Lab, clean_leftovers
+    from experiments.netlab.links import Interface, QueueStats
+    from experiments.netlab.sockets import available_congestion_controls, congestion_of, set_congestion
+    from experiments.netlab.tcp_info import TcpInfo, TcpWatch
+    from experiments.netlab.topology import Path, Shaper, bottleneck, two_hosts
 
 __all__ = [
     "CpuMeter",
@@ -49,3 +55,37 @@ __all__ = [
     "start_iperf3",
     "two_hosts",
 ]
+
+_HOMES: Final = {
+    "CpuMeter": "cpu",
+    "CpuSeconds": "cpu",
+    "Host": "host",
+    "Interface": "links",
+    "IperfInterval": "iperf_result",
+    "IperfResult": "iperf_result",
+    "IperfRun": "iperf",
+    "IperfServer": "iperf",
+    "Lab": "lab",
+    "LabError": "errors",
+    "Path": "topology",
+    "QueueStats": "links",
+    "Shaper": "topology",
+    "TcpInfo": "tcp_info",
+    "TcpWatch": "tcp_info",
+    "available_congestion_controls": "sockets",
+    "bottleneck": "topology",
+    "clean_leftovers": "lab",
+    "congestion_of": "sockets",
+    "cpu_seconds": "cpu",
+    "iperf3": "iperf",
+    "set_congestion": "sockets",
+    "start_iperf3": "iperf",
+    "two_hosts": "topology",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: descriptions of networks are for every system, namespaces are Linux'."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -31,10 +31,10 @@ from experiments.netlab.inband import Summaries
 from experiments.netlab.lab import Lab
 from experiments.netlab.links import dropped_pkts
 from experiments.netlab.linkstats import EmulatorStats, LinkStats, Sampler
+from experiments.netlab.network_spec import emulator_spec, plain_direction
 from experiments.netlab.qdiscs import cannot
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction, Topology
-from experiments.netlab.traces import read_trace
 from telemetry.schema import IntSummary
 
 DEFAULT_SAMPLE_INTERVAL_US: Final = 100_000
@@ -286,7 +286,7 @@ class _Emulator:
     def update(self, old: Graph, new: Graph) -> None:
         for arc, before, after in zip(new.arcs, old.directions, new.directions, strict=True):
             if before != after:
-                plain = _plain_direction(after, arc.name)
+                plain = plain_direction(after, arc.name)
                 self.process.control.request("set_link", link=arc.name, direction=plain)
         if old.table != new.table:
             self.process.control.request("set_routes", routes=new.table)
@@ -302,58 +302,6 @@ class _Emulator:
 
     def stop(self) -> LabError | None:
         return self.process.stop()
-
-
-def emulator_spec(
-    graph: Graph, seed: int, more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> dict[str, Any]:
-    """Return a network as the emulator reads it, without what to record.
-
-    Args:
-        graph: The network.
-        seed: Of everything that is random in it.
-        more_addresses: As for `emulated`.
-
-    Returns:
-        Plain data: `Spec` in `native/ccp-emu/src/spec.rs`.
-
-    Raises:
-        LabError: `lab.bad_value`, if a trace cannot be read.
-    """
-    nodes: list[dict[str, Any]] = []
-    for i, name in enumerate(graph.nodes):
-        is_host = i < len(graph.hosts)
-        end = tun.interface(_DEVICE, i + 1, graph.host_mtu_bytes)
-        nodes.append(
-            {
-                "name": name,
-                "addresses": [end.ipv4, end.ipv6, *more_addresses.get(name, ())] if is_host else [],
-                "tun": i if is_host else None,
-            }
-        )
-    links = [
-        {
-            "name": arc.name,
-            "from": arc.source,
-            "to": arc.target,
-            "direction": _plain_direction(direction, arc.name),
-        }
-        for arc, direction in zip(graph.arcs, graph.directions, strict=True)
-    ]
-    return {
-        "seed": seed,
-        "mtu_bytes": graph.mtu_bytes,
-        "nodes": nodes,
-        "links": links,
-        "routes": graph.table,
-    }
-
-
-def _plain_direction(direction: Direction, name: str) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(direction)
-    if (file := plain.pop("trace", None)) is not None:
-        plain["trace_ms"] = read_trace(file, f"{name}.trace")
-    return plain
 
 
 def _pcap(graph: Graph, pcap: Mapping[str, str | os.PathLike[str]] | None) -> dict[str, str] | None:

@@ -6,7 +6,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from experiments.netlab import links, namespace, process
 from experiments.netlab.errors import LabError, bad_value
@@ -17,8 +17,8 @@ from experiments.netlab.sockets import (
     no_congestion_control,
     set_congestion,
 )
+from experiments.netlab.spec import Family
 
-Family = Literal["ipv4", "ipv6"]
 _FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 _T = TypeVar("_T")
 

@@ -11,8 +11,9 @@ from typing import Final, Self, TypedDict, Unpack
 
 from experiments.netlab import process
 from experiments.netlab.errors import LabError, bad_value
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
 from experiments.netlab.iperf_result import IperfInterval, IperfResult, parse_intervals, parse_result
+from experiments.netlab.spec import Family
 
 INTERVAL_S: Final = 0.1  # iperf3's shortest
 _LISTEN_TIMEOUT_S: Final = 5.0

@@ -16,6 +16,7 @@ PositiveFloat = Annotated[float, Meta(gt=0)]
 PositiveInt = Annotated[int, Meta(gt=0)]
 Micros = Annotated[int, Meta(ge=0)]
 Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9-]{0,14}$")]
+Family = Literal["ipv4", "ipv6"]
 
 
 class Plain(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

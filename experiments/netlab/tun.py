@@ -9,20 +9,18 @@ import errno
 import fcntl
 import os
 import struct
-from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from experiments.netlab import links, namespace
 from experiments.netlab.errors import from_kernel, no_tun
 from experiments.netlab.links import Interface
 from experiments.netlab.names import host_of
+from experiments.netlab.network_spec import addresses
 
 QUEUE_PKTS: Final = 10_000
 """A socket may hand over a whole window at once. What does not fit here is lost before the first link, where
 no queue counts it; a packet can be 64 KiB of segments."""
 
-_FIRST_V4: Final = IPv4Address("10.78.0.0")
-_FIRST_V6: Final = IPv6Address("fd78::")
 _TUNSETIFF: Final = 0x400454CA  # <linux/if_tun.h>, as the rest
 _IFF_TUN: Final = 0x0001
 _IFF_NO_PI: Final = 0x1000
@@ -40,7 +38,7 @@ def interface(name: str, number: int, mtu_bytes: int) -> Interface:
         number: Of the host in its network, from 1; the addresses follow from it.
         mtu_bytes: Largest IP packet [bytes].
     """
-    return Interface(name, str(_FIRST_V4 + number), str(_FIRST_V6 + number), mtu_bytes)
+    return Interface(name, *addresses(number), mtu_bytes)
 
 
 def open_tun(ns: str, end: Interface) -> int:

@@ -27,6 +27,8 @@ from experiments.netlab.spec import Direction
 from experiments.runs import reading
 from experiments.runs.rtcp_params import NAMES, RTCP, check_params
 from experiments.runs.rtcp_params import settings_of as rtcp_settings_of
+from experiments.traffic.spec import Dash, ShortVideo
+from telemetry.receiver.times import times
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.modes import mode_of, with_settings
 
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 
 KERNEL: Final = "kernel/"
 """What algorithms of the kernel begin with, in flows."""
+
+SIM: Final = "sim"
+"""The datapath of scenarios that are simulated."""
+SIMULATED: Final = ("kernel/cubic", "kernel/reno", "kernel/bbr")
+"""The kernel's algorithms that the simulator has, too."""
 
 HOST_IN_RULE: Final = re.compile(r"\{([^}]*)\}")
 """What stands for a host's address in rules of a switch."""
@@ -98,10 +105,10 @@ class _Check:
 
     def all(self) -> None:
         """Check everything."""
-        for name, times in Counter(flow.name for flow in self._scenario.flows).items():
-            if times > 1:
+        for name, count in Counter(flow.name for flow in self._scenario.flows).items():
+            if count > 1:
                 fix = "give each a name of its own"
-                self._tell("scenario.duplicate", f"{times} flows are called `{name}`", "flows", fix=fix)
+                self._tell("scenario.duplicate", f"{count} flows are called `{name}`", "flows", fix=fix)
         for i, flow in enumerate(self._scenario.flows):
             self._flow(flow, f"flows[{i}]")
         self._ecn()
@@ -113,6 +120,8 @@ class _Check:
                 if direction is not None and direction.trace is not None:
                     self._trace(direction.trace, f"topology: link {link.name}, {side}.trace")
         self._regimes()
+        if self._scenario.datapath == SIM:
+            self._simulated()
         for i, event in sorted(enumerate(self._scenario.events), key=lambda numbered: numbered[1].at_s):
             self._time(event.at_s, f"events[{i}].at_s")
             if isinstance(event, SetParam):
@@ -231,10 +240,10 @@ class _Check:
             "switches": self._scenario.switches,
         }
         for field, those in parts.items():
-            for host, times in Counter(one.host for one in those).items():
-                if times > 1:
+            for host, count in Counter(one.host for one in those).items():
+                if count > 1:
                     fix = "let one do all that there is to do"
-                    self._tell("scenario.duplicate", f"`{host}` has {times} {field}", field, fix=fix)
+                    self._tell("scenario.duplicate", f"`{host}` has {count} {field}", field, fix=fix)
             for i, one in enumerate(those):
                 self._known(one.host, self._graph.hosts, "host", f"{field}[{i}].host")
         for i, receiver in enumerate(self._scenario.receivers):
@@ -253,6 +262,12 @@ class _Check:
                 "it watches hosts that send to it",
                 "name other hosts, or let flows go there",
             )
+        window_ms, interval_ms, _ = times(
+            mode_of(receiver.mode), receiver.window_ms, receiver.interval_ms, None
+        )
+        if window_ms % interval_ms:
+            message = f"a window of {window_ms} ms has no whole number of intervals of {interval_ms} ms"
+            self._tell("scenario.bad_field", message, f"{at}.interval_ms", fix="give a part of window_ms")
         with self._problems.check():
             try:
                 with_settings(mode_of(receiver.mode).options, settings_of(receiver))
@@ -283,6 +298,37 @@ class _Check:
                 parse_socket_rule(HOST_IN_RULE.sub("192.0.2.1", rule))
             except CcpError as error:
                 self._tell("scenario.bad_field", error.message, where, error.why, error.fix)
+
+    # The simulator
+
+    def _simulated(self) -> None:
+        """See what the simulator cannot do."""
+        sockets = "run it on real sockets (datapath: ebpf)"
+        for i, flow in enumerate(self._scenario.flows):
+            at = f"flows[{i}]"
+            if isinstance(flow.traffic, Dash | ShortVideo):
+                why = "a player decides what is loaded, and the simulator has none"
+                self._tell("scenario.bad_field", "no video can be simulated", f"{at}.traffic", why, sockets)
+            if flow.algorithm in NAMES:
+                why = "R-TCP's congestion controls are programs in the kernel"
+                fix = f"use r_tcp_cubic or r_tcp_bbr3, or {sockets}"
+            elif flow.algorithm.startswith(KERNEL) and flow.algorithm not in SIMULATED:
+                why, fix = f"it has {', '.join(SIMULATED)}", sockets
+            else:
+                continue
+            message = f"the simulator has no `{flow.algorithm}`"
+            self._tell("scenario.unknown_algorithm", message, f"{at}.algorithm", why, fix)
+        for i, _ in enumerate(self._scenario.switches):
+            why = "what switches ordinary sockets is for those of the kernel"
+            fix = f"use r_hybrid, which follows by itself, or {sockets}"
+            self._tell("scenario.bad_field", "no sockets can be switched", f"switches[{i}]", why, fix)
+        for i, name in enumerate(self._scenario.captures):
+            why = "simulated packets have no bytes"
+            self._tell("scenario.bad_field", f"`{name}` cannot be captured", f"captures[{i}]", why, sockets)
+        if self._scenario.backend == "netem":
+            why = "simulated links are those of ccplane's emulator"
+            fix = f"leave `backend` out, or {sockets}"
+            self._tell("scenario.bad_field", "the simulator has no netem", "backend", why, fix)
 
     # Events
 

@@ -22,16 +22,12 @@ from typing import TYPE_CHECKING, Any, Final
 from agent.priority import raise_process
 from experiments.errors import RunError
 from experiments.netlab import process
-from experiments.netlab.inband import node_ids
 from experiments.runs.bus import failed
-from experiments.runs.recording import IntFiles
+from experiments.runs.leavings import SUMMARIES
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-SUMMARIES: Final = "int_summaries.jsonl"
-RECORDS: Final = "int_records.csv"
-DECISIONS: Final = "int_decisions.csv"
 SENDER: Final = "sink"
 """Name of the publisher on the bus."""
 
@@ -87,31 +83,6 @@ def outlet(
             finally:
                 written.close()  # the publisher ends when nobody can write any more
                 facts["telemetry"] = publisher.stop()
-
-
-def records_path(scenario: Scenario, directory: Path) -> Path | None:
-    """Return where sinks write their records; None if they write none."""
-    telemetry = scenario.network.telemetry
-    return directory / RECORDS if telemetry is not None and telemetry.records else None
-
-
-def files(scenario: Scenario, directory: Path) -> IntFiles | None:
-    """Return what telemetry leaves in a directory, and how to read it; None if there is none.
-
-    Args:
-        scenario: What is run.
-        directory: Of the result.
-    """
-    telemetry = scenario.network.telemetry
-    if telemetry is None:
-        return None
-    names = [node.name for node in telemetry.nodes]
-    return IntFiles(
-        summaries=directory / SUMMARIES,
-        records=records_path(scenario, directory),
-        decisions=directory / DECISIONS,
-        nodes=dict(zip(node_ids(telemetry), names, strict=True)),
-    )
 
 
 class Publisher:

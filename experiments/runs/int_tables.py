@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 
 from experiments.runs.messages import ENDS, Flows, columns_of
+from experiments.runs.noted import DECISION_COLUMNS
 from experiments.runs.recording import IntFiles, Recording
-from experiments.runs.steering import DECISION_COLUMNS
 from telemetry.inband import records
 from telemetry.schema import About, IntHop, IntSummary
 

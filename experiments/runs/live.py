@@ -10,29 +10,28 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import numpy as np
 
 from datapath import _native
-from experiments.events import Event, SetLink, SetRoute
+from experiments.events import Event, ParamValue
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
-from experiments.runs import inband, regimes, rtcp
+from experiments.runs import inband, leavings, regimes, rtcp
 from experiments.runs.bus import own_bus
 from experiments.runs.check import rtcp_of
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
-from experiments.runs.steering import Steering, Variants, congestion_of, turn, variants_of
+from experiments.runs.session import Progress, fire, flow_records
+from experiments.runs.steering import Steering, turn
+from experiments.runs.variants import Variant, Variants, variants_of
 from experiments.traffic import RunningTraffic, start_traffic
 
 if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario
-
-Progress = Callable[[str, float], None]
-"""Told what a run is doing, and for how long flows could have been sending [s]."""
 
 
 class MustRun(Protocol):
@@ -42,18 +41,6 @@ class MustRun(Protocol):
         """Find out whether it lives; raises a `RunError` if it does not."""
         ...
 
-
-AGENT_LOG: Final = "agent.log"
-LINKS_CSV: Final = "links.csv"
-MADE_INTO_TABLES: Final = (
-    LINKS_CSV,
-    inband.SUMMARIES,
-    inband.RECORDS,
-    inband.DECISIONS,
-    regimes.LINES,
-    rtcp.LINES,
-)
-"""Files of a run that its tables hold as well, as patterns."""
 
 _LOOK_S: Final = 0.02
 """How often flows and samples are looked at [s]."""
@@ -79,18 +66,8 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         CcpError: What kept the run from its end.
     """
     variants = variants_of(scenario)
-    recording.flows = [
-        FlowRecord(
-            flow.name,
-            flow.algorithm,
-            flow.sender,
-            flow.receiver,
-            congestion_of(flow.algorithm, variants.by_flow.get(flow.name)),
-            regimes.may_become(scenario, flow, variants),
-        )
-        for flow in scenario.flows
-    ]
-    recording.links_csv = directory / LINKS_CSV
+    recording.flows = flow_records(scenario, variants)
+    recording.links_csv = directory / leavings.LINKS_CSV
     with contextlib.ExitStack() as after:
         lock = -1
         if variants.all or rtcp_of(scenario):
@@ -98,7 +75,7 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
             lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
         progress("building the network", 0.0)
         broker = None
-        if regimes.any_of(scenario) or (variants.all and scenario.network.telemetry is not None):
+        if leavings.tells_regimes(scenario) or (variants.all and scenario.network.telemetry is not None):
             broker = after.enter_context(own_bus())
         outlet = after.enter_context(
             inband.outlet(scenario, directory, recording.facts, broker if variants.all else None)
@@ -113,16 +90,16 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 pcap={name: directory / f"{name}.pcapng" for name in scenario.captures},
                 backend=scenario.backend,
                 summaries_fd=outlet.summaries_fd,
-                records_path=inband.records_path(scenario, directory),
+                records_path=leavings.records_path(scenario, directory),
             )
         )
         agent = after.enter_context(_agent(scenario, variants, directory, lock, recording, broker, progress))
-        recording.telemetry = inband.files(scenario, directory)
+        recording.telemetry = leavings.int_files(scenario, directory)
         recording.addresses = {name: (host.ipv4, host.ipv6) for name, host in net.hosts.items()}
         programs = after.enter_context(regimes.programs(scenario, variants, net, directory, broker, progress))
         limiting = after.enter_context(rtcp.attached(scenario, recording, directory, progress))
-        recording.rate_limits = rtcp.files(scenario, directory)
-        recording.regimes = regimes.files(scenario, directory)
+        recording.rate_limits = leavings.limit_files(scenario, directory)
+        recording.regimes = leavings.regime_files(scenario, directory)
         inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
         trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
         others = [one for one in (agent, outlet.publisher, limiting, *programs) if one is not None]
@@ -148,15 +125,15 @@ def _agent(
         yield None
         return
     progress("starting the agent", 0.0)
-    with open(directory / AGENT_LOG, "wb") as log:
+    with open(directory / leavings.AGENT_LOG, "wb") as log:
         agent = Steering(
             variants.all,
             log,
             lock,
             broker=broker,
-            decisions=None if scenario.network.telemetry is None else directory / inband.DECISIONS,
-            regime_events=directory / regimes.AGENT_EVENTS if regimes.any_of(scenario) else None,
-            limit_events=rtcp.agent_lines(directory),
+            decisions=None if scenario.network.telemetry is None else directory / leavings.DECISIONS,
+            regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
+            limit_events=leavings.agent_limits(directory),
         )
         try:
             yield agent
@@ -254,7 +231,7 @@ class _Session:
             finally:
                 traffic.stop()  # it has files to remove
             record.end_us = traffic.started_us + round(record.traffic.duration_s * 1e6)
-            self._event("flow_end", _now_us(), flow=flow.name, complete=record.traffic.complete)
+            self._recording.note("flow_end", _now_us(), flow=flow.name, complete=record.traffic.complete)
         except BaseException as error:  # raised again where the run is
             self._failed.append(error)
 
@@ -273,7 +250,7 @@ class _Session:
         record.sockets = traffic.sockets
         record.start_us = traffic.started_us
         record.stop_us = traffic.started_us + round((stop_s - flow.start_s) * 1e6)
-        self._event("flow_start", traffic.started_us, flow=flow.name)
+        self._recording.note("flow_start", traffic.started_us, flow=flow.name)
         return traffic
 
     # The thread of the run
@@ -313,23 +290,12 @@ class _Session:
                 still_open.difference_update(own["cookie"][own["state"] == TCP_CLOSE].tolist())
 
     def _fire(self, event: Event) -> None:
-        if isinstance(event, SetLink):
-            self._net.change(event.link, **event.fields)
-            told: dict[str, Any] = {"link": event.link, "fields": event.fields}
-        elif isinstance(event, SetRoute):
-            self._net.set_route(event.path, both=event.both)
-            told = {"path": list(event.path), "both": event.both}
-        else:
+        def set_param(variant: Variant, param: str, value: ParamValue) -> None:
             assert self._agent is not None, "the scenario was checked"
-            variants = self._variants.meant_by(event)
-            for variant in variants:
-                self._agent.set_param(variant, event.param, event.value)
-            told = {"param": event.param, "value": event.value, "algorithm": variants[0].algorithm}
-            told["flows"] = [name for name, one in self._variants.by_flow.items() if one in variants]
-        self._event(str(event.__struct_config__.tag), _now_us(), at_s=event.at_s, **told)
+            self._agent.set_param(variant, param, value)
 
-    def _event(self, kind: str, t_us: int, **detail: Any) -> None:
-        self._recording.events.append(((t_us - self._recording.start_us) / 1e6, kind, detail))
+        told = fire(event, self._net, set_param, self._variants)
+        self._recording.note(str(event.__struct_config__.tag), _now_us(), at_s=event.at_s, **told)
 
     def _now_s(self) -> float:
         return (_now_us() - self._recording.start_us) / 1e6

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from datapath import _native
 from experiments.runs import files
-from experiments.runs.check import ours_of
+from experiments.runs.check import SIM, ours_of
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -25,10 +25,12 @@ _GIT_TIMEOUT_S: Final = 10.0
 def gathered(scenario: Scenario) -> dict[str, Any]:
     """Return what is known before a run.
 
+    Of a simulation nothing is said of this machine's kernel and its settings: it does not depend on them.
+
     Args:
         scenario: What will be run.
     """
-    return {
+    about = {
         "scenario_sha256": scenario.content_hash(),
         "name": scenario.name,
         "seed": scenario.seed,
@@ -39,17 +41,21 @@ def gathered(scenario: Scenario) -> dict[str, Any]:
             "native_sha256": _hash(_native.__file__),
             "algorithms": {name: files.source_hash(name) for name in sorted(ours_of(scenario))},
         },
-        "machine": {
-            "kernel": platform.release(),
-            "system": platform.version(),
-            "architecture": platform.machine(),
-            "cpu": _cpu_model(),
-            "cores": len(os.sched_getaffinity(0)),
-            "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
-            "python": platform.python_version(),
-        },
-        "sysctls": _sysctls(),
     }
+    machine = {
+        "architecture": platform.machine(),
+        "cpu": _cpu_model(),
+        "python": platform.python_version(),
+    }
+    if scenario.datapath == SIM:
+        return about | {"machine": machine}
+    kernel = {
+        "kernel": platform.release(),
+        "system": platform.version(),
+        "cores": len(os.sched_getaffinity(0)),
+        "governor": _read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+    }
+    return about | {"machine": kernel | machine, "sysctls": _sysctls()}
 
 
 def _git() -> dict[str, Any] | None:

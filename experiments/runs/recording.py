@@ -54,7 +54,7 @@ class IntFiles:
     Attributes:
         summaries: Lines of JSON, `telemetry.schema.IntSummary`.
         records: CSV file of the sinks, `ccp_int::RecordRow`; None if none were asked for.
-        decisions: CSV file of the agent, columns `steering.DECISION_COLUMNS`; absent without an agent.
+        decisions: CSV file of the agent, columns `noted.DECISION_COLUMNS`; absent without an agent.
         nodes: Name of each node by its number.
     """
 
@@ -106,6 +106,16 @@ class Recording:
     regimes: RegimeFiles | None = None
     rate_limits: tuple[Path, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, kind: str, t_us: int, /, **detail: Any) -> None:
+        """Note an event.
+
+        Args:
+            kind: What happened.
+            t_us: When, on the clock of the run [us].
+            **detail: What there is to say.
+        """
+        self.events.append(((t_us - self.start_us) / 1e6, kind, detail))
 
     def rows_of(self, flow: FlowRecord) -> np.ndarray:
         """Return the rows of a flow's connections, in order of time."""

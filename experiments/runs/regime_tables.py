@@ -13,6 +13,8 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 
+from agent.bus import flow_id
+from agent.events import Event
 from agent.regime.actuator import RegimeEvent
 from experiments.runs.messages import ENDS, Flows, columns_of, lines_of
 from experiments.runs.recording import Recording
@@ -25,6 +27,9 @@ _DECISION: Final = ["score", "density", "estimate", "regime", "reason"]
 _SEEN: Final = ["rtt_tail_ms", "ce_marks", "retransmits", "baseline_ms"]
 _EVENT: Final = {"event": "kind", "before": "before", "regime": "regime"}
 """Column -> field of `RegimeEvent`."""
+
+EVENTS: Final = "regime:"
+"""What the events of an agent begin with that are about a flow's regime."""
 
 COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     "receiver_signals": {**_OF_PEER, **columns_of(ReceiverSignal, _SIGNAL)},
@@ -43,6 +48,19 @@ COLUMNS: Final[dict[str, dict[str, pa.DataType]]] = {
     },
 }
 """Table -> its columns and their types; `docs/experiments.md` says what they mean."""
+
+
+def line_of(event: Event) -> bytes:
+    """Return an event of the agent as the line that `ccp regime apply --json` has for such a one."""
+    detail = {name: one for name, one in event.detail.items() if name in RegimeEvent.__struct_fields__}
+    told = RegimeEvent(
+        kind=event.kind,
+        t_wall_us=event.t_wall_us,
+        t_mono_us=event.t_us,
+        flow=None if event.flow is None else flow_id(event.flow),
+        **detail,
+    )
+    return msgspec.json.encode(told) + b"\n"
 
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:

@@ -11,75 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from agent.bus import flow_id
-from agent.events import Event
-from agent.regime.actuator import RegimeEvent
 from experiments.netlab import namespace, process
 from experiments.netlab.emulated import EmulatedNetwork
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
 from experiments.runs.check import HOST_IN_RULE, peers_of, settings_of
+from experiments.runs.leavings import receiver_lines, switch_lines, tells_regimes
 from experiments.runs.program import Failure, Program
-from experiments.runs.recording import RegimeFiles
-from experiments.runs.steering import Variants, congestion_of
+from experiments.runs.variants import Variants, congestion_of
 
 if TYPE_CHECKING:
     from experiments.regimes import ReceiverAgent, SocketSwitch
-    from experiments.scenario import Flow, Scenario
-
-LINES: Final = "regimes-*.jsonl"
-"""Files in which it is told what happens, as a pattern."""
-AGENT_EVENTS: Final = LINES.replace("*", "agent")
-EVENTS: Final = "regime:"
-"""What the events begin with that are about a flow's regime."""
+    from experiments.scenario import Scenario
 
 _FAILED: Final = Failure(
     "run.regimes", "a receiver agent or a switch of the run failed", "run the command by hand in the host"
 )
-
-
-def any_of(scenario: Scenario) -> bool:
-    """Return whether anybody tells regimes apart, or follows them, outside of the agent."""
-    return bool(scenario.receivers or scenario.switches)
-
-
-def may_become(scenario: Scenario, flow: Flow, variants: Variants) -> frozenset[str]:
-    """Return the congestion controls that a switch may give to a flow's sockets."""
-    return frozenset(
-        congestion_of(name, variants.by_switched.get(name))
-        for switch in scenario.switches
-        if switch.host == flow.sender
-        for name in (switch.single, switch.shared)
-    )
-
-
-def line_of(event: Event) -> bytes:
-    """Return an event of the agent as the line that `ccp regime apply --json` has for such a one."""
-    detail = {name: one for name, one in event.detail.items() if name in RegimeEvent.__struct_fields__}
-    told = RegimeEvent(
-        kind=event.kind,
-        t_wall_us=event.t_wall_us,
-        t_mono_us=event.t_us,
-        flow=None if event.flow is None else flow_id(event.flow),
-        **detail,
-    )
-    return msgspec.json.encode(told) + b"\n"
-
-
-def files(scenario: Scenario, directory: Path) -> RegimeFiles | None:
-    """Return the files in which it is told what happens; None if there are none."""
-    if not any_of(scenario):
-        return None
-    switches = [_lines(directory, "switch", one.host) for one in scenario.switches]
-    return RegimeFiles(
-        {one.host: _lines(directory, "receiver", one.host) for one in scenario.receivers},
-        (directory / AGENT_EVENTS, *switches),
-    )
-
-
-def _lines(directory: Path, what: str, host: str) -> Path:
-    return directory / LINES.replace("*", f"{what}-{host}")
 
 
 @contextlib.contextmanager
@@ -106,15 +53,15 @@ def programs(
     """
     running: list[Program] = []
     try:
-        if broker is not None and any_of(scenario):
+        if broker is not None and tells_regimes(scenario):
             progress("starting receiver agents and switches", 0.0)
             for receiver in scenario.receivers:
                 arguments = receive_arguments(scenario, receiver, net.hosts, broker)
-                lines = _lines(directory, "receiver", receiver.host)
+                lines = receiver_lines(directory, receiver.host)
                 running.append(Program(arguments, lines, _FAILED, tells=True))
             for switch in scenario.switches:
                 arguments = apply_arguments(switch, variants, net.hosts, broker)
-                running.append(Program(arguments, _lines(directory, "switch", switch.host), _FAILED))
+                running.append(Program(arguments, switch_lines(directory, switch.host), _FAILED))
             for one in running:
                 one.wait_ready()
         yield running

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from experiments.netlab import process
-from experiments.runs.check import ours_of, rtcp_of
+from experiments.runs.check import rtcp_of
+from experiments.runs.leavings import kernel_limits
 from experiments.runs.messages import Flows
 from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 ACKS: Final = "acks"
 """Directory of a result for the ACKs that were recorded: a directory a flow, a file a connection."""
-LINES: Final = "rate-limits-*.jsonl"
-"""Files in which it is told what becomes of rate limits, as a pattern."""
-
 _FAILED: Final = Failure(
     "run.rtcp",
     "R-TCP of the run failed",
@@ -37,21 +35,6 @@ def attach(lines: Path, *arguments: str) -> Program:
         *arguments: More of its arguments.
     """
     return Program(["rtcp", "attach", "--json", *arguments], lines, _FAILED, tells=True)
-
-
-def files(scenario: Scenario, directory: Path) -> tuple[Path, ...]:
-    """Return the files in which it is told what becomes of rate limits."""
-    kernel = [_kernel_lines(directory)] if rtcp_of(scenario) else []
-    return (*kernel, *([agent_lines(directory)] if ours_of(scenario) else []))
-
-
-def agent_lines(directory: Path) -> Path:
-    """Return the file in which the agent tells of its flows."""
-    return directory / LINES.replace("*", "agent")
-
-
-def _kernel_lines(directory: Path) -> Path:
-    return directory / LINES.replace("*", "kernel")
 
 
 @contextlib.contextmanager
@@ -76,7 +59,7 @@ def attached(
         yield None
         return
     progress("attaching R-TCP", 0.0)
-    program = attach(_kernel_lines(directory), *arguments_of(scenario, directory))
+    program = attach(kernel_limits(directory), *arguments_of(scenario, directory))
     try:
         program.wait_ready()
         yield program

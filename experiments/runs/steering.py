@@ -1,9 +1,5 @@
 """ccplane's algorithms for the flows of one run: an agent in a process of its own, and a line to it.
 
-Flows that differ in algorithm or parameters get a *variant* each: a class derived from the algorithm's, with
-a congestion-control name of its own. So one algorithm runs with several sets of parameters side by side, and
-a parameter can be changed for some flows while they run.
-
 The process (`steering_process.py`) ends when it is told to and when we die, because it reads our end of a
 pipe; the kernel is left without a trace of it.
 """
@@ -13,73 +9,32 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Final
 
 import msgspec
 
-from agent.algorithms import find, name_of
 from datapath import ebpf
 from datapath.errors import CcpError, LoadError
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
-from experiments.events import ParamValue, SetParam
-from experiments.runs import rtcp_params
+from experiments.events import ParamValue
 from experiments.runs.bus import failed
-from experiments.runs.check import KERNEL, is_ours, ours_of
-
-if TYPE_CHECKING:
-    from experiments.scenario import Scenario
+from experiments.runs.variants import Variant
 
 LOCK: Final = Path("/run/ccplane/experiments.lock")
 """Held by the run that has an agent, or R-TCP in the kernel: a kernel has these congestion controls once."""
-
-DECISION_COLUMNS: Final = (
-    "t_us",
-    "src",
-    "src_port",
-    "dst",
-    "dst_port",
-    "of_acks",
-    "interval_us",
-    "end_mono_us",
-)
-"""Of the file in which the agent notes when algorithms had answered to a summary of in-band telemetry: when,
-for which connection, whether the summary is of the packets that come back to it, and of which time."""
 
 _ROOT: Final = Path(__file__).parents[2]
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 10.0
 _LOCK_POLL_S: Final = 0.1
-_MAX_NAME: Final = 11
-"""Characters of an algorithm's name; see `ccp_algs.registry.register`."""
-
-
-class Variant(msgspec.Struct, frozen=True):
-    """An algorithm with its parameters.
-
-    Attributes:
-        name: Name in the agent; sockets choose it as `ccp.NAME`.
-        algorithm: As flows name it.
-        params: Those that are not at their defaults.
-    """
-
-    name: str
-    algorithm: str
-    params: dict[str, ParamValue] = {}
-
-    @property
-    def congestion(self) -> str:
-        """Congestion-control name of sockets."""
-        return f"ccp.{self.name}"
 
 
 class Order(msgspec.Struct):
@@ -89,7 +44,7 @@ class Order(msgspec.Struct):
         variants: What to run.
         pin_dir: Where its datapath is pinned.
         broker: URL of the telemetry bus to listen to; None for none.
-        decisions: CSV file with the columns `DECISION_COLUMNS`, to be written; None for none.
+        decisions: CSV file with the columns `noted.DECISION_COLUMNS`, to be written; None for none.
         regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
         limit_events: File of JSON lines that gets what becomes of rate limits; None for none.
     """
@@ -126,79 +81,6 @@ class Answer(msgspec.Struct):
 
     error: tuple[str, str, str, str, str] | None = None
     counters: dict[str, int] | None = None
-
-
-@dataclass(frozen=True)
-class Variants:
-    """Which flow runs which variant.
-
-    Attributes:
-        by_flow: Variant by name of the flow; flows with an algorithm of the kernel are left out.
-        by_switched: Variant by name of the algorithm, for those that switches give to sockets.
-    """
-
-    by_flow: Mapping[str, Variant]
-    by_switched: Mapping[str, Variant]
-
-    @property
-    def all(self) -> list[Variant]:
-        """Every variant once, those of flows first, in their order."""
-        each = (*self.by_flow.values(), *self.by_switched.values())
-        return list({variant.name: variant for variant in each}.values())
-
-    def meant_by(self, event: SetParam) -> list[Variant]:
-        """Return the variants whose parameter an event changes; `event.algorithm` was checked to be one."""
-        if event.flow is not None:
-            return [self.by_flow[event.flow]]
-        return [variant for variant in self.all if variant.algorithm == event.algorithm]
-
-
-def variants_of(scenario: Scenario) -> Variants:
-    """Return the variants that a scenario's flows need."""
-    alone = {event.flow for event in scenario.events if isinstance(event, SetParam)}
-    by_key: dict[Any, Variant] = {}
-    taken: set[str] = set()
-
-    def variant(algorithm: str, params: Mapping[str, ParamValue], flow: str | None) -> Variant:
-        key = (algorithm, tuple(sorted(params.items())), flow)
-        if key not in by_key:
-            name = _free_name(name_of(find(algorithm), algorithm), taken)
-            taken.add(name)
-            by_key[key] = Variant(name, algorithm, dict(params))
-        return by_key[key]
-
-    by_flow = {
-        flow.name: variant(flow.algorithm, flow.params, flow.name if flow.name in alone else None)
-        for flow in scenario.flows
-        if is_ours(flow.algorithm)
-    }
-    switched = {name for one in scenario.switches for name in (one.single, one.shared)}
-    ours = [name for name in ours_of(scenario) if name in switched]
-    return Variants(by_flow, {name: variant(name, {}, None) for name in ours})
-
-
-def congestion_of(algorithm: str, variant: Variant | None) -> str:
-    """Return the congestion-control name of sockets.
-
-    Args:
-        algorithm: As flows and switches name it.
-        variant: Of ccplane's algorithm; None for one in the kernel.
-    """
-    if variant is not None:
-        return variant.congestion
-    if algorithm in rtcp_params.NAMES:
-        return rtcp_params.congestion_of(algorithm)
-    return algorithm.removeprefix(KERNEL)
-
-
-def _free_name(wanted: str, taken: set[str]) -> str:
-    base = re.sub(r"[^a-z0-9_]", "_", wanted.lower())
-    name, number = base[:_MAX_NAME], 1
-    while name in taken:
-        number += 1
-        ending = f"_{number}"
-        name = base[: _MAX_NAME - len(ending)] + ending
-    return name
 
 
 def _import_path() -> str:
@@ -247,7 +129,8 @@ class Steering:
     """The agent of a run.
 
     Attributes:
-        counters: What it did in all (`agent.plane.Counters`), after `stop`; empty if it could not tell.
+        counters: What it did in all (`agent.plane.Counters`), and its processor time `cpu_us` in the time
+            `serving_us` in which flows were served [us]; after `stop`, empty if it could not tell.
         pid: Its process.
     """
 

@@ -8,9 +8,13 @@ May import: `experiments.netlab`, msgspec. Never `agent` or `ccp_algs`: a flow's
 Entry point: `start_traffic()`.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from experiments.traffic.running import FlowSockets, ObjectResult, Played, RunningTraffic, TrafficResult
 from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, ShortVideo, Traffic
-from experiments.traffic.start import start_traffic
+
+if TYPE_CHECKING:
+    from experiments.traffic.start import start_traffic
 
 __all__ = [
     "Dash",
@@ -26,3 +30,12 @@ __all__ = [
     "TrafficResult",
     "start_traffic",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what starts programs when it is asked for: they run in namespaces, which only Linux has."""
+    if name == "start_traffic":
+        from experiments.traffic.start import start_traffic
+
+        return start_traffic
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

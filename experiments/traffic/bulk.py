@@ -8,9 +8,10 @@ import time
 from typing import Final
 
 from experiments.netlab.errors import LabError
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
 from experiments.netlab.iperf import IperfOptions, start_iperf3
 from experiments.netlab.iperf_result import IperfInterval
+from experiments.netlab.spec import Family
 from experiments.traffic.running import FlowSockets, Outcome, TrafficResult
 from experiments.traffic.spec import Iperf3
 

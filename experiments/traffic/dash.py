@@ -12,7 +12,8 @@ import time
 import urllib.parse
 from typing import Final
 
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
 from experiments.traffic import media, playback
 from experiments.traffic.nginx import Nginx
 from experiments.traffic.served import Client, ServedTraffic

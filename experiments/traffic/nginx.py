@@ -14,7 +14,8 @@ from typing import Final
 
 from experiments.netlab import process
 from experiments.netlab.errors import LabError
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
 from experiments.traffic.scratch import make_folder
 
 _READY_TIMEOUT_S: Final = 10.0

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.netlab import process
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
 from experiments.netlab.iperf import wait_until_listening
 from experiments.netlab.sockets import available_congestion_controls, no_congestion_control
+from experiments.netlab.spec import Family
 from experiments.traffic.running import FlowSockets, Outcome, TrafficResult
 from experiments.traffic.spec import OnOff
 

@@ -6,11 +6,12 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from experiments.netlab import namespace
 from experiments.netlab.errors import LabError
-from experiments.netlab.host import Host
+
+if TYPE_CHECKING:
+    from experiments.netlab.host import Host
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class FlowSockets:
         cls, sender: Host, *, sports: tuple[int, int] | None = None, dports: tuple[int, int] | None = None
     ) -> FlowSockets:
         """Describe sockets of a host."""
+        from experiments.netlab import namespace  # Linux has them; results are read elsewhere, too
+
         inode = os.stat(namespace.path_of(sender.namespace)).st_ino
         return cls(inode, sports, dports)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from experiments.netlab.errors import LabError
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
 from experiments.traffic.nginx import Nginx
 from experiments.traffic.running import FlowSockets, ObjectResult, Outcome, Played, TrafficResult
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
 from experiments.traffic import swipes
 from experiments.traffic.nginx import Nginx
 from experiments.traffic.running import ObjectResult, Played

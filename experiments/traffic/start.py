@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
 from experiments.traffic.bulk import BulkTraffic
 from experiments.traffic.dash import DashTraffic
 from experiments.traffic.on_off import OnOffTraffic

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.netlab import process
-from experiments.netlab.host import Family, Host
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
 from experiments.traffic.nginx import Nginx
 from experiments.traffic.running import ObjectResult, Played
 from experiments.traffic.served import ServedTraffic

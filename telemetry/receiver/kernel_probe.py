@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from telemetry import netns
-from telemetry.receiver.arrivals import Arrived, understood
+from telemetry.receiver.arrival_rows import arrived_of, middles_us
+from telemetry.receiver.arrivals import Arrived
 from telemetry.receiver.errors import ReceiverError
-from telemetry.receiver.tcp import Ends
-from telemetry.schema import unpacked
 
 if TYPE_CHECKING:
     from datapath._native import TcpArrivals
@@ -30,7 +26,7 @@ class KernelProbe:
             ReceiverError: `receiver.no_kernel_probe`.
         """
         self._arrivals = _open(os.stat(netns.OWN).st_ino)
-        self._middles_us = _middles(self._arrivals.bin_bounds_us())
+        self._middles_us = middles_us(self._arrivals.bin_bounds_us())
         self._dropped = 0
 
     def close(self) -> None:
@@ -41,41 +37,7 @@ class KernelProbe:
         """Return what came in since the last reading, and whether that is all: flows may be too many."""
         rows = self._arrivals.drain()
         before, self._dropped = self._dropped, self._arrivals.dropped
-        delays: list[dict[int, int]] = [{} for _ in rows]
-        places, bins = rows["bins"].nonzero()
-        counts = rows["bins"][places, bins]
-        for place, bin_, segs in zip(places.tolist(), bins.tolist(), counts.tolist(), strict=True):
-            delays[place][self._middles_us[bin_]] = segs
-        clocks = zip(*_lists(rows, "elapsed_us", "ticks", "tick_us"), strict=True)
-        counters = zip(*_lists(rows, "cookie", "segs", "ce_segs", "resent_segs", "stamped"), strict=True)
-        found = [
-            Arrived(cookie, ends, segs, ce, delay if understood(*clock) else {}, resent if stamped else None)
-            for (cookie, segs, ce, resent, stamped), ends, delay, clock in zip(
-                counters, _ends(rows), delays, clocks, strict=True
-            )
-        ]
-        return found, self._dropped == before
-
-
-def _lists(rows: Any, *names: str) -> list[list[int]]:
-    return [rows[name].tolist() for name in names]
-
-
-def _ends(rows: Any) -> Iterator[Ends]:
-    own, peers = (rows[name].tobytes() for name in ("saddr", "daddr"))
-    ports = zip(*_lists(rows, "sport", "dport"), strict=True)
-    for at, (own_port, peer_port) in zip(range(0, len(own), 16), ports, strict=True):
-        yield Ends(_address(own[at : at + 16]), own_port, _address(peers[at : at + 16]), peer_port)
-
-
-def _middles(bounds_us: Sequence[int]) -> list[int]:
-    """Return the middle of each bin [us]; the last has no end, so its beginning."""
-    return [(begin + end) // 2 for begin, end in pairwise([*bounds_us, bounds_us[-1]])]
-
-
-@lru_cache(maxsize=65536)
-def _address(packed: bytes) -> str:
-    return unpacked(packed)
+        return arrived_of(rows, self._middles_us), self._dropped == before
 
 
 def _open(netns_inode: int) -> TcpArrivals:

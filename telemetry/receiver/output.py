@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
@@ -66,13 +66,21 @@ def printer(form: Form, stack: contextlib.ExitStack, watch: Watch | None, bus: B
 
 
 def _print_json(moment: Moment, signals: Sequence[ReceiverSignal], watched: Sequence[Watched]) -> None:
+    for line in json_lines(moment, signals, watched):
+        typer.echo(line)
+
+
+def json_lines(
+    moment: Moment, signals: Sequence[ReceiverSignal], watched: Sequence[Watched]
+) -> Iterator[str]:
+    """Yield the signals of an interval, and the decisions about peers whose window ended with it, as JSON."""
     for signal in signals:
-        typer.echo(json_line(signal, moment))
+        yield json_line(signal, moment)
     for one in watched:
         seen = msgspec.structs.asdict(one.observation)
         del seen["t_s"]  # t_mono_us
         more = {**seen, "baseline_ms": one.baseline_ms, "switched": one.verdict.switched}
-        typer.echo(json_line(one.decision, moment, **more))
+        yield json_line(one.decision, moment, **more)
 
 
 def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: object) -> str:

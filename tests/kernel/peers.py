@@ -13,8 +13,8 @@ from agent.regime.rules import Treatment, parse_socket_rule
 from agent.regime.sockets import SocketActuator
 from datapath.errors import CcpError
 from experiments.netlab import Host
-from experiments.netlab.host import Family
 from experiments.netlab.namespace import path_of
+from experiments.netlab.spec import Family
 from telemetry.regime import follow
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 

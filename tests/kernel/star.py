@@ -55,12 +55,12 @@ class Star:
             flow = Flow(f"{name}-{i}", sender, receiver, algorithm, start_s=2.0 * i, params=params)
             self.flows.append(flow)
 
-    def run(self, name: str, duration_s: float) -> Result:
-        """Let all flows send."""
+    def run(self, name: str, duration_s: float, datapath: str = "ebpf") -> Result:
+        """Let all flows send on a datapath."""
         topology = Topology(tuple(self.hosts), tuple(self.links), tuple(self.routers))
-        return run(
-            Scenario(name=name, topology=Graph.of(topology), flows=tuple(self.flows), duration_s=duration_s)
-        )
+        flows = tuple(self.flows)
+        scenario = Scenario(name=name, topology=Graph.of(topology), flows=flows, duration_s=duration_s)
+        return run(scenario, datapath=datapath)
 
 
 class Measured:

@@ -19,7 +19,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from datapath._native import TcpArrivals
 from datapath.errors import CcpError
 from experiments.netlab import Host, Path, namespace
-from experiments.netlab.host import Family
+from experiments.netlab.spec import Family
 from telemetry.receiver import echo
 from tests.kernel.driving import said_without_privilege
 

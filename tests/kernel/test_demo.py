@@ -52,7 +52,10 @@ def test_figures_and_plot(tmp_path: FilePath) -> None:
         timeout=TIMEOUT_S,
     )
     assert done.returncode == 0, done.stderr
-    transfers = json.loads(done.stdout)["transfers"]
+    document = json.loads(done.stdout)
+    assert (document["datapath"], document["kernel"]) == ("ebpf", os.uname().release)
+    assert document["why_not_the_kernel"] is None
+    transfers = document["transfers"]
     assert [(one["path"], one["algorithm"]) for one in transfers] == [
         (path, algorithm) for path in PATHS for algorithm in ALGORITHMS
     ]
@@ -100,14 +103,29 @@ def test_nothing_is_left_when_it_is_interrupted(
     assert not plot.exists()
 
 
-@pytest.mark.parametrize("lost", ["all", "sys_admin"])
-def test_without_privilege_one_line_says_so(lost: str) -> None:
+def without_capabilities(lost: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     without = ["setpriv", "--inh-caps=-all", "--ambient-caps=-all", f"--bounding-set=-{lost}"]
-    done = subprocess.run([*without, *command()], capture_output=True, text=True, timeout=TIMEOUT_S)
+    return subprocess.run([*without, *command(*arguments)], capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+@pytest.mark.parametrize("lost", ["all", "sys_admin"])
+def test_without_privilege_one_line_says_so_when_the_kernel_is_asked_for(lost: str) -> None:
+    done = without_capabilities(lost, "--datapath", "ebpf")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert "root" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("lost", ["all", "sys_admin"])
+def test_without_privilege_the_simulator_runs_and_why_is_said(lost: str, tmp_path: FilePath) -> None:
+    plot = tmp_path / "demo.svg"
+    done = without_capabilities(lost, "--seconds", SECONDS, "--output", plot, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["datapath"], document["kernel"]) == ("sim", None)
+    assert "root" in document["why_not_the_kernel"] or "CAP_" in document["why_not_the_kernel"]
+    assert plot.exists()
 
 
 def test_an_agent_that_runs_already_is_named(tmp_path: FilePath) -> None:

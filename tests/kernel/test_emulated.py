@@ -16,9 +16,8 @@ import pytest
 
 from experiments.netlab import Host, LabError, iperf3, namespace, start_iperf3, tun
 from experiments.netlab.emulated import EmulatedNetwork, emulated
-from experiments.netlab.host import Family
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
-from experiments.netlab.spec import Bernoulli, Buffer, Direction, DropTail, Link, Topology
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, DropTail, Family, Link, Topology
 from experiments.netlab.topologies import dumbbell, parking_lot, point_to_point
 
 pytestmark = pytest.mark.kernel(struct_ops=False)

@@ -15,8 +15,17 @@ import pytest
 from experiments.bench import probes
 from experiments.netlab import Host, iperf3
 from experiments.netlab.emulated import EmulatedNetwork, emulated
-from experiments.netlab.host import Family
-from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, DropTail, Queue, Red, TokenBucket
+from experiments.netlab.spec import (
+    Bernoulli,
+    Buffer,
+    CoDel,
+    Direction,
+    DropTail,
+    Family,
+    Queue,
+    Red,
+    TokenBucket,
+)
 from experiments.netlab.topologies import point_to_point
 
 pytestmark = pytest.mark.kernel(struct_ops=False)

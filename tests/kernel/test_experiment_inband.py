@@ -11,7 +11,7 @@ import pytest
 from agent.priority import raise_process
 from experiments.netlab.spec import Bernoulli, Direction
 from experiments.run import run
-from experiments.runs.live import MADE_INTO_TABLES
+from experiments.runs.leavings import MADE_INTO_TABLES
 from experiments.scenario import Flow, Scenario
 from telemetry.ioam import CaptureReader
 from tests.kernel.inband import chain

@@ -29,8 +29,8 @@ from experiments.netlab import (
     two_hosts,
 )
 from experiments.netlab.cli import app
-from experiments.netlab.host import Family
 from experiments.netlab.lab import DEFAULT_CONGESTION, list_namespaces
+from experiments.netlab.spec import Family
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 

@@ -19,8 +19,7 @@ from datapath._native import TcpArrivals
 from experiments.bench.signal import add_broker_host, mosquitto
 from experiments.netlab import Host, iperf3, namespace
 from experiments.netlab.emulated import emulated
-from experiments.netlab.host import Family
-from experiments.netlab.spec import Buffer, Direction, DropTail, Pattern
+from experiments.netlab.spec import Buffer, Direction, DropTail, Family, Pattern
 from experiments.netlab.topologies import point_to_point
 from tests.kernel.receiving import CCP, Receiving, Signal, receiving, summed
 from tests.repeating import repeating

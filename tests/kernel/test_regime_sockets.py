@@ -25,9 +25,9 @@ from datapath import ebpf
 from datapath.errors import CcpError
 from experiments.agent_process import ccp, running_agent
 from experiments.netlab import Lab, Path
-from experiments.netlab.host import Family
 from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import congestion_of, set_congestion
+from experiments.netlab.spec import Family
 from telemetry.bus import Bus
 from telemetry.regime import follow
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from experiments.netlab import Path, TcpWatch
-from experiments.netlab.host import Family
+from experiments.netlab.spec import Family
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 

@@ -17,7 +17,7 @@ import pytest
 from datapath._native import TcpTrace
 from datapath.errors import CcpError
 from experiments.netlab import Host, IperfRun, Path, namespace, start_iperf3
-from experiments.netlab.host import Family
+from experiments.netlab.spec import Family
 from tests.kernel.driving import said_without_privilege, wait_until
 
 pytestmark = pytest.mark.kernel(struct_ops=False)

@@ -19,8 +19,8 @@ import pytest
 
 from datapath._native import TcpTrace
 from experiments.netlab import LabError, Path
-from experiments.netlab.host import Family
 from experiments.netlab.lab import list_namespaces
+from experiments.netlab.spec import Family
 from experiments.traffic import Http, Iperf3, OnOff, RunningTraffic, Traffic, start_traffic
 from experiments.traffic.web import HttpTraffic
 from tests.kernel.driving import wait_until

@@ -166,6 +166,7 @@ class FakeDatapath:
         self.batches: deque[FakeBatch] = deque()
         self.written: list[Written] = []
         self.written_many: list[tuple[list[int], list[int], list[int]]] = []
+        self.registers_many: list[dict[str, list[int]]] = []
         self.installed: dict[int, FakeProgram] = {}
         self.names: dict[str, bool] = {}
         self.missed = {"creates_missed": 0, "closes_missed": 0}
@@ -222,12 +223,20 @@ class FakeDatapath:
         self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, fields, caps))
         return flow_id in self.there
 
-    def update_many(self, flow_ids: np.ndarray, cwnd_bytes: np.ndarray, rate_bytes_per_s: np.ndarray) -> int:
-        for array in (flow_ids, cwnd_bytes, rate_bytes_per_s):
+    def update_many(
+        self,
+        flow_ids: np.ndarray,
+        cwnd_bytes: np.ndarray,
+        rate_bytes_per_s: np.ndarray,
+        fields: dict[str, np.ndarray] | None = None,
+    ) -> int:
+        for array in (flow_ids, cwnd_bytes, rate_bytes_per_s, *(fields or {}).values()):
             assert array.dtype == np.uint64
             assert array.flags.c_contiguous
             assert array.shape == flow_ids.shape
         self.written_many.append((flow_ids.tolist(), cwnd_bytes.tolist(), rate_bytes_per_s.tolist()))
+        if fields is not None:
+            self.registers_many.append({name: column.tolist() for name, column in fields.items()})
         return sum(flow_id in self.there for flow_id in flow_ids.tolist())
 
     def flows(self) -> list[FakeInfo]:

@@ -424,6 +424,7 @@ def test_flows_goes_on_until_interrupted(view: View, monkeypatch: pytest.MonkeyP
     assert view.looks == 3
 
 
+@pytest.mark.kernel_part
 def test_flows_says_so_when_nothing_is_loaded(tmp_path: Path) -> None:
     result = ccp("flows", "--once", "--pin-dir", tmp_path)
     assert result.exit_code == 2

@@ -30,6 +30,7 @@ thread.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has the right that is to be kept")
+@pytest.mark.kernel_part
 def test_one_thread_reads_what_the_agent_may_not_and_only_there(tmp_path: Path) -> None:
     for name, file in (
         ("home", "mine.py"),
@@ -58,6 +59,7 @@ def test_one_thread_reads_what_the_agent_may_not_and_only_there(tmp_path: Path) 
     ]
 
 
+@pytest.mark.kernel_part
 def test_errors_of_reading_come_back_to_who_asked(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_bytes(b"# coding: nonsense\n")
     (tmp_path / "directory.py").mkdir()

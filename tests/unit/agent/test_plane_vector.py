@@ -78,6 +78,23 @@ def test_batch_reaches_the_one_instance_as_an_array_and_goes_back_as_one() -> No
     assert plane.counters.reports == 2
 
 
+def test_several_updates_are_written_in_their_order() -> None:
+    cls, datapath = vector(), fake_datapath()
+
+    def decide(self: Any, reports: np.ndarray) -> list[Updates]:
+        ids = reports["flow_id"]
+        return [Updates(ids[:1], registers={"beta_permille": ids[:1]}), Updates(ids, 3 * ids)]
+
+    cls.on_reports = decide
+    plane = plane_with(datapath, cls)
+    datapath.feed(
+        FakeCreated(FakeInfo(1)), FakeReport(1, acked=1), FakeCreated(FakeInfo(2)), FakeReport(2, acked=2)
+    )
+    plane.turn(0)
+    assert datapath.written_many == [([1], [0], [0]), ([1, 2], [3, 6], [0, 0])]
+    assert datapath.registers_many == [{"beta_permille": [1]}]
+
+
 def test_close_comes_after_the_reports_of_its_batch() -> None:
     cls, datapath = vector(), fake_datapath()
     plane = plane_with(datapath, cls)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from agent.flow import MAX_AMOUNT
+from agent.streams import Decision
 from agent.vector import amounts, send
 from ccp_algs import Updates
 from datapath.errors import ParamError
@@ -74,3 +75,46 @@ def test_nothing_is_written_when_one_row_is_bad() -> None:
     with pytest.raises(ParamError):
         send(datapath, Updates(np.array([1], np.uint64), np.array([10]), np.array([-1])))
     assert datapath.written_many == []
+
+
+def test_registers_are_written_with_the_rest_in_one_call() -> None:
+    datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
+    ids = np.array([1, 2], np.uint64)
+    registers = {"mtp_us": np.array([10.9, 20]), "learned": np.array([True, False])}
+    assert send(datapath, Updates(ids, registers=registers)) == 2  # type: ignore[arg-type]
+    assert datapath.written_many == [([1, 2], [0, 0], [0, 0])]
+    assert datapath.registers_many == [{"mtp_us": [10, 20], "learned": [1, 0]}]
+
+
+def test_no_registers_are_none() -> None:
+    datapath = fake_datapath(FakeInfo(1))
+    send(datapath, Updates(np.array([1], np.uint64), np.array([10], np.uint64)))
+    assert datapath.registers_many == []
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([(1 << 64) - 1], np.uint64), np.array([1 << 50], np.int64), np.array([2.0**63])]
+)
+def test_a_register_holds_64_bits(values: np.ndarray) -> None:
+    datapath = fake_datapath(FakeInfo(1))
+    send(datapath, Updates(np.array([1], np.uint64), registers={"x": values}))
+    assert datapath.registers_many == [{"x": [int(values[0])]}]
+
+
+@pytest.mark.parametrize("value", [2.0**64, -1, math.nan])
+def test_nothing_is_written_when_a_register_is_bad(value: float) -> None:
+    datapath = fake_datapath(FakeInfo(1))
+    with pytest.raises(ParamError) as caught:
+        send(datapath, Updates(np.array([1], np.uint64), registers={"mtp_us": np.array([value])}))  # type: ignore[dict-item]
+    assert "mtp_us[0]" in caught.value.message
+    assert datapath.written_many == []
+
+
+def test_registers_of_many_are_told_flow_by_flow() -> None:
+    ids = np.array([1, 2], np.uint64)
+    many = Updates(ids, registers={"mtp_us": np.array([10, 20], np.uint64)})
+    told = list(Decision(5, many=many).singles())
+    assert [(one.flow_id, one.cwnd_bytes, one.registers) for one in told] == [
+        (1, None, {"mtp_us": 10}),
+        (2, None, {"mtp_us": 20}),
+    ]

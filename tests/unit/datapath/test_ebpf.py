@@ -20,6 +20,7 @@ GOOD = """
 """
 
 
+@pytest.mark.kernel_part
 def test_stub_describes_the_native_module() -> None:
     allowlist = ["--allowlist", str(HERE / "stubtest_allowlist.txt")]
     done = subprocess.run(
@@ -32,6 +33,7 @@ def test_stub_describes_the_native_module() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.kernel_part
 def test_native_classes_have_what_the_protocols_ask_for() -> None:
     pairs = [
         (_native.EbpfDatapath, protocol.Datapath),
@@ -100,12 +102,14 @@ def test_every_function_says_so_when_the_native_part_is_missing(call, monkeypatc
     assert "pip install" in caught.value.fix
 
 
+@pytest.mark.kernel_part
 def test_probe_gives_a_fix_for_everything_that_is_missing() -> None:
     found = ebpf.probe()
     assert {"kernel", "btf", "capabilities"} <= {one.name for one in found}
     assert all(one.fix for one in found if not one.ok)
 
 
+@pytest.mark.kernel_part
 def test_observing_says_what_to_do_when_nothing_is_loaded(tmp_path: Path) -> None:
     with pytest.raises(LoadError) as caught:
         ebpf.observe(str(tmp_path))

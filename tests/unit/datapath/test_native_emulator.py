@@ -18,8 +18,8 @@ import pytest
 
 from datapath import _native
 from datapath.errors import CcpError
-from experiments.netlab.emulated import emulator_spec
 from experiments.netlab.linkstats import SAMPLE_COLUMNS, EmulatorStats, LinkStats
+from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import (
     Bernoulli,
@@ -35,6 +35,7 @@ from experiments.netlab.spec import (
 from experiments.netlab.topologies import point_to_point
 
 TIMEOUT_S = 30
+pytestmark = pytest.mark.kernel_part
 
 
 def network(direction: Direction = Direction(), **recording: Any) -> dict[str, Any]:  # noqa: B008 -- frozen

@@ -11,11 +11,13 @@ import pytest
 
 from datapath import _native
 from experiments.netlab import inband
-from experiments.netlab.emulated import emulator_spec
 from experiments.netlab.linkstats import IntStats
+from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import Direction, Int, IntNode, Link, Radio, Topology
 from tests.unit.datapath.test_native_emulator import refused, running
+
+pytestmark = pytest.mark.kernel_part
 
 RADIO = Radio(rssi_dbm=-61.5, snr_db=33.25, mcs=7, data_rate_bytes_per_s=8_125_000)
 # Windows of senders come from the kernel, which lets only root ask.

@@ -217,6 +217,7 @@ def test_an_emulator_hears_that_the_run_died() -> None:
     process.stop()
 
 
+@pytest.mark.kernel_part
 def test_the_emulator_is_this_code_wherever_the_user_is(tmp_path: Path) -> None:
     host: Any = ThisMachine(GOOD)
     EmulatorProcess(host, b"{}", ()).stop()

@@ -11,12 +11,14 @@ import pytest
 
 from datapath.errors import CcpError
 from experiments.netlab import LabError, emulator
-from experiments.netlab.emulated import emulated, emulator_spec
+from experiments.netlab.emulated import emulated
+from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import Buffer, Direction, DropTail, GilbertElliott
 from experiments.netlab.topologies import dumbbell, point_to_point
 
 
+@pytest.mark.kernel_part
 def test_the_network_goes_from_standard_input_to_the_native_part(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b'{"seed": 1}')))
@@ -25,6 +27,7 @@ def test_the_network_goes_from_standard_input_to_the_native_part(monkeypatch: py
     assert given == [b'{"seed": 1}', [8, 9], 7]
 
 
+@pytest.mark.kernel_part
 def test_an_error_is_printed_as_people_read_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from datapath.errors import CcpError, Several
 from experiments.netlab import LabError, inband, netem
-from experiments.netlab.emulated import EmulatedNetwork, emulated, emulator_spec
+from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.inband import Summaries
+from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import Direction, Int, IntNode, Link, Radio, Topology
 from experiments.netlab.topologies import check, dumbbell, point_to_point

@@ -61,3 +61,13 @@ def test_a_dead_process_is_not_alive_even_before_it_is_reaped() -> None:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert not Owner(pid, start_ticks).is_alive()
     assert not Owner(pid, start_ticks).is_alive()
+
+
+def test_without_proc_a_process_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert this_process() == Owner(os.getpid(), 0)
+    assert this_process().is_alive()
+    assert Owner(1, 0).is_alive()  # somebody else's
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        pass
+    assert not Owner(child.pid, 0).is_alive()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapath._native import TcpArrivals
-from telemetry.receiver import kernel_probe
+from datapath import sim
+from telemetry.receiver import arrival_rows, kernel_probe
 from telemetry.receiver.arrivals import Arrivals, ArrivalWindow, Arrived, understood, variation_us
 from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.flows import FlowWindows
@@ -74,8 +74,8 @@ def test_only_clocks_that_tick_as_we_think_are_understood() -> None:
 
 
 def test_a_bins_middle_is_at_most_a_sixteenth_off() -> None:
-    bounds_us = TcpArrivals.bin_bounds_us()
-    middles_us = kernel_probe._middles(bounds_us)
+    bounds_us = sim.arrival_bins_us()
+    middles_us = arrival_rows.middles_us(bounds_us)
     assert len(middles_us) == len(bounds_us)
     for begin_us, middle_us, end_us in zip(bounds_us, middles_us, bounds_us[1:], strict=False):
         assert begin_us <= middle_us < end_us
@@ -84,7 +84,7 @@ def test_a_bins_middle_is_at_most_a_sixteenth_off() -> None:
 
 
 def test_rows_of_the_kernel_become_flows(monkeypatch: pytest.MonkeyPatch) -> None:
-    bounds_us = TcpArrivals.bin_bounds_us()
+    bounds_us = sim.arrival_bins_us()
     rows = np.zeros(
         2,
         [
@@ -308,8 +308,8 @@ def test_a_flow_that_ended_is_in_every_window_that_saw_it_and_then_in_none() -> 
 
 
 def test_percentiles_of_a_uniform_spread_are_within_a_bin() -> None:
-    bounds_us = np.array(TcpArrivals.bin_bounds_us())
-    middles_us = kernel_probe._middles(bounds_us.tolist())
+    bounds_us = np.array(sim.arrival_bins_us())
+    middles_us = arrival_rows.middles_us(bounds_us.tolist())
     for width_us in (10, 1_000, 80_000):
         delays_us = np.arange(width_us)
         bins = np.searchsorted(bounds_us, delays_us, side="right") - 1

@@ -21,6 +21,7 @@ from telemetry.receiver.errors import ReceiverError
 from telemetry.receiver.output import Moment, json_line
 from telemetry.receiver.probing import Prober, Responder
 from telemetry.receiver.receiver import Options, Receiver, own_address, resolve
+from telemetry.receiver.times import times
 from telemetry.regime.modes import MODES
 from telemetry.schema import About, FlowId, ReceiverSignal, RegimeDecision
 from tests.repeating import repeating
@@ -257,7 +258,7 @@ def test_times_are_as_given_and_else_as_the_mode_has_them() -> None:
         (paper, 300, None, None): (300, 300, 200),
     }
     for asked, expected in cases.items():
-        assert commands._times(*asked) == expected
+        assert times(*asked) == expected
 
 
 def test_the_document_says_what_every_field_means() -> None:

@@ -1,0 +1,225 @@
+"""Traces with the character of a cellular link, drawn from a seed.
+
+The model has three parts, each with its source:
+
+- Opportunities to send come as a Poisson process whose rate itself varies at random (Winstein, Sivaraman and
+  Balakrishnan, Sprout, NSDI 2013, section 3.1).
+- The logarithm of that rate is Gaussian, and its autocorrelation falls exponentially with time: shadow fading
+  as a moving receiver sees it (Gudmundson, Electronics Letters 27(23), 1991). Sprout's Brownian motion has no
+  long-term mean; a trace that stands for a path should have one.
+- Outages, in which nothing is sent, begin at random and are as likely to end in one moment as in any other,
+  as Sprout's.
+
+The trace's mean rate is the wanted one exactly: its opportunities are as many as fit, and given their number
+the times of a Poisson process are independent draws from the rate. The other parameters hold on average over
+many seeds.
+
+What the model lacks: handovers between cells of other rates; the rounds of the scheduler, some ms long; and
+some of the slow times, which recordings have more of than a log-normal rate.
+
+The defaults are near two recordings of an LTE network (Verizon's, 140 s each, in the data of the CCP
+project's evaluation); docs/netlab.md compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, inf, log, sqrt
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.netlab.errors import bad_value
+from experiments.netlab.spec import Plain, PositiveFloat
+
+OPPORTUNITY_BYTES: Final = 1500
+"""What one opportunity carries (Netravali et al., Mahimahi, USENIX ATC 2015, section 4)."""
+OUTAGE_MS: Final = 500
+"""From this long on a gap between opportunities counts as an outage in `describe`."""
+
+_STEP_MS: Final = 10
+"""The rate is constant for so long: below every round-trip time over such a link."""
+_BIN_MS: Final = 500
+_FIT_LAG_BINS: Final = 2
+
+
+class Cellular(Plain, frozen=True):
+    """What a cellular link is like.
+
+    Attributes:
+        mean_bytes_per_s: Mean rate, outages included [bytes/s].
+        variation_ratio: Standard deviation of the rate outside outages, by its mean.
+        coherence_s: Time after which the logarithm of the rate correlates with itself by 1/e [s].
+        outage_every_s: Mean time from the end of an outage to the next [s]; None: there are none.
+        outage_s: Mean length of an outage [s].
+    """
+
+    mean_bytes_per_s: PositiveFloat = 625e3
+    variation_ratio: PositiveFloat = 0.65
+    coherence_s: PositiveFloat = 4.0
+    outage_every_s: PositiveFloat | None = 120.0
+    outage_s: PositiveFloat = 1.0
+
+
+def draw(link: Cellular, duration_s: float, seed: int) -> NDArray[np.int64]:
+    """Draw the opportunities of a trace.
+
+    Args:
+        link: What the link is like.
+        duration_s: How long the trace is before it begins anew [s].
+        seed: The same seed gives the same trace.
+
+    Returns:
+        Times of the opportunities [ms], shape (n,), ascending; the last one is `duration_s`.
+
+    Raises:
+        LabError: `lab.bad_value`, if a parameter cannot be, or not one packet fits.
+    """
+    given = msgspec.structs.asdict(link)
+    try:
+        msgspec.convert(given, Cellular)
+        if infinite := [name for name, value in given.items() if value == inf]:
+            raise msgspec.ValidationError(f"{infinite[0]} is infinite")
+    except msgspec.ValidationError as error:
+        raise bad_value(
+            f"no such cellular link: {error}", "cellular", "give positive, finite numbers"
+        ) from error
+    duration_ms = round(duration_s * 1e3)
+    n_opportunities = round(link.mean_bytes_per_s * duration_s / OPPORTUNITY_BYTES)
+    if n_opportunities < 1 or duration_ms < 1:
+        raise bad_value(
+            f"a trace of {duration_s:g} s at {link.mean_bytes_per_s:g} bytes/s has no opportunity to send "
+            f"{OPPORTUNITY_BYTES} bytes",
+            "cellular",
+            "make it longer or faster",
+        )
+    rng = np.random.Generator(np.random.PCG64(seed))
+    n_steps = -(-duration_ms // _STEP_MS)
+    weights = _fading(link, n_steps, rng) * _is_up(link, n_steps, rng)
+    sent = np.concatenate(([0.0], np.cumsum(weights)))
+    # The last one is fixed: after it the trace begins anew.
+    at = np.sort(rng.random(n_opportunities - 1)) * sent[-1]
+    edges_ms = np.minimum(np.arange(n_steps + 1) * _STEP_MS, duration_ms)
+    times_ms = np.ceil(np.interp(at, sent, edges_ms)).astype(np.int64)
+    return np.append(times_ms, duration_ms)
+
+
+def _fading(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the rate in each step, in any unit: log-normal, Ornstein-Uhlenbeck in its logarithm."""
+    kept = exp(-_STEP_MS / (1e3 * link.coherence_s))
+    noise = rng.standard_normal(n_steps)
+    noise[1:] *= sqrt(1 - kept**2)
+    walk = np.fromiter(accumulate(noise, lambda last, new: kept * last + new), float, n_steps)
+    # A log-normal variable's variance is exp(s^2) - 1 squared means.
+    return np.exp(sqrt(log(1 + link.variation_ratio**2)) * walk)
+
+
+def _is_up(link: Cellular, n_steps: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return in which steps the link sends at all; at least the first does."""
+    up = np.ones(n_steps, bool)
+    if link.outage_every_s is None:
+        return up
+    steps_per_s = 1e3 / _STEP_MS
+    at = 1.0
+    while (at := at + rng.exponential(link.outage_every_s) * steps_per_s) < n_steps:
+        end = at + rng.exponential(link.outage_s) * steps_per_s
+        up[round(at) : round(end)] = False
+        at = end
+    return up
+
+
+def write_trace(file: Path, times_ms: Sequence[int] | NDArray[np.int64]) -> None:
+    """Write a trace, one time a line.
+
+    Args:
+        file: Where to.
+        times_ms: Times of its opportunities, ascending [ms].
+
+    Raises:
+        LabError: `lab.bad_value`, if the file cannot be written.
+    """
+    try:
+        file.write_text("".join(f"{time_ms}\n" for time_ms in times_ms))
+    except OSError as error:
+        raise bad_value(
+            f"cannot write the trace {file}: {error.strerror}", "cellular", "choose another file"
+        ) from error
+
+
+@dataclass(frozen=True)
+class TraceFigures:
+    """What a trace is like, drawn or recorded.
+
+    Attributes:
+        duration_s: After that it begins anew [s].
+        mean_bytes_per_s: Mean rate [bytes/s].
+        variation_ratio: Standard deviation of the rate over 0.5 s by its mean, without outages and without
+            what the chance of single opportunities adds; NaN where there is less than a second to look at.
+        coherence_s: Time after which the rate's logarithm correlates with itself by 1/e [s], by its
+            autocorrelation over 1 and 2 s; NaN where that does not fall.
+        outages: Number of gaps of at least 0.5 s.
+        outage_ratio: Their share of the time.
+        longest_gap_ms: The longest one [ms].
+    """
+
+    duration_s: float
+    mean_bytes_per_s: float
+    variation_ratio: float
+    coherence_s: float
+    outages: int
+    outage_ratio: float
+    longest_gap_ms: int
+
+
+def describe(times_ms: Sequence[int] | NDArray[np.int64]) -> TraceFigures:
+    """Return what a trace is like.
+
+    Args:
+        times_ms: Times of its opportunities, ascending, the last above 0 [ms].
+    """
+    times = np.asarray(times_ms, np.int64)
+    duration_ms = int(times[-1])
+    starts = np.concatenate(([0], times[:-1]))
+    gaps_ms = times - starts
+    long = gaps_ms >= OUTAGE_MS
+    n_bins = duration_ms // _BIN_MS
+    counts = np.bincount(np.minimum((times - 1).clip(0) // _BIN_MS, n_bins), minlength=n_bins + 1)[:n_bins]
+    seen = np.ones(n_bins, bool)
+    for start, end in zip(starts[long], times[long], strict=True):
+        seen[start // _BIN_MS : end // _BIN_MS + 1] = False
+    return TraceFigures(
+        duration_s=duration_ms / 1e3,
+        mean_bytes_per_s=len(times) * OPPORTUNITY_BYTES * 1e3 / duration_ms,
+        variation_ratio=_variation_ratio(counts[seen].astype(float)),
+        coherence_s=_coherence_s(np.where(seen & (counts > 0), counts, np.nan)),
+        outages=int(long.sum()),
+        outage_ratio=float(gaps_ms[long].sum() / duration_ms),
+        longest_gap_ms=int(gaps_ms.max()),
+    )
+
+
+def _variation_ratio(counts: NDArray[np.float64]) -> float:
+    if len(counts) < 2:
+        return float("nan")
+    # A Poisson variable's variance is its mean: what is above it is the rate's.
+    return sqrt(max(counts.var() - counts.mean(), 0.0)) / float(counts.mean())
+
+
+def _coherence_s(counts: NDArray[np.float64]) -> float:
+    logs = np.log(counts)
+    logs -= np.nanmean(logs) if np.isfinite(logs).any() else 0.0
+
+    def covariance(lag: int) -> float:
+        products = logs[:-lag] * logs[lag:]
+        return float(np.nanmean(products)) if np.isfinite(products).any() else float("nan")
+
+    # By two lags: chance of single opportunities correlates at neither.
+    near, far = covariance(_FIT_LAG_BINS), covariance(2 * _FIT_LAG_BINS)
+    if not 0 < far < near:
+        return float("nan")
+    return _FIT_LAG_BINS * _BIN_MS / 1e3 / log(near / far)

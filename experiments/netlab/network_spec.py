@@ -1,0 +1,82 @@
+"""Networks as the emulator and the simulator read them: one specification, with names resolved to numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from experiments.netlab.routes import Graph
+from experiments.netlab.spec import Direction
+from experiments.netlab.traces import read_trace
+
+_FIRST_V4: Final = IPv4Address("10.78.0.0")
+_FIRST_V6: Final = IPv6Address("fd78::")
+
+
+def addresses(number: int) -> tuple[str, str]:
+    """Return the IPv4 and the IPv6 address of a host by its number in its network, from 1."""
+    return str(_FIRST_V4 + number), str(_FIRST_V6 + number)
+
+
+def emulator_spec(
+    graph: Graph, seed: int, more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return a network as the emulator reads it, without what to record.
+
+    Args:
+        graph: The network.
+        seed: Of everything that is random in it.
+        more_addresses: As for `emulated`.
+
+    Returns:
+        Plain data: `Spec` in `native/ccp-emu/src/spec.rs`.
+
+    Raises:
+        LabError: `lab.bad_value`, if a trace cannot be read.
+    """
+    nodes: list[dict[str, Any]] = []
+    for i, name in enumerate(graph.nodes):
+        is_host = i < len(graph.hosts)
+        nodes.append(
+            {
+                "name": name,
+                "addresses": [*addresses(i + 1), *more_addresses.get(name, ())] if is_host else [],
+                "tun": i if is_host else None,
+            }
+        )
+    links = [
+        {
+            "name": arc.name,
+            "from": arc.source,
+            "to": arc.target,
+            "direction": plain_direction(direction, arc.name),
+        }
+        for arc, direction in zip(graph.arcs, graph.directions, strict=True)
+    ]
+    return {
+        "seed": seed,
+        "mtu_bytes": graph.mtu_bytes,
+        "nodes": nodes,
+        "links": links,
+        "routes": graph.table,
+    }
+
+
+def plain_direction(direction: Direction, name: str) -> dict[str, Any]:
+    """Return one direction of a link as the emulator reads it.
+
+    Args:
+        direction: What it does to packets.
+        name: What it is called, for errors.
+
+    Raises:
+        LabError: `lab.bad_value`, if a trace cannot be read.
+    """
+    plain: dict[str, Any] = msgspec.to_builtins(direction)
+    if (file := plain.pop("trace", None)) is not None:
+        plain["trace_ms"] = read_trace(file, f"{name}.trace")
+    return plain

@@ -1,0 +1,111 @@
+"""What the agent of a run notes in files, which become tables: answers of algorithms, events of flows."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from agent.events import Event
+from agent.plane import Plane
+from experiments.runs import limit_tables, regime_tables
+from telemetry.schema import IntSummary, Sample
+
+DECISION_COLUMNS: Final = (
+    "t_us",
+    "src",
+    "src_port",
+    "dst",
+    "dst_port",
+    "of_acks",
+    "interval_us",
+    "end_mono_us",
+)
+"""Of the file in which the agent notes when algorithms had answered to a summary of in-band telemetry: when,
+for which connection, whether the summary is of the packets that come back to it, and of which time."""
+
+
+class Notes:
+    """What is noted of one run.
+
+    Attributes:
+        note: Is told the number of a flow, and the sample that its algorithm has answered to; None, if nobody
+            wants to know.
+    """
+
+    def __init__(
+        self, decisions: IO[str] | None, events: list[Callable[[Event], None]], clock_us: Callable[[], int]
+    ) -> None:
+        """Note into open files; see `notes`."""
+        self._clock_us = clock_us
+        self._events = events
+        self._plane: Plane | None = None
+        self.note: Callable[[int, Sample], None] | None = None
+        if decisions is not None:
+            self._rows = csv.writer(decisions)
+            self._rows.writerow(DECISION_COLUMNS)
+            self.note = self._note
+
+    def begin(self, plane: Plane) -> None:
+        """Note what happens on a plane from now on; what was told before was no flow's."""
+        self._plane = plane
+        for write in self._events:
+            plane.events.listen(write)
+
+    def _note(self, flow_id: int, sample: Sample) -> None:
+        if self._plane is None or not isinstance(summary := sample.body, IntSummary):
+            return
+        info = self._plane.flows[flow_id].flow.info
+        ends = (info.src_addr, info.src_port, info.dst_addr, info.dst_port)
+        of_acks = (summary.flow.src, summary.flow.src_port) != ends[:2]
+        self._rows.writerow((self._clock_us(), *ends, of_acks, summary.interval_us, summary.end_mono_us))
+
+
+def monotonic_us() -> int:
+    """Return CLOCK_MONOTONIC [us]."""
+    return time.monotonic_ns() // 1000
+
+
+@contextlib.contextmanager
+def notes(
+    *,
+    decisions: str | Path | None = None,
+    regime_events: str | Path | None = None,
+    limit_events: str | Path | None = None,
+    clock_us: Callable[[], int] = monotonic_us,
+) -> Iterator[Notes]:
+    """Open files to note in, for the length of a block.
+
+    Args:
+        decisions: CSV file with the columns `DECISION_COLUMNS`; None for none.
+        regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
+        limit_events: File of JSON lines that gets what becomes of rate limits; None for none.
+        clock_us: The clock of the flows [us]; events are noted by it, too.
+    """
+    with contextlib.ExitStack() as files:
+        table = None if decisions is None else files.enter_context(open(decisions, "w", newline=""))
+        events = [
+            _writer(files.enter_context(open(path, "wb", buffering=0)), kinds, line_of, clock_us)
+            for path, kinds, line_of in (
+                (regime_events, regime_tables.EVENTS, regime_tables.line_of),
+                (limit_events, limit_tables.EVENT, limit_tables.line_of),
+            )
+            if path is not None
+        ]
+        yield Notes(table, events, clock_us)
+
+
+def _writer(
+    file: IO[bytes], kinds: str, line_of: Callable[[Event], bytes], clock_us: Callable[[], int]
+) -> Callable[[Event], None]:
+    """Return what writes events into a file whose kind begins so."""
+
+    def write(event: Event) -> None:
+        if event.kind.startswith(kinds):
+            file.write(line_of(dataclasses.replace(event, t_us=clock_us())))
+
+    return write

@@ -1,0 +1,82 @@
+"""What runs have in common, whichever datapath they run on: records of their flows, and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from experiments.events import Event, ParamValue, SetLink, SetRoute
+from experiments.runs.recording import FlowRecord
+from experiments.runs.variants import Variant, Variants, congestion_of
+
+if TYPE_CHECKING:
+    from experiments.scenario import Flow, Scenario
+
+Progress = Callable[[str, float], None]
+"""Told what a run is doing, and for how long flows could have been sending [s]."""
+
+
+class Network(Protocol):
+    """A network that changes while it runs."""
+
+    def change(self, link: str, **fields: Any) -> None:
+        """Change some fields of a link."""
+        ...
+
+    def set_route(self, path: Sequence[str], *, both: bool = True) -> None:
+        """Send packets another way."""
+        ...
+
+
+SetVariantParam = Callable[[Variant, str, ParamValue], None]
+"""Changes a parameter of a variant for all its flows."""
+
+
+def may_become(scenario: Scenario, flow: Flow, variants: Variants) -> frozenset[str]:
+    """Return the congestion controls that a switch may give to a flow's sockets."""
+    return frozenset(
+        congestion_of(name, variants.by_switched.get(name))
+        for switch in scenario.switches
+        if switch.host == flow.sender
+        for name in (switch.single, switch.shared)
+    )
+
+
+def flow_records(scenario: Scenario, variants: Variants) -> list[FlowRecord]:
+    """Return what is known of a scenario's flows before they start."""
+    return [
+        FlowRecord(
+            flow.name,
+            flow.algorithm,
+            flow.sender,
+            flow.receiver,
+            congestion_of(flow.algorithm, variants.by_flow.get(flow.name)),
+            may_become(scenario, flow, variants),
+        )
+        for flow in scenario.flows
+    ]
+
+
+def fire(event: Event, net: Network, set_param: SetVariantParam, variants: Variants) -> dict[str, Any]:
+    """Let an event of a scenario happen; return what there is to say of it.
+
+    Args:
+        event: The event; the scenario was checked.
+        net: The network.
+        set_param: Reaches the agent, which there is if the event is about a parameter.
+        variants: Of the scenario's flows.
+
+    Raises:
+        CcpError: What it was refused for.
+    """
+    if isinstance(event, SetLink):
+        net.change(event.link, **event.fields)
+        return {"link": event.link, "fields": event.fields}
+    if isinstance(event, SetRoute):
+        net.set_route(event.path, both=event.both)
+        return {"path": list(event.path), "both": event.both}
+    meant = variants.meant_by(event)
+    for variant in meant:
+        set_param(variant, event.param, event.value)
+    flows = [name for name, one in variants.by_flow.items() if one in meant]
+    return {"param": event.param, "value": event.value, "algorithm": meant[0].algorithm, "flows": flows}

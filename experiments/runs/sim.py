@@ -1,0 +1,258 @@
+"""A scenario in the simulator: the datapath `sim`. No root, no kernel feature, no other process.
+
+Virtual time passes while the simulator carries packets, and stands still while an algorithm thinks. One
+thread does everything: it fires the events, hands telemetry on, and lets the agent take its turns. The same
+scenario gives the same result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from agent.hearing import Hearing
+from agent.inbox import FLOW_KINDS
+from agent.plane import POLL_MS, Plane
+from agent.serve import plan as planned
+from datapath import sim
+from experiments.events import Event, ParamValue
+from experiments.netlab.network_spec import addresses
+from experiments.netlab.routes import graph_of
+from experiments.runs import leavings, sim_traffic
+from experiments.runs.noted import notes
+from experiments.runs.recording import Recording
+from experiments.runs.session import Progress, fire, flow_records
+from experiments.runs.sim_network import SimNetwork, spec_of
+from experiments.runs.sim_telemetry import Telemetry
+from experiments.runs.variants import Variant, Variants, made, variants_of
+from telemetry.local import LocalBus
+
+if TYPE_CHECKING:
+    from datapath._native import SimDatapath
+    from experiments.scenario import Scenario
+
+AGENT: Final = "sim"
+"""The agent's name on the bus."""
+
+LINGER_US: Final = 5_000_000
+"""How long connections may take behind the end of a run to be closed, to be in the samples with their last
+state [us]."""
+
+_STEP_US: Final = 100_000
+"""After so much virtual time at the latest we look at what else there is to do, Ctrl-C for instance [us]."""
+_TELL_S: Final = 0.1
+"""How often it is told how far a run is [s]."""
+
+
+def record(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
+    """Run a scenario in the simulator.
+
+    Args:
+        scenario: Checked.
+        recording: What happens is written into it, as far as it goes if the run fails.
+        directory: For the agent's log and the links' samples.
+        progress: Told now and then.
+
+    Raises:
+        CcpError: What kept the run from its end.
+    """
+    variants = variants_of(scenario)
+    recording.flows = flow_records(scenario, variants)
+    recording.start_us = sim.START_US
+    recording.addresses = {name: addresses(i) for i, name in enumerate(scenario.network.hosts, 1)}
+    recording.facts["simulator"] = facts_of(scenario)
+    progress("building the network", 0.0)
+    graph = graph_of(scenario.network)
+    spec = spec_of(scenario, graph, directory)
+    recording.links_csv = directory / leavings.LINKS_CSV
+    recording.telemetry = leavings.int_files(scenario, directory)
+    recording.regimes = leavings.regime_files(scenario, directory)
+    recording.rate_limits = leavings.limit_files(scenario, directory)
+    with contextlib.ExitStack() as after:
+        datapath = sim.open_world(
+            spec, host_mtu_bytes=graph.host_mtu_bytes, arrivals=bool(scenario.receivers)
+        )
+        after.callback(datapath.close)
+
+        def clock_us() -> int:
+            return datapath.now_us
+
+        bus = LocalBus(clock_us)
+        told = Telemetry(scenario, datapath, bus, directory, recording.addresses)
+        after.callback(told.close)
+        plane = None
+        if variants.all:
+            after.enter_context(_logged(directory / leavings.AGENT_LOG))
+            plane = after.enter_context(_plane(scenario, variants, datapath, bus, told, directory, clock_us))
+        session = _Session(scenario, recording, variants, datapath, SimNetwork(datapath, graph), plane, told)
+        try:
+            session.run(progress)
+        finally:
+            session.finish()
+
+
+def facts_of(scenario: Scenario) -> dict[str, Any]:
+    """Return what a result says of the simulator."""
+    return {
+        "name": "ccp-sim",
+        "version": metadata.version("ccplane"),
+        "seed": scenario.seed,
+        "agent_latency_us": sim.LATENCY_US,
+    }
+
+
+@contextlib.contextmanager
+def _plane(
+    scenario: Scenario,
+    variants: Variants,
+    datapath: SimDatapath,
+    bus: LocalBus,
+    told: Telemetry,
+    directory: Path,
+    clock_us: Callable[[], int],
+) -> Iterator[Plane]:
+    """Give the agent: algorithms that steer the flows of a simulation from within this process."""
+    telemetry = scenario.network.telemetry is not None
+    with (
+        notes(
+            decisions=directory / leavings.DECISIONS if telemetry else None,
+            regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
+            limit_events=leavings.agent_limits(directory),
+            clock_us=clock_us,
+        ) as noted,
+        made(variants.all, noted.note) as options,
+    ):
+        ready = planned(options)
+        plane = Plane(datapath, ready.running, default=ready.default.name, clock=lambda: clock_us() / 1e6)
+        for cc_name, needs_ecn in ready.registrations.items():
+            datapath.register(cc_name, needs_ecn)
+        noted.begin(plane)
+        plane.each_turn.append(told.feed)
+        Hearing(plane, bus.join(AGENT, kinds=FLOW_KINDS), AGENT, clock_us)
+        yield plane
+
+
+@contextlib.contextmanager
+def _logged(file: Path) -> Iterator[None]:
+    """Keep what the agent of this thread writes to its log in a file, too."""
+    handler = logging.FileHandler(file)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    ours = threading.get_ident()
+    handler.addFilter(lambda entry: entry.thread == ours)
+    log = logging.getLogger("ccplane")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+
+
+class _Session:
+    """The virtual time in which flows are sending."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        recording: Recording,
+        variants: Variants,
+        datapath: SimDatapath,
+        net: SimNetwork,
+        plane: Plane | None,
+        told: Telemetry,
+    ) -> None:
+        self._scenario = scenario
+        self._recording = recording
+        self._variants = variants
+        self._datapath = datapath
+        self._net = net
+        self._plane = plane
+        self._told = told
+        self._rows: list[np.ndarray] = []
+        self._next_tell_s = 0.0
+
+    def run(self, progress: Progress) -> None:
+        """Let all flows send, and what shall happen happen, to the end."""
+        self._connect()
+        start_us = self._recording.start_us
+        last_us = start_us + round(self._scenario.duration_s * 1e6) + LINGER_US
+        events = sorted(self._scenario.events, key=lambda event: event.at_s)
+        while self._datapath.now_us < last_us and (events or not self._datapath.finished):
+            while events and start_us + round(events[0].at_s * 1e6) <= self._datapath.now_us:
+                self._fire(events.pop(0))
+            due_us = start_us + round(events[0].at_s * 1e6) if events else last_us
+            self._pass(min(due_us, self._told.due_us, last_us))
+            if time.monotonic() >= self._next_tell_s:
+                self._next_tell_s = time.monotonic() + _TELL_S
+                passed_s = (self._datapath.now_us - start_us) / 1e6
+                progress("flows are sending", min(passed_s, self._scenario.duration_s))
+
+    def finish(self) -> None:
+        """Note what there is to know about flows, network and agent."""
+        self._sample()
+        if self._rows:
+            self._recording.socket_rows = np.concatenate(self._rows)
+        outcomes = msgspec.json.decode(self._datapath.outcomes(), type=list[sim_traffic.Outcome])
+        for flow, outcome in zip(self._recording.flows, outcomes, strict=False):
+            if outcome.start_us is None:
+                continue
+            self._recording.note("flow_start", outcome.start_us, flow=flow.name)
+            flow.traffic = sim_traffic.result(outcome)
+            flow.end_us = outcome.end_us
+            if outcome.end_us is not None:
+                self._recording.note("flow_end", outcome.end_us, flow=flow.name, complete=outcome.complete)
+        facts = self._recording.facts
+        facts["links"] = msgspec.json.decode(self._datapath.links())
+        if self._plane is not None:
+            facts["agent"] = asdict(self._plane.counters)
+        if self._scenario.network.telemetry is not None:
+            facts["telemetry"] = {"published": self._told.published}
+
+    def _connect(self) -> None:
+        """Tell the simulator of all flows."""
+        hosts = self._scenario.network.hosts
+        for number, (flow, record) in enumerate(
+            zip(self._scenario.flows, self._recording.flows, strict=True)
+        ):
+            stop_s = self._scenario.duration_s if flow.stop_s is None else flow.stop_s
+            record.base_rtt_us = self._net.base_rtt_us(flow.sender, flow.receiver)
+            record.start_us = self._recording.start_us + round(flow.start_s * 1e6)
+            record.stop_us = self._recording.start_us + round(stop_s * 1e6)
+            record.sockets = sim_traffic.sockets(flow, number, 1 + hosts.index(flow.sender))
+            plan = sim_traffic.plan(self._scenario, number, record)
+            self._datapath.connect(msgspec.json.encode(plan))
+
+    def _pass(self, until_us: int) -> None:
+        """Let time pass, to a point in time at the latest."""
+        until_us = min(until_us, self._datapath.now_us + _STEP_US)
+        self._datapath.horizon_us = until_us
+        if self._plane is not None:
+            self._plane.turn(POLL_MS)
+        else:
+            self._datapath.run_until(until_us)
+            self._told.feed()
+        self._sample()
+
+    def _sample(self) -> None:
+        rows = self._datapath.rows()
+        if len(rows):
+            self._rows.append(rows)
+
+    def _fire(self, event: Event) -> None:
+        def set_param(variant: Variant, param: str, value: ParamValue) -> None:
+            assert self._plane is not None, "the scenario was checked"
+            self._plane.set_param(f"{variant.name}.{param}", value)
+
+        told = fire(event, self._net, set_param, self._variants)
+        now_us = self._datapath.now_us
+        self._recording.note(str(event.__struct_config__.tag), now_us, at_s=event.at_s, **told)

@@ -1,0 +1,126 @@
+"""`ccp run ALGORITHM --datapath sim`: algorithms over a simulated path, or in scenarios."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Final
+
+import msgspec
+import typer
+
+from agent import params
+from agent.algorithms import find, name_of
+from agent.commands.simulated import SimOrder
+from ccp_algs.params import checked_params
+from experiments.commands import file_name, print_json, show, shown_progress, summary
+from experiments.netlab.spec import Bernoulli, Buffer, Direction
+from experiments.run import run as run_scenario
+from experiments.runs.check import SIM, is_ours
+from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
+
+_BYTES_PER_S_IN_MBIT: Final = 125e3
+
+
+def run(order: SimOrder) -> None:
+    """Do what was asked for, and print what came of it.
+
+    Raises:
+        CcpError: The problem, if there is one.
+        Several: All problems, if there are more.
+    """
+    scenarios = scenarios_of(order)
+    for scenario in scenarios:
+        scenario.validate()
+    told = []
+    for scenario in scenarios:
+        out = order.out
+        if out is not None and len(scenarios) > 1:
+            out /= file_name(scenario.name)
+        with shown_progress(scenario) as progress:
+            result = run_scenario(scenario, out, progress=progress)
+        if order.as_json:
+            told.append(summary(result))
+            continue
+        show(result)
+        if out is not None:
+            typer.echo(f"result: {out}")
+    if order.as_json:
+        print_json(told)
+
+
+def scenarios_of(order: SimOrder) -> list[Scenario]:
+    """Return the scenarios that an order asks for.
+
+    Raises:
+        CcpError: If there is no such algorithm, parameter or scenario.
+        Several: If more is wrong.
+    """
+    own = _params(order)
+    if not order.scenarios:
+        return [_path(order, own)]
+    found = [Scenario.load(file) for file in order.scenarios]
+    return [_with_algorithms(scenario, order, own) for scenario in found]
+
+
+def _params(order: SimOrder) -> dict[str, dict[str, Any]]:
+    """Return the parameters of each algorithm, as it is named in the order."""
+    asked = {name: find(name) for name in order.algorithms if is_ours(name)}
+    named = {name_of(algorithm, name): (name, algorithm) for name, algorithm in asked.items()}
+    own: dict[str, dict[str, Any]] = {name: {} for name in order.algorithms}
+    by_name = {name: algorithm for name, (_, algorithm) in named.items()}
+    for setting, text in params.parse(order.params).items():
+        params.check(setting, text, by_name)
+        for name, parameter in params.owners(setting, by_name):
+            asked_as, algorithm = named[name]
+            own[asked_as] |= checked_params(algorithm, {parameter: text})
+    return own
+
+
+def _path(order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
+    """Return flows that share one path."""
+    names = [name for name in order.algorithms for _ in range(order.flows)]
+    path = Direction(
+        rate_bytes_per_s=order.rate_mbit * _BYTES_PER_S_IN_MBIT,
+        delay_us=round(order.rtt_ms * 1000 / 2),
+        buffer=Buffer(bdp=order.buffer_bdp),
+        loss=Bernoulli(ratio=order.loss) if order.loss else None,
+    )
+    alone = len(names) == 1
+    flows = [
+        Flow(
+            name=f"flow{number}",
+            sender="sender" if alone else f"s{number}",
+            receiver="receiver" if alone else f"r{number}",
+            algorithm=name,
+            params=own[name],
+            ecn=is_ours(name) and find(name).needs_ecn,
+        )
+        for number, name in enumerate(names, 1)
+    ]
+    return Scenario(
+        name=f"{order.rate_mbit:g} Mbit/s, {order.rtt_ms:g} ms, a buffer of {order.buffer_bdp:g} BDP"
+        + (f", {order.loss:.3g} of packets lost" if order.loss else ""),
+        topology=PointToPoint(path) if alone else Dumbbell(len(names), path),
+        flows=tuple(flows),
+        duration_s=order.seconds,
+        seed=1 if order.seed is None else order.seed,
+        datapath=SIM,
+    )
+
+
+def _with_algorithms(scenario: Scenario, order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
+    """Return a scenario in which ccplane's flows run the algorithms asked for, in turn.
+
+    Those of the kernel stay as they are, unless there are no others.
+    """
+    ours = [flow.name for flow in scenario.flows if is_ours(flow.algorithm)]
+    theirs = set(ours or (flow.name for flow in scenario.flows))
+    names = itertools.cycle(order.algorithms)
+    flows = []
+    for flow in scenario.flows:
+        if flow.name in theirs:
+            name = next(names)
+            flow = msgspec.structs.replace(flow, algorithm=name, params=own[name])
+        flows.append(flow)
+    seed = scenario.seed if order.seed is None else order.seed
+    return scenario.replace(flows=tuple(flows), seed=seed, datapath=SIM)

@@ -1,0 +1,76 @@
+"""A scenario's network in the simulator: its description, and how it changes while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from experiments.netlab import inband
+from experiments.netlab.network_spec import emulator_spec, plain_direction
+from experiments.netlab.routes import Graph
+from experiments.runs.leavings import LINKS_CSV, records_path
+
+if TYPE_CHECKING:
+    from datapath._native import SimDatapath
+    from experiments.scenario import Scenario
+
+
+def spec_of(scenario: Scenario, graph: Graph, directory: Path) -> dict[str, Any]:
+    """Return a scenario's network as the simulator reads it: `Spec` in `native/ccp-emu/src/spec.rs`.
+
+    Args:
+        scenario: What is run.
+        graph: Its network.
+        directory: For the samples of links, and the records of sinks.
+
+    Raises:
+        LabError: `lab.bad_value`, if a trace cannot be read.
+    """
+    spec = emulator_spec(graph, scenario.seed)
+    spec["sample_interval_us"] = scenario.sample_interval_us
+    spec["samples_path"] = str((directory / LINKS_CSV).absolute())
+    if graph.telemetry is not None:
+        # Nobody but us reads what sinks say: it is fetched.
+        spec["int"] = inband.plain(graph, -1, records_path(scenario, directory)) | {"summaries_fd": None}
+    return spec
+
+
+class SimNetwork:
+    """The links and routes of a simulation while it runs."""
+
+    def __init__(self, datapath: SimDatapath, graph: Graph) -> None:
+        """Take a simulation that carries packets over a graph."""
+        self._datapath = datapath
+        self._graph = graph
+
+    def change(self, link: str, **fields: Any) -> None:
+        """Change some fields of a link; as `EmulatedNetwork.change`.
+
+        Raises:
+            LabError: `lab.bad_value`.
+        """
+        self._update(self._graph.change(link, fields))
+
+    def set_route(self, path: Sequence[str], *, both: bool = True) -> None:
+        """Send packets another way; as `EmulatedNetwork.set_route`.
+
+        Raises:
+            LabError: `lab.bad_value`.
+        """
+        self._update(self._graph.set_route(path, both=both))
+
+    def base_rtt_us(self, a: str, b: str) -> int:
+        """Return the round-trip time of two hosts without queueing and transmission, as of now [us]."""
+        return self._graph.base_rtt_us(a, b)
+
+    def _update(self, graph: Graph) -> None:
+        before, self._graph = self._graph, graph
+        for arc, old, new in zip(graph.arcs, before.directions, graph.directions, strict=True):
+            if old != new:
+                direction = msgspec.json.encode(plain_direction(new, arc.name))
+                self._datapath.set_link(arc.name, direction)
+        if before.table != graph.table:
+            self._datapath.set_routes(msgspec.json.encode(graph.table))

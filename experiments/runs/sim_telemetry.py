@@ -1,0 +1,92 @@
+"""Telemetry of a simulation: what sinks on the path and receivers tell, over a bus within the process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import msgspec
+
+from experiments.runs import leavings
+from experiments.runs.sim_receiver import SimReceiver
+from telemetry.local import LocalBus
+from telemetry.schema import IntSummary
+from telemetry.status import online
+
+if TYPE_CHECKING:
+    from datapath._native import SimDatapath
+    from experiments.scenario import Scenario
+
+SINK: Final = "sink"
+"""Name of the sinks on the bus."""
+NEVER_US: Final = 1 << 62
+
+_SUMMARY: Final = msgspec.json.Decoder(IntSummary)
+
+
+class Telemetry:
+    """Whoever tells something in a simulation.
+
+    Attributes:
+        published: Summaries of sinks that went over the bus.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        datapath: SimDatapath,
+        bus: LocalBus,
+        directory: Path,
+        addresses: Mapping[str, tuple[str, str]],
+    ) -> None:
+        """Begin.
+
+        Args:
+            scenario: What is run.
+            datapath: The simulation.
+            bus: Where it is told.
+            directory: Of the result: what is told is kept there, too.
+            addresses: IPv4 and IPv6 address of each host by its name.
+        """
+        self.published = 0
+        self._datapath = datapath
+        self._after = contextlib.ExitStack()
+        self._sink = None
+        self._copy: IO[bytes] | None = None
+        if scenario.network.telemetry is not None:
+            self._sink = bus.join(SINK, status=online("sink"))
+            summaries = directory / leavings.SUMMARIES
+            self._copy = self._after.enter_context(open(summaries, "ab"))  # noqa: SIM115 - open until `close`
+        self._receivers: list[SimReceiver] = []
+        for receiver in scenario.receivers:
+            file = leavings.receiver_lines(directory, receiver.host)
+            lines = self._after.enter_context(open(file, "wb"))  # noqa: SIM115 - open until `close`
+            self._receivers.append(SimReceiver(scenario, receiver, datapath, bus, addresses, lines))
+
+    @property
+    def due_us(self) -> int:
+        """When somebody wants to say something, whatever comes [us]."""
+        return min((one.due_us for one in self._receivers), default=NEVER_US)
+
+    def feed(self) -> None:
+        """Say what there is to say by now."""
+        if self._sink is not None and self._copy is not None:
+            for line in self._datapath.summaries():
+                self._copy.write(line + b"\n")
+                self._sink.publish(_SUMMARY.decode(line))
+                self.published += 1
+        now_us = self._datapath.now_us
+        if self.due_us <= now_us:
+            arrived = self._datapath.arrivals()
+            probed = self._datapath.probes()
+            for receiver in self._receivers:
+                receiver.take(arrived[arrived["netns"] == receiver.netns])
+                receiver.hear([one for one in probed if one[0] == receiver.host])
+                if receiver.due_us <= now_us:
+                    receiver.close_interval()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._after.close()

@@ -1,0 +1,149 @@
+"""Traffic of flows in the simulator: from the description in a scenario to its plans, and back to results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from experiments.runs.recording import FlowRecord
+from experiments.traffic.pulses import durations
+from experiments.traffic.running import FlowSockets, ObjectResult, TrafficResult
+from experiments.traffic.spec import Http, Iperf3, OnOff
+
+if TYPE_CHECKING:
+    from experiments.scenario import Flow, Scenario
+
+FIRST_PORT: Final = 5201
+"""Flows accept connections on ports of their own, from this one on."""
+
+
+def plan(scenario: Scenario, number: int, record: FlowRecord) -> dict[str, Any]:
+    """Return what a flow of a scenario does, as the simulator reads it (`native/ccp-sim/src/plan.rs`).
+
+    Args:
+        scenario: What is run; it was checked that the simulator can do it.
+        number: Which of its flows, from 0.
+        record: Of the flow, with the times of its start and end.
+    """
+    flow = scenario.flows[number]
+    assert record.start_us is not None, "the run has begun"
+    assert record.stop_us is not None
+    return {
+        "name": flow.name,
+        "sender": flow.sender,
+        "receiver": flow.receiver,
+        "family": flow.family,
+        "congestion": record.congestion,
+        "ecn": flow.ecn,
+        "start_us": record.start_us,
+        "stop_us": record.stop_us,
+        "sport": FIRST_PORT + number if _receiver_connects(flow) else None,
+        "dport": None if _receiver_connects(flow) else FIRST_PORT + number,
+        "app": _app(flow, (record.stop_us - record.start_us) / 1e6, scenario.seed),
+    }
+
+
+def _app(flow: Flow, duration_s: float, seed: int) -> dict[str, Any]:
+    match flow.traffic:
+        case Iperf3() as bulk:
+            return {"kind": "bulk", **msgspec.structs.asdict(bulk)}
+        case Http() as http:
+            fields = msgspec.structs.asdict(http)
+            gaps_us = [round(gap_s * 1e6) for gap_s in fields.pop("gaps_s")]
+            return {"kind": "http", "gaps_us": gaps_us, **fields}
+        case OnOff() as pulses:
+            phases_us = [
+                (max(1, round(on_s * 1e6)), round(off_s * 1e6))
+                for on_s, off_s in _phases(pulses, duration_s, seed)
+            ]
+            return {"kind": "on_off", "phases_us": phases_us, "rate_bytes_per_s": pulses.rate_bytes_per_s}
+        case other:
+            raise AssertionError(f"the scenario was checked, and has {other}")
+
+
+def _phases(pulses: OnOff, duration_s: float, seed: int) -> list[tuple[float, float]]:
+    """Return how long the source is on and off, in turn [s]: what the one on real sockets draws, as well."""
+    phases: list[tuple[float, float]] = []
+    passed_s = 0.0
+    drawn = durations(pulses.distribution, pulses.on_s, pulses.off_s, seed)
+    while passed_s <= duration_s:
+        phases.append(next(drawn))
+        passed_s += sum(phases[-1])
+    return phases
+
+
+def sockets(flow: Flow, number: int, netns: int) -> FlowSockets:
+    """Return which sockets carry a flow.
+
+    Args:
+        flow: The flow.
+        number: Which one of the scenario, from 0.
+        netns: What stands for its sender's network namespace.
+    """
+    port = FIRST_PORT + number
+    if _receiver_connects(flow):
+        return FlowSockets(netns, sports=(port, port))
+    return FlowSockets(netns, dports=(port, port))
+
+
+def _receiver_connects(flow: Flow) -> bool:
+    return isinstance(flow.traffic, Http)
+
+
+class Object(msgspec.Struct, frozen=True):
+    """A download of an `Outcome`; fields as of `experiments.traffic.ObjectResult`."""
+
+    connection: int
+    number: int
+    size_bytes: int
+    start_us: int
+    first_byte_us: int
+    end_us: int
+    new_connection: bool
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What the applications of a plan saw, as the simulator tells it.
+
+    Attributes:
+        name: Of the plan.
+        start_us: When it started [us]; None if it did not.
+        end_us: When it ended, or was stopped [us]; None if it did not.
+        complete: Whether it came to its own end.
+        received_bytes: Payload that arrived in order.
+        retrans_pkts: Segments sent again.
+        objects: Downloads that were completed, in order of their ends.
+    """
+
+    name: str
+    start_us: int | None
+    end_us: int | None
+    complete: bool
+    received_bytes: int
+    retrans_pkts: int
+    objects: tuple[Object, ...] = ()
+
+
+def result(outcome: Outcome) -> TrafficResult | None:
+    """Return what the applications of a flow saw; None if they did not start or end."""
+    if outcome.start_us is None or outcome.end_us is None:
+        return None
+    return TrafficResult(
+        received_bytes=outcome.received_bytes,
+        duration_s=(outcome.end_us - outcome.start_us) / 1e6,
+        complete=outcome.complete,
+        retrans_pkts=outcome.retrans_pkts,
+        objects=tuple(
+            ObjectResult(
+                connection=one.connection,
+                number=one.number,
+                size_bytes=one.size_bytes,
+                start_us=one.start_us,
+                first_byte_s=(one.first_byte_us - one.start_us) / 1e6,
+                completion_s=(one.end_us - one.start_us) / 1e6,
+                new_connection=one.new_connection,
+            )
+            for one in outcome.objects
+        ),
+    )

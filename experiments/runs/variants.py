@@ -1,0 +1,196 @@
+"""Which of ccplane's algorithms the flows of a run have, each with its parameters.
+
+Flows that differ in algorithm or parameters get a *variant* each: a class derived from the algorithm's, with
+a congestion-control name of its own. So one algorithm runs with several sets of parameters side by side, and
+a parameter can be changed for some flows while they run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agent.algorithms import find, name_of
+from agent.serve import ServeOptions
+from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
+from experiments.events import ParamValue, SetParam
+from experiments.runs import rtcp_params
+from experiments.runs.check import KERNEL, is_ours, ours_of
+from telemetry.schema import Sample
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
+
+Told = Callable[[int, Sample], None]
+"""Is told the number of a flow, and the sample that its algorithm has answered to."""
+
+_MAX_NAME: Final = 11
+"""Characters of an algorithm's name; see `ccp_algs.registry.register`."""
+_numbers: Final = itertools.count(1)
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """An algorithm with its parameters.
+
+    Attributes:
+        name: Name in the agent; sockets choose it as `ccp.NAME`.
+        algorithm: As flows name it.
+        params: Those that are not at their defaults.
+    """
+
+    name: str
+    algorithm: str
+    params: dict[str, ParamValue] = {}
+
+    @property
+    def congestion(self) -> str:
+        """Congestion-control name of sockets."""
+        return f"ccp.{self.name}"
+
+
+@dataclass(frozen=True)
+class Variants:
+    """Which flow runs which variant.
+
+    Attributes:
+        by_flow: Variant by name of the flow; flows with an algorithm of the kernel are left out.
+        by_switched: Variant by name of the algorithm, for those that switches give to sockets.
+    """
+
+    by_flow: Mapping[str, Variant]
+    by_switched: Mapping[str, Variant]
+
+    @property
+    def all(self) -> list[Variant]:
+        """Every variant once, those of flows first, in their order."""
+        each = (*self.by_flow.values(), *self.by_switched.values())
+        return list({variant.name: variant for variant in each}.values())
+
+    def meant_by(self, event: SetParam) -> list[Variant]:
+        """Return the variants whose parameter an event changes; `event.algorithm` was checked to be one."""
+        if event.flow is not None:
+            return [self.by_flow[event.flow]]
+        return [variant for variant in self.all if variant.algorithm == event.algorithm]
+
+
+def variants_of(scenario: Scenario) -> Variants:
+    """Return the variants that a scenario's flows need."""
+    alone = {event.flow for event in scenario.events if isinstance(event, SetParam)}
+    by_key: dict[Any, Variant] = {}
+    taken: set[str] = set()
+
+    def variant(algorithm: str, params: Mapping[str, ParamValue], flow: str | None) -> Variant:
+        key = (algorithm, tuple(sorted(params.items())), flow)
+        if key not in by_key:
+            name = _free_name(name_of(find(algorithm), algorithm), taken)
+            taken.add(name)
+            by_key[key] = Variant(name, algorithm, dict(params))
+        return by_key[key]
+
+    by_flow = {
+        flow.name: variant(flow.algorithm, flow.params, flow.name if flow.name in alone else None)
+        for flow in scenario.flows
+        if is_ours(flow.algorithm)
+    }
+    switched = {name for one in scenario.switches for name in (one.single, one.shared)}
+    ours = [name for name in ours_of(scenario) if name in switched]
+    return Variants(by_flow, {name: variant(name, {}, None) for name in ours})
+
+
+def congestion_of(algorithm: str, variant: Variant | None) -> str:
+    """Return the congestion-control name of sockets.
+
+    Args:
+        algorithm: As flows and switches name it.
+        variant: Of ccplane's algorithm; None for one in the kernel.
+    """
+    if variant is not None:
+        return variant.congestion
+    if algorithm in rtcp_params.NAMES:
+        return rtcp_params.congestion_of(algorithm)
+    return algorithm.removeprefix(KERNEL)
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    base = re.sub(r"[^a-z0-9_]", "_", wanted.lower())
+    name, number = base[:_MAX_NAME], 1
+    while name in taken:
+        number += 1
+        ending = f"_{number}"
+        name = base[: _MAX_NAME - len(ending)] + ending
+    return name
+
+
+# --- to run them -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def made(variants: Sequence[Variant], told: Told | None = None) -> Iterator[ServeOptions]:
+    """Make the classes of variants, for the length of a block.
+
+    Args:
+        variants: What to run.
+        told: Called when an algorithm has answered to a telemetry sample; None calls nobody.
+
+    Yields:
+        What an agent is told of them: where it finds them, their parameters and names.
+
+    Raises:
+        CcpError: If an algorithm is not found.
+    """
+    # Stands for a module with the variants as its classes, so that the agent finds them as `MODULE:NAME`.
+    # Several runs of one process may be under way, in threads of their own.
+    module = types.ModuleType(f"{__name__}_{next(_numbers)}")
+    for variant in variants:
+        setattr(module, variant.name, _derived(find(variant.algorithm), variant.name, told))
+    sys.modules[module.__name__] = module
+    try:
+        yield ServeOptions(
+            algorithms=[f"{module.__name__}:{variant.name}" for variant in variants],
+            params=[
+                f"{variant.name}.{name}={_spelled(value)}"
+                for variant in variants
+                for name, value in variant.params.items()
+            ],
+            names={variant.name: variant.congestion for variant in variants},
+        )
+    finally:
+        del sys.modules[module.__name__]
+
+
+def _derived(base: AnyAlgorithm, name: str, told: Told | None) -> AnyAlgorithm:
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace["name"] = name
+        if told is not None:
+            namespace["on_telemetry"] = _telling(base, told)
+        # Module and qualified name stay the algorithm's: errors in its programs show its file.
+        for same in ("__module__", "__qualname__", "__doc__"):
+            namespace[same] = getattr(base, same)
+
+    derived: AnyAlgorithm = types.new_class(base.__name__, (base,), exec_body=fill)
+    return derived
+
+
+def _telling(base: AnyAlgorithm, told: Told) -> Callable[[Any, Any], Any]:
+    """Return an algorithm's `on_telemetry` that tells when it is done."""
+
+    def on_telemetry(self: Any, given: Any) -> Any:
+        answer = base.on_telemetry(self, given)
+        all_of_them = issubclass(base, VectorAlgorithm)
+        for flow_id, sample in given if all_of_them else [(self.flow.info.flow_id, given)]:
+            told(flow_id, sample)
+        return answer
+
+    return on_telemetry
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

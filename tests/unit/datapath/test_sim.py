@@ -1,0 +1,372 @@
+"""The simulated datapath as an agent and an experiment see it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from datapath import _native, ebpf, protocol, sim
+from datapath.errors import CcpError, LoadError
+
+PROGRAM = """
+(def (cap 0) (Report (volatile acked 0) (cap 0)))
+(when true
+    (:= Report.acked (+ Report.acked Ack.bytes_acked))
+    (:= Report.cap cap)
+    (fallthrough))
+(when (> Micros 50000)
+    (:= Micros 0)
+    (report))
+"""
+START_US = 1_000_000
+WINDOW_BYTES = 20 * 1448
+SECOND_US = 1_000_000
+
+
+def spec(**more: Any) -> dict[str, Any]:
+    """Return two hosts, 10 Mbit/s and 20 ms there and back."""
+    there = {"rate_bytes_per_s": 1.25e6, "delay_us": 10_000, "buffer": {"packets": 40}}
+    return {
+        "seed": 1,
+        "mtu_bytes": 1500,
+        "sample_interval_us": 100_000,
+        "nodes": [
+            {"name": "a", "addresses": ["10.0.0.1", "fd00::1"]},
+            {"name": "b", "addresses": ["10.0.0.2", "fd00::2"]},
+        ],
+        "links": [
+            {"name": "l>", "from": 0, "to": 1, "direction": there},
+            {"name": "l<", "from": 1, "to": 0, "direction": {"delay_us": 10_000}},
+        ],
+        "routes": [[-1, 0], [1, -1]],
+        **more,
+    }
+
+
+def plan(**more: Any) -> bytes:
+    given = {"name": "flow", "sender": "a", "receiver": "b", "congestion": "ccp", "app": {"kind": "bulk"}}
+    return json.dumps(given | more).encode()
+
+
+def world(**more: Any) -> _native.SimDatapath:
+    return sim.open_world(spec(), **more)
+
+
+def begun(datapath: _native.SimDatapath) -> protocol.FlowInfo:
+    """Let the first flow begin."""
+    (created,) = datapath.poll(10_000)
+    assert isinstance(created, protocol.Created)
+    return created.info
+
+
+def test_it_has_what_the_protocol_asks_for() -> None:
+    names = {name for name in vars(protocol.Datapath) if not name.startswith("_")}
+    assert names
+    assert not {name for name in names if not hasattr(_native.SimDatapath, name)}
+
+
+def test_a_flow_of_a_registered_name_is_created_steered_and_closed() -> None:
+    datapath = world()
+    datapath.register("ccp.mine")
+    assert datapath.registered() == ["ccp", "ccp.mine"]
+    assert not datapath.adopted
+    handle = datapath.install(ebpf.compile_program(PROGRAM))
+    datapath.connect(plan(congestion="ccp.mine", sport=4000, dport=5001, stop_us=3 * SECOND_US))
+    info = begun(datapath)
+    assert (info.src_addr, info.src_port, info.dst_addr, info.dst_port) == (
+        "10.0.0.1",
+        4000,
+        "10.0.0.2",
+        5001,
+    )
+    assert (info.cc_name, info.mss_bytes, info.init_cwnd_bytes, info.netns_inum) == (
+        "ccp.mine",
+        1448,
+        14_480,
+        1,
+    )
+    assert [flow.flow_id for flow in datapath.flows()] == [info.flow_id]
+
+    assert datapath.update(info.flow_id, cwnd_bytes=WINDOW_BYTES, program=handle)
+    reports = []
+    while not datapath.finished:
+        for event in datapath.poll(1000):
+            if isinstance(event, _native.Report):
+                reports.append(event)
+                assert datapath.update(info.flow_id, fields={"cap": 7})
+            else:
+                closed = event
+    assert [report.cap for report in reports[:3]] == [0, 7, 7]
+    assert reports[-1].cwnd_bytes == WINDOW_BYTES
+    assert {report.program_handle for report in reports} == {handle}
+    # 20 packets of 1,500 bytes take 24 ms, longer than the way there and back: they fill the bottleneck.
+    assert sum(report.acked for report in reports[2:12]) == pytest.approx(
+        WINDOW_BYTES * (reports[11].now_us - reports[1].now_us) / 24_000, rel=0.05
+    )
+    assert isinstance(closed, protocol.Closed)
+    assert closed.stats.bytes_acked > 2e6
+    assert datapath.flows() == []
+    assert datapath.stats(info.flow_id) is None
+    assert not datapath.update(info.flow_id, cwnd_bytes=1)
+    assert datapath.counters()["flows_created"] == 1
+
+
+def test_reports_come_as_arrays_and_many_flows_are_written_to_at_once() -> None:
+    datapath = world()
+    handle = datapath.install(ebpf.compile_program(PROGRAM))
+    for _ in range(3):
+        datapath.connect(plan())
+    ids: list[int] = []
+    while len(ids) < 3:
+        ids += [event.info.flow_id for event in datapath.poll(1000).events()]
+    for flow_id in ids:
+        datapath.update(flow_id, program=handle)
+    datapath.poll(1000)
+    flow_ids, windows = np.array(ids, np.uint64), np.array([5, 6, 7], np.uint64) * np.uint64(1448)
+    written = datapath.update_many(
+        flow_ids, windows, np.zeros(3, np.uint64), {"cap": np.arange(3, dtype=np.uint64)}
+    )
+    assert written == 3
+    datapath.run_until(datapath.now_us + SECOND_US)
+    ((of, reports),) = datapath.poll(0).arrays()
+    assert of == handle
+    last = {row["flow_id"]: (row["cwnd_bytes"], row["cap"]) for row in reports}
+    assert last == {ids[n]: ((5 + n) * 1448, n) for n in range(3)}
+    stats = {one.flow_id: one for one in datapath.all_stats()}
+    assert {flow_id: one.cwnd_bytes for flow_id, one in stats.items()} == dict(zip(ids, windows, strict=True))
+    assert not any(one.law for one in stats.values())
+
+
+def test_an_agent_hears_and_answers_as_late_as_was_asked_for() -> None:
+    datapath = world(latency_us=700)
+    datapath.connect(plan())
+    info = begun(datapath)
+    assert datapath.now_us == info.created_us + 700
+
+
+def test_poll_returns_at_its_timeout_at_the_horizon_and_when_woken() -> None:
+    datapath = world()
+    assert len(datapath.poll(250)) == 0
+    assert datapath.now_us == START_US + 250_000
+    datapath.horizon_us = START_US + 300_000
+    datapath.poll(250)
+    datapath.run_until(START_US + 900_000)
+    assert datapath.now_us == datapath.horizon_us == START_US + 300_000
+    datapath.horizon_us = START_US + SECOND_US
+    datapath.wake()
+    datapath.poll(250)
+    assert datapath.now_us == START_US + 300_000
+    datapath.poll(250)
+    assert datapath.now_us == START_US + 550_000
+
+
+def test_a_closed_datapath_leaves_flows_to_the_law_until_an_agent_is_back() -> None:
+    datapath = world()
+    handle = datapath.install(ebpf.compile_program(PROGRAM))
+    datapath.connect(plan())
+    flow_id = begun(datapath).flow_id
+    datapath.update(flow_id, program=handle, cwnd_bytes=2896)
+    laws = []
+    for act in (lambda: None, datapath.close, datapath.heartbeat):
+        act()
+        datapath.run_until(datapath.now_us + SECOND_US)
+        laws.append(datapath.all_stats()[0].law)
+    assert laws == [False, True, False]
+    assert datapath.counters()["law_entries"] == 1
+
+
+def test_a_program_that_is_gone_cannot_be_given() -> None:
+    datapath = world()
+    handle = datapath.install(ebpf.compile_program(PROGRAM))
+    datapath.connect(plan())
+    flow_id = begun(datapath).flow_id
+    datapath.uninstall(handle)
+    with pytest.raises(CcpError) as caught:
+        datapath.update(flow_id, program=handle)
+    assert caught.value.slug == "program.unknown"
+    with pytest.raises(CcpError) as caught:
+        datapath.update(flow_id, fields={"cap": 1})
+    assert caught.value.slug == "register.no_program"
+
+
+def test_the_same_world_says_the_same_bytes() -> None:
+    said = []
+    for _ in range(2):
+        given = spec()
+        given["links"][0]["direction"]["loss"] = {"kind": "bernoulli", "ratio": 0.01}
+        datapath = sim.open_world(given, arrivals=True)
+        handle = datapath.install(ebpf.compile_program(PROGRAM))
+        datapath.connect(plan())
+        datapath.connect(plan(congestion="cubic", app={"kind": "http", "objects": [50_000], "repeat": 5}))
+        datapath.update(begun(datapath).flow_id, program=handle, cwnd_bytes=WINDOW_BYTES)
+        datapath.run_until(START_US + 5 * SECOND_US)
+        reports = datapath.poll(0).arrays()[0][1]
+        arrays = (reports, datapath.rows(), datapath.arrivals())
+        said.append((*(array.tobytes() for array in arrays), datapath.links(), datapath.outcomes()))
+    assert said[0] == said[1]
+
+
+def test_applications_tell_what_they_saw() -> None:
+    datapath = world()
+    objects = [10_000, 20_000]
+    app = {"kind": "http", "objects": objects, "gaps_us": [100_000], "connections": 2, "persistent": False}
+    datapath.connect(plan(name="web", congestion="cubic", app=app))
+    datapath.connect(plan(name="all", congestion="reno", app={"kind": "bulk", "total_bytes": 100_000}))
+    datapath.connect(plan(name="late", congestion="cubic", start_us=90 * SECOND_US))
+    datapath.run_until(START_US + 10 * SECOND_US)
+    web, everything, late = json.loads(datapath.outcomes())
+    assert (web["name"], web["complete"], web["received_bytes"]) == ("web", True, 2 * sum(objects))
+    assert sorted((one["connection"], one["number"]) for one in web["objects"]) == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    assert all(one["start_us"] < one["first_byte_us"] <= one["end_us"] for one in web["objects"])
+    assert (everything["complete"], everything["received_bytes"]) == (True, 100_000)
+    assert (late["start_us"], late["end_us"], late["complete"]) == (None, None, False)
+    assert not datapath.finished
+
+
+def test_rows_are_those_of_the_kernels_sockets() -> None:
+    datapath = world()
+    datapath.connect(plan(congestion="cubic", sport=4000, dport=5001, stop_us=2 * SECOND_US))
+    datapath.run_until(3 * SECOND_US)
+    rows = datapath.rows()
+    assert set(rows.dtype.names) >= {
+        "t_us",
+        "cookie",
+        "netns",
+        "cwnd_bytes",
+        "srtt_us",
+        "bytes_acked",
+        "state",
+    }
+    assert list(np.unique(rows["congestion"])) == [b"cubic"]
+    assert (np.diff(rows["t_us"])[:-1] == 100_000).all()
+    assert list(rows["state"]) == [1] * (len(rows) - 1) + [7]
+    assert rows["bytes_acked"][-1] <= json.loads(datapath.outcomes())[0]["received_bytes"]
+    assert len(datapath.rows()) == 0
+    quiet = world(samples=False)
+    quiet.connect(plan(congestion="cubic"))
+    quiet.run_until(3 * SECOND_US)
+    assert len(quiet.rows()) == 0
+
+
+def test_arrivals_are_those_of_the_kernels_probe_and_more() -> None:
+    datapath = world(arrivals=True)
+    datapath.connect(plan(congestion="cubic", sport=4000, dport=5001))
+    datapath.run_until(START_US + 5 * SECOND_US)
+    (row,) = datapath.arrivals()
+    assert (row["sport"], row["dport"], row["netns"], row["closed"]) == (5001, 4000, 2, 0)
+    assert row["bins"].sum() == row["segs"] == row["data_in"]
+    assert row["bytes_received"] == json.loads(datapath.outcomes())[0]["received_bytes"]
+    bounds = sim.arrival_bins_us()
+    assert len(bounds) == len(row["bins"])
+    # The buffer holds 48 ms, and CUBIC fills it.
+    latest_us = bounds[int(np.flatnonzero(row["bins"])[-1])]
+    assert 40_000 <= latest_us <= 50_000
+
+
+def test_links_change_and_tell_what_became_of_packets(tmp_path: Path) -> None:
+    path = tmp_path / "links.csv"
+    datapath = sim.open_world(spec(samples_path=path))
+    datapath.connect(plan(congestion="cubic"))
+    datapath.run_until(START_US + 2 * SECOND_US)
+    datapath.set_link("l>", b'{"rate_bytes_per_s": 1e5, "buffer": {"packets": 40}}')
+    datapath.run_until(START_US + 4 * SECOND_US)
+    before = json.loads(datapath.links())["l>"]
+    datapath.set_routes(b"[[-1, -1], [1, -1]]")
+    datapath.run_until(START_US + 6 * SECOND_US)
+    links = json.loads(datapath.links())
+    assert links["l>"]["arrived_pkts"] == before["arrived_pkts"]
+    assert datapath.packet_events > 3 * before["delivered_pkts"]
+    datapath.close()
+    assert sum(",l>," in line for line in path.read_text().splitlines()) == 60
+    for bad in (b"{", b'{"rate_bytes_per_s": 0}'):
+        with pytest.raises(CcpError) as caught:
+            datapath.set_link("l>", bad)
+        assert caught.value.slug == "emulator.bad_spec"
+    with pytest.raises(CcpError) as caught:
+        datapath.set_routes(b"[[0]]")
+    assert caught.value.slug == "emulator.bad_spec"
+    with pytest.raises(CcpError) as caught:
+        datapath.set_link("m>", b"{}")
+    assert caught.value.slug == "emulator.no_link"
+
+
+def test_sinks_of_telemetry_are_heard() -> None:
+    nodes = [
+        {"node": 0, "roles": ["source", "transit"], "node_id": 1},
+        {"node": 1, "roles": ["sink"], "node_id": 2},
+    ]
+    inband = {"source": {}, "sink": {"interval_us": 100_000}, "nodes": nodes}
+    datapath = sim.open_world(spec(int=inband), host_mtu_bytes=1300)
+    datapath.connect(plan(congestion="cubic", family="ipv6"))
+    assert len(datapath.poll(5000)) == 0
+    (summary,) = map(json.loads, datapath.summaries())
+    assert summary["kind"] == "int_summary"
+    assert summary["end_mono_us"] <= datapath.now_us < START_US + 200_000
+    assert datapath.summaries() == []
+
+
+def test_probes_meet_the_queue() -> None:
+    datapath = world()
+    datapath.probe("b", "a", 500_000)
+    datapath.run_until(START_US + SECOND_US - 1)
+    assert datapath.probes() == [
+        ("b", "10.0.0.1", START_US + 20_067, 20_067),
+        ("b", "10.0.0.1", START_US + 520_067, 20_067),
+    ]
+    assert datapath.probes() == []
+    with pytest.raises(CcpError) as caught:
+        datapath.probe("b", "c", 500_000)
+    assert caught.value.slug == "sim.no_host"
+    with pytest.raises(ValueError, match="ipx"):
+        datapath.probe("b", "a", 500_000, "ipx")
+
+
+@pytest.mark.parametrize(
+    ("given", "slug"),
+    [
+        (plan(app={"kind": "dance"}), "sim.bad_plan"),
+        (plan(receiver="c"), "sim.no_host"),
+        (plan(congestion="ccp.unheard"), "sim.no_congestion_control"),
+    ],
+)
+def test_flows_that_cannot_be_are_refused(given: bytes, slug: str) -> None:
+    with pytest.raises(CcpError) as caught:
+        world().connect(given)
+    assert caught.value.slug == slug
+
+
+def test_names_that_cannot_be_are_refused() -> None:
+    datapath = world()
+    with pytest.raises(CcpError) as caught:
+        datapath.register("cubic")
+    assert caught.value.slug == "register.bad_name"
+    with pytest.raises(CcpError) as caught:
+        datapath.unregister("ccp.unheard")
+    assert caught.value.slug == "register.unknown"
+
+
+def test_a_network_that_cannot_be_is_refused() -> None:
+    with pytest.raises(CcpError) as caught:
+        sim.open_world(spec(routes=[]))
+    assert caught.value.slug == "emulator.bad_spec"
+
+
+@pytest.mark.parametrize("call", [world, sim.arrival_bins_us])
+def test_every_function_says_so_when_the_native_part_is_missing(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "datapath._native", None)
+    monkeypatch.delattr("datapath._native", raising=False)
+    with pytest.raises(LoadError) as caught:
+        call()
+    assert caught.value.slug == "load.no_native_module"
