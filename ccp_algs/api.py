@@ -284,7 +284,9 @@ class Flow(Protocol):
         ...
 
 
-class _Common(metaclass=ParamMeta):
+class Common(metaclass=ParamMeta):
+    """What all algorithms have."""
+
     name: ClassVar[str] = ""
     """Name it is registered by."""
     program: ClassVar[Programs]
@@ -322,7 +324,7 @@ class _Common(metaclass=ParamMeta):
         carry_over(old, self)
 
 
-class Algorithm(_Common):
+class Algorithm(Common):
     """An algorithm with one instance a flow. Override what you need."""
 
     flow: Flow
@@ -360,22 +362,28 @@ class Updates:
 
     Attributes:
         flow_ids: The flows.
-        cwnd_bytes: New windows [bytes]; 0 leaves a window as it is.
+        cwnd_bytes: New windows [bytes]; 0 leaves a window as it is, None leaves all.
         rate_bytes_per_s: New pacing rates [bytes/s]; 0 leaves a rate as it is, None leaves all.
+        registers: Control registers of the flows' programs by name; all these flows get them.
     """
 
     flow_ids: NDArray[np.uint64]
-    cwnd_bytes: NDArray[np.uint64]
+    cwnd_bytes: NDArray[np.uint64] | None = None
     rate_bytes_per_s: NDArray[np.uint64] | None = None
+    registers: Mapping[str, NDArray[np.uint64]] = dataclasses.field(default_factory=dict)
 
 
-class VectorAlgorithm(_Common):
+Decided = Updates | Sequence[Updates] | None
+"""What a `VectorAlgorithm` decides: nothing, or updates; several where flows get different registers."""
+
+
+class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows, which sees reports as arrays. Override what you need."""
 
     def on_create(self, info: FlowInfo) -> None:
         """Take over a flow, new or not."""
 
-    def on_reports(self, reports: NDArray[np.void]) -> Updates | None:
+    def on_reports(self, reports: NDArray[np.void]) -> Decided:
         """Decide for many flows at once.
 
         Args:
@@ -385,11 +393,11 @@ class VectorAlgorithm(_Common):
                 entries.
 
         Returns:
-            What to write, or None for nothing.
+            What to write, or None for nothing. Several are written one behind the other.
         """
         raise NotImplementedError
 
-    def on_telemetry(self, samples: Sequence[tuple[int, Any]]) -> Updates | None:
+    def on_telemetry(self, samples: Sequence[tuple[int, Any]]) -> Decided:
         """Use telemetry: pairs of a flow's id and a sample that belongs to it, in order of arrival.
 
         Returns:

@@ -21,6 +21,7 @@ from ccp_algs.api import (
     LIMIT_STATES,
     Algorithm,
     AnyAlgorithm,
+    Decided,
     RateLimit,
     Updates,
     VectorAlgorithm,
@@ -368,13 +369,13 @@ class _VectorTrial:
         for info in self.infos:
             self.algorithm.on_create(info)
         self.calls: list[tuple[str, dict[str, int]]] = []
-        self._fields = registers_of(next(iter(programs.values())))[0]
+        self._fields, self._registers = registers_of(next(iter(programs.values())))
 
     def run(self) -> None:
         """Let it take all reports."""
         dtype = np.dtype([*_HEAD, *((name, "<u8") for name in self._fields)])
         known = {info.flow_id for info in self.infos}
-        self.calls += _recorded(self.algorithm.on_reports(np.zeros(0, dtype)), known)
+        self._record(self.algorithm.on_reports(np.zeros(0, dtype)), known)
         for head, values in _reports(self._fields):
             reports = np.zeros(_VECTOR_FLOWS + 1, dtype)
             reports["flow_id"] = [info.flow_id for info in (*self.infos, self.infos[0])]  # one flow twice
@@ -382,7 +383,12 @@ class _VectorTrial:
                 if name in (dtype.names or ()):
                     reports[name] = value
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
-            self.calls += _recorded(self.algorithm.on_reports(reports), known)
+            self._record(self.algorithm.on_reports(reports), known)
+
+    def _record(self, decided: Decided, flow_ids: set[int]) -> None:
+        if decided is not None:
+            for updates in decided if isinstance(decided, list | tuple) else (decided,):
+                self.calls += _recorded(updates, flow_ids, self._registers)
 
     def close(self) -> None:
         """Let it say good-bye."""
@@ -401,20 +407,26 @@ def _drive(cls: AnyAlgorithm, programs: Mapping[str, str]) -> list[tuple[str, di
     return trial.calls
 
 
-def _recorded(updates: Updates | None, flow_ids: set[int]) -> list[tuple[str, dict[str, int]]]:
-    if updates is None:
-        return []
+def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> list[tuple[str, dict[str, int]]]:
     if not isinstance(updates, Updates):
         raise ContractError(
             "contract.not_updates",
             f"on_reports returned {updates!r}",
-            why="it returns Updates or None",
+            why="it returns Updates, a list of them, or None",
             fix="return Updates(flow_ids, cwnd_bytes)",
         )
-    columns = [updates.flow_ids, updates.cwnd_bytes]
-    if updates.rate_bytes_per_s is not None:
-        columns.append(updates.rate_bytes_per_s)
-    for column in columns:
+    amounts = {"cwnd_bytes": updates.cwnd_bytes, "rate_bytes_per_s": updates.rate_bytes_per_s}
+    columns = {name: column for name, column in amounts.items() if column is not None}
+    for name, column in updates.registers.items():
+        if name not in registers:
+            raise ContractError(
+                "contract.unknown_register",
+                f"the program has no control register `{name}`",
+                why="Updates.registers has control registers",
+                fix=suggest(name, registers, "register"),
+            )
+        columns[name] = column
+    for column in (updates.flow_ids, *columns.values()):
         if column.shape != updates.flow_ids.shape or column.dtype != np.uint64:
             raise ContractError(
                 "contract.not_updates",
@@ -423,21 +435,14 @@ def _recorded(updates: Updates | None, flow_ids: set[int]) -> list[tuple[str, di
                 fix="convert with .astype(np.uint64)",
             )
     calls = []
-    for row in zip(*(column.tolist() for column in columns), strict=True):
-        if row[0] not in flow_ids:
+    for row, flow_id in enumerate(updates.flow_ids.tolist()):
+        if flow_id not in flow_ids:
             raise ContractError(
-                "contract.unknown_flow", f"Updates names the flow {row[0]}, which does not exist"
+                "contract.unknown_flow", f"Updates names the flow {flow_id}, which does not exist"
             )
-        rate = row[2] if len(row) > 2 else 0
-        calls.append(
-            (
-                str(row[0]),
-                {
-                    "cwnd_bytes": _integer("cwnd_bytes", row[1], 0, MAX_AMOUNT),
-                    "rate_bytes_per_s": _integer("rate_bytes_per_s", rate, 0, MAX_AMOUNT),
-                },
-            )
-        )
+        most = {name: MAX_AMOUNT if name in amounts else _MAX_REGISTER for name in columns}
+        values = {name: _integer(name, column[row].item(), 0, most[name]) for name, column in columns.items()}
+        calls.append((str(flow_id), values))
     return calls
 
 

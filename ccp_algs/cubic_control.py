@@ -1,7 +1,8 @@
 """What CUBIC and its variants decide in Python: parameters, W_max and K behind a reduction, undo.
 
-`CubicControl` is the base of their classes; a variant overrides what is its own. The fold programs of such
-classes have the parts of `cubic_core.py`, `episodes.py` and `slow_start.py`, whose registers are set here.
+`CubicAnswers` knows parameters and answers. `CubicControl` gives them for one flow, and is the base of most
+classes; a variant overrides what is its own. The fold programs of such classes have the parts of
+`cubic_core.py`, `episodes.py` and `slow_start.py`, whose registers are set here.
 
 Source: RFC 9438 sections 4.2, 4.7 and 4.9. Deviation: none.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.api import Algorithm, Common, FlowInfo
 from ccp_algs.cubic_core import (
     BETA,
     C_PER_S3,
@@ -23,8 +24,8 @@ from ccp_algs.episodes import CUT, STARTED, UNDO
 from ccp_algs.params import Param
 
 
-class CubicControl(Algorithm):
-    """Answers what the fold program reports."""
+class CubicAnswers(Common):
+    """What to answer to a report, as control registers."""
 
     beta = Param(BETA, min=0.3, max=0.95, doc="window behind a loss episode, as part of that before")
     c_per_s3 = Param(C_PER_S3, min=0.01, max=100.0, unit="segments/s^3", doc="steepness of the curve")
@@ -33,19 +34,6 @@ class CubicControl(Algorithm):
     css_rounds = Param(
         0, min=0, max=20, unit="rounds", doc="0: HyStart as in Linux; more: HyStart++ (RFC 9406 has 5)"
     )
-
-    def on_create(self, info: FlowInfo) -> None:
-        """Hand the parameters to the fold program."""
-        self.flow.set(**self.registers(info.mss_bytes))
-
-    def on_report(self, report: Any) -> None:
-        """Give the curve its new shape behind a reduction, or its old one if that was spurious."""
-        if report.event == CUT:
-            self.flow.set(**self.registers(report.mss_bytes), **self.curve(report))
-        elif report.event == UNDO:
-            self.flow.set(**self.restored(report))
-        elif report.event == STARTED or self.params_changed():
-            self.flow.set(**self.registers(self.flow.info.mss_bytes))
 
     def registers(self, mss_bytes: int) -> dict[str, int]:
         """Return the registers that parameters and segment size determine."""
@@ -56,6 +44,16 @@ class CubicControl(Algorithm):
             "hystart": int(self.hystart),
             "css_limit": self.css_rounds,
         }
+
+    def answer(self, report: Any) -> dict[str, int]:
+        """Return what a report calls for: a new curve, or the old one behind a spurious reduction."""
+        if report.event == CUT:
+            return self.registers(report.mss_bytes) | self.curve(report)
+        if report.event == UNDO:
+            return self.restored(report)
+        if report.event == STARTED:
+            return self.registers(report.mss_bytes)
+        return {}
 
     def curve(self, report: Any) -> dict[str, int]:
         """Return W_max and K behind a reduction (RFC 9438 sections 4.2 and 4.7)."""
@@ -78,3 +76,19 @@ class CubicControl(Algorithm):
             "t_us": report.old_t_us,
             "w_est_bytes": report.old_w_est_bytes,
         }
+
+
+class CubicControl(CubicAnswers, Algorithm):
+    """Answers what the fold program of one flow reports."""
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Hand the parameters to the fold program."""
+        self.flow.set(**self.registers(info.mss_bytes))
+
+    def on_report(self, report: Any) -> None:
+        """Answer it; pass parameters on that were changed."""
+        registers = self.answer(report)
+        if not registers and self.params_changed():
+            registers = self.registers(self.flow.info.mss_bytes)
+        if registers:
+            self.flow.set(**registers)

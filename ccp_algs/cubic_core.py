@@ -231,8 +231,18 @@ class CubicGrowth(Part):
     grow: Block
 
 
-def cubic_growth(cubic: CubicState, loss: Episodes) -> CubicGrowth:
-    """Build congestion avoidance; it goes in front of slow start, so that no ACK counts for both."""
+def cubic_growth(cubic: CubicState, loss: Episodes, growing: Flag | None = None) -> CubicGrowth:
+    """Build congestion avoidance; it goes in front of slow start, so that no ACK counts for both.
+
+    Args:
+        cubic: The registers of the curve.
+        loss: The program's loss episodes.
+        growing: When the window may grow at all, if not `loss.may_grow`.
+
+    Returns:
+        The part, for one line of a FoldProgram.
+    """
+    growing = loss.may_grow if growing is None else growing
     last_us, target_bytes, alpha_now = state(), state(), state()
     credit_bytes, w_max, k = cubic.credit_bytes, cubic.w_max_bytes, cubic.k_us
     t, w_est = cubic.t_us, cubic.w_est_bytes
@@ -250,7 +260,7 @@ def cubic_growth(cubic: CubicState, loss: Episodes) -> CubicGrowth:
         target_bytes=target_bytes,
         alpha_now_permille=alpha_now,
         pause=last_us.set(Ack.now, when=~Flow.cwnd_limited),
-        earn=on(loss.may_grow & (Cwnd >= loss.ssthresh_bytes), credit_bytes.add(Ack.bytes_acked)),
+        earn=on(growing & (Cwnd >= loss.ssthresh_bytes), credit_bytes.add(Ack.bytes_acked)),
         grow=on(
             credit_bytes * STEPS_PER_WINDOW > Cwnd,
             fresh,

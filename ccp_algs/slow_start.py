@@ -100,16 +100,18 @@ class HyStart(Part):
     slow_start: Block
 
 
-def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked) -> HyStart:
+def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | None = None) -> HyStart:
     """Build the part: the first slow start ends by delay, later ones at the threshold.
 
     Args:
         loss: The program's loss episodes.
         added_bytes: What an ACK adds to the window, if not what it acknowledges [bytes].
+        growing: As of `slow_start`.
 
     Returns:
         The part, for one line of a FoldProgram.
     """
+    growing = loss.may_grow if growing is None else growing
     enabled, css_limit = control(1), control(0)
     round_start_us, last_ack_us = state(), state()
     divisor = state(1)
@@ -133,7 +135,7 @@ def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked) -> HyStart:
     sign = let(looking & ((in_train & (Ack.now > round_start_us + train_us)) | queue), "sign")
     spurious = let(ripe & in_css & (min_rtt_us < baseline_us), "spurious")
     body = on(
-        loss.may_grow & (Cwnd < loss.ssthresh_bytes),
+        growing & (Cwnd < loss.ssthresh_bytes),
         new_round,
         rounds.add(1, when=new_round & in_css),
         last_min_rtt_us.set(min_rtt_us, when=new_round),

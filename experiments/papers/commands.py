@@ -32,6 +32,10 @@ _Repeats = Annotated[int | None, typer.Option(min=1, help="How often each point 
 _Seconds = Annotated[int | None, typer.Option(min=1, help="How long each run sends, in seconds.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and for how long.")]
 _NoRun = Annotated[bool, typer.Option("--no-run", help="Report what is there; run nothing (needs no root).")]
+_Datapath = Annotated[
+    str,
+    typer.Option("--datapath", help="Where: ebpf, on real sockets (needs root), or sim, in virtual time."),
+]
 _Format = Annotated[
     list[str] | None,
     typer.Option("--format", help="Of figures: png, svg or pdf; several times for several."),
@@ -44,7 +48,7 @@ def _papers() -> None:
     """Run the experiments of papers again: tables, figures, claims."""
 
 
-def _add(name: str, module: str, text: str, *, video: bool = False) -> None:
+def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bool = False) -> None:
     """Add the command of a paper.
 
     Args:
@@ -52,7 +56,14 @@ def _add(name: str, module: str, text: str, *, video: bool = False) -> None:
         module: Where its `PAPER` is, in `experiments.papers`.
         text: What `--help` says.
         video: Whether it has parts with video.
+        cellular: Whether it has cellular paths.
     """
+    with_traces: Any = typer.Option(
+        None,
+        "--trace",
+        hidden=not cellular,
+        help="A recorded Mahimahi trace as another cellular path; several times for several.",
+    )
     with_video: Any = typer.Option(
         False,
         "--video",
@@ -72,12 +83,18 @@ def _add(name: str, module: str, text: str, *, video: bool = False) -> None:
         no_run: _NoRun = False,
         formats: _Format = None,
         as_json: _Json = False,
+        datapath: _Datapath = "ebpf",
         video: bool = with_video,
+        traces: list[str] | None = with_traces,
     ) -> None:
         from experiments.papers.paper import Size
 
         paper: Paper = importlib.import_module(f"experiments.papers.{module}").PAPER
-        size = Size(quick, repeats, seconds)
+        if traces and not cellular:
+            raise UsageError(
+                "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave it out"
+            )
+        size = Size(quick, repeats, seconds, datapath, tuple(traces or ()))
         _do(paper, _parts(paper, part, video), size, out, jobs, dry_run, no_run, formats or ["png"], as_json)
 
 
@@ -105,6 +122,21 @@ _add(
 
     Ctrl-C interrupts; the same command goes on.
     """,
+)
+_add(
+    "hyvar",
+    "hyvar",
+    """Hyvar, CUBIC and a learned policy with an interval that follows the network: the slides' evaluation.
+
+    Parts: mtp (the initial interval), paths (two wired, two cellular), sensitivity (to what the slides
+    leave open).
+
+    With --quick they take about ten minutes on real sockets (needs root); without, the first two take 45
+    minutes together, and the last one 50.
+
+    Ctrl-C interrupts; the same command goes on.
+    """,
+    cellular=True,
 )
 _add(
     "r-hybrid",
@@ -150,7 +182,7 @@ def _do(
     from experiments.papers.paper import draw, findings, read_part, run_part
     from experiments.runs.reports import Screen
 
-    out = out or OUT / paper.name
+    out = out or OUT / (paper.name if size.datapath == "ebpf" else f"{paper.name}-{size.datapath}")
     if dry_run or not no_run:
         extents = _say_how_long(parts, size, out, jobs, as_json and dry_run)
     if dry_run:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
 
+from datapath.errors import UsageError
 from experiments.papers.tables import Check, Table, figures_of
 from experiments.plots import Plot, save_as
 from experiments.results import SWEEP, Result, ResultSet, is_complete
@@ -37,11 +38,15 @@ class Size:
         quick: A few points instead of all.
         repeats: How often each point is run; as the paper says, if None.
         duration_s: How long each run sends [s]; as the paper says, if None.
+        datapath: Where it is run, as in scenarios.
+        traces: Files of recorded Mahimahi traces, for papers with cellular paths.
     """
 
     quick: bool = False
     repeats: int | None = None
     duration_s: float | None = None
+    datapath: str = "ebpf"
+    traces: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -151,6 +156,23 @@ class Paper:
     parts: Mapping[str, Part]
 
 
+def grids_of(part: Part, size: Size) -> list[Grid]:
+    """Return what is run of a part, on the datapath that is asked for.
+
+    Raises:
+        UsageError: `paper.only_here`, if the part measures what only this machine's kernel can show.
+    """
+    if part.measurement is not None and size.datapath != "ebpf":
+        raise UsageError(
+            "paper.only_here",
+            f"the part {part.name} cannot be run on the datapath {size.datapath}",
+            f"--part {part.name}",
+            "it measures this machine, without a scenario",
+            "choose other parts with --part",
+        )
+    return [replace(grid, base=grid.base.replace(datapath=size.datapath)) for grid in part.grids(size)]
+
+
 def nothing_to_run(_size: Size) -> Sequence[Grid]:
     """Return no grids: those of a part that computes without a network."""
     return ()
@@ -193,7 +215,7 @@ def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
         ScenarioError: If a point cannot be.
     """
     n_planned, n_missing, took_s = 0, 0, 0.0
-    for grid in part.grids(size):
+    for grid in grids_of(part, size):
         runs = {one.key: one for one in planned(grid)}
         there = directory_of(out, part, grid)
         missing = [one for key, one in runs.items() if not is_complete(there / key)]
@@ -221,7 +243,7 @@ def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: 
         ScenarioError: If a point cannot be; nothing of its grid was run then.
         ResultError: If results cannot be read or written.
     """
-    for grid in part.grids(size):
+    for grid in grids_of(part, size):
         sweep(grid, out=directory_of(out, part, grid), jobs=jobs, report=report)
     file = _measured(part, size, out)
     if part.measurement is not None and not file.exists():
@@ -246,7 +268,7 @@ def read_part(part: Part, size: Size, out: str | Path) -> Runs:
     """
     results: list[Result] = []
     n_planned = 0
-    for grid in part.grids(size):
+    for grid in grids_of(part, size):
         there = directory_of(out, part, grid)
         if (there / SWEEP).exists():
             found = ResultSet.load(there)

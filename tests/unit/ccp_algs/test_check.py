@@ -113,6 +113,14 @@ def test_vectorised_algorithm_gets_arrays() -> None:
     assert summary.updates == 4 * summary.reports
 
 
+def test_vectorised_algorithm_may_give_several_updates() -> None:
+    def decide(self: Any, reports: Any) -> list[Updates]:
+        return [Updates(reports["flow_id"], registers={"target": reports["acked"]})] * 2
+
+    summary = check_algorithm(type("Good", (Vector,), {"on_reports": decide}))
+    assert summary.updates == 8 * summary.reports
+
+
 @pytest.mark.parametrize(
     ("updates", "slug"),
     [
@@ -125,6 +133,15 @@ def test_vectorised_algorithm_gets_arrays() -> None:
             lambda r: Updates(r["flow_id"], r["cwnd_bytes"], r["acked"] * np.uint64(2000)),
             "contract.bad_value",
         ),
+        (
+            lambda r: Updates(r["flow_id"], registers={"tarjet": r["acked"]}),
+            "contract.unknown_register",
+        ),
+        (
+            lambda r: [Updates(r["flow_id"]), Updates(r["flow_id"], registers={"target": r["acked"][:1]})],
+            "contract.not_updates",
+        ),
+        (lambda r: [Updates(r["flow_id"]), r["acked"]], "contract.not_updates"),
     ],
 )
 def test_broken_contract_of_a_vectorised_algorithm_is_named(updates: Any, slug: str) -> None:

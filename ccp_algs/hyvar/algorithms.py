@@ -1,0 +1,229 @@
+"""Hyvar: CUBIC and a learned policy, with a monitoring time period (MTP) that follows the network.
+
+    ACKs --> fold program: CUBIC grows the window; totals of the interval --- every MTP ---> state collector
+      ^                                                                                            |
+      +-- MTP, window * 2^a, who has the window <-- MTP controller <-- state reasoner <-- policy <-+
+
+Each flow reports at the end of an interval. The collector makes a normalised state of it, the reasoner
+chooses one of four cases and with it the length of the next interval, the policy a factor for the window.
+All flows of a batch are evaluated at once.
+
+The controller switches between CUBIC and the policy. A long MTP leaves the window to CUBIC, from one word
+of the policy to the next: that is a hybrid. As short as it may be, there is nothing for CUBIC to do in
+between, and the policy has the window alone. So it has in case 3, losses without a queue, whatever the
+MTP.
+
+    hyvar        the MTP follows the network, from `mtp_ms` on
+    hybrid_mtp   the MTP is `mtp_ms`, as Orca has it: CUBIC all the time, a word of the policy at each end
+    policy       the MTP is `mtp_ms`, and the policy has the window alone, from the first ACK on
+
+Sources: the slides "Hybrid Congestion Control with Variable Monitoring Time Period" (Qiu et al.); RFC
+9438; Abbasloo, Yen and Chao, "Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the
+Internet" (Orca), SIGCOMM 2020, for hybrids of a fixed period.
+
+Parameters: those of CUBIC (`cubic_control.py`); `mtp_ms`; of `hyvar` alone `alpha_rtts` and `delta_ratio`
+(the slides give neither), `mtp_min_ms`, `mtp_max_ms` and `mtp_min_rtts` (bounds of the MTP; not given
+either). `docs/papers/hyvar.md` says how much they matter.
+
+Deviations, with reasons: those of `reasoner.py`, `collector.py` and `fold.py`; of the loss episodes, CUBIC
+and slow start, see there. The slides do not say how MTP and switching hang together: above is what is done
+here. The MTP is not shorter than `mtp_min_rtts` minimum RTTs: what a decision does shows in the RTT only
+then, and decisions in between would answer to the one before again. The policy is read from a file, which
+algorithms do not do elsewhere: it comes with ccplane, and is checked by its hash.
+
+History: 1, first version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccp_algs.api import FlowInfo, Updates, VectorAlgorithm
+from ccp_algs.cubic_control import CubicAnswers
+from ccp_algs.episodes import NOTHING, STARTED
+from ccp_algs.hyvar.collector import Collector, Floats, States
+from ccp_algs.hyvar.fold import FIRST_MTP_US, PPM, HyvarFold
+from ccp_algs.hyvar.policy import SHIPPED, load_policy
+from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+
+LOSS_WITHOUT_QUEUE: Final = 3
+LONG_QUEUE: Final = 4
+"""Cases of the reasoner."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Intervals:
+    """What the next intervals of n flows are to be like; arrays of shape (n,).
+
+    Attributes:
+        mtp_us: How long they are [us].
+        learned: The policy has the window alone.
+        heeded: The policy's factor is applied at their beginning.
+    """
+
+    mtp_us: Floats
+    learned: NDArray[np.bool_]
+    heeded: NDArray[np.bool_]
+
+
+class Hybrid(CubicAnswers):
+    """CUBIC with the policy at the end of each interval: decisions on reports of many flows, as updates."""
+
+    program = HyvarFold
+    mtp_ms = Param(
+        FIRST_MTP_US / 1000, min=1.0, max=60_000.0, unit="ms", doc="interval of the policy's decisions (MTP)"
+    )
+    policy_file = Param("", doc="weights of the policy; empty: the one that comes with ccplane")
+
+    learned_from_start = False
+    """The policy has the window alone from the first ACK on."""
+
+    def __init__(self) -> None:
+        """Read the policy.
+
+        Raises:
+            PolicyError: As `policy.load_policy`.
+        """
+        self._policy = load_policy(Path(self.policy_file) if self.policy_file else SHIPPED)
+        self._collector = Collector()
+        self._mss_bytes: dict[int, int] = {}
+
+    def add(self, info: FlowInfo) -> dict[str, int]:
+        """Take a flow; returns the registers that it begins with."""
+        self._collector.add(info.flow_id, 1000 * self.mtp_ms)
+        self._mss_bytes[info.flow_id] = info.mss_bytes
+        return self._beginning(info.flow_id, info.mss_bytes)
+
+    def remove(self, flow_id: int) -> None:
+        """Forget a flow."""
+        self._collector.remove(flow_id)
+        self._mss_bytes.pop(flow_id, None)
+
+    def decide(self, reports: NDArray[np.void]) -> list[Updates]:
+        """Return what reports call for.
+
+        Args:
+            reports: As of `VectorAlgorithm.on_reports`.
+        """
+        updates: list[Updates] = []
+        if self.params_changed():
+            rows = [(flow_id, self.registers(mss_bytes)) for flow_id, mss_bytes in self._mss_bytes.items()]
+            updates += _grouped(rows)
+        events = reports["event"]
+        if events.any():
+            # Few: an answer of CUBIC, a few floats each.
+            rows = []
+            for row in reports[events > NOTHING].tolist():
+                report = SimpleNamespace(**dict(zip(reports.dtype.names or (), row, strict=True)))
+                rows.append((report.flow_id, self.answer(report)))
+                if report.event == STARTED:
+                    rows.append((report.flow_id, self._beginning(report.flow_id, report.mss_bytes)))
+            updates += _grouped(rows)
+            self._collector.begin(reports[events == STARTED])
+        ended = reports[(reports["due"] > 0) & (events != STARTED)]
+        states = self._collector.end(ended) if len(ended) else None
+        if states is not None:
+            updates.append(self._control(states))
+        return updates
+
+    def next_intervals(self, states: States) -> Intervals:
+        """Return what the next intervals are to be like."""
+        n = len(states.flow_ids)
+        learned = np.full(n, self.learned_from_start)
+        return Intervals(np.full(n, 1000 * self.mtp_ms), learned, np.ones(n, np.bool_))
+
+    def _control(self, states: States) -> Updates:
+        """Set the next intervals, and the policy's factors."""
+        following = self.next_intervals(states)
+        self._collector.set_mtp_us(states.flow_ids, following.mtp_us)
+        gain = np.exp2(self._policy.actions(states.observations).astype(np.float64))
+        registers = {
+            "mtp_us": following.mtp_us.astype(np.uint64),
+            "learned": following.learned.astype(np.uint64),
+            "gain_ppm": np.rint(PPM * gain * following.heeded).astype(np.uint64),
+        }
+        return Updates(states.flow_ids, registers=registers)
+
+    def _beginning(self, flow_id: int, mss_bytes: int) -> dict[str, int]:
+        mtp_us = int(self._collector.mtp_us(np.array([flow_id], np.uint64))[0])
+        own = {"mtp_us": mtp_us, "learned": int(self.learned_from_start)}
+        return self.registers(mss_bytes) | own
+
+
+class Adaptive(Hybrid):
+    """Hyvar's decisions: the MTP follows the network."""
+
+    alpha_rtts = Param(
+        0.2, min=0.01, max=10.0, unit="minimum RTTs", doc="queueing delay above which a queue is long (alpha)"
+    )
+    delta_ratio = Param(0.01, min=0.0, max=1.0, doc="share of lost packets from which losses count (delta)")
+    mtp_min_ms = Param(10.0, min=1.0, max=1000.0, unit="ms", doc="the MTP is not shorter")
+    mtp_max_ms = Param(200.0, min=1.0, max=60_000.0, unit="ms", doc="the MTP is not longer, but for the next")
+    mtp_min_rtts = Param(
+        1.0, min=0.0, max=100.0, unit="minimum RTTs", doc="the MTP is not shorter than so many minimum RTTs"
+    )
+
+    def next_intervals(self, states: States) -> Intervals:
+        """Let the reasoner choose; see the module."""
+        case = cases(states, self.alpha_rtts, self.delta_ratio)
+        bounds = Bounds(1000 * self.mtp_min_ms, 1000 * self.mtp_max_ms, self.mtp_min_rtts)
+        mtp_us = bounds.clip(next_mtp_us(states, case, self.alpha_rtts), states.rtt_min_us)
+        shortest_us = bounds.clip(np.zeros_like(mtp_us), states.rtt_min_us)
+        learned = (case == LOSS_WITHOUT_QUEUE) | ((case == LONG_QUEUE) & (mtp_us <= shortest_us))
+        return Intervals(mtp_us, learned, (case >= LOSS_WITHOUT_QUEUE) | ~states.in_slow_start)
+
+
+class _All(Hybrid, VectorAlgorithm):
+    """All flows in one instance."""
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Take a flow; its registers follow when its program has started."""
+        self.add(info)
+
+    def on_reports(self, reports: NDArray[np.void]) -> list[Updates]:
+        """Decide for all flows at once."""
+        return self.decide(reports)
+
+    def on_close(self, flow_id: int) -> None:
+        """Forget a flow."""
+        self.remove(flow_id)
+
+
+@register("hyvar")
+class Hyvar(Adaptive, _All):
+    """Hyvar; see the module."""
+
+
+@register("hybrid_mtp")
+class HybridMtp(_All):
+    """A hybrid with a fixed MTP; see the module."""
+
+
+@register("policy")
+class PolicyAlone(_All):
+    """The policy alone; see the module."""
+
+    learned_from_start = True
+
+
+def _grouped(rows: list[tuple[int, dict[str, int]]]) -> list[Updates]:
+    """Return updates of registers, one for each set of names."""
+    groups: dict[tuple[str, ...], list[tuple[int, dict[str, int]]]] = {}
+    for row in rows:
+        if row[1]:
+            groups.setdefault(tuple(row[1]), []).append(row)
+    return [
+        Updates(
+            np.array([flow_id for flow_id, _ in group], np.uint64),
+            registers={name: np.array([int(one[name]) for _, one in group], np.uint64) for name in names},
+        )
+        for names, group in groups.items()
+    ]

@@ -1,0 +1,184 @@
+"""The learned policy: a small network in a safetensors file, evaluated with NumPy for all flows at once.
+
+    policy = load_policy(SHIPPED)              # the file and its hash, or an error that says what is wrong
+    actions = policy.actions(observe(...))     # (n, 7) -> (n,), from -1 to 1
+
+Two hidden layers with tanh; the mean action is cut to [-1, 1]. The file names its kind, its version and
+the observation that it was trained on. It comes with a file of its SHA-256 hash beside it, and nothing
+runs whose hash is another: weights are nothing that one can look at and see what is wrong.
+
+Source of the format: the documentation of safetensors, "Format": 8 bytes of length (little endian), a JSON
+header, the tensors. Deviation: 32-bit floats only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccp_algs.errors import AlgorithmError
+from ccp_algs.hyvar.observation import N_FEATURES, OBSERVATION
+
+KIND: Final = "hyvar-policy"
+VERSION: Final = "1"
+SHIPPED: Final = Path(__file__).with_name("policy.safetensors")
+"""The policy that comes with ccplane."""
+
+_LAYERS: Final = 3
+_HEAD_BYTES: Final = 8
+_MAX_HEADER_BYTES: Final = 1 << 20
+_FLOAT_BYTES: Final = 4
+_LARGEST: Final = 1e6
+_TRAIN: Final = "train one with `ccp train hyvar`, or install ccplane anew"
+
+
+class PolicyError(AlgorithmError):
+    """A file of weights cannot be used."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """A policy that was read.
+
+    Attributes:
+        layers: Weight (out, in) and bias (out,) of each layer, float32, the first one first.
+        about: What the file says of itself: kind, version, observation, how it was trained.
+    """
+
+    layers: tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
+    about: Mapping[str, str]
+
+    def actions(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the mean actions: the window is to be multiplied by 2 to the power of each.
+
+        Args:
+            observations: As of `observation.observe`, (n, 7) float32.
+
+        Returns:
+            Array of shape (n,), float32, from -1 to 1.
+        """
+        values = observations
+        for weight, bias in self.layers[:-1]:
+            values = np.tanh(values @ weight.T + bias)
+        weight, bias = self.layers[-1]
+        actions: NDArray[np.float32] = np.clip((values @ weight.T + bias)[:, 0], -1, 1)
+        return actions
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy and hold it against the hash beside it, the file of the same name ending in `.sha256`.
+
+    Args:
+        path: The safetensors file.
+
+    Raises:
+        PolicyError: `policy.missing`, `policy.no_hash`, `policy.wrong_hash`, or as `parse_policy`.
+    """
+    content = _read(path, "policy.missing", "no policy", _TRAIN)
+    beside = path.with_suffix(".sha256")
+    fix = f"if it is to be trusted: sha256sum {path.name} > {beside.name}, in its directory"
+    said = _read(beside, "policy.no_hash", "no hash of the policy", fix).decode(errors="replace").split()
+    found = hashlib.sha256(content).hexdigest()
+    if said[:1] != [found]:
+        raise PolicyError(
+            "policy.wrong_hash",
+            "the policy is not the one that its hash is of",
+            str(path),
+            f"it has the SHA-256 {found}, {beside.name} says {said[0] if said else 'nothing'}",
+            _TRAIN,
+        )
+    return parse_policy(content, str(path))
+
+
+def parse_policy(content: bytes, where: str) -> Policy:
+    """Return the policy that the content of a safetensors file is.
+
+    Args:
+        content: The file.
+        where: Its name, for errors.
+
+    Raises:
+        PolicyError: `policy.not_safetensors`, `policy.wrong_kind` if it is another thing, another version or
+            of another observation, `policy.wrong_shape`, `policy.not_finite`.
+    """
+    header, start = _header(content, where)
+    about = header.pop("__metadata__", {})
+    for key, wanted in (("kind", KIND), ("version", VERSION), ("observation", OBSERVATION)):
+        if about.get(key) != wanted:
+            raise PolicyError(
+                "policy.wrong_kind",
+                f"this is no policy of {key} {wanted}",
+                where,
+                f"it says {key} = {about.get(key)!r}",
+                "take the policy of this version of ccplane, or train one with `ccp train hyvar`",
+            )
+    names = [f"{i}.{what}" for i in range(_LAYERS) for what in ("weight", "bias")]
+    if sorted(header) != sorted(names):
+        raise _misshapen(where, f"it has the tensors {', '.join(sorted(header))}, not {', '.join(names)}")
+    tensors = {name: _tensor(name, header[name], content[start:], where) for name in names}
+    layers = []
+    n_in = N_FEATURES
+    for i in range(_LAYERS):
+        weight, bias = tensors[f"{i}.weight"], tensors[f"{i}.bias"]
+        n_out = 1 if i == _LAYERS - 1 else len(bias)
+        if weight.shape != (n_out, n_in) or bias.shape != (n_out,):
+            wanted = f"({n_out}, {n_in}) and ({n_out},)"
+            raise _misshapen(where, f"layer {i} has the shapes {weight.shape} and {bias.shape}, not {wanted}")
+        layers.append((weight, bias))
+        n_in = n_out
+    return Policy(tuple(layers), about)
+
+
+def _read(path: Path, slug: str, message: str, fix: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise PolicyError(slug, message, str(path), error.strerror or str(error), fix) from error
+
+
+def _header(content: bytes, where: str) -> tuple[dict[str, Any], int]:
+    """Return the header of a safetensors file, and where its data begins."""
+    size_bytes = int.from_bytes(content[:_HEAD_BYTES], "little")
+    start = _HEAD_BYTES + size_bytes
+    try:
+        if len(content) < _HEAD_BYTES or size_bytes > _MAX_HEADER_BYTES or start > len(content):
+            raise ValueError(f"a header of {size_bytes} bytes in a file of {len(content)}")
+        header = json.loads(content[_HEAD_BYTES:start])
+        if not isinstance(header, dict) or not isinstance(header.get("__metadata__", {}), dict):
+            raise ValueError("its header is no JSON object")
+    except ValueError as error:
+        raise _damaged(where, str(error)) from error
+    return header, start
+
+
+def _tensor(name: str, entry: Any, data: bytes, where: str) -> NDArray[np.float32]:
+    try:
+        dtype, shape, (begin, end) = entry["dtype"], tuple(map(int, entry["shape"])), entry["data_offsets"]
+        fits = 0 <= begin <= end <= len(data) and min(shape) > 0
+        if dtype != "F32" or not fits or end - begin != _FLOAT_BYTES * math.prod(shape):
+            raise ValueError(f"{dtype}, shape {shape}, from {begin} to {end} of {len(data)} bytes")
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(where, f"tensor {name}: {error}") from error
+    values = np.frombuffer(data[begin:end], "<f4").reshape(shape).astype(np.float32)
+    if not (np.abs(values) < _LARGEST).all():  # NaN is not, either
+        why = f"they are below {_LARGEST:g}, whatever the training"
+        raise PolicyError("policy.not_finite", f"tensor {name} has absurd numbers", where, why, _TRAIN)
+    return values
+
+
+def _damaged(where: str, why: str) -> PolicyError:
+    return PolicyError(
+        "policy.not_safetensors", "this is no safetensors file of 32-bit floats", where, why, _TRAIN
+    )
+
+
+def _misshapen(where: str, why: str) -> PolicyError:
+    return PolicyError("policy.wrong_shape", "this is not the network that is known", where, why, _TRAIN)

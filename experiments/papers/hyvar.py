@@ -1,0 +1,21 @@
+"""Hyvar (Qiu, Liu, Liu, Li, Zhu): the slides' evaluation, and how much depends on what they leave open.
+
+On real sockets and in the simulator (`--datapath sim`). `docs/papers/hyvar.md` says what came out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from experiments.papers.hyvar_mtp import MTP
+from experiments.papers.hyvar_paths import PATHS
+from experiments.papers.hyvar_sensitivity import SENSITIVITY
+from experiments.papers.paper import Paper
+
+_PARTS: Final = (MTP, PATHS, SENSITIVITY)
+
+PAPER: Final = Paper(
+    "hyvar",
+    "Hybrid Congestion Control with Variable Monitoring Time Period",
+    {part.name: part for part in _PARTS},
+)

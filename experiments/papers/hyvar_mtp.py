@@ -1,0 +1,134 @@
+"""Hyvar: how much the (initial) MTP matters, against hybrids of a fixed one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.metrics import NAN
+from experiments.papers.hyvar_runs import CLAIMED, HYBRID, HYVAR, VALUES, came_to, one_flow
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.tables import Check, Table
+from experiments.papers.variants import rounds, steered
+from experiments.results import Result
+from experiments.statistics import Estimate, bootstrap_quotient
+from experiments.sweep import Grid
+
+MTPS_MS: Final = (10, 20, 50, 100, 200)
+IDLE: Final = "idle"
+IDLE_MTP_MS: Final = 60_000
+"""Longer than any run: CUBIC, and an agent that hears of losses only."""
+
+CLAIM_THROUGHPUT: Final = 0.95
+CLAIM_DELAY: Final = 1.10
+CLAIM_CPU: Final = 0.80
+_COSTLY_MS: Final = 10
+
+
+def _grids(size: Size) -> list[Grid]:
+    mtps: Sequence[int] = (_COSTLY_MS, 50, 200) if size.quick else MTPS_MS
+    points = {
+        f"{algorithm} {mtp_ms} ms": steered(algorithm, mtp_ms=float(mtp_ms))
+        for mtp_ms in mtps
+        for algorithm in (HYVAR, HYBRID)
+    }
+    points[IDLE] = steered(HYBRID, mtp_ms=float(IDLE_MTP_MS))
+    base = one_flow("MTP", CLAIMED, size.seconds(6, 15))
+    return rounds(base, size.name, size.times(2, 5), "variant", points)
+
+
+def row(result: Result) -> dict[str, Any]:
+    """Return what a run was, and what it came to; the idle agent's is an algorithm of its own."""
+    found = came_to(result)
+    if found["mtp_ms"] == IDLE_MTP_MS:
+        found["algorithm"] = IDLE
+    return found
+
+
+def _findings(runs: Runs) -> Findings:
+    table = runs.table.sort_values(["algorithm", "mtp_ms"], kind="stable")
+    compared = table[table["algorithm"] != IDLE]
+    values = [*VALUES, "reports_per_s", "agent_cpu_pct"]
+    drawn = {
+        "mtp-throughput": ("throughput_bytes_per_s", "Throughput"),
+        "mtp-delay": ("delay_us", "Delay"),
+        "mtp-reports": ("reports_per_s", "Reports"),
+        "mtp-cpu": ("agent_cpu_pct", "CPU time of the agent"),
+    }
+    return Findings(
+        [Table.of(table, "48 Mbit/s, 30 ms, 1 BDP", ["algorithm", "mtp_ms"], values)],
+        {
+            name: plots.lines(
+                compared, column, "mtp_ms", statistic="median", title=f"{what} by the (initial) MTP"
+            )
+            for name, (column, what) in drawn.items()
+            if compared[column].notna().any()
+        },
+        checks(table),
+    )
+
+
+def checks(table: pd.DataFrame) -> list[Check]:
+    """Hold the slides' claims against runs.
+
+    Args:
+        table: A row for each run, as `row`.
+    """
+
+    def of(algorithm: str, mtp_ms: float, column: str) -> pd.Series:
+        own = table[(table["algorithm"] == algorithm) & (table["mtp_ms"] == mtp_ms)]
+        return own[column].astype(float)
+
+    fixed = table[table["algorithm"] == HYBRID].groupby("mtp_ms")[["throughput_bytes_per_s", "delay_us"]]
+    medians = fixed.median()
+    if medians.empty:
+        return []
+    best_ms = float(medians.index[int((medians["throughput_bytes_per_s"] / medians["delay_us"]).argmax())])
+    fastest_ms = float(medians.index[int(medians["throughput_bytes_per_s"].argmax())])
+    idle_pct = table.loc[table["algorithm"] == IDLE, "agent_cpu_pct"].median()
+    costly_pct = of(HYBRID, _COSTLY_MS, "agent_cpu_pct")
+    found = []
+    for mtp_ms in sorted(table.loc[table["algorithm"] == HYVAR, "mtp_ms"].unique()):
+        at = f"from an MTP of {mtp_ms:g} ms"
+        throughput = bootstrap_quotient(
+            of(HYVAR, mtp_ms, "throughput_bytes_per_s"), of(HYBRID, fastest_ms, "throughput_bytes_per_s")
+        )
+        delay = bootstrap_quotient(of(HYVAR, mtp_ms, "delay_us"), of(HYBRID, best_ms, "delay_us"))
+        own_pct = of(HYVAR, mtp_ms, "agent_cpu_pct")
+        found += [
+            Check(
+                f"Hyvar's throughput {at} by the highest of a fixed MTP ({fastest_ms:g} ms)",
+                throughput,
+                low=CLAIM_THROUGHPUT,
+            ),
+            Check(
+                f"Hyvar's delay {at} by that of the best fixed MTP ({best_ms:g} ms, throughput by delay)",
+                delay,
+                high=CLAIM_DELAY,
+            ),
+            Check(
+                f"What Hyvar's agent saves {at} of the CPU time at a fixed MTP of {_COSTLY_MS} ms",
+                _saved(own_pct, costly_pct, 0.0),
+                low=CLAIM_CPU,
+            ),
+            Check(
+                f"The same {at}, both without what an idle agent needs",
+                _saved(own_pct, costly_pct, idle_pct),
+                low=CLAIM_CPU,
+            ),
+        ]
+    return found
+
+
+def _saved(own_pct: pd.Series, costly_pct: pd.Series, idle_pct: float) -> Estimate:
+    """Return what is saved, as a share."""
+    left = bootstrap_quotient(own_pct - idle_pct, costly_pct - idle_pct)
+    if left.value != left.value:
+        return Estimate(NAN, NAN, NAN, left.n)
+    return Estimate(1 - left.value, 1 - left.high, 1 - left.low, left.n)
+
+
+MTP: Final = Part("mtp", "the (initial) MTP: throughput, delay, CPU time", _grids, _findings, row)

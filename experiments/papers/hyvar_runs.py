@@ -1,0 +1,117 @@
+"""Hyvar: what is compared, over which paths, and a row for each run of what it came to.
+
+One flow sends for the whole run. Delay is the mean of the kernel's smoothed RTT. The agent's CPU time is user
+and system time of its process, all threads, by the time in which it served flows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from experiments.metrics import NAN
+from experiments.netlab.cellular import Cellular, draw, write_trace
+from experiments.netlab.spec import Buffer, Direction
+from experiments.papers.tables import figures_of
+from experiments.papers.variants import KERNEL
+from experiments.results import Result
+from experiments.runs.shapes import Dumbbell
+from experiments.scenario import Flow, Scenario
+
+HYVAR: Final = "hyvar"
+HYBRID: Final = "hybrid_mtp"
+POLICY: Final = "policy"
+BBR: Final = "kernel/bbr"
+ALGORITHMS: Final = (HYVAR, HYBRID, POLICY, KERNEL, BBR)
+
+VALUES: Final = ("throughput_bytes_per_s", "delay_us", "rtt_p95_us", "retrans_pct")
+"""Columns of `came_to` that every part reports."""
+
+CLAIMED: Final = Direction(rate_bytes_per_s=6e6, delay_us=15_000, buffer=Buffer(bdp=1.0))
+"""The path of the slides: 48 Mbit/s, 30 ms, 1 BDP."""
+
+_TRACES: Final = Path(__file__).parents[2] / ".cache" / "traces"
+_TRACE_S: Final = 60.0
+_CELL_DELAY_US: Final = 20_000
+_CELL_BUFFER: Final = Buffer(packets=250)
+
+CELLS: Final[Mapping[str, tuple[Cellular, int]]] = MappingProxyType(
+    {
+        "cellular-1": (Cellular(mean_bytes_per_s=1.5e6, variation_ratio=0.5, outage_every_s=None), 1),
+        "cellular-2": (Cellular(), 2),
+    }
+)
+"""What the cellular paths are drawn from, with which seed: a good one, and one as recordings of LTE are."""
+
+
+def cell(trace: Path) -> Direction:
+    """Return a path with the opportunities of a Mahimahi trace."""
+    return Direction(trace=str(trace), delay_us=_CELL_DELAY_US, buffer=_CELL_BUFFER)
+
+
+def drawn(name: str) -> Path:
+    """Return the file of a trace of `CELLS`; it is written if it is not there, or another."""
+    link, seed = CELLS[name]
+    file = _TRACES / f"hyvar-{name}.down"
+    times_ms = draw(link, _TRACE_S, seed)
+    if not file.exists() or file.read_text().split() != [str(one) for one in times_ms]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_trace(file, times_ms)
+    return file
+
+
+def paths() -> dict[str, Direction]:
+    """Return two wired and two cellular paths by name."""
+    return {
+        "wired-1": Direction(rate_bytes_per_s=6e6, delay_us=10_000, buffer=Buffer(bdp=2.0)),
+        "wired-2": Direction(rate_bytes_per_s=12.5e6, delay_us=30_000, buffer=Buffer(bdp=0.5)),
+        **{name: cell(drawn(name)) for name in CELLS},
+    }
+
+
+def one_flow(name: str, path: Direction, duration_s: float) -> Scenario:
+    """Return a scenario with one flow; the way back is as long, and nothing waits there.
+
+    Args:
+        name: What people call it.
+        path: From the sender to the receiver.
+        duration_s: How long it sends [s].
+    """
+    back = Direction(delay_us=path.delay_us)
+    return Scenario(
+        name=f"hyvar: {name}",
+        topology=Dumbbell(pairs=1, bottleneck=path, backward=back),
+        flows=(Flow("flow", "s1", "r1", HYVAR),),
+        duration_s=duration_s,
+    )
+
+
+def came_to(result: Result) -> dict[str, Any]:
+    """Return what a run was, and what it came to.
+
+    Returns:
+        `algorithm` and its parameters; the columns of `figures_of`; `delay_us`, mean smoothed RTT;
+        `reports_per_s` that the agent got; `agent_cpu_pct`, its CPU time, 100 is one processor. The last two
+        are NaN without an agent; in the simulator the agent has no process of its own, and no CPU time.
+    """
+    flow = result.scenario.flows[0]
+    agent = result.metadata.get("agent") or {}
+    served_us = agent.get("serving_us", NAN)
+    return {
+        "algorithm": flow.algorithm,
+        **flow.params,
+        **figures_of(result),
+        "delay_us": float(result.flows["srtt_mean_us"].mean()),
+        "reports_per_s": agent.get("reports", NAN) / result.scenario.duration_s,
+        "agent_cpu_pct": 100 * agent.get("cpu_us", NAN) / served_us,
+    }
+
+
+def plain(path: Direction) -> dict[str, Any]:
+    """Return a path as an axis of a grid sets it."""
+    fields: dict[str, Any] = msgspec.to_builtins(path)
+    return {"topology.bottleneck": fields, "topology.backward": {"delay_us": path.delay_us}}

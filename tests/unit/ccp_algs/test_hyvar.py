@@ -1,0 +1,403 @@
+"""Hyvar in Python: collector and reasoner by hand, and what the algorithms decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccp_algs import Updates, check_algorithm, params_of, set_params
+from ccp_algs.api import RateLimit
+from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.cubic import Cubic
+from ccp_algs.episodes import CUT, STARTED, UNDO
+from ccp_algs.hyvar.algorithms import HybridMtp, Hyvar, PolicyAlone
+from ccp_algs.hyvar.collector import Collector, States
+from ccp_algs.hyvar.fold import PPM, HyvarFold
+from ccp_algs.hyvar.limited import OneFlow, RTcpHyvar
+from ccp_algs.hyvar.policy import PolicyError
+from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
+from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
+from datapath._native import compile
+from tests.unit.ccp_algs.folded import MSS
+from tests.unit.ccp_algs.hyvar_weights import constant, file_of, save
+
+ALPHA, DELTA = 0.2, 0.01
+HEAD = ("flow_id", "now_us", "cwnd_bytes", "rate_bytes_per_s")
+ROW = np.dtype([(name, "u8") for name in (*HEAD, *HyvarFold.report_fields)])
+ID = (1 << 32) | 3
+RTT_US = 30_000
+
+
+def rows(*reports: dict[str, int]) -> np.ndarray:
+    """Reports of flow `ID`, or of another, at the end of an interval if nothing else is said."""
+    made = np.zeros(len(reports), ROW)
+    for row, report in zip(made, reports, strict=True):
+        usual = {"flow_id": ID, "due": 1, "mss_bytes": MSS, "rtt_min_us": RTT_US, "srtt_us": RTT_US}
+        for name, value in (usual | {"cwnd_bytes": 100 * MSS} | report).items():
+            row[name] = value
+    return made
+
+
+def interval(number: int, rtt_us: int = RTT_US, lost: int = 0, **more: int) -> dict[str, int]:
+    """The end of an interval of 10 ms, 40 segments delivered in each, of flows that all started at 1 s."""
+    return {
+        "now_us": 1_000_000 + 10_000 * number,
+        "delivered_pkts": 40 * number,
+        "lost_pkts": lost,
+        "rtt_sum_us": 20 * RTT_US * (number - 1) + 20 * rtt_us,
+        "rtt_samples": 20 * number,
+        **more,
+    }
+
+
+START = {"event": STARTED, "now_us": 1_000_000}
+
+
+@pytest.fixture(autouse=True)
+def _defaults() -> Iterator[None]:
+    yield
+    for cls in (Hyvar, HybridMtp, PolicyAlone, OneFlow, RTcpHyvar):
+        for param in params_of(cls).values():
+            param._by_class.pop(cls, None)
+
+
+def policy_of(tmp_path: Path, action: float) -> str:
+    return str(save(file_of(constant(action)), tmp_path / "constant.safetensors"))
+
+
+def begun(cls: Any, tmp_path: Path, action: float = 0.0, **params: object) -> Any:
+    """An algorithm with one flow, whose program has started."""
+    set_params(cls, {"policy_file": policy_of(tmp_path, action), **params})
+    algorithm = cls()
+    algorithm.on_create(FakeInfo(flow_id=ID))
+    algorithm.on_reports(rows(START))
+    return algorithm
+
+
+def registers(updates: list[Updates]) -> dict[str, int]:
+    """What is set of one flow."""
+    made: dict[str, int] = {}
+    for one in updates:
+        assert one.flow_ids.tolist() == [ID]
+        assert one.cwnd_bytes is None
+        made |= {name: int(values[0]) for name, values in one.registers.items()}
+    return made
+
+
+# --- collector ---------------------------------------------------------------------------------------------
+
+
+def collected(*reports: dict[str, int]) -> States:
+    collector = Collector()
+    collector.add(ID, 10_000.0)
+    collector.begin(rows(START))
+    for report in reports:
+        states = collector.end(rows(report))
+    assert states is not None
+    return states
+
+
+def test_interval_is_what_grew() -> None:
+    # 40 segments in 10 ms, 10 lost; the RTT is 1.5 times the smallest, in the interval before it was 1.2.
+    states = collected(
+        interval(1, 36_000), interval(2, 54_000, lost=10) | {"rtt_sum_us": 20 * 36_000 + 20 * 45_000}
+    )
+    assert states.queue_rtts[0] == pytest.approx(0.5)
+    assert states.gradient_rtts[0] == pytest.approx(0.3)
+    assert states.loss_ratio[0] == pytest.approx(0.2)
+    thr, thr_max = 40 * MSS / 0.01, 40 * MSS / 0.01
+    bdp = thr_max * 0.03
+    expected = [
+        thr / thr_max,
+        math.log2(1 + bdp / MSS) / 16,
+        1 / 1.5,
+        math.log2(31) / 12,
+        0.2,
+        math.log2(100 * MSS / bdp) / 4,
+        1.0,
+    ]
+    assert states.observations[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_best_throughput_is_remembered() -> None:
+    slower = interval(2) | {"delivered_pkts": 50}
+    assert collected(interval(1), slower).observations[0][0] == pytest.approx(0.25)
+
+
+def test_queue_stays_as_it_was_without_a_sample() -> None:
+    quiet = interval(1, 45_000) | {"now_us": 1_020_000}
+    states = collected(interval(1, 45_000), quiet)
+    assert states.queue_rtts[0] == pytest.approx(0.5)
+    assert states.gradient_rtts[0] == 0
+    assert states.observations[0][2] == 1
+
+
+def test_spurious_losses_are_no_negative_ones() -> None:
+    assert collected(interval(1, lost=10), interval(2, lost=4)).loss_ratio[0] == 0
+
+
+def test_several_reports_of_a_flow_are_one_interval() -> None:
+    collector = Collector()
+    for flow_id in (ID, ID + 1):
+        collector.add(flow_id, 10_000.0)
+    both = [{**START, "flow_id": flow_id} for flow_id in (ID, ID + 1)]
+    collector.begin(rows(*both))
+    batch = rows(interval(1), interval(1, flow_id=ID + 1), interval(2))
+    states = collector.end(batch)
+    assert states is not None
+    assert sorted(states.flow_ids.tolist()) == [ID, ID + 1]
+    alone = collected(interval(2) | {"rtt_sum_us": 40 * RTT_US})
+    row = states.flow_ids.tolist().index(ID)
+    assert np.array_equal(states.observations[row], alone.observations[0])
+
+
+def test_report_that_is_not_behind_the_last_tells_nothing() -> None:
+    collector = Collector()
+    collector.add(ID, 10_000.0)
+    collector.begin(rows(START))
+    assert collector.end(rows(interval(2))) is not None
+    assert collector.end(rows(interval(2))) is None
+    assert collector.end(rows(interval(1))) is None
+
+
+def test_slot_of_a_flow_that_is_gone_is_free_for_the_next() -> None:
+    collector = Collector()
+    next_id = ID + (1 << 32)
+    collector.add(ID, 10_000.0)
+    collector.begin(rows(START))
+    collector.end(rows(interval(1, 60_000)))
+    collector.add(next_id, 70_000.0)
+    collector.remove(ID)  # its close comes late
+    assert collector.mtp_us(np.array([next_id], np.uint64)).tolist() == [70_000.0]
+    collector.begin(rows({**START, "flow_id": next_id}))
+    states = collector.end(rows(interval(1, flow_id=next_id)))
+    assert states is not None
+    assert states.gradient_rtts[0] == 0
+
+
+# --- reasoner ----------------------------------------------------------------------------------------------
+
+
+def state(queue: float, gradient: float, loss: float = 0.0, mtp_us: float = 50_000.0) -> States:
+    return States(
+        flow_ids=np.array([ID], np.uint64),
+        observations=np.zeros((1, 7), np.float32),
+        queue_rtts=np.array([queue]),
+        gradient_rtts=np.array([gradient]),
+        loss_ratio=np.array([loss]),
+        rtt_min_us=np.array([float(RTT_US)]),
+        mtp_us=np.array([mtp_us]),
+        in_slow_start=np.array([False]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("queue", "gradient", "loss", "case", "factor"),
+    [
+        (0.1, -0.2, 0.0, 1, 2 ** (1 / (1 + math.exp(-1)))),
+        (0.1, -1e-12, 0.0, 1, math.sqrt(2)),
+        (0.1, -100.0, 0.009, 1, 2.0),
+        (0.1, 0.0, 0.0, 2, 1.0),
+        (0.2, 0.1, 0.0, 2, math.exp(-0.5)),
+        (0.2, -0.1, 0.01, 3, 1.0),
+        (0.0, 0.1, 0.5, 3, 1.0),
+        (0.201, -0.1, 0.0, 4, math.exp(-1.005)),
+        (0.4, 0.1, 0.5, 4, math.exp(-2)),
+    ],
+)
+def test_cases_of_the_slides(queue: float, gradient: float, loss: float, case: int, factor: float) -> None:
+    states = state(queue, gradient, loss)
+    found = cases(states, ALPHA, DELTA)
+    assert found.tolist() == [case]
+    assert next_mtp_us(states, found, ALPHA)[0] == pytest.approx(50_000 * factor, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mtp_us", "rtt_min_us", "expected_us"),
+    [
+        (50_000, 30_000, 50_000),
+        (5_000, 1_000, 10_000),
+        (5_000, 30_000, 30_000),
+        (500_000, 30_000, 200_000),
+        (500_000, 300_000, 300_000),
+    ],
+)
+def test_bounds_of_the_mtp(mtp_us: float, rtt_min_us: float, expected_us: float) -> None:
+    bounds = Bounds(least_us=10_000, most_us=200_000, least_rtts=1.0)
+    assert bounds.clip(np.array([mtp_us]), np.array([rtt_min_us])).tolist() == [expected_us]
+
+
+# --- algorithms --------------------------------------------------------------------------------------------
+
+
+def test_registers_are_set_when_the_program_has_started(tmp_path: Path) -> None:
+    set_params(Hyvar, {"policy_file": policy_of(tmp_path, 0.0), "mtp_ms": 70.0, "beta": 0.8})
+    algorithm = Hyvar()
+    algorithm.on_create(FakeInfo(flow_id=ID))
+    made = registers(algorithm.on_reports(rows(START)))
+    assert (made["mtp_us"], made["learned"], made["cut_permille"]) == (70_000, 0, 800)
+    assert "gain_ppm" not in made
+
+
+def test_policy_alone_has_the_window_from_the_start(tmp_path: Path) -> None:
+    set_params(PolicyAlone, {"policy_file": policy_of(tmp_path, 0.0)})
+    algorithm = PolicyAlone()
+    algorithm.on_create(FakeInfo(flow_id=ID))
+    assert registers(algorithm.on_reports(rows(START)))["learned"] == 1
+
+
+@pytest.mark.parametrize(("action", "gain"), [(0.5, 2**0.5), (-1.0, 0.5), (0.0, 1.0), (2.0, 2.0)])
+def test_window_is_multiplied_by_two_to_the_power_of_the_action(
+    tmp_path: Path, action: float, gain: float
+) -> None:
+    algorithm = begun(HybridMtp, tmp_path, action)
+    made = registers(algorithm.on_reports(rows(interval(1))))
+    assert made["gain_ppm"] == pytest.approx(PPM * gain, abs=1)
+
+
+@pytest.mark.parametrize("rtt_us", [RTT_US, 50_000])
+def test_hybrid_keeps_its_mtp(tmp_path: Path, rtt_us: int) -> None:
+    algorithm = begun(HybridMtp, tmp_path, mtp_ms=40.0)
+    for number in (1, 2):
+        made = registers(algorithm.on_reports(rows(interval(number, rtt_us))))
+        assert (made["mtp_us"], made["learned"]) == (40_000, 0)
+
+
+def test_mtp_grows_while_the_queue_drains_and_falls_when_it_is_long(tmp_path: Path) -> None:
+    algorithm = begun(Hyvar, tmp_path, mtp_ms=100.0)
+    grown = registers(algorithm.on_reports(rows(interval(1, 34_000))))["mtp_us"]
+    drained = interval(2) | {"rtt_sum_us": 20 * 34_000 + 20 * 31_000}
+    longer = registers(algorithm.on_reports(rows(drained)))
+    assert longer["mtp_us"] > 1.4 * grown
+    assert longer["learned"] == 0
+    queue = interval(3) | {"rtt_sum_us": 20 * 34_000 + 20 * 31_000 + 20 * 60_000}
+    shorter = registers(algorithm.on_reports(rows(queue)))
+    assert (shorter["mtp_us"], shorter["learned"]) == (RTT_US, 1), "as short as it may be: a round trip"
+
+
+def test_policy_has_the_window_alone_at_losses_without_a_queue(tmp_path: Path) -> None:
+    algorithm = begun(Hyvar, tmp_path, mtp_ms=100.0)
+    lossy = registers(algorithm.on_reports(rows(interval(1, lost=4))))
+    assert (lossy["learned"], lossy["mtp_us"]) == (1, 100_000)
+    assert registers(algorithm.on_reports(rows(interval(2, lost=4))))["learned"] == 0
+
+
+def test_slow_start_is_left_to_cubic_unless_there_is_a_queue(tmp_path: Path) -> None:
+    algorithm = begun(Hyvar, tmp_path, action=-0.5)
+    calm = registers(algorithm.on_reports(rows(interval(1, in_slow_start=1))))
+    assert calm["gain_ppm"] == 0
+    queue = interval(2, in_slow_start=1) | {"rtt_sum_us": 20 * RTT_US + 20 * 60_000}
+    assert registers(algorithm.on_reports(rows(queue)))["gain_ppm"] == pytest.approx(PPM * 2**-0.5, abs=1)
+
+
+def test_reductions_are_answered_as_by_cubic(tmp_path: Path) -> None:
+    algorithm = begun(Hyvar, tmp_path)
+    told = {
+        "event": CUT,
+        "prior_bytes": 80 * MSS,
+        "old_w_max_bytes": 100 * MSS,
+        "due": 0,
+        "now_us": 1_005_000,
+    }
+    made = registers(algorithm.on_reports(rows(told)))
+    fields = dict.fromkeys(HyvarFold.report_fields, 0) | {"mss_bytes": MSS} | told
+    assert made == Cubic().answer(FakeReport({}, fields, "Hyvar"))
+    undone = told | {"event": UNDO, "old_t_us": 7}
+    assert registers(algorithm.on_reports(rows(undone)))["t_us"] == 7
+
+
+def test_one_batch_has_all_answers(tmp_path: Path) -> None:
+    algorithm = begun(Hyvar, tmp_path, action=0.5)
+    algorithm.on_create(FakeInfo(flow_id=ID + 1))
+    algorithm.on_reports(rows({**START, "flow_id": ID + 1}))
+    cut = {"event": CUT, "prior_bytes": 80 * MSS, "due": 0, "now_us": 1_005_000}
+    batch = rows(interval(1), cut | {"flow_id": ID + 1}, cut, interval(1, flow_id=ID + 1))
+    answers, control = algorithm.on_reports(batch)
+    assert sorted(answers.flow_ids.tolist()) == [ID, ID + 1]
+    assert set(answers.registers) >= {"w_max_bytes", "k_us"}
+    assert sorted(control.flow_ids.tolist()) == [ID, ID + 1]
+    assert set(control.registers) == {"mtp_us", "learned", "gain_ppm"}
+
+
+def test_flows_are_decided_together_as_alone() -> None:
+    # With the policy that is shipped.
+    together, alone = Hyvar(), [Hyvar() for _ in range(4)]
+    for i, one in enumerate(alone):
+        for algorithm in (together, one):
+            algorithm.on_create(FakeInfo(flow_id=ID + i))
+    batches = [[{**START, "flow_id": ID + i} for i in range(4)]]
+    for number in range(1, 6):
+        batches.append(
+            [interval(number, 30_000 + 2_000 * i, lost=i * number // 2, flow_id=ID + i) for i in range(4)]
+        )
+    for batch in batches:
+        whole = together.on_reports(rows(*batch))
+        for i, one in enumerate(alone):
+            for of_all, of_one in zip(whole, one.on_reports(rows(batch[i])), strict=True):
+                at = of_all.flow_ids.tolist().index(ID + i)
+                for name, values in of_one.registers.items():
+                    assert int(of_all.registers[name][at]) == pytest.approx(int(values[0]), abs=2)
+
+
+def test_changed_parameters_reach_all_flows(tmp_path: Path) -> None:
+    algorithm = begun(Hyvar, tmp_path)
+    algorithm.on_reports(rows(interval(1)))
+    Hyvar.beta = 0.9
+    made = registers(algorithm.on_reports(rows(interval(2))))
+    assert made["cut_permille"] == 900
+    algorithm.on_close(ID)
+    Hyvar.beta = 0.8
+    assert algorithm.on_reports(rows()) == []
+
+
+def test_missing_policy_is_refused_aloud(tmp_path: Path) -> None:
+    Hyvar.policy_file = str(tmp_path / "none.safetensors")
+    with pytest.raises(PolicyError) as caught:
+        Hyvar()
+    assert caught.value.slug == "policy.missing"
+
+
+def one_flow(cls: Any, tmp_path: Path, action: float) -> tuple[Any, RecordingFlow]:
+    set_params(cls, {"policy_file": policy_of(tmp_path, action)})
+    algorithm = cls()
+    algorithm.flow = flow = RecordingFlow(FakeInfo(flow_id=ID), {"default": HyvarFold.source})
+    algorithm.on_create(FakeInfo(flow_id=ID))
+    return algorithm, flow
+
+
+def report_of(row: np.ndarray) -> FakeReport:
+    fields = {name: int(row[name]) for name in HyvarFold.report_fields}
+    return FakeReport({name: int(row[name]) for name in HEAD}, fields, "Hyvar")
+
+
+def test_one_flow_is_decided_as_many(tmp_path: Path) -> None:
+    single, flow = one_flow(OneFlow, tmp_path, 0.3)
+    many = begun(Hyvar, tmp_path, 0.3)
+    single.on_report(report_of(rows(START)[0]))
+    for number in range(1, 5):
+        batch = rows(interval(number, 30_000 + 5_000 * number, lost=number))
+        single.on_report(report_of(batch[0]))
+        assert flow.calls[-1] == ("set", registers(many.on_reports(batch)))
+
+
+def test_limited_hyvar_looks_for_limits_and_grows_fast_while_the_cap_is_raised(tmp_path: Path) -> None:
+    algorithm, flow = one_flow(RTcpHyvar, tmp_path, 0.0)
+    limits = [call for kind, call in flow.calls if kind == "limit"]
+    assert [(call["cwnd"], call["rate"]) for call in limits] == [(1, 1)]
+    calls = len(flow.calls)
+    algorithm.on_rate_limit(RateLimit("capped", 500_000, 250_000, 0, 1))
+    assert len(flow.calls) == calls
+    algorithm.on_rate_limit(RateLimit("raised", 500_000, 250_000, 0, 1))
+    assert flow.calls[-1] == ("set", {"ssthresh_bytes": NO_THRESHOLD_BYTES})
+
+
+@pytest.mark.parametrize("cls", [Hyvar, HybridMtp, PolicyAlone, RTcpHyvar])
+@pytest.mark.parametrize("action", [-1.0, 1.0])
+def test_contract_is_kept_whatever_the_policy(tmp_path: Path, cls: Any, action: float) -> None:
+    set_params(cls, {"policy_file": policy_of(tmp_path, action)})
+    assert check_algorithm(cls, compile).updates > 20
