@@ -12,6 +12,9 @@ BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := datapath/_native.abi3.so
 CARGO := scripts/cargo.sh
+# All crates, or those that build where the kernel part does not.
+WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest node rtcp switch trace)
+CRATES = --workspace $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
 # One profile for the extension, its lints and its tests: dependencies compile once.
 PROFILE := --release
 
@@ -51,26 +54,34 @@ setup: ## install what is missing: packages, Rust, a virtual environment in .ven
 setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` needs besides: Chromium, ffmpeg, dash.js, segments
 	@scripts/setup-video.sh
 
-.venv/.setup: pyproject.toml scripts/setup.sh scripts/packages.sh
+SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
+
+.venv/.setup: pyproject.toml $(SETUP_SCRIPTS)
 	$(PHASE)
 	@scripts/setup.sh
+
+# PyTorch among them, which is why `make demo` does without.
+.venv/.train: .venv/.setup
+	$(PHASE)
+	scripts/install-extras.sh train
+	@touch $@
 
 .PHONY: build
 build: $(EXTENSION) ## build the native extension, if its sources changed
 
 $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
 	$(PHASE)
-	PATH=$(BIN):$$PATH maturin develop --release --skip-install
-	@touch $@
+	scripts/build.sh --skip-install
 
 # --- run ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: build ## kernel CUBIC against ccplane's, with and without random loss (needs root): a table and a plot
+demo: build ## kernel CUBIC against ccplane's, with and without random loss: a table and a plot; simulated without root
 	$(SUDO) $(BIN)/ccp demo
 
 .PHONY: bench
-bench: build ## all benchmarks (need root): tables; `ccp bench NAME --json` for one, as JSON
+bench: build ## all benchmarks (all but `sim` need root): tables; `ccp bench NAME --json` for one, as JSON
+	$(BIN)/ccp bench sim
 	for name in datapath latency reports flows rtcp reload emulator bus signal; do $(SUDO) $(BIN)/ccp bench $$name; done
 
 # --- check -------------------------------------------------------------------------------------------------------
@@ -89,7 +100,7 @@ lint-python: build ## ruff (rules and format), and the direction of imports
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
-types: build ## mypy, strict
+types: build .venv/.train ## mypy, strict
 	$(PHASE)
 	$(BIN)/mypy
 
@@ -97,7 +108,7 @@ types: build ## mypy, strict
 lint-rust: build ## rustfmt and clippy
 	$(PHASE)
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(PROFILE) --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(PROFILE) $(CRATES) --all-targets -- -D warnings
 
 .PHONY: lint-bpf
 lint-bpf: build ## clang-format of the BPF programs
@@ -114,11 +125,11 @@ fmt: build ## format Python, Rust and BPF sources
 .PHONY: test-rust
 test-rust: build ## cargo tests; with root the compiler's differential test also runs programs in the kernel
 	$(PHASE)
-	$(CARGO) test $(PROFILE) --workspace $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
+	$(CARGO) test $(PROFILE) $(CRATES) $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
 	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
 
 .PHONY: test-unit
-test-unit: build ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
+test-unit: build .venv/.train ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
 	$(PHASE)
 	$(PYTEST) $(AGAIN) $(SHARED) tests/unit
 

@@ -2,7 +2,8 @@
 
 Four runs, one after the other, of one iperf3 flow each: 100 Mbit/s, 50 ms base RTT, a drop-tail buffer of one
 bandwidth-delay product. What flows did is seen by tracing their sockets in the kernel, in the same way for
-both.
+both. Where the kernel datapath cannot run, the same four run in the simulator, and everything that is shown
+says so.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from datapath import ebpf
-from datapath.errors import CcpError, LoadError
+from datapath.errors import CcpError, LoadError, VerifierError, close_names
 from experiments.agent_process import PIN_DIR
 
 if TYPE_CHECKING:
@@ -38,11 +39,44 @@ PATHS: Final = {"clean": 0.0, "0.5 % random loss": 0.005}
 """What the path is called -> share of packets that it loses at random."""
 ALGORITHMS: Final = ("kernel/cubic", "cubic")
 
+_OTHER_TROUBLE: Final = {"load.already_running", "load.no_native_module"}
+"""No reasons for the simulator: it needs the compiled part, too, and an agent that runs is somebody's."""
+_NO_NETWORK: Final = {"lab.no_command", "lab.no_tun", "lab.not_permitted"}
+
 _FIGURES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us")
 _EXTRA_S: Final = 3.0
 """What a run takes beside its duration, for the progress bar [s]."""
 
 app = typer.Typer(add_completion=False)
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where the transfers run, and why there.
+
+    Attributes:
+        datapath: `ebpf`, on real sockets of this machine's kernel, or `sim`.
+        why: What keeps them from the kernel; empty, if the datapath was chosen or it is the kernel.
+        fix: What to do about it; empty likewise.
+    """
+
+    datapath: str
+    why: str = ""
+    fix: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called in titles."""
+        return f"Linux {os.uname().release}" if self.datapath == "ebpf" else "simulated"
+
+    def __str__(self) -> str:
+        """Return what is said first."""
+        if self.datapath == "ebpf":
+            return f"on real sockets of this kernel, {self.name}"
+        said = "in the simulator: virtual time, no sockets"
+        if self.why:
+            said += f"\n  why  {self.why}\n  fix  {self.fix}" if self.fix else f"\n  why  {self.why}"
+        return said
 
 
 @dataclass(frozen=True)
@@ -80,17 +114,28 @@ def demo(
     output: Annotated[Path, typer.Option(help="Where to write the plot: png, svg or pdf.")] = Path(
         "out/demo.png"
     ),
+    datapath: Annotated[
+        str | None,
+        typer.Option(
+            help="ebpf, real sockets of this kernel (needs root), or sim; by default the first that works.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Compare kernel CUBIC with ccplane's, with and without random loss: a table and a plot (needs root)."""
-    must_be_able()
-    transfers = measure(seconds)
+    """Compare kernel CUBIC with ccplane's, with and without random loss: a table and a plot."""
+    where = choose(datapath)
+    if not as_json:
+        typer.echo(where)
+    transfers = measure(seconds, where.datapath)
     if as_json:
         document = {
             "name": "demo",
-            "kernel": os.uname().release,
+            "datapath": where.datapath,
+            "why_not_the_kernel": where.why or None,
+            "kernel": os.uname().release if where.datapath == "ebpf" else None,
             "rate_bytes_per_s": RATE_BYTES_PER_S,
             "base_rtt_us": RTT_US,
             "seconds": seconds,
@@ -99,14 +144,51 @@ def demo(
         }
         typer.echo(json.dumps(document, indent=2))
     else:
-        show(transfers, seconds)
-    draw(transfers, output)  # last: a plot that cannot be written costs no figures
+        show(transfers, seconds, where)
+    draw(transfers, output, where)  # last: a plot that cannot be written costs no figures
     if not as_json:
         typer.echo(f"plot: {output}")
 
 
+def choose(datapath: str | None) -> Where:
+    """Find out where to run.
+
+    Args:
+        datapath: `ebpf` or `sim`; None for the first of them that can run here.
+
+    Raises:
+        CcpError: `demo.datapath`, if there is no such datapath.
+        LoadError: If `ebpf` was asked for and cannot run here, or an agent steers flows already.
+    """
+    if datapath not in (None, "ebpf", "sim"):
+        raise CcpError(
+            "demo.datapath",
+            f"there is no datapath `{datapath}`",
+            "--datapath",
+            fix=close_names(datapath, ["ebpf", "sim"], "datapath"),
+        )
+    if datapath == "sim":
+        return Where("sim")
+    try:
+        must_be_able()
+        try_loading()
+        try_network()
+    except CcpError as error:
+        if datapath is None and _keeps_from_the_kernel(error):
+            return Where("sim", error.why or error.message, error.fix)
+        if error.slug == "lab.not_permitted":
+            raise LoadError(*error.args) from error  # told in one line, as all that keeps us from running
+        raise
+    return Where("ebpf")
+
+
+def _keeps_from_the_kernel(error: CcpError) -> bool:
+    is_load = isinstance(error, LoadError | VerifierError) and error.slug not in _OTHER_TROUBLE
+    return is_load or error.slug in _NO_NETWORK
+
+
 def must_be_able() -> None:
-    """Find out whether this machine and process have what the datapath needs.
+    """Find out whether this machine and process have what the kernel datapath needs.
 
     Raises:
         LoadError: `load.missing`, with the first thing that is missing.
@@ -136,6 +218,18 @@ def try_loading() -> None:
             ebpf.unload(PIN_DIR)
 
 
+def try_network() -> None:
+    """Build the network of a run and remove it again, for the same reason.
+
+    Raises:
+        LabError: If it cannot be built.
+    """
+    from experiments.netlab.emulated import emulated
+
+    with emulated(scenario(ALGORITHMS[0], "clean", 1).network):
+        pass
+
+
 def scenario(algorithm: str, path: str, seconds: float) -> Scenario:
     """Return one of the four runs.
 
@@ -162,20 +256,19 @@ def scenario(algorithm: str, path: str, seconds: float) -> Scenario:
     )
 
 
-def measure(seconds: int) -> list[Transfer]:
+def measure(seconds: int, datapath: str) -> list[Transfer]:
     """Do all runs, with a progress bar on stderr.
 
     Args:
         seconds: Length of each [s].
+        datapath: `ebpf` or `sim`.
 
     Returns:
         The transfers, path by path, in the order of `ALGORITHMS`.
 
     Raises:
-        LoadError: If the datapath does not load, or the network cannot be built.
         CcpError: If a run fails.
     """
-    from experiments.netlab import LabError
     from experiments.plots import label
     from experiments.run import run
 
@@ -184,33 +277,28 @@ def measure(seconds: int) -> list[Transfer]:
     transfers: list[Transfer] = []
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=len(PATHS) * len(ALGORITHMS) * each_s)
-        try:
-            try_loading()
-            for path in PATHS:
-                for algorithm in ALGORITHMS:
-                    bar.update(task, description=f"{label(algorithm)}, {path}")
-                    before_s = len(transfers) * each_s
+        for path in PATHS:
+            for algorithm in ALGORITHMS:
+                bar.update(task, description=f"{label(algorithm)}, {path}")
+                before_s = len(transfers) * each_s
 
-                    def told(_what: str, passed_s: float, before_s: float = before_s) -> None:
-                        bar.update(task, completed=before_s + min(passed_s, each_s))
+                def told(_what: str, passed_s: float, before_s: float = before_s) -> None:
+                    bar.update(task, completed=before_s + min(passed_s, each_s))
 
-                    result = run(scenario(algorithm, path, seconds), progress=told)
-                    row = result.flows.iloc[0]
-                    figures = {name: float(row[name]) for name in _FIGURES}
-                    transfers.append(Transfer(path, algorithm, **figures, samples=result.flow_samples))
-        except LabError as error:
-            if error.slug == "lab.not_permitted":
-                raise LoadError(*error.args) from error  # told in one line, as all that keeps us from running
-            raise
+                result = run(scenario(algorithm, path, seconds), datapath=datapath, progress=told)
+                row = result.flows.iloc[0]
+                figures = {name: float(row[name]) for name in _FIGURES}
+                transfers.append(Transfer(path, algorithm, **figures, samples=result.flow_samples))
     return transfers
 
 
-def draw(transfers: Sequence[Transfer], output: Path) -> None:
+def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
     """Write the plot.
 
     Args:
         transfers: What to draw.
         output: The file.
+        where: Where they ran.
 
     Raises:
         CcpError: `demo.cannot_write`.
@@ -230,7 +318,7 @@ def draw(transfers: Sequence[Transfer], output: Path) -> None:
         limits={"goodput_bytes_per_s": PAYLOAD_SHARE * RATE_BYTES_PER_S},
         goodput_interval_s=0.5,
         title="One flow over 100 Mbit/s and 50 ms: the kernel's CUBIC and ccplane's",
-        note=f"drop-tail buffer of 1 BDP; one run each, in turn, seed 1; Linux {os.uname().release}",
+        note=f"drop-tail buffer of 1 BDP; one run each, in turn, seed 1; {where.name}",
     )
     try:
         plots.save(figure, output)
@@ -243,18 +331,19 @@ def draw(transfers: Sequence[Transfer], output: Path) -> None:
         ) from error
 
 
-def show(transfers: Sequence[Transfer], seconds: int) -> None:
+def show(transfers: Sequence[Transfer], seconds: int, where: Where) -> None:
     """Print the table.
 
     Args:
         transfers: What to show.
         seconds: How long each took [s].
+        where: Where they ran.
     """
     from experiments.plots import label
 
     table = Table(
         title=f"one flow through {RATE_BYTES_PER_S / 125e3:.0f} Mbit/s, base RTT {RTT_US / 1e3:.0f} ms, "
-        f"{seconds} s each",
+        f"{seconds} s each; {where.name}",
         caption=f"Payload acknowledged, of which {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s fit.\n"
         "To CUBIC a lost packet is congestion, wherever it runs: random loss slows it down.",
         caption_justify="left",

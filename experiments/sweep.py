@@ -25,11 +25,12 @@ from typing import Any, Final
 from datapath.errors import CcpError, LoadError
 from experiments.errors import SweepError
 from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
-from experiments.run import Progress, recorder_of, run
+from experiments.run import recorder_of, run
 from experiments.runs import places
-from experiments.runs.check import ours_of, rtcp_of
+from experiments.runs.check import SIM, ours_of, rtcp_of
 from experiments.runs.grid import Grid
 from experiments.runs.reports import Report
+from experiments.runs.session import Progress
 from experiments.runs.workers import Workers
 from experiments.scenario import Scenario
 
@@ -66,12 +67,14 @@ class PlannedRun:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it needs ccplane's agent, or R-TCP in the kernel, which one run at a time can have."""
+        """Whether it needs ccplane's agent, or R-TCP, in the kernel, which one run at a time can have."""
+        if self.scenario.datapath == SIM:
+            return False
         return bool(ours_of(self.scenario) or rtcp_of(self.scenario))
 
     @property
     def estimate_s(self) -> float:
-        """How long it takes, roughly [s]."""
+        """How long it takes, roughly [s]; a simulation may take more or less."""
         return self.scenario.duration_s + RUN_OVERHEAD_S + AGENT_OVERHEAD_S * self.takes_turns
 
     @property

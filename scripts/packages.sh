@@ -7,10 +7,13 @@ die() { # what, why, fix
 }
 has() { command -v "$1" >/dev/null 2>&1; }
 
+can_be_root() {
+	[ "$(id -u)" = 0 ] || { has sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }
+}
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
 		"$@"
-	elif has sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+	elif can_be_root; then
 		sudo "$@"
 	else
 		die "cannot install packages: $*" "this is not root, and sudo is not there or wants a password" \
@@ -19,14 +22,16 @@ as_root() {
 }
 
 updated=
+apt_update() {
+	[ -z "$updated" ] || return 0
+	say "apt-get update"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null
+	updated=yes
+}
 apt_install() {
 	has apt-get || die "missing: $*" "there is no apt-get here to install it with" \
 		"install it (these are Debian's package names), then start again"
-	if [ -z "$updated" ]; then
-		say "apt-get update"
-		as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null
-		updated=yes
-	fi
+	apt_update
 	say "apt-get install $*"
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >/dev/null
 }

@@ -1,4 +1,5 @@
-"""What all tests share: how hard property tests search, signals, and temporary folders with short names."""
+"""What all tests share: how hard property tests search, signals, temporary folders with short names, and what
+is left out where the extension has no kernel part."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from datapath import _native
 
 # No deadline: the machines that run this have other work, and a slow example is no wrong one.
 settings.register_profile("fast", max_examples=100, deadline=None, derandomize=True)
@@ -31,3 +34,14 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     bytes. A long user name and a worker's number take their part of it.
     """
     return tmp_path_factory.mktemp(re.sub(r"\W", "_", request.node.name)[:10])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark of tests of what builds without the kernel part lack."""
+    config.addinivalue_line("markers", "kernel_part: needs a build of the extension with the kernel part")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what tests the kernel part where it was not built."""
+    if item.get_closest_marker("kernel_part") and "EbpfDatapath" not in vars(_native):
+        pytest.skip("this build of the extension has no kernel part")

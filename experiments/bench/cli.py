@@ -22,6 +22,7 @@ from experiments.bench import (
     signal,
 )
 from experiments.bench.result import BenchResult
+from experiments.validation.command import validation_command
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
 
@@ -140,3 +141,6 @@ def int_command(
 ) -> None:
     """Goodput and CPU per GB with in-band telemetry on every packet, on one in ten, and off."""
     _show(inband.run(rounds, seconds), as_json)
+
+
+app.command("validation")(validation_command)

@@ -9,7 +9,7 @@ from rich.progress import Progress
 
 from experiments.bench.result import BenchResult
 from experiments.netlab import CpuMeter, Path, iperf3
-from experiments.netlab.host import Family
+from experiments.netlab.spec import Family
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,5 +189,6 @@ def describe(result: Result) -> str:
 def origin(result: Result) -> str:
     """Return what is behind the figures of one run, for their footnote."""
     kernel = result.metadata.get("machine", {}).get("kernel")
+    place = "; simulated" if "simulator" in result.metadata else f"; Linux {kernel}" if kernel else ""
     state = "" if result.complete else "; incomplete"
-    return f"one run, seed {result.metadata['seed']}" + (f"; Linux {kernel}" if kernel else "") + state
+    return f"one run, seed {result.metadata['seed']}" + place + state

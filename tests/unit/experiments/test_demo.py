@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from datapath import ebpf
-from datapath.errors import CcpError, LoadError
+from datapath.errors import CcpError, LoadError, VerifierError
 from experiments import demo
-from experiments.demo import ALGORITHMS, PATHS, Transfer
+from experiments.demo import ALGORITHMS, PATHS, Transfer, Where
 from experiments.metrics import MetricError
+from experiments.netlab import LabError
 from tests.unit.experiments.test_plot_figures import flow_samples
 
 
@@ -27,8 +29,9 @@ def transfers() -> list[Transfer]:
 @pytest.fixture
 def ccp_demo(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`ccp demo` with transfers that were measured before."""
-    monkeypatch.setattr(demo, "must_be_able", lambda: None)
-    monkeypatch.setattr(demo, "measure", lambda seconds: transfers())
+    for looks in ("must_be_able", "try_loading", "try_network"):
+        monkeypatch.setattr(demo, looks, lambda: None)
+    monkeypatch.setattr(demo, "measure", lambda seconds, datapath: transfers())
     return lambda *arguments: CliRunner().invoke(
         demo.app, [str(one) for one in arguments], env={"COLUMNS": "100"}
     )
@@ -55,6 +58,8 @@ def test_json_has_the_same_figures_and_nothing_else_is_printed(
     result = ccp_demo("--json", "--output", tmp_path / "demo.png", "--seconds", 2)
     document = json.loads(result.stdout)
     assert document["seconds"] == 2
+    assert (document["datapath"], document["kernel"]) == ("ebpf", os.uname().release)
+    assert document["why_not_the_kernel"] is None
     assert document["plot"] == str(tmp_path / "demo.png")
     assert [(one["path"], one["algorithm"]) for one in document["transfers"]] == [
         (path, name) for path in PATHS for name in ALGORITHMS
@@ -92,20 +97,94 @@ def test_the_plot_has_no_other_format_than_figures_have(
     assert result.exception.slug == "plot.format"
 
 
-def test_what_is_missing_is_said_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = ebpf.Capability(
-        "btf", ok=False, required=True, detail="no /sys/kernel/btf", fix="another kernel"
-    )
-    optional = ebpf.Capability("links", ok=False, required=False, detail="", fix="")
-    monkeypatch.setattr(ebpf, "probe", lambda: [optional, missing])
+MISSING = ebpf.Capability("btf", ok=False, required=True, detail="no /sys/kernel/btf", fix="another kernel")
+OPTIONAL = ebpf.Capability("links", ok=False, required=False, detail="", fix="")
+
+
+def fails(error: CcpError) -> Callable[[], None]:
+    def look() -> None:
+        raise error
+
+    return look
+
+
+def test_what_is_missing_is_said_when_the_kernel_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ebpf, "probe", lambda: [OPTIONAL, MISSING])
     with pytest.raises(LoadError) as caught:
-        demo.must_be_able()
+        demo.choose("ebpf")
     assert caught.value.slug == "load.missing"
     assert caught.value.why == "btf: no /sys/kernel/btf"
     assert caught.value.fix == "another kernel"
 
 
+def test_a_network_that_is_not_permitted_is_told_as_what_keeps_from_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ebpf, "probe", lambda: [OPTIONAL])
+    monkeypatch.setattr(demo, "try_loading", lambda: None)
+    monkeypatch.setattr(demo, "try_network", fails(LabError("lab.not_permitted", "cannot", fix="sudo")))
+    with pytest.raises(LoadError) as caught:
+        demo.choose("ebpf")
+    assert (caught.value.slug, caught.value.fix) == ("lab.not_permitted", "sudo")
+
+
 def test_an_optional_capability_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    optional = ebpf.Capability("links", ok=False, required=False, detail="", fix="")
-    monkeypatch.setattr(ebpf, "probe", lambda: [optional])
-    demo.must_be_able()
+    monkeypatch.setattr(ebpf, "probe", lambda: [OPTIONAL])
+    monkeypatch.setattr(demo, "try_loading", lambda: None)
+    monkeypatch.setattr(demo, "try_network", lambda: None)
+    assert demo.choose(None) == Where("ebpf")
+
+
+@pytest.mark.parametrize(
+    ("look", "error"),
+    [
+        ("must_be_able", LoadError("load.missing", "the demo cannot run here", why="no root", fix="sudo")),
+        ("try_loading", LoadError("load.no_kernel_part", "no kernel part", why="no root", fix="sudo")),
+        ("try_loading", VerifierError("verifier.refused", "too old", why="no root", fix="sudo")),
+        ("try_network", LabError("lab.not_permitted", "cannot", why="no root", fix="sudo")),
+        ("try_network", LabError("lab.no_tun", "no root", fix="sudo")),
+    ],
+)
+def test_it_runs_in_the_simulator_when_something_keeps_it_from_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, look: str, error: CcpError
+) -> None:
+    for other in ("must_be_able", "try_loading", "try_network"):
+        monkeypatch.setattr(demo, other, lambda: None)
+    monkeypatch.setattr(demo, look, fails(error))
+    where = demo.choose(None)
+    assert where == Where("sim", "no root", "sudo")
+    lines = str(where).splitlines()
+    assert "simulator" in lines[0]
+    assert lines[1:] == ["  why  no root", "  fix  sudo"]
+
+
+@pytest.mark.parametrize("slug", ["load.already_running", "load.no_native_module"])
+def test_other_trouble_is_no_reason_for_the_simulator(monkeypatch: pytest.MonkeyPatch, slug: str) -> None:
+    monkeypatch.setattr(demo, "must_be_able", fails(LoadError(slug, "no")))
+    with pytest.raises(LoadError) as caught:
+        demo.choose(None)
+    assert caught.value.slug == slug
+
+
+def test_nothing_is_looked_at_when_the_simulator_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "must_be_able", fails(LoadError("load.missing", "no")))
+    assert demo.choose("sim") == Where("sim")
+    assert str(Where("sim")).count("\n") == 0
+
+
+def test_a_datapath_that_is_none_is_refused() -> None:
+    with pytest.raises(CcpError) as caught:
+        demo.choose("simm")
+    assert caught.value.slug == "demo.datapath"
+    assert caught.value.fix == "did you mean `sim`?"
+
+
+def test_everything_that_is_shown_says_that_it_was_simulated(
+    ccp_demo: Callable[..., Result], tmp_path: Path
+) -> None:
+    table = ccp_demo("--output", tmp_path / "demo.svg", "--datapath", "sim").stdout
+    assert "simulator" in table.splitlines()[0]
+    assert "10 s each; simulated" in table
+    assert "seed 1; simulated" in (tmp_path / "demo.svg").read_text()  # each text is a comment, too
+    document = json.loads(ccp_demo("--output", tmp_path / "d.svg", "--datapath", "sim", "--json").stdout)
+    assert (document["datapath"], document["kernel"]) == ("sim", None)

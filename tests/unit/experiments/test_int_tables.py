@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from experiments.runs import int_tables, tables
+from experiments.runs.noted import DECISION_COLUMNS
 from experiments.runs.recording import IntFiles, Recording
-from experiments.runs.steering import DECISION_COLUMNS
 from telemetry.inband.records import COLUMNS as RECORD_COLUMNS
 from telemetry.schema import FlowId, IntHop, IntSummary
 from tests.unit.experiments.recorded import START_US, recording, steady

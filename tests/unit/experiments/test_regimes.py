@@ -17,10 +17,11 @@ from experiments.errors import RunError
 from experiments.netlab.host import Belongings, Host
 from experiments.netlab.links import Interface
 from experiments.run import judge
-from experiments.runs import regimes, tables
+from experiments.runs import regime_tables, regimes, tables
 from experiments.runs.program import Failure, Program
 from experiments.runs.recording import Recording, RegimeFiles
-from experiments.runs.steering import variants_of
+from experiments.runs.session import may_become
+from experiments.runs.variants import variants_of
 from experiments.scenario import Flow, ReceiverAgent, Scenario, SocketSwitch
 from tests.unit.experiments.recorded import START_US, flow_record, recording, steady
 from tests.unit.experiments.test_run import SCENARIO
@@ -113,7 +114,7 @@ def test_a_switch_shares_its_algorithm_with_flows_that_run_it_without_parameters
     scenario = with_regimes(SocketSwitch("sender"), flows=flows)
     variants = variants_of(scenario)
     assert [one.congestion for one in variants.all] == ["ccp.dctcp", "ccp.dctcp_2"]
-    assert regimes.may_become(scenario, flows[1], variants) == {"ccp.dctcp_2", "cubic"}
+    assert may_become(scenario, flows[1], variants) == {"ccp.dctcp_2", "cubic"}
     plain = with_regimes(SocketSwitch("sender"), flows=(Flow("a", "sender", "receiver", "dctcp"),))
     assert [one.congestion for one in variants_of(plain).all] == ["ccp.dctcp"]
 
@@ -234,7 +235,7 @@ def info(src_port: int = 1000) -> Any:
     return SimpleNamespace(src_addr=SENDER[0], src_port=src_port, dst_addr=RECEIVER[0], dst_port=5201)
 
 
-SWITCHED = regimes.line_of(Event("regime:switched", "", info(), {"after": "dctcp"}))
+SWITCHED = regime_tables.line_of(Event("regime:switched", "", info(), {"after": "dctcp"}))
 
 
 def test_events_are_of_flows_by_name_and_in_order(tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_events_are_of_flows_by_name_and_in_order(tmp_path: Path) -> None:
     refused = Event("regime:refused", "", info(), {"wanted": "dctcp", "why": "no ECN"}, t_us=START_US + 1_000)
     unknown = Event("regime:switched", "", info(999), detail, t_us=START_US)
     of_host = Event("regime:fail_safe", "", None, {"why": "stale", "other": 1}, t_us=START_US + 3_000)
-    lines = tuple(map(regimes.line_of, (switched, refused, unknown, of_host)))
+    lines = tuple(map(regime_tables.line_of, (switched, refused, unknown, of_host)))
     frame = tables.made(told(tmp_path, events=lines))["regime_events"]
     assert frame["t_s"].tolist() == [0.001, 0.002, 0.003]
     assert frame["event"].tolist() == ["regime:refused", "regime:switched", "regime:fail_safe"]

@@ -13,6 +13,7 @@ import pytest
 from experiments.errors import RunError
 from experiments.netlab.spec import Int, IntNode
 from experiments.runs import inband
+from experiments.runs.leavings import SUMMARIES
 from experiments.scenario import Scenario
 from tests.unit.experiments.test_run import SCENARIO
 
@@ -35,7 +36,7 @@ def test_without_an_agent_summaries_go_into_the_result_only(tmp_path: Path) -> N
         assert outlet.publisher is None
         assert outlet.summaries_fd is not None
         os.write(outlet.summaries_fd, b"{}\n")
-    assert (tmp_path / inband.SUMMARIES).read_bytes() == b"{}\n"
+    assert (tmp_path / SUMMARIES).read_bytes() == b"{}\n"
     assert facts == {}
 
 

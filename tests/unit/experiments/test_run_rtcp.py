@@ -14,8 +14,9 @@ from datapath.errors import CcpError, Several
 from experiments.errors import RunError
 from experiments.events import SetParam
 from experiments.runs import limit_tables, rtcp, tables
+from experiments.runs.leavings import limit_files
 from experiments.runs.recording import Recording
-from experiments.runs.steering import congestion_of, variants_of
+from experiments.runs.variants import congestion_of, variants_of
 from experiments.scenario import Flow, Scenario, SocketSwitch
 from experiments.sweep import PlannedRun
 from tests.unit.experiments.recorded import NETNS, START_US, flow_record, recording
@@ -95,7 +96,7 @@ def test_it_is_told_the_options_and_where_acks_go(tmp_path: Path) -> None:
 def test_nothing_is_attached_for_others(tmp_path: Path) -> None:
     with rtcp.attached(SCENARIO, recording(), tmp_path, lambda _what, _s: None) as program:
         assert program is None
-    assert rtcp.files(SCENARIO, tmp_path) == ()
+    assert limit_files(SCENARIO, tmp_path) == ()
 
 
 def test_one_that_fails_is_told_with_its_words(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import fcntl
 import os
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,16 +15,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from agent.algorithms import prepare
+from agent.algorithms import find, prepare
 from ccp_algs import params_of, set_params
 from ccp_algs.api import Updates, VectorAlgorithm
 from ccp_algs.cubic import Cubic
 from datapath import ebpf
 from datapath.errors import LoadError
 from experiments.events import SetParam
-from experiments.runs import steering, steering_process
-from experiments.runs.steering import DECISION_COLUMNS, Variant, turn, variants_of
-from experiments.runs.steering_process import make
+from experiments.runs import steering
+from experiments.runs.noted import DECISION_COLUMNS, notes
+from experiments.runs.steering import turn
+from experiments.runs.variants import Variant, made, variants_of
 from experiments.scenario import Flow, Scenario
 from telemetry.schema import FlowId, IntSummary, ReceiverSignal, Sample
 from tests.unit.experiments.test_run import SCENARIO
@@ -82,8 +82,8 @@ def test_names_fit_into_the_kernel(tmp_path: Path) -> None:
 
 
 def test_variants_have_parameters_of_their_own() -> None:
-    asked = make([Variant("cubic", "cubic", {}), Variant("cubic_2", "cubic", {})])
-    first, second = prepare(asked, ebpf.compile_program)
+    with made([Variant("cubic", "cubic", {}), Variant("cubic_2", "cubic", {})]) as options:
+        first, second = prepare(options.algorithms, ebpf.compile_program)
     assert (first.name, second.name) == ("cubic", "cubic_2")
     before = Cubic.beta
     set_params(first.algorithm, {"beta": 0.5})
@@ -186,8 +186,8 @@ def sample_of(body: Any) -> Sample:
 
 def test_it_is_told_when_an_algorithm_has_answered() -> None:
     order: list[Any] = Listening.heard
-    make([Variant("own", f"{__name__}:Listening")], lambda *what: order.append(what))
-    variant: Any = sys.modules[steering_process.MODULE].own
+    with made([Variant("own", f"{__name__}:Listening")], lambda *what: order.append(what)) as options:
+        variant: Any = find(options.algorithms[0])
     one = variant.__new__(variant)
     one.flow = SimpleNamespace(info=SimpleNamespace(flow_id=7))
     one.on_telemetry("sample")
@@ -196,26 +196,26 @@ def test_it_is_told_when_an_algorithm_has_answered() -> None:
 
 def test_it_is_told_of_each_sample_that_a_vectorised_algorithm_answers_to() -> None:
     told: list[Any] = []
-    make([Variant("own", f"{__name__}:ListeningVector")], lambda *what: told.append(what))
-    variant: Any = sys.modules[steering_process.MODULE].own
+    with made([Variant("own", f"{__name__}:ListeningVector")], lambda *what: told.append(what)) as options:
+        variant: Any = find(options.algorithms[0])
     updates = variant.__new__(variant).on_telemetry([(7, "a"), (8, "b")])
     assert updates.flow_ids.tolist() == [7, 8]
     assert told == [(7, "a"), (8, "b")]
 
 
 def test_decisions_on_summaries_of_in_band_telemetry_are_noted(tmp_path: Path) -> None:
-    decisions = steering_process.Decisions(str(tmp_path / "decisions"))
     info = SimpleNamespace(src_addr="fd78::1", src_port=1000, dst_addr="fd78::2", dst_port=5201)
     plane: Any = SimpleNamespace(flows={7: SimpleNamespace(flow=SimpleNamespace(info=info))})
     data = FlowId(src="fd78::1", src_port=1000, dst="fd78::2", dst_port=5201)
     acks = FlowId(src="fd78::2", src_port=5201, dst="fd78::1", dst_port=1000)
     before_us = time.monotonic_ns() // 1000
-    decisions.note(7, sample_of(IntSummary(flow=data)))  # a contract test, before there is a plane
-    decisions.plane = plane
-    decisions.note(7, sample_of(ReceiverSignal(peer="10.0.0.1")))
-    for flow in (data, acks):
-        decisions.note(7, sample_of(IntSummary(flow=flow, interval_us=10_000, end_mono_us=before_us)))
-    decisions.close()
+    with notes(decisions=tmp_path / "decisions") as noted:
+        assert noted.note is not None
+        noted.note(7, sample_of(IntSummary(flow=data)))  # a contract test, before there is a plane
+        noted.begin(plane)
+        noted.note(7, sample_of(ReceiverSignal(peer="10.0.0.1")))
+        for flow in (data, acks):
+            noted.note(7, sample_of(IntSummary(flow=flow, interval_us=10_000, end_mono_us=before_us)))
     rows = list(csv.DictReader((tmp_path / "decisions").read_text().splitlines()))
     assert tuple(rows[0]) == DECISION_COLUMNS
     assert before_us <= int(rows[0].pop("t_us")) <= int(rows[1].pop("t_us"))

@@ -96,7 +96,7 @@ def test_how_long_it_takes_is_said_without_running(kernel: Kernel) -> None:
     assert not Path("there").exists()
 
 
-@pytest.mark.parametrize("paper", ["flex-cubic", "int-adaptive"])
+@pytest.mark.parametrize("paper", ["flex-cubic", "hyvar", "int-adaptive"])
 def test_its_help_names_all_parts(paper: str) -> None:
     extents = json.loads(call(paper, "--quick", "--dry-run", "--json").stdout)
     words = call(paper, "--help").stdout.replace(",", " ").replace(".", " ").split()

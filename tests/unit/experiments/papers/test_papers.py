@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.papers import flex_cubic, int_adaptive, r_hybrid
+from experiments.papers import flex_cubic, hyvar, int_adaptive, r_hybrid
 from experiments.papers.paper import Part, Size, nothing_to_run
 from experiments.sweep import planned
 
 PARTS = {
     f"{paper.name} {part.name}": part
-    for paper in (flex_cubic.PAPER, int_adaptive.PAPER, r_hybrid.PAPER)
+    for paper in (flex_cubic.PAPER, hyvar.PAPER, int_adaptive.PAPER, r_hybrid.PAPER)
     for part in paper.parts.values()
 }
 

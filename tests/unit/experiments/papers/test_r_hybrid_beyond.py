@@ -15,7 +15,7 @@ from experiments.papers import r_hybrid_timing as timing
 from experiments.papers.paper import Part, Runs, Size, findings, table_of
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
-from experiments.runs.steering import variants_of
+from experiments.runs.variants import variants_of
 from experiments.scenario import Scenario, SetLink
 from experiments.sweep import planned
 from experiments.traffic.spec import Iperf3

@@ -1,0 +1,130 @@
+"""`ccp bench sim`: how fast the simulator is, on one core.
+
+Packet events: a packet is given to a link, or comes out at its end. Behind each is the work of whoever sends
+it and of whoever gets it: TCP at both ends, and in the dumbbell also routers. `link` is one flow over one
+link, `dumbbell` a hundred flows over three links each.
+
+Environment steps: an interval of the environment in which policies learn, in 64 worlds drawn from its own
+distribution of paths, new episodes included; nobody acts.
+
+Simulated time by real time is that of a whole run, from the scenario to its tables: `kernel` with the
+simulator's CUBIC, `agent` with ccplane's, of which each report goes through Python.
+
+Times are CPU time of this process, so that a busy machine does not change them; it runs on one core.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from datapath import _native
+from experiments.bench.progress import bench_progress
+from experiments.bench.result import BenchResult
+from experiments.learning.worlds import Worlds
+from experiments.netlab.linkstats import LinkStats
+from experiments.netlab.network_spec import emulator_spec
+from experiments.netlab.routes import graph_of
+from experiments.netlab.spec import Buffer, Direction
+from experiments.run import run as run_scenario
+from experiments.runs import sim_traffic
+from experiments.runs.recording import FlowRecord
+from experiments.runs.shapes import Dumbbell, PointToPoint
+from experiments.scenario import Flow, Scenario
+
+EVENTS_GOAL: Final = ">= 1500000"
+STEPS_GOAL: Final = ">= 20000"
+
+LINK: Final = Direction(12.5e6, delay_us=10_000, buffer=Buffer(bdp=1))
+FLOWS: Final = 100
+EVENTS_S: Final = 20.0
+"""How long flows send, in virtual time [s]."""
+
+WORLDS: Final = 64
+STEPS: Final = 200
+"""Of each world and round: about an episode."""
+
+RUN_S: Final = 10.0
+START_US: Final = 1_000_000
+
+
+def run(rounds: int) -> BenchResult:
+    """Measure.
+
+    Args:
+        rounds: How often.
+
+    Returns:
+        `packet_events_per_s` (that of `link`), and with `.dumbbell`; `env_steps_per_s`; `simulated_ratio.kernel`
+        and `simulated_ratio.agent`, simulated time by CPU time of a whole run.
+    """
+    result = BenchResult("sim", rounds)
+    measured: tuple[tuple[str, str, str | None, Callable[[int], float]], ...] = (
+        ("packet_events_per_s", "events/s", EVENTS_GOAL, lambda seed: _events_per_s(_link(seed))),
+        ("packet_events_per_s.dumbbell", "events/s", None, lambda seed: _events_per_s(_dumbbell(seed))),
+        ("env_steps_per_s", "steps/s", STEPS_GOAL, _env_steps_per_s),
+        ("simulated_ratio.kernel", "ratio", None, lambda seed: _simulated_ratio("kernel/cubic", seed)),
+        ("simulated_ratio.agent", "ratio", None, lambda seed: _simulated_ratio("cubic", seed)),
+    )
+    values: dict[str, list[float]] = {name: [] for name, *_ in measured}
+    with bench_progress() as progress:
+        task = progress.add_task("sim", total=len(measured) * rounds)
+        for seed in range(1, rounds + 1):
+            for name, _, _, measure in measured:
+                values[name].append(measure(seed))
+                progress.advance(task)
+    for name, unit, goal, _ in measured:
+        result.add(name, values[name], unit, goal)
+    return result
+
+
+def _link(seed: int) -> Scenario:
+    flow = Flow("flow", "sender", "receiver", "kernel/cubic")
+    return Scenario(name="link", topology=PointToPoint(LINK), flows=(flow,), duration_s=EVENTS_S, seed=seed)
+
+
+def _dumbbell(seed: int) -> Scenario:
+    numbers = range(1, FLOWS + 1)
+    flows = tuple(Flow(f"f{one}", f"s{one}", f"r{one}", "kernel/cubic", start_s=0.01 * one) for one in numbers)
+    topology = Dumbbell(FLOWS, LINK)
+    return Scenario(name="dumbbell", topology=topology, flows=flows, duration_s=EVENTS_S, seed=seed)
+
+
+def _events_per_s(scenario: Scenario) -> float:
+    """Return how many packet events a second of CPU time has, without samples."""
+    spec = emulator_spec(graph_of(scenario.network), scenario.seed)
+    end_us = START_US + round(scenario.duration_s * 1e6)
+    with _native.SimDatapath(msgspec.json.encode(spec), start_us=START_US) as datapath:
+        for number, flow in enumerate(scenario.flows):
+            record = FlowRecord(flow.name, flow.algorithm, flow.sender, flow.receiver, "cubic")
+            record.start_us, record.stop_us = START_US + round(flow.start_s * 1e6), end_us
+            datapath.connect(msgspec.json.encode(sim_traffic.plan(scenario, number, record)))
+        begin_s = time.process_time()
+        datapath.run_until(end_us)
+        took_s = time.process_time() - begin_s
+        links = msgspec.json.decode(datapath.links(), type=dict[str, LinkStats])
+    return sum((one.arrived_pkts or 0) + one.delivered_pkts for one in links.values()) / took_s
+
+
+def _env_steps_per_s(seed: int) -> float:
+    worlds = Worlds(WORLDS)
+    worlds.reset(seed=seed * WORLDS)
+    nothing = np.zeros(WORLDS, np.float32)
+    begin_s = time.process_time()
+    for _ in range(STEPS):
+        worlds.step(nothing)
+    return WORLDS * STEPS / (time.process_time() - begin_s)
+
+
+def _simulated_ratio(algorithm: str, seed: int) -> float:
+    flow = Flow("flow", "sender", "receiver", algorithm)
+    scenario = Scenario(
+        name="run", topology=PointToPoint(LINK), flows=(flow,), duration_s=RUN_S, seed=seed, datapath="sim"
+    )
+    begin_s = time.process_time()
+    run_scenario(scenario)
+    return RUN_S / (time.process_time() - begin_s)

@@ -1,0 +1,127 @@
+"""What paths a learner meets, and what it is rewarded for, as plain data.
+
+An episode is one path. Its properties are drawn from ranges (domain randomisation, Tobin et al., IROS 2017),
+so that one policy serves paths that nobody thought of. The same seed gives the same paths.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Final, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from experiments.netlab.cellular import Cellular, draw
+from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
+
+BYTES_PER_S_PER_MBIT: Final = 125_000.0
+
+Range = tuple[PositiveFloat, PositiveFloat]
+"""Least and most, both possible. Logarithmic: a factor of 2 is as probable everywhere."""
+
+Heuristic = Literal["cubic", "reno", "bbr"]
+"""What moves the window between actions where the learner is not alone."""
+
+TRACE_SECONDS: Final = 20.0
+CELLULAR_MAX_BYTES_PER_S: Final = 48 * BYTES_PER_S_PER_MBIT
+"""No trace is faster on average, unless all paths of the domain are: cells of one operator are not."""
+
+
+class Domain(Plain, frozen=True, omit_defaults=False):
+    """What paths there are.
+
+    The learner's connection and the others go from one host to another over one bottleneck.
+
+    Attributes:
+        rate_bytes_per_s: Rate of the bottleneck, IP packets; the mean, where it follows a trace.
+        rtt_us: Propagation, both ways.
+        buffer_bdp: What waits in front of the bottleneck at most, in products of rate and `rtt_us`; not less
+            than 8 packets.
+        loss_ratio: Probability that the bottleneck loses a packet, on lossy paths.
+        lossy_share: Share of the paths that are lossy.
+        cross_flows_max: Most CUBIC connections beside the learner's. Half of them pause now and then.
+        crossed_share: Share of the paths that have any.
+        traced_share: Share of the paths whose rate follows a trace as of a cellular link
+            (`experiments.netlab.cellular`).
+        traces: From how many traces one is drawn.
+        steered_share: Share of the paths on which nothing but the learner moves the window (the policy
+            alone); on the others CUBIC does between its actions (the hybrid).
+        mtp_us: Monitoring time period: an action every so often.
+        episode_us: How long an episode lasts, in virtual time.
+    """
+
+    rate_bytes_per_s: Range = (6 * BYTES_PER_S_PER_MBIT, 192 * BYTES_PER_S_PER_MBIT)
+    rtt_us: Range = (10e3, 200e3)
+    buffer_bdp: Range = (0.2, 4.0)
+    loss_ratio: Range = (1e-4, 0.02)
+    lossy_share: Ratio = 0.2
+    cross_flows_max: Annotated[int, Meta(ge=0, le=16)] = 2
+    crossed_share: Ratio = 0.25
+    traced_share: Ratio = 0.2
+    traces: PositiveInt = 24
+    steered_share: Ratio = 0.0
+    mtp_us: Range = (10e3, 200e3)
+    episode_us: PositiveInt = 10_000_000
+
+
+def single_path(
+    *,
+    rate_bytes_per_s: float,
+    rtt_us: float,
+    buffer_bdp: float = 1.0,
+    mtp_us: float = 20e3,
+    episode_us: int = 10_000_000,
+) -> Domain:
+    """Return the domain of one path without loss and other connections; arguments as of `Domain`."""
+    return Domain(
+        rate_bytes_per_s=(rate_bytes_per_s, rate_bytes_per_s),
+        rtt_us=(rtt_us, rtt_us),
+        buffer_bdp=(buffer_bdp, buffer_bdp),
+        lossy_share=0.0,
+        cross_flows_max=0,
+        crossed_share=0.0,
+        traced_share=0.0,
+        mtp_us=(mtp_us, mtp_us),
+        episode_us=episode_us,
+    )
+
+
+class Reward(Plain, frozen=True, omit_defaults=False):
+    """How good an interval was: ((thr - loss_weight * loss) / rtt) / (thr_max / rtt_min).
+
+    Attributes:
+        yardstick: What `thr_max` and `rtt_min` are: the connection's own best so far (`flow`, as the slides
+            have it) or rate and propagation of the path (`path`), which a simulator knows. With `flow` a
+            connection that is slow from its first second on has a good reward: docs/learning.md.
+        loss_weight: What a lost byte costs in delivered ones; epsilon of the slides.
+        rtt_tolerance: RTTs up to so many times the least count as the least. 1: none but that, as in the
+            slides.
+        lower_bound: No reward is less.
+    """
+
+    yardstick: Literal["flow", "path"] = "flow"
+    loss_weight: Annotated[float, Meta(ge=0)] = 5.0
+    rtt_tolerance: Annotated[float, Meta(ge=1)] = 1.0
+    lower_bound: float = -10.0
+
+
+SLIDES: Final = Reward()
+"""As in the slides."""
+
+
+@cache
+def traces_ms(domain: Domain) -> tuple[tuple[int, ...], ...]:
+    """Return the traces of a domain: times at which 1,500 bytes can be sent [ms].
+
+    Mean rates are spread evenly, on a logarithmic scale, over the domain's rates that cells have; the seeds
+    are 0, 1, ...
+    """
+    if domain.traced_share == 0:
+        return ()
+    low, high = domain.rate_bytes_per_s
+    rates = np.geomspace(low, max(low, min(high, CELLULAR_MAX_BYTES_PER_S)), domain.traces)
+    return tuple(
+        tuple(draw(Cellular(mean_bytes_per_s=float(rate)), TRACE_SECONDS, seed).tolist())
+        for seed, rate in enumerate(rates)
+    )

@@ -1,0 +1,21 @@
+"""What can be wrong with learning environments, training and policies, said as `datapath.errors` says it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from datapath.errors import CcpError
+
+SLUGS: Final[dict[str, str]] = {
+    "learning.bad_domain": "paths, rewards or numbers of worlds that cannot be were asked for",
+    "learning.no_checkpoint": "there is no checkpoint to go on from, or to export",
+    "learning.other_checkpoint": "a checkpoint was made with another configuration or another version",
+    "learning.no_trainer": "what training needs is not installed",
+    "learning.exists": "there is a training in the directory already",
+    "learning.cannot_write": "a checkpoint or policy cannot be written where it should be",
+}
+"""Slug -> what it means; each has a test that names it."""
+
+
+class LearningError(CcpError):
+    """An environment or a training cannot be."""

@@ -1,0 +1,123 @@
+"""What policies do on a fixed set of paths, side by side with congestion controls without a policy.
+
+The paths follow from a seed that no training uses. Each contender has all of them, one episode each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from experiments.learning.domain import SLIDES, Domain, Heuristic, Reward
+from experiments.learning.worlds import COLUMNS, Worlds
+
+SEED: Final = 1 << 40
+"""Of the paths; those of trainings count from small numbers."""
+N_PATHS: Final = 64
+WARM_UP_SHARE: Final = 0.2
+"""So much of an episode is left out of its figures: slow start is the same for everybody."""
+
+Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""Observations (n, 7) to actions (n,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Who is on the paths.
+
+    Attributes:
+        act: The policy; None: there is none.
+        heuristic: What moves the window between its actions; None: nothing, the policy is alone.
+    """
+
+    act: Act | None = None
+    heuristic: Heuristic | None = "cubic"
+
+
+def evaluate(
+    contenders: Mapping[str, Contender],
+    domain: Domain | None = None,
+    reward: Reward = SLIDES,
+    *,
+    n_paths: int = N_PATHS,
+    seed: int = SEED,
+) -> pd.DataFrame:
+    """Return what each does on each path.
+
+    Args:
+        contenders: By name.
+        domain: Paths; the default ones, if None.
+        reward: What is good.
+        n_paths: How many.
+        seed: Of the paths.
+
+    Returns:
+        A row for each contender and path: `contender`, `path`; `utilisation` (payload delivered by what the
+        path carries), `queueing_us` (mean RTT beyond the path's), `queueing_p95_us`, `loss_ratio` (of what
+        was sent), `reward`, and the path's properties (`COLUMNS`).
+    """
+    tables = [
+        _on_paths(name, contender, Domain() if domain is None else domain, reward, n_paths, seed)
+        for name, contender in contenders.items()
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _on_paths(
+    name: str, contender: Contender, domain: Domain, reward: Reward, n_paths: int, seed: int
+) -> pd.DataFrame:
+    rows = _play(contender, domain, reward, n_paths, seed)
+    figures = [
+        {"contender": name, "path": path, **_figures(rows[:, path], domain.episode_us)}
+        for path in range(n_paths)
+    ]
+    return pd.DataFrame(figures)
+
+
+def _play(contender: Contender, domain: Domain, reward: Reward, n_paths: int, seed: int) -> NDArray[np.void]:
+    """Return all intervals, (n_intervals, n_paths); those behind the end of an episode have length 0."""
+    domain = msgspec.structs.replace(domain, steered_share=float(contender.heuristic is None))
+    worlds = Worlds(n_paths, domain, reward, contender.heuristic or "cubic")
+    rows = worlds.reset(seed)
+    over = np.zeros(n_paths, bool)
+    played = []
+    while not over.all():
+        actions = (
+            np.zeros(n_paths, np.float32) if contender.act is None else contender.act(rows["observation"])
+        )
+        rows = worlds.step(actions, where=~over)
+        played.append(np.where(over, np.zeros(1, rows.dtype), rows))
+        over |= rows["over"] > 0
+    return np.stack(played)
+
+
+def _figures(rows: NDArray[np.void], episode_us: int) -> dict[str, float]:
+    last = rows[rows["over"] > 0][0]
+    rows = rows[
+        (rows["interval_us"] > 0) & (rows["now_us"] > last["now_us"] - (1 - WARM_UP_SHARE) * episode_us)
+    ]
+    weights_us = rows["interval_us"]
+    delivered_bytes = (rows["thr_bytes_per_s"] * weights_us).sum()
+    lost_bytes = (rows["loss_bytes_per_s"] * weights_us).sum()
+    sampled = rows[rows["rtt_us"] > 0]
+    waits_us = np.maximum(sampled["rtt_us"] - sampled["path_rtt_us"], 0)
+    packets = sampled["thr_bytes_per_s"] * sampled["interval_us"]
+    return {
+        "utilisation": delivered_bytes / (last["path_bytes_per_s"] * weights_us.sum()),
+        "queueing_us": _mean(waits_us, packets),
+        "queueing_p95_us": float(np.quantile(waits_us, 0.95)) if len(waits_us) else float("nan"),
+        "loss_ratio": lost_bytes / max(delivered_bytes + lost_bytes, 1.0),
+        "reward": _mean(rows["reward"], weights_us),
+        **{name: float(last[name]) for name in COLUMNS if name.startswith("path_") or name == "mtp_us"},
+    }
+
+
+def _mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """Return the weighted mean; NaN without any weight."""
+    return float((values * weights).sum() / weights.sum()) if weights.sum() > 0 else float("nan")

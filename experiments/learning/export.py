@@ -1,0 +1,91 @@
+"""A trained policy as the file that `ccp_algs.hyvar.policy` reads: safetensors, and its hash beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from ccp_algs.hyvar.observation import OBSERVATION
+from ccp_algs.hyvar.policy import KIND, VERSION, Policy, parse_policy
+from experiments.learning.errors import LearningError
+from experiments.learning.training import Training, model_of, read_about, source_hash
+
+_LAYERS: Final = ("mlp_extractor.policy_net.0", "mlp_extractor.policy_net.2", "action_net")
+"""What Stable-Baselines3 calls the layers of an actor with two hidden ones."""
+
+
+def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
+    """Return the content of a policy's file.
+
+    Args:
+        state: Of an actor and critic of Stable-Baselines3, as of `state_dict`.
+        about: What its checkpoint says of itself (`training.read_about`).
+    """
+    tensors: dict[str, NDArray[np.float32]] = {}
+    for i, layer in enumerate(_LAYERS):
+        for what in ("weight", "bias"):
+            tensor: torch.Tensor = state[f"{layer}.{what}"]
+            tensors[f"{i}.{what}"] = tensor.detach().cpu().numpy().astype(np.float32)
+    told = {
+        "kind": KIND,
+        "version": VERSION,
+        "observation": OBSERVATION,
+        "source_hash": about["source_hash"],
+        "config": msgspec.json.encode(about["config"]).decode(),
+        "trained": msgspec.json.encode({"steps": about["steps"], "seed": about["seed"]}).decode(),
+    }
+    content: bytes = save(tensors, told)
+    return content
+
+
+def policy_at(checkpoint: Path) -> Policy:
+    """Return the policy of a checkpoint; raises as `training.read_about`."""
+    return parse_policy(_content(checkpoint), str(checkpoint))
+
+
+def initial_policy(training: Training) -> Policy:
+    """Return the policy of a training before its first step."""
+    about = {
+        "source_hash": source_hash(),
+        "config": msgspec.to_builtins(training),
+        "steps": 0,
+        "seed": training.seed,
+    }
+    return parse_policy(policy_of(model_of(training).policy.state_dict(), about), "initial weights")
+
+
+def export(checkpoint: Path, file: Path) -> str:
+    """Write the policy of a checkpoint, and its SHA-256 beside it.
+
+    Args:
+        checkpoint: As of `training.checkpoints`.
+        file: Where to, `*.safetensors`.
+
+    Returns:
+        The hash, hexadecimal.
+
+    Raises:
+        LearningError: `learning.cannot_write`, or as `training.read_about`.
+    """
+    content = _content(checkpoint)
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        file.write_bytes(content)
+        file.with_suffix(".sha256").write_text(f"{digest}  {file.name}\n")
+    except OSError as error:
+        raise LearningError(
+            "learning.cannot_write", "the policy cannot be written", str(file), error.strerror or str(error)
+        ) from error
+    return digest
+
+
+def _content(checkpoint: Path) -> bytes:
+    about = read_about(checkpoint)
+    return policy_of(torch.load(checkpoint, weights_only=True)["policy"], about)

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds the extension into .venv: with the kernel part where what that needs is there, else without. Options are
+# maturin's; --features only prints cargo's options for what is built.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/kernel-part.sh
+
+features=
+has_kernel_part_needs || features=--no-default-features
+if [ "${1:-}" = --features ]; then
+	echo "$features"
+	exit
+fi
+export VIRTUAL_ENV=$PWD/.venv PATH=$PWD/.venv/bin:$PATH
+maturin develop --release $features "$@"
+touch datapath/_native.abi3.so

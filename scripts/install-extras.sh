@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Installs what pyproject.toml's dependencies and the extras of these names want into .venv, without ccplane itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+requirements=$(mktemp)
+trap 'rm -f "$requirements"' EXIT
+.venv/bin/python - "$@" >"$requirements" <<'END'
+import sys
+import tomllib
+
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)["project"]
+wanted = list(project["dependencies"])
+for extra in sys.argv[1:]:
+    wanted += project["optional-dependencies"][extra]
+print(*wanted, sep="\n")
+END
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$requirements"

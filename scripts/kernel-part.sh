@@ -1,0 +1,12 @@
+# Sourced by what builds: whether the kernel part of the extension can be built here. It is libbpf, and programs that
+# clang compiles for the kernel. Without it there is the simulator. KERNEL_PART=no leaves it out.
+
+wants_kernel_part() {
+	[ "$(uname -s)" = Linux ] && [ "${KERNEL_PART:-yes}" != no ]
+}
+compiles_bpf() {
+	[[ $(clang -print-targets) == *' bpf '* ]]
+}
+has_kernel_part_needs() {
+	wants_kernel_part && compiles_bpf && command -v llvm-strip && pkg-config --exists libelf zlib
+} >/dev/null 2>&1

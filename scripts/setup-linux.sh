@@ -1,0 +1,113 @@
+# Sourced by setup.sh: packages of Debian and Ubuntu.
+
+. scripts/kernel-part.sh
+
+candidate() { # the version that apt would install, without epoch and Debian's part; nothing if there is none
+	LC_ALL=C apt-cache policy "$1" 2>/dev/null |
+		sed -n 's/^ *Candidate: *\([0-9]*:\)\{0,1\}\([0-9][0-9.]*\).*/\2/p'
+}
+
+# --- packages ----------------------------------------------------------------------------------------------------
+
+missing=()
+need() { # need PACKAGE COMMAND...: the package, unless the command succeeds
+	"${@:2}" >/dev/null 2>&1 || missing+=("$1")
+}
+has_libclang() {
+	ldconfig -p | grep -q libclang || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' || [ -n "${LIBCLANG_PATH:-}" ]
+}
+has_for_root() { # programs for administrators, whose folders not every PATH has
+	PATH=$PATH:/usr/sbin:/sbin has "$1"
+}
+for_any_build() {
+	need build-essential has cc
+	need build-essential has make
+	need libclang-dev has_libclang
+	need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
+}
+for_kernel_part() {
+	wants_kernel_part || return 0
+	need clang compiles_bpf
+	need llvm has llvm-strip
+	need pkg-config has pkg-config
+	need libelf-dev pkg-config --exists libelf
+	need zlib1g-dev pkg-config --exists zlib
+}
+for_networks() {
+	need iproute2 has_for_root ip
+	need nftables has_for_root nft
+	need iperf3 has iperf3
+	need nginx-light has_for_root nginx
+	need curl has curl
+	need mosquitto has_for_root mosquitto
+	need openssl has openssl
+	need tshark has tshark
+	need procps has ps
+}
+lacks() { # lacks LIST...: whether any of these lists has a missing package; they are in `missing`, each once
+	missing=()
+	local list
+	for list in "$@"; do
+		$list
+	done
+	[ ${#missing[@]} -gt 0 ] && missing=($(printf '%s\n' "${missing[@]}" | sort -u))
+}
+
+install_packages() {
+	lacks for_any_build for_kernel_part for_networks || return 0
+	if has apt-get && can_be_root; then
+		apt_install "${missing[@]}"
+		return
+	fi
+	# The simulator needs little. What else lacks is said, and is no reason to stop.
+	local why="this is not root, and sudo is not there or wants a password"
+	has apt-get || why="there is no apt-get here to install it with (these are Debian's package names)"
+	if lacks for_any_build; then
+		die "missing: ${missing[*]}" "$why" "install that as root, then start again"
+	fi
+	if lacks for_kernel_part; then
+		say "without the kernel part, for which these are missing: ${missing[*]}"
+	fi
+	if lacks for_networks; then
+		say "no experiments on real sockets, for which these are missing: ${missing[*]}"
+	fi
+	say "to have all of it, install that as root, and start again: $why"
+}
+
+# --- Python and Rust ---------------------------------------------------------------------------------------------
+
+install_python() {
+	has apt-get && can_be_root || return 0
+	local minor name
+	apt_update
+	for name in $(python_names); do
+		minor=$(candidate "$name")
+		if [ -n "$minor" ] && at_least "$minor" "3.$OLDEST_PYTHON"; then
+			apt_install "$name" "$name-venv"
+			return
+		fi
+	done
+}
+
+install_rust() {
+	local kind version
+	if has rustup; then
+		install_stable_rust
+		return
+	fi
+	has apt-get && can_be_root || return 0
+	apt_update
+	if [ -n "$(candidate rustup)" ]; then
+		apt_install rustup
+		install_stable_rust
+		return
+	fi
+	# Debian keeps a newer Rust beside its own, for browsers.
+	for kind in "rustc cargo rust-clippy rustfmt" "rustc-web cargo-web rust-web-clippy rustfmt-web"; do
+		version=$(candidate "${kind%% *}")
+		if [ -n "$version" ] && at_least "$version" "$MIN_RUST"; then
+			apt_install $kind
+			return
+		fi
+	done
+}

@@ -1,0 +1,104 @@
+"""`ccp run --datapath sim`: which flows it makes, and which options it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agent import cli
+from agent.commands import simulated
+from agent.commands.simulated import SimOrder
+from ccp_algs.cubic import Cubic
+from datapath.errors import CcpError
+from experiments.netlab.spec import Bernoulli
+from experiments.runs.sim_command import scenarios_of
+from experiments.scenario import Dumbbell, Flow, PointToPoint
+from tests.unit.experiments.test_run import SCENARIO
+
+
+def test_one_algorithm_has_a_path_for_itself() -> None:
+    order = SimOrder(
+        ["cubic"], ["beta=0.5"], rate_mbit=8, rtt_ms=30, buffer_bdp=2, loss=0.01, seconds=3, seed=4
+    )
+    (scenario,) = scenarios_of(order)
+    scenario.validate()
+    assert isinstance(scenario.topology, PointToPoint)
+    path = scenario.topology.forward
+    assert (path.rate_bytes_per_s, path.delay_us, path.loss) == (1e6, 15_000, Bernoulli(0.01))
+    assert path.buffer is not None
+    assert path.buffer.bdp == 2
+    (flow,) = scenario.flows
+    assert (flow.algorithm, flow.params) == ("cubic", {"beta": 0.5})
+    assert (scenario.datapath, scenario.duration_s, scenario.seed) == ("sim", 3, 4)
+
+
+def test_several_share_a_bottleneck() -> None:
+    (scenario,) = scenarios_of(SimOrder(["dctcp", "kernel/cubic"], ["dctcp.g=0.1"], flows=2))
+    scenario.validate()
+    assert isinstance(scenario.topology, Dumbbell)
+    assert [(one.sender, one.algorithm, one.params, one.ecn) for one in scenario.flows] == [
+        ("s1", "dctcp", {"g": 0.1}, True),
+        ("s2", "dctcp", {"g": 0.1}, True),
+        ("s3", "kernel/cubic", {}, False),
+        ("s4", "kernel/cubic", {}, False),
+    ]
+
+
+def test_in_a_scenario_the_flows_of_ccplane_run_them_in_turn(tmp_path: Path) -> None:
+    names = ("kernel/cubic", "reno", "reno", "const")
+    flows = tuple(Flow(f"f{n}", "sender", "receiver", name) for n, name in enumerate(names))
+    SCENARIO.replace(flows=flows, seed=5).save(tmp_path / "ours.yaml")
+    SCENARIO.save(tmp_path / "theirs.yaml")
+    files = [tmp_path / "ours.yaml", tmp_path / "theirs.yaml"]
+    ours, theirs = scenarios_of(SimOrder(["cubic", "bbr3"], ["cubic.beta=0.5"], files))
+    assert [(one.algorithm, one.params) for one in ours.flows] == [
+        ("kernel/cubic", {}),
+        ("cubic", {"beta": 0.5}),
+        ("bbr3", {}),
+        ("cubic", {"beta": 0.5}),
+    ]
+    assert [one.algorithm for one in theirs.flows] == ["cubic"]  # there were only the kernel's
+    assert (ours.datapath, ours.seed) == ("sim", 5)
+
+
+def test_what_cannot_be_is_told() -> None:
+    for order, slug in (
+        (SimOrder(["cubik"]), "registry.unknown"),
+        (SimOrder(["cubic"], ["bta=1"]), "param.nobody_has"),
+        (SimOrder(["cubic"], ["beta=7"]), "param.out_of_range"),
+        (SimOrder(["cubic"], scenarios=[Path("none.yaml")]), "scenario.no_file"),
+    ):
+        with pytest.raises(CcpError) as caught:
+            scenarios_of(order)
+        assert caught.value.slug == slug
+    assert Cubic.beta == Cubic().beta
+
+
+def test_options_without_a_meaning_are_refused_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[SimOrder] = []
+    monkeypatch.setattr(simulated, "_found", lambda _datapath: orders.append)
+
+    def refused(*arguments: str) -> list[str]:
+        done = CliRunner().invoke(cli.app, ["run", "cubic", *arguments])
+        if done.exit_code == 0:
+            return []
+        return [line.split("`")[1] for line in done.stderr.splitlines() if line.startswith("param.unknown")]
+
+    assert (
+        refused("--datapath", "sim", "--pin-dir", "x", "--reload", "--seed", "3")
+        == ["--reload", "--pin-dir"][::-1]
+    )
+    assert refused("--seed", "3", "--json") == ["--seed", "--json"]
+    assert refused("--datapath", "sim", "--scenario", "x.yaml", "--loss", "0.1") == ["--loss"]
+    assert orders == []
+    assert refused("--datapath", "sim", "--loss", "0.1", "-p", "beta=0.5", "--flows", "2") == []
+    assert orders == [SimOrder(["cubic"], ["beta=0.5"], loss=0.1, flows=2)]
+
+
+def test_a_missing_part_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "DATAPATHS", "ccplane.nothing")
+    with pytest.raises(CcpError) as caught:
+        simulated.simulate(SimOrder(["cubic"]))
+    assert caught.value.slug == "command.broken"

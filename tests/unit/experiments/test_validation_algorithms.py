@@ -1,0 +1,13 @@
+"""Every algorithm that is shipped runs in the simulator; `tests/kernel/test_both_datapaths.py` has both."""
+
+from __future__ import annotations
+
+import pytest
+
+from ccp_algs import registry
+from tests.carrying import must_carry
+
+
+@pytest.mark.parametrize("algorithm", registry.names())
+def test_an_algorithm_carries_a_flow_in_the_simulator(algorithm: str) -> None:
+    must_carry(algorithm, "sim")

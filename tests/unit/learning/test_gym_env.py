@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import entry_points
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from experiments.learning.domain import Reward
+from experiments.learning.gym_env import CongestionControl, CongestionControlVector
+from experiments.learning.registration import ENV_ID, register_envs
+from tests.unit.learning.small import SMALL
+
+NAMED = f"experiments.learning.registration:{ENV_ID}"
+
+
+def test_the_environment_is_what_gymnasium_wants() -> None:
+    with warnings.catch_warnings():
+        # It says that an environment should be checked without its wrappers, and is happy otherwise.
+        warnings.simplefilter("error")
+        check_env(CongestionControl(SMALL), skip_render_check=True)
+
+
+def test_it_is_made_by_its_name_with_parameters() -> None:
+    env = gymnasium.make(NAMED, domain=SMALL, reward=Reward(loss_weight=1.0))
+    observation, info = env.reset(seed=4)
+    assert env.observation_space.contains(observation)
+    assert info["rtt_us"] > 0
+    observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    assert env.observation_space.contains(observation)
+    assert -10 <= reward <= 1
+    assert not terminated
+    assert not truncated
+    env.close()
+
+
+def test_the_entry_point_registers_it() -> None:
+    found = [entry for entry in entry_points(group="gymnasium.envs") if entry.load() is register_envs]
+    assert len(found) == 1
+    del gymnasium.registry[ENV_ID]
+    found[0].load()()
+    assert ENV_ID in gymnasium.registry
+
+
+def test_a_seed_determines_all_that_follows() -> None:
+    def played() -> list[float]:
+        env = CongestionControl(SMALL)
+        rewards = []
+        env.reset(seed=3)
+        for _ in range(2):
+            over = False
+            while not over:
+                _, reward, _, over, _ = env.step(np.array([0.1], np.float32))
+                rewards.append(reward)
+            env.reset()
+        return rewards
+
+    first = played()
+    assert first == played()
+    # The second episode is another one.
+    assert len(set(first)) > len(first) / 2
+
+
+def test_stepping_behind_the_end_is_refused() -> None:
+    env = CongestionControl(SMALL)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros(1, np.float32))
+    env.reset(seed=1)
+    while not env.step(np.zeros(1, np.float32))[3]:
+        pass
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros(1, np.float32))
+
+
+def test_many_are_made_at_once() -> None:
+    envs = gymnasium.make_vec(NAMED, num_envs=5, domain=SMALL)
+    assert isinstance(envs.unwrapped, CongestionControlVector)
+    observations, infos = envs.reset(seed=1)
+    assert envs.observation_space.contains(observations)
+    assert infos["cwnd_bytes"].shape == (5,)
+    ended = np.zeros(5, bool)
+    after_end = []
+    for _ in range(200):
+        observations, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
+        assert envs.observation_space.contains(observations)
+        assert not terminated.any()
+        after_end += rewards[ended].tolist()
+        ended = truncated
+    # The step behind an end begins the next episode.
+    assert after_end
+    assert set(after_end) == {0.0}
+    envs.close()
+
+
+def test_one_of_many_is_like_one_alone() -> None:
+    envs = CongestionControlVector(3, SMALL)
+    env = CongestionControl(SMALL)
+    observations, _ = envs.reset(seed=8)
+    observation, _ = env.reset(seed=8)
+    for _ in range(10):
+        np.testing.assert_array_equal(observation, observations[0])
+        observations, *_ = envs.step(np.full((3, 1), 0.2, np.float32))
+        observation, *_ = env.step(np.array([0.2], np.float32))

@@ -1,0 +1,27 @@
+"""Errors of learning say what, where, why, and what to do; each is raised somewhere and tested."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+from experiments.learning.errors import SLUGS, LearningError
+
+ROOT = Path(__file__).parents[3]
+SLUG = re.compile(r'"(learning\.[a-z_]+)"')
+SOURCES = [file for file in (ROOT / "experiments/learning").glob("*.py") if file.name != "errors.py"]
+
+
+def test_the_list_of_errors_is_what_the_code_raises() -> None:
+    assert {slug for file in SOURCES for slug in SLUG.findall(file.read_text())} == set(SLUGS)
+
+
+def test_every_error_has_a_test() -> None:
+    tests = [file for file in Path(__file__).parent.glob("test_*.py") if file != Path(__file__)]
+    assert {slug for file in tests for slug in SLUG.findall(file.read_text())} == set(SLUGS)
+
+
+def test_they_reach_other_processes_whole() -> None:
+    error = LearningError("a.b", "what", "where", "why", "fix")
+    assert pickle.loads(pickle.dumps(error)).as_dict() == error.as_dict()

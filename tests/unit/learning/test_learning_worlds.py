@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import threading
+
+import msgspec
+import numpy as np
+import pytest
+
+from ccp_algs.hyvar.observation import observe
+from experiments.learning.domain import BYTES_PER_S_PER_MBIT, Domain, Reward, single_path, traces_ms
+from experiments.learning.errors import LearningError
+from experiments.learning.worlds import COLUMNS, Worlds
+from tests.unit.learning.small import SMALL
+
+SEEN = (
+    "thr_bytes_per_s",
+    "thr_max_bytes_per_s",
+    "rtt_us",
+    "rtt_min_us",
+    "loss_bytes_per_s",
+    "cwnd_bytes",
+    "srtt_us",
+    "mss_bytes",
+)
+
+
+def random_actions(n: int, steps: int, seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-0.6, 0.6, (steps, n)).astype(np.float32)
+
+
+def played(worlds: Worlds, seed: int, steps: int = 60) -> np.ndarray:
+    rows = [worlds.reset(seed)]
+    rows += [worlds.step(actions) for actions in random_actions(worlds.n, steps)]
+    return np.stack(rows)
+
+
+def test_the_columns_are_those_that_are_documented() -> None:
+    rows = Worlds(1, SMALL).reset(1)
+    assert rows.dtype.names is not None
+    assert set(rows.dtype.names) == set(COLUMNS)
+
+
+def test_a_seed_gives_the_same_bytes_and_another_one_others() -> None:
+    assert played(Worlds(4, SMALL), 7).tobytes() == played(Worlds(4, SMALL), 7).tobytes()
+    assert played(Worlds(4, SMALL), 7).tobytes() != played(Worlds(4, SMALL), 8).tobytes()
+
+
+def test_worlds_have_nothing_to_do_with_each_other() -> None:
+    together = played(Worlds(4, SMALL), 7)
+    alone = Worlds(1, SMALL)
+    rows = [alone.reset(9)]
+    rows += [alone.step(actions[2]) for actions in random_actions(4, 60)]
+    assert np.stack(rows)[:, 0].tobytes() == together[:, 2].tobytes()
+
+
+def test_observations_are_those_of_the_runtime() -> None:
+    rows = played(Worlds(8, SMALL), 11, 100).reshape(-1)
+    expected = observe(**{name: rows[name] for name in SEEN})
+    np.testing.assert_allclose(rows["observation"], expected, atol=1e-6)
+    # Something of everything has been there.
+    assert (rows["loss_bytes_per_s"] > 0).any()
+    assert np.ptp(rows["observation"], axis=0).min() > 0.01
+
+
+@pytest.mark.parametrize("yardstick", ["flow", "path"])
+def test_rewards_are_those_of_the_formula(yardstick: str) -> None:
+    reward = Reward(yardstick=yardstick, rtt_tolerance=1.2 if yardstick == "path" else 1.0)
+    rows = played(Worlds(8, SMALL, reward), 13, 60)[1:].reshape(-1)
+    rows = rows[(rows["interval_us"] > 0) & (rows["rtt_us"] > 0) & (rows["reward"] != 0)]
+    best_thr, best_rtt = {
+        "flow": (rows["thr_max_bytes_per_s"], rows["rtt_min_us"]),
+        "path": (rows["path_bytes_per_s"], rows["path_rtt_us"]),
+    }[yardstick]
+    beyond = np.maximum(rows["rtt_us"] / (best_rtt * reward.rtt_tolerance), 1)
+    gained = (rows["thr_bytes_per_s"] - 5 * rows["loss_bytes_per_s"]) / best_thr
+    np.testing.assert_allclose(rows["reward"], np.maximum(gained / beyond, -10), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("yardstick", "bounds"), [("flow", (0.9, 1.0)), ("path", (0.0, 0.2))])
+def test_a_flow_that_was_never_fast_is_praised_by_its_own_yardstick_only(
+    yardstick: str, bounds: tuple[float, float]
+) -> None:
+    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=80e3)
+    worlds = Worlds(1, msgspec.structs.replace(path, steered_share=1.0), Reward(yardstick=yardstick))
+    worlds.reset(1)
+    # 10 segments a round trip; the path would take 67.
+    mean = np.mean([worlds.step([0.0])["reward"][0] for _ in range(50)])
+    assert bounds[0] < mean < bounds[1]
+
+
+def test_an_action_multiplies_the_window() -> None:
+    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=40e3)
+    worlds = Worlds(1, path)
+    worlds.reset(1)
+    for _ in range(40):
+        before = worlds.step([0.0])
+    after = worlds.step([-1.0])
+    assert after["cwnd_bytes"][0] == pytest.approx(before["cwnd_bytes"][0] / 2, rel=0.1)
+    # The path carries less, and its queue has gone, one round trip later.
+    later = worlds.step([0.0])
+    assert later["rtt_us"][0] < before["rtt_us"][0]
+
+
+def test_cubic_fills_the_path_and_its_buffer_when_nobody_acts() -> None:
+    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=40e3)
+    worlds = Worlds(1, path)
+    worlds.reset(1)
+    rows = np.concatenate([worlds.step([0.0]) for _ in range(200)])[50:]
+    assert (rows["thr_bytes_per_s"] / rows["path_bytes_per_s"]).mean() > 0.95
+    assert rows["rtt_us"].max() > 1.5 * 40e3
+    assert rows["rtt_us"].max() < 2.2 * 40e3
+
+
+def test_nothing_moves_the_window_between_actions_when_the_policy_is_alone() -> None:
+    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=40e3)
+    worlds = Worlds(1, msgspec.structs.replace(path, steered_share=1.0))
+    first = worlds.reset(1)
+    assert first["steered"][0] == 1
+    assert {worlds.step([0.0])["cwnd_bytes"][0] for _ in range(20)} == {first["cwnd_bytes"][0]}
+    assert worlds.step([1.0])["cwnd_bytes"][0] == 2 * first["cwnd_bytes"][0]
+
+
+def test_an_episode_ends_after_its_time_and_the_next_one_is_on_another_path() -> None:
+    worlds = Worlds(1, SMALL)
+    first = worlds.reset(1)
+    rows = [worlds.step([0.0])]
+    while not rows[-1]["over"][0]:
+        rows.append(worlds.step([0.0]))
+    length_us = rows[-1]["now_us"][0] - first["now_us"][0] + first["interval_us"][0]
+    assert length_us == pytest.approx(3e6)
+    assert sum(row["interval_us"][0] for row in rows) + first["interval_us"][0] == pytest.approx(3e6)
+    second = worlds.step([0.0])
+    assert second["reward"][0] == 0
+    assert second["path_rtt_us"][0] != first["path_rtt_us"][0]
+
+
+def test_time_stands_still_where_it_is_not_wanted() -> None:
+    worlds, other = Worlds(2, SMALL), Worlds(2, SMALL)
+    worlds.reset(1)
+    other.reset(1)
+    skipped = worlds.step([0.3, 0.3], where=np.array([True, False]))
+    assert skipped["interval_us"][1] == 0
+    both = other.step([0.3, 0.3])
+    assert skipped[0].tobytes() == both[0].tobytes()
+    assert worlds.step([0.0, 0.3])[1].tobytes() == both[1].tobytes()
+
+
+def test_paths_differ_as_the_domain_says() -> None:
+    rows = Worlds(300, Domain(episode_us=300_000, rate_bytes_per_s=(1e5, 1e6))).reset(1)
+    assert 0.12 < (rows["path_loss_ratio"] > 0).mean() < 0.28
+    assert 0.12 < rows["path_traced"].mean() < 0.28
+    assert 0.17 < (rows["path_cross_flows"] > 0).mean() < 0.33
+    assert rows["mtp_us"].min() < 15e3
+    assert rows["mtp_us"].max() > 150e3
+
+
+def test_a_domain_without_traces_draws_none() -> None:
+    assert traces_ms(Domain(traced_share=0.0)) == ()
+    assert len(traces_ms(SMALL)) == 3
+
+
+def test_other_threads_run_meanwhile() -> None:
+    worlds = Worlds(8, Domain(mtp_us=(2e6, 2e6), traced_share=0.0))
+    done, counted = threading.Event(), 0
+
+    def step() -> None:
+        worlds.reset(1)
+        worlds.step(np.zeros(8))
+        done.set()
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    while not done.is_set():
+        counted += 1
+    thread.join()
+    # If the lock were held there would be a few looks at most: one a switch interval, at the two ends.
+    assert counted > 1000
+
+
+@pytest.mark.parametrize(
+    ("domain", "reward"),
+    [
+        (Domain(rate_bytes_per_s=(2.0, 1.0)), Reward()),
+        (Domain(loss_ratio=(0.1, 0.9)), Reward()),
+        (Domain(lossy_share=1.5), Reward()),
+        (Domain(episode_us=1000), Reward()),
+        (Domain(), Reward(rtt_tolerance=0.5)),
+    ],
+)
+def test_what_cannot_be_is_refused(domain: Domain, reward: Reward) -> None:
+    with pytest.raises(LearningError) as caught:
+        Worlds(1, domain, reward)
+    assert caught.value.slug == "learning.bad_domain"
+
+
+def test_no_worlds_are_refused() -> None:
+    with pytest.raises(LearningError) as caught:
+        Worlds(0)
+    assert caught.value.slug == "learning.bad_domain"

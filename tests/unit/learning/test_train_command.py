@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ccp_algs.hyvar.policy import load_policy
+from experiments.learning import training
+from experiments.learning.commands import _run, app
+from experiments.learning.errors import LearningError
+from tests.unit.learning.small import SHORT
+
+
+def ran(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_policy_is_trained_continued_exported_and_evaluated(tmp_path: Path) -> None:
+    directory, first, second = tmp_path / "training", tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    told = ran("hyvar", "--out", str(directory), "--worlds", "2", "--steps", "1", "--export", str(first))
+    assert "128 steps" in told
+    assert json.loads(load_policy(first).about["trained"]) == {"steps": 128, "seed": 1}
+    assert "256 steps" in ran("hyvar", "--resume", str(directory), "--steps", "200")
+    assert "sha256" in ran("export", str(directory), str(second))
+    assert json.loads(load_policy(second).about["trained"])["steps"] == 256
+    rows = json.loads(ran("evaluate", str(second), "--training", str(directory), "--paths", "2", "--json"))
+    assert {row["contender"] for row in rows} == {"hybrid", "policy", "initial", "cubic", "reno", "bbr"}
+    assert all(0 < row["utilisation"] < 1.1 for row in rows)
+    table = ran("evaluate", str(second), "--paths", "2")
+    assert "throughput/CUBIC's" in table
+    assert "hybrid" in table
+
+
+def test_ctrl_c_keeps_what_was_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = training.start(SHORT, tmp_path)
+    save = trainer.model.train
+
+    def interrupted() -> None:
+        save()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(trainer.model, "train", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    _run(trainer, 1_000_000)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert trainer.steps <= 2 * SHORT.worlds * SHORT.steps_per_update
+    assert training.resume(tmp_path).steps == trainer.steps
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (
+        "experiments.learning.export",
+        "experiments.learning.training",
+        "experiments.learning.sb3_env",
+    ):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    import experiments.learning
+
+    for name in ("export", "training"):
+        monkeypatch.delattr(experiments.learning, name, raising=False)
+    with pytest.raises(LearningError) as caught:
+        CliRunner().invoke(app, ["hyvar"], catch_exceptions=False)
+    assert caught.value.slug == "learning.no_trainer"
+    assert "ccplane[train]" in caught.value.fix
