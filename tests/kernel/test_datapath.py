@@ -91,6 +91,22 @@ def test_a_program_is_replaced_under_a_live_flow(path_100mbit: Path, start_trans
         assert transfer.wait().goodput_bit_per_s > 1e6
 
 
+def test_registers_that_come_with_a_flows_first_program_hold(
+    path_100mbit: Path, start_transfer: Start
+) -> None:
+    with loaded() as datapath:
+        handle = datapath.install(_native.compile(CONST))
+
+        def take(info: _native.FlowInfo) -> None:
+            datapath.update(info.flow_id, program=handle, fields={"target": 14480})
+
+        driver = Driver(datapath, None, on_create=take)
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=2)
+        driver.until(lambda: len(driver.seen.reports) > 20)
+        assert {report.window for report in driver.seen.reports} == {14480}
+        driver.until(lambda: not transfer.running)
+
+
 def test_a_broken_program_leaves_the_flow_its_old_one(path_100mbit: Path, start_transfer: Start) -> None:
     with loaded() as datapath:
         handle = datapath.install(_native.compile(CONST))

@@ -132,18 +132,22 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 
 /*
  * Who steers this flow now? The law where there is no program or no agent; else the algorithm, which finds its
- * registers fresh after the law had the flow.
+ * registers fresh after the law had the flow, but for those that its letter sets.
  */
 static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow)
 {
 	struct ccp_globals *g = ccp_globals();
 	struct tcp_sock *tp = tcp_sk(sk);
+	bool silent;
 
 	if (!g)
 		return false;
+	silent = (s64)(tp->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us;
+	if (ca->law && !silent)
+		flow_start_program(flow, flow->program, tp->tcp_mstamp);
 	if (flow->mail.owner == CCP_MAIL_FULL)
 		take_mail(sk, flow);
-	if (!flow->program || (s64)(tp->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us) {
+	if (!flow->program || silent) {
 		if (!ca->law) {
 			law_enter(sk, ca);
 			flow->law = 1;
@@ -158,7 +162,6 @@ static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, s
 		ca->law = 0;
 		flow->law = 0;
 		flow_start_counting(tp, flow);
-		flow_start_program(flow, flow->program, tp->tcp_mstamp);
 	}
 	return true;
 }

@@ -98,10 +98,6 @@ static __always_inline void law_on_ack(struct sock *sk, struct ccp_sk *ca, const
 		cubictcp_acked(sk, &sample);
 	}
 	if (in_reduction(state)) {
-		if (!in_reduction(prior)) {
-			ca->prr_delivered = 0;
-			ca->undone = 0;
-		}
 		law_prr(tp, ca, delivered, advanced && !rs->losses);
 	} else {
 		if (in_reduction(prior) && !ca->undone && state != TCP_CA_Loss)
@@ -120,6 +116,10 @@ static __always_inline void law_on_ack(struct sock *sk, struct ccp_sk *ca, const
 
 static __always_inline u32 law_ssthresh(struct sock *sk)
 {
+	struct ccp_sk *ca = ccp_sk(sk);
+
+	ca->prr_delivered = 0; /* a reduction begins, perhaps on the ACK that ended the one before */
+	ca->undone = 0;
 	return HAVE_CUBIC ? cubictcp_recalc_ssthresh(sk) : tcp_reno_ssthresh(sk);
 }
 

@@ -210,10 +210,14 @@ impl AgentFlow {
     /// Who steers the flow now? The law where there is no program or no agent; else the algorithm, which finds its
     /// registers fresh after the law had the flow.
     fn has_agent(&mut self, sock: &mut Sock) -> bool {
+        let is_silent = self.shared.is_silent();
+        if self.law.steers && !is_silent {
+            self.start_program(self.program, sock.mstamp_us);
+        }
         if let Some(letter) = self.letter.take() {
             self.take_letter(sock, &letter);
         }
-        if self.program == 0 || self.shared.is_silent() {
+        if self.program == 0 || is_silent {
             if !self.law.steers {
                 self.enter_law(sock);
                 self.window.rate_bytes_per_s = 0;
@@ -226,7 +230,6 @@ impl AgentFlow {
         if self.law.steers {
             self.law.steers = false;
             self.counted = Counted::start(sock);
-            self.start_program(self.program, sock.mstamp_us);
         }
         true
     }
@@ -312,7 +315,7 @@ impl Congestion for AgentFlow {
 
     /// The algorithm sets the window itself; this only tells the sender that slow start is over.
     fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
-        if self.law.steers { self.law.cubic.ssthresh(sock) } else { (sock.snd_cwnd >> 1).max(MIN_CWND_PKTS) }
+        if self.law.steers { self.law.ssthresh(sock) } else { (sock.snd_cwnd >> 1).max(MIN_CWND_PKTS) }
     }
 
     fn has_cong_control(&self) -> bool {

@@ -132,6 +132,14 @@ fn a_new_program_voids_registers_for_the_one_before() {
 }
 
 #[test]
+fn registers_that_come_with_the_first_program_hold() {
+    let mut bench = Bench::with("(def (a 1) (Report (out 0))) (when true (:= Report.out a) (report))");
+    bench.update(&Update { controls: &[(0, 10)], ..Update::default() });
+    bench.ack(1);
+    assert_eq!(bench.reports(), [(vec![10], 0)]);
+}
+
+#[test]
 fn a_rate_of_the_fold_is_paced_at_and_infinity_ends_pacing() {
     let text = "(def (rate 250000) (Report (r 0))) (when true (:= Rate rate))";
     let mut bench = Bench::with(text);
