@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -293,6 +294,8 @@ class Common(metaclass=ParamMeta):
     """Fold program, or several by name."""
     needs_ecn: ClassVar[bool] = False
     """Ask for ECN when connections are set up."""
+    depends_on: ClassVar[tuple[Path, ...]] = ()
+    """Files that its decisions depend on besides its sources: results of another one are others."""
 
     _params_seen: int = -1
 

@@ -78,6 +78,7 @@ class Hybrid(CubicAnswers):
     """CUBIC with the policy at the end of each interval: decisions on reports of many flows, as updates."""
 
     program = HyvarFold
+    depends_on = (SHIPPED,)
     mtp_ms = Param(
         FIRST_MTP_US / 1000, min=1.0, max=60_000.0, unit="ms", doc="interval of the policy's decisions (MTP)"
     )

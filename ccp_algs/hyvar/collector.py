@@ -72,12 +72,6 @@ class Collector:
         """Begin without flows."""
         self._kept = np.zeros(0, _KEPT)
 
-    @property
-    def flow_ids(self) -> NDArray[np.uint64]:
-        """The flows that there are."""
-        ids = self._kept["flow_id"]
-        return ids[ids > 0]
-
     def add(self, flow_id: int, mtp_us: float) -> None:
         """Take a flow; its first interval begins with `begin`."""
         slot = flow_id & int(_SLOT)
