@@ -627,7 +627,7 @@ class RtcpAttached:
 
 @final
 class SimEnv:
-    """Simulated worlds for learning, stepped together; `experiments.learning.worlds` says what its arrays are."""
+    """Simulated worlds for learning, stepped together; `experiments.learning.worlds` explains its arrays."""
 
     def __new__(cls, settings_json: bytes, n: int) -> SimEnv:
         """Make n worlds.

@@ -419,7 +419,9 @@ def _show_plan(runs: list[Any], out: Path, jobs: int, as_json: bool) -> None:
     for one in runs:
         state = "done" if is_complete(out / one.key) else "to do"
         typer.echo(f"{one.key}  {state:<6} {one.label}")
-    typer.echo(f"{len(runs)} runs, {len(missing)} to do, about {duration(estimate_s(missing, jobs))}")
+    about_s = estimate_s(missing, jobs)
+    about = "" if about_s is None else f", about {duration(about_s)}"
+    typer.echo(f"{len(runs)} runs, {len(missing)} to do{about}")
 
 
 def _open(directory: Path) -> Result | ResultSet:

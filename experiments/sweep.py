@@ -74,7 +74,7 @@ class PlannedRun:
 
     @property
     def estimate_s(self) -> float:
-        """How long it takes, roughly [s]; a simulation may take more or less."""
+        """How long it takes on real sockets, roughly [s]."""
         return self.scenario.duration_s + RUN_OVERHEAD_S + AGENT_OVERHEAD_S * self.takes_turns
 
     @property
@@ -103,8 +103,13 @@ def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
     return runs
 
 
-def estimate_s(runs: list[PlannedRun], jobs: int) -> float:
-    """Return how long runs take, roughly: those that take turns one after the other [s]."""
+def estimate_s(runs: list[PlannedRun], jobs: int) -> float | None:
+    """Return how long runs take, roughly: those that take turns one after the other [s].
+
+    None, if some are simulated: how long that takes depends on how much is sent.
+    """
+    if any(one.scenario.datapath == SIM for one in runs):
+        return None
     with_agent_s = sum(one.estimate_s for one in runs if one.takes_turns)
     return max(with_agent_s, sum(one.estimate_s for one in runs) / jobs)
 

@@ -112,10 +112,10 @@ def run(
         Datapath, typer.Option(help="Where flows are: ebpf, this machine's, or sim, simulated ones.")
     ] = Datapath.ebpf,
     rate_mbit: Annotated[
-        float, typer.Option(min=0.01, help="Rate of the path [Mbit/s].", rich_help_panel=SIMULATED)
+        float, typer.Option(min=0.01, help="Rate of the path, in Mbit/s.", rich_help_panel=SIMULATED)
     ] = DEFAULTS.rate_mbit,
     rtt_ms: Annotated[
-        float, typer.Option(min=0.01, help="RTT without queues [ms].", rich_help_panel=SIMULATED)
+        float, typer.Option(min=0.01, help="RTT without queues, in ms.", rich_help_panel=SIMULATED)
     ] = DEFAULTS.rtt_ms,
     buffer_bdp: Annotated[
         float,
@@ -128,7 +128,7 @@ def run(
         ),
     ] = DEFAULTS.loss,
     seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long flows send [s].", rich_help_panel=SIMULATED)
+        float, typer.Option(min=0.1, help="How long flows send, in seconds.", rich_help_panel=SIMULATED)
     ] = DEFAULTS.seconds,
     flows: Annotated[
         int, typer.Option(min=1, max=100, help="Flows of each algorithm.", rich_help_panel=SIMULATED)

@@ -20,6 +20,7 @@ from experiments.bench import (
     reports,
     rtcp,
     signal,
+    sim,
 )
 from experiments.bench.result import BenchResult
 from experiments.validation.command import validation_command
@@ -141,6 +142,12 @@ def int_command(
 ) -> None:
     """Goodput and CPU per GB with in-band telemetry on every packet, on one in ten, and off."""
     _show(inband.run(rounds, seconds), as_json)
+
+
+@app.command("sim")
+def sim_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+    """Packet events and environment steps of the simulator a second, on one core; simulated by real time."""
+    _show(sim.run(rounds=rounds), as_json)
 
 
 app.command("validation")(validation_command)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # one.
 
 OUT: Final = Path("out/training")
-STEPS: Final = 2_000_000
+STEPS: Final = 2_500_000
 CHECKPOINT_EVERY: Final = 100_000
 _PIPE_WIDTH: Final = 120
 
@@ -50,7 +50,7 @@ def hyvar(
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="Intervals of all worlds, in total.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="Of weights, actions and paths.")] = 1,
-    worlds: Annotated[int, typer.Option(min=1, help="Simulated at once.")] = 128,
+    worlds: Annotated[int, typer.Option(min=1, help="Simulated at once.")] = 256,
     export_to: Annotated[
         Path | None,
         typer.Option("--export", help="At the end, write the policy to this file (*.safetensors)."),
@@ -58,7 +58,7 @@ def hyvar(
 ) -> None:
     """Train Hyvar's policy by PPO. Ctrl-C stops and keeps what was learned; `--resume` goes on.
 
-    Needs `pip install 'ccplane[train]'`. Nothing of it is needed to run the policy.
+    Needs the extra `train` of ccplane (docs/learning.md). Nothing of it is needed to run the policy.
     """
     with _installed():
         from experiments.learning import export, training

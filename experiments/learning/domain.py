@@ -92,8 +92,8 @@ class Reward(Plain, frozen=True, omit_defaults=False):
 
     Attributes:
         yardstick: What `thr_max` and `rtt_min` are: the connection's own best so far (`flow`, as the slides
-            have it) or rate and propagation of the path (`path`), which a simulator knows. With `flow` a
-            connection that is slow from its first second on has a good reward: docs/learning.md.
+            have it) or rate and propagation of the path at that time (`path`), which a simulator knows. With
+            `flow` a connection that is slow from its first second on has a good reward: docs/learning.md.
         loss_weight: What a lost byte costs in delivered ones; epsilon of the slides.
         rtt_tolerance: RTTs up to so many times the least count as the least. 1: none but that, as in the
             slides.

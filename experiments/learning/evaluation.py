@@ -109,7 +109,7 @@ def _figures(rows: NDArray[np.void], episode_us: int) -> dict[str, float]:
     waits_us = np.maximum(sampled["rtt_us"] - sampled["path_rtt_us"], 0)
     packets = sampled["thr_bytes_per_s"] * sampled["interval_us"]
     return {
-        "utilisation": delivered_bytes / (last["path_bytes_per_s"] * weights_us.sum()),
+        "utilisation": delivered_bytes / (rows["path_bytes_per_s"] * weights_us).sum(),
         "queueing_us": _mean(waits_us, packets),
         "queueing_p95_us": float(np.quantile(waits_us, 0.95)) if len(waits_us) else float("nan"),
         "loss_ratio": lost_bytes / max(delivered_bytes + lost_bytes, 1.0),

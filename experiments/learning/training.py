@@ -63,11 +63,11 @@ class Training(Plain, frozen=True, omit_defaults=False):
     """
 
     seed: Annotated[int, Meta(ge=0)] = 1
-    worlds: PositiveInt = 128
+    worlds: PositiveInt = 256
     steps_per_update: PositiveInt = 64
     hidden: PositiveInt = 32
     value_hidden: PositiveInt = 64
-    learning_rate: PositiveFloat = 1e-3
+    learning_rate: PositiveFloat = 7e-4
     batches: PositiveInt = 4
     epochs: PositiveInt = 5
     discount: Ratio = 0.98
@@ -75,7 +75,7 @@ class Training(Plain, frozen=True, omit_defaults=False):
     clip: Ratio = 0.2
     log_std: float = -1.0
     domain: Domain = Domain(steered_share=0.4)
-    reward: Reward = Reward(yardstick="path")
+    reward: Reward = Reward(yardstick="path", lower_bound=-1.0)
 
 
 class Progress(Plain, frozen=True):

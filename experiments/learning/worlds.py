@@ -37,7 +37,7 @@ COLUMNS: Final[dict[str, str]] = {
     "srtt_us": "smoothed RTT at the end [us]",
     "cwnd_bytes": "window at the end [bytes]",
     "mss_bytes": "payload of a segment [bytes]",
-    "path_bytes_per_s": "payload that the path can carry, on average [bytes/s]",
+    "path_bytes_per_s": "payload that the path could carry in the last half second [bytes/s]",
     "path_rtt_us": "RTT of the path without a queue [us]",
     "path_buffer_bytes": "what waits in front of the bottleneck at most [bytes]",
     "path_loss_ratio": "probability that the path loses a packet",

@@ -243,7 +243,7 @@ def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
 
 def _say_how_long(
     parts: list[Part], size: Size, out: Path, jobs: int, quietly: bool
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, float | None]]:
     """Print for each part how much there is to do; returns the same as plain data."""
     from experiments.papers.paper import extent
     from experiments.runs.reports import duration
@@ -251,11 +251,11 @@ def _say_how_long(
     extents = {part.name: extent(part, size, out, jobs) for part in parts}
     if not quietly:
         for name, one in extents.items():
-            typer.echo(
-                f"{name}: {one.planned} runs, {one.missing} to do, about {duration(one.estimate_s)}", err=True
-            )
-        if len(extents) > 1:
-            total_s = sum(one.estimate_s for one in extents.values())
+            about = "" if one.estimate_s is None else f", about {duration(one.estimate_s)}"
+            typer.echo(f"{name}: {one.planned} runs, {one.missing} to do{about}", err=True)
+        known_s = [one.estimate_s for one in extents.values() if one.estimate_s is not None]
+        if len(known_s) > 1:
+            total_s = sum(known_s)
             typer.echo(f"together about {duration(total_s)}; Ctrl-C, and the same command goes on", err=True)
     return {name: vars(one) for name, one in extents.items()}
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-import msgspec
-
 from experiments.metrics import NAN
 from experiments.netlab.cellular import Cellular, draw, write_trace
 from experiments.netlab.spec import Buffer, Direction
@@ -109,9 +107,3 @@ def came_to(result: Result) -> dict[str, Any]:
         "reports_per_s": agent.get("reports", NAN) / result.scenario.duration_s,
         "agent_cpu_pct": 100 * agent.get("cpu_us", NAN) / served_us,
     }
-
-
-def plain(path: Direction) -> dict[str, Any]:
-    """Return a path as an axis of a grid sets it."""
-    fields: dict[str, Any] = msgspec.to_builtins(path)
-    return {"topology.bottleneck": fields, "topology.backward": {"delay_us": path.delay_us}}

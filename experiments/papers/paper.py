@@ -194,12 +194,12 @@ class Extent:
     Attributes:
         planned: Runs.
         missing: Those of them that are not done.
-        estimate_s: How long these take, roughly [s].
+        estimate_s: How long these take, roughly [s]; None in the simulator.
     """
 
     planned: int
     missing: int
-    estimate_s: float
+    estimate_s: float | None
 
 
 def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
@@ -214,18 +214,21 @@ def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
     Raises:
         ScenarioError: If a point cannot be.
     """
-    n_planned, n_missing, took_s = 0, 0, 0.0
+    n_planned, n_missing = 0, 0
+    took_s: list[float | None] = []
     for grid in grids_of(part, size):
         runs = {one.key: one for one in planned(grid)}
         there = directory_of(out, part, grid)
         missing = [one for key, one in runs.items() if not is_complete(there / key)]
         n_planned, n_missing = n_planned + len(runs), n_missing + len(missing)
-        took_s += estimate_s(missing, jobs)
+        took_s.append(estimate_s(missing, jobs))
     if part.measurement is not None:
         n_planned += 1
         if not _measured(part, size, out).exists():
-            n_missing, took_s = n_missing + 1, took_s + part.measurement.estimate_s(size)
-    return Extent(n_planned, n_missing, took_s)
+            n_missing += 1
+            took_s.append(part.measurement.estimate_s(size))
+    known_s = [one for one in took_s if one is not None]
+    return Extent(n_planned, n_missing, sum(known_s) if len(known_s) == len(took_s) else None)
 
 
 def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: Report | None = None) -> None:

@@ -100,6 +100,8 @@ def source_hash(algorithm: str) -> str:
 def sources(algorithm: str) -> list[Path]:
     """Return the files of an algorithm: of its classes, of what they import beside and in the package.
 
+    And those that it depends on besides.
+
     Raises:
         UsageError: If there is no such algorithm.
     """
@@ -112,6 +114,7 @@ def sources(algorithm: str) -> list[Path]:
             continue
         if file is not None:
             _follow(Path(file), base.__module__, found)
+    found |= dict.fromkeys(path for path in cls.depends_on if path.is_file())
     package = beside.package_of(cls)
     if package is not None:
         for name, digest in package.seen.items():

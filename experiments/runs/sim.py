@@ -68,7 +68,6 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
     """
     variants = variants_of(scenario)
     recording.flows = flow_records(scenario, variants)
-    recording.start_us = sim.START_US
     recording.addresses = {name: addresses(i) for i, name in enumerate(scenario.network.hosts, 1)}
     recording.facts["simulator"] = facts_of(scenario)
     progress("building the network", 0.0)
@@ -88,8 +87,8 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
             return datapath.now_us
 
         bus = LocalBus(clock_us)
-        told = Telemetry(scenario, datapath, bus, directory, recording.addresses)
-        after.callback(told.close)
+        told = Telemetry(scenario, datapath, bus, directory, recording.addresses, after)
+        recording.start_us = told.ready_us
         plane = None
         if variants.all:
             after.enter_context(_logged(directory / leavings.AGENT_LOG))
@@ -194,7 +193,7 @@ class _Session:
             self._pass(min(due_us, self._told.due_us, last_us))
             if time.monotonic() >= self._next_tell_s:
                 self._next_tell_s = time.monotonic() + _TELL_S
-                passed_s = (self._datapath.now_us - start_us) / 1e6
+                passed_s = max(0, self._datapath.now_us - start_us) / 1e6
                 progress("flows are sending", min(passed_s, self._scenario.duration_s))
 
     def finish(self) -> None:

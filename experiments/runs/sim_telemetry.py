@@ -31,6 +31,8 @@ class Telemetry:
 
     Attributes:
         published: Summaries of sinks that went over the bus.
+        ready_us: When all receivers will have spoken, and flows may start [us]; on real sockets they are
+            waited for, too, and so know the path as it is without flows.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Telemetry:
         bus: LocalBus,
         directory: Path,
         addresses: Mapping[str, tuple[str, str]],
+        files: contextlib.ExitStack,
     ) -> None:
         """Begin.
 
@@ -49,21 +52,22 @@ class Telemetry:
             bus: Where it is told.
             directory: Of the result: what is told is kept there, too.
             addresses: IPv4 and IPv6 address of each host by its name.
+            files: Closes what is opened here.
         """
         self.published = 0
         self._datapath = datapath
-        self._after = contextlib.ExitStack()
         self._sink = None
         self._copy: IO[bytes] | None = None
         if scenario.network.telemetry is not None:
             self._sink = bus.join(SINK, status=online("sink"))
             summaries = directory / leavings.SUMMARIES
-            self._copy = self._after.enter_context(open(summaries, "ab"))  # noqa: SIM115 - open until `close`
+            self._copy = files.enter_context(open(summaries, "ab"))  # noqa: SIM115 - `files` closes it
         self._receivers: list[SimReceiver] = []
         for receiver in scenario.receivers:
             file = leavings.receiver_lines(directory, receiver.host)
-            lines = self._after.enter_context(open(file, "wb"))  # noqa: SIM115 - open until `close`
+            lines = files.enter_context(open(file, "wb"))  # noqa: SIM115 - `files` closes it
             self._receivers.append(SimReceiver(scenario, receiver, datapath, bus, addresses, lines))
+        self.ready_us = max((one.due_us for one in self._receivers), default=datapath.now_us)
 
     @property
     def due_us(self) -> int:
@@ -86,7 +90,3 @@ class Telemetry:
                 receiver.hear([one for one in probed if one[0] == receiver.host])
                 if receiver.due_us <= now_us:
                     receiver.close_interval()
-
-    def close(self) -> None:
-        """Close the files."""
-        self._after.close()

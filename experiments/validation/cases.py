@@ -37,9 +37,6 @@ _APART_S: Final = 1.0
 """Between the starts of flows that share a bottleneck."""
 _JITTER_S: Final = 0.2
 """How much later a flow starts at most, in a round."""
-_LONGER: Final = 0.05
-"""By how much the RTT is longer at most, in a round: whether the last packet of a burst still fits into a
-buffer is then not tossed once for all rounds."""
 
 
 def _path(
@@ -168,7 +165,7 @@ QUICK: Final = (
 
 
 def in_round(scenario: Scenario, number: int) -> Scenario:
-    """Return a scenario as one round has it: with a seed, starts of flows, and an RTT of its own.
+    """Return a scenario as one round has it: with a seed, and with starts of flows, that others do not have.
 
     Args:
         scenario: Of `CASES`.
@@ -179,10 +176,4 @@ def in_round(scenario: Scenario, number: int) -> Scenario:
         msgspec.structs.replace(flow, start_s=round(flow.start_s + rng.uniform(0, _JITTER_S), 3))
         for flow in scenario.flows
     )
-    shape = scenario.topology
-    assert isinstance(shape, Dumbbell), "all of them are"
-    delay_us = round(shape.bottleneck.delay_us * (1 + rng.uniform(0, _LONGER)))
-    bottleneck = msgspec.structs.replace(shape.bottleneck, delay_us=delay_us)
-    backward = shape.backward and msgspec.structs.replace(shape.backward, delay_us=delay_us)
-    topology = msgspec.structs.replace(shape, bottleneck=bottleneck, backward=backward)
-    return scenario.replace(seed=number, flows=flows, topology=topology)
+    return scenario.replace(seed=number, flows=flows)

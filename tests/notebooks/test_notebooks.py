@@ -15,13 +15,14 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "experiments/notebooks").glob("*
 PARAMETERS = {
     "quickstart": "DURATION_S = 2\nREPEATS = 2\nOUT = Path({out!r})",
     "flex_cubic": "DURATION_S = 2\nREPEATS = 1\nOUT = Path({out!r})",
+    "hyvar": "DURATION_S = 2\nOUT = Path({out!r})",
     "int_adaptive": "DURATION_S = 2\nREPEATS = 1\nOUT = Path({out!r})",
     "r_hybrid": "DURATION_S = 4\nREPEATS = 1\nOUT = Path({out!r})",
     "r_tcp": "SIZE_BYTES = 1_000_000\nREPEATS = 1\nOUT = Path({out!r})",
 }
 """Notebook -> what its cell of parameters is followed by in a test; `out` is a directory."""
 CELL_TIMEOUT_S = 120
-FIGURES = {"quickstart": 2, "flex_cubic": 3, "int_adaptive": 3, "r_hybrid": 5, "r_tcp": 1}
+FIGURES = {"quickstart": 2, "flex_cubic": 3, "hyvar": 3, "int_adaptive": 3, "r_hybrid": 5, "r_tcp": 1}
 """How many figures each shows."""
 
 

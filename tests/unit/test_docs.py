@@ -22,6 +22,7 @@ from datapath.errors import LangError
 from experiments.bench.cli import app as bench_app
 from experiments.commands import app as experiment_app
 from experiments.demo import app as demo_app
+from experiments.learning.commands import app as train_app
 from experiments.netlab.cli import app as lab_app
 from experiments.papers.commands import app as paper_app
 from telemetry.commands import app as receive_app
@@ -151,6 +152,7 @@ def programs() -> dict[str, Any]:
         "lab": lab_app,
         "paper": paper_app,
         "rtcp": rtcp_app,
+        "train": train_app,
     }
     for name, app in groups.items():
         inner: Any = typer.main.get_command(app)

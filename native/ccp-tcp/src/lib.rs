@@ -10,6 +10,7 @@ mod minmax;
 #[cfg(test)]
 mod property_tests;
 mod rate;
+mod receive_window;
 mod receiver;
 mod reorder;
 mod rtt;
@@ -25,7 +26,7 @@ mod tick;
 
 pub use config::Config;
 pub use congestion::{
-    Bbr, Congestion, Cubic, MIN_CWND_PKTS, RateSample, Reno, Steered, pacing_rate_bytes_per_s,
+    Bbr, Congestion, Cubic, MIN_CWND_PKTS, RateSample, Reno, Steered, pacing_rate_bytes_per_s, reduced_cwnd,
 };
 pub use receiver::{Acks, Receiver, Totals};
 pub use segment::{Ack, Data, SackRange, Sacks};

@@ -3,6 +3,7 @@
 use std::iter::Chain;
 use std::option;
 
+use crate::receive_window::ReceiveWindow;
 use crate::reorder::OutOfOrder;
 use crate::tick::expiry_ns;
 use crate::{Ack, Config, Data, SackRange};
@@ -59,7 +60,7 @@ impl IntoIterator for Acks {
 pub struct Receiver {
     /// Counters since the start.
     pub totals: Totals,
-    window_bytes: u64,
+    window: ReceiveWindow,
     mss_bytes: u64,
     ecn: bool,
     accurate_ecn: bool,
@@ -101,7 +102,7 @@ impl Receiver {
     pub fn new(config: &Config) -> Self {
         Self {
             totals: Totals::default(),
-            window_bytes: config.rcv_window_bytes,
+            window: ReceiveWindow::new(config),
             mss_bytes: u64::from(config.mss_bytes),
             ecn: config.ecn,
             accurate_ecn: config.accurate_ecn,
@@ -157,7 +158,7 @@ impl Receiver {
             self.start_quick_acks(MAX_QUICK_ACKS);
             return Acks(Some(self.ack()), None);
         }
-        if seq >= self.rcv_nxt + self.window_bytes {
+        if seq >= self.window.end() {
             self.start_quick_acks(MAX_QUICK_ACKS);
             return Acks(Some(self.ack()), None);
         }
@@ -186,7 +187,12 @@ impl Receiver {
             }
         }
         self.measure_rtt(data);
-        Acks(early, self.ack_or_wait())
+        let waiting_bytes = self.waiting_bytes();
+        // The sender is told of a larger window at once.
+        self.quick_acks |= u32::from(self.window.on_segment(data.len_bytes, waiting_bytes));
+        let answer = self.ack_or_wait();
+        self.window.on_read(self.now_ns, self.rtt_ns, self.rcv_nxt, waiting_bytes);
+        Acks(early, answer)
     }
 
     /// When `on_timer` has something to do.
@@ -249,7 +255,7 @@ impl Receiver {
     }
 
     fn start_quick_acks(&mut self, most: u32) {
-        let half_window_pkts = (self.window_bytes / (2 * self.mss_bytes)).max(2);
+        let half_window_pkts = ((self.window.end() - self.rcv_nxt) / (2 * self.mss_bytes)).max(2);
         let quick = (half_window_pkts as u32).min(most);
         self.quick_acks = self.quick_acks.max(quick);
         self.ato_ns = ATO_MIN_NS;
@@ -333,19 +339,26 @@ impl Receiver {
         self.send_ack()
     }
 
+    /// What lies behind a hole, with the holes.
+    fn waiting_bytes(&self) -> u64 {
+        self.ahead.end().map_or(0, |end| end - self.rcv_nxt)
+    }
+
     fn send_ack(&mut self) -> Ack {
         self.rcv_wup = self.rcv_nxt;
         self.is_ack_due = false;
         self.ack_at_ns = None;
         self.compress_at_ns = None;
         self.compressed_acks = 0;
+        let waiting_bytes = self.waiting_bytes();
+        let window_bytes = self.window.offer(self.rcv_nxt, waiting_bytes);
         Ack {
             ack: self.rcv_nxt,
             sent_ns: self.now_ns,
             echo_ns: self.echo_ns,
             sacks: self.ahead.sacks(self.duplicate.take()),
             ece: self.demands_cwr,
-            window_bytes: self.window_bytes,
+            window_bytes,
         }
     }
 }

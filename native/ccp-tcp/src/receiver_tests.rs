@@ -5,8 +5,9 @@ use crate::{Ack, Config, Data, Receiver, SackRange};
 const MS: u64 = 1_000_000;
 const MSS: u64 = 1448;
 
+/// Timers that do not tick, and a window that does not grow.
 fn exact() -> Config {
-    Config { tick_ns: 0, ..Config::default() }
+    Config { tick_ns: 0, rcv_window_bytes: 45 * MSS, ..Config::default() }
 }
 
 fn segment(number: u64, now_ns: u64) -> Data {
@@ -135,6 +136,22 @@ fn compression_forgets_no_range() {
     for number in (18..60).step_by(2) {
         assert!(told.contains(&(number, number + 1)), "{number} is missing");
     }
+}
+
+/// tcp_grow_window(): while the window grows each segment is acknowledged.
+#[test]
+fn a_growing_window_is_told_at_once() {
+    let mut receiver = Receiver::new(&Config { tick_ns: 0, ..Config::default() });
+    let mut single = 0;
+    for number in 0..200 {
+        // Ten segments in the first round trip, twenty in the second, and so on.
+        let round = (number / 10 + 1_u64).ilog2();
+        let now_ns = u64::from(round) * 50 * MS + number * MS / 100;
+        let data = Data { echo_ns: now_ns.saturating_sub(50 * MS), ..segment(number, now_ns) };
+        let acks: Vec<Ack> = receiver.on_data(now_ns, &data, false).into_iter().collect();
+        single += acks.len();
+    }
+    assert!(single > 150, "{single}");
 }
 
 /// RFC 3168, section 6.1.3: ECE until CWR.

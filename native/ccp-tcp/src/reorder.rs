@@ -21,6 +21,11 @@ pub(crate) struct OutOfOrder {
 }
 
 impl OutOfOrder {
+    /// Behind the last byte.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.ranges.back().map(|range| range.end)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

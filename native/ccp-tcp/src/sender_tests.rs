@@ -329,6 +329,7 @@ fn bursts_have_the_length_of_a_millisecond() {
         sender.sock.snd_cwnd = 200;
         sender.sock.is_paced = true;
         sender.sock.pacing_rate_bytes_per_s = rate;
+        sender.on_ack(0, &ack(0, &[], 0));
         sender.write_endless(0);
         let mut now_ns = 0;
         // The first ten segments are not paced.

@@ -24,7 +24,8 @@ fn segments_per_s<C: Congestion>(congestion: C, cwnd: u32, lost_every: u64) -> f
         while let Some(segment) = sender.next_segment(now_ns) {
             sent += 1;
             link_free_ns = now_ns.max(link_free_ns) + SPACING_NS;
-            if sent % lost_every != 0 {
+            // Scattered: with a fixed distance a retransmission may be lost each time.
+            if (sent.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % lost_every != 0 {
                 data.push_back((link_free_ns + RTT_NS / 2, segment));
             }
         }

@@ -180,7 +180,7 @@ impl<C: Congestion> Path<C> {
     fn check(&mut self) {
         self.checks += 1;
         // Each check walks through all that is outstanding.
-        if self.sender.sock.packets_out < 200 || self.checks % 100 == 0 {
+        if self.sender.sock.packets_out < 200 || self.checks.is_multiple_of(100) {
             self.sender.check();
         }
         assert!(self.receiver.totals.in_order_bytes >= self.sender.sock.bytes_acked);

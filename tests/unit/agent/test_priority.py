@@ -61,6 +61,7 @@ def test_priority_is_raised_and_children_do_not_get_it() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="real-time priority needs root")
+@pytest.mark.kernel_part
 def test_priority_is_lost_when_an_algorithm_computes_without_end() -> None:
     raised, lost = [str(os.SCHED_RR)], [str(os.SCHED_OTHER)]
     assert _python(ENDLESS).split() == 2 * raised + 2 * lost  # of all threads

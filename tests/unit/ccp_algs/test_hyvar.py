@@ -23,6 +23,7 @@ from ccp_algs.hyvar.policy import PolicyError
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
 from datapath._native import compile
+from experiments.runs.files import sources
 from tests.unit.ccp_algs.folded import MSS
 from tests.unit.ccp_algs.hyvar_weights import constant, file_of, save
 
@@ -401,3 +402,10 @@ def test_limited_hyvar_looks_for_limits_and_grows_fast_while_the_cap_is_raised(t
 def test_contract_is_kept_whatever_the_policy(tmp_path: Path, cls: Any, action: float) -> None:
     set_params(cls, {"policy_file": policy_of(tmp_path, action)})
     assert check_algorithm(cls, compile).updates > 20
+
+
+@pytest.mark.parametrize("name", ["hyvar", "r_tcp_hyvar"])
+def test_results_with_another_policy_are_others(name: str) -> None:
+    files = {path.name for path in sources(name)}
+    assert {"policy.safetensors", "reasoner.py", "fold.py", "cubic_core.py"} <= files
+    assert "policy.safetensors" not in {path.name for path in sources("cubic")}

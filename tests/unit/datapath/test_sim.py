@@ -248,7 +248,8 @@ def test_rows_are_those_of_the_kernels_sockets() -> None:
         "state",
     }
     assert list(np.unique(rows["congestion"])) == [b"cubic"]
-    assert (np.diff(rows["t_us"])[:-1] == 100_000).all()
+    gaps_us = np.diff(rows["t_us"])[:-1]  # the next segment behind the interval
+    assert ((gaps_us >= 100_000) & (gaps_us < 110_000)).sum() >= len(gaps_us) - 1
     assert list(rows["state"]) == [1] * (len(rows) - 1) + [7]
     assert rows["bytes_acked"][-1] <= json.loads(datapath.outcomes())[0]["received_bytes"]
     assert len(datapath.rows()) == 0
@@ -265,7 +266,8 @@ def test_arrivals_are_those_of_the_kernels_probe_and_more() -> None:
     (row,) = datapath.arrivals()
     assert (row["sport"], row["dport"], row["netns"], row["closed"]) == (5001, 4000, 2, 0)
     assert row["bins"].sum() == row["segs"] == row["data_in"]
-    assert row["bytes_received"] == json.loads(datapath.outcomes())[0]["received_bytes"]
+    # iperf3 does not count its first 37 bytes.
+    assert row["bytes_received"] == json.loads(datapath.outcomes())[0]["received_bytes"] + 37
     bounds = sim.arrival_bins_us()
     assert len(bounds) == len(row["bins"])
     # The buffer holds 48 ms, and CUBIC fills it.

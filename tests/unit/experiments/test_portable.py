@@ -36,7 +36,7 @@ sys.platform = "darwin"
 from datapath import _native
 for name in _native.KERNEL_PART:
     vars(_native).pop(name, None)
-_native.probe = dict
+_native.probe = lambda: {"kernel part": {"ok": False, "detail": "not in this build", "fix": "use Linux"}}
 """
 MODULES = (
     "agent.cli",
@@ -73,8 +73,9 @@ def test_the_demo_runs_in_the_simulator_without_linux(tmp_path: Path) -> None:
     arguments = ["ccp demo", "--seconds", "2", "--output", str(output)]
     done = without_linux(f"from experiments import demo; sys.argv = {arguments!r}; demo.app()")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:2] == [
+    assert done.stdout.splitlines()[:3] == [
         "in the simulator: virtual time, no sockets",
-        "  why  it was built without the feature `kernel`",
+        "  why  kernel part: not in this build",
+        "  fix  use Linux",
     ]
     assert output.exists()

@@ -16,8 +16,19 @@ from typer.testing import CliRunner
 from agent import cli
 from experiments.commands import app, warnings
 from experiments.events import SetLink, SetParam, SetRoute
-from experiments.netlab.spec import Bernoulli, Buffer, Direction, Int, IntNode, Link, TokenBucket, Topology
+from experiments.netlab.spec import (
+    Bernoulli,
+    Buffer,
+    Direction,
+    DropTail,
+    Int,
+    IntNode,
+    Link,
+    TokenBucket,
+    Topology,
+)
 from experiments.plots.results import origin
+from experiments.regimes import ReceiverAgent
 from experiments.results import Result
 from experiments.run import run
 from experiments.runs.tables import COLUMNS
@@ -324,6 +335,44 @@ def test_telemetry_of_flows_without_an_agent_is_in_the_result() -> None:
     assert "agent" not in result.metadata
 
 
+def test_receivers_tell_regimes_apart_and_flows_follow(tmp_path: Path) -> None:
+    marking = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=5_000, queue=DropTail(ce_threshold_us=4_000)
+    )
+    flows = (
+        Flow("flow", "s1", "r1", "r_hybrid", ecn=True),
+        Flow("other", "s2", "r2", "kernel/cubic", start_s=1.5),  # it fills the queue
+    )
+    receiver = ReceiverAgent("r1", detector={"delta_ms": 6, "noise_ce_marks": 1000})
+    scenario = one(
+        topology=Dumbbell(2, marking),
+        flows=flows,
+        receivers=(receiver,),
+        duration_s=3.5,
+    )
+    result = run(scenario, tmp_path / "result")
+    first = result.regimes.iloc[0]
+    assert first["t_s"] == 0  # flows start when the receiver has seen the path without them
+    assert first["baseline_ms"] == pytest.approx(10, abs=0.5)
+    assert (first["host"], first["peer"], first["regime"]) == ("r1", "s1", "SINGLE_OWNER")
+    switched = result.regimes.query("switched")
+    assert switched["regime"].tolist() == ["SHARED"]
+    assert 1.6 < switched["t_s"].iloc[0] < 3
+    events = result.regime_events.query("event == 'regime:switched'")
+    assert events["after"].tolist() == ["dctcp", "cubic"]
+    assert set(events["flow"]) == {"flow"}
+    assert events["t_s"].iloc[1] == pytest.approx(switched["t_s"].iloc[0], abs=1e-3)
+    signals = result.receiver_signals
+    assert signals["rtt_samples"].median() == 10  # a probe each 10 ms, a window of 100 ms
+    busy = signals[signals["t_s"].between(0.5, 1.4)]
+    assert busy["goodput_bytes_per_s"].mean() == pytest.approx(RATE_BYTES_PER_S * PAYLOAD, rel=0.1)
+    assert busy["ce_marks"].sum() > 0
+    assert set(busy["flows"]) == {1}
+    again = run(scenario)
+    for name, table in tables(result).items():
+        pd.testing.assert_frame_equal(table, tables(again)[name])
+
+
 # --- commands ----------------------------------------------------------------------------------------------
 
 
@@ -407,7 +456,7 @@ import sys
 from datapath import _native
 
 for name in ("EbpfDatapath", "EbpfView", "TcpTrace", "TcpArrivals", "IntNode", "SocketSwitch"):
-    delattr(_native, name)
+    vars(_native).pop(name, None)
 sys.modules["pyroute2"] = None
 from tests.unit.experiments.test_sim import one, run
 

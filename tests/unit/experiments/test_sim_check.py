@@ -12,7 +12,7 @@ from experiments.runs.session import flow_records
 from experiments.runs.sim_traffic import Object, Outcome, plan, result, sockets
 from experiments.runs.variants import variants_of
 from experiments.scenario import Flow, PointToPoint, Scenario
-from experiments.sweep import PlannedRun
+from experiments.sweep import PlannedRun, estimate_s
 from experiments.traffic.pulses import durations
 from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, ShortVideo, Traffic
 
@@ -77,7 +77,10 @@ def test_a_simulation_says_nothing_of_this_machines_kernel() -> None:
 def test_simulations_need_not_take_turns() -> None:
     ours = SCENARIO.replace(flows=(Flow("flow", "sender", "receiver", "cubic"),))
     assert not PlannedRun("key", {}, 0, ours).takes_turns
-    assert PlannedRun("key", {}, 0, ours.replace(datapath="ebpf")).takes_turns
+    real = PlannedRun("key", {}, 0, ours.replace(datapath="ebpf"))
+    assert real.takes_turns
+    assert estimate_s([real], 1) == real.estimate_s
+    assert estimate_s([real, PlannedRun("other", {}, 0, ours)], 1) is None  # nobody knows
 
 
 # --- traffic -----------------------------------------------------------------------------------------------

@@ -54,9 +54,6 @@ def test_a_scenario_fits_together_when_a_round_has_it(name: str) -> None:
     assert first.seed != second.seed
     assert all(a.start_s != b.start_s for a, b in zip(first.flows, second.flows, strict=True))
     assert in_round(CASES[name], 1) == first
-    rtts = [_bottleneck(one).delay_us for one in (CASES[name], first, second)]
-    assert rtts[0] <= min(rtts[1:]) <= max(rtts[1:]) <= 1.05 * rtts[0] + 1
-    assert rtts[1] != rtts[2]
 
 
 def _bottleneck(scenario: Scenario) -> Direction:
@@ -198,3 +195,9 @@ def test_the_command_knows_its_scenarios(command: Callable[..., Any]) -> None:
     result = command("--case", "cubik")
     assert result.exit_code == 2
     assert "cubic" in result.output
+
+
+def test_the_document_has_every_scenario_and_its_results() -> None:
+    text = (Path(__file__).parents[3] / "docs/validation.md").read_text()
+    for name in CASES:
+        assert text.count(f"\n| `{name}` |") == 2, name

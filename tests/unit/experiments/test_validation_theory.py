@@ -139,7 +139,8 @@ def test_what_arrives_at_a_link_leaves_it_is_dropped_or_is_in_it(crowded: Result
         gone = link["delivered_pkts"] + link[list(DROPS)].sum(axis=1) + link["queue_pkts"]
         inside = link["arrived_pkts"] - gone  # in transmission, or on their way
         assert (inside >= 0).all(), name
-        most = 2 + (2.5e6 * 0.01 / 60 if name.startswith("bottleneck") else 0)
+        # On the bottleneck 10 ms of the smallest packets; elsewhere a burst, at the moment of the sample.
+        most = 2.5e6 * 0.01 / 52 if name.startswith("bottleneck") else 16
         assert (inside <= most).all(), name
     drops = _link(crowded, "bottleneck>")[list(DROPS)].iloc[-1]
     assert (drops[["dropped_loss_pkts", "dropped_policer_pkts"]] > 0).all()

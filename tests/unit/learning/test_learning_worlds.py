@@ -69,7 +69,7 @@ def test_rewards_are_those_of_the_formula(yardstick: str) -> None:
     rows = rows[(rows["interval_us"] > 0) & (rows["rtt_us"] > 0) & (rows["reward"] != 0)]
     best_thr, best_rtt = {
         "flow": (rows["thr_max_bytes_per_s"], rows["rtt_min_us"]),
-        "path": (rows["path_bytes_per_s"], rows["path_rtt_us"]),
+        "path": (np.maximum(rows["path_bytes_per_s"], rows["thr_bytes_per_s"]), rows["path_rtt_us"]),
     }[yardstick]
     beyond = np.maximum(rows["rtt_us"] / (best_rtt * reward.rtt_tolerance), 1)
     gained = (rows["thr_bytes_per_s"] - 5 * rows["loss_bytes_per_s"]) / best_thr

@@ -1,7 +1,7 @@
 //! The fallback law: CUBIC, for flows without a program or without an agent, with proportional rate reduction
 //! (RFC 6937), which a sender leaves to a congestion control that sets its window itself. `law.h` of `ccp-bpf`.
 
-use ccp_tcp::{CaState, Congestion, Cubic, MIN_CWND_PKTS, RateSample, Sock};
+use ccp_tcp::{CaState, Congestion, Cubic, MIN_CWND_PKTS, RateSample, Sock, reduced_cwnd};
 
 /// Least rise of the RTT that shows a queue (HyStart's).
 const MIN_SLACK_US: u32 = 4000;
@@ -35,6 +35,13 @@ impl Law {
         }
     }
 
+    /// A reduction begins, perhaps on the ACK that ended the one before.
+    pub fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
+        self.prr_delivered = 0;
+        self.undone = false;
+        self.cubic.ssthresh(sock)
+    }
+
     pub fn on_ack(&mut self, sock: &mut Sock, sample: &RateSample) {
         let (state, prior, delivered) = (sock.ca_state, self.prior_state, sample.acked_sacked);
         let advanced = sock.snd_una != self.una;
@@ -42,10 +49,6 @@ impl Law {
             self.cubic.pkts_acked(sock, delivered, sample.rtt_us);
         }
         if reduces(state) {
-            if !reduces(prior) {
-                self.prr_delivered = 0;
-                self.undone = false;
-            }
             self.reduce(sock, delivered, advanced && sample.losses == 0);
         } else {
             if reduces(prior) && !self.undone && state != CaState::Loss {
@@ -59,24 +62,11 @@ impl Law {
         self.prior_state = state;
     }
 
-    /// RFC 6937, section 3, with the bound of slow start as Linux applies it.
     fn reduce(&mut self, sock: &mut Sock, delivered: u32, progress: bool) {
-        if delivered == 0 || sock.prior_cwnd == 0 {
-            return;
+        if delivered > 0 && sock.prior_cwnd > 0 {
+            self.prr_delivered += delivered;
+            sock.snd_cwnd = reduced_cwnd(sock, self.prr_delivered, delivered, progress);
         }
-        self.prr_delivered += delivered;
-        let (in_flight, ssthresh) = (i64::from(sock.packets_in_flight()), i64::from(sock.snd_ssthresh));
-        let (prr_delivered, prr_out) = (i64::from(self.prr_delivered), i64::from(sock.prr_out));
-        let send = if in_flight > ssthresh {
-            let prior_cwnd = i64::from(sock.prior_cwnd);
-            (ssthresh * prr_delivered + prior_cwnd - 1) / prior_cwnd - prr_out
-        } else {
-            let send = (prr_delivered - prr_out).max(i64::from(delivered)) + i64::from(progress);
-            send.min(ssthresh - in_flight)
-        };
-        // The first retransmission always leaves.
-        let least = i64::from(prr_out == 0);
-        sock.snd_cwnd = (in_flight + send.max(least)) as u32;
     }
 }
 
@@ -90,9 +80,10 @@ mod tests {
         sock.mstamp_us = 1_000_000;
         let mut law = Law::default();
         law.enter(&mut sock);
-        sock.ca_state = CaState::Recovery;
         sock.prior_cwnd = 20;
-        sock.snd_ssthresh = 14;
+        sock.snd_ssthresh = law.ssthresh(&mut sock);
+        assert_eq!(sock.snd_ssthresh, 14);
+        sock.ca_state = CaState::Recovery;
         sock.packets_out = 20;
         sock.sacked_out = 3;
         sock.lost_out = 1;
@@ -133,6 +124,18 @@ mod tests {
         // Never above the threshold.
         ack(&mut law, &mut sock, 9);
         assert_eq!(sock.snd_cwnd, 14);
+    }
+
+    #[test]
+    fn a_reduction_right_behind_another_counts_anew() {
+        let (mut law, mut sock) = reducing();
+        ack(&mut law, &mut sock, 10);
+        // The same ACK ends recovery and begins another: the sender counts what it sends anew.
+        sock.snd_ssthresh = law.ssthresh(&mut sock);
+        sock.prr_out = 1;
+        sock.lost_out = 12;
+        ack(&mut law, &mut sock, 1);
+        assert_eq!(sock.snd_cwnd, 6, "5 in flight, and one for the one delivered");
     }
 
     #[test]

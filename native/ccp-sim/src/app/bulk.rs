@@ -7,13 +7,17 @@ use crate::control::Control;
 
 /// What iperf3 writes at once (`DEFAULT_TCP_BLKSIZE`).
 const BLOCK_BYTES: u64 = 128 << 10;
+/// What it writes first into each connection (`COOKIE_SIZE`), before the test begins. It is not counted.
+pub(crate) const COOKIE_BYTES: u64 = 37;
+/// From the last connection to the first byte of the test one round trip passes, since the server says when to begin,
+/// and what both ends need to think: measured with iperf3 3.12.
+const THINKING_NS: u64 = 800_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// When it began; `None`: it has not.
-    start_ns: Option<u64>,
+    is_open: bool,
     written_bytes: u64,
-    /// When its rate lets it write again.
+    /// When the test begins, or its rate lets it write again.
     due_ns: Option<u64>,
 }
 
@@ -24,6 +28,8 @@ pub(crate) struct Bulk {
     left_bytes: Option<u64>,
     rate_bytes_per_s: Option<f64>,
     streams: Vec<Stream>,
+    /// When the test begins: after all connections are open.
+    begin_ns: Option<u64>,
 }
 
 impl Bulk {
@@ -32,6 +38,7 @@ impl Bulk {
             left_bytes: total_bytes,
             rate_bytes_per_s,
             streams: vec![Stream::default(); parallel as usize],
+            begin_ns: None,
         }
     }
 
@@ -66,18 +73,27 @@ impl Bulk {
     }
 
     pub fn fill(&mut self, now_ns: u64, nth: usize, sender: &mut Sender<Control>) {
+        if !std::mem::replace(&mut self.streams[nth].is_open, true) {
+            sender.write(now_ns, COOKIE_BYTES);
+            if self.streams.iter().all(|stream| stream.is_open) {
+                let begin_ns = now_ns + u64::from(sender.sock.srtt_us) * 1000 + THINKING_NS;
+                self.begin_ns = Some(begin_ns);
+                self.streams.iter_mut().for_each(|stream| stream.due_ns = Some(begin_ns));
+            }
+            return;
+        }
+        let Some(begin_ns) = self.begin_ns.filter(|begin_ns| *begin_ns <= now_ns) else { return };
         let stream = &mut self.streams[nth];
-        let start_ns = *stream.start_ns.get_or_insert(now_ns);
         if self.left_bytes.is_none() && self.rate_bytes_per_s.is_none() {
             sender.write_endless(now_ns);
             return;
         }
         while sender.unsent_bytes() < BLOCK_BYTES {
             if let Some(rate) = self.rate_bytes_per_s {
-                let at_ns = start_ns + (stream.written_bytes as f64 * 1e9 / rate).ceil() as u64;
+                let at_ns = begin_ns + (stream.written_bytes as f64 * 1e9 / rate).ceil() as u64;
                 if at_ns > now_ns {
-                    let ticks = (at_ns - start_ns).div_ceil(TICK_NS);
-                    stream.due_ns = Some(start_ns + ticks * TICK_NS);
+                    let ticks = (at_ns - begin_ns).div_ceil(TICK_NS);
+                    stream.due_ns = Some(begin_ns + ticks * TICK_NS);
                     return;
                 }
             }

@@ -40,12 +40,33 @@ impl App {
         }
     }
 
-    /// Connections that it opens at its start.
-    pub fn connections(&self) -> usize {
+    /// Ports that it takes.
+    pub fn ports(&self) -> usize {
         match self {
             App::Bulk(bulk) => bulk.streams(),
             App::Http(http) => http.clients(),
             App::OnOff(_) => 1,
+        }
+    }
+
+    /// Connections that it opens at its start.
+    pub fn first_connections(&self) -> usize {
+        match self {
+            App::Http(http) => http.clients(),
+            App::Bulk(_) | App::OnOff(_) => 1,
+        }
+    }
+
+    /// Whether it opens one more when those are established that it has: streams of iperf3 connect one after the other.
+    pub fn opens_more(&self, connections: usize) -> bool {
+        matches!(self, App::Bulk(bulk) if connections < bulk.streams())
+    }
+
+    /// What each connection carries that is not the application's data.
+    pub fn overhead_bytes(&self) -> u64 {
+        match self {
+            App::Bulk(_) => bulk::COOKIE_BYTES,
+            App::Http(_) | App::OnOff(_) => 0,
         }
     }
 

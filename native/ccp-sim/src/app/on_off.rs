@@ -9,7 +9,8 @@ use crate::control::Control;
 
 /// What is written at once.
 const CHUNK_BYTES: u64 = 1 << 16;
-/// Most that waits in the socket unsent (TCP_NOTSENT_LOWAT).
+/// Most that waits in the socket unsent (TCP_NOTSENT_LOWAT); a source that has to wait is woken below half of it
+/// (`tcp_stream_memory_free`).
 const NOTSENT_BYTES: u64 = 1 << 17;
 
 /// The pulse under way.
@@ -31,6 +32,8 @@ pub(crate) struct OnOff {
     rate_bytes_per_s: Option<f64>,
     pulse: Option<Pulse>,
     due_ns: Option<u64>,
+    /// It waits until there is room.
+    is_blocked: bool,
     is_over: bool,
 }
 
@@ -41,6 +44,7 @@ impl OnOff {
             rate_bytes_per_s,
             pulse: None,
             due_ns: None,
+            is_blocked: false,
             is_over: false,
         }
     }
@@ -61,22 +65,29 @@ impl OnOff {
             return;
         }
         self.due_ns = Some(pulse.off_ns);
-        let mut written_bytes = pulse.written_bytes;
-        while sender.unsent_bytes() < NOTSENT_BYTES {
-            let mut chunk_bytes = CHUNK_BYTES;
-            if let Some(rate) = self.rate_bytes_per_s {
-                let may_bytes = (now_ns - pulse.start_ns) as f64 * rate / 1e9 - written_bytes as f64;
-                let least_bytes = (rate * TICK_NS as f64 / 1e9).clamp(1.0, CHUNK_BYTES as f64);
-                if may_bytes < least_bytes {
-                    self.due_ns = Some(pulse.off_ns.min(now_ns + TICK_NS));
-                    break;
-                }
-                chunk_bytes = chunk_bytes.min(may_bytes as u64);
-            }
-            sender.write(now_ns, chunk_bytes);
-            written_bytes += chunk_bytes;
+        let unsent_bytes = sender.unsent_bytes();
+        if self.is_blocked && unsent_bytes >= NOTSENT_BYTES / 2 {
+            return;
+        }
+        let room_bytes = NOTSENT_BYTES.saturating_sub(unsent_bytes);
+        let written_bytes = pulse.written_bytes + self.writes(now_ns, pulse, room_bytes);
+        self.is_blocked = written_bytes - pulse.written_bytes == room_bytes;
+        if written_bytes > pulse.written_bytes {
+            sender.write(now_ns, written_bytes - pulse.written_bytes);
         }
         self.pulse = Some(Pulse { written_bytes, ..pulse });
+    }
+
+    /// How much it writes now; looks again at the next tick, if its rate holds it back.
+    fn writes(&mut self, now_ns: u64, pulse: Pulse, room_bytes: u64) -> u64 {
+        let Some(rate) = self.rate_bytes_per_s else { return room_bytes };
+        let may_bytes = (now_ns - pulse.start_ns) as f64 * rate / 1e9 - pulse.written_bytes as f64;
+        let least_bytes = (rate * TICK_NS as f64 / 1e9).clamp(1.0, CHUNK_BYTES as f64);
+        if may_bytes >= room_bytes as f64 {
+            return room_bytes;
+        }
+        self.due_ns = Some(pulse.off_ns.min(now_ns + TICK_NS));
+        if may_bytes < least_bytes { 0 } else { may_bytes as u64 }
     }
 
     /// The pulse of this time; the first one begins now. `None` behind the last one.

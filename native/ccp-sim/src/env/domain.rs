@@ -87,6 +87,20 @@ pub struct Path {
     pub seed: u64,
 }
 
+impl Path {
+    /// What the bottleneck sends on average from one time to another, since the start; IP packets.
+    pub fn mean_bytes_per_s(&self, from_us: u64, to_us: u64) -> f64 {
+        let Capacity::Trace(times_ms) = &self.capacity else { return self.rate_bytes_per_s };
+        let end_us = 1000 * times_ms.last().copied().unwrap_or(1);
+        let until = |at_us: u64| {
+            let rest_ms = at_us % end_us / 1000;
+            at_us / end_us * times_ms.len() as u64 + times_ms.partition_point(|t| *t <= rest_ms) as u64
+        };
+        let opportunities = until(to_us) - until(from_us);
+        f64::from(MTU_BYTES) * opportunities as f64 * 1e6 / to_us.saturating_sub(from_us).max(1) as f64
+    }
+}
+
 impl Domain {
     /// Whether its values can be.
     ///

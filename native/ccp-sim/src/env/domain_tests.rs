@@ -70,6 +70,18 @@ fn a_trace_begins_anywhere_and_keeps_its_gaps() {
 }
 
 #[test]
+fn the_mean_rate_of_a_trace_is_that_of_its_opportunities() {
+    let trace = Capacity::Trace(vec![1, 1, 4, 10]);
+    let path = Path { capacity: trace, rate_bytes_per_s: 6e5, ..paths(1)[0].clone() };
+    assert_eq!(path.mean_bytes_per_s(0, 10_000), 4.0 * 1500.0 / 0.01);
+    assert_eq!(path.mean_bytes_per_s(3_000, 9_000), 1500.0 / 0.006);
+    // From the second round's third to the third one's second: 10, 11, 11.
+    assert_eq!(path.mean_bytes_per_s(15_000, 21_000), 3.0 * 1500.0 / 0.006);
+    let steady = Path { capacity: Capacity::Rate(6e5), ..path };
+    assert_eq!(steady.mean_bytes_per_s(3_000, 9_000), 6e5);
+}
+
+#[test]
 fn pauses_of_other_connections_last_until_the_episode_is_over() {
     for cross in paths(7).iter().flat_map(|path| &path.cross).filter(|cross| !cross.phases_us.is_empty()) {
         let length_us: u64 = cross.phases_us.iter().map(|(on_us, off_us)| on_us + off_us).sum();

@@ -15,6 +15,11 @@ use crate::{Options, World};
 
 /// Headers of a segment: IPv4 20, TCP 20, timestamps 12.
 const HEADERS_BYTES: u32 = 52;
+const MSS_BYTES: f64 = (MTU_BYTES - HEADERS_BYTES) as f64;
+/// The path's rate is averaged over so long: a cell sends in bursts, and what it sent is heard of a round trip later.
+const LATELY_US: u64 = 500_000;
+/// In an outage a path is held against so much of its mean rate: there is nothing to be gained, but a queue to be had.
+const OUTAGE_SHARE: f64 = 0.1;
 /// Silence is listened to in such parts of an interval.
 const LISTEN_SHARE: u64 = 8;
 /// Nobody waits longer for a connection.
@@ -64,7 +69,7 @@ pub struct Step {
     pub cwnd_bytes: f64,
     /// See [`Interval`].
     pub mss_bytes: f64,
-    /// Payload that the path can carry, on average.
+    /// Payload that the path could carry lately.
     pub path_bytes_per_s: f64,
     /// RTT without a queue.
     pub path_rtt_us: f64,
@@ -89,7 +94,6 @@ pub struct Episode {
     world: World,
     learner: usize,
     path: Path,
-    best: Best,
     monitor: Monitor,
     /// Window behind the last action [segments], which is no whole number.
     window_pkts: f64,
@@ -130,20 +134,15 @@ impl Episode {
             }
             world.run_until(world.now_ns() + slice_ns);
         }
-        let mss_bytes = f64::from(MTU_BYTES - HEADERS_BYTES);
-        let best = Best {
-            thr_bytes_per_s: path.rate_bytes_per_s * mss_bytes / f64::from(MTU_BYTES),
-            rtt_us: path.rtt_us as f64,
-        };
         let now_ns = world.now_ns();
         let end_ns = now_ns + 1000 * episode_us;
         let sock = sock_of(&mut world, learner);
         let room_bytes = path.rate_bytes_per_s * path.rtt_us as f64 / 1e6 + path.buffer_bytes as f64;
-        sock.snd_cwnd_clamp = (CWND_MAX_RATIO * room_bytes / mss_bytes) as u32 + CWND_MIN_PKTS;
+        sock.snd_cwnd_clamp = (CWND_MAX_RATIO * room_bytes / MSS_BYTES) as u32 + CWND_MIN_PKTS;
         let monitor = Monitor::new(sock, now_ns);
-        let mut episode = Episode { world, learner, path, best, monitor, window_pkts: 0.0, start_ns, end_ns };
+        let mut episode = Episode { world, learner, path, monitor, window_pkts: 0.0, start_ns, end_ns };
         let interval = episode.interval();
-        let step = episode.told(&interval, 0.0);
+        let step = episode.told(&interval, episode.best(&interval), 0.0);
         Ok((episode, step))
     }
 
@@ -158,8 +157,8 @@ impl Episode {
     pub fn step(&mut self, action: f32, reward: &Reward) -> Step {
         self.act(f64::from(action.clamp(-1.0, 1.0)));
         let interval = self.interval();
-        let reward = reward.of(&interval, self.best);
-        self.told(&interval, reward)
+        let best = self.best(&interval);
+        self.told(&interval, best, reward.of(&interval, best))
     }
 
     fn act(&mut self, action: f64) {
@@ -205,7 +204,19 @@ impl Episode {
         }
     }
 
-    fn told(&self, interval: &Interval, reward: f64) -> Step {
+    /// What the path allowed in the interval and shortly before: what it then sent is acknowledged now.
+    fn best(&self, interval: &Interval) -> Best {
+        let now_us = (self.world.now_ns() - self.start_ns) / 1000;
+        let from_us = now_us.saturating_sub((interval.length_us as u64).max(LATELY_US));
+        let bytes_per_s = self.path.mean_bytes_per_s(from_us, now_us);
+        let sent_bytes_per_s = bytes_per_s.max(OUTAGE_SHARE * self.path.rate_bytes_per_s);
+        Best {
+            thr_bytes_per_s: sent_bytes_per_s * MSS_BYTES / f64::from(MTU_BYTES),
+            rtt_us: self.path.rtt_us as f64,
+        }
+    }
+
+    fn told(&self, interval: &Interval, best: Best, reward: f64) -> Step {
         Step {
             observation: interval.observation(),
             reward: reward as f32,
@@ -219,8 +230,8 @@ impl Episode {
             srtt_us: interval.srtt_us,
             cwnd_bytes: interval.cwnd_bytes,
             mss_bytes: interval.mss_bytes,
-            path_bytes_per_s: self.best.thr_bytes_per_s,
-            path_rtt_us: self.best.rtt_us,
+            path_bytes_per_s: best.thr_bytes_per_s,
+            path_rtt_us: best.rtt_us,
             path_buffer_bytes: self.path.buffer_bytes as f64,
             path_loss_ratio: self.path.loss_ratio,
             mtp_us: self.path.mtp_us as f64,

@@ -58,7 +58,7 @@ fn ratio(above: f64, below: f64, otherwise: f64) -> f64 {
 pub enum Yardstick {
     /// The connection's own best, as the slides have it. One that never tries to be fast has a good reward.
     Flow,
-    /// The path's mean rate and propagation, which only a simulator knows.
+    /// The path's rate at that time and its propagation, which only a simulator knows.
     Path,
 }
 
@@ -76,10 +76,10 @@ pub struct Reward {
     pub lower_bound: f64,
 }
 
-/// The best that the path can do.
+/// The best that the path can do at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Best {
-    /// Mean rate of the bottleneck, as payload.
+    /// Rate of the bottleneck, as payload.
     pub thr_bytes_per_s: f64,
     /// RTT without a queue.
     pub rtt_us: f64,
@@ -94,7 +94,8 @@ impl Reward {
     pub fn of(&self, interval: &Interval, best: Best) -> f64 {
         let (thr_max, rtt_min_us) = match self.yardstick {
             Yardstick::Flow => (interval.thr_max_bytes_per_s, interval.rtt_min_us),
-            Yardstick::Path => (best.thr_bytes_per_s, best.rtt_us),
+            // What was delivered was possible, if a mean says so or not.
+            Yardstick::Path => (best.thr_bytes_per_s.max(interval.thr_bytes_per_s), best.rtt_us),
         };
         let rtt_us = if interval.rtt_us > 0.0 { interval.rtt_us } else { interval.srtt_us };
         let beyond = (rtt_us / (rtt_min_us * self.rtt_tolerance)).max(1.0);

@@ -28,7 +28,7 @@ impl World {
         match flow.state {
             State::Waiting => {
                 flow.state = State::Running;
-                for nth in 0..flow.app.connections() {
+                for nth in 0..flow.app.first_connections() {
                     self.open(index, nth);
                 }
             }
@@ -151,6 +151,11 @@ impl World {
             Way::Request => self.ask(index),
         }
         self.pump(index, way);
+        let flow = self.connections[index].flow;
+        let connections = self.flows[flow].connections.len();
+        if self.flows[flow].app.opens_more(connections) {
+            self.open(flow, connections);
+        }
     }
 
     /// A client asks for its next object.

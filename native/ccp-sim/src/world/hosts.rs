@@ -110,7 +110,7 @@ impl Hosts {
             return Err(Error::new("sim.bad_plan", "a flow goes from one host to another").at("receiver"));
         }
         let app = App::new(&plan.app);
-        let ports = app.connections() as u16;
+        let ports = app.ports() as u16;
         let sport = plan.sport.unwrap_or_else(|| self.take_ports(sender, ports));
         let dport = plan.dport.unwrap_or_else(|| self.take_ports(receiver, ports));
         let started_ns = plan.start_us.saturating_mul(1000).max(now_ns);

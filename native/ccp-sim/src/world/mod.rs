@@ -373,7 +373,7 @@ impl World {
                 Some(sender) => sender.sock.total_retrans,
                 None => connection.retrans_pkts,
             };
-            endings.received_bytes += connection.in_order_bytes();
+            endings.received_bytes += connection.in_order_bytes().saturating_sub(flow.app.overhead_bytes());
             endings.retrans_pkts += u64::from(retrans_pkts);
         }
         endings

@@ -78,8 +78,9 @@ impl World {
             self.on_accepted(index);
         }
         let now_ns = self.now_ns;
-        if way == Way::Data {
-            self.connections[index].count_arrival(now_ns, data, is_ce);
+        match way {
+            Way::Data => self.connections[index].count_arrival(now_ns, data, is_ce),
+            Way::Request => self.sample_socket(index),
         }
         let connection = &mut self.connections[index];
         let (_, taker) = connection.ends(way);
@@ -95,13 +96,14 @@ impl World {
         if self.connections[index].accepting != Accepting::Accepted {
             self.on_accepted(index);
         }
+        if way == Way::Data {
+            self.sample_socket(index);
+        }
         let connection = &mut self.connections[index];
         let Some(sender) = connection.half_mut(way).and_then(|half| half.sender.as_mut()) else { return };
         sender.on_ack(self.now_ns, ack);
-        if way == Way::Data {
-            if self.flows[connection.flow].app.refills() {
-                self.fill(index);
-            }
+        if way == Way::Data && self.flows[connection.flow].app.refills() {
+            self.fill(index);
         }
         self.pump(index, way);
     }

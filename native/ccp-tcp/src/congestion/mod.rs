@@ -5,6 +5,7 @@ mod cubic;
 mod growth;
 mod jiffies;
 mod pacing;
+mod reduction;
 mod reno;
 mod steered;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod test_sock;
 pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use pacing::pacing_rate_bytes_per_s;
+pub use reduction::reduced_cwnd;
 pub use reno::Reno;
 pub use steered::Steered;
 

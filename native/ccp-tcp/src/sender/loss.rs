@@ -3,7 +3,7 @@
 use super::ack::Found;
 use super::{Resend, Sender};
 use crate::scoreboard::EVER_RETRANS;
-use crate::{CaState, Congestion};
+use crate::{CaState, Congestion, reduced_cwnd};
 
 impl<C: Congestion> Sender<C> {
     /// An ACK that is not plain, or a state that is not: enters, goes on with and leaves recovery.
@@ -164,26 +164,14 @@ impl<C: Congestion> Sender<C> {
         self.queue_cwr = self.sock.ecn_ok;
     }
 
-    /// Proportional rate reduction (RFC 6937, with the bounds of RFC 9937): `tcp_cwnd_reduction`.
+    /// Proportional rate reduction: `tcp_cwnd_reduction`.
     pub(super) fn reduce_cwnd(&mut self, acked: u32, losses: u32, una_advanced: bool) {
-        let sock = &mut self.sock;
-        if acked == 0 || sock.prior_cwnd == 0 {
+        if acked == 0 || self.sock.prior_cwnd == 0 {
             return;
         }
         self.prr_delivered += acked;
-        let in_flight = sock.packets_in_flight();
-        let (delivered, sent) = (i64::from(self.prr_delivered), i64::from(sock.prr_out));
-        let to_threshold = i64::from(sock.snd_ssthresh) - i64::from(in_flight);
-        let mut send = if to_threshold < 0 {
-            let share = u64::from(sock.snd_ssthresh) * u64::from(self.prr_delivered);
-            share.div_ceil(u64::from(sock.prior_cwnd)) as i64 - sent
-        } else {
-            let grow = i64::from(una_advanced && losses == 0);
-            to_threshold.min((delivered - sent).max(i64::from(acked)) + grow)
-        };
-        // The first retransmission leaves in any case.
-        send = send.max(i64::from(sock.prr_out == 0));
-        sock.snd_cwnd = in_flight + send as u32;
+        let progress = una_advanced && losses == 0;
+        self.sock.snd_cwnd = reduced_cwnd(&self.sock, self.prr_delivered, acked, progress);
     }
 
     /// The window becomes the threshold (`tcp_end_cwnd_reduction`).

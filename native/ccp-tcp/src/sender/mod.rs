@@ -140,7 +140,7 @@ impl<C: Congestion> Sender<C> {
             now_ns,
             echo_ns: 0,
             ack_echo_ns: 0,
-            window_bytes: config.rcv_window_bytes,
+            window_bytes: config.initial_window_bytes(),
             queued: None,
             resend: Resend::Nothing,
             may_push: true,

@@ -58,7 +58,7 @@ def test_two_wired_and_two_cellular_paths_are_run_by_all(tmp_path: Path) -> None
     traces = {one.scenario.topology.bottleneck.trace for one in runs} - {None}
     assert len(traces) == len(CELLS) == 2
     for trace in traces:
-        assert read_trace(trace)
+        assert read_trace(trace, "here")
     mine = tmp_path / "mine.down"
     mine.write_text("1\n5\n9\n")
     more = runs_of("paths", Size(repeats=1, traces=(str(mine),)))

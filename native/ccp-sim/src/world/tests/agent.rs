@@ -71,7 +71,9 @@ fn a_flow_that_ends_says_so() {
     while world.run_until(START + 5 * S) != Stop::Time {}
     let records = world.shared().take_records();
     let Some(Record::Close(close)) = records.get(records.len() - 1) else { panic!("{records:?}") };
-    assert_eq!((close.record.now_us / 1000, world.agent_flows().count()), (1999, 0));
+    // The time of its last segment.
+    assert!((1_950_000..=2_000_000).contains(&close.record.now_us));
+    assert_eq!(world.agent_flows().count(), 0);
     assert!(close.stats.bytes_acked > 900_000);
 }
 
@@ -88,7 +90,7 @@ fn what_a_name_needs_its_connections_have() {
 fn a_window_from_outside_holds_at_once() {
     let mut world = world(delayed(50_000));
     world.add(plan("steered", bulk(None))).unwrap();
-    world.run_until(START + 150 * MS);
+    world.run_until(START + 250 * MS);
     let sent = world.counters().sent_pkts;
     world.sender_mut(0, 0).unwrap().sock.snd_cwnd = 30;
     world.kick(0, 0);
