@@ -5,6 +5,7 @@
 
 May import: the standard library and numpy; nothing else of ccplane. An algorithm reads no clock, file or
 environment and draws no global random numbers: it sees reports, and what it does depends on nothing else.
+(`ccp_algs/hyvar/policy.py` reads the weights that come with ccplane, whose hash it checks.)
 
 Entry points: `ccp_algs.api` (what an algorithm is), `ccp_algs.fold` (fold programs in Python),
 `ccp_algs.params` (parameters), `ccp_algs.registry` (algorithms by name), `ccp_algs.check` (the contract,

@@ -9,7 +9,7 @@ import pytest
 from ccp_algs.errors import AlgorithmError, suggest
 
 HERE = Path(__file__).parent
-SLUG = re.compile(r'"((?:param|fold|registry|contract)\.[a-z_]+)"')
+SLUG = re.compile(r'"((?:param|fold|registry|contract|policy)\.[a-z_]+)"')
 
 
 def slugs() -> set[str]:
