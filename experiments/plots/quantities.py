@@ -46,6 +46,7 @@ _UNITS: Final = (
     ("_bytes_per_s", "Mbit/s", 8e-6),
     ("_pkts_per_s", "packets/s", 1.0),
     ("_s_per_gb", "s/GB", 1.0),
+    ("_per_s", "1/s", 1.0),
     ("_bytes", "kB", 1e-3),
     ("_pkts", "packets", 1.0),
     ("_ns", "ns", 1.0),
@@ -67,6 +68,7 @@ _OF_THE_WHOLE: Final = {
 """Fields that say only how their whole is measured, as in `loss.ratio` -> unit and factor."""
 
 _NAMES: Final = {
+    "agent_cpu": "agent's CPU time",
     "arrival": "arrival rate",
     "cpu": "CPU time",
     "cwnd": "congestion window",
@@ -89,6 +91,7 @@ _ACRONYMS: Final = {
     "srtt": "smoothed RTT",
     "ecn": "ECN",
     "ce": "CE",
+    "mtp": "MTP",
 }
 
 
