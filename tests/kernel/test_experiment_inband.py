@@ -14,22 +14,10 @@ from experiments.run import run
 from experiments.runs.leavings import MADE_INTO_TABLES
 from experiments.scenario import Flow, Scenario
 from telemetry.ioam import CaptureReader
+from tests.answering import answering
 from tests.kernel.inband import chain
 
 ASKED_BYTES = 32_000
-ALGORITHM = f"""
-from ccp_algs import Algorithm
-
-
-class Answering(Algorithm):
-    program = "(def (Report (volatile acked 0))) (when (> Micros 1000000) (report) (:= Micros 0))"
-
-    def on_telemetry(self, sample):
-        flow, info = sample.body.flow, self.flow.info
-        ours = (flow.src, flow.src_port) == (info.src_addr, info.src_port)
-        if ours and [hop.node_id for hop in sample.body.hops] == [2, 3]:
-            self.flow.set(cwnd_bytes={ASKED_BYTES})
-"""
 
 
 def scenario(algorithm: str, **changes: object) -> Scenario:
@@ -39,7 +27,7 @@ def scenario(algorithm: str, **changes: object) -> Scenario:
 
 
 def test_the_whole_chain_from_packets_to_the_window(tmp_path: Path) -> None:
-    (tmp_path / "answering.py").write_text(ALGORITHM)
+    (tmp_path / "answering.py").write_text(answering(ASKED_BYTES))
     result = run(scenario(f"{tmp_path}/answering.py:Answering"), tmp_path / "result")
     (mss_bytes,) = result.connection_samples["mss_bytes"].unique()
     asked_bytes = ASKED_BYTES // mss_bytes * mss_bytes

@@ -34,8 +34,10 @@ from experiments.run import run
 from experiments.runs.tables import COLUMNS
 from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
 from experiments.traffic.spec import Http, Iperf3, OnOff
+from tests.answering import answering
 
 ROOT = Path(__file__).parents[3]
+
 RATE_BYTES_PER_S = 1.25e6
 PAYLOAD = 1448 / 1500
 PATH = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=10_000, buffer=Buffer(bdp=1))
@@ -305,7 +307,7 @@ def chain() -> Topology:
 
 
 def test_telemetry_goes_from_the_packets_over_sink_and_bus_to_the_window(tmp_path: Path) -> None:
-    (tmp_path / "answering.py").write_text(ANSWERING)
+    (tmp_path / "answering.py").write_text(answering(ASKED_BYTES))
     flow = Flow("flow", "sta1", "sta2", f"{tmp_path}/answering.py", family="ipv6")
     result = run(one(topology=chain(), flows=(flow,)))
     summaries = result.int_summaries[~result.int_summaries["backward"]]
@@ -438,19 +440,6 @@ class Bad(Algorithm):
 """
 
 ASKED_BYTES = 16_000
-ANSWERING = f"""
-from ccp_algs import Algorithm
-
-
-class Answering(Algorithm):
-    program = "(def (Report (volatile acked 0))) (when (> Micros 1000000) (report) (:= Micros 0))"
-
-    def on_telemetry(self, sample):
-        flow, info = sample.body.flow, self.flow.info
-        ours = (flow.src, flow.src_port) == (info.src_addr, info.src_port)
-        if ours and [hop.node_id for hop in sample.body.hops] == [2, 3]:
-            self.flow.set(cwnd_bytes={ASKED_BYTES})
-"""
 
 WITHOUT_KERNEL = """
 import sys

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import threading
 
 import msgspec
@@ -12,16 +13,7 @@ from experiments.learning.errors import LearningError
 from experiments.learning.worlds import COLUMNS, Worlds
 from tests.unit.learning.small import SMALL
 
-SEEN = (
-    "thr_bytes_per_s",
-    "thr_max_bytes_per_s",
-    "rtt_us",
-    "rtt_min_us",
-    "loss_bytes_per_s",
-    "cwnd_bytes",
-    "srtt_us",
-    "mss_bytes",
-)
+SEEN = tuple(inspect.signature(observe).parameters)
 
 
 def random_actions(n: int, steps: int, seed: int = 5) -> np.ndarray:
