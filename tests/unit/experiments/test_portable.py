@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,14 +57,20 @@ MODULES = (
 )
 
 
-def without_linux(program: str) -> subprocess.CompletedProcess[str]:
+def without_linux(program: str, scratch: Path) -> subprocess.CompletedProcess[str]:
+    # A place of its own: to tests that are on Linux, what such a process writes belongs to nobody who lives.
     return subprocess.run(
-        [sys.executable, "-c", BEFORE + program], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", BEFORE + program],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(scratch)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
-def test_modules_of_the_simulator_import_without_linux() -> None:
-    done = without_linux(f"for name in {MODULES!r}: print(name); importlib.import_module(name)")
+def test_modules_of_the_simulator_import_without_linux(tmp_path: Path) -> None:
+    done = without_linux(f"for name in {MODULES!r}: print(name); importlib.import_module(name)", tmp_path)
     assert done.returncode == 0, done.stdout.splitlines()[-1] + done.stderr
     assert done.stdout.split() == list(MODULES)
 
@@ -71,7 +78,7 @@ def test_modules_of_the_simulator_import_without_linux() -> None:
 def test_the_demo_runs_in_the_simulator_without_linux(tmp_path: Path) -> None:
     output = tmp_path / "demo.svg"
     arguments = ["ccp demo", "--seconds", "2", "--output", str(output)]
-    done = without_linux(f"from experiments import demo; sys.argv = {arguments!r}; demo.app()")
+    done = without_linux(f"from experiments import demo; sys.argv = {arguments!r}; demo.app()", tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:3] == [
         "in the simulator: virtual time, no sockets",
