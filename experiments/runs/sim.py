@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import numpy as np
 
 from agent.hearing import Hearing
 from agent.inbox import FLOW_KINDS
@@ -177,7 +176,6 @@ class _Session:
         self._net = net
         self._plane = plane
         self._told = told
-        self._rows: list[np.ndarray] = []
         self._next_tell_s = 0.0
 
     def run(self, progress: Progress) -> None:
@@ -198,9 +196,7 @@ class _Session:
 
     def finish(self) -> None:
         """Note what there is to know about flows, network and agent."""
-        self._sample()
-        if self._rows:
-            self._recording.socket_rows = np.concatenate(self._rows)
+        self._recording.socket_rows = self._datapath.rows()
         outcomes = msgspec.json.decode(self._datapath.outcomes(), type=list[sim_traffic.Outcome])
         for flow, outcome in zip(self._recording.flows, outcomes, strict=False):
             if outcome.start_us is None:
@@ -240,12 +236,6 @@ class _Session:
         else:
             self._datapath.run_until(until_us)
             self._told.feed()
-        self._sample()
-
-    def _sample(self) -> None:
-        rows = self._datapath.rows()
-        if len(rows):
-            self._rows.append(rows)
 
     def _fire(self, event: Event) -> None:
         def set_param(variant: Variant, param: str, value: ParamValue) -> None:
