@@ -7,7 +7,7 @@ use ccp_record::{Caps, Record, Update};
 
 use super::*;
 use crate::agent::test_options;
-use crate::{App, Family, Options, Plan, World};
+use crate::{App, Options, Plan, World};
 
 const S: u64 = 1_000_000_000;
 /// 10 Mbit/s.
@@ -32,20 +32,8 @@ fn bottleneck(packets: u32) -> World {
 }
 
 fn add(world: &mut World, congestion: &str) {
-    let plan = Plan {
-        name: "flow".to_owned(),
-        sender: "a".to_owned(),
-        receiver: "b".to_owned(),
-        family: Family::Ipv4,
-        congestion: congestion.to_owned(),
-        ecn: false,
-        start_us: 0,
-        stop_us: None,
-        sport: None,
-        dport: None,
-        app: App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 },
-    };
-    world.add(plan).unwrap();
+    let app = App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 };
+    world.add(Plan::new("a", "b", congestion, app)).unwrap();
 }
 
 /// Runs, throws records away, and returns what the sender knows then.

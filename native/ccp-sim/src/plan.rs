@@ -103,6 +103,24 @@ fn yes() -> bool {
 }
 
 impl Plan {
+    /// A flow over IPv4 that starts at once and has all the time.
+    #[must_use]
+    pub fn new(sender: &str, receiver: &str, congestion: &str, app: App) -> Self {
+        Plan {
+            name: String::new(),
+            sender: sender.to_owned(),
+            receiver: receiver.to_owned(),
+            family: Family::Ipv4,
+            congestion: congestion.to_owned(),
+            ecn: false,
+            start_us: 0,
+            stop_us: None,
+            sport: None,
+            dport: None,
+            app,
+        }
+    }
+
     /// Reads a plan from JSON.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::env::bad;
 use crate::env::domain::{Capacity, Cross, MTU_BYTES, Path};
 use crate::env::interval::{Best, FEATURES, Interval, Monitor, Reward};
-use crate::{App, Family, Plan};
+use crate::{App, Plan};
 use crate::{Options, World};
 
 /// Headers of a segment: IPv4 20, TCP 20, timestamps 12.
@@ -257,19 +257,7 @@ fn sock_of(world: &mut World, learner: usize) -> &mut Sock {
 }
 
 fn plan(congestion: &str, start_us: u64, app: App) -> Plan {
-    Plan {
-        name: String::new(),
-        sender: "sender".into(),
-        receiver: "receiver".into(),
-        family: Family::Ipv4,
-        congestion: congestion.into(),
-        ecn: false,
-        start_us,
-        stop_us: None,
-        sport: None,
-        dport: None,
-        app,
-    }
+    Plan { start_us, ..Plan::new("sender", "receiver", congestion, app) }
 }
 
 fn spec(path: &Path) -> Spec {

@@ -42,19 +42,7 @@ fn bottleneck() -> Direction {
 
 /// From `a` to `b`.
 fn plan(congestion: &str, app: App) -> Plan {
-    Plan {
-        name: "flow".to_owned(),
-        sender: "a".to_owned(),
-        receiver: "b".to_owned(),
-        family: Family::Ipv4,
-        congestion: congestion.to_owned(),
-        ecn: false,
-        start_us: 0,
-        stop_us: None,
-        sport: None,
-        dport: None,
-        app,
-    }
+    Plan { name: "flow".to_owned(), ..Plan::new("a", "b", congestion, app) }
 }
 
 fn bulk(total_bytes: Option<u64>) -> App {
