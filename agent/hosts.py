@@ -103,11 +103,18 @@ class Host:
 
         Raises:
             VerifierError: If the kernel refuses one; none is left installed then.
+            LoadError: `load.extension`, if the datapath has not what the algorithm uses.
         """
         self.name = running.name
         self.cc_name = running.cc_name
         self.algorithm = running.algorithm
-        self.programs = ProgramSet(running.name, datapath, running.programs, running.initial)
+        self.programs = ProgramSet(
+            running.name,
+            datapath,
+            running.programs,
+            running.initial,
+            extensions=running.algorithm.extensions,
+        )
         self.version: Version = version_of(running.algorithm)
         self.update: Update = datapath.update
         self.settle: Callable[[Live], None] | None = None

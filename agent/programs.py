@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from datapath.errors import ProgramError, close_names
 from datapath.protocol import Datapath, Program
@@ -46,6 +46,8 @@ class ProgramSet:
         programs: Mapping[str, Program],
         initial: str | None,
         before: ProgramSet | None = None,
+        *,
+        extensions: Sequence[str] = (),
     ) -> None:
         """Install all programs, or none if one of them is refused.
 
@@ -56,14 +58,18 @@ class ProgramSet:
             initial: Name of the first program of a flow, None for none.
             before: Programs of the version before: those that are unchanged stay installed and are shared,
                 so that flows keep their registers.
+            extensions: Extensions of the datapath that the algorithm uses.
 
         Raises:
-            VerifierError: If the kernel refuses one.
+            VerifierError: If the kernel refuses a program.
+            LoadError: `load.extension`, if there is no such extension here.
         """
         self._algorithm = algorithm
         self._datapath = datapath
         self._by_name: dict[str, Installed] = {}
         self._shared: set[Installed] = set()
+        for extension in extensions:
+            datapath.extend(extension)
         try:
             for name, program in programs.items():
                 same = None if before is None else before.get(name)

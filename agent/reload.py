@@ -201,7 +201,12 @@ class Loader:
     def _swap(self, name: str, candidate: Candidate) -> Reloaded:
         host = self._plane.hosts[name]
         programs = ProgramSet(
-            name, self._plane.datapath, candidate.programs, next(iter(candidate.programs)), host.programs
+            name,
+            self._plane.datapath,
+            candidate.programs,
+            next(iter(candidate.programs)),
+            host.programs,
+            extensions=candidate.algorithm.extensions,
         )
         after = Successor(candidate.algorithm, programs, candidate.version)
         before = host.algorithm

@@ -294,6 +294,8 @@ class Common(metaclass=ParamMeta):
     """Fold program, or several by name."""
     needs_ecn: ClassVar[bool] = False
     """Ask for ECN when connections are set up."""
+    extensions: ClassVar[tuple[str, ...]] = ()
+    """Extensions of the datapath that it uses; where one is not to be had, the algorithm does not start."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
     """Files that its decisions depend on besides its sources: results of another one are others."""
 

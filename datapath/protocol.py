@@ -400,6 +400,14 @@ class Datapath(Protocol):
         """Return the names on offer, also those that a former agent left."""
         ...
 
+    def extend(self, name: str) -> None:
+        """Load an extension, such as `rate_limits`, unless it is loaded.
+
+        Raises:
+            LoadError: `load.extension`, if there is none of this name, or the kernel refuses it.
+        """
+        ...
+
     def install(self, program: Any) -> int:
         """Install a compiled program.
 

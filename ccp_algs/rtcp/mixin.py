@@ -41,6 +41,7 @@ def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
 class RateLimited(Algorithm):
     """In front of an algorithm in the list of bases; see the module. Parameters are those of `Options`."""
 
+    extensions = ("rate_limits",)
     caps_cwnd: ClassVar[bool] = False
     """Bound the window."""
     caps_rate: ClassVar[bool] = True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
 
 import pytest
 
+from ccp_algs.rtcp.options import Options
 from datapath import _native
 from datapath.errors import CcpError, LangError
 from experiments.netlab import Host, Path
@@ -55,6 +57,23 @@ def test_a_flow_carries_its_addresses(wire: Path, v6: bool, start_transfer: Star
         assert (
             driver.seen.closed[info.flow_id].bytes_acked >= 1 << 18
         )  # what was under way when iperf3 closed is not
+
+
+def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
+    options = (True, False, Options().to_bytes())
+    with loaded(max_flows=4) as datapath:
+        without = set(os.listdir(PIN_DIR))
+        with pytest.raises(CcpError) as refused:
+            datapath.update(1 << 32, caps=options)
+        assert refused.value.slug == "load.extension"
+        with pytest.raises(CcpError) as unknown:
+            datapath.extend("rate_limit")
+        assert "rate_limits" in unknown.value.fix
+        datapath.extend("rate_limits")
+        datapath.extend("rate_limits")
+        assert {"limits", "limit_mail"} <= set(os.listdir(PIN_DIR)) - without
+        assert not datapath.update(1 << 32, caps=options)  # no such flow
+    assert not os.path.exists(PIN_DIR), "unloading takes the extension's maps, too"
 
 
 def test_flow_ids_are_never_used_twice(wire: Path, start_transfer: Start) -> None:

@@ -4,16 +4,19 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use ccp_lang::Program;
 
 use crate::bell::Bell;
+use crate::extension::{EXTENSIONS, RATE_LIMITS};
 use crate::fold::{self, Place};
 use crate::handles::Handles;
 use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
 use crate::kernel::Kernel;
+use crate::limits::Limits;
+use crate::map::put;
 use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
 use crate::pace::{PERIOD_US, Pace};
@@ -54,6 +57,7 @@ pub struct Datapath {
     bell: Bell,
     programs: OwnedFd,
     folds: [(OwnedFd, &'static str, OwnedFd); 2],
+    limits: OnceLock<Limits>,
     closed: Mutex<bool>,
 }
 
@@ -132,6 +136,7 @@ impl Datapath {
                 fold("set_state", "folds_on_timeout", "finish_on_timeout")?,
             ],
             shared,
+            limits: OnceLock::new(),
             closed: Mutex::new(false),
         };
         if adopted {
@@ -140,9 +145,11 @@ impl Datapath {
                 datapath.clear_folds(handle);
             }
             datapath.shared.clear_mailboxes();
-            let update = Update { caps: Some(Caps::default()), ..Update::default() };
-            for flow_id in datapath.shared.flow_ids() {
-                datapath.shared.write(flow_id, &update);
+            if let Ok(limits) = Limits::open(datapath.shared.pins(), options.max_flows) {
+                limits.clear();
+                for flow_id in datapath.shared.flow_ids() {
+                    limits.write(flow_id, &Caps::default());
+                }
             }
         }
         if !datapath.registered()?.iter().any(|n| n.cc_name == "ccp") {
@@ -210,6 +217,22 @@ impl Datapath {
     /// The registered names.
     pub fn registered(&self) -> Result<Vec<Name>> {
         Ok(names::read(self.shared.pins())?.into_iter().flatten().filter(|n| n.registered).collect())
+    }
+
+    /// Loads an extension, if it is not loaded yet. On an error nothing has changed.
+    pub fn extend(&self, name: &str) -> Result<()> {
+        let Some(extension) = EXTENSIONS.iter().find(|one| one.name == name) else {
+            let known: Vec<_> = EXTENSIONS.iter().map(|one| one.name).collect();
+            return Err(Error::new("load.extension", format!("the datapath has no extension `{name}`"))
+                .fix(format!("there is {}", known.join(", "))));
+        };
+        if self.limits.get().is_none() {
+            let pins = self.shared.pins();
+            // The verifier takes a while, in which the agent is no less alive.
+            self.beating(|| object::load_extension(&self.kernel, pins, self.sizes, extension))?;
+            let _ = self.limits.set(Limits::open(pins, self.sizes.max_flows)?);
+        }
+        Ok(())
     }
 
     /// Compiles a fold program to eBPF, has the verifier check it, and makes it available to flows.
@@ -298,7 +321,20 @@ impl Datapath {
             return Err(Error::new("program.unknown", format!("no program has the handle {program}"))
                 .fix("install the program first"));
         }
-        Ok(self.shared.write(flow_id, update))
+        let mut extensions = 0;
+        match (update.caps, self.limits.get()) {
+            (Some(caps), Some(limits)) => {
+                limits.write(flow_id, &caps);
+                extensions = u32::from(caps.kinds != 0) << RATE_LIMITS.index;
+            }
+            (Some(caps), None) if caps.kinds != 0 => {
+                return Err(Error::new("load.extension", "a rate limit cannot be looked for")
+                    .why(format!("the extension `{}` is not loaded", RATE_LIMITS.name))
+                    .fix("name it in the algorithm's `extensions`"));
+            }
+            _ => {}
+        }
+        Ok(self.shared.write(flow_id, update, extensions))
     }
 
     /// Makes `poll`, if it waits in another thread, return at once, and else the next one.
@@ -331,6 +367,22 @@ impl Datapath {
         }
     }
 
+    /// Does something that takes longer than flows wait for a life sign.
+    fn beating<T>(&self, work: impl FnOnce() -> T) -> T {
+        let slice = Duration::from_millis(self.heartbeat_slice_ms);
+        let (done, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while ended.recv_timeout(slice) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    self.heartbeat();
+                }
+            });
+            let worked = work();
+            drop(done);
+            worked
+        })
+    }
+
     /// Tells the life sign, unless the datapath was closed.
     pub fn heartbeat(&self) {
         if !*lock(&self.closed) {
@@ -351,24 +403,6 @@ impl Drop for Datapath {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-fn put<T>(map: &OwnedFd, key: u32, value: &T) -> Result<()> {
-    // SAFETY: callers pass the map's value type; the key is a u32.
-    let done = unsafe {
-        libbpf_sys::bpf_map_update_elem(
-            map.as_raw_fd(),
-            (&raw const key).cast(),
-            (&raw const *value).cast(),
-            0,
-        )
-    };
-    if done < 0 {
-        return Err(Error::new("load.map", "cannot write to a map of the datapath")
-            .why(std::io::Error::from_raw_os_error(-done))
-            .fix("see ccp doctor"));
-    }
-    Ok(())
 }
 
 /// Loads the programs (which makes the maps), fills the table of free slots, and says whose datapath it is.

@@ -6,9 +6,12 @@
 
 mod bell;
 mod datapath;
+mod extension;
 mod fold;
 mod handles;
 mod kernel;
+mod limits;
+mod map;
 mod names;
 mod object;
 mod pace;

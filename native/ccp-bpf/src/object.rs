@@ -7,7 +7,9 @@ use std::path::Path;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
+use crate::extension::{Extension, Hook};
 use crate::kernel::{Kernel, offset_of};
+use crate::map::put;
 use crate::pins::Pins;
 use crate::{Error, Result};
 
@@ -36,6 +38,9 @@ pub(crate) struct Registration<'a> {
     pub cc_id: u32,
     pub needs_ecn: bool,
 }
+
+/// Members of `tcp_congestion_ops` that not every supported kernel has.
+const NOT_EVERYWHERE: [&str; 2] = ["cwnd_event", "cwnd_event_tx_start"];
 
 /// libbpf's log goes to stderr by default; errors carry what is needed instead.
 fn keep_log() {
@@ -83,6 +88,13 @@ impl Shadow<'_> {
     fn put_program(&mut self, member: &str, program: *const c_void) -> Result<()> {
         self.put(member, &(program as usize).to_ne_bytes())
     }
+
+    fn empty_where_missing(&mut self, kernel: &Kernel) -> Result<()> {
+        for member in NOT_EVERYWHERE.iter().filter(|member| !kernel.has_member(member)) {
+            self.put_program(member, std::ptr::null())?;
+        }
+        Ok(())
+    }
 }
 
 fn program_pointer(object: &OpenObject, name: &str) -> Result<*const c_void> {
@@ -125,11 +137,7 @@ fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>
             continue;
         }
         shadow.put_program("cong_control", control)?;
-        for member in ["cwnd_event", "cwnd_event_tx_start"] {
-            if !kernel.has_member(member) {
-                shadow.put_program(member, std::ptr::null())?;
-            }
-        }
+        shadow.empty_where_missing(kernel)?;
         if kernel.cong_control_has_flag {
             shadow.put_program("in_ack_event", std::ptr::null())?;
         }
@@ -178,11 +186,11 @@ fn set_constants(object: &mut OpenObject, kernel: &Kernel, registration: &Regist
 fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        if !Pins::MAPS.contains(&name.as_str()) {
+        if !Pins::all_maps().any(|shared| shared == name) {
             continue;
         }
         let entries = match name.as_str() {
-            "flows" | "free_slots" | "limits" | "limit_clients" => Some(sizes.max_flows),
+            "flows" | "free_slots" | "limits" | "limit_mail" | "limit_clients" => Some(sizes.max_flows),
             "records" => Some(sizes.ring_bytes),
             _ => None,
         };
@@ -216,15 +224,62 @@ pub(crate) fn load(
     let [_, finish_on_ack] = if kernel.cong_control_has_flag { SINCE_6_10 } else { BEFORE_6_10 };
     for (table, program) in [("finish_on_ack", finish_on_ack), ("finish_on_timeout", "ccp_finish_on_timeout")]
     {
-        let fd = object
-            .progs()
-            .find(|p| p.name() == program)
-            .map(|p| p.as_fd().as_raw_fd() as u32)
-            .ok_or_else(|| bug(program))?;
+        let fd = program_fd(&object, program)?;
         let map = object.maps().find(|m| m.name() == table).ok_or_else(|| bug(table))?;
         map.update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY).map_err(|e| load_error(&e))?;
     }
     Ok(Loaded { object })
+}
+
+fn program_fd(object: &Object, name: &str) -> Result<u32> {
+    let found = object.progs().find(|p| p.name() == name);
+    found.map(|p| p.as_fd().as_raw_fd() as u32).ok_or_else(|| bug(name))
+}
+
+/// Loads an extension beside the core whose maps are pinned, and has the core call it. A program of the extension stands
+/// in the core's table for each member that this kernel has.
+pub(crate) fn load_extension(
+    kernel: &Kernel,
+    pins: &Pins,
+    sizes: Sizes,
+    extension: &Extension,
+) -> Result<()> {
+    keep_log();
+    let refused = |e: &libbpf_rs::Error| extension_error(extension.name, e);
+    let mut open = ObjectBuilder::default().open_memory(extension.object).map_err(|e| refused(&e))?;
+    share_maps(&mut open, pins, sizes)?;
+    {
+        // SAFETY: as in fit().
+        let raw = unsafe { open.as_libbpf_object().as_ref() };
+        let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
+        for mut map in open.maps_mut().filter(|map| map.name() == extension.ops) {
+            if !kernel.has_struct_ops_link {
+                let flags = map.map_flags() & !BPF_F_LINK;
+                map.set_map_flags(flags).map_err(|e| refused(&e))?;
+            }
+            let bytes = map.initial_value_mut().ok_or_else(|| bug(extension.ops))?;
+            Shadow { btf: &btf, bytes }.empty_where_missing(kernel)?;
+        }
+    }
+    for mut program in open.progs_mut() {
+        let called = |hook: &&Hook| hook.program == program.name() && kernel.has_member(hook.member);
+        if !extension.hooks.iter().any(|hook| called(&hook)) {
+            program.set_autoload(false);
+        }
+    }
+    let object = open.load().map_err(|e| refused(&e))?;
+    for hook in extension.hooks.iter().filter(|hook| kernel.has_member(hook.member)) {
+        let fd = program_fd(&object, hook.program)?;
+        put(&pins.open_map(hook.table)?, extension.index, &fd)?;
+    }
+    Ok(())
+}
+
+fn extension_error(name: &str, e: &libbpf_rs::Error) -> Error {
+    let error = load_error(e);
+    Error::new("load.extension", format!("the kernel refused the datapath's extension `{name}`"))
+        .why(error.why)
+        .fix(format!("run algorithms that do without it on this kernel; {}", error.fix))
 }
 
 impl Loaded {

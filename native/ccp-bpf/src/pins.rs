@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use crate::extension::EXTENSIONS;
 use crate::kernel::{open_pin, release_at_least};
 use crate::{Error, Result};
 
@@ -17,8 +18,8 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// The shared maps.
-    pub const MAPS: [&'static str; 13] = [
+    /// The maps of the core.
+    const MAPS: [&'static str; 14] = [
         "flows",
         "globals",
         "free_slots",
@@ -29,10 +30,16 @@ impl Pins {
         "folds_on_timeout",
         "finish_on_ack",
         "finish_on_timeout",
-        "limits",
-        "limit_clients",
-        "limit_blank",
+        "extensions_on_ack",
+        "extensions_on_cwnd_event",
+        "extensions_on_cwnd_event_tx_start",
+        "extensions_on_release",
     ];
+
+    /// The maps that programs share: the core's, and those of extensions, which may not be there.
+    pub fn all_maps() -> impl Iterator<Item = &'static str> {
+        Self::MAPS.into_iter().chain(EXTENSIONS.iter().flat_map(|one| one.maps).copied())
+    }
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Pins { dir: dir.into() }
@@ -150,7 +157,7 @@ pub fn unload(dir: impl Into<PathBuf>) -> Result<Vec<String>> {
         pins.unregister(&cc_name).map_err(|e| fail(&pins.registration(&cc_name), &e))?;
         removed.push(format!("congestion control {cc_name}"));
     }
-    for name in Pins::MAPS {
+    for name in Pins::all_maps() {
         match fs::remove_file(pins.map(name)) {
             Ok(()) => removed.push(format!("map {name}")),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}

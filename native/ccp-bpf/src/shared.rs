@@ -44,7 +44,7 @@ pub struct Observer {
     max_flows: u32,
 }
 
-fn map(fd: &OwnedFd, bytes: usize, what: &str) -> Result<MmapRaw> {
+pub(crate) fn map(fd: &OwnedFd, bytes: usize, what: &str) -> Result<MmapRaw> {
     MmapOptions::new().len(bytes).map_raw(fd).map_err(|e| {
         Error::new("load.map", "cannot map the datapath's memory")
             .at(what.to_string())
@@ -191,7 +191,8 @@ impl Observer {
 
     /// What the kernel charges for the datapath's maps [bytes].
     pub fn memory_bytes(&self) -> Result<u64> {
-        Pins::MAPS.iter().map(|name| charged(&self.pins.open_map(name)?)).sum()
+        let loaded = Pins::all_maps().filter(|name| self.pins.map(name).exists());
+        loaded.map(|name| charged(&self.pins.open_map(name)?)).sum()
     }
 
     /// Registered congestion-control names by `cc_id`.
@@ -199,10 +200,11 @@ impl Observer {
         names::read(&self.pins)
     }
 
-    /// Puts an update into the flow's mailbox. Returns false when the flow is gone.
+    /// Puts an update into the flow's mailbox, and bits of extensions that the flow gets. Returns false when the flow is
+    /// gone.
     ///
     /// No system call, and no waiting but for the nanoseconds in which the kernel side reads a letter.
-    pub(crate) fn write(&self, flow_id: u64, update: &Update<'_>) -> bool {
+    pub(crate) fn write(&self, flow_id: u64, update: &Update<'_>, extensions: u32) -> bool {
         let Some(flow) = self.slot(flow_id as u32) else {
             return false;
         };
@@ -216,6 +218,7 @@ impl Observer {
             if claim(owner) == intf::CCP_MAIL_EMPTY || (*mail).flow_id != flow_id {
                 (*mail).what = 0;
                 (*mail).control_mask = 0;
+                (*mail).extensions = 0;
                 (*mail).flow_id = flow_id;
             }
             if update.program.is_some() {
@@ -233,10 +236,9 @@ impl Observer {
                 (*mail).rate_bytes_per_s = rate;
                 (*mail).what |= intf::CCP_MAIL_RATE;
             }
-            if let Some(caps) = update.caps {
-                (*mail).caps = caps.kinds;
-                (*mail).options = caps.options;
-                (*mail).what |= intf::CCP_MAIL_CAPS;
+            if extensions != 0 {
+                (*mail).extensions |= extensions;
+                (*mail).what |= intf::CCP_MAIL_EXTENSIONS;
             }
             for (index, value) in update.controls {
                 (*mail).control[*index] = *value;
@@ -251,16 +253,15 @@ impl Observer {
     pub(crate) fn clear_mailboxes(&self) {
         for flow in (0..self.max_flows).filter_map(|i| self.slot(i)) {
             // SAFETY: an aligned u32 in the mapping.
-            let owner = unsafe { AtomicU32::from_ptr(&raw mut (*flow).mail.owner) };
-            for abandoned in [intf::CCP_MAIL_WRITING, intf::CCP_MAIL_FULL] {
-                let _ = owner.compare_exchange(
-                    abandoned,
-                    intf::CCP_MAIL_EMPTY,
-                    Ordering::AcqRel,
-                    Ordering::Relaxed,
-                );
-            }
+            abandon(unsafe { AtomicU32::from_ptr(&raw mut (*flow).mail.owner) });
         }
+    }
+}
+
+/// Throws a letter away that nobody will finish, or that an agent before us wrote.
+pub(crate) fn abandon(owner: &AtomicU32) {
+    for abandoned in [intf::CCP_MAIL_WRITING, intf::CCP_MAIL_FULL] {
+        let _ = owner.compare_exchange(abandoned, intf::CCP_MAIL_EMPTY, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
@@ -274,8 +275,8 @@ fn charged(map: &OwnedFd) -> Result<u64> {
     })
 }
 
-/// Takes the mailbox for writing; returns whether it was empty or still full.
-fn claim(owner: &AtomicU32) -> u32 {
+/// Takes a letter for writing; returns whether it was empty or still full.
+pub(crate) fn claim(owner: &AtomicU32) -> u32 {
     loop {
         for free in [intf::CCP_MAIL_EMPTY, intf::CCP_MAIL_FULL] {
             let taken =

@@ -96,6 +96,11 @@ impl EbpfDatapath {
         Ok(names.into_iter().map(|n| n.cc_name).collect())
     }
 
+    /// Loads an extension into the kernel, if it is not there yet.
+    fn extend(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| self.inner.extend(name)).map_err(|e| errors::raise(py, &e))
+    }
+
     /// Loads a program into the kernel; returns its handle.
     fn install(&self, py: Python<'_>, program: Py<Program>) -> PyResult<u32> {
         let compiled = program.get();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use ccp_emu::link_stats;
 use ccp_emu::spec::{Direction, Spec};
 use ccp_error::Error;
-use ccp_record::{Plain, Records, Update, bytes_of};
+use ccp_record::{Plain, RATE_LIMITS, Records, Update, bytes_of};
 use ccp_sim::agent::AgentFlow;
 use ccp_sim::{Family, Options, Plan, Stop, World};
 use pyo3::buffer::PyBuffer;
@@ -244,6 +244,16 @@ impl SimDatapath {
 
     fn registered(&self) -> Vec<String> {
         lock(&self.simulated).world.registered().map(str::to_owned).collect()
+    }
+
+    /// Says whether there is such an extension: the simulator has those that it has.
+    fn extend(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        if name == RATE_LIMITS {
+            return Ok(());
+        }
+        let unknown = Error::new("load.extension", format!("the simulator has no extension `{name}`"))
+            .fix(format!("there is {RATE_LIMITS}"));
+        Err(errors::raise(py, &unknown))
     }
 
     /// Makes a program available to flows; returns its handle.

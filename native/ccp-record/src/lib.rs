@@ -10,7 +10,7 @@ pub mod intf {
 
 mod update;
 
-pub use update::{Caps, Update};
+pub use update::{Caps, RATE_LIMITS, Update};
 
 /// The state of a socket at one moment, made from `ccp-trace/src/bpf/row.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]

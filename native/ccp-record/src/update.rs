@@ -2,6 +2,9 @@
 
 use crate::{copy_out, intf};
 
+/// The extension of a datapath that keeps flows within rate limits: the name by which algorithms ask for it.
+pub const RATE_LIMITS: &str = "rate_limits";
+
 /// What to write to a flow. `None` and missing registers stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Update<'a> {

@@ -174,6 +174,7 @@ class FakeDatapath:
         self.polls = 0
         self.closed = False
         self.refuse = set(refuse)
+        self.extensions: list[str] = []
         self._next_handle = 0
 
     def feed(self, *events: Any) -> None:
@@ -193,6 +194,9 @@ class FakeDatapath:
 
     def registered(self) -> list[str]:
         return list(self.names)
+
+    def extend(self, name: str) -> None:
+        self.extensions.append(name)
 
     def install(self, program: Any) -> int:
         if program.name in self.refuse:

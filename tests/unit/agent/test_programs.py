@@ -25,6 +25,13 @@ def test_nothing_stays_installed_when_one_program_is_refused() -> None:
     assert datapath.installed == {}
 
 
+def test_extensions_are_loaded_before_the_programs() -> None:
+    datapath = fake_datapath(refuse=["a"])
+    with pytest.raises(VerifierError):
+        ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a", extensions=("rate_limits",))
+    assert datapath.extensions == ["rate_limits"]
+
+
 def test_replaced_program_goes_when_its_last_flow_has_left() -> None:
     datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
     programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")

@@ -38,8 +38,8 @@ void BPF_PROG(ccp_init, struct sock *sk)
 	flow->cwnd_bytes = (u64)tp->snd_cwnd * tp->mss_cache;
 	flow->cwnd_floor_bytes = flow->cwnd_bytes;
 	flow->rate_bytes_per_s = 0;
-	flow->caps = 0;
-	limit_forget(flow);
+	flow->extensions = 0;
+	clear_bounds(flow);
 	flow->fold_error = CCP_FOLD_OK;
 	flow->missed = 0;
 	flow->report_flags = 0;
@@ -73,8 +73,8 @@ void BPF_PROG(ccp_release, struct sock *sk)
 
 	if (!flow || !g)
 		return;
-	if (flow->caps)
-		limit_end(sk, flow);
+	if (flow->extensions)
+		extensions_release(ctx, flow->extensions);
 	refresh_stats(sk, &flow->stats, tcp_sk(sk)->tcp_mstamp);
 	fill_record(&close.record, flow, CCP_RECORD_CLOSE, tcp_sk(sk)->tcp_mstamp);
 	close.stats = flow->stats;
@@ -166,34 +166,40 @@ static __always_inline void dctcp_receive(struct sock *sk, bool ce)
 		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 }
 
-static __always_inline void tx_start(struct sock *sk)
+/* The flow has something to send again. Returns the bits of its extensions. */
+static __always_inline u32 tx_start(struct sock *sk)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
 	struct ccp_flow *flow = ccp_flow_of(ca);
 
-	if (flow && flow_has_agent(sk, ca, flow)) {
-		if (flow->caps && tcp_sk(sk)->app_limited)
-			limit_on_start(sk, ca, flow);
-		return;
-	}
+	if (flow && flow_has_agent(sk, ca, flow))
+		return flow->extensions;
 	law_tx_start(sk);
+	return 0;
 }
 
 SEC("struct_ops")
 void BPF_PROG(ccp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
-	if (event == CA_EVENT_TX_START)
-		tx_start(sk);
-	else if (needs_ecn && event == CA_EVENT_ECN_IS_CE)
+	if (event == CA_EVENT_TX_START) {
+		u32 extensions = tx_start(sk);
+
+		if (extensions)
+			extensions_cwnd_event(ctx, extensions);
+	} else if (needs_ecn && event == CA_EVENT_ECN_IS_CE) {
 		dctcp_receive(sk, true);
-	else if (needs_ecn && event == CA_EVENT_ECN_NO_CE)
+	} else if (needs_ecn && event == CA_EVENT_ECN_NO_CE) {
 		dctcp_receive(sk, false);
+	}
 }
 
 SEC("struct_ops")
 void BPF_PROG(ccp_cwnd_event_tx_start, struct sock *sk)
 {
-	tx_start(sk);
+	u32 extensions = tx_start(sk);
+
+	if (extensions)
+		extensions_cwnd_event_tx_start(ctx, extensions);
 }
 
 /* Only where cong_control cannot see the ACK's flags (kernels before 6.10): a hook saved is CPU saved. */
@@ -204,7 +210,7 @@ void BPF_PROG(ccp_in_ack_event, struct sock *sk, u32 flags)
 }
 
 /* Returns the index of the fold program to run; 0 for none. */
-static __always_inline u32 on_ack(struct sock *sk, const struct rate_sample *rs, bool ece)
+static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_sample *rs, bool ece)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -222,8 +228,8 @@ static __always_inline u32 on_ack(struct sock *sk, const struct rate_sample *rs,
 		law_on_ack(sk, ca, rs);
 		return 0;
 	}
-	if (flow->caps)
-		limit_on_ack(sk, ca, flow);
+	if (flow->extensions)
+		extensions_ack(ctx, flow->extensions);
 	if (!flow->rate_bytes_per_s && !flow->pace_most_bytes_per_s)
 		update_pacing_rate(sk);
 	load_primitives(sk, flow, rs, ece, tcp_ca_state(tp));
@@ -242,7 +248,7 @@ static __always_inline void fold_is_gone(struct sock *sk)
 static __always_inline void on_ack_and_fold(void *ctx, struct sock *sk, const struct rate_sample *rs,
 					    bool ece)
 {
-	u32 program = on_ack(sk, rs, ece);
+	u32 program = on_ack(ctx, sk, rs, ece);
 
 	if (program) {
 		bpf_tail_call(ctx, &folds_on_ack, program);

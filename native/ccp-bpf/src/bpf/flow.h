@@ -3,7 +3,8 @@
 #ifndef CCP_FLOW_H
 #define CCP_FLOW_H
 
-#include "limit.h"
+#include "extension.h"
+#include "law.h"
 
 #define PRIM_BIT(p) (1ULL << (p))
 #define PRIMS_RATES (PRIM_BIT(CCP_FLOW_RATE_INCOMING) | PRIM_BIT(CCP_FLOW_RATE_OUTGOING))
@@ -115,8 +116,8 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 			if (mask & 1)
 				flow->control[i] = mail->control[i];
 		}
-		if (mail->what & CCP_MAIL_CAPS)
-			limit_set(sk, ca, flow, mail);
+		if (mail->what & CCP_MAIL_EXTENSIONS)
+			flow->extensions |= mail->extensions;
 		if (mail->what & CCP_MAIL_CWND && mail->cwnd_bytes)
 			apply_cwnd(tcp_sk(sk), flow, mail->cwnd_bytes, g->max_cwnd_bytes);
 		if (mail->what & CCP_MAIL_RATE)
@@ -152,7 +153,7 @@ static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, s
 			law_enter(sk, ca);
 			flow->law = 1;
 			flow->rate_bytes_per_s = 0;
-			limit_forget(flow);
+			clear_bounds(flow);
 			flow->counts.law_entries++;
 			__sync_fetch_and_add(&g->law_entries, 1);
 		}

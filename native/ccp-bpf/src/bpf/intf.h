@@ -15,13 +15,14 @@ typedef unsigned short __u16;
 #endif
 
 enum ccp_limits {
-	CCP_ABI_VERSION = 3,
+	CCP_ABI_VERSION = 4,
 	CCP_MAX_REPORT = 64,
 	CCP_MAX_CONTROL = 64,
 	CCP_MAX_LOCAL = 64,
 	CCP_MAX_PRIM = 32,
 	CCP_MAX_PROGRAMS = 1024, /* index 0 means "no program": the fallback law */
 	CCP_MAX_NAMES = 64, /* congestion-control names registered at once */
+	CCP_MAX_EXTENSIONS = 4,
 	CCP_NAME_LEN = 16, /* TCP_CA_NAME_MAX, with the final zero */
 	CCP_MIN_CWND_PKTS = 2,
 	CCP_STATS_INTERVAL_US = 10000,
@@ -146,13 +147,15 @@ enum ccp_mail_what {
 	CCP_MAIL_CWND = 1,
 	CCP_MAIL_RATE = 2,
 	CCP_MAIL_PROGRAM = 4, /* 0 gives the flow to the fallback law */
-	CCP_MAIL_CAPS = 8,
+	CCP_MAIL_EXTENSIONS = 8,
 };
 
-/* How a flow is kept within the rate limit of its client (R-TCP); 0: no limit is looked for. */
-enum ccp_caps {
-	CCP_CAP_CWND = 1,
-	CCP_CAP_RATE = 2,
+/*
+ * Extensions: BPF objects of their own, loaded when an algorithm asks for them. The core calls those whose bit a flow
+ * has (extension.h); the index is that in the core's tables of programs.
+ */
+enum ccp_extension {
+	CCP_EXTENSION_RATE_LIMITS = 0, /* limit.bpf.c */
 };
 
 struct ccp_mailbox {
@@ -160,10 +163,9 @@ struct ccp_mailbox {
 	__u32 owner;
 	__u32 what;
 	__u32 program;
-	__u32 caps; /* enum ccp_caps */
+	__u32 extensions; /* bits that the flow gets besides those that it has */
 	__u64 cwnd_bytes;
 	__u64 rate_bytes_per_s;
-	struct rtcp_options options; /* of the caps */
 	__u64 control_mask; /* bit i: control[i] below is new */
 	__u64 control[CCP_MAX_CONTROL];
 };
@@ -225,10 +227,10 @@ struct ccp_flow {
 	__u32 missed; /* reports folded into the next one */
 	__u32 report_flags; /* enum ccp_record_flags for the next report */
 	__u64 mail_applied_us; /* when the last letter was applied */
-	__u64 cwnd_most_bytes; /* caps, all ones and 0 for none */
+	__u64 cwnd_most_bytes; /* bounds that extensions set, all ones and 0 for none */
 	__u64 pace_most_bytes_per_s;
 	__u64 limit_rate_bytes_per_s; /* what the client's limit lets this flow send; 0: it is not capped */
-	__u32 caps; /* enum ccp_caps */
+	__u32 extensions; /* bits: who is called for this flow */
 	__u32 spare;
 	struct ccp_counts counts;
 	struct ccp_stats stats;
@@ -250,6 +252,20 @@ struct ccp_close {
 	struct ccp_record record;
 	struct ccp_stats stats;
 	struct ccp_counts counts;
+};
+
+/* How a flow is kept within the rate limit of its client (R-TCP); 0: no limit is looked for. */
+enum ccp_caps {
+	CCP_CAP_CWND = 1,
+	CCP_CAP_RATE = 2,
+};
+
+/* The agent's letter to the extension that keeps within rate limits; handed over as struct ccp_mailbox is. */
+struct ccp_limit_mail {
+	__u64 flow_id;
+	__u32 owner; /* enum ccp_mail_owner */
+	__u32 caps; /* enum ccp_caps */
+	struct rtcp_options options;
 };
 
 /* What is known of the client's rate limit has become another. */

@@ -82,6 +82,23 @@ struct {
 	__type(value, u32);
 } finish_on_timeout SEC(".maps");
 
+/*
+ * Programs of extensions by enum ccp_extension, once for each member that calls them, for the same reason. They are
+ * empty where no extension is loaded.
+ */
+#define EXTENSION_TABLE(hook)                            \
+	struct {                                         \
+		__uint(type, BPF_MAP_TYPE_PROG_ARRAY);   \
+		__uint(max_entries, CCP_MAX_EXTENSIONS); \
+		__type(key, u32);                        \
+		__type(value, u32);                      \
+	} extensions_on_##hook SEC(".maps")
+
+EXTENSION_TABLE(ack); /* member cong_control */
+EXTENSION_TABLE(cwnd_event);
+EXTENSION_TABLE(cwnd_event_tx_start);
+EXTENSION_TABLE(release);
+
 static __always_inline struct ccp_globals *ccp_globals(void)
 {
 	u32 zero = 0;

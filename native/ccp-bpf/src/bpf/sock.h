@@ -83,7 +83,17 @@ static __always_inline void stop_pacing(struct sock *sk, struct ccp_sk *ca)
 	update_pacing_rate(sk);
 }
 
-/* Paces at the algorithm's rate, or at the cap; else as the kernel would. */
+#define NO_CWND_BOUND (~0ULL)
+
+/* No extension bounds the flow, until one does so again. */
+static __always_inline void clear_bounds(struct ccp_flow *flow)
+{
+	flow->cwnd_most_bytes = NO_CWND_BOUND;
+	flow->pace_most_bytes_per_s = 0;
+	flow->limit_rate_bytes_per_s = 0;
+}
+
+/* Paces at the algorithm's rate, or at the bound; else as the kernel would. */
 static __always_inline void apply_rate(struct sock *sk, struct ccp_sk *ca, const struct ccp_flow *flow)
 {
 	u64 rate = flow->rate_bytes_per_s, most = flow->pace_most_bytes_per_s;

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Extension of the datapath: keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for
+ * that. Whoever steers the flow asks for more at will: window and pacing rate are bounded where they are applied.
+ */
+#include "sock.h"
+#include <bpf/bpf_tracing.h>
+
+/* Not to be taken for the table of other sockets' clients. */
+#define rtcp_clients limit_clients
+#define rtcp_blank limit_blank
+#include "clients.h"
+
+/* What is known of a flow's limit. */
+struct ccp_limit {
+	struct rtcp_flow flow; /* in front: rtcp_tell() makes one of the other */
+	struct rtcp_options options;
+	u64 flow_id; /* whose all this is */
+	u32 caps; /* enum ccp_caps */
+	u32 told; /* enum rtcp_verdict that the agent knows */
+};
+
+/* By slot, as the next. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader: as many as there are flows */
+	__type(key, u32);
+	__type(value, struct ccp_limit);
+} limits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct ccp_limit_mail);
+} limit_mail SEC(".maps");
+
+static __always_inline struct ccp_limit *limit_of(const struct ccp_flow *flow)
+{
+	u32 slot = (u32)flow->flow_id;
+
+	return bpf_map_lookup_elem(&limits, &slot);
+}
+
+static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
+{
+	struct ccp_limit *limit = (struct ccp_limit *)flow;
+	u32 verdict = client_verdict(client);
+	struct ccp_limit_change *change;
+
+	if (verdict == limit->told)
+		return;
+	change = bpf_ringbuf_reserve(&records, sizeof(*change), 0);
+	if (!change)
+		return; /* told at the next ACK */
+	__builtin_memset(&change->record, 0, sizeof(change->record));
+	change->record.kind = CCP_RECORD_LIMIT;
+	change->record.flow_id = limit->flow_id;
+	change->record.now_us = now_us;
+	client_row(&change->row, flow, client, now_us);
+	bpf_ringbuf_submit(change, 0);
+	limit->told = verdict;
+}
+
+/* Bounds window and pacing to what the client's limit lets this flow send now. */
+static __always_inline void limit_apply(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow,
+					const struct ccp_limit *limit)
+{
+	u64 rate = limit->flow.rate_bytes_per_s, most_bytes = NO_CWND_BOUND, pace_most = 0;
+	bool paced = limit->caps & CCP_CAP_RATE;
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 floor_pkts = paced ? limit->options.floor_pkts : CCP_MIN_CWND_PKTS;
+	u32 most_pkts = flow_window(tp, &limit->flow, floor_pkts, paced);
+	u64 mss = tp->mss_cache;
+
+	if (limit->caps & CCP_CAP_CWND && most_pkts != NO_WINDOW)
+		most_bytes = mss * most_pkts;
+	if (rate && paced)
+		pace_most = rtcp_share(rate, limit->options.margin_ratio_ppm);
+	flow->limit_rate_bytes_per_s = rate;
+	flow->cwnd_most_bytes = most_bytes;
+	if (tp->snd_cwnd * mss > most_bytes)
+		apply_cwnd(tp, flow, most_bytes, most_bytes);
+	if (pace_most != flow->pace_most_bytes_per_s) {
+		flow->pace_most_bytes_per_s = pace_most;
+		apply_rate(sk, ca, flow);
+	}
+}
+
+/* The client is told of the flow no more. */
+static __always_inline void limit_end(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit)
+{
+	limit->caps = 0;
+	clear_bounds(flow);
+	flow_leave(sk, &limit->flow);
+}
+
+static __always_inline void limit_begin(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit)
+{
+	limit->flow_id = flow->flow_id;
+	limit->told = RTCP_OPEN;
+	limit->flow.key.netns = flow->info.netns_inum;
+	__builtin_memcpy(limit->flow.key.address, flow->info.daddr, sizeof(flow->info.daddr));
+	flow_join(sk, &limit->flow, &limit->options);
+	if (tcp_sk(sk)->packets_out) /* it sends already */
+		flow_start(sk, &limit->flow, &limit->options);
+}
+
+/* Does what the agent wants: other caps, other options, or none any more. */
+static __noinline int take_limit_mail(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit,
+				      struct ccp_limit_mail *mail)
+{
+	bool had = limit->caps && limit->flow_id == flow->flow_id;
+
+	if (__sync_val_compare_and_swap(&mail->owner, CCP_MAIL_FULL, CCP_MAIL_READING) != CCP_MAIL_FULL)
+		return 0;
+	if (mail->flow_id == flow->flow_id) { /* else it is for the slot's last flow */
+		if (mail->caps) {
+			limit->caps = mail->caps;
+			limit->options = mail->options;
+			if (!had)
+				limit_begin(sk, flow, limit);
+		} else if (had) {
+			limit_end(sk, flow, limit);
+			apply_rate(sk, ccp_sk(sk), flow);
+		}
+	}
+	__sync_lock_test_and_set(&mail->owner, CCP_MAIL_EMPTY);
+	return 0;
+}
+
+/* A flow and what is known of its limit. */
+struct limited {
+	struct ccp_flow *flow;
+	struct ccp_limit *limit; /* NULL: no limit is looked for */
+};
+
+static __always_inline struct limited limited_of(struct sock *sk)
+{
+	struct limited it = {.flow = ccp_flow_of(ccp_sk(sk))};
+	struct ccp_limit_mail *mail;
+	u32 slot;
+
+	if (!it.flow)
+		return it;
+	slot = (u32)it.flow->flow_id;
+	it.limit = limit_of(it.flow);
+	mail = bpf_map_lookup_elem(&limit_mail, &slot);
+	if (it.limit && mail && mail->owner == CCP_MAIL_FULL)
+		take_limit_mail(sk, it.flow, it.limit, mail);
+	if (it.limit && (!it.limit->caps || it.limit->flow_id != it.flow->flow_id))
+		it.limit = NULL;
+	return it;
+}
+
+static __always_inline void on_start(struct sock *sk)
+{
+	struct limited it = limited_of(sk);
+
+	if (!it.flow || !it.limit || !tcp_sk(sk)->app_limited)
+		return;
+	flow_start(sk, &it.limit->flow, &it.limit->options);
+	limit_apply(sk, ccp_sk(sk), it.flow, it.limit);
+}
+
+SEC("struct_ops")
+void BPF_PROG(limit_on_ack, struct sock *sk)
+{
+	struct limited it = limited_of(sk);
+
+	if (!it.flow || !it.limit)
+		return;
+	flow_ack(sk, &it.limit->flow, &it.limit->options);
+	limit_apply(sk, ccp_sk(sk), it.flow, it.limit);
+}
+
+SEC("struct_ops")
+void BPF_PROG(limit_on_cwnd_event, struct sock *sk)
+{
+	on_start(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(limit_on_cwnd_event_tx_start, struct sock *sk)
+{
+	on_start(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(limit_on_release, struct sock *sk)
+{
+	struct limited it = limited_of(sk);
+
+	if (it.flow && it.limit)
+		limit_end(sk, it.flow, it.limit);
+}
+
+/* Never registered: it tells libbpf which member each of these is loaded for. */
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___ccp ccp_limit = {
+	.cong_control = (void *)limit_on_ack,
+	.cwnd_event = (void *)limit_on_cwnd_event,
+	.cwnd_event_tx_start = (void *)limit_on_cwnd_event_tx_start,
+	.release = (void *)limit_on_release,
+	.name = "ccp_limit",
+};
+
+char LICENSE[] SEC("license") = "GPL";
