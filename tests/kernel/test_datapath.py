@@ -76,6 +76,14 @@ def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
     assert not os.path.exists(PIN_DIR), "unloading takes the extension's maps, too"
 
 
+def test_the_largest_expression_fits_on_the_stack_beside_the_primitives() -> None:
+    levels = 24  # MAX_LIVE_TMPS of ccp-lang
+    value = "1"
+    for _ in range(levels):
+        value = f"(+ (+ Report.x 1) {value})"
+    _native.verify(_native.compile(f"(def (Report (x 0))) (when true (:= Report.x {value}) (report))"))
+
+
 def test_flow_ids_are_never_used_twice(wire: Path, start_transfer: Start) -> None:
     with loaded(max_flows=4) as datapath:
         driver = Driver(datapath, None)

@@ -1,7 +1,7 @@
 //! The agent's handle on the loaded datapath.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -11,7 +11,8 @@ use ccp_lang::Program;
 
 use crate::bell::Bell;
 use crate::extension::{EXTENSIONS, RATE_LIMITS};
-use crate::fold::{self, Place};
+use crate::fold;
+use crate::frame::Frames;
 use crate::handles::Handles;
 use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
 use crate::kernel::Kernel;
@@ -56,7 +57,9 @@ pub struct Datapath {
     ring: Mutex<(Ring, Pace)>,
     bell: Bell,
     programs: OwnedFd,
-    folds: [(OwnedFd, &'static str, OwnedFd); 2],
+    frames: Frames,
+    /// Tables of fold programs, as many as frames.
+    folds: [OwnedFd; 2],
     limits: OnceLock<Limits>,
     closed: Mutex<bool>,
 }
@@ -119,10 +122,8 @@ impl Datapath {
             ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, options.max_cwnd_bytes);
             ptr::write_volatile(&raw mut (*g).agent_pid, std::process::id());
         }
-        let fold = |member, folds: &str, finish: &str| -> Result<_> {
-            Ok((pins.open_map(folds)?, member, pins.open_map(finish)?))
-        };
         let datapath = Datapath {
+            frames: Frames::new(&kernel, Some((&pins, sizes)))?,
             kernel,
             sizes,
             adopted,
@@ -131,10 +132,7 @@ impl Datapath {
             ring: Mutex::new((Ring::new(pins.open_map("records")?)?, Pace::default())),
             bell: Bell::new()?,
             programs: pins.open_map("programs")?,
-            folds: [
-                fold("cong_control", "folds_on_ack", "finish_on_ack")?,
-                fold("set_state", "folds_on_timeout", "finish_on_timeout")?,
-            ],
+            folds: [pins.open_map("folds_on_ack")?, pins.open_map("folds_on_timeout")?],
             shared,
             limits: OnceLock::new(),
             closed: Mutex::new(false),
@@ -270,9 +268,8 @@ impl Datapath {
             entry.control_volatile |= u64::from(r.volatile) << i;
         }
         put(&self.programs, handle, &entry)?;
-        for (folds, member, finish) in &self.folds {
-            let place = Place { member, flows: self.shared.flows_fd(), finish: finish.as_fd() };
-            let fd = fold::load(program, &self.kernel, &place)?;
+        for (folds, frame) in self.folds.iter().zip(self.frames.all()) {
+            let fd = fold::load(program, &self.kernel, frame)?;
             put(folds, handle, &fd.as_raw_fd())?; // the prog array keeps the program from here on
         }
         Ok(())
@@ -307,7 +304,7 @@ impl Datapath {
     }
 
     fn clear_folds(&self, handle: u32) {
-        for (folds, ..) in &self.folds {
+        for folds in &self.folds {
             // SAFETY: the key is a u32. A missing entry is what we want.
             unsafe { libbpf_sys::bpf_map_delete_elem(folds.as_raw_fd(), (&raw const handle).cast()) };
         }

@@ -1,141 +1,32 @@
-//! Loads a compiled fold as a kernel program.
-//!
-//! The body comes from `ccp-lang`. Around it stands a prologue that finds the flow of the socket, and an epilogue
-//! that hands over to `ccp_finish_*` (a tail call) only when there is something to apply or to report.
+//! Loads a compiled fold as a kernel program: the code of `ccp-lang`, in the frame of `bpf/fold.bpf.c`.
 
 use std::ffi::CString;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use ccp_lang::{Layout, Program};
 
-use crate::intf::{CCP_FLOW_MSS as FLOW_MSS, ccp_flow};
-use crate::intf::{
-    CCP_IMPL_CWND as IMPL_CWND, CCP_IMPL_RATE as IMPL_RATE, CCP_IMPL_SHOULD_REPORT as IMPL_REPORT,
-};
+use crate::frame::{Frame, Frames};
+use crate::intf::{CCP_ACK_NOW as ACK_NOW, ccp_flow, ccp_fold};
 use crate::kernel::Kernel;
 use crate::{Error, Result};
 
-const R0: u8 = 0;
-const R1: u8 = 1;
-const R2: u8 = 2;
-const R3: u8 = 3;
-const R4: u8 = 4;
-const R6: u8 = 6;
-const R7: u8 = 7;
-const R10: u8 = 10;
-
-const LDX_W: u8 = 0x61;
-const LDX_DW: u8 = 0x79;
-const STX_W: u8 = 0x63;
-const STX_DW: u8 = 0x7b;
-const MOV_K: u8 = 0xb7;
-const MOV_X: u8 = 0xbf;
-const ADD_K: u8 = 0x07;
-const SUB_X: u8 = 0x1f;
-const ADD32_K: u8 = 0x04;
-const JNE_K: u8 = 0x55;
-const JNE_X: u8 = 0x5d;
-const JGE_X: u8 = 0x3d;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-const LD_IMM64: u8 = 0x18;
-const PSEUDO_MAP_FD: u8 = 1;
-const HELPER_MAP_LOOKUP: i32 = 1;
-const HELPER_TAIL_CALL: i32 = 12;
-
-/// Offset in `struct ccp_flow`, which fits an instruction's 16 bits by construction (checked at compile time).
+/// Offset in a structure, which fits an instruction's 16 bits by construction (checked at compile time).
 const fn field(offset: usize) -> i16 {
     assert!(offset <= i16::MAX as usize);
     offset as i16
 }
 
-const fn imp(index: u32) -> i16 {
-    field(offset_of!(ccp_flow, impl_) + 8 * index as usize)
-}
-
-const PRIM: i16 = field(offset_of!(ccp_flow, prim));
-
 /// Where a fold finds its registers.
 pub(crate) const LAYOUT: Layout = Layout {
-    prim: PRIM,
     control: field(offset_of!(ccp_flow, control)),
     local: field(offset_of!(ccp_flow, local)),
     report: field(offset_of!(ccp_flow, report)),
-    imp: imp(0),
     time_zero_us: field(offset_of!(ccp_flow, time_zero_us)),
     fold_error: field(offset_of!(ccp_flow, fold_error)),
+    prim: field(offset_of!(ccp_fold, prim)),
+    imp: field(offset_of!(ccp_fold, impl_)),
 };
-
-const fn insn(opcode: u8, dst: u8, src: u8, off: i16, imm: i32) -> u64 {
-    opcode as u64 | ((src << 4 | dst) as u64) << 8 | (off as u16 as u64) << 16 | (imm as u32 as u64) << 32
-}
-
-fn load_map(code: &mut Vec<u64>, dst: u8, fd: BorrowedFd<'_>) {
-    code.push(insn(LD_IMM64, dst, PSEUDO_MAP_FD, 0, fd.as_raw_fd()));
-    code.push(0);
-}
-
-/// What a fold needs from the loaded datapath, for one `struct_ops` member.
-pub(crate) struct Place<'a> {
-    /// `cong_control` or `set_state`.
-    pub member: &'a str,
-    pub flows: BorrowedFd<'a>,
-    pub finish: BorrowedFd<'a>,
-}
-
-/// The whole program, and the index at which the body begins.
-fn assemble(body: &[u64], slot_offset: u32, place: &Place<'_>) -> (Vec<u64>, usize) {
-    let mut code = vec![
-        insn(MOV_X, R7, R1, 0, 0),
-        insn(LDX_DW, R1, R7, 0, 0), // sk, the first argument of both members
-        insn(LDX_W, R1, R1, slot_offset as i16, 0),
-        insn(ADD32_K, R1, 0, 0, -1),
-        insn(STX_W, R10, R1, -8, 0),
-    ];
-    load_map(&mut code, R1, place.flows);
-    code.extend([
-        insn(MOV_X, R2, R10, 0, 0),
-        insn(ADD_K, R2, 0, 0, -8),
-        insn(CALL, 0, 0, 0, HELPER_MAP_LOOKUP),
-        insn(JNE_K, R0, 0, 2, 0),
-        insn(MOV_K, R0, 0, 0, 0),
-        insn(EXIT, 0, 0, 0, 0),
-        insn(MOV_X, R6, R0, 0, 0),
-    ]);
-    let body_at = code.len();
-    code.extend_from_slice(body);
-    // Nothing to do while the window stays within the same segment, the rate is the same and no report is due.
-    const CWND: i16 = field(offset_of!(ccp_flow, cwnd_bytes));
-    const FLOOR: i16 = field(offset_of!(ccp_flow, cwnd_floor_bytes));
-    const RATE: i16 = field(offset_of!(ccp_flow, rate_bytes_per_s));
-    let checks = [
-        insn(JNE_K, R0, 0, 13, 0),
-        insn(LDX_DW, R1, R6, imp(IMPL_REPORT), 0),
-        insn(JNE_K, R1, 0, 11, 0),
-        insn(LDX_DW, R1, R6, imp(IMPL_CWND), 0),
-        insn(MOV_X, R2, R1, 0, 0),
-        insn(LDX_DW, R3, R6, FLOOR, 0),
-        insn(SUB_X, R2, R3, 0, 0),
-        insn(LDX_DW, R4, R6, PRIM + 8 * FLOW_MSS as i16, 0),
-        insn(JGE_X, R2, R4, 5, 0), // also when the window is below: the difference wraps
-        insn(STX_DW, R6, R1, CWND, 0),
-        insn(LDX_DW, R1, R6, imp(IMPL_RATE), 0),
-        insn(LDX_DW, R2, R6, RATE, 0),
-        insn(JNE_X, R1, R2, 1, 0),
-        insn(EXIT, 0, 0, 0, 0), // R0 is 0 here
-    ];
-    code.extend(checks);
-    code.push(insn(MOV_X, R1, R7, 0, 0));
-    load_map(&mut code, R2, place.finish);
-    code.extend([
-        insn(MOV_K, R3, 0, 0, 0),
-        insn(CALL, 0, 0, 0, HELPER_TAIL_CALL),
-        insn(MOV_K, R0, 0, 0, 0),
-        insn(EXIT, 0, 0, 0, 0),
-    ]);
-    (code, body_at)
-}
 
 fn kernel_name(program: &Program) -> CString {
     let name: String = format!("fold_{}", program.uid).chars().take(15).collect();
@@ -177,19 +68,20 @@ fn save_log(program: &Program, log: &str) -> String {
     }
 }
 
-/// Compiles, assembles and loads a fold for one member.
-pub(crate) fn load(program: &Program, kernel: &Kernel, place: &Place<'_>) -> Result<OwnedFd> {
+/// Compiles a fold and loads it in a frame.
+pub(crate) fn load(program: &Program, kernel: &Kernel, frame: &Frame) -> Result<OwnedFd> {
     let (body, lines) = ccp_lang::codegen_with_lines(program, &LAYOUT).map_err(|e| {
         let place = format!("{}:{}, program \"{}\"", program.origin, e.line, program.name);
         Error::new(e.slug, e.message.clone()).at(place).why(&e.why).fix(e.fix.clone())
     })?;
     let body: Vec<u64> = body.iter().map(|insn| insn.to_u64()).collect();
-    let (code, body_at) = assemble(&body, kernel.slot_offset, place);
+    // Setting Micros reads the time of the ACK.
+    let (code, body_at) = frame.around(&body, program.prims_used | 1 << ACK_NOW);
     let name = kernel_name(program);
     let try_load = |log: &mut [u8]| {
         let mut opts = libbpf_sys::bpf_prog_load_opts {
             sz: std::mem::size_of::<libbpf_sys::bpf_prog_load_opts>() as u64,
-            expected_attach_type: kernel.member(place.member)?,
+            expected_attach_type: kernel.member(frame.member)?,
             attach_btf_id: kernel.ops_type_id,
             ..Default::default()
         };
@@ -226,31 +118,8 @@ pub(crate) fn load(program: &Program, kernel: &Kernel, place: &Place<'_>) -> Res
 /// Asks the kernel's verifier about a program without a loaded datapath, and leaves nothing behind.
 pub fn verify(program: &Program) -> Result<()> {
     let kernel = Kernel::read()?;
-    let map = |kind, value_size: usize| -> Result<OwnedFd> {
-        // SAFETY: plain numbers; no options.
-        let fd = unsafe {
-            libbpf_sys::bpf_map_create(
-                kind,
-                c"ccp_verify".as_ptr(),
-                4,
-                value_size as u32,
-                1,
-                std::ptr::null(),
-            )
-        };
-        if fd < 0 {
-            return Err(Error::new("load.no_permission", "cannot ask the kernel's verifier")
-                .why(std::io::Error::from_raw_os_error(-fd))
-                .fix("run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"));
-        }
-        // SAFETY: a fresh descriptor, ours alone.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-    };
-    use std::os::fd::AsFd;
-    let flows = map(libbpf_sys::BPF_MAP_TYPE_ARRAY, std::mem::size_of::<ccp_flow>())?;
-    for member in ["cong_control", "set_state"] {
-        let finish = map(libbpf_sys::BPF_MAP_TYPE_PROG_ARRAY, 4)?;
-        load(program, &kernel, &Place { member, flows: flows.as_fd(), finish: finish.as_fd() })?;
+    for frame in Frames::new(&kernel, None)?.all() {
+        load(program, &kernel, frame)?;
     }
     Ok(())
 }

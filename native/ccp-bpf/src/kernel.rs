@@ -9,9 +9,6 @@ use libbpf_rs::btf::{Btf, BtfType};
 
 use crate::{Error, Result};
 
-/// `CCP_SK_OFFSET` in `bpf/sock.h`: where in `icsk_ca_priv` our part begins.
-const CCP_SK_OFFSET: u32 = 64;
-
 /// Which functions of the kernel's CUBIC there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cubic {
@@ -33,8 +30,6 @@ pub(crate) struct Kernel {
     pub has_struct_ops_link: bool,
     /// Functions of the kernel's CUBIC that the fallback law can call.
     pub cubic: Cubic,
-    /// Offset of `struct ccp_sk.slot1` in `struct tcp_sock` [bytes].
-    pub slot_offset: u32,
 }
 
 fn need<T>(found: Option<T>, what: &str) -> Result<T> {
@@ -86,10 +81,6 @@ impl Kernel {
         let control = need(ops.iter().find(|m| m.name.is_some_and(|n| n == "cong_control")), "cong_control")?;
         let pointer = need(btf.type_by_id::<Ptr<'_>>(control.ty), "cong_control as a pointer")?;
         let proto = need(FuncProto::try_from(pointer.referenced_type()).ok(), "cong_control's prototype")?;
-        let private = need(
-            offset_of(&btf, "tcp_sock", &["inet_conn", "icsk_ca_priv"]),
-            "tcp_sock.inet_conn.icsk_ca_priv",
-        )?;
         Ok(Kernel {
             ops_type_id: ops.type_id().into(),
             members,
@@ -100,7 +91,6 @@ impl Kernel {
                 cwnd_event: has_function(&btf, "cubictcp_cwnd_event"),
                 tx_start: has_function(&btf, "cubictcp_cwnd_event_tx_start"),
             },
-            slot_offset: private + CCP_SK_OFFSET,
         })
     }
 

@@ -8,6 +8,7 @@ mod bell;
 mod datapath;
 mod extension;
 mod fold;
+mod frame;
 mod handles;
 mod kernel;
 mod limits;

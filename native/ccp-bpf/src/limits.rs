@@ -1,6 +1,5 @@
 //! Letters to the extension that keeps flows within rate limits.
 
-use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +12,6 @@ use crate::{Caps, Result};
 
 /// The extension's letters, by slot.
 pub(crate) struct Limits {
-    _fd: OwnedFd,
     mail: MmapRaw,
     max_flows: u32,
 }
@@ -23,7 +21,7 @@ impl Limits {
     pub fn open(pins: &Pins, max_flows: u32) -> Result<Self> {
         let fd = pins.open_map("limit_mail")?;
         let mail = map(&fd, size_of::<ccp_limit_mail>() * max_flows as usize, "limit_mail")?;
-        Ok(Limits { _fd: fd, mail, max_flows })
+        Ok(Limits { mail, max_flows })
     }
 
     fn of(&self, slot: u32) -> Option<*mut ccp_limit_mail> {

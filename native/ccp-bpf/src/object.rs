@@ -43,7 +43,7 @@ pub(crate) struct Registration<'a> {
 const NOT_EVERYWHERE: [&str; 2] = ["cwnd_event", "cwnd_event_tx_start"];
 
 /// libbpf's log goes to stderr by default; errors carry what is needed instead.
-fn keep_log() {
+pub(crate) fn keep_log() {
     use std::sync::Once;
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -61,7 +61,7 @@ fn bug(what: &str) -> Error {
         .fix("rebuild ccplane (make build)")
 }
 
-fn load_error(e: &libbpf_rs::Error) -> Error {
+pub(crate) fn load_error(e: &libbpf_rs::Error) -> Error {
     let error = Error::new("load.refused", "the kernel refused the eBPF datapath").why(format!("{e:#}"));
     match e.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
@@ -183,7 +183,7 @@ fn set_constants(object: &mut OpenObject, kernel: &Kernel, registration: &Regist
 }
 
 /// Shared maps are pinned by name: the first copy creates them, later ones use them.
-fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> Result<()> {
+pub(crate) fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if !Pins::all_maps().any(|shared| shared == name) {
@@ -231,6 +231,31 @@ pub(crate) fn load(
     Ok(Loaded { object })
 }
 
+/// Fits a `struct_ops` map that is never registered: members that this kernel lacks stay empty, others get a program.
+pub(crate) fn fit_members(
+    object: &mut OpenObject,
+    kernel: &Kernel,
+    ops: &str,
+    programs: &[(&str, &str)],
+) -> Result<()> {
+    // SAFETY: as in fit().
+    let raw = unsafe { object.as_libbpf_object().as_ref() };
+    let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
+    let pointers: Vec<_> =
+        programs.iter().map(|(_, program)| program_pointer(object, program)).collect::<Result<_>>()?;
+    let mut map = object.maps_mut().find(|map| map.name() == ops).ok_or_else(|| bug(ops))?;
+    if !kernel.has_struct_ops_link {
+        let flags = map.map_flags() & !BPF_F_LINK;
+        map.set_map_flags(flags).map_err(|e| load_error(&e))?;
+    }
+    let mut shadow = Shadow { btf: &btf, bytes: map.initial_value_mut().ok_or_else(|| bug(ops))? };
+    shadow.empty_where_missing(kernel)?;
+    for ((member, _), pointer) in programs.iter().zip(pointers) {
+        shadow.put_program(member, pointer)?;
+    }
+    Ok(())
+}
+
 fn program_fd(object: &Object, name: &str) -> Result<u32> {
     let found = object.progs().find(|p| p.name() == name);
     found.map(|p| p.as_fd().as_raw_fd() as u32).ok_or_else(|| bug(name))
@@ -248,19 +273,7 @@ pub(crate) fn load_extension(
     let refused = |e: &libbpf_rs::Error| extension_error(extension.name, e);
     let mut open = ObjectBuilder::default().open_memory(extension.object).map_err(|e| refused(&e))?;
     share_maps(&mut open, pins, sizes)?;
-    {
-        // SAFETY: as in fit().
-        let raw = unsafe { open.as_libbpf_object().as_ref() };
-        let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
-        for mut map in open.maps_mut().filter(|map| map.name() == extension.ops) {
-            if !kernel.has_struct_ops_link {
-                let flags = map.map_flags() & !BPF_F_LINK;
-                map.set_map_flags(flags).map_err(|e| refused(&e))?;
-            }
-            let bytes = map.initial_value_mut().ok_or_else(|| bug(extension.ops))?;
-            Shadow { btf: &btf, bytes }.empty_where_missing(kernel)?;
-        }
-    }
+    fit_members(&mut open, kernel, extension.ops, &[])?;
     for mut program in open.progs_mut() {
         let called = |hook: &&Hook| hook.program == program.name() && kernel.has_member(hook.member);
         if !extension.hooks.iter().any(|hook| called(&hook)) {

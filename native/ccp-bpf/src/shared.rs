@@ -1,6 +1,6 @@
 //! The shared memory: flows and globals of the kernel side, mapped into this process.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -38,7 +38,6 @@ pub(crate) fn now_us() -> u64 {
 /// The mapped memory of one datapath. Reading it disturbs nobody.
 pub struct Observer {
     pins: Pins,
-    flows_fd: OwnedFd,
     flows: MmapRaw,
     globals: MmapRaw,
     max_flows: u32,
@@ -85,11 +84,7 @@ impl Observer {
         }
         let flows_fd = pins.open_map("flows")?;
         let flows = map(&flows_fd, size_of::<ccp_flow>() * max_flows as usize, "flows")?;
-        Ok(Observer { pins, flows_fd, flows, globals, max_flows })
-    }
-
-    pub(crate) fn flows_fd(&self) -> BorrowedFd<'_> {
-        self.flows_fd.as_fd()
+        Ok(Observer { pins, flows, globals, max_flows })
     }
 
     pub(crate) fn pins(&self) -> &Pins {

@@ -5,28 +5,29 @@ use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use ccp_lang::prims::ACK_NOW;
+use ccp_lang::prims::{ACK_NOW, PRIMITIVES};
 use ccp_lang::{FoldError, Folded, Implicit, Layout, Machine, Outcome, Program, codegen};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct FlowLayout {
-    bytes: u64,
-    prim: u64,
+    flow_bytes: u64,
+    fold_bytes: u64,
     control: u64,
     local: u64,
     report: u64,
-    imp: u64,
     time_zero_us: u64,
     fold_error: u64,
+    prim: u64,
+    imp: u64,
 }
 
 unsafe extern "C" {
     fn difftest_flow_layout() -> FlowLayout;
 }
 
-/// Returns where the parts of `struct ccp_flow` lie, and its size [bytes].
-pub fn flow_layout() -> (Layout, usize) {
+/// Returns where the parts of `struct ccp_flow` and of `struct ccp_fold` lie, and the sizes of both [bytes].
+pub fn flow_layout() -> (Layout, usize, usize) {
     // SAFETY: returns constants.
     let l = unsafe { difftest_flow_layout() };
     let offset = |n: u64| i16::try_from(n).expect("struct ccp_flow is smaller than 32 KiB");
@@ -39,14 +40,16 @@ pub fn flow_layout() -> (Layout, usize) {
         time_zero_us: offset(l.time_zero_us),
         fold_error: offset(l.fold_error),
     };
-    (layout, l.bytes as usize)
+    (layout, l.flow_bytes as usize, l.fold_bytes as usize)
 }
 
-/// A map with one flow in it.
+/// A map with one flow in it, and behind it what a fold has besides.
 pub struct Kernel {
     map: OwnedFd,
     flow: *mut u8,
     map_bytes: usize,
+    /// Where `struct ccp_fold` begins.
+    fold_at: i16,
     layout: Layout,
 }
 
@@ -69,13 +72,11 @@ impl Loaded {
     }
 }
 
-/// In R7 while the fold runs, which must not change it.
-const CANARY: i32 = 0x0c0f_fee0;
-
 impl Kernel {
     /// Returns a map, or why there is none.
     pub fn new() -> Result<Self, String> {
-        let (layout, bytes) = flow_layout();
+        let (layout, flow_bytes, fold_bytes) = flow_layout();
+        let bytes = flow_bytes + fold_bytes;
         let opts = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
             map_flags: libbpf_sys::BPF_F_MMAPABLE,
@@ -104,21 +105,22 @@ impl Kernel {
         if flow == libc::MAP_FAILED {
             return Err(format!("cannot map the map: {}", std::io::Error::last_os_error()));
         }
-        Ok(Kernel { map, flow: flow.cast(), map_bytes, layout })
+        Ok(Kernel { map, flow: flow.cast(), map_bytes, fold_at: flow_bytes as i16, layout })
     }
 
     /// Compiles a program and loads it, or returns the end of the verifier's log.
     pub fn load(&self, program: &Program) -> Result<Loaded, String> {
         let body = codegen(program, &self.layout).map_err(|e| e.to_string())?;
         let mut insns = vec![
-            // R6 = the flow: BPF_LD_IMM64 with BPF_PSEUDO_MAP_VALUE, R7 = canary
+            // R6 = the flow: BPF_LD_IMM64 with BPF_PSEUDO_MAP_VALUE; R7 = R6 + fold_at
             0x18 | 6 << 8 | 2 << 12 | (self.map.as_raw_fd() as u64) << 32,
             0,
-            0xb7 | 7 << 8 | (CANARY as u64) << 32,
+            0xbf | 7 << 8 | 6 << 12,
+            0x07 | 7 << 8 | (self.fold_at as u64) << 32,
         ];
         insns.extend(body.iter().map(|i| i.to_u64()));
-        // *(u64 *)(R6 + 0) = R7; exit
-        insns.extend([0x7b | 6 << 8 | 7 << 12, 0x95]);
+        // R7 -= R6; *(u64 *)(R6 + 0) = R7; exit
+        insns.extend([0x1f | 7 << 8 | 6 << 12, 0x7b | 6 << 8 | 7 << 12, 0x95]);
         let fd = self.prog_load(&insns, None).or_else(|_| {
             let mut log = vec![0; 1 << 24];
             let result = self.prog_load(&insns, Some(&mut log));
@@ -177,11 +179,11 @@ impl Kernel {
         registers.imp[Implicit::ShouldContinue as usize] = 0;
         registers.imp[Implicit::ShouldReport as usize] = 0;
         registers.imp[Implicit::Micros as usize] = now_us.wrapping_sub(registers.time_zero_us);
-        self.write(self.layout.prim, &prims);
+        self.write(self.fold_at + self.layout.prim, &prims[..PRIMITIVES.len()]);
         self.write(self.layout.control, &registers.control);
         self.write(self.layout.local, &registers.local);
         self.write(self.layout.report, &registers.report);
-        self.write(self.layout.imp, &registers.imp);
+        self.write(self.fold_at + self.layout.imp, &registers.imp);
         self.write(self.layout.time_zero_us, &[registers.time_zero_us]);
         self.write(self.layout.fold_error, &[0u32]);
         self.write(0, &[0u64]);
@@ -189,13 +191,13 @@ impl Kernel {
         self.read(self.layout.control, &mut registers.control);
         self.read(self.layout.local, &mut registers.local);
         self.read(self.layout.report, &mut registers.report);
-        self.read(self.layout.imp, &mut registers.imp);
-        let (mut time_zero_us, mut fold_error, mut canary) = ([0u64], [0u32], [0u64]);
+        self.read(self.fold_at + self.layout.imp, &mut registers.imp);
+        let (mut time_zero_us, mut fold_error, mut kept) = ([0u64], [0u32], [0u64]);
         self.read(self.layout.time_zero_us, &mut time_zero_us);
         self.read(self.layout.fold_error, &mut fold_error);
-        self.read(0, &mut canary);
+        self.read(0, &mut kept);
         registers.time_zero_us = time_zero_us[0];
-        assert_eq!(canary, [CANARY as u64], "the fold has changed R7");
+        assert_eq!(kept, [self.fold_at as u64], "the fold has changed R6 or R7");
         assert_eq!(fold_error, [result], "R0 and fold_error differ");
         match result {
             0 => Ok(Folded { report: registers.imp[Implicit::ShouldReport as usize] != 0 }),

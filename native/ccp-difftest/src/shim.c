@@ -165,28 +165,30 @@ int difftest_invoke(const struct difftest_inputs *in, struct difftest_state *out
 	return err;
 }
 
-/* Offsets in struct ccp_flow. */
+/* Offsets in struct ccp_flow, and those of the last two in struct ccp_fold. */
 struct difftest_flow_layout {
-	u64 bytes;
-	u64 prim;
+	u64 flow_bytes;
+	u64 fold_bytes;
 	u64 control;
 	u64 local;
 	u64 report;
-	u64 impl;
 	u64 time_zero_us;
 	u64 fold_error;
+	u64 prim;
+	u64 impl;
 };
 
 struct difftest_flow_layout difftest_flow_layout(void)
 {
 	return (struct difftest_flow_layout){
-		.bytes = sizeof(struct ccp_flow),
-		.prim = offsetof(struct ccp_flow, prim),
+		.flow_bytes = sizeof(struct ccp_flow),
+		.fold_bytes = sizeof(struct ccp_fold),
 		.control = offsetof(struct ccp_flow, control),
 		.local = offsetof(struct ccp_flow, local),
 		.report = offsetof(struct ccp_flow, report),
-		.impl = offsetof(struct ccp_flow, impl),
 		.time_zero_us = offsetof(struct ccp_flow, time_zero_us),
 		.fold_error = offsetof(struct ccp_flow, fold_error),
+		.prim = offsetof(struct ccp_fold, prim),
+		.impl = offsetof(struct ccp_fold, impl),
 	};
 }

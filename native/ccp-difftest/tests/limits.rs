@@ -89,7 +89,7 @@ fn shapes() -> Vec<(&'static str, Program)> {
             "a condition of sums",
             format!(
                 "(when {} (report))",
-                nested(40, "(> Micros 1)", |i, e| {
+                nested(22, "(> Micros 1)", |i, e| {
                     format!("(|| (> (+ {} 1) (max {} 2)) {e})", r(i), c(i))
                 })
             ),
@@ -99,7 +99,7 @@ fn shapes() -> Vec<(&'static str, Program)> {
             "flags as numbers",
             format!(
                 "(when {} (report))",
-                nested(40, "(> (:= c0 3) 1)", |i, e| { format!("(&& (> {} c0) {e})", r(i)) })
+                nested(22, "(> (:= c0 3) 1)", |i, e| { format!("(&& (> {} c0) {e})", r(i)) })
             ),
         ),
         (
@@ -109,9 +109,9 @@ fn shapes() -> Vec<(&'static str, Program)> {
             })),
         ),
         (
-            "64 intermediate results",
-            in_body(repeat(7, |i| {
-                format!("(:= {} {})", r(i), nested(64, "1", |j, e| { format!("(+ (+ {} {j}) {e})", r(j)) }))
+            "24 intermediate results",
+            in_body(repeat(18, |i| {
+                format!("(:= {} {})", r(i), nested(24, "1", |j, e| { format!("(+ (+ {} {j}) {e})", r(j)) }))
             })),
         ),
         ("many clauses", repeat(300, |i| format!("(when {} (:= {} 5) (fallthrough))", compare(i), r(i)))),

@@ -10,7 +10,7 @@ pub const MAX_REGISTERS: usize = 64;
 /// Most instructions of one program.
 pub const MAX_INSTRS: usize = 1024;
 /// Most intermediate results that one expression may hold at the same time.
-pub const MAX_LIVE_TMPS: usize = 64;
+pub const MAX_LIVE_TMPS: usize = 24;
 
 /// Registers that every program has, in libccp's order (`enum ccp_impl` in intf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,15 +2,8 @@
 
 use ccp_lang::{Layout, Program, Source, codegen, codegen_with_lines, compile};
 
-const LAYOUT: Layout = Layout {
-    prim: 0,
-    control: 256,
-    local: 768,
-    report: 1280,
-    imp: 1792,
-    time_zero_us: 1840,
-    fold_error: 1848,
-};
+const LAYOUT: Layout =
+    Layout { control: 0, local: 512, report: 1024, time_zero_us: 1536, fold_error: 1544, prim: 48, imp: 0 };
 
 fn program(text: &str) -> Program {
     let source = Source { text, name: "default", origin: "test", first_line: 1 };

@@ -225,8 +225,8 @@ fn limits_are_exact() {
         ("256 operators", 256, Box::new(move |n| body(format!("(:= y {})", many_sums(n))))),
         // Each pair waits for those inside it; the innermost operand is a constant.
         (
-            "64 intermediate results",
-            64,
+            "24 intermediate results",
+            24,
             Box::new(move |n| body(format!("(:= y {})", nested(n, |e| format!("(+ (+ y 1) {e})"))))),
         ),
         // The program, the bind and the `when` are lists around it.

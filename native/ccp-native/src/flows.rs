@@ -120,7 +120,7 @@ impl FlowStats {
             ca_state: s.ca_state,
             snd_ssthresh_pkts: s.snd_ssthresh_pkts,
             pacing_rate_bytes_per_s: s.pacing_rate_bytes_per_s,
-            acks: c.acks,
+            acks: s.acks,
             reports: c.reports,
             reports_missed: c.reports_missed,
             fold_errors: c.fold_errors,

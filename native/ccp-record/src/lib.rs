@@ -190,11 +190,11 @@ mod tests {
             (
                 packed!(ccp_stats: now_us, bytes_acked, bytes_retrans, snd_cwnd_pkts, mss_bytes, srtt_us, min_rtt_us,
                 delivered_pkts, lost_pkts, retrans_pkts, packets_in_flight, ca_state, snd_ssthresh_pkts,
-                pacing_rate_bytes_per_s),
+                pacing_rate_bytes_per_s, acks),
                 size_of::<ccp_stats>(),
             ),
             (
-                packed!(ccp_counts: acks, reports, reports_missed, mail_applied, fold_errors, last_fold_error, law_entries,
+                packed!(ccp_counts: reports, reports_missed, mail_applied, fold_errors, last_fold_error, law_entries,
                 local_congestion, timeouts),
                 size_of::<ccp_counts>(),
             ),

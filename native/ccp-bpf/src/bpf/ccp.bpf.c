@@ -45,10 +45,12 @@ void BPF_PROG(ccp_init, struct sock *sk)
 	flow->report_flags = 0;
 	flow->mail_applied_us = 0;
 	__builtin_memset(&flow->counts, 0, sizeof(flow->counts));
-	__builtin_memset(&flow->prim, 0, sizeof(flow->prim));
+	flow->acks = 0;
+	flow->rate_incoming_bytes_per_s = 0;
+	flow->rate_outgoing_bytes_per_s = 0;
 	flow_fill_info(sk, &flow->info, cc_id);
 	flow_start_counting(tp, flow);
-	refresh_stats(sk, &flow->stats, tp->tcp_mstamp);
+	refresh_stats(sk, flow);
 	/* A letter for the slot's last flow may still lie here, or be in the writing: its flow_id gives it away. */
 	__sync_val_compare_and_swap(&flow->mail.owner, CCP_MAIL_FULL, CCP_MAIL_EMPTY);
 	law_enter(sk, ca);
@@ -75,7 +77,7 @@ void BPF_PROG(ccp_release, struct sock *sk)
 		return;
 	if (flow->extensions)
 		extensions_release(ctx, flow->extensions);
-	refresh_stats(sk, &flow->stats, tcp_sk(sk)->tcp_mstamp);
+	refresh_stats(sk, flow);
 	fill_record(&close.record, flow, CCP_RECORD_CLOSE, tcp_sk(sk)->tcp_mstamp);
 	close.stats = flow->stats;
 	close.counts = flow->counts;
@@ -128,8 +130,6 @@ void BPF_PROG(ccp_set_state, struct sock *sk, u8 new_state)
 			if (new_state == TCP_CA_Loss) {
 				u32 program = flow->program;
 
-				load_primitives(sk, flow, NULL, false, new_state);
-				prepare_fold(tp, flow);
 				flow->report_flags |= CCP_REPORT_TIMEOUT;
 				bpf_tail_call(ctx, &folds_on_timeout, program);
 				flow->program = 0; /* the program is gone; the next ACK goes to the law */
@@ -210,7 +210,7 @@ void BPF_PROG(ccp_in_ack_event, struct sock *sk, u32 flags)
 }
 
 /* Returns the index of the fold program to run; 0 for none. */
-static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_sample *rs, bool ece)
+static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_sample *rs)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -220,9 +220,9 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 		law_on_ack(sk, ca, rs);
 		return 0;
 	}
-	flow->counts.acks++;
-	if (tp->tcp_mstamp - flow->stats.now_us > CCP_STATS_INTERVAL_US)
-		refresh_stats(sk, &flow->stats, tp->tcp_mstamp);
+	flow->acks++;
+	if ((s64)(tp->tcp_mstamp - flow->stats_due_us) > 0)
+		refresh_stats(sk, flow);
 	if (!flow_has_agent(sk, ca, flow)) {
 		flow->last_delivered = tp->delivered; /* set_state() tells local congestion by it */
 		law_on_ack(sk, ca, rs);
@@ -232,8 +232,6 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 		extensions_ack(ctx, flow->extensions);
 	if (!flow->rate_bytes_per_s && !flow->pace_most_bytes_per_s)
 		update_pacing_rate(sk);
-	load_primitives(sk, flow, rs, ece, tcp_ca_state(tp));
-	prepare_fold(tp, flow);
 	return flow->program;
 }
 
@@ -245,10 +243,9 @@ static __always_inline void fold_is_gone(struct sock *sk)
 		flow->program = 0;
 }
 
-static __always_inline void on_ack_and_fold(void *ctx, struct sock *sk, const struct rate_sample *rs,
-					    bool ece)
+static __always_inline void on_ack_and_fold(void *ctx, struct sock *sk, const struct rate_sample *rs)
 {
-	u32 program = on_ack(ctx, sk, rs, ece);
+	u32 program = on_ack(ctx, sk, rs);
 
 	if (program) {
 		bpf_tail_call(ctx, &folds_on_ack, program);
@@ -259,13 +256,13 @@ static __always_inline void on_ack_and_fold(void *ctx, struct sock *sk, const st
 SEC("struct_ops")
 void BPF_PROG(ccp_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 {
-	on_ack_and_fold(ctx, sk, rs, flag & FLAG_ECE);
+	on_ack_and_fold(ctx, sk, rs);
 }
 
 SEC("struct_ops")
 void BPF_PROG(ccp_cong_control_6_9, struct sock *sk, const struct rate_sample *rs)
 {
-	on_ack_and_fold(ctx, sk, rs, ccp_sk(sk)->ece);
+	on_ack_and_fold(ctx, sk, rs);
 }
 
 SEC("struct_ops")

@@ -6,15 +6,7 @@
 #include "extension.h"
 #include "law.h"
 
-#define PRIM_BIT(p) (1ULL << (p))
-#define PRIMS_RATES (PRIM_BIT(CCP_FLOW_RATE_INCOMING) | PRIM_BIT(CCP_FLOW_RATE_OUTGOING))
-#define PRIMS_ECN (PRIM_BIT(CCP_ACK_ECN_BYTES) | PRIM_BIT(CCP_ACK_ECN_PACKETS))
-#define PRIMS_TOTALS                                                                                     \
-	(PRIM_BIT(CCP_FLOW_DELIVERED) | PRIM_BIT(CCP_FLOW_LOST) | PRIM_BIT(CCP_FLOW_RETRANS) |           \
-	 PRIM_BIT(CCP_FLOW_BYTES_PENDING) | PRIM_BIT(CCP_FLOW_ECN_OK) | PRIM_BIT(CCP_FLOW_APP_LIMITED) | \
-	 PRIM_BIT(CCP_FLOW_LIMIT_RATE))
 #define ALL_ONES (~0ULL)
-#define NO_RTT_SAMPLE 0xffffffffULL /* as libccp reads an ACK without a sample */
 
 /* CCP's counters start here: for a new flow, and again when an agent takes over from the law. */
 static __always_inline void flow_start_counting(struct tcp_sock *tp, struct ccp_flow *flow)
@@ -63,7 +55,7 @@ static __always_inline void fill_record(struct ccp_record *record, struct ccp_fl
 }
 
 /* Registers as the program declares them: libccp's reset_state(), init_register_state() and reset_time(). */
-static __always_inline void flow_start_program(struct ccp_flow *flow, u32 program, u64 now_us)
+static __always_inline void flow_start_program(struct tcp_sock *tp, struct ccp_flow *flow, u32 program)
 {
 	struct ccp_program *p = bpf_map_lookup_elem(&programs, &program);
 
@@ -76,10 +68,13 @@ static __always_inline void flow_start_program(struct ccp_flow *flow, u32 progra
 		flow->control[i] = p->control_init[i];
 	for (int i = 0; i < CCP_MAX_LOCAL; i++)
 		flow->local[i] = 0;
-	flow->prims_used = p->prims_used;
+	/* Only who reads the kernel's counter of marks keeps ours up to it. */
+	if (!flow->reads_ce)
+		flow->last_delivered_ce = tp->delivered_ce;
+	flow->reads_ce = p->prims_used >> CCP_ACK_ECN_PACKETS & 1;
 	flow->record.program_uid = p->uid;
 	flow->record.n_fields = p->n_report;
-	flow->time_zero_us = now_us;
+	flow->time_zero_us = tp->tcp_mstamp;
 	flow->missed = 0;
 	flow->report_flags = 0;
 }
@@ -107,10 +102,8 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 	if (__sync_val_compare_and_swap(&mail->owner, CCP_MAIL_FULL, CCP_MAIL_READING) != CCP_MAIL_FULL)
 		return 0;
 	if (mail->flow_id == flow->flow_id) {
-		u64 now_us = tcp_sk(sk)->tcp_mstamp;
-
 		if (mail->what & CCP_MAIL_PROGRAM)
-			flow_start_program(flow, mail->program, now_us);
+			flow_start_program(tcp_sk(sk), flow, mail->program);
 		mask = mail->control_mask;
 		for (int i = 0; mask && i < CCP_MAX_CONTROL; i++, mask >>= 1) {
 			if (mask & 1)
@@ -145,7 +138,7 @@ static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, s
 		return false;
 	silent = (s64)(tp->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us;
 	if (ca->law && !silent)
-		flow_start_program(flow, flow->program, tp->tcp_mstamp);
+		flow_start_program(tp, flow, flow->program);
 	if (flow->mail.owner == CCP_MAIL_FULL)
 		take_mail(sk, flow);
 	if (!flow->program || silent) {
@@ -167,100 +160,18 @@ static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, s
 	return true;
 }
 
-static __always_inline void load_rates(struct tcp_sock *tp, struct ccp_flow *flow,
-				       const struct rate_sample *rs)
-{
-	u64 bytes;
-
-	/* An invalid sample (tcp_rate_gen() says so with -1) leaves the last valid rate. */
-	if (rs->delivered <= 0 || rs->interval_us <= 0)
-		return;
-	bytes = (u64)rs->delivered * tp->mss_cache * USEC_PER_SEC;
-	if (rs->snd_interval_us)
-		flow->prim[CCP_FLOW_RATE_OUTGOING] = bytes / rs->snd_interval_us;
-	if (rs->rcv_interval_us)
-		flow->prim[CCP_FLOW_RATE_INCOMING] = bytes / rs->rcv_interval_us;
-}
-
-/*
- * CCP's primitives, with the meaning ccp-kernel's load_primitives() gives them, and ours. Losses are counted
- * from tp->lost, so that those marked between two ACKs are in. rs is NULL when a timeout, not an ACK, is told.
- */
-static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *flow,
-					    const struct rate_sample *rs, bool ece, u32 ca_state)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	u64 mss = tp->mss_cache, used = flow->prims_used, *prim = flow->prim;
-	u64 bytes_acked = tp->bytes_acked - flow->last_bytes_acked;
-	u32 in_flight = packets_in_flight(tp), sacked_out = tp->sacked_out, lost = tp->lost;
-	u32 misordered = sacked_out > flow->last_sacked_out ? sacked_out - flow->last_sacked_out : 0;
-	u32 delivered = tp->delivered - flow->last_delivered, ssthresh = tp->snd_ssthresh;
-
-	prim[CCP_ACK_NOW] = tp->tcp_mstamp;
-	prim[CCP_ACK_BYTES_ACKED] = bytes_acked;
-	prim[CCP_ACK_PACKETS_ACKED] = delivered > misordered ? delivered - misordered : 0;
-	prim[CCP_ACK_PACKETS_MISORDERED] = misordered;
-	prim[CCP_ACK_BYTES_MISORDERED] = misordered * mss;
-	prim[CCP_ACK_LOST_PKTS_SAMPLE] = lost - flow->last_lost;
-	prim[CCP_FLOW_PACKETS_IN_FLIGHT] = in_flight;
-	prim[CCP_FLOW_BYTES_IN_FLIGHT] = in_flight * mss;
-	prim[CCP_FLOW_RTT_SAMPLE_US] = rs && rs->rtt_us > 0 ? rs->rtt_us : NO_RTT_SAMPLE;
-	prim[CCP_FLOW_WAS_TIMEOUT] = !rs;
-	prim[CCP_FLOW_SRTT_US] = tp->srtt_us >> 3;
-	prim[CCP_FLOW_MSS] = mss;
-	prim[CCP_FLOW_CA_STATE] = ca_state;
-	prim[CCP_FLOW_CWND_LIMITED] = cwnd_limited(tp);
-	prim[CCP_FLOW_LOCAL_CONGESTION] = flow->local_congestion;
-	prim[CCP_FLOW_DELIVERED_BYTES] = tp->bytes_acked;
-	prim[CCP_FLOW_SND_SSTHRESH] = ssthresh >= TCP_INFINITE_SSTHRESH ? ALL_ONES : ssthresh * mss;
-	prim[CCP_FLOW_MIN_RTT_US] = tp->rtt_min.s[0].v;
-	if (used & PRIMS_ECN) {
-		prim[CCP_ACK_ECN_BYTES] = ece ? bytes_acked : 0;
-		prim[CCP_ACK_ECN_PACKETS] = tp->delivered_ce - flow->last_delivered_ce;
-		flow->last_delivered_ce = tp->delivered_ce;
-	}
-	if (used & PRIMS_RATES && rs)
-		load_rates(tp, flow, rs);
-	if (used & PRIMS_TOTALS) {
-		prim[CCP_FLOW_DELIVERED] = tp->delivered;
-		prim[CCP_FLOW_LOST] = lost;
-		prim[CCP_FLOW_RETRANS] = tp->total_retrans;
-		prim[CCP_FLOW_BYTES_PENDING] = tp->write_seq - tp->snd_una;
-		prim[CCP_FLOW_ECN_OK] = tp->ecn_flags & TCP_ECN_OK;
-		prim[CCP_FLOW_APP_LIMITED] = rs && rs->is_app_limited;
-		prim[CCP_FLOW_LIMIT_RATE] = flow->limit_rate_bytes_per_s;
-	}
-	flow->last_bytes_acked = tp->bytes_acked;
-	flow->last_sacked_out = sacked_out;
-	flow->last_lost = lost;
-	flow->last_delivered = tp->delivered;
-	flow->local_congestion = 0;
-}
-
-/* libccp's state before a fold: flags clear, Micros, Cwnd and Rate as they are. */
-static __always_inline void prepare_fold(struct tcp_sock *tp, struct ccp_flow *flow)
-{
-	refresh_cwnd(tp, flow);
-	flow->impl[CCP_IMPL_EVENT_FLAG] = 0;
-	flow->impl[CCP_IMPL_SHOULD_CONTINUE] = 0;
-	flow->impl[CCP_IMPL_SHOULD_REPORT] = 0;
-	flow->impl[CCP_IMPL_MICROS] = tp->tcp_mstamp - flow->time_zero_us;
-	flow->impl[CCP_IMPL_CWND] = flow->cwnd_bytes;
-	flow->impl[CCP_IMPL_RATE] = flow->rate_bytes_per_s;
-}
-
 /*
  * Sends the report registers. Volatile ones are reset only when the report is in the ring: otherwise the next
  * report carries their sum, and says how many went into it.
  */
-static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *flow)
+static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *flow, u64 ack_us)
 {
 	u32 n = flow->record.n_fields, program = flow->program;
 	struct ccp_program *p = bpf_map_lookup_elem(&programs, &program);
 
 	if (!p || n > CCP_MAX_REPORT)
 		return;
-	fill_record(&flow->record, flow, CCP_RECORD_REPORT, flow->prim[CCP_ACK_NOW]);
+	fill_record(&flow->record, flow, CCP_RECORD_REPORT, ack_us);
 	u64 now_us = bpf_ktime_get_ns() / 1000;
 	u64 wake = now_us < g->looks_at_us ? BPF_RB_NO_WAKEUP : 0;
 	if (bpf_ringbuf_output(&records, &flow->record, sizeof(flow->record) + n * sizeof(u64), wake)) {
@@ -304,12 +215,12 @@ static __always_inline void finish_fold(struct sock *sk)
 		__sync_fetch_and_add(&g->fold_errors, 1);
 		return;
 	}
-	if (flow->impl[CCP_IMPL_CWND])
-		apply_cwnd(tcp_sk(sk), flow, flow->impl[CCP_IMPL_CWND], g->max_cwnd_bytes);
-	if (flow->impl[CCP_IMPL_RATE] != flow->rate_bytes_per_s)
-		flow_set_rate(sk, ca, flow, flow->impl[CCP_IMPL_RATE]);
-	if (flow->impl[CCP_IMPL_SHOULD_REPORT])
-		send_report(g, flow);
+	if (flow->finish[CCP_IMPL_CWND])
+		apply_cwnd(tcp_sk(sk), flow, flow->finish[CCP_IMPL_CWND], g->max_cwnd_bytes);
+	if (flow->finish[CCP_IMPL_RATE] != flow->rate_bytes_per_s)
+		flow_set_rate(sk, ca, flow, flow->finish[CCP_IMPL_RATE]);
+	if (flow->finish[CCP_IMPL_SHOULD_REPORT])
+		send_report(g, flow, tcp_sk(sk)->tcp_mstamp);
 }
 
 #endif

@@ -23,12 +23,14 @@ enum ccp_limits {
 	CCP_MAX_PROGRAMS = 1024, /* index 0 means "no program": the fallback law */
 	CCP_MAX_NAMES = 64, /* congestion-control names registered at once */
 	CCP_MAX_EXTENSIONS = 4,
+	CCP_MAGIC_PRIM =
+		0x0ccb0100, /* and the primitive's index: a constant that no other code has (fold.bpf.c) */
 	CCP_NAME_LEN = 16, /* TCP_CA_NAME_MAX, with the final zero */
 	CCP_MIN_CWND_PKTS = 2,
 	CCP_STATS_INTERVAL_US = 10000,
 };
 
-/* Index into ccp_flow.prim: CCP's fifteen in portus' (alphabetical) order, then ccplane's own. */
+/* Index into ccp_fold.prim: CCP's fifteen in portus' (alphabetical) order, then ccplane's own. */
 enum ccp_prim {
 	CCP_ACK_BYTES_ACKED,
 	CCP_ACK_BYTES_MISORDERED,
@@ -62,7 +64,7 @@ enum ccp_prim {
 	CCP_PRIM_COUNT,
 };
 
-/* Index into ccp_flow.impl, libccp's order. */
+/* Index into ccp_fold.impl, libccp's order. */
 enum ccp_impl {
 	CCP_IMPL_EVENT_FLAG,
 	CCP_IMPL_SHOULD_CONTINUE,
@@ -159,9 +161,9 @@ enum ccp_extension {
 };
 
 struct ccp_mailbox {
-	__u64 flow_id; /* a letter that reaches another flow in the same slot is thrown away */
 	__u32 owner;
 	__u32 what;
+	__u64 flow_id; /* a letter that reaches another flow in the same slot is thrown away */
 	__u32 program;
 	__u32 extensions; /* bits that the flow gets besides those that it has */
 	__u64 cwnd_bytes;
@@ -186,11 +188,11 @@ struct ccp_stats {
 	__u32 ca_state;
 	__u32 snd_ssthresh_pkts;
 	__u64 pacing_rate_bytes_per_s;
+	__u64 acks; /* that the flow's hook saw */
 };
 
 /* What ccplane itself did for the flow. */
 struct ccp_counts {
-	__u64 acks;
 	__u64 reports;
 	__u64 reports_missed;
 	__u32 mail_applied; /* letters applied */
@@ -201,47 +203,58 @@ struct ccp_counts {
 	__u32 timeouts; /* retransmission timeouts */
 };
 
-/* One flow. In this order: identity, mailbox, what an ACK touches, registers. */
+/* What a fold works on besides the flow: on the stack of the program that runs it, for the length of an ACK. */
+struct ccp_fold {
+	__u64 impl[CCP_IMPL_COUNT];
+	__u64 prim[CCP_PRIM_COUNT]; /* those that the fold reads */
+};
+
+/*
+ * One flow. What every ACK touches comes first, in two cache lines: on a busy machine they are cold, and each costs more
+ * than the arithmetic. The second line ends with the head of the mailbox.
+ */
 struct ccp_flow {
 	__u64 flow_id;
 	__u32 state; /* enum ccp_flow_state */
 	__u32 law; /* 1 while the fallback law steers the flow */
-	struct ccp_flow_info info;
-
-	struct ccp_mailbox mail;
-
 	__u32 program; /* index in the program table, 0 = none */
+	__u32 extensions; /* bits: who is called for this flow */
 	__u32 applied_pkts; /* snd_cwnd as last written by us */
+	__u32 fold_error; /* set by a fold that fails, taken away when counted */
 	__u64 cwnd_bytes; /* the algorithm's window, with the bytes that snd_cwnd cannot hold */
 	__u64 cwnd_floor_bytes; /* snd_cwnd in bytes: while Cwnd stays within one segment above, nothing is applied */
 	__u64 rate_bytes_per_s;
 	__u64 time_zero_us; /* Micros counts from here */
-	__u64 prims_used; /* of the program in use */
+
 	__u64 last_bytes_acked;
 	__u32 last_sacked_out;
 	__u32 last_lost;
 	__u32 last_delivered;
-	__u32 last_delivered_ce;
 	__u32 local_congestion; /* since the last fold */
-	__u32 fold_error; /* set by a fold that fails, taken away when counted */
+	__u64 pace_most_bytes_per_s; /* bounds that extensions set, 0 and all ones for none */
+	__u64 cwnd_most_bytes;
+	__u64 stats_due_us; /* not before are stats taken again */
+	__u64 acks;
+	struct ccp_mailbox mail;
+
+	struct ccp_flow_info info;
+	__u64 mail_applied_us; /* when the last letter was applied */
+	__u64 limit_rate_bytes_per_s; /* what the client's limit lets this flow send; 0: it is not capped */
+	__u64 rate_incoming_bytes_per_s; /* of the last valid rate sample */
+	__u64 rate_outgoing_bytes_per_s;
+	__u32 last_delivered_ce;
 	__u32 missed; /* reports folded into the next one */
 	__u32 report_flags; /* enum ccp_record_flags for the next report */
-	__u64 mail_applied_us; /* when the last letter was applied */
-	__u64 cwnd_most_bytes; /* bounds that extensions set, all ones and 0 for none */
-	__u64 pace_most_bytes_per_s;
-	__u64 limit_rate_bytes_per_s; /* what the client's limit lets this flow send; 0: it is not capped */
-	__u32 extensions; /* bits: who is called for this flow */
-	__u32 spare;
+	__u32 reads_ce; /* the program in use reads ECN marks */
+	__u64 finish[CCP_IMPL_COUNT]; /* what a fold leaves for ccp_finish_* */
 	struct ccp_counts counts;
 	struct ccp_stats stats;
 
-	__u64 impl[CCP_IMPL_COUNT];
-	__u64 prim[CCP_MAX_PRIM];
 	__u64 control[CCP_MAX_CONTROL];
 	__u64 local[CCP_MAX_LOCAL];
 	struct ccp_record record; /* stands right before report: both leave in one copy */
 	__u64 report[CCP_MAX_REPORT];
-};
+} __attribute__((aligned(64)));
 
 struct ccp_create {
 	struct ccp_record record;

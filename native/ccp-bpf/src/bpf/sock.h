@@ -143,11 +143,14 @@ static __always_inline void refresh_cwnd(struct tcp_sock *tp, struct ccp_flow *f
 	}
 }
 
-static __always_inline void refresh_stats(struct sock *sk, struct ccp_stats *stats, u64 now_us)
+static __always_inline void refresh_stats(struct sock *sk, struct ccp_flow *flow)
 {
+	struct ccp_stats *stats = &flow->stats;
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	stats->now_us = now_us;
+	flow->stats_due_us = tp->tcp_mstamp + CCP_STATS_INTERVAL_US;
+	stats->now_us = tp->tcp_mstamp;
+	stats->acks = flow->acks;
 	stats->bytes_acked = tp->bytes_acked;
 	stats->bytes_retrans = tp->bytes_retrans;
 	stats->snd_cwnd_pkts = tp->snd_cwnd;

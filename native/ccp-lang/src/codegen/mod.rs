@@ -1,8 +1,8 @@
 //! Code for the kernel.
 //!
-//! The code is the middle of a program: it begins with R6 pointing to `struct ccp_flow` and ends by falling
-//! out of its last instruction with R0 = 0, or with the `enum ccp_fold_error` that stopped the fold. It keeps
-//! R6 and R7, uses the other registers and the whole stack, and calls nothing. What it takes from instruction
+//! The code is the middle of a function: it begins with R6 pointing to `struct ccp_flow` and R7 to `struct ccp_fold`, and
+//! ends by falling out of its last instruction with R0 = 0, or with the `enum ccp_fold_error` that stopped the fold. It
+//! keeps R6 and R7, uses the other registers and as much stack as `MAX_LIVE_TMPS` needs, and calls nothing. What it takes from instruction
 //! set v3 (32-bit jumps) every kernel since 5.1 has.
 //!
 //! It does what the interpreter does, but for EventFlag, which it leaves as 0 or 1; there, it may be any
@@ -29,16 +29,20 @@ use plan::plan;
 /// The register that points to the flow.
 const FLOW: R = R(6);
 
-/// Where the parts of `struct ccp_flow` lie [bytes from its start]. The registers must end below 32 KiB.
+/// The register that points to what lives as long as an ACK.
+const FOLD: R = R(7);
+
+/// Where the parts of `struct ccp_flow` and of `struct ccp_fold` lie [bytes from its start]. All must end below 32 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    pub prim: i16,
     pub control: i16,
     pub local: i16,
     pub report: i16,
-    pub imp: i16,
     pub time_zero_us: i16,
     pub fold_error: i16,
+    /// In `struct ccp_fold`, as the next.
+    pub prim: i16,
+    pub imp: i16,
 }
 
 /// Returns the code of a program.
@@ -134,8 +138,8 @@ impl Emitter<'_> {
             Known::Value(0) => false,
             Known::Value(_) => true,
             Known::Unknown => {
-                let offset = self.layout.imp + 8 * Implicit::ShouldContinue as i16;
-                self.asm.load(R0, FLOW, offset);
+                let (base, offset) = self.layout.place(Reg::Implicit(Implicit::ShouldContinue));
+                self.asm.load(R0, base, offset);
                 self.asm.jump_if(Jmp::Eq, R0, Src::Imm(0), finished);
                 true
             }
@@ -160,7 +164,8 @@ impl Emitter<'_> {
 
     fn set_flag(&mut self, known: Known, value: i32) {
         if known != Known::Value(value as u64) {
-            self.asm.store(FLOW, self.layout.imp + 8 * Implicit::EventFlag as i16, Src::Imm(value));
+            let (base, offset) = self.layout.place(Reg::Implicit(Implicit::EventFlag));
+            self.asm.store(base, offset, Src::Imm(value));
         }
     }
 

@@ -6,7 +6,7 @@
 use super::asm::{Alu, Asm, Jmp, Label, R, R0, R10, Src, imm32};
 use super::lower::{Block, Dst, Node, Val};
 use super::plan::{Loc, Plan};
-use super::{FLOW, Layout};
+use super::{FLOW, FOLD, Layout};
 use crate::ir::{Implicit, Op, Reg};
 use crate::machine::FoldError;
 use crate::prims::ACK_NOW;
@@ -39,16 +39,17 @@ pub(super) struct Planned<'a> {
 }
 
 impl Layout {
-    fn offset(&self, reg: Reg) -> i16 {
-        let (base, i) = match reg {
-            Reg::Report(i) => (self.report, i),
-            Reg::Control(i) => (self.control, i),
-            Reg::Local(i) => (self.local, i),
-            Reg::Implicit(i) => (self.imp, i as u8),
-            Reg::Prim(i) => (self.prim, i),
-            Reg::Tmp(_) | Reg::Imm(_) => unreachable!("{reg:?} is not in the flow's memory"),
+    /// Returns the register that points to what a register of the program lies in, and its place there.
+    pub(super) fn place(&self, reg: Reg) -> (R, i16) {
+        let (base, first, i) = match reg {
+            Reg::Report(i) => (FLOW, self.report, i),
+            Reg::Control(i) => (FLOW, self.control, i),
+            Reg::Local(i) => (FLOW, self.local, i),
+            Reg::Implicit(i) => (FOLD, self.imp, i as u8),
+            Reg::Prim(i) => (FOLD, self.prim, i),
+            Reg::Tmp(_) | Reg::Imm(_) => unreachable!("{reg:?} is not in memory"),
         };
-        base + 8 * i16::from(i)
+        (base, first + 8 * i16::from(i))
     }
 }
 
@@ -128,7 +129,7 @@ impl<'a> Emitter<'a> {
                 Loc::Stack(slot) => self.asm.load(scratch, R10, slot_offset(slot)),
             },
             Val::Imm(n) => self.asm.set(scratch, n),
-            Val::Mem(reg) => self.asm.load(scratch, FLOW, self.layout.offset(reg)),
+            Val::Mem(reg) => self.load(scratch, reg),
         }
         scratch
     }
@@ -169,10 +170,16 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    fn load(&mut self, into: R, reg: Reg) {
+        let (base, offset) = self.layout.place(reg);
+        self.asm.load(into, base, offset);
+    }
+
     fn store(&mut self, reg: Reg, value: Src) {
-        self.asm.store(FLOW, self.layout.offset(reg), value);
+        let (base, offset) = self.layout.place(reg);
+        self.asm.store(base, offset, value);
         if reg == Reg::Implicit(Implicit::Micros) {
-            self.asm.load(R3, FLOW, self.layout.offset(Reg::Prim(ACK_NOW)));
+            self.load(R3, Reg::Prim(ACK_NOW));
             if value != Src::Imm(0) {
                 self.asm.alu(Alu::Sub, R3, value);
             }
@@ -367,7 +374,7 @@ impl<'a> Emitter<'a> {
     fn ewma(&mut self, plan: &Plan, node: &Node) {
         let Dst::Mem(register) = node.dst else { unreachable!("ewma works on a register") };
         let done = self.asm.label();
-        self.asm.load(R3, FLOW, self.layout.offset(register));
+        self.load(R3, register);
         if let Val::Imm(weight) = node.left {
             self.load_into(plan, R0, node.right);
             self.asm.jump_if(Jmp::Eq, R3, Src::Imm(0), done);

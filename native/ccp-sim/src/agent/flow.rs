@@ -37,6 +37,7 @@ pub struct AgentFlow {
     limit_rate_bytes_per_s: u64,
     report_flags: u32,
     mail_applied_us: u64,
+    acks: u64,
     counts: ccp_counts,
     stats: ccp_stats,
 }
@@ -62,6 +63,7 @@ impl AgentFlow {
             limit_rate_bytes_per_s: 0,
             report_flags: 0,
             mail_applied_us: 0,
+            acks: 0,
             counts: ccp_counts::default(),
             stats: ccp_stats::default(),
         }
@@ -107,13 +109,14 @@ impl AgentFlow {
             rate_bytes_per_s: self.window.rate_bytes_per_s,
             mail_applied_us: self.mail_applied_us,
             counts: self.counts,
-            stats: self.stats,
+            stats: ccp_stats { acks: self.acks, ..self.stats },
             ..ccp_flow::default()
         }
     }
 
     fn refresh_stats(&mut self, sock: &Sock) {
         self.stats = ccp_stats {
+            acks: self.acks,
             now_us: sock.mstamp_us,
             bytes_acked: sock.bytes_acked,
             bytes_retrans: sock.bytes_retrans,
@@ -323,7 +326,7 @@ impl Congestion for AgentFlow {
     }
 
     fn cong_control(&mut self, sock: &mut Sock, sample: &RateSample, ece: bool) {
-        self.counts.acks += 1;
+        self.acks += 1;
         if sock.mstamp_us - self.stats.now_us > STATS_INTERVAL_US {
             self.refresh_stats(sock);
         }

@@ -45,7 +45,7 @@ fn the_end_of_a_flow_tells_its_figures() {
     let Some(Record::Close(close)) = records.get(0) else { panic!("{records:?}") };
     assert_eq!(close.record.flow_id, FLOW_ID);
     assert_eq!((close.stats.bytes_acked, close.stats.lost_pkts, close.stats.srtt_us), (2896, 3, 40_000));
-    assert_eq!((close.counts.acks, close.counts.reports, close.counts.mail_applied), (1, 1, 1));
+    assert_eq!((close.stats.acks, close.counts.reports, close.counts.mail_applied), (1, 1, 1));
     assert_eq!(close.record.program, 1);
     assert_eq!(bench.shared.counters().flows_active, 0);
 }
@@ -326,7 +326,7 @@ fn figures_are_refreshed_every_ten_milliseconds() {
         bench.ack(1);
     }
     assert_eq!(bench.flow.snapshot().stats.now_us, 1_011_000);
-    assert_eq!(bench.flow.snapshot().counts.acks, 11);
+    assert_eq!(bench.flow.snapshot().stats.acks, 11);
 }
 
 #[test]

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The program around a fold: it loads CCP's primitives, runs the fold, and hands over to ccp_finish_* where there is
+ * something to apply or to report. The loader (frame.rs) makes one of these for each fold program: it puts the fold's
+ * code in the place of fold_code(), and turns the constant of each primitive into whether the fold reads it. So the
+ * verifier removes the code of those that it does not.
+ */
+#include "sock.h"
+#include <bpf/bpf_tracing.h>
+
+#define NO_RTT_SAMPLE 0xffffffffULL /* as libccp reads an ACK without a sample */
+#define ALL_ONES (~0ULL)
+
+/* Whether the fold reads a primitive: the loader finds the constant, and makes it 0 or 1. */
+#define READS(name)                                                                       \
+	({                                                                                \
+		u64 reads;                                                                \
+		asm volatile("%0 = %1" : "=r"(reads) : "i"(CCP_MAGIC_PRIM + CCP_##name)); \
+		reads;                                                                    \
+	})
+/* Sets a primitive that the fold reads. */
+#define LOAD(name, value)                                 \
+	do {                                              \
+		if (READS(name))                          \
+			fold->prim[CCP_##name] = (value); \
+	} while (0)
+
+/* The fold's code goes here: enum ccp_fold_error. */
+static __noinline u64 fold_code(struct ccp_flow *flow, struct ccp_fold *fold)
+{
+	u64 error;
+
+	asm volatile("%0 = 0" : "=r"(error) : "r"(flow), "r"(fold) : "memory");
+	return error;
+}
+
+/* What there is to know of an ACK, or of a timeout. */
+struct told {
+	const struct rate_sample *rs; /* NULL: a retransmission timeout */
+	u32 ca_state;
+	bool ece;
+};
+
+/* An invalid sample (tcp_rate_gen() says so with -1) leaves the last valid rate. */
+static __always_inline void load_rates(struct tcp_sock *tp, struct ccp_flow *flow,
+				       const struct rate_sample *rs)
+{
+	u64 bytes;
+
+	if (rs->delivered <= 0 || rs->interval_us <= 0)
+		return;
+	bytes = (u64)rs->delivered * tp->mss_cache * USEC_PER_SEC;
+	if (rs->snd_interval_us)
+		flow->rate_outgoing_bytes_per_s = bytes / rs->snd_interval_us;
+	if (rs->rcv_interval_us)
+		flow->rate_incoming_bytes_per_s = bytes / rs->rcv_interval_us;
+}
+
+/*
+ * CCP's primitives, with the meaning ccp-kernel's load_primitives() gives them, and ours. Losses are counted
+ * from tp->lost, so that those marked between two ACKs are in.
+ */
+static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *flow, struct ccp_fold *fold,
+					    const struct told *told)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	const struct rate_sample *rs = told->rs;
+	u64 mss = tp->mss_cache;
+	u64 bytes_acked = tp->bytes_acked - flow->last_bytes_acked;
+	u32 sacked_out = tp->sacked_out, lost = tp->lost, delivered = tp->delivered;
+	u32 misordered = sacked_out > flow->last_sacked_out ? sacked_out - flow->last_sacked_out : 0;
+	u32 new_delivered = delivered - flow->last_delivered;
+
+	LOAD(ACK_NOW, tp->tcp_mstamp);
+	LOAD(ACK_BYTES_ACKED, bytes_acked);
+	LOAD(ACK_PACKETS_ACKED, new_delivered > misordered ? new_delivered - misordered : 0);
+	LOAD(ACK_PACKETS_MISORDERED, misordered);
+	LOAD(ACK_BYTES_MISORDERED, misordered * mss);
+	LOAD(ACK_LOST_PKTS_SAMPLE, lost - flow->last_lost);
+	LOAD(FLOW_PACKETS_IN_FLIGHT, packets_in_flight(tp));
+	LOAD(FLOW_BYTES_IN_FLIGHT, packets_in_flight(tp) * mss);
+	LOAD(FLOW_RTT_SAMPLE_US, rs && rs->rtt_us > 0 ? rs->rtt_us : NO_RTT_SAMPLE);
+	LOAD(FLOW_WAS_TIMEOUT, !rs);
+	LOAD(FLOW_SRTT_US, tp->srtt_us >> 3);
+	LOAD(FLOW_MSS, mss);
+	LOAD(FLOW_CA_STATE, told->ca_state);
+	LOAD(FLOW_CWND_LIMITED, cwnd_limited(tp));
+	LOAD(FLOW_LOCAL_CONGESTION, flow->local_congestion);
+	LOAD(FLOW_DELIVERED_BYTES, tp->bytes_acked);
+	LOAD(FLOW_SND_SSTHRESH,
+	     tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH ? ALL_ONES : tp->snd_ssthresh * mss);
+	LOAD(FLOW_MIN_RTT_US, tp->rtt_min.s[0].v);
+	LOAD(ACK_ECN_BYTES, told->ece ? bytes_acked : 0);
+	LOAD(ACK_ECN_PACKETS, tp->delivered_ce - flow->last_delivered_ce);
+	LOAD(FLOW_DELIVERED, delivered);
+	LOAD(FLOW_LOST, lost);
+	LOAD(FLOW_RETRANS, tp->total_retrans);
+	LOAD(FLOW_BYTES_PENDING, tp->write_seq - tp->snd_una);
+	LOAD(FLOW_ECN_OK, tp->ecn_flags & TCP_ECN_OK);
+	LOAD(FLOW_APP_LIMITED, rs && rs->is_app_limited);
+	LOAD(FLOW_LIMIT_RATE, flow->limit_rate_bytes_per_s);
+	if (READS(FLOW_RATE_INCOMING) | READS(FLOW_RATE_OUTGOING)) {
+		if (rs)
+			load_rates(tp, flow, rs);
+		LOAD(FLOW_RATE_INCOMING, flow->rate_incoming_bytes_per_s);
+		LOAD(FLOW_RATE_OUTGOING, flow->rate_outgoing_bytes_per_s);
+	}
+	if (READS(ACK_ECN_PACKETS))
+		flow->last_delivered_ce = tp->delivered_ce;
+	flow->last_bytes_acked = tp->bytes_acked;
+	flow->last_sacked_out = sacked_out;
+	flow->last_lost = lost;
+	flow->last_delivered = delivered;
+	flow->local_congestion = 0;
+}
+
+/* Runs the fold. Returns whether there is something to apply, to report or to complain about. */
+static __always_inline bool run_fold(struct sock *sk, const struct told *told)
+{
+	struct ccp_flow *flow = ccp_flow_of(ccp_sk(sk));
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ccp_fold fold;
+
+	if (!flow)
+		return false;
+	load_primitives(sk, flow, &fold, told);
+	refresh_cwnd(tp, flow);
+	/* libccp's state before a fold: flags clear, Micros, Cwnd and Rate as they are. */
+	fold.impl[CCP_IMPL_EVENT_FLAG] = 0;
+	fold.impl[CCP_IMPL_SHOULD_CONTINUE] = 0;
+	fold.impl[CCP_IMPL_SHOULD_REPORT] = 0;
+	fold.impl[CCP_IMPL_MICROS] = tp->tcp_mstamp - flow->time_zero_us;
+	fold.impl[CCP_IMPL_CWND] = flow->cwnd_bytes;
+	fold.impl[CCP_IMPL_RATE] = flow->rate_bytes_per_s;
+	if (!fold_code(flow, &fold) && !fold.impl[CCP_IMPL_SHOULD_REPORT] &&
+	    fold.impl[CCP_IMPL_CWND] - flow->cwnd_floor_bytes < tp->mss_cache &&
+	    fold.impl[CCP_IMPL_RATE] == flow->rate_bytes_per_s) {
+		flow->cwnd_bytes = fold.impl[CCP_IMPL_CWND]; /* within the same segment */
+		return false;
+	}
+	flow->finish[CCP_IMPL_SHOULD_REPORT] = fold.impl[CCP_IMPL_SHOULD_REPORT];
+	flow->finish[CCP_IMPL_CWND] = fold.impl[CCP_IMPL_CWND];
+	flow->finish[CCP_IMPL_RATE] = fold.impl[CCP_IMPL_RATE];
+	return true;
+}
+
+static __always_inline void fold_ack(void *ctx, struct sock *sk, const struct rate_sample *rs, bool ece)
+{
+	struct told told = {.rs = rs, .ca_state = tcp_ca_state(tcp_sk(sk)), .ece = ece};
+
+	if (run_fold(sk, &told))
+		bpf_tail_call(ctx, &finish_on_ack, 0);
+}
+
+SEC("struct_ops")
+void BPF_PROG(fold_on_ack, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	fold_ack(ctx, sk, rs, flag & FLAG_ECE);
+}
+
+SEC("struct_ops")
+void BPF_PROG(fold_on_ack_6_9, struct sock *sk, const struct rate_sample *rs)
+{
+	fold_ack(ctx, sk, rs, ccp_sk(sk)->ece);
+}
+
+SEC("struct_ops")
+void BPF_PROG(fold_on_timeout, struct sock *sk, u8 new_state)
+{
+	struct told told = {.ca_state = new_state};
+
+	if (run_fold(sk, &told))
+		bpf_tail_call(ctx, &finish_on_timeout, 0);
+}
+
+/* Never registered: it tells libbpf which member each of these is loaded for. */
+SEC(".struct_ops.link")
+struct tcp_congestion_ops___ccp ccp_fold = {
+	.cong_control = (void *)fold_on_ack,
+	.set_state = (void *)fold_on_timeout,
+	.name = "ccp_fold",
+};
+
+char LICENSE[] SEC("license") = "GPL";
