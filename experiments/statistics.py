@@ -123,7 +123,7 @@ def median_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
     Raises:
         MetricError: `metric.bad_value`, if a value is infinite, or the level cannot be.
 
-    Source: the sign test turned round, W. R. Thompson 1936: the number of values below the median is binomial.
+    Source: the sign test turned round, W. R. Thompson 1936: how many values are below the median is binomial.
     """
     _compute("median", level)
     known = np.sort(_known(values))

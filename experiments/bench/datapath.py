@@ -24,9 +24,8 @@ OURS: Final = "ccp."
 """What the kernel's names of ccplane's algorithms begin with."""
 RATE_1GBIT_BYTES_PER_S: Final = 125e6
 BUFFER_1GBIT_BYTES: Final = 500_000
-CPU_GOAL: Final = "<= 1.05"
-THROUGHPUT_GOAL: Final = ">= 0.98"
-RETRANSMIT_GOAL: Final = "<= 2"
+GOALS: Final = ("<= 1.05", ">= 0.98", "<= 2")
+"""Of CPU per GB, throughput and retransmits, each by that of kernel CUBIC."""
 SCENARIOS: Final = ("unlimited", "1gbit")
 
 
@@ -56,16 +55,15 @@ def _scenario(result: BenchResult, scenario: str, names: Sequence[str], seconds:
     result.rounds[scenario] = measured.tally
     samples, kernel = measured.samples, measured.samples[KERNEL]
     for name in names[1:]:
-        label, ratios = scenario, (CPU_GOAL, THROUGHPUT_GOAL, RETRANSMIT_GOAL)
-        if name != ours:
-            label, ratios = f"{scenario}.{name}", (None, None, None)
-        result.add(f"cpu_per_gb_ratio.{label}", cpu_ratios(samples[name], kernel), "ratio", ratios[0])
+        label = scenario if name == ours else f"{scenario}.{name}"
+        cpu_goal, throughput_goal, again_goal = GOALS if name == ours else (None, None, None)
+        result.add(f"cpu_per_gb_ratio.{label}", cpu_ratios(samples[name], kernel), "ratio", cpu_goal)
         throughput = throughput_ratios(samples[name], kernel)
-        result.add(f"throughput_ratio.{label}", throughput, "ratio", ratios[1])
+        result.add(f"throughput_ratio.{label}", throughput, "ratio", throughput_goal)
         # Both may be 0, on which a ratio says nothing: one is added to either.
         pairs = zip(samples[name], kernel, strict=True)
         again = [(a.retransmits_pkts + 1) / (b.retransmits_pkts + 1) for a, b in pairs]
-        result.add(f"retransmit_ratio.{label}", again, "ratio", ratios[2])
+        result.add(f"retransmit_ratio.{label}", again, "ratio", again_goal)
     for name in names:
         add_figures(result, f"{scenario}.{name}", samples[name])
 

@@ -1,10 +1,10 @@
 """What others did to a measurement, and the rule that says when a round does not count.
 
-Three things disturb: a hypervisor that takes processors away (steal time), other processes, and clocks that do
-not agree. The rule looks at these alone, never at what was measured. A share of the machine that others take
-all the time does not disturb a comparison: both sides have it. What disturbs is that one side had more of it,
-or that hardly anything was left. So the rule is relative first: within a round, the share of the machine that
-others took may differ by `TAKEN_APART` between any two measurements, and be `TAKEN_MOST` in each.
+Three things disturb: a hypervisor that takes processors away (steal time), other processes, and clocks that
+do not agree. The rule looks at these alone, never at what was measured. A share of the machine that others
+take all the time does not disturb a comparison: both sides have it. What disturbs is that one side had more of
+it, or that hardly anything was left. So the rule is relative first: within a round, the share of the machine
+that others took may differ by `TAKEN_APART` between any two measurements, and be `TAKEN_MOST` in each.
 
 A processor that another process has is as gone as one that the hypervisor took: the rule adds them up.
 """
@@ -131,3 +131,12 @@ def disturbances(seen: Sequence[Seen]) -> tuple[str, ...]:
             more_stolen = max(stolen) >= max(foreign)
         causes.append("steal" if more_stolen else "processes")
     return tuple(causes)
+
+
+def disturbances_alone(seen: Sequence[Seen]) -> tuple[str, ...]:
+    """Return why a round does not count whose measurements are not compared with each other.
+
+    Args:
+        seen: As of `disturbances`.
+    """
+    return tuple({cause: None for one in seen for cause in disturbances([one])})

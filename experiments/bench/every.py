@@ -61,9 +61,7 @@ def run(console: Console, keep: Path | None = None) -> list[str]:
     Returns:
         Those that failed.
     """
-    console.print(
-        *(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n"
-    )
+    console.print(*(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n")
     least, most = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))
     console.print(f"all: {least:.0f} to {most:.0f} minutes; longer where rounds are disturbed and repeated")
     failed = []

@@ -1,4 +1,4 @@
-"""What a benchmark returns: figures with intervals and verdicts, how they are printed, and how they are kept."""
+"""What a benchmark returns: figures with intervals and verdicts, how they are printed and kept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Metric:
 
     @property
     def estimate(self) -> Estimate:
-        """The median over the rounds, with its 95 % interval; NaN for its ends with fewer than five rounds."""
+        """The median over the rounds, with its 95 % interval, whose ends are NaN with fewer than five."""
         found = median_interval(self.values)
         enough = len(self.values) >= LEAST_ROUNDS
         return found if enough else Estimate(found.value, math.nan, math.nan, found.n)

@@ -1,8 +1,8 @@
 """Paired rounds: what all benchmarks measure in.
 
 A round measures each way once, in random order, so that a slow hour or a warm cache meets all ways alike. A
-round in which others disturbed one of its measurements (`experiments.bench.disturbance`) is thrown away whole,
-counted, and repeated. Rounds go on until the intervals of the headline figures are as narrow as asked for.
+round in which others disturbed one of its measurements (`experiments.bench.disturbance`) is thrown away
+whole, counted, and repeated. Rounds go on until the intervals of the headline figures are as narrow as asked.
 
 Whoever looks at an interval after each round, and stops when he likes it, deceives himself: narrow intervals
 are wrong more often. So it is looked at after the least number of rounds, and then each time that there are
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 LEAST_ROUNDS: Final = 5
 """Below so many there is no interval and no verdict."""
+UNFIT: Final = "unfit"
+"""The cause where a measurement did not come about."""
 MORE: Final = 1.5
 """So many times the rounds of the last look are measured until the next."""
 
@@ -76,14 +78,15 @@ class Tally:
     Attributes:
         counted: Rounds that count.
         disturbed: Rounds that were thrown away.
-        causes: Cause of `disturbance.CAUSES` -> rounds that were thrown away for it, perhaps among others.
+        causes: Cause of `disturbance.CAUSES`, or `UNFIT` -> rounds that were thrown away for it, perhaps
+            among others.
         stopped: Why there are no more: "precise", "max_rounds", or "disturbed" if too many were.
         taken_ratio: The largest share of the machine that others had in a measurement that counts.
     """
 
     counted: int = 0
     disturbed: int = 0
-    causes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))
+    causes: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*CAUSES, UNFIT), 0))
     stopped: str = ""
     taken_ratio: float = 0.0
 
@@ -99,6 +102,10 @@ class Rounds(Generic[T]):
 
     samples: Mapping[str, list[T]]
     tally: Tally
+
+
+class Unfit(Exception):  # noqa: N818 -- it is no error, the round is repeated
+    """A measurement that did not come about, such as of a link that nothing filled; the message says why."""
 
 
 Headlines = Callable[[Mapping[str, list[T]]], Iterable[Sequence[float]]]
@@ -126,7 +133,8 @@ def measure_rounds(
 
     Args:
         ways: Names of what is compared, at least one.
-        measure: Measures one way; the number of the round is a seed for it, and never comes again.
+        measure: Measures one way, or raises `Unfit`; the number of the round is a seed for it, and never
+            comes again.
         plan: How long.
         title: What the progress says.
         headlines: Figures that are to become precise; none for as many rounds as possible.
@@ -137,7 +145,7 @@ def measure_rounds(
             of rounds was there.
     """
     order = random.Random(plan.seed)
-    looks = plan.looks()
+    looks, missing = plan.looks(), ""
     samples: dict[str, list[T]] = {way: [] for way in ways}
     tally = Tally()
     causes: Counter[str] = Counter()
@@ -145,12 +153,18 @@ def measure_rounds(
         number = 0
         while not tally.stopped:
             number += 1
-            taken, seen = {}, []
-            for way in order.sample(ways, len(ways)):
-                with Watch() as watch:
-                    taken[way] = measure(way, number)
-                seen.append(watch.seen)
-            if why := judge(seen):
+            taken: dict[str, T] = {}
+            seen: list[Seen] = []
+            why: Sequence[str] = ()
+            try:
+                for way in order.sample(ways, len(ways)):
+                    with Watch() as watch:
+                        taken[way] = measure(way, number)
+                    seen.append(watch.seen)
+                why = judge(seen)
+            except Unfit as unfit:
+                why, missing = (UNFIT,), str(unfit)
+            if why:
                 tally.disturbed += 1
                 causes.update(why)
                 if tally.disturbed > plan.max_rounds:
@@ -164,7 +178,7 @@ def measure_rounds(
             progress.show(tally.counted, tally.disturbed)
     tally.causes |= causes
     if tally.counted < plan.rounds:
-        raise _disturbed(title, tally, plan)
+        raise _disturbed(title, tally, plan, missing)
     return Rounds(samples, tally)
 
 
@@ -178,13 +192,14 @@ def _stop(
     return "max_rounds" if counted >= plan.max_rounds else ""
 
 
-def _disturbed(title: str, tally: Tally, plan: Plan) -> BenchError:
+def _disturbed(title: str, tally: Tally, plan: Plan, missing: str) -> BenchError:
     why = ", ".join(f"{cause} {count}" for cause, count in tally.causes.items() if count)
     return BenchError(
         "bench.disturbed",
         f"{tally.disturbed} rounds were disturbed, {tally.counted} count, {plan.rounds} are needed",
         title,
         f"by {why}: others took more than {TAKEN_MOST:.0%} of the machine, or {TAKEN_APART:.0%} more from one"
-        " measurement of a round than from another, or clocks disagreed",
+        " measurement of a round than from another, clocks disagreed, or there was nothing to measure"
+        + (f": {missing}" if missing else ""),
         "let nothing else run, try at another hour, or give --max-rounds more patience",
     )
