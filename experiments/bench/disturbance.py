@@ -2,9 +2,9 @@
 
 Three things disturb: a hypervisor that takes processors away (steal time), other processes, and clocks that
 do not agree. The rule looks at these alone, never at what was measured. A share of the machine that others
-take all the time does not disturb a comparison: both sides have it. What disturbs is that one side had more of
-it, or that hardly anything was left. So the rule is relative first: within a round, the share of the machine
-that others took may differ by `TAKEN_APART` between any two measurements, and be `TAKEN_MOST` in each.
+take all the time does not disturb a comparison: both sides have it. What disturbs is that one side had more
+of it, or that hardly anything was left. So within a round, the share of the machine that others took may
+differ by `TAKEN_APART` between any two measurements, and be `TAKEN_MOST` in each.
 
 A processor that another process has is as gone as one that the hypervisor took: the rule adds them up.
 """

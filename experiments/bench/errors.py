@@ -11,7 +11,6 @@ SLUGS: Final[dict[str, str]] = {
     "bench.cannot_keep": "the result of a benchmark cannot be written",
     "bench.cannot_read": "a kept result of a benchmark cannot be read",
     "bench.disturbed": "others used the machine so much that too few rounds count",
-    "bench.nothing_measured": "what a benchmark measures did not happen, or hardly",
     "bench.unknown_name": "there is no such benchmark, broker or congestion control",
 }
 """Slug -> what it means; each has a test that names it."""
@@ -19,10 +18,3 @@ SLUGS: Final[dict[str, str]] = {
 
 class BenchError(CcpError):
     """A benchmark has no figure to print."""
-
-
-def nothing_measured(message: str, where: str, why: str, fix: str = "") -> BenchError:
-    """Return the error for a measurement that has nothing to show."""
-    return BenchError(
-        "bench.nothing_measured", message, where, why, fix or "let nothing else run, and try again"
-    )
