@@ -137,7 +137,8 @@ def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[l
                 now_us = time.monotonic_ns() // 1000
                 first_us, last_us = first_us or now_us, now_us if samples else last_us
                 latencies_us += [now_us - sample.sent_mono_us for sample in samples if not sample.retained]
-            said = json.loads(load.stdout.readline() if load.stdout is not None else "{}")
+            line = load.stdout.readline() if load.stdout is not None else ""
+            said = json.loads(line) if line else {}
         if not said.get("flushed"):
             raise Unfit("the publisher did not get rid of its messages")
         return latencies_us, (last_us - first_us) / 1e6

@@ -28,7 +28,7 @@ from experiments.bench.bpf_objects import memory_of_maps
 from experiments.bench.disturbance import Watch
 from experiments.bench.flow_load import BACKLOG, CHUNK
 from experiments.bench.result import BenchResult
-from experiments.bench.rounds import Plan, measure_rounds
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.netlab import LabError, Path, process, two_hosts
 
 KERNEL: Final = "cubic"
@@ -257,8 +257,8 @@ def _hear(speaker: process.Process, who: str) -> Any:
 
 def _own_memory(agent: AgentProcess) -> int:
     """Return an agent's anonymous memory [bytes]: the datapath's maps, which it maps, are not in it."""
-    status = FilePath(f"/proc/{agent.pid}/status").read_text()
-    found = re.search(r"^RssAnon:\s+(\d+) kB", status, re.MULTILINE)
+    status = FilePath(f"/proc/{agent.pid}/status")
+    found = re.search(r"^RssAnon:\s+(\d+) kB", status.read_text() if status.exists() else "", re.MULTILINE)
     if found is None:
-        raise ProcessLookupError(f"the agent (pid {agent.pid}) is gone")
+        raise Unfit(f"the agent (pid {agent.pid}) is gone")
     return int(found[1]) * 1024
