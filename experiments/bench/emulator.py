@@ -34,6 +34,7 @@ from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.netlab import Host, iperf3, process
 from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.linkstats import LinkStats
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.netlab.topologies import point_to_point
 
@@ -51,8 +52,9 @@ DELAY_US: Final = 10_000
 PATH: Final = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=DELAY_US, buffer=Buffer(bdp=2))
 PROBES: Final = 2000
 PROBE_GAP_S: Final = 0.001
-START_S: Final = 1
-"""Until the load has filled the link [s]."""
+START_S: Final = 0.3
+"""After so long at the link's rate the load has filled its queue, too [s]."""
+START_TIMEOUT_S: Final = 20.0
 OVERLOAD: Final = 1.5
 """Packets that are sent to fill the link, by those that it carries; its queue lasts 40 ms without."""
 MOST_EMPTY: Final = 0.05
@@ -142,10 +144,8 @@ def _delay_idle(seed: int) -> dict[str, float]:
 
 def _delay_filled(seed: int) -> dict[str, float]:
     with emulated(point_to_point(PATH), seed=seed) as net:
-        before = net.stats()["link<"]
         with _filling(net.hosts["receiver"], net.hosts["sender"]):
-            time.sleep(START_S)
-            before = net.stats()["link<"]
+            before = _filled(net)
             start_s = time.monotonic()
             errors_us = _delay_errors_us(net, seed)
             took_s = time.monotonic() - start_s
@@ -157,6 +157,16 @@ def _delay_filled(seed: int) -> dict[str, float]:
     assert lateness is not None
     of_itself = {"lateness_p50_us": lateness.lateness_us.p50, "lateness_p99_us": lateness.lateness_us.p99}
     return errors_us | of_itself
+
+
+def _filled(net: EmulatedNetwork) -> LinkStats:
+    """Wait until the load has filled the link, and return what it has carried by then."""
+    end_s = time.monotonic() + START_TIMEOUT_S
+    while (carried := net.stats()["link<"]).delivered_bytes < START_S * RATE_BYTES_PER_S:
+        if time.monotonic() > end_s:
+            raise Unfit(f"the load did not fill the link in {START_TIMEOUT_S:g} s")
+        time.sleep(0.05)
+    return carried
 
 
 @contextlib.contextmanager
