@@ -79,10 +79,16 @@ $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
 demo: build ## kernel CUBIC against ccplane's, with and without random loss: a table and a plot; simulated without root
 	$(SUDO) $(BIN)/ccp demo
 
+# A folder in which results stay, such as docs/results/bench for the tables in docs/benchmarks.md.
+KEEP ?=
+
 .PHONY: bench
-bench: build ## all benchmarks (all but `sim` need root): tables; `ccp bench NAME --json` for one, as JSON
-	$(BIN)/ccp bench sim
-	for name in datapath latency reports flows rtcp reload emulator bus signal; do $(SUDO) $(BIN)/ccp bench $$name; done
+bench: build ## all benchmarks (need root; an hour, says more first); KEEP=FOLDER keeps the results as JSON
+	$(SUDO) $(BIN)/ccp bench all $(if $(KEEP),--keep $(KEEP))
+
+.PHONY: docs-tables
+docs-tables: build ## the tables in docs/benchmarks.md, from docs/results/bench
+	$(BIN)/python -m scripts.bench_tables
 
 # --- check -------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Benchmarks: every figure in the docs is printed by one of these.
 
-`ccp bench NAME [--json]` runs one. All share `experiments.bench.result`: metrics with value, unit, goal and
-spread, measured in paired rounds within one run, so that a noisy machine disturbs both sides alike.
+`ccp bench NAME` runs one. All measure in rounds (`experiments.bench.rounds`), throw away those that others
+disturbed (`experiments.bench.disturbance`), and return figures with intervals and verdicts
+(`experiments.bench.result`).
 """

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +26,12 @@ import numpy as np
 from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
-from experiments.bench.progress import bench_progress
+from datapath.errors import close_names
+from experiments.bench.disturbance import disturbances_alone
+from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.netlab import LabError
 from telemetry.schema import Sample
 
 LATENCY_MESSAGES: Final = 1000
@@ -37,6 +41,8 @@ TIMEOUT_S: Final = 120.0
 P99_GOAL: Final = {"embedded": "<= 20000", "mosquitto": "<= 10000"}
 """The goals for signal to changed window [us]; the bus alone has to stay below them."""
 
+UNITS: Final = {"p50_us": "us", "p99_us": "us", "messages_per_s": "messages/s", "arrived_ratio": "ratio"}
+"""Figures of a broker and kind of message."""
 KINDS: Final = {"signal": "receiver_signal", "decision": "regime_decision"}
 _MOSQUITTO: Final = """\
 listener {port} 127.0.0.1
@@ -58,12 +64,16 @@ def mosquitto() -> Iterator[BusOptions]:
     """Run Eclipse Mosquitto, with the settings of broker/mosquitto that bear on speed.
 
     Raises:
-        RuntimeError: If it is not installed or does not start.
+        LabError: `lab.no_command`, if it is not installed.
     """
     program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
     if program is None:
-        raise RuntimeError(
-            "no mosquitto here: `apt-get install mosquitto`, or leave it out with --broker embedded"
+        raise LabError(
+            "lab.no_command",
+            "no program `mosquitto`",
+            "PATH, /usr/sbin",
+            "it is not installed",
+            "apt-get install mosquitto, or leave it out with --broker embedded",
         )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -89,7 +99,7 @@ def _wait(condition: Callable[[], bool], what: str) -> None:
     end_s = time.monotonic() + TIMEOUT_S
     while not condition():
         if time.monotonic() > end_s:
-            raise RuntimeError(f"{what} took more than {TIMEOUT_S:g} s")
+            raise Unfit(f"{what} took more than {TIMEOUT_S:g} s")
         time.sleep(0.01)
 
 
@@ -127,19 +137,20 @@ def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[l
                 now_us = time.monotonic_ns() // 1000
                 first_us, last_us = first_us or now_us, now_us if samples else last_us
                 latencies_us += [now_us - sample.sent_mono_us for sample in samples if not sample.retained]
-            said = json.loads(load.stdout.readline() if load.stdout is not None else "{}")
+            line = load.stdout.readline() if load.stdout is not None else ""
+            said = json.loads(line) if line else {}
         if not said.get("flushed"):
-            raise RuntimeError("the publisher did not get rid of its messages")
+            raise Unfit("the publisher did not get rid of its messages")
         return latencies_us, (last_us - first_us) / 1e6
     finally:
         inbox.stop()
 
 
-def run(rounds: int, brokers: tuple[str, ...] = tuple(BROKERS)) -> BenchResult:
+def run(plan: Plan, brokers: Sequence[str] = tuple(BROKERS)) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: How often, each broker in turn.
+        plan: How long.
         brokers: Names in `BROKERS`.
 
     Returns:
@@ -147,27 +158,50 @@ def run(rounds: int, brokers: tuple[str, ...] = tuple(BROKERS)) -> BenchResult:
         and `p50_us`, `p99_us` at 200 messages a second.
 
     Raises:
-        RuntimeError: If a broker is not there, or nothing comes through it.
+        BenchError: `bench.unknown_name`, if there is no such broker, or as `measure_rounds`.
+        LabError: `lab.no_command`, if a broker is not installed.
     """
-    result = BenchResult("bus", rounds)
-    values: dict[str, list[float]] = {}
-    with bench_progress() as progress:
-        task = progress.add_task("bus", total=rounds * len(brokers) * len(KINDS))
-        for _ in range(rounds):
-            for name in brokers:
-                for kind in KINDS:
-                    with BROKERS[name]() as options:
-                        latencies_us, _ = _receive(options, kind, LATENCY_MESSAGES, LATENCY_PER_S)
-                        arrived, took_s = _receive(options, kind, RATE_MESSAGES, 0)
-                    for percent in (50, 99):
-                        value = float(np.percentile(latencies_us, percent))
-                        values.setdefault(f"p{percent}_us.{name}.{kind}", []).append(value)
-                    values.setdefault(f"messages_per_s.{name}.{kind}", []).append(len(arrived) / took_s)
-                    ratio = len(arrived) / RATE_MESSAGES
-                    values.setdefault(f"arrived_ratio.{name}.{kind}", []).append(ratio)
-                    progress.advance(task)
-    for metric, measured in values.items():
-        goal = P99_GOAL[metric.split(".")[1]] if metric.startswith("p99_us") else None
-        unit = "us" if "_us" in metric else "ratio" if "ratio" in metric else "messages/s"
-        result.add(metric, measured, unit, goal)
+    for name in brokers:
+        check_broker(name, BROKERS)
+    ways = {f"{name}.{kind}": (name, kind) for name in brokers for kind in KINDS}
+    result = BenchResult("bus", plan, {"brokers": list(brokers)})
+    measured = measure_rounds(
+        tuple(ways),
+        lambda way, _: _figures(*ways[way]),
+        plan,
+        title="bus",
+        headlines=lambda samples: [[one["p50_us"] for one in figures] for figures in samples.values()],
+        judge=disturbances_alone,
+    )
+    result.rounds["bus"] = measured.tally
+    for way, (name, _) in ways.items():
+        for figure, unit in UNITS.items():
+            goal = P99_GOAL[name] if figure == "p99_us" else None
+            result.add(f"{figure}.{way}", [one[figure] for one in measured.samples[way]], unit, goal)
     return result
+
+
+def check_broker(name: str, known: Collection[str]) -> None:
+    """Refuse a broker that is not known.
+
+    Raises:
+        BenchError: `bench.unknown_name`.
+    """
+    if name not in known:
+        raise BenchError(
+            "bench.unknown_name", f"no broker `{name}`", "--broker", fix=close_names(name, known, "broker")
+        )
+
+
+def _figures(broker: str, kind: str) -> dict[str, float]:
+    with BROKERS[broker]() as options:
+        latencies_us, _ = _receive(options, kind, LATENCY_MESSAGES, LATENCY_PER_S)
+        arrived, took_s = _receive(options, kind, RATE_MESSAGES, 0)
+    if not latencies_us or not took_s:
+        raise Unfit(f"nothing came through {broker}")
+    return {
+        "p50_us": float(np.percentile(latencies_us, 50)),
+        "p99_us": float(np.percentile(latencies_us, 99)),
+        "messages_per_s": len(arrived) / took_s,
+        "arrived_ratio": len(arrived) / RATE_MESSAGES,
+    }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -12,6 +15,7 @@ from experiments.bench import (
     bus,
     datapath,
     emulator,
+    every,
     flows,
     inband,
     ioam,
@@ -22,16 +26,72 @@ from experiments.bench import (
     signal,
     sim,
 )
+from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import LEAST_ROUNDS, Plan
 from experiments.validation.command import validation_command
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
 
-PIPE_WIDTH = 120
+PIPE_WIDTH: Final = 120
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-Rounds = Annotated[int, typer.Option(min=1, help="Paired rounds; the figures are medians over them.")]
 Count = Annotated[int, typer.Option(min=1, max=30_000, help="Concurrent flows.")]
+Seconds = Annotated[float, typer.Option(min=1, help="Length of each transfer, in seconds.")]
+Keep = Annotated[
+    Path | None, typer.Option("--keep", metavar="FOLDER", help="Keep the result there, as NAME.json.")
+]
+
+_Run = Callable[..., BenchResult]
+
+
+def _common(plan: Plan) -> dict[str, tuple[Any, Any]]:
+    """Return the options of every benchmark: their types and defaults."""
+    least = f"Rounds that count, at least; below {LEAST_ROUNDS} there is no interval and no verdict."
+    narrow = "Stop when half the 95 % interval of each headline figure is at most this share of its median."
+    return {
+        "rounds": (Annotated[int, typer.Option(min=1, help=least)], plan.rounds),
+        "max_rounds": (Annotated[int, typer.Option(min=1, help="Rounds at most.")], plan.max_rounds),
+        "precision": (Annotated[float, typer.Option(min=0, help=narrow)], plan.precision),
+        "seed": (Annotated[int, typer.Option(help="Of the order within rounds.")], plan.seed),
+        "as_json": (
+            Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")],
+            False,
+        ),
+        "keep": (Keep, None),
+    }
+
+
+def benchmark(name: str) -> Callable[[_Run], _Run]:
+    """Make a command of a function that takes a plan and options of its own, and returns a result."""
+    about = BENCHMARKS[name]
+    common = _common(about.plan)
+
+    def decorate(run: _Run) -> _Run:
+        own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+
+        def command(**given: Any) -> None:
+            told = {option: given.pop(option) for option in common}
+            least, most = told["rounds"], told["max_rounds"]
+            if least > about.plan.max_rounds and most == about.plan.max_rounds:
+                most = least  # who asks for more rounds at least need not ask twice
+            result = run(Plan(least, most, told["precision"], told["seed"]), **given)
+            if told["keep"] is not None:
+                result.keep(told["keep"])
+            _show(result, told["as_json"])
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [one.replace(kind=keyword) for one in own] + [
+            inspect.Parameter(option, keyword, annotation=annotation, default=default)
+            for option, (annotation, default) in common.items()
+        ]
+        # typer reads both.
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        help_text = f"{run.__doc__}\n\nIt takes {about.told_minutes}."
+        app.command(name, help=help_text)(command)
+        return run
+
+    return decorate
 
 
 def _show(result: BenchResult, as_json: bool) -> None:
@@ -42,112 +102,106 @@ def _show(result: BenchResult, as_json: bool) -> None:
         result.print(Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH))
 
 
-@app.command("datapath")
-def datapath_command(
-    rounds: Rounds = 9,
-    seconds: Annotated[float, typer.Option(min=1, help="Length of each transfer, in seconds.")] = 4.0,
+@benchmark("datapath")
+def _datapath(
+    plan: Plan,
+    seconds: Seconds = 4.0,
     peer: Annotated[
         list[str] | None,
         typer.Option(help="Another congestion control of this kernel to measure, such as a CCP module's."),
     ] = None,
     algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, by name.")] = "cubic",
     wakeful: Annotated[bool, typer.Option(help="As of `ccp run`.")] = True,
-    as_json: Json = False,
-) -> None:
+) -> BenchResult:
     """CPU per GB, throughput and retransmits of one flow, as ratios to kernel CUBIC."""
-    result = datapath.run(rounds, seconds, peer or [], algorithm=algorithm, wakeful=wakeful)
-    _show(result, as_json)
+    return datapath.run(plan, seconds, peer or [], algorithm=algorithm, wakeful=wakeful)
 
 
-@app.command("latency")
-def latency_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+@benchmark("latency")
+def _latency(plan: Plan) -> BenchResult:
     """Time from an ACK to the update it caused, idle and under load."""
-    _show(latency.run(rounds=rounds), as_json)
+    return latency.run(plan)
 
 
-@app.command("reports")
-def reports_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+@benchmark("reports")
+def _reports(plan: Plan) -> BenchResult:
     """Reports a second that one Python process takes, per flow and vectorised."""
-    _show(reports.run(rounds=rounds), as_json)
+    return reports.run(plan)
 
 
-@app.command("flows")
-def flows_command(
-    rounds: Rounds = 3,
-    count: Count = 10_000,
-    as_json: Json = False,
-) -> None:
+@benchmark("flows")
+def _flows(plan: Plan, count: Count = 10_000) -> BenchResult:
     """Memory per flow and CPU of many concurrent flows against kernel CUBIC."""
-    _show(flows.run(rounds=rounds, count=count), as_json)
+    return flows.run(plan, count=count)
 
 
-@app.command("rtcp")
-def rtcp_command(
-    rounds: Rounds = 3,
+@benchmark("rtcp")
+def _rtcp(
+    plan: Plan,
     count: Count = 8_000,
     load: Annotated[list[rtcp.Load] | None, typer.Option(help="Only this load.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> BenchResult:
     """CPU and memory of R-TCP under many connections, against the kernel's CUBIC and BBR."""
-    _show(rtcp.run(rounds, count, load or tuple(rtcp.Load)), as_json)
+    return rtcp.run(plan, count, load or tuple(rtcp.Load))
 
 
-@app.command("reload")
-def reload_command(
-    rounds: Rounds = 5,
-    count: Count = 1_000,
-    as_json: Json = False,
-) -> None:
+@benchmark("reload")
+def _reload(plan: Plan, count: Count = 1_000) -> BenchResult:
     """How long the agent's thread is busy with a new version of an algorithm under many flows."""
-    _show(reload.run(rounds=rounds, count=count), as_json)
+    return reload.run(plan, count=count)
 
 
-@app.command("emulator")
-def emulator_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+@benchmark("emulator")
+def _emulator(plan: Plan) -> BenchResult:
     """Packets a second of the link emulator, and the errors of its delay, rate and loss."""
-    _show(emulator.run(rounds=rounds), as_json)
+    return emulator.run(plan)
 
 
-@app.command("bus")
-def bus_command(
-    rounds: Rounds = 3,
+@benchmark("bus")
+def _bus(
+    plan: Plan,
     broker: Annotated[list[str] | None, typer.Option(help="Only this broker: embedded or mosquitto.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> BenchResult:
     """Messages a second and latency through the embedded broker and Mosquitto."""
-    _show(bus.run(rounds, tuple(broker or bus.BROKERS)), as_json)
+    return bus.run(plan, tuple(broker or bus.BROKERS))
 
 
-@app.command("signal")
-def signal_command(
-    rounds: Rounds = 3,
+@benchmark("signal")
+def _signal(
+    plan: Plan,
     seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 15,
-    as_json: Json = False,
-) -> None:
+) -> BenchResult:
     """Time from a receiver's signal to the changed window, through the embedded broker and Mosquitto."""
-    _show(signal.run(rounds=rounds, seconds=seconds), as_json)
+    return signal.run(plan, seconds=seconds)
 
 
-@app.command("ioam")
-def ioam_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+@benchmark("ioam")
+def _ioam(plan: Plan) -> BenchResult:
     """Packets a second that nodes of in-band telemetry make, fill, read and strip, on one core."""
-    _show(ioam.run(rounds=rounds), as_json)
+    return ioam.run(plan)
 
 
-@app.command("int")
-def int_command(
-    rounds: Rounds = 5,
-    seconds: Annotated[float, typer.Option(min=1, help="Length of each transfer, in seconds.")] = 4.0,
-    as_json: Json = False,
-) -> None:
+@benchmark("int")
+def _int(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
     """Goodput and CPU per GB with in-band telemetry on every packet, on one in ten, and off."""
-    _show(inband.run(rounds, seconds), as_json)
+    return inband.run(plan, seconds)
 
 
-@app.command("sim")
-def sim_command(rounds: Rounds = 5, as_json: Json = False) -> None:
+@benchmark("sim")
+def _sim(plan: Plan) -> BenchResult:
     """Packet events and environment steps of the simulator a second, on one core; simulated by real time."""
-    _show(sim.run(rounds=rounds), as_json)
+    return sim.run(plan)
+
+
+@app.command("all")
+def all_command(keep: Keep = None) -> None:
+    """All of these but `validation`, one after the other, and how long each takes.
+
+    Exit code 1: one of them failed; the others are measured nevertheless.
+    """
+    if failed := every.run(Console(), keep):
+        typer.echo(f"failed: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
 
 
 app.command("validation")(validation_command)

@@ -4,11 +4,13 @@ Speed: one TCP flow with segmentation offload over one link that is faster than 
 
 Delay: small UDP packets over a link of 100 Mbit/s and 10 ms; the error is the time from sending until the
 receiver's device has the packet, minus delay and transmission time. Once with nothing else on the link, and
-once while a TCP flow fills it. In the flow's direction packets wait in the queue for a time that only the
-emulator knows, so the probes go against it.
+once while it is filled in the other direction with more UDP packets than it carries: a TCP flow backs off
+where the machine makes it late, and fills a link on good days only. In the direction that is filled packets
+wait in the queue for a time that only the emulator knows, so the probes go against it.
 
-Rate: a train of packets of 1,500 bytes, which the link spreads; the error is that of the bytes behind the
-first packet over the time from the first to the last. The worst of three rates.
+Rate: a train of packets of 1,500 bytes, which waits in the link's queue and is spread by it; the error is
+that of the slope of bytes over time, by least squares, to which single late packets matter little. The worst
+of three rates.
 
 Loss: packets through a link that loses 1 %; `loss_z` is the distance from what was to be expected in standard
 deviations of the binomial distribution. 99 % of fair links are below 2.58.
@@ -16,17 +18,23 @@ deviations of the binomial distribution. 99 % of fair links are below 2.58.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 import time
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from experiments.bench import probes
-from experiments.bench.progress import bench_progress
+from experiments.bench.disturbance import disturbances_alone
+from experiments.bench.flows import load_environment
 from experiments.bench.result import BenchResult
-from experiments.netlab import iperf3, start_iperf3
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.netlab import Host, iperf3, process
 from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.linkstats import LinkStats
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.netlab.topologies import point_to_point
 
@@ -44,10 +52,13 @@ DELAY_US: Final = 10_000
 PATH: Final = Direction(rate_bytes_per_s=RATE_BYTES_PER_S, delay_us=DELAY_US, buffer=Buffer(bdp=2))
 PROBES: Final = 2000
 PROBE_GAP_S: Final = 0.001
-START_S: Final = 1
-"""Until a TCP flow has filled the link [s]."""
-MOST_EMPTY: Final = 0.1
-"""What the flow may leave of the link, for it to count as filled."""
+START_S: Final = 0.3
+"""After so long at the link's rate the load has filled its queue, too [s]."""
+START_TIMEOUT_S: Final = 20.0
+OVERLOAD: Final = 1.5
+"""Packets that are sent to fill the link, by those that it carries; its queue lasts 40 ms without."""
+MOST_EMPTY: Final = 0.05
+"""What the load may leave of the link, for it to count as filled."""
 
 RATES_BYTES_PER_S: Final = {"10mbit": 1.25e6, "100mbit": 12.5e6, "1gbit": 125e6}
 PACKET_BYTES: Final = 1500
@@ -59,12 +70,29 @@ LOSS_RATIO: Final = 0.01
 LOSS_PACKETS: Final = 40_000
 LOSS_PACKET_BYTES: Final = 128
 
+METRICS: Final[dict[str, tuple[tuple[str, str, str | None], ...]]] = {
+    "speed": (("packets_per_s", "packets/s", PACKETS_GOAL), ("mbit_per_s", "Mbit/s", None)),
+    "delay_filled": (
+        ("delay_error_p50_us", "us", None),
+        ("delay_error_p99_us", "us", DELAY_GOAL),
+        ("lateness_p50_us", "us", None),
+        ("lateness_p99_us", "us", None),
+    ),
+    "delay_idle": (("delay_error_p50_us.idle", "us", None), ("delay_error_p99_us.idle", "us", DELAY_GOAL)),
+    "rates": (
+        ("rate_error_pct", "%", RATE_GOAL),
+        *((f"rate_error_pct.{rate}", "%", None) for rate in RATES_BYTES_PER_S),
+    ),
+    "loss": (("loss_ratio", "ratio", None), ("loss_z", "sigma", LOSS_GOAL)),
+}
+"""What is measured -> names of figures, units, goals."""
 
-def run(rounds: int) -> BenchResult:
+
+def run(plan: Plan) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: How often.
+        plan: How long.
 
     Returns:
         `packets_per_s`, `mbit_per_s`; `delay_error_p50_us` and `delay_error_p99_us` on a filled link, and
@@ -73,33 +101,29 @@ def run(rounds: int) -> BenchResult:
         each rate; `loss_ratio`, `loss_z`.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LabError: If the network cannot be built, or a transfer fails.
-        RuntimeError: If hardly a packet arrived.
     """
-    result = BenchResult("emulator", rounds)
-    values: dict[str, list[float]] = {}
-    with bench_progress() as progress:
-        task = progress.add_task("emulator", total=5 * rounds)
-        for seed in range(1, rounds + 1):
-            for measure in (_speed, _delay_idle, _delay_filled, _rates, _loss):
-                for metric, value in measure(seed).items():
-                    values.setdefault(metric, []).append(value)
-                progress.advance(task)
-    for metric, unit, goal in (
-        ("packets_per_s", "packets/s", PACKETS_GOAL),
-        ("mbit_per_s", "Mbit/s", None),
-        ("delay_error_p50_us", "us", None),
-        ("delay_error_p99_us", "us", DELAY_GOAL),
-        ("delay_error_p50_us.idle", "us", None),
-        ("delay_error_p99_us.idle", "us", DELAY_GOAL),
-        ("lateness_p50_us", "us", None),
-        ("lateness_p99_us", "us", None),
-        ("rate_error_pct", "%", RATE_GOAL),
-        *((f"rate_error_pct.{rate}", "%", None) for rate in RATES_BYTES_PER_S),
-        ("loss_ratio", "ratio", None),
-        ("loss_z", "sigma", LOSS_GOAL),
-    ):
-        result.add(metric, values[metric], unit, goal)
+    result = BenchResult("emulator", plan)
+    parts = {
+        "speed": _speed,
+        "delay_idle": _delay_idle,
+        "delay_filled": _delay_filled,
+        "rates": _rates,
+        "loss": _loss,
+    }
+    measured = measure_rounds(
+        tuple(parts),
+        lambda part, number: parts[part](number),
+        plan,
+        title="emulator",
+        headlines=lambda samples: [[one["packets_per_s"] for one in samples["speed"]]],
+        judge=disturbances_alone,
+    )
+    result.rounds["emulator"] = measured.tally
+    for part, metrics in METRICS.items():
+        for metric, unit, goal in metrics:
+            result.add(metric, [one[metric] for one in measured.samples[part]], unit, goal)
     return result
 
 
@@ -119,32 +143,51 @@ def _delay_idle(seed: int) -> dict[str, float]:
 
 
 def _delay_filled(seed: int) -> dict[str, float]:
-    seconds = math.ceil(START_S + PROBES * PROBE_GAP_S) + 1
     with emulated(point_to_point(PATH), seed=seed) as net:
-        sender, receiver = net.hosts["receiver"], net.hosts["sender"]  # of the flow
-        with start_iperf3(sender, receiver, congestion="cubic", duration_s=seconds) as flow:
-            time.sleep(START_S)
-            before = net.stats()["link<"]
+        with _filling(net.hosts["receiver"], net.hosts["sender"]):
+            before = _filled(net)
             start_s = time.monotonic()
             errors_us = _delay_errors_us(net, seed)
             took_s = time.monotonic() - start_s
             after = net.stats()["link<"]
-            flow.wait()
         lateness = net.emulator_stats()
     used = (after.delivered_bytes - before.delivered_bytes) / took_s / RATE_BYTES_PER_S
     if used < 1 - MOST_EMPTY:
-        raise RuntimeError(f"the flow filled only {used:.0%} of the link; is the machine stalled?")
-    if lateness is None:
-        raise RuntimeError("the network is not the emulator's")
+        raise Unfit(f"the load filled only {used:.0%} of the link")
+    assert lateness is not None
     of_itself = {"lateness_p50_us": lateness.lateness_us.p50, "lateness_p99_us": lateness.lateness_us.p99}
     return errors_us | of_itself
+
+
+def _filled(net: EmulatedNetwork) -> LinkStats:
+    """Wait until the load has filled the link, and return what it has carried by then."""
+    end_s = time.monotonic() + START_TIMEOUT_S
+    while (carried := net.stats()["link<"]).delivered_bytes < START_S * RATE_BYTES_PER_S:
+        if time.monotonic() > end_s:
+            raise Unfit(f"the load did not fill the link in {START_TIMEOUT_S:g} s")
+        time.sleep(0.05)
+    return carried
+
+
+@contextlib.contextmanager
+def _filling(sender: Host, receiver: Host) -> Iterator[None]:
+    """Fill the link from one host to another for a block, with more packets than it carries."""
+    with receiver.call(probes.udp) as unread:  # what nobody reads is dropped when its buffer is full
+        unread.bind((receiver.ipv4, 0))
+        address, port = unread.getsockname()
+        command = [sys.executable, "-m", "experiments.bench.udp_load", address, str(port)]
+        load = sender.popen([*command, str(OVERLOAD * RATE_BYTES_PER_S)], env=load_environment())
+        try:
+            yield
+        finally:
+            process.end([load])
 
 
 def _delay_errors_us(net: EmulatedNetwork, seed: int) -> dict[str, float]:
     with probes.socket_pair(net.hosts["sender"], net.hosts["receiver"]) as (near, far):
         delays_ns = probes.delays_ns(near, far, PROBES, PROBE_GAP_S, seed)
     if len(delays_ns) < PROBES * 0.99:
-        raise RuntimeError(f"only {len(delays_ns)} of {PROBES} probes arrived")
+        raise Unfit(f"only {len(delays_ns)} of {PROBES} probes arrived")
     expected_us = DELAY_US + probes.PROBE_BYTES / RATE_BYTES_PER_S * 1e6
     errors_us = np.abs(np.array(delays_ns) / 1000 - expected_us)
     return {f"delay_error_p{percent}_us": float(np.percentile(errors_us, percent)) for percent in (50, 99)}
@@ -162,9 +205,9 @@ def _rates(seed: int) -> dict[str, float]:
             probes.send_train(near, count, PACKET_BYTES, AT_ONCE)
             arrived = probes.arrivals(far)
         if len(arrived) != count:
-            raise RuntimeError(f"{len(arrived)} of {count} packets arrived at {name}")
-        took_s = (arrived[-1].at_ns - arrived[0].at_ns) / 1e9
-        measured = (count - 1) * PACKET_BYTES / took_s
+            raise Unfit(f"{len(arrived)} of {count} packets arrived at {name}")
+        at_s = [(one.at_ns - arrived[0].at_ns) / 1e9 for one in arrived]
+        measured = PACKET_BYTES / float(np.polyfit(range(count), at_s, 1)[0])
         errors[f"rate_error_pct.{name}"] = abs(measured / rate_bytes_per_s - 1) * 100
     return errors | {"rate_error_pct": max(errors.values())}
 
@@ -182,7 +225,7 @@ def _loss(seed: int) -> dict[str, float]:
         counted = net.stats()["link>"]
     # What a device or socket dropped is not the link's loss.
     if counted.arrived_pkts != LOSS_PACKETS or counted.dropped_loss_pkts != lost:
-        raise RuntimeError(
+        raise Unfit(
             f"{lost} packets are missing, of {counted.arrived_pkts} the link lost {counted.dropped_loss_pkts}"
         )
     deviation = math.sqrt(LOSS_PACKETS * LOSS_RATIO * (1 - LOSS_RATIO))

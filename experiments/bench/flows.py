@@ -2,7 +2,7 @@
 
 As many connections as asked for, from one host to another over a bare veth pair, all with something to send
 again and again; in turn with kernel CUBIC and with ccplane's, the same bytes at the same rate. CPU is all of
-the machine's busy time while they send: the load generator and the agent are in it.
+the machine's busy time while they send, without processes of others; load generator and agent are in it.
 
 Memory of the datapath is what the kernel charges for its maps, by flow that they have room for; memory of the
 agent is by how much its own (anonymous) memory grew, by flow that it has.
@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, Final
@@ -25,13 +25,15 @@ from typing import Any, Final
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.bench.bpf_objects import memory_of_maps
+from experiments.bench.disturbance import Watch
 from experiments.bench.flow_load import BACKLOG, CHUNK
-from experiments.bench.progress import bench_progress
 from experiments.bench.result import BenchResult
-from experiments.netlab import CpuMeter, LabError, Path, process, two_hosts
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.netlab import LabError, Path, process, two_hosts
 
 KERNEL: Final = "cubic"
 OURS: Final = "ccp.cubic"
+CPU_GOAL: Final = "<= 1.02"
 SECONDS: Final = 5.0
 RATE_BYTES_PER_S: Final = 100e6
 STEP_TIMEOUT_S: Final = 60.0
@@ -42,29 +44,40 @@ _PACKAGES: Final = str(FilePath(__file__).parents[2])
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One load of ccplane's.
+class Agent:
+    """What ccplane did with the flows of a load.
 
     Attributes:
-        cpu_s_per_gb: Busy CPU time of the machine per 1e9 bytes sent [s].
-        with_agent: Flows that ran the algorithm when all had sent.
+        flows: Flows that ran the algorithm when all had sent.
         reports_per_s: Reports while they sent, by second.
-        agent_bytes_per_flow: By how much the agent's memory grew, by flow [bytes].
+        bytes_per_flow: By how much the agent's memory grew, by flow [bytes].
         map_bytes_per_flow: Kernel memory of the maps, by flow that they have room for [bytes].
     """
 
-    cpu_s_per_gb: float
-    with_agent: int
+    flows: int
     reports_per_s: float
-    agent_bytes_per_flow: float
+    bytes_per_flow: float
     map_bytes_per_flow: float
 
 
-def run(rounds: int, count: int) -> BenchResult:
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One load.
+
+    Attributes:
+        cpu_s_per_gb: Busy CPU time of the machine, without processes of others, per 1e9 bytes sent [s].
+        agent: What ccplane did; None with the kernel's.
+    """
+
+    cpu_s_per_gb: float
+    agent: Agent | None = None
+
+
+def run(plan: Plan, count: int) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: Paired rounds.
+        plan: How long.
         count: Concurrent flows.
 
     Returns:
@@ -72,32 +85,41 @@ def run(rounds: int, count: int) -> BenchResult:
         `reports_per_s`, and the CPU time behind the ratio.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LoadError: If the datapath does not load.
         LabError: If the load cannot be made.
     """
-    result = BenchResult("flows", rounds)
-    kernel: list[float] = []
-    ours: list[Sample] = []
-    with two_hosts() as path, bench_progress() as progress:
+    result = BenchResult("flows", plan, {"count": count})
+    with two_hosts() as path:
         path.sender.set_sysctl("net.ipv4.ip_local_port_range", "1024 65535")
         path.receiver.set_sysctl("net.core.somaxconn", BACKLOG)
-        task = progress.add_task("flows", total=2 * rounds)
-        for number in range(rounds):
-            for name in (KERNEL, OURS) if number % 2 == 0 else (OURS, KERNEL):
-                if name == KERNEL:
-                    with open_flows(path, KERNEL, count) as send:
-                        kernel.append(_cpu_s_per_gb(send)[0])
-                else:
-                    ours.append(_with_agent(path, count))
-                progress.advance(task)
+        measured = measure_rounds(
+            (KERNEL, OURS),
+            lambda name, _: _without_agent(path, count) if name == KERNEL else _with_agent(path, count),
+            plan,
+            title="flows",
+            headlines=lambda samples: [_cpu_ratios(samples)],
+        )
+    result.rounds["flows"] = measured.tally
+    ours = [agent for one in measured.samples[OURS] if (agent := one.agent) is not None]
     result.add("memory_per_flow_bytes", [one.map_bytes_per_flow for one in ours], "bytes")
-    result.add("agent_memory_per_flow_bytes", [one.agent_bytes_per_flow for one in ours], "bytes")
-    result.add("cpu_ratio", [a.cpu_s_per_gb / b for a, b in zip(ours, kernel, strict=True)], "ratio")
-    result.add("flows_with_agent", [one.with_agent for one in ours], "flows", f">= {count}")
+    result.add("agent_memory_per_flow_bytes", [one.bytes_per_flow for one in ours], "bytes")
+    result.add("cpu_ratio", _cpu_ratios(measured.samples), "ratio", CPU_GOAL)
+    result.add("flows_with_agent", [one.flows for one in ours], "flows", f">= {count}")
     result.add("reports_per_s", [one.reports_per_s for one in ours], "reports/s")
-    result.add(f"cpu_s_per_gb.{KERNEL}", kernel, "s/GB")
-    result.add(f"cpu_s_per_gb.{OURS}", [one.cpu_s_per_gb for one in ours], "s/GB")
+    for name, samples in measured.samples.items():
+        result.add(f"cpu_s_per_gb.{name}", [one.cpu_s_per_gb for one in samples], "s/GB")
     return result
+
+
+def _cpu_ratios(samples: Mapping[str, list[Sample]]) -> list[float]:
+    pairs = zip(samples[OURS], samples[KERNEL], strict=True)
+    return [ours.cpu_s_per_gb / kernel.cpu_s_per_gb for ours, kernel in pairs]
+
+
+def _without_agent(path: Path, count: int) -> Sample:
+    with open_flows(path, KERNEL, count) as send:
+        return Sample(_cpu_s_per_gb(send)[0])
 
 
 def _with_agent(path: Path, count: int) -> Sample:
@@ -109,20 +131,20 @@ def _with_agent(path: Path, count: int) -> Sample:
             reports = sum(one.reports for one in view.all_stats())
             cpu_s_per_gb, took_s = _cpu_s_per_gb(send)
             after = view.all_stats()
-            return Sample(
-                cpu_s_per_gb=cpu_s_per_gb,
-                with_agent=sum(one.program != 0 and not one.law for one in after),
+            seen = Agent(
+                flows=sum(one.program != 0 and not one.law for one in after),
                 reports_per_s=(sum(one.reports for one in after) - reports) / took_s,
-                agent_bytes_per_flow=(_own_memory(agent) - before_bytes) / count,
+                bytes_per_flow=(_own_memory(agent) - before_bytes) / count,
                 map_bytes_per_flow=map_bytes / ebpf.LoadOptions().max_flows,
             )
+            return Sample(cpu_s_per_gb, seen)
 
 
 def _cpu_s_per_gb(send: Callable[[], dict[str, float]]) -> tuple[float, float]:
     """Return the machine's busy time per 1e9 bytes [s], and how long sending took [s]."""
-    with CpuMeter() as meter:
+    with Watch() as watch:
         sent_bytes = send()["sent_bytes"]
-    return meter.spent.busy_s / (sent_bytes / 1e9), meter.spent.elapsed_s
+    return watch.seen.own_busy_s / (sent_bytes / 1e9), watch.seen.elapsed_s
 
 
 @contextlib.contextmanager
@@ -173,8 +195,7 @@ def open_load(
     port = str(path.receiver.new_port())
     load = [sys.executable, "-m", "experiments.bench.flow_load"]
     counted = ["--count", str(count)]
-    paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    env = load_environment()
     pipe = subprocess.PIPE
     running: list[process.Process] = []
     try:
@@ -205,6 +226,12 @@ def open_load(
         process.end(list(reversed(running)))  # the sender first: its connections are reset, none is left
 
 
+def load_environment() -> dict[str, str]:
+    """Return the environment of a load generator, in which it comes from where this module does."""
+    paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def _hear(speaker: process.Process, who: str) -> Any:
     """Return the next line of JSON that a load generator prints."""
     assert speaker.stdout is not None
@@ -230,8 +257,8 @@ def _hear(speaker: process.Process, who: str) -> Any:
 
 def _own_memory(agent: AgentProcess) -> int:
     """Return an agent's anonymous memory [bytes]: the datapath's maps, which it maps, are not in it."""
-    status = FilePath(f"/proc/{agent.pid}/status").read_text()
-    found = re.search(r"^RssAnon:\s+(\d+) kB", status, re.MULTILINE)
+    status = FilePath(f"/proc/{agent.pid}/status")
+    found = re.search(r"^RssAnon:\s+(\d+) kB", status.read_text() if status.exists() else "", re.MULTILINE)
     if found is None:
-        raise ProcessLookupError(f"the agent (pid {agent.pid}) is gone")
+        raise Unfit(f"the agent (pid {agent.pid}) is gone")
     return int(found[1]) * 1024

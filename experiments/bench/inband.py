@@ -2,7 +2,8 @@
 
 One iperf3 flow over IPv6 between two network namespaces, over a bare veth pair: the machine is the limit. The
 sender's interface is source and transit, the receiver's is sink, which writes its summaries. Each round
-measures every way once, in turn; ratios are of the same round. CPU is all of the machine's busy time.
+measures every way once; ratios are of the same round. CPU is all of the machine's busy time, without that of
+processes of others.
 
 Off is measured twice: `off` is an interface as it is, with super-packets; `single` is one as sources need it,
 where the kernel sends packets one by one and leaves room for headers. What is above that is what telemetry
@@ -15,14 +16,14 @@ import concurrent.futures
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
 from datapath import _native
-from experiments.bench.progress import bench_progress
 from experiments.bench.result import BenchResult
-from experiments.bench.transfers import Sample, add_figures, add_ratios, paired, transfer
+from experiments.bench.rounds import Plan, measure_rounds
+from experiments.bench.transfers import Sample, add_figures, cpu_ratios, throughput_ratios, transfer
 from experiments.netlab import Host, Path, two_hosts
 from telemetry.inband.device import prepared
 from telemetry.inband.node import REFRESH_S, InterfaceNode, NodeSpec, SourceOptions
@@ -123,31 +124,42 @@ def _way(path: Path, way: str) -> Iterator[None]:
         yield
 
 
-def run(rounds: int, seconds: float) -> BenchResult:
+def run(plan: Plan, seconds: float) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: Paired rounds.
+        plan: How long.
         seconds: Length of each transfer [s].
 
     Returns:
         Ratios to both ways of being off, and the figures behind them.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LabError: If a transfer fails.
         NodeError: If an interface cannot be a node.
     """
-    result = BenchResult("int", rounds)
-    with two_hosts() as path, bench_progress() as progress:
+    result = BenchResult("int", plan, {"seconds": seconds})
+    with two_hosts() as path:
 
-        def measure(way: str) -> Sample:
+        def measure(way: str, _: int) -> Sample:
             with _way(path, way):
                 return transfer(path, CONGESTION, seconds, "ipv6")
 
-        samples = paired(WAYS, rounds, measure, progress=progress, title="veth")
+        measured = measure_rounds(WAYS, measure, plan, title="int", headlines=_headlines)
+    result.rounds["int"] = measured.tally
+    samples = measured.samples
     for way in EVERY_PKTS:
         for base in ("off", "single"):
-            add_ratios(result, f"{way}.{base}", samples[way], samples[base])
+            pair = samples[way], samples[base]
+            result.add(f"cpu_per_gb_ratio.{way}.{base}", cpu_ratios(*pair), "ratio")
+            result.add(f"throughput_ratio.{way}.{base}", throughput_ratios(*pair), "ratio")
     for way in WAYS:
         add_figures(result, way, samples[way])
     return result
+
+
+def _headlines(samples: Mapping[str, list[Sample]]) -> Iterator[list[float]]:
+    for way in EVERY_PKTS:
+        yield cpu_ratios(samples[way], samples["single"])
+        yield throughput_ratios(samples[way], samples["single"])

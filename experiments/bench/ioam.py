@@ -10,8 +10,9 @@ import time
 from typing import Final
 
 from datapath import _native
-from experiments.bench.progress import bench_progress
+from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, measure_rounds
 
 PACKETS: Final = 500_000
 """Packets a round."""
@@ -21,26 +22,35 @@ WORK: Final = ("source", "fill", "read", "sink", "remove")
 """What `_native.ioam_work` does: make headers, fill a slot, read all, do a sink's work, take headers off."""
 
 
-def run(rounds: int, packets: int = PACKETS) -> BenchResult:
+def run(plan: Plan, packets: int = PACKETS) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: How often each.
-        packets: Packets a round.
+        plan: How long.
+        packets: Packets of each kind of work in a round.
 
     Returns:
         `NAME_per_s` for each of `WORK`.
+
+    Raises:
+        BenchError: As `measure_rounds`.
     """
-    result = BenchResult("ioam", rounds)
-    rates: dict[str, list[float]] = {what: [] for what in WORK}
-    with bench_progress() as progress:
-        task = progress.add_task("ioam", total=rounds * len(WORK))
-        for _ in range(rounds):
-            for what, values in rates.items():
-                start_s = time.thread_time()
-                _native.ioam_work(what, packets)
-                values.append(packets / (time.thread_time() - start_s))
-                progress.advance(task)
-    for what, values in rates.items():
-        result.add(f"{what}_per_s", values, "packets/s", None if what == "sink" else GOAL)
+
+    def measure(what: str, _: int) -> float:
+        start_s = time.thread_time()
+        _native.ioam_work(what, packets)
+        return packets / (time.thread_time() - start_s)
+
+    result = BenchResult("ioam", plan, {"packets": packets})
+    measured = measure_rounds(
+        WORK,
+        measure,
+        plan,
+        title="ioam",
+        headlines=lambda samples: samples.values(),
+        judge=disturbances_alone,
+    )
+    result.rounds["ioam"] = measured.tally
+    for what, rates in measured.samples.items():
+        result.add(f"{what}_per_s", rates, "packets/s", None if what == "sink" else GOAL)
     return result

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,13 +23,17 @@ from agent.wakeful import Wakeful
 from ccp_algs import Algorithm
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR
-from experiments.bench.progress import bench_progress
+from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.netlab import Path, bottleneck, start_iperf3, two_hosts
 
 RATE_BYTES_PER_S = 125e6
 BUFFER_BYTES = 500_000
 ROUND_S = 4
+LEAST_UPDATES = 100
+"""Of a round, below which it has no percentiles."""
+PERCENTS = (50, 99)
 P50_GOAL = "<= 40"
 P99_GOAL = "<= 250"
 
@@ -83,27 +87,26 @@ def _round(plane: Plane, wakeful: Wakeful, path: Path, load: Path | None) -> dic
         while time.monotonic() < end_s and transfer.running:
             plane.turn(50)
             wakeful.note(plane.counters.reports)
-    if len(Stamp.applied_us) < 100:
-        raise RuntimeError(f"only {len(Stamp.applied_us)} updates were measured; is the machine stalled?")
+    if len(Stamp.applied_us) < LEAST_UPDATES:
+        raise Unfit(f"only {len(Stamp.applied_us)} updates were measured in {ROUND_S} s")
     return {"": list(Stamp.applied_us), "written_": list(Stamp.written_us)}
 
 
-def run(rounds: int) -> BenchResult:
+def run(plan: Plan) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: How often, in each state in turn.
+        plan: How long.
 
     Returns:
-        `p50_us.idle`, `p99_us.idle`, `p50_us.load`, `p99_us.load`, over the rounds; the same `written_`; and
-        all of them behind 1 Gbit/s, as `*.1gbit`.
+        `p50_us.idle`, `p99_us.idle`, `p50_us.load`, `p99_us.load`; the same `written_`; and all of them
+        behind 1 Gbit/s, as `*.1gbit`. Each is of the updates of a round.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LoadError: If the datapath does not load.
-        RuntimeError: If hardly an update was applied.
     """
-    result = BenchResult("latency", rounds)
-    values: dict[str, list[float]] = {}
+    result = BenchResult("latency", plan)
     ebpf.unload(PIN_DIR)
     datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=256))
     wakeful = Wakeful()
@@ -114,24 +117,31 @@ def run(rounds: int) -> BenchResult:
             two_hosts() as wire,
             bottleneck(RATE_BYTES_PER_S, BUFFER_BYTES) as slow,
             two_hosts() as other,
-            bench_progress() as progress,
         ):
-            states = (("idle", wire, None), ("load", wire, other), ("1gbit", slow, None))
-            task = progress.add_task("latency", total=len(states) * rounds)
-            for _ in range(rounds):
-                for state, path, load in states:
-                    for span, spans_us in _round(plane, wakeful, path, load).items():
-                        for percent in (50, 99):
-                            value = float(np.percentile(spans_us, percent))
-                            values.setdefault(f"{span}p{percent}_us.{state}", []).append(value)
-                    progress.advance(task)
+            states = {"idle": (wire, None), "load": (wire, other), "1gbit": (slow, None)}
+            measured = measure_rounds(
+                tuple(states),
+                lambda state, _: _round(plane, wakeful, *states[state]),
+                plan,
+                title="latency",
+                headlines=lambda samples: [
+                    _percentiles(samples["idle"], "written_", percent) for percent in PERCENTS
+                ],
+                judge=disturbances_alone,
+            )
     finally:
         wakeful.close()
         datapath.close()
         ebpf.unload(PIN_DIR)
-    for state, *_ in states:
-        for percent, goal in ((50, P50_GOAL), (99, P99_GOAL)):
+    result.rounds["latency"] = measured.tally
+    for state, spans_us in measured.samples.items():
+        for percent, goal in zip(PERCENTS, (P50_GOAL, P99_GOAL), strict=True):
             for span in ("", "written_"):
-                name = f"{span}p{percent}_us.{state}"
-                result.add(name, values[name], "us", None if state == "1gbit" else goal)
+                values = _percentiles(spans_us, span, percent)
+                result.add(f"{span}p{percent}_us.{state}", values, "us", None if state == "1gbit" else goal)
     return result
+
+
+def _percentiles(spans_us: Sequence[Mapping[str, list[int]]], span: str, percent: int) -> list[float]:
+    """Return a percentile of each round."""
+    return [float(np.percentile(one[span], percent)) for one in spans_us]

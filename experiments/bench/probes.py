@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from experiments.bench.rounds import Unfit
 from experiments.netlab import Host
 
 HEADERS_BYTES: Final = 28
@@ -56,7 +57,7 @@ def socket_pair(sender: Host, receiver: Host) -> Iterator[tuple[socket.socket, s
     Yields:
         The sockets.
     """
-    with sender.call(_udp) as near, receiver.call(_udp) as far:
+    with sender.call(udp) as near, receiver.call(udp) as far:
         far.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
         far.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         far.bind((receiver.ipv4, 0))
@@ -98,13 +99,24 @@ def send_train(near: socket.socket, count: int, ip_bytes: int, at_once: int) -> 
         ip_bytes: Size of each as an IP packet [bytes].
         at_once: Packets with one call; 64 KiB at most.
     """
-    payload_bytes = ip_bytes - HEADERS_BYTES
-    near.setsockopt(_SOL_UDP, _UDP_SEGMENT, payload_bytes)
+    payload_bytes = send_many(near, ip_bytes)
     numbered = [struct.pack("=I", number).ljust(payload_bytes, b"\0") for number in range(count)]
     train = [b"".join(numbered[first : first + at_once]) for first in range(0, count, at_once)]
     with _urgent():  # the link is not to run empty because this process had no turn
         for together in train:
             near.send(together)
+
+
+def send_many(near: socket.socket, ip_bytes: int) -> int:
+    """Let the kernel cut what a socket sends into packets of this size, and return the payload of each.
+
+    Args:
+        near: Socket of the sender.
+        ip_bytes: Size of each as an IP packet [bytes].
+    """
+    payload_bytes = ip_bytes - HEADERS_BYTES
+    near.setsockopt(_SOL_UDP, _UDP_SEGMENT, payload_bytes)
+    return payload_bytes
 
 
 def arrivals(far: socket.socket) -> list[Arrival]:
@@ -119,7 +131,8 @@ def arrivals(far: socket.socket) -> list[Arrival]:
         return arrived
 
 
-def _udp() -> socket.socket:
+def udp() -> socket.socket:
+    """Return a UDP socket, to be called in a host."""
     return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
@@ -127,7 +140,7 @@ def _timestamp(ancillary: Sequence[tuple[int, int, bytes]]) -> bytes:
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
             return data
-    raise RuntimeError("the kernel gave a packet no time")
+    raise Unfit("the kernel gave a packet no time")
 
 
 @contextlib.contextmanager

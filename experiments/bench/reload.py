@@ -8,21 +8,24 @@ imported and checked and, if its fold program changed, verified by the kernel.
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Final
 
 from agent.client import Client
 from agent.control import control_socket
 from experiments.agent_process import PIN_DIR, running_agent
+from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.flow_load import BACKLOG
 from experiments.bench.flows import open_flows
-from experiments.bench.progress import bench_progress
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, measure_rounds
 from experiments.netlab import LabError, Path, two_hosts
 
 GOAL: Final = "<= 50000"
@@ -77,11 +80,30 @@ class Edited(VectorAlgorithm):
 KINDS: Final = {"numbers": NUMBERS, "objects": OBJECTS, "vectorised": VECTOR}
 
 
-def run(rounds: int, count: int) -> BenchResult:
+SWAPS: Final = 3
+"""Of each kind in a round, of which the median counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """How a new version came in.
+
+    Attributes:
+        swap_us: How long the event loop was busy with it [us].
+        answer_us: From the request to the answer [us].
+        flows: How many went over.
+    """
+
+    swap_us: float
+    answer_us: float
+    flows: int
+
+
+def run(plan: Plan, count: int) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: Swaps of each kind.
+        plan: How long.
         count: Concurrent flows.
 
     Returns:
@@ -89,33 +111,55 @@ def run(rounds: int, count: int) -> BenchResult:
         (`.program`); `flows`, how many went over.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LoadError: If the datapath does not load.
         LabError: If the load cannot be made.
     """
-    result = BenchResult("reload", rounds)
-    with two_hosts() as path, tempfile.TemporaryDirectory() as directory, bench_progress() as progress:
+    result = BenchResult("reload", plan, {"count": count})
+    with two_hosts() as path, tempfile.TemporaryDirectory() as directory:
         path.sender.set_sysctl("net.ipv4.ip_local_port_range", "1024 65535")
         path.receiver.set_sysctl("net.core.somaxconn", BACKLOG)
-        task = progress.add_task("reload", total=2 * rounds * len(KINDS))
-        flows: list[float] = []
-        for kind, source in KINDS.items():
-            file = FilePath(directory, "edited.py")
-            file.write_text(source.replace("VERSION", "0"))
-            with running_agent(str(file)), _sending(path, count), Client(control_socket(PIN_DIR)) as client:
-                for name, program in ((kind, False), (f"{kind}.program", True)):
-                    swaps_us, answers_us = [], []
-                    for number in range(1, rounds + 1):
-                        text = source.replace("VERSION", str(number if program else 0))
-                        begun_ns = time.monotonic_ns()
-                        done = client.load(f"{text}# {number}", "edited")
-                        answers_us.append((time.monotonic_ns() - begun_ns) / 1e3)
-                        swaps_us.append(float(done["took_us"]))
-                        flows.append(float(done["flows"]))
-                        progress.advance(task)
-                    result.add(f"swap_us.{name}", swaps_us, "us", GOAL)
-                    result.add(f"answer_us.{name}", answers_us, "us")
-        result.add("flows", flows, "flows", f">= {count}")
+        measured = measure_rounds(
+            tuple(KINDS),
+            lambda kind, _: _round(path, FilePath(directory, "edited.py"), KINDS[kind], count),
+            plan,
+            title="reload",
+            headlines=lambda samples: [[swap.swap_us for swap, _ in both] for both in samples.values()],
+            judge=disturbances_alone,
+        )
+    result.rounds["reload"] = measured.tally
+    for kind, both in measured.samples.items():
+        for name, swaps in zip((kind, f"{kind}.program"), zip(*both, strict=True), strict=True):
+            result.add(f"swap_us.{name}", [one.swap_us for one in swaps], "us", GOAL)
+            result.add(f"answer_us.{name}", [one.answer_us for one in swaps], "us")
+    rounds = zip(*measured.samples.values(), strict=True)
+    least = [min(swap.flows for both in kinds for swap in both) for kinds in rounds]
+    result.add("flows", least, "flows", f">= {count}")
     return result
+
+
+def _round(path: Path, file: FilePath, source: str, count: int) -> tuple[Swap, Swap]:
+    """Swap versions in: with the fold program as it was, and with another."""
+    file.write_text(source.replace("VERSION", "0"))
+    with running_agent(str(file)), _sending(path, count), Client(control_socket(PIN_DIR)) as client:
+        same = [_swap(client, f"{source.replace('VERSION', '0')}# {number}") for number in range(SWAPS)]
+        other = [_swap(client, source.replace("VERSION", str(1 + number))) for number in range(SWAPS)]
+    return _middle(same), _middle(other)
+
+
+def _swap(client: Client, text: str) -> Swap:
+    begun_ns = time.monotonic_ns()
+    done = client.load(text, "edited")
+    answer_us = (time.monotonic_ns() - begun_ns) / 1e3
+    return Swap(float(done["took_us"]), answer_us, int(done["flows"]))
+
+
+def _middle(swaps: Sequence[Swap]) -> Swap:
+    return Swap(
+        statistics.median(one.swap_us for one in swaps),
+        statistics.median(one.answer_us for one in swaps),
+        min(one.flows for one in swaps),
+    )
 
 
 @contextmanager

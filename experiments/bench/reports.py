@@ -8,7 +8,8 @@ answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,16 @@ from agent.plane import Plane
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR
-from experiments.bench.progress import bench_progress
+from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.netlab import Path, start_iperf3, two_hosts
 
 RING_BYTES = 64 << 20
 FILL_S = 5
 FLOWS = 8
+LEAST_REPORTS = 10_000
+"""In the ring, for its time to be worth a figure."""
 PER_FLOW_GOAL = ">= 200000"
 VECTORISED_GOAL = ">= 2000000"
 PROGRAM = """
@@ -75,8 +79,21 @@ class Vectorised(VectorAlgorithm):
         )
 
 
-def _round(path: Path, algorithm: str) -> tuple[float, int]:
-    """Fill the ring and time the agent; returns reports/s and how many reports there were."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What an agent took from a full ring.
+
+    Attributes:
+        reports_per_s: How fast.
+        reports: How many.
+    """
+
+    reports_per_s: float
+    reports: int
+
+
+def _round(path: Path, algorithm: str) -> Taken:
+    """Fill the ring and time the agent."""
     ebpf.unload(PIN_DIR)
     options = ebpf.LoadOptions(
         pin_dir=PIN_DIR, max_flows=256, ring_bytes=RING_BYTES, heartbeat_timeout_ms=60_000
@@ -97,7 +114,9 @@ def _round(path: Path, algorithm: str) -> tuple[float, int]:
             pass
         took_s = time.perf_counter() - start
         taken = plane.counters.reports - before
-        return taken / took_s, taken
+        if taken < LEAST_REPORTS:
+            raise Unfit(f"the ring had only {taken} reports")
+        return Taken(taken / took_s, taken)
     finally:
         datapath.close()
         ebpf.unload(PIN_DIR)
@@ -107,34 +126,41 @@ def _turn_until(plane: Plane, done: Callable[[], bool], timeout_s: float = 10.0)
     end_s = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > end_s:
-            raise TimeoutError("no report came")
+            raise Unfit(f"no report came in {timeout_s:g} s")
         plane.turn(20)
 
 
-def run(rounds: int) -> BenchResult:
+def run(plan: Plan) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: How often to fill the ring for each kind of algorithm.
+        plan: How long; in each round the ring is filled once for each kind of algorithm.
 
     Returns:
         `per_flow_per_s` and `vectorised_per_s`.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LoadError: If the datapath does not load.
     """
-    result = BenchResult("reports", rounds)
-    rates: dict[str, list[float]] = {"PerFlow": [], "Vectorised": []}
-    counts: list[float] = []
-    with two_hosts() as path, bench_progress() as progress:
-        task = progress.add_task("reports", total=2 * rounds)
-        for _ in range(rounds):
-            for algorithm, values in rates.items():
-                rate, count = _round(path, algorithm)
-                values.append(rate)
-                counts.append(count)
-                progress.advance(task)
-    result.add("per_flow_per_s", rates["PerFlow"], "reports/s", PER_FLOW_GOAL)
-    result.add("vectorised_per_s", rates["Vectorised"], "reports/s", VECTORISED_GOAL)
+    result = BenchResult("reports", plan)
+    with two_hosts() as path:
+        measured = measure_rounds(
+            ("PerFlow", "Vectorised"),
+            lambda algorithm, _: _round(path, algorithm),
+            plan,
+            title="reports",
+            headlines=lambda samples: [_rates(taken) for taken in samples.values()],
+            judge=disturbances_alone,
+        )
+    result.rounds["reports"] = measured.tally
+    samples = measured.samples
+    result.add("per_flow_per_s", _rates(samples["PerFlow"]), "reports/s", PER_FLOW_GOAL)
+    result.add("vectorised_per_s", _rates(samples["Vectorised"]), "reports/s", VECTORISED_GOAL)
+    counts = [min(one.reports for one in both) for both in zip(*samples.values(), strict=True)]
     result.add("reports_per_round", counts, "reports")
     return result
+
+
+def _rates(taken: Sequence[Taken]) -> list[float]:
+    return [one.reports_per_s for one in taken]

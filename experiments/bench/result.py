@@ -1,19 +1,34 @@
-"""What a benchmark returns, how it is printed, and the statistics that all benchmarks share."""
+"""What a benchmark returns: figures with intervals and verdicts, how they are printed and kept."""
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 import os
 import platform
-import statistics
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal, Self
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+
+from experiments.bench.errors import BenchError
+from experiments.bench.rounds import LEAST_ROUNDS, Plan, Tally
+from experiments.runs.metadata import git_revision
+from experiments.statistics import Estimate, median_interval
+
+Verdict = Literal["met", "missed", "undecided"]
+
+FORMAT: Final = 1
+"""Of kept results."""
+MOST_ROUNDS: Final = 100_000
+"""More rounds than that are not worth a number: the goal is where the figure is."""
+_COLORS: Final = {"met": "green", "missed": "red", "undecided": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +36,76 @@ class Metric:
     """One measured figure.
 
     Attributes:
-        value: Median over the rounds.
+        values: One for each round that counts, in their order.
         unit: Unit; "ratio" for a quotient of the two sides of a round.
         goal: What the project wants, with its direction, such as "<= 1.05"; None where nothing was promised.
-        low: First quartile over the rounds (the value itself with one round).
-        high: Third quartile.
     """
 
-    value: float
+    values: tuple[float, ...]
     unit: str
-    goal: str | None
-    low: float
-    high: float
+    goal: str | None = None
 
     @property
-    def met(self) -> bool | None:
-        """Whether the goal is met; None without one."""
-        if self.goal is None:
+    def estimate(self) -> Estimate:
+        """The median over the rounds, with its 95 % interval, whose ends are NaN with fewer than five."""
+        found = median_interval(self.values)
+        enough = len(self.values) >= LEAST_ROUNDS
+        return found if enough else Estimate(found.value, math.nan, math.nan, found.n)
+
+    @property
+    def value(self) -> float:
+        """Median over the rounds."""
+        return self.estimate.value
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the goal is met; None without a goal, or with too few rounds for an interval.
+
+        Met with the whole interval on its side, missed with the whole interval on the other.
+        """
+        if self.goal is None or len(self.values) < LEAST_ROUNDS:
             return None
-        direction, bound = self.goal.split()
-        return self.value <= float(bound) if direction == "<=" else self.value >= float(bound)
+        direction, bound = _parsed(self.goal)
+        found = self.estimate
+        sides = {end <= bound if direction == "<=" else end >= bound for end in (found.low, found.high)}
+        if len(sides) == 2:
+            return "undecided"
+        return "met" if sides == {True} else "missed"
+
+    @property
+    def rounds_needed(self) -> int | None:
+        """About how many rounds would decide, if the median stays; None if decided, or if none would.
+
+        Intervals become narrower with the root of the number of rounds.
+        """
+        if self.verdict != "undecided" or self.goal is None:
+            return None
+        found, bound = self.estimate, _parsed(self.goal)[1]
+        away = abs(bound - found.value)
+        side = found.high - found.value if bound > found.value else found.value - found.low
+        if away * math.sqrt(MOST_ROUNDS) <= side * math.sqrt(found.n):
+            return None
+        return math.ceil(found.n * (side / away) ** 2)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it for JSON; what is not known is null."""
+        found = self.estimate
+        known = len(self.values) >= LEAST_ROUNDS
+        return {
+            "value": found.value,
+            "low": found.low if known else None,
+            "high": found.high if known else None,
+            "unit": self.unit,
+            "goal": self.goal,
+            "verdict": self.verdict,
+            "rounds_needed": self.rounds_needed,
+            "values": list(self.values),
+        }
+
+
+def _parsed(goal: str) -> tuple[str, float]:
+    direction, bound = goal.split()
+    return direction, float(bound)
 
 
 @dataclass(slots=True)
@@ -49,15 +114,19 @@ class BenchResult:
 
     Attributes:
         name: Name of the benchmark.
-        host: Kernel, processor and cores of this machine.
-        rounds: Paired rounds measured.
+        plan: How long it was to measure.
+        options: What else it was told, such as how many flows.
+        rounds: What was measured together -> how many rounds there were.
         metrics: Figures by their stable names.
+        about: Command line, git revision, date and machine.
     """
 
     name: str
-    rounds: int
-    host: dict[str, str | int] = field(default_factory=lambda: describe_host())
+    plan: Plan
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rounds: dict[str, Tally] = field(default_factory=dict)
     metrics: dict[str, Metric] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=lambda: describe_run())
 
     def add(self, metric: str, values: Sequence[float], unit: str, goal: str | None = None) -> None:
         """Add a figure from its values, one a round.
@@ -73,33 +142,139 @@ class BenchResult:
         """
         if not values:
             raise ValueError(f"{self.name}: no value was measured for {metric}")
-        if len(values) == 1:
-            low = high = values[0]
-        else:
-            low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-        self.metrics[metric] = Metric(statistics.median(values), unit, goal, low, high)
+        self.metrics[metric] = Metric(tuple(map(float, values)), unit, goal)
 
     def to_json(self) -> str:
-        """Return the run as a JSON object: name, host, rounds, metrics."""
-        return json.dumps(asdict(self), indent=2)
+        """Return the run as a JSON object."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "name": self.name,
+                **self.about,
+                "plan": asdict(self.plan),
+                "options": dict(self.options),
+                "rounds": {title: asdict(tally) for title, tally in self.rounds.items()},
+                "metrics": {name: metric.as_dict() for name, metric in self.metrics.items()},
+            },
+            indent=2,
+        )
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Self:
+        """Return a run that was kept.
+
+        Args:
+            text: As `to_json` wrote it.
+            where: Its file, for errors.
+
+        Raises:
+            BenchError: `bench.cannot_read`, if it is none, or of another format.
+        """
+        try:
+            told = json.loads(text)
+            if told["format"] != FORMAT:
+                raise ValueError(f"its format is {told['format']}, not {FORMAT}")
+            return cls(
+                name=told["name"],
+                plan=Plan(**told["plan"]),
+                options=told["options"],
+                rounds={title: Tally(**tally) for title, tally in told["rounds"].items()},
+                metrics={
+                    name: Metric(tuple(one["values"]), one["unit"], one["goal"])
+                    for name, one in told["metrics"].items()
+                },
+                about={name: told[name] for name in ("command", "git", "date", "host")},
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise BenchError(
+                "bench.cannot_read",
+                "this is no result of a benchmark",
+                where,
+                f"{type(error).__name__}: {error}",
+                "make it anew with `ccp bench NAME --keep FOLDER`",
+            ) from error
+
+    def keep(self, folder: Path) -> Path:
+        """Write the run to NAME.json in a folder, which is made if need be, and return the file.
+
+        Raises:
+            BenchError: `bench.cannot_keep`, if it cannot be written.
+        """
+        file = folder / f"{self.name}.json"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file.write_text(self.to_json() + "\n")
+        except OSError as error:
+            raise BenchError(
+                "bench.cannot_keep",
+                "the result cannot be written",
+                str(file),
+                error.strerror or str(error),
+                "give --keep a folder that you may write to",
+            ) from error
+        return file
 
     def print(self, console: Console) -> None:
         """Print the run as a table."""
-        title = f"{self.name}: {self.rounds} rounds, {self.host['kernel']}, {self.host['cores']} cores"
-        table = Table(title=title, box=SIMPLE)
-        for column in ("metric", "median", "quartiles", "unit", "goal", ""):
-            justify: Literal["left", "right"] = "right" if column in {"median", "quartiles"} else "left"
+        host = self.about["host"]
+        table = Table(title=f"{self.name}: {host['kernel']}, {host['cores']} cores", box=SIMPLE)
+        for column in ("metric", "median", "95 % interval", "unit", "goal", ""):
+            justify: Literal["left", "right"] = "right" if column in {"median", "95 % interval"} else "left"
             # Names give way in a narrow terminal, figures never do.
             table.add_column(column, justify=justify, no_wrap=column != "metric", overflow="fold")
         for name, metric in self.metrics.items():
-            verdict = {None: "", True: "[green]met", False: "[red]missed"}[metric.met]
-            spread = f"{_short(metric.low)} - {_short(metric.high)}"
-            table.add_row(name, _short(metric.value), spread, metric.unit, metric.goal or "", verdict)
+            verdict = told_verdict(metric)
+            color = _COLORS.get(metric.verdict or "")
+            table.add_row(
+                name,
+                short(metric.value),
+                interval(metric),
+                metric.unit,
+                metric.goal or "",
+                f"[{color}]{verdict}" if color else verdict,
+            )
         console.print(table)
+        for title, tally in self.rounds.items():
+            console.print(f"{title}: {told_rounds(tally)}", highlight=False)
 
 
-def _short(value: float) -> str:
+def interval(metric: Metric) -> str:
+    """Return the interval of a figure for a table; nothing where there is none."""
+    found = metric.estimate
+    return "" if math.isnan(found.low) else f"{short(found.low)} - {short(found.high)}"
+
+
+def told_verdict(metric: Metric) -> str:
+    """Return the verdict for a table, and what would decide it."""
+    if metric.verdict == "undecided" and metric.rounds_needed is not None:
+        return f"undecided (try {short(metric.rounds_needed)} rounds)"
+    return metric.verdict or ""
+
+
+def told_rounds(tally: Tally) -> str:
+    """Return how many rounds there were, for a line under a table."""
+    told = f"{tally.counted} rounds"
+    if tally.disturbed:
+        causes = ", ".join(f"{cause} {count}" for cause, count in tally.causes.items() if count)
+        told += f", {tally.disturbed} more were disturbed ({causes})"
+    if tally.stopped == "disturbed":
+        told += ", which was too many to go on"
+    return f"{told}; others had at most {tally.taken_ratio:.0%} of the machine"
+
+
+def short(value: float) -> str:
+    """Return a figure with three digits, or all of those before the point."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def describe_run() -> dict[str, Any]:
+    """Return what of this process and machine bears on a figure."""
+    return {
+        "command": ["ccp", *sys.argv[1:]],
+        "git": git_revision(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "host": describe_host(),
+    }
 
 
 def describe_host() -> dict[str, str | int]:

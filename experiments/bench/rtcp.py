@@ -1,9 +1,9 @@
 """`ccp bench rtcp`: what R-TCP in the kernel costs a server with very many connections.
 
 Each connection goes to a client of its own: an address of one and the same host, which has a detector of its
-own. In turn with CUBIC and BBR of the kernel, and with both under R-TCP. CPU is all of the machine's busy
-time while they send, without the link emulator's; memory is what the kernel accounts to `ccp rtcp attach`,
-whose maps have all that R-TCP remembers.
+own. With CUBIC and BBR of the kernel, and with both under R-TCP. CPU is all of the machine's busy time while
+they send, without that of others and the link emulator's; memory is what the kernel accounts to
+`ccp rtcp attach`, whose maps have all that R-TCP remembers.
 
 `core_ns`: what the detector alone takes for an ACK, compiled for this processor; it looks out for losses
 (`waiting`), estimates (`triggered`), or follows a limit (`limited`).
@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path as FilePath
@@ -30,12 +29,13 @@ from agent.rtcp.attached import known_clients
 from ccp_algs.rtcp import Options
 from datapath import _native
 from experiments.bench.bpf_objects import PROGRAM_NAME_CHARACTERS, counting_runs, runs_of_programs
+from experiments.bench.disturbance import Watch
 from experiments.bench.flow_load import BACKLOG
 from experiments.bench.flows import open_flows, open_load
 from experiments.bench.kernel_memory import kernel_memory
-from experiments.bench.progress import bench_progress
 from experiments.bench.result import BenchResult
-from experiments.netlab import CpuMeter, Host, Path, process, two_hosts
+from experiments.bench.rounds import Plan, Rounds, Tally, measure_rounds
+from experiments.netlab import Host, Path, process, two_hosts
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.spec import Direction
 from experiments.netlab.topologies import point_to_point
@@ -43,6 +43,7 @@ from experiments.runs.rtcp import attach
 
 OURS: Final = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr"}
 """Congestion controls of the kernel, and the same under R-TCP."""
+KERNELS: Final = {ours: kernel for kernel, ours in OURS.items()}
 ACK_HOOK: Final = {"cubic": "cubic_in_ack_event", "bbr": "rtcp_bbr_cong_control"}
 """Which of their functions sees every ACK; BBR's has all of BBR in it."""
 
@@ -114,7 +115,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A load without and with R-TCP, one right after the other.
+    """A load without and with R-TCP, of the same round.
 
     Attributes:
         load: Which.
@@ -136,11 +137,11 @@ class Pair:
         return self.rtcp.cpu_s_per_gb / self.kernel.cpu_s_per_gb
 
 
-def run(rounds: int, count: int, loads: Sequence[Load] = tuple(Load)) -> BenchResult:
+def run(plan: Plan, count: int, loads: Sequence[Load] = tuple(Load)) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: Paired rounds.
+        plan: How long, for each load.
         count: Concurrent connections, each to a client of its own.
         loads: Which.
 
@@ -149,17 +150,22 @@ def run(rounds: int, count: int, loads: Sequence[Load] = tuple(Load)) -> BenchRe
         for an ACK, memory by connection, clients, and what is behind the ratio; `memory_bytes.one_client`.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LabError: If a load cannot be made.
         RunError: If R-TCP cannot be attached.
     """
-    result = BenchResult("rtcp", rounds)
-    for state, took_ns in core_ns(rounds).items():
+    result = BenchResult("rtcp", plan, {"count": count, "loads": [str(load) for load in loads]})
+    core = core_ns(plan)
+    result.rounds["core"] = core.tally
+    for state, took_ns in core.samples.items():
         result.add(f"core_ns.{state}", took_ns, "ns")
-    pairs = measure(rounds, count, loads)
-    for load, name in itertools.product(loads, OURS):
-        own = [one for one in pairs if (one.load, one.congestion) == (load, name)]
-        _add(result, f"{name}.{load}", own, count)
-    result.add("memory_bytes.one_client", memory_with_one_client(rounds, count), "bytes")
+    for load in loads:
+        pairs, result.rounds[str(load)] = measure(plan, count, load)
+        for name in OURS:
+            _add(result, f"{name}.{load}", [one for one in pairs if one.congestion == name], count)
+    memory = memory_with_one_client(plan, count)
+    result.rounds["one client"] = memory.tally
+    result.add("memory_bytes.one_client", memory.samples["cubic"], "bytes")
     return result
 
 
@@ -178,64 +184,76 @@ def _add(result: BenchResult, label: str, pairs: Sequence[Pair], count: int) -> 
         result.add(f"retrans_ratio.{label}.{name}", [one.retrans_ratio for one in samples], "ratio")
 
 
-def core_ns(rounds: int) -> dict[str, list[float]]:
-    """Return what the detector takes for an ACK, each round, in each of its states [ns]."""
+def core_ns(plan: Plan) -> Rounds[float]:
+    """Return what the detector takes for an ACK in each of its states [ns]."""
     options = Options().to_bytes()
-    took_ns: dict[str, list[float]] = {state: [] for state in STATES}
-    for _ in range(rounds):
-        for state, values in took_ns.items():
-            start_ns = time.thread_time_ns()
-            _native.rtcp_work(options, state, CORE_ACKS)
-            values.append((time.thread_time_ns() - start_ns) / CORE_ACKS)
-    return took_ns
+
+    def work(state: str, _: int) -> float:
+        start_ns = time.thread_time_ns()
+        _native.rtcp_work(options, state, CORE_ACKS)
+        return (time.thread_time_ns() - start_ns) / CORE_ACKS
+
+    return measure_rounds(STATES, work, plan, title="rtcp core", headlines=lambda samples: samples.values())
 
 
-def measure(rounds: int, count: int, loads: Sequence[Load] = tuple(Load)) -> list[Pair]:
-    """Return a pair for each round, load and congestion control.
+def measure(plan: Plan, count: int, load: Load) -> tuple[list[Pair], Tally]:
+    """Return a pair for each round and congestion control, and how many rounds there were.
 
     Args:
-        rounds: How many.
+        plan: How long.
         count: Concurrent connections, each to a client of its own.
-        loads: Which.
+        load: Which.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LabError: If a load cannot be made.
         RunError: If R-TCP cannot be attached.
     """
-    pairs = []
-    with bench_progress() as progress:
-        task = progress.add_task("rtcp", total=len(loads) * rounds * len(OURS))
-        for load in loads:
-            with free_path() if load is Load.FREE else limited_path(count) as (path, emulator_s):
-                for number, name in itertools.product(range(rounds), OURS):
-                    kernel_first = number % 2 == 0
-                    if kernel_first:
-                        kernel = _without(path, name, count, load, emulator_s)
-                    rtcp, cost = _with(path, name, count, load, emulator_s)
-                    if not kernel_first:
-                        kernel = _without(path, name, count, load, emulator_s)
-                    pairs.append(Pair(load, name, kernel, rtcp, cost))
-                    progress.advance(task)
-    return pairs
+    with free_path() if load is Load.FREE else limited_path(count) as (path, emulator_s):
+
+        def one(way: str, _: int) -> tuple[Sample, Cost | None]:
+            if way in OURS:
+                return _without(path, way, count, load, emulator_s), None
+            return _with(path, KERNELS[way], count, load, emulator_s)
+
+        measured = measure_rounds(
+            [*OURS, *KERNELS],
+            one,
+            plan,
+            title=f"rtcp {load}",
+            headlines=lambda samples: [
+                [pair.cpu_per_gb_ratio for pair in _pairs(load, name, samples)] for name in OURS
+            ],
+        )
+    return [pair for name in OURS for pair in _pairs(load, name, measured.samples)], measured.tally
 
 
-def memory_with_one_client(rounds: int, count: int) -> list[float]:
-    """Return the kernel memory by connection, each round, of connections that all go to one client [bytes].
+def _pairs(load: Load, name: str, samples: Mapping[str, list[tuple[Sample, Cost | None]]]) -> list[Pair]:
+    both = zip(samples[name], samples[OURS[name]], strict=True)
+    return [Pair(load, name, kernel, rtcp, cost) for (kernel, _), (rtcp, cost) in both if cost is not None]
+
+
+def memory_with_one_client(plan: Plan, count: int) -> Rounds[float]:
+    """Return the kernel memory by connection, of connections that all go to one client [bytes].
 
     Args:
-        rounds: How many.
+        plan: How long.
         count: Concurrent connections.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LabError: If the load cannot be made.
         RunError: If R-TCP cannot be attached.
     """
-    found = []
     with free_path() as (path, _):
-        for _ in range(rounds):
-            with _rtcp(count) as (_, taken_bytes), open_flows(path, OURS["cubic"], count):
-                found.append(taken_bytes() / count)
-    return found
+
+        def taken(name: str, _: int) -> float:
+            with _rtcp(count) as (_, taken_bytes), open_flows(path, OURS[name], count):
+                return taken_bytes() / count
+
+        return measure_rounds(
+            ("cubic",), taken, plan, title="rtcp one client", headlines=lambda samples: samples.values()
+        )
 
 
 # --- loads -------------------------------------------------------------------------------------------------
@@ -309,12 +327,12 @@ def _sending(path: Path, congestion: str, count: int, load: Load) -> Iterator[Se
 
 def _measure(send: Send, emulator_s: EmulatorTime) -> Sample:
     before_s = emulator_s()
-    with CpuMeter() as meter:
+    with Watch() as watch:
         told = send()
-    busy_s = meter.spent.busy_s - (emulator_s() - before_s)
+    busy_s = watch.seen.own_busy_s - (emulator_s() - before_s)
     return Sample(
         busy_s / (told["acked_bytes"] / 1e9),
-        told["acked_bytes"] / meter.spent.elapsed_s,
+        told["acked_bytes"] / watch.seen.elapsed_s,
         told["retrans_bytes"] / told["sent_bytes"],
     )
 
@@ -335,10 +353,10 @@ def _with(path: Path, name: str, count: int, load: Load, emulator_s: EmulatorTim
         before_s = emulator_s()
         with counting_runs():
             earlier = runs_of_programs(pid)
-            with CpuMeter() as meter:
+            with Watch() as watch:
                 send()
             later = runs_of_programs(pid)
-        busy_s = meter.spent.busy_s - (emulator_s() - before_s)
+        busy_s = watch.seen.own_busy_s - (emulator_s() - before_s)
         spent = {program: later[program] - runs for program, runs in earlier.items()}
         clients = known_clients()
         hook = spent[ACK_HOOK[name][:PROGRAM_NAME_CHARACTERS]]

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, ClassVar, Final
 
@@ -33,8 +33,9 @@ from broker.options import PORT, BusOptions
 from ccp_algs import Algorithm
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR
-from experiments.bench.progress import bench_progress
+from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.netlab import Host, Lab, Path, bottleneck, start_iperf3
 from experiments.netlab.iperf import wait_until_listening
 from telemetry.schema import Sample
@@ -184,51 +185,61 @@ def _round(path: Path, at: tuple[str, str], seconds: int) -> dict[str, list[int]
         while hearing.counters.samples == 0:
             plane.turn(50)
             if receiver.poll() is not None or time.monotonic() > end_s:
-                raise RuntimeError("no signal came; try `ccp receive --broker` by hand")
+                raise Unfit("no signal came; `ccp receive --broker` by hand may tell why")
         with start_iperf3(path.sender, path.receiver, congestion="ccp", duration_s=seconds) as transfer:
             while transfer.running:
                 plane.turn(50)
                 wakeful.note(plane.counters.reports)
     if len(Ear.spans_us[""]) < seconds * 1000 / INTERVAL_MS / 4:
-        raise RuntimeError(f"only {len(Ear.spans_us[''])} signals were measured; is the machine stalled?")
+        raise Unfit(f"only {len(Ear.spans_us[''])} signals were measured in {seconds} s")
     return {span: list(spans_us) for span, spans_us in Ear.spans_us.items()}
 
 
-def run(rounds: int, seconds: int = 15, brokers: Sequence[str] = tuple(BROKERS)) -> BenchResult:
+def run(plan: Plan, seconds: int = 15, brokers: Sequence[str] = tuple(BROKERS)) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: How often, through each broker in turn.
+        plan: How long.
         seconds: Length of each transfer [s].
         brokers: Keys of `BROKERS`.
 
     Returns:
-        For each broker `p50_us.BROKER` and `p99_us.BROKER` until the window is changed, over the rounds; the
-        same until the algorithm has heard (`heard_`) and answered (`written_`); and how many `signals.BROKER`
-        a round measured.
+        For each broker `p50_us.BROKER` and `p99_us.BROKER` until the window is changed; the same until the
+        algorithm has heard (`heard_`) and answered (`written_`); and how many `signals.BROKER` a round
+        measured. Percentiles are of the signals of a round.
 
     Raises:
+        BenchError: As `measure_rounds`.
         LoadError: If the datapath does not load.
         LabError: If a broker does not start.
-        RuntimeError: If hardly a signal came through.
     """
-    result = BenchResult("signal", rounds)
-    values: dict[tuple[str, str], list[float]] = {}
+    result = BenchResult("signal", plan, {"seconds": seconds, "brokers": list(brokers)})
     raise_priority()  # as `ccp run` does
-    with bottleneck(RATE_BYTES_PER_S, BUFFER_BYTES) as path, bench_progress() as progress:
+    with bottleneck(RATE_BYTES_PER_S, BUFFER_BYTES) as path:
         host, for_sender, for_receiver = add_broker_host(path.lab, path.sender, path.receiver)
-        task = progress.add_task("signal", total=rounds * len(brokers))
-        for _ in range(rounds):
-            for broker in brokers:
-                with BROKERS[broker](host):
-                    spans = _round(path, (for_sender, for_receiver), seconds)
-                for span, spans_us in spans.items():
-                    for percent in (50, 99):
-                        name = f"{span}p{percent}_us.{broker}"
-                        values.setdefault((name, "us"), []).append(float(np.percentile(spans_us, percent)))
-                values.setdefault((f"signals.{broker}", "signals"), []).append(len(spans[""]))
-                progress.advance(task)
-    for (name, unit), measured in values.items():
-        span, _, broker = name.partition(".")
-        result.add(name, measured, unit, GOALS[broker] if span == "p99_us" else None)
+
+        def measure(broker: str, _: int) -> dict[str, list[int]]:
+            with BROKERS[broker](host):
+                return _round(path, (for_sender, for_receiver), seconds)
+
+        measured = measure_rounds(
+            brokers,
+            measure,
+            plan,
+            title="signal",
+            headlines=lambda samples: [_percentiles(spans, "", 50) for spans in samples.values()],
+            judge=disturbances_alone,
+        )
+    result.rounds["signal"] = measured.tally
+    for broker, spans in measured.samples.items():
+        for span in ("heard_", "written_", ""):
+            for percent in (50, 99):
+                goal = GOALS[broker] if (span, percent) == ("", 99) else None
+                result.add(f"{span}p{percent}_us.{broker}", _percentiles(spans, span, percent), "us", goal)
+        result.add(f"signals.{broker}", [len(one[""]) for one in spans], "signals")
     return result
+
+
+def _percentiles(spans_us: Sequence[Mapping[str, list[int]]], span: str, percent: int) -> list[float]:
+    """Return a percentile of each round."""
+    return [float(np.percentile(one[span], percent)) for one in spans_us]

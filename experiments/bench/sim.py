@@ -24,8 +24,9 @@ import msgspec
 import numpy as np
 
 from datapath import sim
-from experiments.bench.progress import bench_progress
+from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, measure_rounds
 from experiments.learning.domain import Domain, single_path
 from experiments.learning.worlds import Worlds
 from experiments.netlab.network_spec import emulator_spec
@@ -56,34 +57,39 @@ SHORT_STEPS: Final = single_path(rate_bytes_per_s=6e6, rtt_us=30e3, mtp_us=10e3)
 RUN_S: Final = 10.0
 
 
-def run(rounds: int) -> BenchResult:
+def run(plan: Plan) -> BenchResult:
     """Measure.
 
     Args:
-        rounds: How often.
+        plan: How long.
 
     Returns:
         `packet_events_per_s`, and with `.dumbbell`; `env_steps_per_s`, and with `.48mbit_10ms`;
         `simulated_ratio.kernel` and `simulated_ratio.agent`, simulated time by CPU time of a whole run.
+
+    Raises:
+        BenchError: As `measure_rounds`.
     """
-    result = BenchResult("sim", rounds)
-    measured: tuple[tuple[str, str, str | None, Callable[[int], float]], ...] = (
-        ("packet_events_per_s", "events/s", EVENTS_GOAL, lambda seed: _events_per_s(_link(seed))),
-        ("packet_events_per_s.dumbbell", "events/s", None, lambda seed: _events_per_s(_dumbbell(seed))),
-        ("env_steps_per_s", "steps/s", STEPS_GOAL, lambda seed: _env_steps_per_s(Domain(), seed)),
-        ("env_steps_per_s.48mbit_10ms", "steps/s", None, lambda seed: _env_steps_per_s(SHORT_STEPS, seed)),
-        ("simulated_ratio.kernel", "ratio", None, lambda seed: _simulated_ratio("kernel/cubic", seed)),
-        ("simulated_ratio.agent", "ratio", None, lambda seed: _simulated_ratio("cubic", seed)),
+    result = BenchResult("sim", plan)
+    measures: dict[str, tuple[str, str | None, Callable[[int], float]]] = {
+        "packet_events_per_s": ("events/s", EVENTS_GOAL, lambda seed: _events_per_s(_link(seed))),
+        "packet_events_per_s.dumbbell": ("events/s", None, lambda seed: _events_per_s(_dumbbell(seed))),
+        "env_steps_per_s": ("steps/s", STEPS_GOAL, lambda seed: _env_steps_per_s(Domain(), seed)),
+        "env_steps_per_s.48mbit_10ms": ("steps/s", None, lambda seed: _env_steps_per_s(SHORT_STEPS, seed)),
+        "simulated_ratio.kernel": ("ratio", None, lambda seed: _simulated_ratio("kernel/cubic", seed)),
+        "simulated_ratio.agent": ("ratio", None, lambda seed: _simulated_ratio("cubic", seed)),
+    }
+    measured = measure_rounds(
+        tuple(measures),
+        lambda name, number: measures[name][2](number),
+        plan,
+        title="sim",
+        headlines=lambda samples: [samples["packet_events_per_s"], samples["env_steps_per_s"]],
+        judge=disturbances_alone,
     )
-    values: dict[str, list[float]] = {name: [] for name, *_ in measured}
-    with bench_progress() as progress:
-        task = progress.add_task("sim", total=len(measured) * rounds)
-        for seed in range(1, rounds + 1):
-            for name, _, _, measure in measured:
-                values[name].append(measure(seed))
-                progress.advance(task)
-    for name, unit, goal, _ in measured:
-        result.add(name, values[name], unit, goal)
+    result.rounds["sim"] = measured.tally
+    for name, (unit, goal, _) in measures.items():
+        result.add(name, measured.samples[name], unit, goal)
     return result
 
 

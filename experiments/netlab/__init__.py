@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from experiments.netlab.cpu import CpuMeter, CpuSeconds, cpu_seconds
+    from experiments.netlab.cpu import CpuCounts, CpuMeter, CpuSeconds, cpu_counts
     from experiments.netlab.errors import LabError
     from experiments.netlab.host import Host
     from experiments.netlab.iperf import IperfRun, IperfServer, iperf3, start_iperf3
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from experiments.netlab.topology import Path, Shaper, bottleneck, two_hosts
 
 __all__ = [
+    "CpuCounts",
     "CpuMeter",
     "CpuSeconds",
     "Host",
@@ -49,7 +50,7 @@ __all__ = [
     "bottleneck",
     "clean_leftovers",
     "congestion_of",
-    "cpu_seconds",
+    "cpu_counts",
     "iperf3",
     "set_congestion",
     "start_iperf3",
@@ -57,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "CpuCounts": "cpu",
     "CpuMeter": "cpu",
     "CpuSeconds": "cpu",
     "Host": "host",
@@ -76,7 +78,7 @@ _HOMES: Final = {
     "bottleneck": "topology",
     "clean_leftovers": "lab",
     "congestion_of": "sockets",
-    "cpu_seconds": "cpu",
+    "cpu_counts": "cpu",
     "iperf3": "iperf",
     "set_congestion": "sockets",
     "start_iperf3": "iperf",

@@ -18,52 +18,88 @@ from typing import Final, Self
 
 _TIMER_LIST: Final = Path("/proc/timer_list")
 _STAT: Final = Path("/proc/stat")
-_IDLE_NS: Final = re.compile(r"^ *\.(?:idle|iowait)_sleeptime *: (\d+) nsecs$", re.MULTILINE)
+_IDLE_NS: Final = re.compile(
+    r"^ *\.idle_sleeptime *: (\d+) nsecs$.*?^ *\.iowait_sleeptime *: (\d+) nsecs$", re.MULTILINE | re.DOTALL
+)
+_PROCESSOR: Final = re.compile(r"^cpu\d+ (.*)$", re.MULTILINE)
 _TICKS_PER_S: Final[int] = os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED: Final = 2  # <linux/posix-timers.h>
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CpuSeconds:
-    """CPU time spent, summed over all processors, since boot or between two such counts.
+    """CPU time spent between two counts, summed over all processors.
 
     Attributes:
         busy_s: Programs, the kernel and interrupts; what a hypervisor took for others is not in it [s].
         elapsed_s: Wall-clock time [s].
+        stolen_s: What a hypervisor took for others while a processor had something to do [s].
     """
 
     busy_s: float
     elapsed_s: float
-
-    def __sub__(self, earlier: CpuSeconds) -> CpuSeconds:
-        """Return what was spent since an earlier count."""
-        return CpuSeconds(self.busy_s - earlier.busy_s, self.elapsed_s - earlier.elapsed_s)
+    stolen_s: float
 
 
-def parse_idle_s(timer_list: str, stat: str, *, ticks_per_s: int) -> float:
-    """Return how long the processors were not ours to use: idle, waiting for disks, or taken away.
+@dataclass(frozen=True, slots=True)
+class CpuCounts:
+    """What the kernel counted since boot.
+
+    Attributes:
+        at_s: When [s].
+        idle_s: How long each processor had nothing to do, or waited for disks [s].
+        stolen_s: For how long each was taken away [s].
+    """
+
+    at_s: float
+    idle_s: tuple[float, ...]
+    stolen_s: tuple[float, ...]
+
+    def __sub__(self, earlier: CpuCounts) -> CpuSeconds:
+        """Return what was spent since an earlier count.
+
+        Idle time and stolen time overlap: a processor that an interrupt wakes, and that the hypervisor lets
+        wait, is idle for its kernel until it runs, and stolen from for the hypervisor. To subtract both from
+        elapsed time would count this wait twice, and gave negative CPU time on a machine that mostly idles.
+        How much of the stolen time that is, nobody counts. It is shared out as the time was: a processor that
+        was never idle lost all of it from its busy time, one that was mostly idle hardly any.
+        """
+        elapsed_s = self.at_s - earlier.at_s
+        busy_s = stolen_s = 0.0
+        for idle_s, idle_before_s, taken_s, taken_before_s in zip(
+            self.idle_s, earlier.idle_s, self.stolen_s, earlier.stolen_s, strict=True
+        ):
+            awake_s = min(max(elapsed_s - (idle_s - idle_before_s), 0.0), elapsed_s)
+            taken = min((taken_s - taken_before_s) / elapsed_s, 1.0) if elapsed_s else 0.0
+            busy_s += awake_s * (1 - taken)
+            stolen_s += taken * elapsed_s
+        return CpuSeconds(busy_s, elapsed_s, stolen_s)
+
+
+def parse_counts(at_s: float, timer_list: str, stat: str, *, ticks_per_s: int) -> CpuCounts:
+    """Return what the kernel tells of its processors.
 
     Args:
+        at_s: When it told [s].
         timer_list: Text of /proc/timer_list; where it says nothing of idle time, that of `stat` is used.
         stat: Text of /proc/stat.
         ticks_per_s: How many of the ticks in `stat` a second has.
     """
-    idle, iowait, _irq, _softirq, *steal = map(int, stat.split("\n", 1)[0].split()[4:9])  # proc_stat(5)
-    taken_s = sum(steal) / ticks_per_s
-    if idle_ns := _IDLE_NS.findall(timer_list):
-        return sum(map(int, idle_ns)) / 1e9 + taken_s
-    return (idle + iowait) / ticks_per_s + taken_s
+    ticks = [[int(field) for field in line.split()] for line in _PROCESSOR.findall(stat)]
+    stolen_s = tuple(each[7] / ticks_per_s for each in ticks)  # proc_stat(5), as the next
+    idle_s = tuple((each[3] + each[4]) / ticks_per_s for each in ticks)
+    if len(exact := _IDLE_NS.findall(timer_list)) == len(ticks):
+        idle_s = tuple((int(idle_ns) + int(iowait_ns)) / 1e9 for idle_ns, iowait_ns in exact)
+    return CpuCounts(at_s, idle_s, stolen_s)
 
 
-def cpu_seconds() -> CpuSeconds:
-    """Return the CPU time spent since boot."""
+def cpu_counts() -> CpuCounts:
+    """Return what the kernel counted since boot."""
     try:
         timer_list = _TIMER_LIST.read_text()
     except OSError:  # not root
         timer_list = ""
-    elapsed_s = time.monotonic()
-    idle_s = parse_idle_s(timer_list, _STAT.read_text(), ticks_per_s=_TICKS_PER_S)
-    return CpuSeconds((os.cpu_count() or 1) * elapsed_s - idle_s, elapsed_s)
+    return parse_counts(time.monotonic(), timer_list, _STAT.read_text(), ticks_per_s=_TICKS_PER_S)
 
 
 def process_cpu_s(pid: int) -> float:
@@ -88,17 +124,17 @@ class CpuMeter:
 
     def __init__(self) -> None:
         """Start now; entering the block starts anew."""
-        self._begin = cpu_seconds()
-        self._end: CpuSeconds | None = None
+        self._begin = cpu_counts()
+        self._end: CpuCounts | None = None
 
     def __enter__(self) -> Self:
-        self._begin, self._end = cpu_seconds(), None
+        self._begin, self._end = cpu_counts(), None
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end = cpu_seconds()
+        self._end = cpu_counts()
 
     @property
     def spent(self) -> CpuSeconds:
         """What was spent in the block; inside it, what was spent so far."""
-        return (self._end or cpu_seconds()) - self._begin
+        return (self._end or cpu_counts()) - self._begin

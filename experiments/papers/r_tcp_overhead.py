@@ -12,6 +12,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.bench import rtcp
+from experiments.bench.rounds import Plan
 from experiments.papers.paper import Findings, Measurement, Part, Runs, Size, nothing_to_run
 from experiments.papers.tables import Check, Table
 from experiments.statistics import bootstrap
@@ -36,12 +37,14 @@ def _count(size: Size) -> int:
 def rows(size: Size) -> list[dict[str, Any]]:
     """Measure; a row for each round of each load, of each state of the detector, and of one client."""
     count, times = _count(size), _rounds(size)
-    found: list[dict[str, Any]] = [
-        {"what": "load", **row_of(pair), "connections": count} for pair in rtcp.measure(times, count)
-    ]
-    for state, took_ns in rtcp.core_ns(times).items():
+    plan = Plan(times, times)
+    found: list[dict[str, Any]] = []
+    for load in rtcp.Load:
+        pairs, _ = rtcp.measure(plan, count, load)
+        found += [{"what": "load", **row_of(pair), "connections": count} for pair in pairs]
+    for state, took_ns in rtcp.core_ns(plan).samples.items():
         found += [{"what": "detector", "state": state, "ack_ns": one} for one in took_ns]
-    memory = rtcp.memory_with_one_client(times, count)
+    memory = rtcp.memory_with_one_client(plan, count).samples["cubic"]
     return [*found, *({"what": "one client", "connections": count, "memory_bytes": one} for one in memory)]
 
 

@@ -37,7 +37,7 @@ def gathered(scenario: Scenario) -> dict[str, Any]:
         "datapath": scenario.datapath,
         "ccplane": {
             "version": metadata.version("ccplane"),
-            "git": _git(),
+            "git": git_revision(),
             "native_sha256": _hash(_native.__file__),
             "algorithms": {name: files.source_hash(name) for name in sorted(ours_of(scenario))},
         },
@@ -58,7 +58,7 @@ def gathered(scenario: Scenario) -> dict[str, Any]:
     return about | {"machine": kernel | machine, "sysctls": _sysctls()}
 
 
-def _git() -> dict[str, Any] | None:
+def git_revision() -> dict[str, Any] | None:
     """Return commit and state of the sources; None if they are not in a repository."""
     commit = _run_git("rev-parse", "HEAD")
     if commit is None:

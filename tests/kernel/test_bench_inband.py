@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from experiments.bench import inband
+from experiments.bench.rounds import Plan
 
-pytestmark = pytest.mark.kernel(struct_ops=False)
+pytestmark = [pytest.mark.usefixtures("whatever_others_do"), pytest.mark.kernel(struct_ops=False)]
 
 
 def test_every_way_is_compared_with_both_ways_of_being_off() -> None:
-    result = inband.run(rounds=1, seconds=1)
+    result = inband.run(Plan(1, 1), seconds=1)
     ratios = {f"{way}.{base}" for way in ("every", "1in10") for base in ("off", "single")}
     ways = {"off", "single", "every", "1in10"}
     expected = {f"{name}.{label}" for name in ("cpu_per_gb_ratio", "throughput_ratio") for label in ratios}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from experiments.bench import flows, rtcp
+from experiments.bench.rounds import Plan
 from experiments.bench.rtcp import Load
 
 COUNT = 1_000
+
+pytestmark = pytest.mark.usefixtures("whatever_others_do")
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +21,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_client_is_known_and_every_figure_is_measured() -> None:
-    metrics = rtcp.run(rounds=1, count=COUNT, loads=[Load.FREE]).metrics
+    metrics = rtcp.run(Plan(1, 1), count=COUNT, loads=[Load.FREE]).metrics
     for name in rtcp.OURS:
-        assert metrics[f"clients.{name}.free"].met
+        assert metrics[f"clients.{name}.free"].value == COUNT
         assert metrics[f"limited.{name}.free"].value == 0
         assert metrics[f"cpu_per_gb_ratio.{name}.free"].value > 0
         assert 20 < metrics[f"ack_ns.{name}.free"].value < 100_000
@@ -32,7 +35,7 @@ def test_every_client_is_known_and_every_figure_is_measured() -> None:
 
 
 def test_clients_behind_token_buckets_are_found_limited() -> None:
-    pairs = rtcp.measure(1, COUNT // 10, [Load.LIMITED])
+    pairs, _ = rtcp.measure(Plan(1, 1), COUNT // 10, Load.LIMITED)
     assert [one.congestion for one in pairs] == list(rtcp.OURS)
     for pair in pairs:
         assert pair.kernel.retrans_ratio > 0.02

@@ -1,66 +1,114 @@
+"""Figures of benchmarks: their verdicts, how they are printed and kept."""
+
 from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult, Metric
+from experiments.bench.rounds import Plan, Tally
 
-HOST: dict[str, str | int] = {"kernel": "6.18.0", "cores": 2}
+ABOUT: dict[str, Any] = {
+    "command": ["ccp", "bench", "name"],
+    "git": {"commit": "0" * 40, "dirty": True},
+    "date": "2026-11-23T00:00:00+00:00",
+    "host": {"kernel": "6.18.0", "cores": 2},
+}
 
 
-def test_a_figure_is_the_median_with_quartiles() -> None:
-    result = BenchResult("name", rounds=5, host=HOST)
-    result.add("metric", [1.0, 9.0, 2.0, 3.0, 4.0], "s", "<= 3")
-    assert result.metrics["metric"] == Metric(3.0, "s", "<= 3", 2.0, 4.0)
+def result() -> BenchResult:
+    return BenchResult("name", Plan(5, 9), {"count": 3}, {"part": Tally(5, 1, {"steal": 1})}, about=ABOUT)
 
 
-def test_one_value_is_its_own_spread() -> None:
-    result = BenchResult("name", rounds=1, host=HOST)
-    result.add("metric", [7.0], "s")
-    assert result.metrics["metric"] == Metric(7.0, "s", None, 7.0, 7.0)
+@pytest.mark.parametrize(
+    ("values", "goal", "verdict"),
+    [
+        ((1.0, 1.01, 1.02, 1.03, 1.04), "<= 1.05", "met"),
+        ((1.06, 1.07, 1.08, 1.09, 1.1), "<= 1.05", "missed"),
+        ((1.0, 1.01, 1.02, 1.03, 1.06), "<= 1.05", "undecided"),
+        ((1.0, 1.07, 1.07, 1.07, 1.07), "<= 1.05", "undecided"),
+        ((10.0,) * 5, ">= 10", "met"),
+        ((9.0,) * 5, ">= 10", "missed"),
+        ((1.0,) * 4, "<= 1.05", None),
+        ((1.0,) * 5, None, None),
+    ],
+)
+def test_the_verdict_needs_the_whole_interval(
+    values: tuple[float, ...], goal: str | None, verdict: str | None
+) -> None:
+    assert Metric(values, "ratio", goal).verdict == verdict
+
+
+def test_what_is_undecided_says_how_many_rounds_would_decide() -> None:
+    # The interval reaches 0.08 upwards, the goal is 0.04 away: four times as many rounds halve it.
+    assert Metric((0.92, 0.98, 1.0, 1.02, 1.08), "ratio", "<= 1.04").rounds_needed == 20
+    assert Metric((0.92, 0.98, 1.0, 1.02, 1.08), "ratio", "<= 1.0").rounds_needed is None
+    assert Metric((0.92, 0.98, 1.0, 1.02, 1.08), "ratio", "<= 2").rounds_needed is None
+
+
+def test_below_five_rounds_there_is_no_interval() -> None:
+    told = Metric((1.0, 2.0, 3.0, 4.0), "s").as_dict()
+    assert (told["value"], told["low"], told["high"]) == (2.5, None, None)
 
 
 def test_no_value_is_an_error_and_no_zero() -> None:
     with pytest.raises(ValueError, match="no value was measured for metric"):
-        BenchResult("name", rounds=1, host=HOST).add("metric", [], "s")
+        result().add("metric", [], "s")
 
 
-@pytest.mark.parametrize(
-    ("value", "goal", "met"),
-    [
-        (1.05, "<= 1.05", True),
-        (1.06, "<= 1.05", False),
-        (9.0, ">= 10", False),
-        (10.0, ">= 10", True),
-        (1, None, None),
-    ],
-)
-def test_a_goal_is_met_on_its_side_of_the_bound(value: float, goal: str | None, met: bool | None) -> None:
-    assert Metric(value, "ratio", goal, value, value).met is met
-
-
-def test_json_has_the_agreed_shape() -> None:
-    result = BenchResult("name", rounds=2, host=HOST)
-    result.add("metric", [1.0, 2.0], "s", "<= 3")
-    assert json.loads(result.to_json()) == {
-        "name": "name",
-        "rounds": 2,
-        "host": HOST,
-        "metrics": {"metric": {"value": 1.5, "unit": "s", "goal": "<= 3", "low": 1.25, "high": 1.75}},
+def test_json_has_all_of_the_run(tmp_path: Path) -> None:
+    kept = result()
+    kept.add("metric", [1.0, 2.0, 3.0, 4.0, 5.0], "s", "<= 3")
+    told = json.loads(kept.to_json())
+    assert told["command"] == ["ccp", "bench", "name"]
+    assert told["git"] == {"commit": "0" * 40, "dirty": True}
+    assert told["plan"] == {"rounds": 5, "max_rounds": 9, "precision": 0.03, "seed": 1}
+    assert told["options"] == {"count": 3}
+    assert told["rounds"]["part"]["causes"] == {"steal": 1}
+    assert told["metrics"]["metric"] == {
+        "value": 3.0,
+        "low": 1.0,
+        "high": 5.0,
+        "unit": "s",
+        "goal": "<= 3",
+        "verdict": "undecided",
+        "rounds_needed": None,
+        "values": [1.0, 2.0, 3.0, 4.0, 5.0],
     }
+    file = kept.keep(tmp_path / "new")
+    assert file == tmp_path / "new/name.json"
+    assert BenchResult.from_json(file.read_text(), str(file)) == kept
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}'])
+def test_what_is_no_result_is_refused(text: str) -> None:
+    with pytest.raises(BenchError) as caught:
+        BenchResult.from_json(text, "some.json")
+    assert caught.value.slug == "bench.cannot_read"
+    assert caught.value.where == "some.json"
+
+
+def test_a_result_that_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BenchError) as caught:
+        result().keep(tmp_path / "file")
+    assert caught.value.slug == "bench.cannot_keep"
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_table_cuts_no_figure_short(width: int) -> None:
-    result = BenchResult("flows", rounds=3, host=HOST)
-    result.add("agent_memory_per_flow_bytes", [123_456.0], "bytes")
-    result.add("flows_with_agent", [10_000.0], "flows", ">= 10000")
-    result.add("cpu_ratio", [1.25], "ratio", "<= 1.05")
+    shown = result()
+    shown.add("agent_memory_per_flow_bytes", [123_456.0], "bytes")
+    shown.add("flows_with_agent", [10_000.0] * 5, "flows", ">= 10000")
+    shown.add("cpu_ratio", [1.25] * 5, "ratio", "<= 1.05")
     out = io.StringIO()
-    result.print(Console(file=out, width=width))
+    shown.print(Console(file=out, width=width))
     text = out.getvalue()
     assert "…" not in text
     for part in (
@@ -74,3 +122,4 @@ def test_the_table_cuts_no_figure_short(width: int) -> None:
         ">= 10000",
     ):
         assert part in text
+    assert "1 more were disturbed (steal 1)" in text

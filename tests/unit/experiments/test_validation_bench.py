@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from experiments.bench import sim
+from experiments.bench.rounds import Plan
+
+pytestmark = pytest.mark.usefixtures("whatever_others_do")
 
 
 def test_every_kind_of_work_has_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"EVENTS_S": 0.5, "FLOWS": 3, "WORLDS": 2, "STEPS": 5, "RUN_S": 1.0}
     for name, value in small.items():
         monkeypatch.setattr(sim, name, value)
-    result = sim.run(rounds=1)
+    result = sim.run(Plan(1, 1))
     assert list(result.metrics) == [
         "packet_events_per_s",
         "packet_events_per_s.dumbbell",

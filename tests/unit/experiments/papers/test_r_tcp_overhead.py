@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.bench import rtcp
+from experiments.bench.rounds import Plan, Rounds, Tally
 from experiments.bench.rtcp import Cost, Load, Pair, Sample
 from experiments.papers import r_tcp_overhead
 from experiments.papers.paper import Size, extent, findings, read_part, run_part
@@ -28,19 +29,22 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Measurements that cost nothing; rounds and connections of each."""
     asked: list[tuple[int, int]] = []
 
-    def measure(rounds: int, count: int) -> list[Pair]:
-        asked.append((rounds, count))
+    def measure(plan: Plan, count: int, load: Load) -> tuple[list[Pair], Tally]:
+        asked.append((plan.rounds, count))
         quotients = {"cubic": 1.01, "bbr": 1.1}
-        return [
+        pairs = [
             pair(load, name, quotient, 1250)
-            for load in Load
             for name, quotient in quotients.items()
-            for _ in range(rounds)
+            for _ in range(plan.rounds)
         ]
+        return pairs, Tally(plan.rounds)
+
+    def rounds(way: str, value: float, plan: Plan) -> Rounds[float]:
+        return Rounds({way: [value] * plan.rounds}, Tally(plan.rounds))
 
     monkeypatch.setattr(rtcp, "measure", measure)
-    monkeypatch.setattr(rtcp, "core_ns", lambda rounds: {"waiting": [6.0] * rounds})
-    monkeypatch.setattr(rtcp, "memory_with_one_client", lambda rounds, _: [250.0] * rounds)
+    monkeypatch.setattr(rtcp, "core_ns", lambda plan: rounds("waiting", 6.0, plan))
+    monkeypatch.setattr(rtcp, "memory_with_one_client", lambda plan, _: rounds("cubic", 250.0, plan))
     return asked
 
 
@@ -53,7 +57,7 @@ def test_it_is_measured_once_and_what_was_measured_is_kept(
     assert extent(OVERHEAD, QUICK, tmp_path).missing == 1
     for _ in range(2):
         run_part(OVERHEAD, QUICK, tmp_path)
-    assert asked == [(2, 1000)]
+    assert asked == [(2, 1000)] * len(Load)
     left = extent(OVERHEAD, QUICK, tmp_path)
     assert (left.planned, left.missing, left.estimate_s) == (1, 0, 0)
     after = read_part(OVERHEAD, QUICK, tmp_path)

@@ -1,0 +1,77 @@
+"""Which benchmarks there are, how long each takes, and all of them in turn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from experiments.bench.rounds import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One benchmark.
+
+    Attributes:
+        plan: How long it measures, unless told otherwise.
+        minutes: About how long that takes on two cores: if the least number of rounds does, and if none is
+            disturbed and none too many.
+    """
+
+    plan: Plan
+    minutes: tuple[float, float]
+
+    @property
+    def told_minutes(self) -> str:
+        """How long it takes, for people."""
+        least, most = self.minutes
+        return f"{least:g} to {most:g} minutes" if least != most else f"{least:g} minutes"
+
+
+BENCHMARKS: Final = {
+    "sim": Benchmark(Plan(max_rounds=12), (1, 2)),
+    "ioam": Benchmark(Plan(max_rounds=27), (0.5, 0.5)),
+    "datapath": Benchmark(Plan(max_rounds=18), (2, 6)),
+    "latency": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 4)),
+    "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
+    "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
+    "rtcp": Benchmark(Plan(max_rounds=5), (25, 25)),
+    "reload": Benchmark(Plan(max_rounds=8, precision=0.1), (3, 4)),
+    "emulator": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 5)),
+    "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
+    "signal": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
+    "int": Benchmark(Plan(max_rounds=12), (2, 5)),
+}
+"""Name -> benchmark, in the order in which all are run."""
+
+
+def run(console: Console, keep: Path | None = None) -> list[str]:
+    """Run all benchmarks, each in a process of its own, and say beforehand how long that takes.
+
+    Args:
+        console: Where to say it.
+        keep: Folder for the results.
+
+    Returns:
+        Those that failed.
+    """
+    console.print(*(f"{name}: {benchmark.told_minutes}" for name, benchmark in BENCHMARKS.items()), sep="\n")
+    least, most = (sum(benchmark.minutes[end] for benchmark in BENCHMARKS.values()) for end in (0, 1))
+    console.print(f"all: {least:.0f} to {most:.0f} minutes; longer where rounds are disturbed and repeated")
+    failed = []
+    for name in BENCHMARKS:
+        begun_s = time.monotonic()
+        kept = [] if keep is None else ["--keep", str(keep)]
+        command = [sys.executable, "-c", "from agent.entry import main; main()", "bench", name, *kept]
+        done = subprocess.run(command, check=False)
+        minutes, seconds = divmod(round(time.monotonic() - begun_s), 60)
+        console.print(f"{name} took {minutes}:{seconds:02}", highlight=False)
+        if done.returncode:
+            failed.append(name)
+    return failed

@@ -1,0 +1,108 @@
+"""CPU time of the processes that are not this benchmark's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_TICKS_PER_S: Final[int] = os.sysconf("SC_CLK_TCK")
+_PF_KTHREAD: Final = 0x200000  # <linux/sched.h>
+_INIT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process as /proc has it.
+
+    Attributes:
+        pid: Its number.
+        parent: That of its parent.
+        session: That of its session.
+        kernel: Whether it is a thread of the kernel.
+        cpu_s: CPU time of all its threads [s].
+        ended_s: CPU time of its children that ended, and of theirs [s].
+    """
+
+    pid: int
+    parent: int
+    session: int
+    kernel: bool
+    cpu_s: float
+    ended_s: float
+
+
+def parse(stat: str, *, ticks_per_s: int) -> Process:
+    """Return the process that a text of /proc/PID/stat describes."""
+    pid, _, rest = stat.partition(" (")
+    fields = rest.rpartition(") ")[2].split()  # from the third one of proc_pid_stat(5) on
+    user, system, ended_user, ended_system = map(int, fields[11:15])
+    return Process(
+        pid=int(pid),
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        kernel=bool(int(fields[6]) & _PF_KTHREAD),
+        cpu_s=(user + system) / ticks_per_s,
+        ended_s=(ended_user + ended_system) / ticks_per_s,
+    )
+
+
+def running() -> dict[int, Process]:
+    """Return all processes that this one can see, by number."""
+    found = {}
+    for folder in _PROC.iterdir():
+        if folder.name.isdecimal():
+            try:
+                process = parse((folder / "stat").read_text(), ticks_per_s=_TICKS_PER_S)
+            except OSError:  # it has just ended
+                continue
+            found[process.pid] = process
+    return found
+
+
+def family(processes: Mapping[int, Process], pid: int) -> set[int]:
+    """Return a process and what it started: its descendants, and what left them but kept their session."""
+    children: dict[int, list[int]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    own, left = set(), [pid]
+    while left:
+        one = left.pop()
+        own.add(one)
+        left += children.get(one, [])
+    # The session that it was started in has others, too: a shell, and what runs from there.
+    sessions = {processes[one].session for one in own if one in processes}
+    sessions -= {processes[pid].session} if pid in processes else set()
+    return own | {one.pid for one in processes.values() if one.session in sessions}
+
+
+def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: Iterable[int]) -> float:
+    """Return the CPU time that processes of others took between two looks [s].
+
+    Threads of the kernel are nobody's: most of what they do, our packets made them do. Soft interrupts are
+    counted for whoever they interrupt, or for nobody. A process that began and ended in between counts if
+    its parent waited for it and is not init.
+
+    Args:
+        before: All processes at the first look.
+        after: All at the second.
+        own: Those that are ours, at either look.
+    """
+    ours = set(own)
+    taken_s = 0.0
+    for pid, now in after.items():
+        if pid in ours or now.kernel:
+            continue
+        then = before.get(pid)
+        taken_s += now.cpu_s - (then.cpu_s if then else 0.0)
+        if pid != _INIT:
+            taken_s += now.ended_s - (then.ended_s if then else 0.0)
+    for pid, then in before.items():
+        # What it had taken before is in what its parent was told at its end.
+        counted = then.parent in after and then.parent in before and then.parent not in {*ours, _INIT}
+        if pid not in after and pid not in ours and counted:
+            taken_s -= then.cpu_s + then.ended_s
+    return max(taken_s, 0.0)

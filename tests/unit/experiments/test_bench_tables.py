@@ -1,0 +1,103 @@
+"""The tables of benchmarks in the documents are those of the kept results; what `ccp bench` promises."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from experiments.bench import every, signal
+from experiments.bench.bus import check_broker
+from experiments.bench.cli import app
+from experiments.bench.errors import SLUGS, BenchError
+from experiments.bench.every import BENCHMARKS
+from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, Tally
+from scripts.bench_tables import BEGIN, DOCUMENT, END, RESULTS, results, tables, written
+
+ROOT = Path(__file__).parents[3]
+
+
+def kept(name: str = "flows") -> BenchResult:
+    about = {
+        "command": ["ccp", "bench", name, "--keep", "/somewhere/else", "--rounds", "5"],
+        "git": {"commit": "0123456789abcdef", "dirty": False},
+        "date": "2026-11-23T00:00:00+00:00",
+        "host": {"kernel": "6.18.0", "cpu": "a processor", "cores": 2},
+    }
+    result = BenchResult(name, Plan(), {}, {name: Tally(5, 1, {"steal": 1})}, about=about)
+    result.add("cpu_ratio", [1.0, 1.0, 1.01, 1.0, 1.0], "ratio", "<= 1.02")
+    return result
+
+
+def test_the_document_has_the_tables_of_the_kept_results() -> None:
+    text = DOCUMENT.read_text()
+    assert text.count(BEGIN) == text.count(END) == 1
+    assert written(text, results(RESULTS)) == text, "run `make docs-tables`"
+
+
+def test_a_table_says_what_was_measured_where_and_how_sure_it_is() -> None:
+    text = tables([kept()])
+    assert "### `ccp bench flows --rounds 5`\n" in text
+    assert "2026-11-23, `0123456789ab`, Linux 6.18.0, a processor, 2 processors.\n" in text
+    assert "flows: 5 rounds, 1 more were disturbed (steal 1)" in text
+    assert "| `cpu_ratio` | 1 | 1 - 1.01 | ratio | <= 1.02 | met |" in text
+
+
+def test_what_was_changed_by_hand_is_found(tmp_path: Path) -> None:
+    for name in ("signal", "sim"):
+        kept(name).keep(tmp_path)
+    found = results(tmp_path)
+    assert [one.name for one in found] == ["sim", "signal"], "in the order of the benchmarks"
+    text = written(f"before\n{BEGIN}\nold\n{END}\nafter\n", found)
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert written(text, found) == text
+    assert written(text.replace("| 1 |", "| 2 |"), found) == text != text.replace("| 1 |", "| 2 |")
+
+
+def test_every_benchmark_is_among_all_and_in_the_document() -> None:
+    commands = {one.name for one in app.registered_commands} - {"all", "validation"}
+    assert commands == set(BENCHMARKS)
+    told = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text().partition(BEGIN)[0], re.MULTILINE)
+    assert set(told) == commands
+
+
+def test_all_are_run_even_if_one_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Real processes: the interpreter is replaced by a program that fails for one of them.
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\ncase "$*" in *latency*) exit 1;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    with Console().capture() as _:
+        console = Console(record=True, width=200)
+        assert every.run(console, tmp_path / "kept") == ["latency"]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [line.split()[-3] for line in calls] == list(BENCHMARKS)
+    assert all(line.endswith(f"--keep {tmp_path}/kept") for line in calls)
+    said = console.export_text()
+    assert "datapath: 2 to 6 minutes" in said
+    assert re.search(r"all: \d+ to \d+ minutes", said)
+    assert said.index("all:") < said.index("sim took")
+
+
+def test_errors_are_those_of_the_house(whatever_others_do: None) -> None:
+    ran = CliRunner().invoke(app, ["ioam", "--rounds", "9", "--max-rounds", "5"])
+    assert isinstance(ran.exception, BenchError)
+    assert ran.exception.slug == "bench.bad_options"
+    with pytest.raises(BenchError) as caught:
+        check_broker("mosqito", signal.BROKERS)
+    assert caught.value.slug == "bench.unknown_name"
+    assert "mosquitto" in caught.value.fix
+
+
+def test_every_error_is_raised_and_has_a_test() -> None:
+    sources = [file for file in (ROOT / "experiments/bench").glob("*.py") if file.name != "errors.py"]
+    raised = set(re.findall(r'"(bench\.[a-z_]+)"', "".join(file.read_text() for file in sources)))
+    assert raised == set(SLUGS)
+    tests = "".join(file.read_text() for file in (ROOT / "tests/unit/experiments").glob("test_bench_*.py"))
+    assert [slug for slug in SLUGS if f'"{slug}"' not in tests] == []
