@@ -15,6 +15,7 @@ fn main() -> ccp_build::Result<()> {
     let include = ["-Wno-unused-function", "-I", "src/bpf", "-I", &directories[1], "-I", &directories[2]];
     ccp_build::compile("src/bpf/ccp.bpf.c", "CCP_BPF_OBJECT", &include)?;
     ccp_build::compile("src/bpf/limit.bpf.c", "CCP_LIMIT_OBJECT", &include)?;
+    ccp_build::compile("src/bpf/plain.bpf.c", "CCP_PLAIN_OBJECT", &include)?;
 
     // Line information would make the hash depend on comments and paths; the sources themselves do not.
     let mut all = Vec::new();
