@@ -585,6 +585,24 @@ class IntNode:
         """Take the programs off the device, and write what came until then."""
 
 @final
+class PlainCubic:
+    """Offers the kernel's CUBIC as a congestion control in BPF without an agent, while it is open.
+
+    Sockets that have it keep it to their end. It is what benchmarks measure ccplane's beside.
+
+    Raises:
+        LoadError: `load.*`.
+    """
+
+    def __new__(cls) -> PlainCubic:
+        """Register it."""
+    @property
+    def name(self) -> str:
+        """What sockets choose."""
+    def close(self) -> None:
+        """Take the name away."""
+
+@final
 class RtcpAttached:
     """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open: `agent.rtcp`.
 

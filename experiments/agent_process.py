@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import IO, Final
 
 from datapath import ebpf
@@ -34,13 +35,20 @@ class AgentProcess:
         greeting: The line that it printed when it was ready.
     """
 
-    def __init__(self, arguments: Sequence[str], pin_dir: str = PIN_DIR, enter: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        pin_dir: str = PIN_DIR,
+        enter: Sequence[str] = (),
+        packages: Path | None = None,
+    ) -> None:
         """Start the agent and wait until it is ready.
 
         Args:
             arguments: Those of `ccp run`.
             pin_dir: Where its datapath is pinned.
             enter: Command that starts it somewhere else, such as `Host.enter`.
+            packages: Folder to import ccplane from, if not where this one was imported from.
 
         Raises:
             LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
@@ -49,7 +57,13 @@ class AgentProcess:
         self._log: IO[str] = tempfile.TemporaryFile("a+")  # noqa: SIM115 - lives as long as the process
         self._written = ""
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+            cwd=packages,
+            env=None if packages is None else {**os.environ, "PYTHONPATH": str(packages)},
         )
         self.pid = self._process.pid
         try:
@@ -115,7 +129,7 @@ class AgentProcess:
 
 @contextlib.contextmanager
 def running_agent(
-    *arguments: str, pin_dir: str = PIN_DIR, enter: Sequence[str] = ()
+    *arguments: str, pin_dir: str = PIN_DIR, enter: Sequence[str] = (), packages: Path | None = None
 ) -> Iterator[AgentProcess]:
     """Run an agent for the length of a block, and leave nothing of it in the kernel.
 
@@ -123,12 +137,13 @@ def running_agent(
         *arguments: Those of `ccp run`.
         pin_dir: Where its datapath is pinned.
         enter: As for `AgentProcess`.
+        packages: Likewise.
 
     Raises:
         LoadError: As `AgentProcess`.
     """
     try:
-        agent = AgentProcess(arguments, pin_dir, enter)
+        agent = AgentProcess(arguments, pin_dir, enter, packages)
     except LoadError:
         raise  # what is pinned there may be another agent's
     except BaseException:

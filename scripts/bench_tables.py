@@ -11,6 +11,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from experiments.bench import peers
 from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult, interval, short, told_rounds, told_verdict
 
@@ -45,11 +46,6 @@ def _table(result: BenchResult) -> str:
     changed = " with changes" if git and git["dirty"] else ""
     revision = f"`{git['commit'][:12]}`{changed}" if git else "unknown revision"
     machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
-    rows = [
-        f"| `{name}` | {short(metric.value)} | {interval(metric)} | {metric.unit} | {metric.goal or ''} "
-        f"| {told_verdict(metric)} |"
-        for name, metric in result.metrics.items()
-    ]
     rounds = "; ".join(f"{title}: {told_rounds(tally)}" for title, tally in result.rounds.items())
     return "\n".join(
         [
@@ -58,11 +54,30 @@ def _table(result: BenchResult) -> str:
             f"{about['date'][:10]}, {revision}, {machine}.",
             f"{rounds}.",
             "",
-            "| metric | median | 95 % interval | unit | goal | verdict |",
-            "| --- | ---: | ---: | --- | --- | --- |",
-            *rows,
+            *(_peers(result) if result.name == "peers" else _metrics(result)),
         ]
     )
+
+
+def _metrics(result: BenchResult) -> list[str]:
+    return [
+        "| metric | median | 95 % interval | unit | goal | verdict |",
+        "| --- | ---: | ---: | --- | --- | --- |",
+        *(
+            f"| `{name}` | {short(metric.value)} | {interval(metric)} | {metric.unit} | {metric.goal or ''} "
+            f"| {told_verdict(metric)} |"
+            for name, metric in result.metrics.items()
+        ),
+    ]
+
+
+def _peers(result: BenchResult) -> list[str]:
+    """Return one line a congestion control: medians with 95 % intervals, by those of kernel CUBIC."""
+    return [
+        f"| path | congestion control | {' | '.join(peers.FIGURES)} |",
+        f"| --- | --- | {' | '.join('---:' for _ in peers.FIGURES)} |",
+        *(f"| {path} | `{name}` | {' | '.join(cells)} |" for path, name, *cells in peers.rows(result)),
+    ]
 
 
 def _without_keep(command: list[str]) -> list[str]:

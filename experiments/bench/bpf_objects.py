@@ -8,21 +8,32 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 _SYS_BPF: Final = {"x86_64": 321, "aarch64": 280}  # <asm/unistd.h>
 _OBJ_GET: Final = 7  # <linux/bpf.h>, as the next
+_PROG_GET_NEXT_ID: Final = 11
 _PROG_GET_FD_BY_ID: Final = 13
 _OBJ_GET_INFO_BY_FD: Final = 15
 _ENABLE_STATS: Final = 32
+_LINK_DETACH: Final = 34
 _STATS_RUN_TIME: Final = 0
-_PROG_NAME: Final = slice(64, 80)  # in struct bpf_prog_info
+_STRUCT_OPS: Final = 27  # BPF_PROG_TYPE_STRUCT_OPS
+_PROG_INFO: Final = struct.Struct("=I60x16s112xQQ")
+"""Of struct bpf_prog_info: type, name, run_time_ns, run_cnt."""
 
 PROGRAM_NAME_CHARACTERS: Final = 15
 """Of longer names the kernel keeps so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    kind: int
+    name: str
+    runs: Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,10 @@ class Runs:
 
     count: int
     time_s: float
+
+    def __add__(self, other: Runs) -> Runs:
+        """Return what two programs did together."""
+        return Runs(self.count + other.count, self.time_s + other.time_s)
 
     def __sub__(self, earlier: Runs) -> Runs:
         """Return what it did since an earlier count."""
@@ -73,14 +88,65 @@ def runs_of_programs(pid: int) -> dict[str, Runs]:
     Raises:
         OSError: If the process is gone.
     """
-    found: dict[str, Runs] = {}
+    held = set()
     for file in Path(f"/proc/{pid}/fdinfo").iterdir():
-        facts = dict(re.findall(r"^(prog_id|run_time_ns|run_cnt):\s+(\d+)$", file.read_text(), re.MULTILINE))
-        if "run_cnt" in facts:
-            name = _name_of_program(int(facts["prog_id"]))
-            before = found.get(name, Runs(0, 0.0))
-            runs = Runs(int(facts["run_cnt"]), int(facts["run_time_ns"]) / 1e9)
-            found[name] = Runs(before.count + runs.count, before.time_s + runs.time_s)
+        if (told := re.search(r"^prog_id:\s+(\d+)$", file.read_text(), re.MULTILINE)) is not None:
+            held.add(int(told[1]))
+    return _together(_programs(held))
+
+
+def runs_of_struct_ops(prefix: str) -> dict[str, Runs]:
+    """Return how often and how long the struct_ops programs of this machine ran; of equal names together.
+
+    A program that another one calls (a tail call) is not told apart: its time is that of the one that the
+    kernel called.
+
+    Args:
+        prefix: What the names of the programs begin with.
+
+    Raises:
+        OSError: If this process may not look at them.
+    """
+    found = _programs(_numbers())
+    return _together([one for one in found if one.kind == _STRUCT_OPS and one.name.startswith(prefix)])
+
+
+def programs() -> frozenset[int]:
+    """Return the numbers of all programs of this machine.
+
+    Raises:
+        OSError: If this process may not look at them.
+    """
+    return frozenset(_numbers())
+
+
+def runs_of_some(numbers: Collection[int]) -> dict[str, Runs]:
+    """Return how often and how long some programs ran, by name; of equal names together.
+
+    Args:
+        numbers: Of `programs`.
+
+    Raises:
+        OSError: If this process may not look at them.
+    """
+    return _together(_programs(numbers))
+
+
+def detach_link(pin: Path) -> None:
+    """Take back what a pinned link registered, whoever holds it; the pin stays.
+
+    Raises:
+        OSError: If the kernel cannot, which it can since Linux 6.11 for struct_ops.
+    """
+    path = ctypes.create_string_buffer(bytes(pin))
+    with _opened(_OBJ_GET, struct.pack("=QII", ctypes.addressof(path), 0, 0), str(pin)) as link:
+        _bpf(_LINK_DETACH, ctypes.create_string_buffer(struct.pack("=I", link)), str(pin))
+
+
+def _together(programs: list[_Program]) -> dict[str, Runs]:
+    found: dict[str, Runs] = {}
+    for one in programs:
+        found[one.name] = found.get(one.name, Runs(0, 0.0)) + one.runs
     return found
 
 
@@ -95,34 +161,53 @@ def counting_runs() -> Iterator[None]:
         yield
 
 
-def _name_of_program(number: int) -> str:
-    """Return a program's name, as far as the kernel keeps it."""
-    info = ctypes.create_string_buffer(_PROG_NAME.stop)
-    with _opened(_PROG_GET_FD_BY_ID, struct.pack("=III", number, 0, 0), f"program {number}") as file:
-        asked = struct.pack("=IIQ", file, len(info), ctypes.addressof(info))
-        _bpf(_OBJ_GET_INFO_BY_FD, asked, f"program {number}")
-    return info.raw[_PROG_NAME].split(b"\0")[0].decode()
+def _numbers() -> Iterator[int]:
+    """Yield the number of each program of this machine."""
+    number = 0
+    while True:
+        asked = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0))
+        try:
+            _bpf(_PROG_GET_NEXT_ID, asked, "the programs")
+        except FileNotFoundError:  # that was the last one
+            return
+        (number,) = struct.unpack_from("=I", asked.raw, 4)
+        yield number
+
+
+def _programs(numbers: Collection[int] | Iterator[int]) -> list[_Program]:
+    """Return the programs; those that have just ended are left out."""
+    found = []
+    for number in numbers:
+        what = f"program {number}"
+        info = ctypes.create_string_buffer(_PROG_INFO.size)
+        with contextlib.suppress(FileNotFoundError):
+            with _opened(_PROG_GET_FD_BY_ID, struct.pack("=III", number, 0, 0), what) as file:
+                asked = struct.pack("=IIQ", file, len(info), ctypes.addressof(info))
+                _bpf(_OBJ_GET_INFO_BY_FD, ctypes.create_string_buffer(asked), what)
+            kind, name, time_ns, count = _PROG_INFO.unpack(info.raw)
+            found.append(_Program(kind, name.split(b"\0")[0].decode(), Runs(count, time_ns / 1e9)))
+    return found
 
 
 @contextlib.contextmanager
 def _opened(command: int, attributes: bytes, what: str) -> Iterator[int]:
-    file = _bpf(command, attributes, what)
+    file = _bpf(command, ctypes.create_string_buffer(attributes), what)
     try:
         yield file
     finally:
         os.close(file)
 
 
-def _bpf(command: int, attributes: bytes, what: str) -> int:
-    """Call bpf(2), for which Python has no function.
+def _bpf(command: int, attributes: ctypes.Array[ctypes.c_char], what: str) -> int:
+    """Call bpf(2), for which Python has no function; it may write into the attributes.
 
     Raises:
         OSError: If the kernel refuses.
     """
-    given = ctypes.create_string_buffer(attributes)
-    number, size = ctypes.c_long(_SYS_BPF[platform.machine()]), ctypes.c_uint(len(attributes))
+    # create_string_buffer() has added a zero, which the kernel takes for an attribute that is not asked for.
+    number, size = ctypes.c_long(_SYS_BPF[platform.machine()]), ctypes.c_uint(len(attributes) - 1)
     libc = ctypes.CDLL(None, use_errno=True)
-    result: int = libc.syscall(number, ctypes.c_int(command), given, size)
+    result: int = libc.syscall(number, ctypes.c_int(command), attributes, size)
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), what)
     return result

@@ -12,6 +12,9 @@ import typer
 from rich.console import Console
 
 from experiments.bench import (
+    against as guard,
+)
+from experiments.bench import (
     bus,
     datapath,
     emulator,
@@ -20,12 +23,14 @@ from experiments.bench import (
     inband,
     ioam,
     latency,
+    peers,
     reload,
     reports,
     rtcp,
     signal,
     sim,
 )
+from experiments.bench.errors import BenchError
 from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
@@ -78,6 +83,8 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
             if told["keep"] is not None:
                 result.keep(told["keep"])
             _show(result, told["as_json"])
+            if result.exit_code:
+                raise typer.Exit(result.exit_code)
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters = [one.replace(kind=keyword) for one in own] + [
@@ -105,16 +112,43 @@ def _show(result: BenchResult, as_json: bool) -> None:
 @benchmark("datapath")
 def _datapath(
     plan: Plan,
-    seconds: Seconds = 4.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, help="Length of each transfer, in seconds: 4, or 2 with --against."),
+    ] = None,
     peer: Annotated[
         list[str] | None,
         typer.Option(help="Another congestion control of this kernel to measure, such as a CCP module's."),
     ] = None,
     algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, by name.")] = "cubic",
     wakeful: Annotated[bool, typer.Option(help="As of `ccp run`.")] = True,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REVISION|FILE",
+            help="Compare this build with another revision, or with a kept result; exit code 1 if worse.",
+        ),
+    ] = None,
 ) -> BenchResult:
-    """CPU per GB, throughput and retransmits of one flow, as ratios to kernel CUBIC."""
-    return datapath.run(plan, seconds, peer or [], algorithm=algorithm, wakeful=wakeful)
+    """CPU per GB, throughput and retransmits of one flow, by kernel CUBIC; what an ACK costs."""
+    if against is None:
+        return datapath.run(
+            plan, seconds or datapath.SECONDS, peer or [], algorithm=algorithm, wakeful=wakeful
+        )
+    if peer or not wakeful:
+        raise BenchError(
+            "bench.bad_options",
+            "builds are compared as `ccp run` has them, without peers",
+            "--against, --peer, --no-wakeful",
+            fix="leave out --peer and --no-wakeful",
+        )
+    return guard.run(plan, against, seconds, algorithm)
+
+
+@benchmark("peers")
+def _peers(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
+    """As `datapath`, beside kernel BBR, CUBIC in BPF without an agent, and CUBIC all in Python."""
+    return peers.run(plan, seconds)
 
 
 @benchmark("latency")

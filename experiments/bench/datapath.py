@@ -3,17 +3,24 @@
 One iperf3 flow between two network namespaces, once over a bare veth pair (the machine is the limit) and once
 through a token bucket of 1 Gbit/s. Each round measures every congestion control once; ratios are of the same
 round. CPU is all of the machine's busy time, the agent's included, without processes of others.
+
+What an ACK costs (`ack_ns`, see `ack_price.py`) is measured in rounds of their own, beside the kernel's CUBIC
+in BPF without an agent.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from datapath.errors import close_names
 from experiments.agent_process import running_agent
+from experiments.bench import ack_price
+from experiments.bench.ack_price import Price, priced_transfer
 from experiments.bench.errors import BenchError
+from experiments.bench.plain_cubic import plain_cubic
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.transfers import Sample, add_figures, cpu_ratios, throughput_ratios, transfer
@@ -26,6 +33,12 @@ RATE_1GBIT_BYTES_PER_S: Final = 125e6
 BUFFER_1GBIT_BYTES: Final = 500_000
 GOALS: Final = ("<= 1.05", ">= 0.98", "<= 2")
 """Of CPU per GB, throughput and retransmits, each by that of kernel CUBIC."""
+ACK_GOAL: Final = "<= 150"
+"""Of `cubic` where nothing limits it but the machine [ns]."""
+PRICE_PRECISION: Final = 0.05
+"""As narrow as the interval of what an ACK costs has to be at most."""
+SECONDS: Final = 4.0
+"""Length of each transfer, unless told otherwise [s]."""
 SCENARIOS: Final = ("unlimited", "1gbit")
 
 
@@ -36,22 +49,33 @@ def path_of(scenario: str) -> contextlib.AbstractContextManager[Path]:
     return two_hosts()
 
 
-def _scenario(result: BenchResult, scenario: str, names: Sequence[str], seconds: float) -> None:
-    """Measure one path; `names` are kernel CUBIC, ours, and peers."""
+def compare(result: BenchResult, scenario: str, path: Path, names: Sequence[str], seconds: float) -> None:
+    """Measure congestion controls over one path.
+
+    Args:
+        result: Where to add the figures.
+        scenario: The path's name.
+        path: The path.
+        names: Kernel CUBIC, ours, and peers.
+        seconds: Length of each transfer [s].
+
+    Raises:
+        BenchError: As `measure_rounds`.
+        LabError: If a transfer fails.
+    """
     ours = names[1]
 
     def headlines(samples: Mapping[str, list[Sample]]) -> list[list[float]]:
         pair = samples[ours], samples[KERNEL]
         return [cpu_ratios(*pair), throughput_ratios(*pair)]
 
-    with path_of(scenario) as path:
-        measured = measure_rounds(
-            names,
-            lambda name, _: transfer(path, name, seconds),
-            result.plan,
-            title=scenario,
-            headlines=headlines,
-        )
+    measured = measure_rounds(
+        names,
+        lambda name, _: transfer(path, name, seconds),
+        result.plan,
+        title=scenario,
+        headlines=headlines,
+    )
     result.rounds[scenario] = measured.tally
     samples, kernel = measured.samples, measured.samples[KERNEL]
     for name in names[1:]:
@@ -66,6 +90,64 @@ def _scenario(result: BenchResult, scenario: str, names: Sequence[str], seconds:
         result.add(f"retransmit_ratio.{label}", again, "ratio", again_goal)
     for name in names:
         add_figures(result, f"{scenario}.{name}", samples[name])
+
+
+def price(result: BenchResult, scenario: str, path: Path, hooks: Mapping[str, str]) -> None:
+    """Measure what an ACK costs over one path.
+
+    Args:
+        result: Where to add the figures.
+        scenario: The path's name.
+        path: The path.
+        hooks: Congestion control -> what the names of its hooks begin with: ours, the kernel's CUBIC in BPF,
+            and others.
+
+    Raises:
+        BenchError: As `measure_rounds`.
+        LabError: If a transfer fails.
+    """
+    ours, plain, *others = hooks
+
+    def ratios(samples: Mapping[str, list[Price]]) -> list[float]:
+        return [a.ack_ns / b.ack_ns for a, b in zip(samples[ours], samples[plain], strict=True)]
+
+    title = f"{scenario}.ack"
+    measured = measure_rounds(
+        list(hooks),
+        lambda name, _: priced_transfer(path, name, hooks[name]),
+        dataclasses.replace(result.plan, precision=max(result.plan.precision, PRICE_PRECISION)),
+        title=title,
+        headlines=lambda samples: [ratios(samples)],
+    )
+    result.rounds[title] = measured.tally
+    samples = measured.samples
+    goal = ACK_GOAL if (scenario, ours) == (SCENARIOS[0], f"{OURS}cubic") else None
+    result.add(f"ack_ns.{scenario}", [one.ack_ns for one in samples[ours]], "ns", goal)
+    for name in (plain, *others):
+        result.add(f"ack_ns.{scenario}.{name}", [one.ack_ns for one in samples[name]], "ns")
+    result.add(f"ack_ns_ratio.{scenario}", ratios(samples), "ratio")
+    for name in (ours, plain):
+        for hook in sorted({hook for one in samples[name] for hook in one.hook_ns}):
+            by_ack_ns = [one.hook_ns.get(hook, 0.0) for one in samples[name]]
+            result.add(f"hook_ns.{scenario}.{hook}", by_ack_ns, "ns")
+
+
+def need_congestion_controls(names: Sequence[str]) -> None:
+    """Look whether the kernel has them.
+
+    Raises:
+        BenchError: `bench.unknown_name`, if not.
+    """
+    known = available_congestion_controls()
+    for name in names:
+        if name not in known:
+            raise BenchError(
+                "bench.unknown_name",
+                f"this kernel has no congestion control `{name}`",
+                "net.ipv4.tcp_available_congestion_control",
+                close_names(name, known, "congestion control"),
+                f"`modprobe tcp_{name}`, or leave it out",
+            )
 
 
 def run(
@@ -86,7 +168,7 @@ def run(
         wakeful: Whether the agent keeps processors awake, as `ccp run` does by default.
 
     Returns:
-        Ratios to kernel CUBIC, and the figures behind them.
+        Ratios to kernel CUBIC, the figures behind them, and what an ACK costs.
 
     Raises:
         BenchError: `bench.unknown_name`, if the kernel has not got a peer, or as `measure_rounds`.
@@ -95,18 +177,12 @@ def run(
     """
     options = {"seconds": seconds, "peers": list(peers), "algorithm": algorithm, "wakeful": wakeful}
     result = BenchResult("datapath", plan, options)
-    with running_agent(algorithm, *([] if wakeful else ["--no-wakeful"])):
-        names = [KERNEL, f"{OURS}{algorithm}", *peers]
-        known = available_congestion_controls()
-        for name in names:
-            if name not in known:
-                raise BenchError(
-                    "bench.unknown_name",
-                    f"this kernel has no congestion control `{name}`",
-                    "net.ipv4.tcp_available_congestion_control",
-                    close_names(name, known, "congestion control"),
-                    f"`modprobe tcp_{name}`, or leave it out",
-                )
+    ours = f"{OURS}{algorithm}"
+    with running_agent(algorithm, *([] if wakeful else ["--no-wakeful"])), plain_cubic() as plain:
+        names = [KERNEL, ours, *peers]
+        need_congestion_controls(names)
         for scenario in SCENARIOS:
-            _scenario(result, scenario, names, seconds)
+            with path_of(scenario) as path:
+                compare(result, scenario, path, names, seconds)
+                price(result, scenario, path, {ours: ack_price.OURS, plain: ack_price.PLAIN})
     return result

@@ -37,7 +37,8 @@ class Benchmark:
 BENCHMARKS: Final = {
     "sim": Benchmark(Plan(max_rounds=12), (1, 2)),
     "ioam": Benchmark(Plan(max_rounds=27), (0.5, 0.5)),
-    "datapath": Benchmark(Plan(max_rounds=18), (2, 6)),
+    "datapath": Benchmark(Plan(max_rounds=18), (2, 8)),
+    "peers": Benchmark(Plan(max_rounds=12), (5, 12)),
     "latency": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 4)),
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),

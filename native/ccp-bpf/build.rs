@@ -16,6 +16,7 @@ fn main() -> ccp_build::Result<()> {
     ccp_build::compile("src/bpf/ccp.bpf.c", "CCP_BPF_OBJECT", &include)?;
     ccp_build::compile("src/bpf/fold.bpf.c", "CCP_FOLD_OBJECT", &include)?;
     ccp_build::compile("src/bpf/limit.bpf.c", "CCP_LIMIT_OBJECT", &include)?;
+    ccp_build::compile("src/bpf/plain.bpf.c", "CCP_PLAIN_OBJECT", &include)?;
 
     // Line information would make the hash depend on comments and paths; the sources themselves do not.
     let mut all = Vec::new();

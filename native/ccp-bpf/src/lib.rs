@@ -17,6 +17,7 @@ mod names;
 mod object;
 mod pace;
 mod pins;
+mod plain;
 pub mod probe;
 mod ring;
 mod shared;
@@ -26,6 +27,7 @@ pub use ccp_record::{Caps, Record, Records, Update, intf};
 pub use datapath::{Datapath, Options};
 pub use fold::verify;
 pub use pins::unload;
+pub use plain::PlainCubic;
 pub use shared::Observer;
 
 /// Result with this crate's error.

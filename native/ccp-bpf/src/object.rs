@@ -20,7 +20,7 @@ const BEFORE_6_10: [&str; 2] = ["ccp_cong_control_6_9", "ccp_finish_on_ack_6_9"]
 static OBJECT: &[u8] = include_bytes!(env!("CCP_BPF_OBJECT"));
 const OPS: &str = "tcp_congestion_ops___ccp";
 /// `BPF_F_LINK`: a `struct_ops` map that is registered by creating a link.
-const BPF_F_LINK: u32 = 1 << 13;
+pub(crate) const BPF_F_LINK: u32 = 1 << 13;
 const TCP_CONG_NON_RESTRICTED: u32 = 1;
 const TCP_CONG_NEEDS_ECN: u32 = 2;
 
@@ -55,7 +55,7 @@ pub(crate) fn keep_log() {
     });
 }
 
-fn bug(what: &str) -> Error {
+pub(crate) fn bug(what: &str) -> Error {
     Error::new("load.object", format!("the BPF object has no {what}"))
         .why("the extension and its BPF object were built from different sources")
         .fix("rebuild ccplane (make build)")
@@ -202,6 +202,12 @@ pub(crate) fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> 
     Ok(())
 }
 
+/// Programs, not loaded yet.
+pub(crate) fn open(object: &[u8]) -> Result<OpenObject> {
+    keep_log();
+    ObjectBuilder::default().open_memory(object).map_err(|e| load_error(&e))
+}
+
 /// A loaded copy of the programs, not registered yet. Its maps are pinned.
 pub(crate) struct Loaded {
     object: Object,
@@ -214,8 +220,7 @@ pub(crate) fn load(
     sizes: Sizes,
     registration: &Registration<'_>,
 ) -> Result<Loaded> {
-    keep_log();
-    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(|e| load_error(&e))?;
+    let mut open = open(OBJECT)?;
     share_maps(&mut open, pins, sizes)?;
     set_constants(&mut open, kernel, registration)?;
     fit(&mut open, kernel, registration)?;
@@ -309,7 +314,7 @@ impl Loaded {
     }
 }
 
-fn register_error(cc_name: &str, e: &libbpf_rs::Error) -> Error {
+pub(crate) fn register_error(cc_name: &str, e: &libbpf_rs::Error) -> Error {
     let error = Error::new("load.register", format!("cannot register the congestion control `{cc_name}`"));
     match e.kind() {
         libbpf_rs::ErrorKind::AlreadyExists => error

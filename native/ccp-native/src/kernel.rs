@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{arrivals, datapath, emulator, errors, node, program, rtcp_attached, switch, trace};
+use crate::{arrivals, datapath, emulator, errors, node, plain, program, rtcp_attached, switch, trace};
 
 /// What this machine can do, in the order in which to look at it.
 #[pyfunction]
@@ -40,6 +40,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::TcpTrace>()?;
     module.add_class::<arrivals::TcpArrivals>()?;
     module.add_class::<node::IntNode>()?;
+    module.add_class::<plain::PlainCubic>()?;
     module.add_class::<rtcp_attached::RtcpAttached>()?;
     module.add_class::<switch::SocketSwitch>()?;
     Ok(())

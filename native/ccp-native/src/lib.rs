@@ -15,6 +15,8 @@ mod kernel;
 mod no_kernel;
 #[cfg(kernel)]
 mod node;
+#[cfg(kernel)]
+mod plain;
 mod program;
 mod programs;
 mod report;

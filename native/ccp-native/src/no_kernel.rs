@@ -9,10 +9,11 @@ use pyo3::types::PyTuple;
 use crate::errors;
 
 /// Names that only a build with the kernel part has.
-const KERNEL_PART: [&str; 11] = [
+const KERNEL_PART: [&str; 12] = [
     "EbpfDatapath",
     "EbpfView",
     "IntNode",
+    "PlainCubic",
     "RtcpAttached",
     "SocketSwitch",
     "TcpArrivals",

@@ -4,6 +4,7 @@
 #define CCP_CUBIC_H
 
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
 
 extern void cubictcp_init(struct sock *sk) __ksym __weak;
 extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym __weak;

@@ -1,0 +1,158 @@
+"""Other revisions of ccplane, checked out and built beside this one, for comparisons.
+
+A revision lives in `.cache/against/SHA`, its extension is built once. Dependencies are compiled once for all:
+they share a folder, so one build runs at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from experiments.bench.errors import BenchError
+
+ROOT: Final = Path(__file__).parents[2]
+"""Where this ccplane was imported from."""
+CACHE: Final = Path(".cache", "against")
+EXTENSION: Final = Path("datapath", "_native.abi3.so")
+_LIBRARY: Final = Path("release", "lib_native.so")
+_TAIL_LINES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A ccplane that can run.
+
+    Attributes:
+        name: What to call it.
+        packages: Folder to import it from.
+    """
+
+    name: str
+    packages: Path
+
+
+def this_build() -> Build:
+    """Return the ccplane that runs."""
+    return Build("this", ROOT)
+
+
+def build_of(revision: str, told: Callable[[str], None], *, repository: Path = ROOT) -> Build:
+    """Return a revision, checked out and built; minutes, if it was not built before.
+
+    Args:
+        revision: As git reads it: a branch, tag or commit.
+        told: Is called with what is being done, again and again.
+        repository: Where git looks.
+
+    Raises:
+        BenchError: `bench.unknown_revision` or `bench.build_failed`.
+    """
+    sha = _sha_of(revision, repository)
+    cache = repository / CACHE
+    packages = cache / sha
+    build = Build(f"{revision} ({sha[:10]})", packages)
+    if not (packages / EXTENSION).exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        told(f"{revision}: waiting for another build")
+        with _one_at_a_time(cache):
+            if not (packages / EXTENSION).exists():  # nobody else has built it meanwhile
+                told(f"{revision}: checking out")
+                _check_out(sha, packages, repository)
+                _compile(packages, cache / "target", lambda line: told(f"{revision}: {line}"))
+    return build
+
+
+def _sha_of(revision: str, repository: Path) -> str:
+    asked = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+    try:
+        return _git(repository, *asked).decode().strip()
+    except subprocess.CalledProcessError as error:
+        raise BenchError(
+            "bench.unknown_revision",
+            f"there is no revision or kept result `{revision}`",
+            str(repository),
+            error.stderr.decode().strip() or "git knows no such commit, and it is no file",
+            "give a branch, tag or commit of this repository, or the file of a kept result",
+        ) from error
+
+
+def _git(repository: Path, *arguments: str) -> bytes:
+    # Root builds what somebody else has checked out.
+    command = ["git", "-c", f"safe.directory={repository}", "-C", str(repository), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, check=True).stdout
+    except FileNotFoundError as error:
+        raise BenchError(
+            "bench.build_failed", "no program `git`", why="it is not in PATH", fix="apt-get install git"
+        ) from error
+
+
+def _check_out(sha: str, folder: Path, repository: Path) -> None:
+    """Put the files of a commit into a folder, as new as now: cargo goes by the time of files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    now_s = int(time.time())
+    with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", "--format=tar", sha))) as files:
+        for member in files:
+            member.mtime = now_s
+            files.extract(member, folder, filter="tar")
+
+
+def _compile(packages: Path, target: Path, told: Callable[[str], None]) -> None:
+    environment = _environment(target)
+    cargo = shutil.which("cargo", path=environment["PATH"])
+    if cargo is None:
+        raise BenchError(
+            "bench.build_failed", "no program `cargo`", why="it is not in PATH", fix="make setup installs it"
+        )
+    told_last: list[str] = []
+    command = [cargo, "build", "--release", "--package", "ccp-native"]
+    with subprocess.Popen(
+        command, cwd=packages / "native", env=environment, stderr=subprocess.PIPE, text=True
+    ) as cargo_run:
+        assert cargo_run.stderr is not None
+        for line in cargo_run.stderr:
+            told_last = [*told_last, line.rstrip()][-_TAIL_LINES:]
+            told(line.strip())
+    if cargo_run.returncode != 0:
+        raise BenchError(
+            "bench.build_failed",
+            "the extension of a revision does not build",
+            str(packages / "native"),
+            "\n".join(told_last),
+            f"`cargo {' '.join(command[1:])}` there says more",
+        )
+    made = target / _LIBRARY
+    part = (packages / EXTENSION).with_suffix(".part")  # the extension is there when it is whole
+    shutil.copyfile(made, part)
+    part.rename(packages / EXTENSION)
+
+
+def _environment(target: Path) -> Mapping[str, str]:
+    """Return the environment in which the extension is built for this Python."""
+    homes = [Path.home(), Path("~" + os.environ.get("SUDO_USER", "root")).expanduser()]
+    return {
+        **os.environ,
+        "CARGO_TARGET_DIR": str(target),
+        "PATH": os.pathsep.join([os.environ.get("PATH", ""), *(str(home / ".cargo/bin") for home in homes)]),
+        "PYO3_BUILD_EXTENSION_MODULE": "1",
+        "PYO3_PYTHON": sys.executable,
+    }
+
+
+@contextlib.contextmanager
+def _one_at_a_time(cache: Path) -> Iterator[None]:
+    with (cache / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,64 @@
+"""What an ACK costs, and the kernel's CUBIC in BPF without an agent, on real sockets."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from datapath.errors import LoadError
+from experiments.agent_process import running_agent
+from experiments.bench.ack_price import OURS, PLAIN, priced_transfer
+from experiments.bench.bpf_objects import runs_of_struct_ops
+from experiments.bench.builds import this_build
+from experiments.bench.errors import BenchError
+from experiments.bench.plain_cubic import plain_cubic
+from experiments.bench.side_by_side import ack_ns_together, side_by_side
+from experiments.netlab import Path, available_congestion_controls, iperf3
+
+ACK_HOOKS = {
+    "ccp_cong_contro",
+    "ccp_in_ack_even",
+}  # as long as the kernel keeps names; the second before 6.10
+
+
+def test_plain_cubic_carries_a_flow_and_is_gone_with_the_block(path_100mbit: Path) -> None:
+    with plain_cubic() as name:
+        price = priced_transfer(path_100mbit, name, PLAIN)
+        result = iperf3(path_100mbit.sender, path_100mbit.receiver, congestion=name, duration_s=2)
+        with pytest.raises(LoadError) as caught, plain_cubic():
+            pass
+    assert caught.value.slug == "load.register"
+    assert result.goodput_bytes_per_s > 0.8 * 12.5e6
+    assert {"plain_cong_avoi", "plain_pkts_acke"} <= set(price.hook_ns)
+    assert price.ack_ns > 0
+    assert name not in available_congestion_controls()
+
+
+def test_an_ack_has_a_price_and_counting_ends_with_the_transfer(wire: Path) -> None:
+    with running_agent("cubic"):
+        price = priced_transfer(wire, "ccp.cubic", OURS)
+        counted = runs_of_struct_ops(OURS)
+        iperf3(wire.sender, wire.receiver, congestion="ccp.cubic", duration_s=1)
+        assert runs_of_struct_ops(OURS) == counted
+        with pytest.raises(BenchError) as caught:
+            priced_transfer(wire, "cubic", OURS)
+    assert caught.value.slug == "bench.no_program_ran"
+    assert price.acks > 0
+    assert price.ack_ns == pytest.approx(sum(price.hook_ns.values()))
+    assert max(price.hook_ns, key=price.hook_ns.__getitem__) in ACK_HOOKS
+
+
+def test_two_builds_run_side_by_side_and_leave_nothing(path_100mbit: Path) -> None:
+    builds = {"this": this_build(), "against": this_build()}
+    major, minor = map(int, platform.release().split(".")[:2])
+    if (major, minor) < (6, 11):
+        with pytest.raises(BenchError) as caught, side_by_side(builds, "cubic"):
+            pass
+        assert caught.value.slug == "bench.cannot_compare"
+    else:
+        with side_by_side(builds, "cubic") as sides:
+            assert {"ccp.this", "ccp.against"} <= set(available_congestion_controls())
+            assert not sides["this"].programs & sides["against"].programs
+            assert min(ack_ns_together(path_100mbit, list(sides.values()))) > 0
+    assert not [name for name in available_congestion_controls() if name.startswith("ccp")]

@@ -1,0 +1,236 @@
+"""Comparing builds: the rule and its error rates, kept results, checking out and building."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from experiments.bench import against, builds
+from experiments.bench.against import Comparison, comparable
+from experiments.bench.builds import build_of
+from experiments.bench.cli import app
+from experiments.bench.errors import BenchError
+from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan
+from experiments.bench.verdicts import (
+    FEWEST_APART,
+    FEWEST_PAIRS,
+    PAIRS,
+    Judgement,
+    Rule,
+    Verdict,
+    judge,
+    judge_apart,
+    judge_pairs,
+)
+
+COST = Rule(0.05)
+SPEED = Rule(0.05, more_is_better=True)
+HOST: dict[str, str | int] = {"kernel": "6.18.0", "cores": 2}
+ABOUT = {"command": ["ccp"], "git": None, "date": "2026-01-01T00:00:00+00:00", "host": HOST}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "cost", "speed"),
+    [
+        (1.06, 1.2, "worse", "better"),
+        (0.8, 0.94, "better", "worse"),
+        (0.96, 1.04, "same", "same"),
+        (1.04, 1.2, "undecided", "undecided"),
+        (0.9, 1.0, "undecided", "undecided"),
+        (0.9, 1.2, "undecided", "undecided"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(low: float, high: float, cost: str, speed: str) -> None:
+    assert (judge(low, high, COST), judge(low, high, SPEED)) == (cost, speed)
+
+
+def test_the_interval_of_eight_pairs_is_from_the_least_to_the_greatest() -> None:
+    # Signed ranks: P(sum = 0) = 2^-8 = 0.39 %, so that a sum of 0 is all that 99 % leave out.
+    found = judge_pairs([1.1, 1.3, 1.2, 1.15, 1.25, 1.12, 1.22, 1.18], COST)
+    assert (found.low, found.high) == (pytest.approx(1.1), pytest.approx(1.3))
+    assert (found.value, found.verdict) == (pytest.approx(1.19, rel=0.01), Verdict.WORSE)
+
+
+def test_one_pair_of_ten_that_is_far_off_does_not_decide() -> None:
+    # n = 10: sums up to 3 have 5 ways of 1024, 0.49 %: the interval leaves out 3 averages at either end.
+    pairs = np.exp([-1.0, 0.30, 0.31, 0.32, 0.33, 0.34, 0.35, 0.36, 0.37, 0.38])
+    found = judge_pairs(pairs.tolist(), COST)
+    # The smallest averages are those with the outlier: -1, then half of -0.70, -0.69, -0.68.
+    assert np.log(found.low) == pytest.approx(-0.34)
+    assert found.verdict is Verdict.UNDECIDED
+    less_far = np.exp([-0.1, 0.30, 0.31, 0.32, 0.33, 0.34, 0.35, 0.36, 0.37, 0.38])
+    assert judge_pairs(less_far.tolist(), COST).verdict is Verdict.WORSE
+
+
+def test_results_that_were_measured_apart_are_judged_by_both_intervals() -> None:
+    these, those = np.linspace(1.18, 1.22, FEWEST_APART), np.linspace(0.98, 1.02, FEWEST_APART)
+    found = judge_apart(these.tolist(), those.tolist(), COST)
+    assert (found.low, found.high) == (pytest.approx(1.18 / 1.02), pytest.approx(1.22 / 0.98))
+    assert found.verdict is Verdict.WORSE
+
+
+def test_too_few_values_have_no_verdict() -> None:
+    with pytest.raises(ValueError, match="7 pairs"):
+        judge_pairs([1.0] * (FEWEST_PAIRS - 1), COST)
+    with pytest.raises(ValueError, match="9 and 8 rounds"):
+        judge_apart([1.0] * FEWEST_APART, [1.0] * (FEWEST_APART - 1), COST)
+
+
+def noisy(rng: np.random.Generator, median: float, size: int) -> np.ndarray:
+    """Figures as a shared machine has them: mostly close, now and then far off on either side."""
+    spread = np.where(rng.random(size) < 0.2, 0.4, 0.08)
+    return median * np.exp(spread * rng.standard_normal(size))
+
+
+def rates(verdicts: Sequence[Verdict], which: Verdict) -> float:
+    return sum(one is which for one in verdicts) / len(verdicts)
+
+
+def compared(true_ratio: float, times: int, apart: bool = False) -> list[Verdict]:
+    rng = np.random.default_rng(7)
+    size = FEWEST_APART if apart else PAIRS
+    found = []
+    for _ in range(times):
+        these, those = noisy(rng, true_ratio, size), noisy(rng, 1.0, size)
+        if apart:
+            found.append(judge_apart(these.tolist(), those.tolist(), COST).verdict)
+        else:
+            found.append(judge_pairs((these / those).tolist(), COST).verdict)
+    return found
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_mistakes_are_as_rare_as_the_rule_says(apart: bool) -> None:
+    # Of 4,000, 0.5 % are 20, and 4 standard deviations more are 38.
+    assert rates(compared(1.05, 4000, apart), Verdict.WORSE) <= 38 / 4000
+    assert rates(compared(1.0, 4000, apart), Verdict.WORSE) <= 4 / 4000
+    assert rates(compared(1 / 1.05, 4000, apart), Verdict.BETTER) <= 38 / 4000
+
+
+def test_300_ns_more_are_found_where_an_ack_costs_300() -> None:
+    assert rates(compared(2.0, 500), Verdict.WORSE) > 0.95
+
+
+# --- kept results -------------------------------------------------------------------------------------------
+
+
+def kept(rounds: int = FEWEST_APART, name: str = "datapath", algorithm: str = "cubic") -> BenchResult:
+    result = BenchResult(name, Plan(), {"algorithm": algorithm, "seconds": 4.0}, about=ABOUT)
+    result.add("throughput_ratio.unlimited", [1.0] * rounds, "ratio")
+    result.add("goodput_mbit_per_s.unlimited.cubic", [25_000.0] * rounds, "Mbit/s")
+    return result
+
+
+def test_of_a_kept_result_its_own_ratios_are_compared() -> None:
+    assert comparable(kept(), "cubic", "kept.json") == ["throughput_ratio.unlimited"]
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (kept(name="flows"), "ccp bench flows"),
+        (kept(algorithm="reno"), "'algorithm': 'reno'"),
+        (kept(rounds=FEWEST_APART - 1), "it has 8 rounds"),
+    ],
+)
+def test_a_kept_result_of_something_else_is_refused(result: BenchResult, why: str) -> None:
+    with pytest.raises(BenchError) as caught:
+        comparable(result, "cubic", "kept.json")
+    assert (caught.value.slug, caught.value.where) == ("bench.cannot_compare", "kept.json")
+    assert why in caught.value.why
+
+
+def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(BenchError) as caught:
+        against.run(Plan(), str(tmp_path / "x.json"), None, "cubic")
+    assert caught.value.slug == "bench.cannot_read"
+
+
+def test_what_is_worse_is_said_in_the_table_in_json_and_by_the_exit_code() -> None:
+    found = Comparison("against", Plan(), {"against": "main"}, about=ABOUT)
+    found.judged["throughput.unlimited"] = Judgement(1.0, 0.99, 1.01, 0.02, Verdict.SAME)
+    assert found.exit_code == 0
+    found.judged["ack_ns.1gbit"] = Judgement(2.0, 1.9, 2.1, 0.05, Verdict.WORSE)
+    assert found.exit_code == 1
+    out = io.StringIO()
+    found.print(Console(file=out, width=100))
+    line = next(line for line in out.getvalue().splitlines() if "ack_ns" in line)
+    assert line.split() == ["ack_ns.1gbit", "2", "1.9", "-", "2.1", "5%", "worse"]
+    assert '"verdict": "worse"' in found.to_json()
+
+
+def test_builds_are_compared_as_users_have_them() -> None:
+    done = CliRunner().invoke(app, ["datapath", "--against", "main", "--no-wakeful"])
+    assert isinstance(done.exception, BenchError)
+    assert done.exception.slug == "bench.bad_options"
+
+
+# --- other revisions ----------------------------------------------------------------------------------------
+
+CARGO = """#!/bin/sh
+echo "   Compiling ccp-native v0.1.0" >&2
+{then}
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with one commit, tagged `old`."""
+    there = tmp_path / "repository"
+    (there / "native").mkdir(parents=True)
+    (there / "datapath").mkdir()
+    (there / "native/Cargo.toml").write_text("")
+    (there / "datapath/__init__.py").write_text("")
+    identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "x"], ["tag", "old"]):
+        subprocess.run(["git", "-C", str(there), *command], check=True)
+    return there
+
+
+@pytest.fixture
+def cargo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `cargo` that fails, for now."""
+    program = tmp_path / "bin/cargo"
+    program.parent.mkdir()
+    program.write_text(CARGO.format(then="echo 'error: no' >&2; exit 101"))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return program
+
+
+def test_an_unknown_revision_is_an_error(repository: Path) -> None:
+    with pytest.raises(BenchError) as caught:
+        build_of("no-such", lambda _: None, repository=repository)
+    assert caught.value.slug == "bench.unknown_revision"
+    assert "`no-such`" in caught.value.message
+
+
+def test_a_build_that_fails_says_why_and_is_tried_again(repository: Path, cargo: Path) -> None:
+    told: list[str] = []
+    with pytest.raises(BenchError) as caught:
+        build_of("old", told.append, repository=repository)
+    assert caught.value.slug == "bench.build_failed"
+    assert "error: no" in caught.value.why
+    assert told[-1] == "old: error: no"
+    made = 'mkdir -p "$CARGO_TARGET_DIR/release" && echo built > "$CARGO_TARGET_DIR/release/lib_native.so"'
+    cargo.write_text(CARGO.format(then=made))
+    build = build_of("old", told.append, repository=repository)
+    assert (build.packages / builds.EXTENSION).read_text() == "built\n"
+    assert (build.packages / "datapath/__init__.py").exists()
+
+
+def test_a_revision_is_built_once(repository: Path, cargo: Path) -> None:
+    made = 'mkdir -p "$CARGO_TARGET_DIR/release" && echo built >> "$CARGO_TARGET_DIR/release/lib_native.so"'
+    cargo.write_text(CARGO.format(then=made))
+    first = build_of("old", lambda _: None, repository=repository)
+    cargo.write_text(CARGO.format(then="exit 101"))
+    assert build_of("HEAD", lambda _: None, repository=repository).packages == first.packages
