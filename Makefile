@@ -14,7 +14,8 @@ EXTENSION := datapath/_native.abi3.so
 CARGO := scripts/cargo.sh
 # All crates, or those that build where the kernel part does not.
 WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest node rtcp switch trace)
-CRATES = --workspace $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
+# What build scripts have in common has no tests, and would bring its dependencies in once more, for what they build.
+CRATES = --workspace --exclude ccp-build $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
 # One profile for the extension, its lints and its tests: dependencies compile once.
 PROFILE := --release
 
@@ -111,6 +112,7 @@ lint-rust: build ## rustfmt and clippy
 	$(PHASE)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(PROFILE) $(CRATES) --all-targets -- -D warnings
+	$(CARGO) clippy $(PROFILE) --package ccp-build -- -D warnings
 
 .PHONY: lint-bpf
 lint-bpf: build .venv/.dev ## clang-format of the BPF programs
