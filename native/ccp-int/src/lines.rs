@@ -72,13 +72,17 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::io::Read;
+    use std::os::fd::{AsFd, OwnedFd};
 
-    use rustix::pipe::{PipeFlags, pipe_with};
+    use rustix::io::ioctl_fionbio;
 
     /// The two ends of a pipe that does not block.
     fn pipe() -> (File, File) {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-        (reader.into(), writer.into())
+        let (reader, writer) = std::io::pipe().unwrap();
+        for end in [reader.as_fd(), writer.as_fd()] {
+            ioctl_fionbio(end, true).unwrap();
+        }
+        (File::from(OwnedFd::from(reader)), File::from(OwnedFd::from(writer)))
     }
 
     #[test]
