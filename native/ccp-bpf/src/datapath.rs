@@ -22,7 +22,7 @@ use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
 use crate::pace::{PERIOD_US, Pace};
 use crate::pins::{Pins, unload};
-use crate::ring::Ring;
+use crate::ring::{Ring, Woken};
 use crate::shared::{BUILD_HASH, Observer, now_us};
 use crate::{Caps, Error, Records, Result, Update};
 
@@ -30,6 +30,9 @@ use crate::{Caps, Error, Records, Result, Update};
 const HEARTBEATS_PER_TIMEOUT: u64 = 4;
 /// Shortest such time [ms]: a shorter one takes flows from a healthy agent.
 const MIN_HEARTBEAT_TIMEOUT_MS: u64 = 40;
+
+/// Time for a record to be finished [us].
+const UNFINISHED_US: u64 = 20;
 
 /// How to load.
 #[derive(Clone, Debug)]
@@ -342,25 +345,32 @@ impl Datapath {
     /// Waits for records, at most `timeout_ms` and not longer than until `wake`, telling the heartbeat meanwhile.
     pub fn poll(&self, timeout_ms: u64) -> Records {
         let (ring, pace) = &mut *lock(&self.ring);
-        let (mut waited, mut rang) = (false, false);
-        let end_us = now_us() + timeout_ms * 1000;
+        let (mut waited, mut woken) = (false, Woken::default());
+        let mut woken_us = now_us();
+        let end_us = woken_us + timeout_ms * 1000;
         loop {
             self.heartbeat();
-            let records = ring.drain();
-            let now_us = now_us();
-            pace.looked(now_us, waited, records.len());
-            if rang || !records.is_empty() || now_us >= end_us {
+            let mut records = ring.drain();
+            let taken_us = now_us();
+            (records.woken_us, records.taken_us) = (woken_us, taken_us);
+            pace.looked(taken_us, waited, records.len());
+            if woken.rang || !records.is_empty() || taken_us >= end_us {
                 return records;
             }
+            if woken.ready {
+                // A record is being written. Its writer may wait behind us for our processor: let it.
+                std::thread::sleep(Duration::from_micros(UNFINISHED_US));
+            }
             if pace.periodic() {
-                self.shared.look_at(now_us + PERIOD_US);
+                self.shared.look_at(taken_us + PERIOD_US);
                 std::thread::sleep(Duration::from_micros(PERIOD_US));
-                rang = self.bell.heard();
+                woken = Woken { rang: self.bell.heard(), ready: false };
             } else {
-                let left_ms = (end_us - now_us).div_ceil(1000);
-                rang = ring.wait(&self.bell, left_ms.min(self.heartbeat_slice_ms) as i32);
+                let left_ms = (end_us - taken_us).div_ceil(1000);
+                woken = ring.wait(&self.bell, left_ms.min(self.heartbeat_slice_ms) as i32);
             }
             waited = true;
+            woken_us = now_us();
         }
     }
 

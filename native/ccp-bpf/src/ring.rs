@@ -15,11 +15,20 @@ pub(crate) struct Ring {
     ring: NonNull<libbpf_sys::ring_buffer>,
     /// What the callback fills; boxed so that its address stays.
     records: Box<Records>,
-    _fd: OwnedFd,
+    fd: OwnedFd,
 }
 
 // SAFETY: the ring is used through &mut only, and libbpf binds nothing to a thread.
 unsafe impl Send for Ring {}
+
+/// Why a wait ended; neither where its time was over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Woken {
+    /// The bell rang.
+    pub rang: bool,
+    /// There is a record; it may be one that its writer has not finished.
+    pub ready: bool,
+}
 
 unsafe extern "C" fn take(records: *mut c_void, data: *mut c_void, size: u64) -> c_int {
     // SAFETY: Ring passes a pointer to its Records, libbpf one to `size` readable bytes.
@@ -42,7 +51,7 @@ impl Ring {
                 .why(std::io::Error::last_os_error())
                 .fix("see ccp doctor")
         })?;
-        Ok(Ring { ring, records, _fd: fd })
+        Ok(Ring { ring, records, fd })
     }
 
     /// What is there now, without waiting.
@@ -52,15 +61,17 @@ impl Ring {
         std::mem::take(&mut *self.records)
     }
 
-    /// Waits until something is there or the bell rings, at most so long. Returns whether it rang.
-    pub fn wait(&self, bell: &Bell, timeout_ms: i32) -> bool {
-        // SAFETY: the ring is alive.
-        let records = unsafe { libbpf_sys::ring_buffer__epoll_fd(self.ring.as_ptr()) };
-        let mut events =
-            [records, bell.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    /// Waits until something is there or the bell rings, at most so long.
+    pub fn wait(&self, bell: &Bell, timeout_ms: i32) -> Woken {
+        // The map itself, not libbpf's epoll descriptor: that is not ready for records that woke nobody.
+        let mut events = [self.fd.as_raw_fd(), bell.as_raw_fd()].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
         // SAFETY: two pollfds, valid for the call. A signal ends the wait early, which callers bear.
         unsafe { libc::poll(events.as_mut_ptr(), events.len() as libc::nfds_t, timeout_ms) };
-        events[1].revents != 0 && bell.heard()
+        Woken { rang: events[1].revents != 0 && bell.heard(), ready: events[0].revents != 0 }
     }
 }
 
@@ -68,5 +79,83 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: made by ring_buffer__new and freed once.
         unsafe { libbpf_sys::ring_buffer__free(self.ring.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::FromRawFd;
+
+    use super::*;
+
+    const NO_WAKEUP: i32 = libbpf_sys::BPF_RB_NO_WAKEUP as i32;
+
+    fn owned(fd: i32) -> OwnedFd {
+        assert!(fd >= 0, "{}", std::io::Error::from_raw_os_error(-fd));
+        // SAFETY: the call has just returned it, and nobody else has it.
+        unsafe { OwnedFd::from_raw_fd(fd) }
+    }
+
+    /// A program that puts 8 bytes into a ring, and wakes nobody.
+    fn silent_writer(ring: &OwnedFd) -> OwnedFd {
+        let insn = |opcode: u64, dst: u64, src: u64, off: i16, imm: i32| {
+            opcode | dst << 8 | src << 12 | (off as u16 as u64) << 16 | (imm as u32 as u64) << 32
+        };
+        let insns = [
+            insn(0x7a, 10, 0, -8, 0),              // *(u64 *)(R10 - 8) = 0
+            insn(0x18, 1, 1, 0, ring.as_raw_fd()), // R1 = the ring
+            0,
+            insn(0xbf, 2, 10, 0, 0), // R2 = R10 - 8
+            insn(0x07, 2, 0, 0, -8),
+            insn(0xb7, 3, 0, 0, 8),         // R3 = 8
+            insn(0xb7, 4, 0, 0, NO_WAKEUP), // R4 = flags
+            insn(0x85, 0, 0, 0, 130),       // bpf_ringbuf_output()
+            insn(0x95, 0, 0, 0, 0),         // exit
+        ];
+        let opts = libbpf_sys::bpf_prog_load_opts {
+            sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as _,
+            prog_flags: libbpf_sys::BPF_F_SLEEPABLE,
+            ..Default::default()
+        };
+        // SAFETY: a bpf_insn is 8 bytes; name, license and options outlive the call.
+        owned(unsafe {
+            libbpf_sys::bpf_prog_load(
+                libbpf_sys::BPF_PROG_TYPE_SYSCALL,
+                c"silent_writer".as_ptr(),
+                c"GPL".as_ptr(),
+                insns.as_ptr().cast(),
+                insns.len() as _,
+                (&raw const opts).cast_mut(),
+            )
+        })
+    }
+
+    #[test]
+    fn a_record_that_woke_nobody_ends_the_next_wait() {
+        // SAFETY: asks for nothing but a number.
+        if unsafe { libc::geteuid() } != 0 {
+            println!("skipped: needs root");
+            return;
+        }
+        let kind = libbpf_sys::BPF_MAP_TYPE_RINGBUF;
+        // SAFETY: the name outlives the call.
+        let map = owned(unsafe {
+            libbpf_sys::bpf_map_create(kind, c"ring".as_ptr(), 0, 0, 4096, std::ptr::null())
+        });
+        let writer = silent_writer(&map);
+        let mut ring = Ring::new(map).unwrap();
+        let bell = Bell::new().unwrap();
+        assert!(!ring.wait(&bell, 0).ready);
+        let mut run = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+            ..Default::default()
+        };
+        // SAFETY: the options say that there is neither input nor output.
+        assert_eq!(unsafe { libbpf_sys::bpf_prog_test_run_opts(writer.as_raw_fd(), &raw mut run) }, 0);
+        assert!(ring.wait(&bell, 0).ready, "as it would stay for the whole wait");
+        assert_eq!(ring.drain().len(), 1);
+        assert!(!ring.wait(&bell, 0).ready);
+        bell.ring();
+        assert!(ring.wait(&bell, 0).rang);
     }
 }
