@@ -55,7 +55,7 @@ class ServeOptions:
         unload_at_end: Remove everything from the kernel at the end; else the registration stays.
         keep_capabilities: Do not drop the capabilities that a running agent does not need.
         realtime: Run the event loop with real-time priority, where that is allowed.
-        wakeful: Keep idle processors from sleeping while reports come, where that is allowed.
+        wakeful: Let idle processors spin instead of sleep while reports come, where that is allowed.
         run_dir: Where the run file stands.
         control: Where the running agent can be asked and changed; None for nowhere.
         on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
@@ -74,7 +74,7 @@ class ServeOptions:
     unload_at_end: bool = False
     keep_capabilities: bool = False
     realtime: bool = True
-    wakeful: bool = True
+    wakeful: bool = False
     run_dir: Path = RUN_DIR
     control: ControlOptions | None = None
     on_reload: Told | None = None

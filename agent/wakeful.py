@@ -1,8 +1,9 @@
-"""Processors that answer at once while flows report.
+"""Processors that answer at once while flows report, for who wants that.
 
 An idle processor sleeps, and waking it takes longer than all that the agent does with a report; in a virtual
 machine several times as long. While reports come, the agent asks the kernel, through /dev/cpu_dma_latency, to
-let idle processors wait awake. That costs power, no processor time: whatever wants to run, runs.
+let idle processors wait in a loop instead. That costs power, and others: a loop on one hyperthread takes
+cycles from the other one of the same core (docs/architecture.md has the figures).
 """
 
 from __future__ import annotations
@@ -68,4 +69,4 @@ class Wakeful:
         except OSError as error:
             self.close()
             self._refused = True
-            log.info("processors may sleep between reports, which makes updates later: %s", error)
+            log.warning("cannot keep processors awake (--wakeful): %s", error)

@@ -82,9 +82,10 @@ def run(
     wakeful: Annotated[
         bool,
         typer.Option(
-            help="Keep idle processors awake while reports come: updates are sooner, power is spent."
+            help="Let idle processors spin while reports come: updates are sooner, but flows are slower where"
+            " processors are hyperthreads, and power is spent.",
         ),
-    ] = True,
+    ] = False,
     reload: Annotated[
         bool, typer.Option("--reload", help="Watch the algorithms' files, and swap in what is saved.")
     ] = False,

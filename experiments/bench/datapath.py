@@ -156,7 +156,7 @@ def run(
     peers: Sequence[str] = (),
     *,
     algorithm: str = "cubic",
-    wakeful: bool = True,
+    wakeful: bool = False,
 ) -> BenchResult:
     """Measure.
 
@@ -165,7 +165,7 @@ def run(
         seconds: Length of each transfer [s].
         peers: Other congestion controls of this kernel to measure along.
         algorithm: Which of ccplane's, by name.
-        wakeful: Whether the agent keeps processors awake, as `ccp run` does by default.
+        wakeful: Whether the agent keeps processors awake, `ccp run --wakeful`.
 
     Returns:
         Ratios to kernel CUBIC, the figures behind them, and what an ACK costs.
@@ -178,7 +178,7 @@ def run(
     options = {"seconds": seconds, "peers": list(peers), "algorithm": algorithm, "wakeful": wakeful}
     result = BenchResult("datapath", plan, options)
     ours = f"{OURS}{algorithm}"
-    with running_agent(algorithm, *([] if wakeful else ["--no-wakeful"])), plain_cubic() as plain:
+    with running_agent(algorithm, *(["--wakeful"] if wakeful else [])), plain_cubic() as plain:
         names = [KERNEL, ours, *peers]
         need_congestion_controls(names)
         for scenario in SCENARIOS:

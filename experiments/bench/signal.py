@@ -28,7 +28,6 @@ from agent.hearing import Hearing
 from agent.inbox import Inbox
 from agent.plane import Plane
 from agent.priority import raise_priority
-from agent.wakeful import Wakeful
 from broker.options import PORT, BusOptions
 from ccp_algs import Algorithm
 from datapath import ebpf
@@ -177,7 +176,6 @@ def _round(path: Path, at: tuple[str, str], seconds: int) -> dict[str, list[int]
     options = ["--peer", path.sender.ipv4, "--interval-ms", str(INTERVAL_MS), "--probe-ms", str(INTERVAL_MS)]
     with (
         _plane() as plane,
-        contextlib.closing(Wakeful()) as wakeful,
         listening(plane, path.sender, at[0]) as hearing,
         receiving(path.receiver, *options, "--broker", f"mqtt://{at[1]}") as receiver,
     ):
@@ -189,7 +187,6 @@ def _round(path: Path, at: tuple[str, str], seconds: int) -> dict[str, list[int]
         with start_iperf3(path.sender, path.receiver, congestion="ccp", duration_s=seconds) as transfer:
             while transfer.running:
                 plane.turn(50)
-                wakeful.note(plane.counters.reports)
     if len(Ear.spans_us[""]) < seconds * 1000 / INTERVAL_MS / 4:
         raise Unfit(f"only {len(Ear.spans_us[''])} signals were measured in {seconds} s")
     return {span: list(spans_us) for span, spans_us in Ear.spans_us.items()}

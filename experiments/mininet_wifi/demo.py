@@ -30,7 +30,7 @@ from experiments.netlab import process, start_iperf3
 
 ALGORITHM: Final = "int_cubic"
 PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
-PATIENT: Final = ("--heartbeat-timeout-ms", "2000", "--no-wakeful", "--no-realtime")
+PATIENT: Final = ("--heartbeat-timeout-ms", "2000", "--no-realtime")
 """Options of the agent for a slow, busy processor: nothing here is about fractions of a millisecond."""
 INTERVAL_MS: Final = 100
 """Between summaries, half a round trip; an emulated processor has not the time for more of them [ms]."""

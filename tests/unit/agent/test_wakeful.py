@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
+from agent.commands.run import run
+from agent.serve import ServeOptions
 from agent.wakeful import LINGER_S, Wakeful
 
 
@@ -43,3 +46,8 @@ def test_the_agent_goes_on_when_the_kernel_has_no_such_device(tmp_path: Path) ->
     device.touch()
     wakeful.note(2)
     assert not wakeful.awake, "asked once"
+
+
+def test_nobody_is_kept_awake_who_did_not_ask_for_it() -> None:
+    assert not ServeOptions(["cubic"]).wakeful
+    assert inspect.signature(run).parameters["wakeful"].default is False
