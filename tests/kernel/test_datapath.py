@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import threading
 import time
 
@@ -14,6 +15,9 @@ from datapath import _native
 from datapath.errors import CcpError, LangError
 from experiments.netlab import Host, Path
 from tests.kernel.driving import CONST, EVERY_ACK, PIN_DIR, Driver, Start, loaded
+
+TCPI_UNACKED = 24
+"""Offset of the packets in flight in `struct tcp_info` (<linux/tcp.h>)."""
 
 
 def test_python_sets_the_window_of_a_live_flow(path_100mbit: Path, start_transfer: Start) -> None:
@@ -96,6 +100,28 @@ def test_flow_ids_are_never_used_twice(wire: Path, start_transfer: Start) -> Non
         assert len(set(ids)) == len(ids)
         assert all(not datapath.update(flow_id, cwnd_bytes=100_000) for flow_id in ids), "they are gone"
         assert datapath.stats(ids[0]) is None
+
+
+def test_an_idle_flow_sends_with_the_window_that_was_written_meanwhile(wire: Path) -> None:
+    """Nothing needs to push it into the kernel: sending after a pause fetches the letter, before any ACK."""
+    with loaded() as datapath:
+        driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
+        with wire.receiver.call(lambda: socket.create_server(("", 0))) as server:
+            client = wire.sender.call(socket.socket)
+            with client:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"ccp")
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+                client.connect((wire.receiver.ipv4, server.getsockname()[1]))
+                driver.until(lambda: driver.seen.created)
+                flow = driver.seen.created[0]
+                window_pkts = 3 * flow.init_cwnd_bytes // flow.mss_bytes
+                assert datapath.update(flow.flow_id, cwnd_bytes=window_pkts * flow.mss_bytes)
+                route = wire.receiver.run(["ip", "-o", "route", "get", wire.sender.ipv4]).stdout
+                device = route.split("dev ")[1].split()[0]
+                wire.receiver.run(["tc", "qdisc", "add", "dev", device, "root", "netem", "loss", "100%"])
+                client.sendall(bytes(2 * window_pkts * flow.mss_bytes))
+                info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+                assert struct.unpack_from("=I", info, TCPI_UNACKED)[0] == window_pkts
 
 
 def test_a_program_is_replaced_under_a_live_flow(path_100mbit: Path, start_transfer: Start) -> None:
