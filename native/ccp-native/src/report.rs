@@ -217,6 +217,27 @@ fn make_dtype(py: Python<'_>, program: &Installed) -> PyResult<Py<PyAny>> {
 
 #[pymethods]
 impl Batch {
+    /// When the wait ended.
+    #[getter]
+    fn woken_us(&self) -> u64 {
+        self.records.woken_us
+    }
+
+    /// When the records were taken.
+    #[getter]
+    fn taken_us(&self) -> u64 {
+        self.records.taken_us
+    }
+
+    /// When the report of each ACK was made, by the ACK's time.
+    fn made_us(&self) -> HashMap<u64, u64> {
+        let reports = (0..self.records.len()).filter_map(|index| match self.records.get(index)? {
+            Record::Report { head, .. } => Some((head.now_us, head.now_us + u64::from(head.age_us))),
+            _ => None,
+        });
+        reports.collect()
+    }
+
     fn __len__(&self) -> usize {
         self.records.len()
     }

@@ -37,6 +37,10 @@ use intf::{ccp_close, ccp_create, ccp_limit_change, ccp_record};
 pub struct Records {
     bytes: Vec<u8>,
     starts: Vec<u32>,
+    /// When the wait for them ended, and when they were taken, of CLOCK_MONOTONIC [us]; 0 in a simulation.
+    pub woken_us: u64,
+    /// See `woken_us`.
+    pub taken_us: u64,
 }
 
 /// One record of the ring.
@@ -178,7 +182,7 @@ mod tests {
         use intf::{ccp_counts, ccp_flow_info, ccp_stats, rtcp_row};
         let whole = [
             (
-                packed!(ccp_record: kind, slot, flow_id, now_us, cwnd_bytes, rate_bytes_per_s, program, program_uid, missed,
+                packed!(ccp_record: kind, age_us, flow_id, now_us, cwnd_bytes, rate_bytes_per_s, program, program_uid, missed,
                 n_fields, flags),
                 size_of::<ccp_record>(),
             ),

@@ -44,7 +44,7 @@ static __always_inline void fill_record(struct ccp_record *record, struct ccp_fl
 					u64 now_us)
 {
 	record->kind = kind;
-	record->slot = (u32)flow->flow_id;
+	record->age_us = 0;
 	record->flow_id = flow->flow_id;
 	record->now_us = now_us;
 	record->cwnd_bytes = flow->cwnd_bytes;
@@ -174,6 +174,8 @@ static __always_inline void send_report(struct ccp_globals *g, struct ccp_flow *
 	fill_record(&flow->record, flow, CCP_RECORD_REPORT, ack_us);
 	u64 now_us = bpf_ktime_get_ns() / 1000;
 	u64 wake = now_us < g->looks_at_us ? BPF_RB_NO_WAKEUP : 0;
+
+	flow->record.age_us = now_us - flow->record.now_us;
 	if (bpf_ringbuf_output(&records, &flow->record, sizeof(flow->record) + n * sizeof(u64), wake)) {
 		flow->missed++;
 		flow->counts.reports_missed++;

@@ -99,7 +99,7 @@ enum ccp_record_flags {
 /* Head of every ring-buffer record. A report carries n_fields u64 registers behind it. */
 struct ccp_record {
 	__u32 kind;
-	__u32 slot;
+	__u32 age_us; /* of a report: how long before it went into the ring its ACK came */
 	__u64 flow_id; /* generation << 32 | slot: never used twice */
 	__u64 now_us;
 	__u64 cwnd_bytes;

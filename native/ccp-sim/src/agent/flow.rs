@@ -137,7 +137,6 @@ impl AgentFlow {
     fn record(&self, kind: u32, now_us: u64) -> intf::ccp_record {
         intf::ccp_record {
             kind,
-            slot: self.flow_id as u32,
             flow_id: self.flow_id,
             now_us,
             cwnd_bytes: self.window.cwnd_bytes,

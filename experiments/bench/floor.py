@@ -1,0 +1,65 @@
+"""What this machine allows: the time until a thread runs that another process wakes, with nothing of ours.
+
+The waiter has the priority of the agent's event loop; the waker works for a while and then writes to a pipe.
+On another processor than the waker's, the waiter's has to be fetched out of sleep; on the same one the kernel
+only switches to it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+APART_US: Final = 1000
+"""Between two wake-ups, as between the reports of `experiments.bench.spans` [us]."""
+WAKE_UPS: Final = 500
+_STAMP: Final = struct.Struct("q")
+
+
+@contextmanager
+def on_processor(processor: int) -> Iterator[None]:
+    """Keep this thread on a processor for a block."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {processor})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def wake_ups(waiter: int, waker: int) -> NDArray[np.float64]:
+    """Return how long after it was woken this thread ran, `WAKE_UPS` times [us].
+
+    Args:
+        waiter: Processor of this thread.
+        waker: Processor of the process that wakes it.
+    """
+    late_us = []
+    command = [sys.executable, "-m", __name__, str(waker)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process, on_processor(waiter):
+        assert process.stdout is not None
+        while told := process.stdout.read(_STAMP.size):
+            late_us.append((time.monotonic_ns() - _STAMP.unpack(told)[0]) / 1000)
+    return np.array(late_us)
+
+
+def _wake(waker: int) -> None:
+    os.sched_setaffinity(0, {waker})
+    for _ in range(WAKE_UPS):
+        until_ns = time.monotonic_ns() + 1000 * APART_US
+        while time.monotonic_ns() < until_ns:
+            pass
+        os.write(1, _STAMP.pack(time.monotonic_ns()))
+
+
+if __name__ == "__main__":
+    _wake(int(sys.argv[1]))

@@ -1,0 +1,52 @@
+"""What `ccp bench latency` makes of the times on an update's way."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from experiments.bench.rounds import Unfit
+from experiments.bench.spans import LEAST_UPDATES, PARTS, Stamp, spans, split, start
+
+NONE = (math.nan, math.nan)
+
+
+def test_the_parts_of_a_way_add_up() -> None:
+    found = split([(100, 103, 140, 142, 150.5, 155.25, *NONE)])
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "fold": [3],
+        "wake": [37],
+        "take": [2],
+        "python": [8.5],
+        "letter": [4.75],
+        "next_ack": [],
+        "written": [55.25],
+        "applied": [],
+    }
+    assert sum(found[part].sum() for part in PARTS) == found["written"].sum()
+
+
+def test_a_report_that_came_while_the_agent_was_awake_woke_nobody() -> None:
+    found = split([(100, 103, 90, 142, 150, 155, *NONE)])
+    assert found["wake"].tolist() == [0]
+    assert found["take"].tolist() == [39]
+
+
+def test_the_next_ack_is_counted_from_the_letter_that_it_applied() -> None:
+    way = (100, 103, 140, 142, 150, 155)
+    found = split([(*way, 90.0, 60.0), (*way, 90.0, 95.0), (*way, *NONE)])
+    assert found["applied"].tolist() == [90, 90]
+    assert found["next_ack"].tolist() == [30], "the second one's letter was written after that ACK"
+
+
+def test_a_round_without_updates_does_not_count() -> None:
+    start()
+    Stamp.answered.extend([(100, 103, 140, 142, 150, 155, *NONE)] * (LEAST_UPDATES - 1))
+    with pytest.raises(Unfit, match="only 99 updates"):
+        spans()
+    Stamp.answered.append((100, 103, 140, 142, 150, 155, *NONE))
+    assert len(spans()["written"]) == LEAST_UPDATES
+    start()
+    with pytest.raises(Unfit, match="only 0"):
+        spans()
