@@ -168,15 +168,21 @@ static inline struct rtcp_candidate rtcp_touching(__u64 bucket_bytes, __u64 deli
 static inline void rtcp_candidates_init(struct rtcp_candidates *c, const struct rtcp_options *o,
 					__u64 delivered_bytes, __u64 t_us)
 {
+	__u64 step_bytes = rtcp_share(delivered_bytes, o->reduction_ratio_ppm) / (o->n_candidates - 1);
+	__u64 bucket_bytes = delivered_bytes;
 	__u32 n = o->n_candidates;
 
-	c->step_bytes = rtcp_share(delivered_bytes, o->reduction_ratio_ppm) / (n - 1);
+	c->step_bytes = step_bytes;
 	c->largest_bytes = delivered_bytes;
 	c->from_zero = 1;
-	for (__u32 j = 0; j < RTCP_MAX_CANDIDATES; j++) {
+	/* From the largest, as rtcp_bucket has them: verifiers before 6.4 refuse how clang lays that out here. */
+	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
+		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
+
 		if (j >= n)
-			break;
-		c->all[j] = rtcp_touching(rtcp_bucket(c, n, j), delivered_bytes, t_us);
+			continue;
+		c->all[j] = rtcp_touching(j ? bucket_bytes : 0, delivered_bytes, t_us);
+		bucket_bytes -= step_bytes;
 	}
 	rtcp_select(c, n, t_us);
 	rtcp_draw_line(c, n, t_us);
