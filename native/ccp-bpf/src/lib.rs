@@ -19,6 +19,7 @@ mod pins;
 pub mod probe;
 mod ring;
 mod shared;
+mod trial;
 
 pub use ccp_error::Error;
 pub use ccp_record::{Caps, Record, Records, Update, intf};
@@ -26,6 +27,7 @@ pub use datapath::{Datapath, Options};
 pub use fold::verify;
 pub use pins::unload;
 pub use shared::Observer;
+pub use trial::{Outcome, try_load};
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
