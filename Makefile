@@ -167,14 +167,22 @@ test-notebooks: build .venv/.dev ## execute the notebooks, with short runs (need
 	$(SUDO) $(PYTEST) $(AGAIN) tests/notebooks
 
 .PHONY: test-kernels
-test-kernels: build .venv/.dev ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (about ten minutes)
-	$(BIN)/python -m scripts.vm
+test-kernels: build .venv/.dev ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/kernels.md)
+	scripts/setup-vm.sh
+	$(BIN)/python -m scripts.vm $(KEEP)
+
+.PHONY: test-kernels-smoke
+test-kernels-smoke: build .venv/.dev ## what a kernel has to be able to do, on Debian's 6.1 and 7.x (three minutes)
+	$(PHASE)
+	scripts/setup-vm.sh
+	$(BIN)/python -m scripts.vm.smoke
 
 # A folder with Mininet-WiFi (docs/mininet-wifi.md); without one it is left out.
 MININET_WIFI ?=
 
 .PHONY: test-wifi
 test-wifi: build .venv/.dev ## in-band telemetry over simulated Wi-Fi, in a virtual machine (about three minutes)
+	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.wifi $(if $(MININET_WIFI),--mininet-wifi $(MININET_WIFI))
 
 # --- tidy up -----------------------------------------------------------------------------------------------------

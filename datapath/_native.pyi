@@ -11,6 +11,8 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from datapath.errors import CcpError
+
 __all__ = [
     "KERNEL_PART",
     "Batch",
@@ -48,6 +50,7 @@ __all__ = [
     "rtcp_replay",
     "rtcp_work",
     "serve_broker",
+    "try_load",
     "verify",
 ]
 
@@ -697,6 +700,7 @@ class SocketSwitch:
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
+def try_load(rtcp_options: bytes) -> list[tuple[str, CcpError | None]]: ...
 def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
 def serve_broker(listen: str, tls: tuple[str, str] | None = None, users: str | None = None) -> None:
     """Run the embedded MQTT broker on a thread that has nothing else to do; returns only by raising.

@@ -14,6 +14,7 @@ from datapath.native import native_part
 
 if TYPE_CHECKING:
     from datapath import _native
+    from datapath.errors import CcpError
     from datapath.protocol import Datapath, DatapathView
 
 DEFAULT_PIN_DIR = "/sys/fs/bpf/ccplane"
@@ -170,6 +171,33 @@ def probe() -> list[Capability]:
         )
         for name, found in _native.probe().items()
     ]
+
+
+def try_load(rtcp_options: bytes) -> list[Capability]:
+    """Load each part of the kernel's programs and take it away again.
+
+    Nothing is registered and nothing stays; an agent that runs is not disturbed.
+
+    Args:
+        rtcp_options: `Options.to_bytes()` of `ccp_algs.rtcp`.
+
+    Returns:
+        What became of each part of this build; only the datapath itself is required.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+    """
+    with native_part():
+        from datapath import _native
+    return [_capability(name, error) for name, error in _native.try_load(rtcp_options)]
+
+
+def _capability(name: str, error: CcpError | None) -> Capability:
+    required = name == "datapath"
+    if error is None:
+        return Capability(name=name, ok=True, required=required, detail="loads", fix="")
+    detail = ": ".join(part for part in (error.message, error.where, error.why) if part)
+    return Capability(name=name, ok=False, required=required, detail=detail, fix=error.fix)
 
 
 def drop_capabilities(keep: list[str] | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-"""`ccp doctor`: what this kernel can do, and how to fix what it cannot."""
+"""`ccp doctor`: what this kernel can do and what loads into it, and how to fix what does not."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from agent import console
 from agent.regime.needs import needs
 from agent.runfile import running
+from ccp_algs.rtcp.options import Options
 from datapath import ebpf
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -20,8 +21,9 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
 ) -> None:
-    """Say what the kernel datapath needs and whether it is here; exit 0 only if the datapath can load."""
-    capabilities = [*ebpf.probe(), *needs(available_names())]
+    """Say what the kernel datapath needs, and load each part to see; exit 0 only if the datapath loads."""
+    tried = ebpf.try_load(Options().to_bytes())
+    capabilities = [*ebpf.probe(), *tried, *needs(available_names())]
     can_load = all(one.ok for one in capabilities if one.required)
     names = registered_names()
     agent = running(pin_dir)

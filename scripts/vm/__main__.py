@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 from rich.table import Table
 
-from scripts.vm import kernels, machine
+from scripts.vm import kernels, machine, results
 from scripts.vm.parts import add_options, gather
-from scripts.vm.places import CACHE
+from scripts.vm.places import OUT
 from scripts.vm.problem import VmError
 
 TESTS = tuple(
@@ -34,6 +32,7 @@ TESTS = tuple(
 )
 """What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""
 PACKAGES = ["python3-bpfcc"]
+REPORT = "tests.xml"
 SLOWER = 10
 """How many times as long a test may take in a machine whose processor is emulated."""
 
@@ -42,9 +41,15 @@ def main() -> int:
     """Run what the command line asks for; return the exit status."""
     arguments = _arguments()
     try:
-        parts = gather(arguments, PACKAGES)
+        parts = gather(arguments, PACKAGES, needs_headers=True)
         names = arguments.kernel or list(kernels.KERNELS)
-        runs = [parts.run(name, _command(arguments.pytest), CACHE / f"out-{name}") for name in names]
+        runs = []
+        for name in names:
+            ended = parts.run(name, _command(arguments.pytest), OUT / f"out-{name}")
+            runs.append(ended)
+            if arguments.keep:
+                results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s)
+                results.write_page()
     except VmError as problem:
         print(f"vm: {problem}", file=sys.stderr)
         return 1
@@ -58,37 +63,33 @@ def _arguments() -> argparse.Namespace:
         "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
     )
     add_options(parser, timeout_s=1800)
+    parser.add_argument("--keep", action="store_true", help="keep the results in docs/kernels.json and .md")
     parser.add_argument(
         "pytest", nargs="*", help="arguments for pytest, after --; default: those of the datapath"
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.keep and (arguments.pytest or arguments.command):
+        parser.error("--keep is for all tests, not for some of them")
+    return arguments
 
 
 def _command(tests: list[str]) -> str:
     times = ["--timeout", str(120 * SLOWER), "-o", f"faulthandler_timeout={300 * SLOWER}"]
-    options = ["-p", "no:cacheprovider", *times, "--junitxml=/mnt/out/tests.xml"]
+    options = ["-p", "no:cacheprovider", *times, f"--junitxml=/mnt/out/{REPORT}"]
     return ". scripts/vm/bcc.sh\n" + shlex.join(["python", "-m", "pytest", *options, *(tests or TESTS)])
 
 
 def _table(runs: list[machine.Run]) -> Table:
     table = Table("kernel", "passed", "failed", "skipped", "seconds", "")
     for run in runs:
-        counts = _counts(run.out / "tests.xml")
+        found = results.read_report(run.out / REPORT)
+        counts = ["-"] * 3
+        if found is not None:
+            numbers = found["passed"], len(found["failed"]), sum(found["skipped"].values())
+            counts = [str(number) for number in numbers]
         ended = {0: "ok", None: "the machine ended early"}.get(run.status, f"status {run.status}")
         table.add_row(run.kernel.version, *counts, f"{run.wall_s:.0f}", ended)
     return table
-
-
-def _counts(report: Path) -> tuple[str, str, str]:
-    """Return how many tests passed, failed and were skipped, as pytest reports it; dashes if it does not."""
-    if not report.exists():
-        return "-", "-", "-"
-    suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
-    tests, errors, failures, skipped = (
-        sum(int(suite.get(key, 0)) for suite in suites) for key in ("tests", "errors", "failures", "skipped")
-    )
-    failed = errors + failures
-    return str(tests - failed - skipped), str(failed), str(skipped)
 
 
 if __name__ == "__main__":

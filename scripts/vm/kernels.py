@@ -50,7 +50,7 @@ class Kernel:
     headers: Path | None = None
 
 
-def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool) -> Kernel:
+def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool, headers: bool) -> Kernel:
     """Return a kernel of Debian's; fetched when it is not there.
 
     Args:
@@ -58,6 +58,7 @@ def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool) -> 
         mirrors: Where from.
         busybox: A static busybox, for the first file system.
         update: Whether to fetch the newest even if one is there.
+        headers: Whether to fetch its headers, too, if it is one of WITH_HEADERS.
 
     Raises:
         VmError: If no suite has it.
@@ -83,8 +84,10 @@ def make_kernel(name: str, mirrors: Mirrors, busybox: Path, *, update: bool) -> 
         with tempfile.TemporaryDirectory(dir=CACHE) as stage:
             _fill(Path(stage), unpacked / "lib/modules" / version, busybox, init)
             initrd.write_bytes(gzip.compress(archive(Path(stage)), compresslevel=1))
-    headers = _make_headers(name, version, mirrors, folder / "headers") if name in WITH_HEADERS else None
-    return Kernel(name, version, next(unpacked.rglob("vmlinuz*")), initrd, headers)
+    sources = None
+    if headers and name in WITH_HEADERS:
+        sources = _make_headers(name, version, mirrors, folder / "headers")
+    return Kernel(name, version, next(unpacked.rglob("vmlinuz*")), initrd, sources)
 
 
 def _make_headers(name: str, version: str, mirrors: Mirrors, folder: Path) -> Path:

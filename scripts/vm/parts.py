@@ -14,16 +14,11 @@ from scripts.vm import userland
 from scripts.vm.debian import Mirrors, find_mirrors
 from scripts.vm.kernels import Kernel, make_kernel
 from scripts.vm.machine import Run, boot
-from scripts.vm.places import CACHE
+from scripts.vm.places import locked_cache
 from scripts.vm.problem import need_programs
 
-PROGRAMS = {
-    "qemu-system-x86_64": "qemu-system-x86",
-    "mmdebstrap": "mmdebstrap",
-    "genext2fs": "genext2fs",
-    "depmod": "kmod",
-    "dpkg-deb": "dpkg",
-}
+PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "genext2fs", "depmod", "dpkg-deb")
+"""`scripts/setup-vm.sh` installs them."""
 
 
 def add_options(parser: argparse.ArgumentParser, *, timeout_s: float) -> None:
@@ -52,6 +47,7 @@ class Parts:
         disk: Disk image with the userland.
         busybox: For the first file system.
         venv: Virtual environment for the userland's Python.
+        needs_headers: Whether kernels come with their headers, where these are of use.
     """
 
     console: Console
@@ -60,6 +56,7 @@ class Parts:
     disk: Path
     busybox: Path
     venv: Path
+    needs_headers: bool
 
     def run(self, kernel_name: str, command: str, out: Path, *, shares: Mapping[str, Path] = {}) -> Run:
         """Boot a kernel, fetched when it is not there, and run a command in the checkout.
@@ -95,28 +92,32 @@ class Parts:
         return run
 
     def _kernel(self, name: str) -> Kernel:
-        with self.console.status(f"kernel {name}"):
-            return make_kernel(name, self.mirrors, self.busybox, update=self.options.update)
+        with self.console.status(f"kernel {name}"), locked_cache():
+            options = self.options
+            return make_kernel(
+                name, self.mirrors, self.busybox, update=options.update, headers=self.needs_headers
+            )
 
 
-def gather(options: argparse.Namespace, packages: Sequence[str]) -> Parts:
+def gather(options: argparse.Namespace, packages: Sequence[str], *, needs_headers: bool = False) -> Parts:
     """Return the parts of a machine; what is not there is fetched.
 
     Args:
         options: Those of `add_options`.
         packages: Debian packages of the userland, beside those that every one has.
+        needs_headers: Whether kernels come with their headers, where these are of use.
 
     Raises:
         VmError: If a program is missing here, or something cannot be fetched.
     """
     need_programs(PROGRAMS)
-    CACHE.mkdir(parents=True, exist_ok=True)
     console = Console(highlight=False)
     mirrors = find_mirrors(options.mirror)
     release = userland.choose_userland()
-    with console.status(f"a small Debian {release.suite}"):
-        disk = userland.make_disk(release, mirrors, packages, update=options.update)
-        busybox = userland.make_busybox(release, mirrors)
-    with console.status("Python packages"):
-        venv = userland.make_venv(release)
-    return Parts(console, options, mirrors, disk, busybox, venv)
+    with locked_cache():
+        with console.status(f"a small Debian {release.suite}"):
+            disk = userland.make_disk(release, mirrors, packages, update=options.update)
+            busybox = userland.make_busybox(release, mirrors)
+        with console.status("Python packages"):
+            venv = userland.make_venv(release)
+    return Parts(console, options, mirrors, disk, busybox, venv, needs_headers)

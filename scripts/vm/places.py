@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-CACHE = ROOT / ".cache" / "vm"
+
+
+def _cache() -> Path:
+    if chosen := os.environ.get("CCPLANE_VM_CACHE"):
+        return Path(chosen).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ccplane" / "vm"
+
+
+CACHE = _cache()
+"""What was fetched and built, for all checkouts of this machine: CCPLANE_VM_CACHE chooses another folder."""
+OUT = ROOT / ".cache" / "vm"
+"""What machines leave."""
+
+
+@contextmanager
+def locked_cache() -> Iterator[None]:
+    """Keep other checkouts from filling the cache at the same time."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def digest(*parts: str) -> str:

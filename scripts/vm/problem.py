@@ -16,21 +16,21 @@ class VmError(Exception):
         super().__init__(f"{what}\n  why  {why}\n  fix  {fix}")
 
 
-def need_programs(packages: dict[str, str]) -> None:
+def need_programs(names: Sequence[str]) -> None:
     """Check that programs are installed.
 
     Args:
-        packages: Program -> the Debian package that has it.
+        names: Of the programs.
 
     Raises:
-        VmError: Names all packages that are missing.
+        VmError: Names all that are missing.
     """
-    lost = {program: package for program, package in packages.items() if shutil.which(program) is None}
+    lost = [name for name in names if shutil.which(name) is None]
     if lost:
         raise VmError(
             f"missing programs: {', '.join(lost)}",
             "virtual machines are built and run with them",
-            f"apt-get install --no-install-recommends {' '.join(sorted(set(lost.values())))}",
+            "scripts/setup-vm.sh installs them, as root",
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from experiments.mininet_wifi.show import FINDINGS, read_findings, table
 from scripts.vm.machine import Run
 from scripts.vm.parts import Parts, add_options, gather
-from scripts.vm.places import CACHE
+from scripts.vm.places import OUT
 from scripts.vm.problem import VmError
 
 KERNEL = "6.12"
@@ -69,7 +69,7 @@ def _check_mininet(folder: Path | None) -> None:
 
 
 def _run(parts: Parts, name: str, command: str, shares: dict[str, Path]) -> Run:
-    run = parts.run(KERNEL, command, CACHE / f"out-{name}", shares=shares)
+    run = parts.run(KERNEL, command, OUT / f"out-{name}", shares=shares)
     ended = "the machine ended early" if run.status is None else f"status {run.status}"
     parts.console.print(f"{name}: Linux {run.kernel.version}, {run.wall_s:.0f} s, {ended}")
     if run.status == 0 and (run.out / FINDINGS).exists():  # else the console was shown

@@ -1,6 +1,7 @@
 """Tests on real sockets of this kernel: marked, guarded, and with paths to send over.
 
-As root they never skip, except those of struct_ops on a kernel that has none: what does not work there is a
+As root they never skip, except those of struct_ops on a kernel that has none, and on an emulated processor
+(`python -m scripts.vm`) those that are marked `emulated` with the reason: all else that does not work is a
 failure.
 
 They mostly wait, so `make test` runs two pytests side by side: a machine has one congestion control `ccp`,
@@ -37,6 +38,12 @@ def why_not(needs_struct_ops: bool) -> str | None:
     return None
 
 
+def why_not_emulated(item: pytest.Item) -> str | None:
+    """Return why a test cannot hold on the emulated processor that this is, or None."""
+    marker = item.get_closest_marker("emulated")
+    return f"emulated processor: {marker.args[0]}" if marker and os.environ.get("CCPLANE_EMULATED") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything in this directory, and say why what cannot run is skipped."""
     reasons = {needs: why_not(needs) for needs in (False, True)}
@@ -44,7 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(HERE):
             own = item.get_closest_marker("kernel")
             item.add_marker("kernel")
-            if reason := reasons[own.kwargs.get("struct_ops", True) if own else True]:
+            needs_struct_ops = own.kwargs.get("struct_ops", True) if own else True
+            if reason := reasons[needs_struct_ops] or why_not_emulated(item):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 

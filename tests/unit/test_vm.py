@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scripts.vm import machine
-from scripts.vm.__main__ import _counts
+from scripts.vm import machine, places, results
 from scripts.vm.cpio import archive
 from scripts.vm.debian import Mirrors
 from scripts.vm.kernels import KERNELS, Kernel, _closure
@@ -67,11 +67,40 @@ def test_modules_come_with_what_they_need() -> None:
     }
 
 
-def test_results_are_counted(tmp_path: Path) -> None:
-    report = tmp_path / "tests.xml"
-    assert _counts(report) == ("-", "-", "-")
-    report.write_text('<testsuites><testsuite tests="9" errors="1" failures="2" skipped="3"/></testsuites>')
-    assert _counts(report) == ("3", "3", "3")
+REPORT = """<testsuites><testsuite>
+<testcase classname="a" name="good"/>
+<testcase classname="a" name="bad"><failure message="no"/></testcase>
+<testcase classname="a" name="broken"/><testcase classname="a" name="broken"><error message="no"/></testcase>
+<testcase classname="a" name="left"><skipped message="needs time"/></testcase>
+<testcase classname="b" name="left"><skipped message="needs time"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_results_are_kept_by_kernel_with_what_failed_and_why_tests_were_skipped(tmp_path: Path) -> None:
+    report, kept = tmp_path / "tests.xml", tmp_path / "kernels.json"
+    assert results.read_report(report) is None
+    with pytest.raises(VmError):
+        results.keep("6.1", "6.1.0-1", report, 90.0, kept)
+    report.write_text(REPORT)
+    for name in ("7", "6.12", "6.1"):
+        results.keep(name, f"{name}.0-1", report, 90.0, kept)
+    found = json.loads(kept.read_text())
+    assert list(found) == ["6.1", "6.12", "7"]
+    one = found["6.12"]
+    assert (one["passed"], one["failed"], one["skipped"]) == (2, ["a::bad", "a::broken"], {"needs time": 2})
+    assert (one["kernel"], one["seconds"]) == ("6.12.0-1", 90)
+    shown = results.page(f"above\n{results.BEGIN}old\n{results.END}below\n", found)
+    assert shown.startswith("above\n")
+    assert shown.endswith("below\n")
+    assert "old" not in shown
+    assert f"| 6.12.0-1 | 2 | 2 | 2 | 1.5 | {one['revision']} | {one['date']} |" in shown
+    assert "| needs time | 2 | 2 | 2 |" in shown
+    assert "Failed on 7:\n\n- `a::bad`" in shown
+
+
+def test_the_page_shows_what_is_kept() -> None:
+    text = results.PAGE.read_text()
+    assert results.page(text, json.loads(results.KEPT.read_text())) == text, "python -m scripts.vm.results"
 
 
 @pytest.mark.parametrize(
@@ -88,11 +117,24 @@ def test_security_suites_have_their_own_mirror() -> None:
     assert all(any(mirrors.of(suite) for suite in suites) for suites in KERNELS.values())
 
 
-def test_missing_programs_are_all_named_with_their_packages() -> None:
+def test_missing_programs_are_all_named() -> None:
     with pytest.raises(VmError) as caught:
-        need_programs({"sh": "dash", "no-such-a": "package-a", "no-such-b": "package-b"})
-    assert "package-a package-b" in str(caught.value)
-    assert "dash" not in str(caught.value)
+        need_programs(["sh", "no-such-a", "no-such-b"])
+    assert "missing programs: no-such-a, no-such-b" in str(caught.value)
+    assert "scripts/setup-vm.sh" in str(caught.value)
+
+
+def test_what_is_fetched_is_shared_by_checkouts_and_may_be_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CCPLANE_VM_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/somebody")
+    assert places._cache() == Path("/var/cache/somebody/ccplane/vm")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert places._cache() == Path("/home/somebody/.cache/ccplane/vm")
+    monkeypatch.setenv("CCPLANE_VM_CACHE", str(tmp_path))
+    assert places._cache() == tmp_path
 
 
 def test_a_failing_program_is_quoted() -> None:

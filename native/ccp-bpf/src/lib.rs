@@ -21,6 +21,7 @@ mod plain;
 pub mod probe;
 mod ring;
 mod shared;
+mod trial;
 
 pub use ccp_error::Error;
 pub use ccp_record::{Caps, Record, Records, Update, intf};
@@ -29,6 +30,7 @@ pub use fold::verify;
 pub use pins::unload;
 pub use plain::PlainCubic;
 pub use shared::Observer;
+pub use trial::{Outcome, try_load};
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -9,6 +9,8 @@ use crate::extension::EXTENSIONS;
 use crate::kernel::{open_pin, release_at_least};
 use crate::{Error, Result};
 
+/// Where the BPF file system is, unless somebody has it elsewhere.
+pub(crate) const BPF_FS: &str = "/sys/fs/bpf";
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// Where the maps and registrations of one datapath are pinned.
@@ -92,9 +94,9 @@ impl Pins {
                 .why(e)
                 .fix("run as root with a BPF file system mounted: mount -t bpf bpf /sys/fs/bpf")
         };
-        let root = Path::new("/sys/fs/bpf");
+        let root = Path::new(BPF_FS);
         if self.dir.starts_with(root) && !is_bpffs(root) {
-            mount_bpffs().map_err(|e| fail(&e))?;
+            mount_bpffs(root).map_err(|e| fail(&e))?;
         }
         fs::create_dir_all(self.dir.join("registered")).map_err(|e| fail(&e))?;
         if !is_bpffs(&self.dir) {
@@ -119,7 +121,8 @@ impl Pins {
     }
 }
 
-fn is_bpffs(path: &Path) -> bool {
+/// Whether this is in a BPF file system.
+pub(crate) fn is_bpffs(path: &Path) -> bool {
     let Ok(name) = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()) else {
         return false;
     };
@@ -130,11 +133,11 @@ fn is_bpffs(path: &Path) -> bool {
     done == 0 && i64::from(info.f_type as u32) == BPF_FS_MAGIC
 }
 
-fn mount_bpffs() -> io::Result<()> {
-    // SAFETY: constant C strings.
-    let done = unsafe {
-        libc::mount(c"bpf".as_ptr(), c"/sys/fs/bpf".as_ptr(), c"bpf".as_ptr(), 0, std::ptr::null())
-    };
+/// Mounts a BPF file system.
+pub(crate) fn mount_bpffs(place: &Path) -> io::Result<()> {
+    let place = std::ffi::CString::new(place.as_os_str().as_encoded_bytes())?;
+    // SAFETY: C strings, which live as long as the call.
+    let done = unsafe { libc::mount(c"bpf".as_ptr(), place.as_ptr(), c"bpf".as_ptr(), 0, std::ptr::null()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{arrivals, datapath, emulator, errors, node, plain, program, rtcp_attached, switch, trace};
+use crate::{arrivals, datapath, emulator, errors, node, plain, program, rtcp_attached, switch, trace, trials};
 
 /// What this machine can do, in the order in which to look at it.
 #[pyfunction]
@@ -32,6 +32,7 @@ fn drop_capabilities(py: Python<'_>, keep: Option<Vec<String>>) -> PyResult<Vec<
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::verify, module)?)?;
     module.add_function(wrap_pyfunction!(probe, module)?)?;
+    module.add_function(wrap_pyfunction!(trials::try_load, module)?)?;
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_clients, module)?)?;

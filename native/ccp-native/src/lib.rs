@@ -31,6 +31,8 @@ mod switch;
 mod tcp_rows;
 #[cfg(kernel)]
 mod trace;
+#[cfg(kernel)]
+mod trials;
 
 use pyo3::prelude::*;
 

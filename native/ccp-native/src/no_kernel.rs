@@ -70,10 +70,21 @@ fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(checks)
 }
 
+/// What loads into this machine's kernel: no part is here to try.
+#[cfg(not(kernel))]
+#[pyfunction]
+fn try_load(rtcp_options: &[u8]) -> Vec<(String, Option<Py<PyAny>>)> {
+    let _ = rtcp_options;
+    Vec::new()
+}
+
 /// Adds what is said to the module.
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(not(kernel))]
-    module.add_function(wrap_pyfunction!(probe, module)?)?;
+    {
+        module.add_function(wrap_pyfunction!(probe, module)?)?;
+        module.add_function(wrap_pyfunction!(try_load, module)?)?;
+    }
     module.add("KERNEL_PART", PyTuple::new(module.py(), KERNEL_PART)?)?;
     // Not `add_function`, which would list it in `__all__`.
     module.setattr("__getattr__", wrap_pyfunction!(get_missing, module)?)

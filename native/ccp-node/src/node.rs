@@ -1,10 +1,12 @@
 //! A node, attached to its device.
 
 use std::fmt::Debug;
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ccp_int::{SinkSpec, SourceSpec};
 use ccp_trace::load;
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook};
 use serde::Serialize;
@@ -97,10 +99,7 @@ impl Node {
     /// of [`ccp_int::SourceSpec::check`].
     pub fn attach(spec: &NodeSpec, summaries: OwnedFd, records: Option<&Path>) -> Result<Self> {
         let records = records.map(Records::create).transpose()?;
-        load::kernel_types()?;
-        let mut open = load::open(OBJECT)?;
-        load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
-        let object = open.load().map_err(|e| refused(&e))?;
+        let object = loaded(spec)?;
         find_device(&object)?;
         let told = Arc::new(Told { map: handle(&object, "now")?, now: Mutex::new(node_now::default()) });
         let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
@@ -113,6 +112,26 @@ impl Node {
             node.attached.push((name, point));
         }
         Ok(node)
+    }
+
+    /// Shows the programs of all roles to the kernel, and attaches them to nothing.
+    ///
+    /// # Errors
+    ///
+    /// `int.not_permitted`, `int.refused` or `trace.no_btf`.
+    pub fn try_load() -> Result<()> {
+        let anywhere = NodeSpec {
+            ifindex: 0,
+            roles: vec![Role::Source, Role::Transit, Role::Sink],
+            node_id: 0,
+            link_bytes: 14,
+            is_veth: false,
+            mtu_bytes: 1500,
+            to: (Ipv6Addr::UNSPECIFIED, 0),
+            source: SourceSpec::default(),
+            sink: SinkSpec::default(),
+        };
+        loaded(&anywhere).map(drop)
     }
 
     /// Says what the queue behind the device is like.
@@ -184,6 +203,13 @@ impl Drop for Node {
         // After an error elsewhere: that one is told.
         let _ = self.close();
     }
+}
+
+fn loaded(spec: &NodeSpec) -> Result<Object> {
+    load::kernel_types()?;
+    let mut open = load::open(OBJECT)?;
+    load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
+    open.load().map_err(|e| refused(&e))
 }
 
 fn find_device(object: &Object) -> Result<()> {

@@ -43,16 +43,7 @@ impl Attached {
     /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original` or
     /// `trace.no_btf`.
     pub fn new(options: Options, max_clients: u32, records: bool) -> Result<Self> {
-        let kernel = Kernel::of(&load::kernel_types()?)?;
-        let (names, maps) = choose(&kernel, kernel::offers)?;
-        let mut open = load::open(OBJECT)?;
-        let config = rtcp_config { options, records: u64::from(records) };
-        // SAFETY: plain integers, and the header has no gaps between them.
-        let config =
-            unsafe { std::slice::from_raw_parts((&raw const config).cast::<u8>(), size_of::<rtcp_config>()) };
-        load::set_constants(&mut open, config)?;
-        fit(&mut open, &kernel, &maps, max_clients, records).map_err(|e| refused(&e))?;
-        let mut object = open.load().map_err(|e| refused(&e))?;
+        let (names, maps, mut object) = loaded(options, max_clients, records)?;
         let rows = Rows::named(&object, "rows", size_of::<rtcp_row>())?;
         let acks = Rows::named(&object, "acks", size_of::<rtcp_ack>())?;
         let mut links = Vec::new();
@@ -61,6 +52,15 @@ impl Attached {
             links.push(ops.attach_struct_ops().map_err(|e| not_registered(name, &e))?);
         }
         Ok(Attached { _links: links, rows, acks, object, names, options })
+    }
+
+    /// Shows the programs to the kernel, and registers nothing.
+    ///
+    /// # Errors
+    ///
+    /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.no_struct_ops`, `rtcp.no_original` or `trace.no_btf`.
+    pub fn try_load(options: Options) -> Result<()> {
+        loaded(options, 1, false).map(drop)
     }
 
     /// What sockets can choose: that of each congestion control which the kernel has itself.
@@ -106,10 +106,27 @@ impl Attached {
     }
 }
 
+/// What sockets are to choose, the map of each, and the object.
+fn loaded(options: Options, max_clients: u32, records: bool) -> Result<(Names, Names, Object)> {
+    let kernel = Kernel::of(&load::kernel_types()?)?;
+    let (names, maps) = choose(&kernel, kernel::offers)?;
+    let mut open = load::open(OBJECT)?;
+    let config = rtcp_config { options, records: u64::from(records) };
+    // SAFETY: plain integers, and the header has no gaps between them.
+    let config =
+        unsafe { std::slice::from_raw_parts((&raw const config).cast::<u8>(), size_of::<rtcp_config>()) };
+    load::set_constants(&mut open, config)?;
+    fit(&mut open, &kernel, &maps, max_clients, records).map_err(|e| refused(&e))?;
+    let object = open.load().map_err(|e| refused(&e))?;
+    Ok((names, maps, object))
+}
+
+type Names = Vec<&'static str>;
+
 /// Names, and maps of the object: one of each congestion control that the kernel offers itself.
-fn choose(kernel: &Kernel, offers: impl Fn(&str) -> bool) -> Result<(Vec<&'static str>, Vec<&'static str>)> {
+fn choose(kernel: &Kernel, offers: impl Fn(&str) -> bool) -> Result<(Names, Names)> {
     let all = [("cubic", "rtcp_cubic"), ("bbr", "rtcp_bbr")].into_iter().zip(kernel.fitting());
-    let (names, maps): (Vec<_>, Vec<_>) =
+    let (names, maps): (Names, Names) =
         all.filter(|((own, _), _)| offers(own)).map(|((_, name), map)| (name, map)).unzip();
     if names.is_empty() {
         return Err(Error::new("rtcp.no_original", "this kernel has neither CUBIC nor BBR loaded")

@@ -40,10 +40,7 @@ impl Switch {
     /// `switch.no_cgroup`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
     pub fn attach(cgroup: &Path, netns_cookie: u64) -> Result<Self> {
         let directory = File::open(cgroup).map_err(|e| no_cgroup(cgroup).why(e))?;
-        load::kernel_types()?;
-        let mut open = load::open(OBJECT)?;
-        load::set_constants(&mut open, &netns_cookie.to_ne_bytes())?;
-        let object = open.load().map_err(|e| refused(&e))?;
+        let object = loaded(netns_cookie)?;
         let rows = Rows::of(&object, size_of::<switch_row>())?;
         let sockets = program(&object, "on_socket")?.attach().map_err(|e| refused(&e))?;
         let events =
@@ -54,6 +51,15 @@ impl Switch {
                 }
             })?;
         Ok(Switch { events: Some(events), sockets, rows, object, version: 0 })
+    }
+
+    /// Shows the programs to the kernel, and attaches them to nothing.
+    ///
+    /// # Errors
+    ///
+    /// `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
+    pub fn try_load() -> Result<()> {
+        loaded(0).map(drop)
     }
 
     /// What holds from now on for sockets that come, and for those that are there from the next [`Switch::pass`] on.
@@ -117,6 +123,13 @@ impl Switch {
         };
         load::map(&self.object, "table")?.update(&[0; 4], bytes, MapFlags::ANY).map_err(|e| refused(&e))
     }
+}
+
+fn loaded(netns_cookie: u64) -> Result<Object> {
+    load::kernel_types()?;
+    let mut open = load::open(OBJECT)?;
+    load::set_constants(&mut open, &netns_cookie.to_ne_bytes())?;
+    open.load().map_err(|e| refused(&e))
 }
 
 fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {

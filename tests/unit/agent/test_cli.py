@@ -315,7 +315,7 @@ def test_check_accepts_every_shipped_algorithm(name: str) -> None:
 
 
 def capability(ok: bool, required: bool = True) -> ebpf.Capability:
-    return ebpf.Capability("btf", ok, required, "/sys/kernel/btf/vmlinux", "use another kernel")
+    return ebpf.Capability("datapath", ok, required, "what was found", "use another kernel")
 
 
 @pytest.mark.parametrize(
@@ -329,21 +329,24 @@ def capability(ok: bool, required: bool = True) -> ebpf.Capability:
 def test_doctor_says_what_is_missing(
     found: ebpf.Capability, mark: str, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ebpf, "probe", lambda: [found])
+    monkeypatch.setattr(ebpf, "probe", list)
+    monkeypatch.setattr(ebpf, "try_load", lambda options: [found])
     text, data = ccp("doctor"), ccp("doctor", "--json")
     assert text.exit_code == data.exit_code == exit_code
-    assert text.output.startswith(f"{mark}  btf")
+    assert text.output.startswith(f"{mark}  datapath")
+    assert ("the eBPF datapath can load" in text.output) is (exit_code == 0)
     assert ("use another kernel" in text.output) is not found.ok
     parsed = json.loads(data.output)
     assert parsed["can_load"] is (exit_code == 0)
-    assert parsed["capabilities"][0]["name"] == "btf"
+    assert parsed["capabilities"][0]["name"] == "datapath"
 
 
 def test_doctor_needs_the_compiled_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    def probe() -> None:
+    def missing(options: bytes = b"") -> None:
         raise LoadError("load.no_native_module", "missing", fix="install")
 
-    monkeypatch.setattr(ebpf, "probe", probe)
+    monkeypatch.setattr(ebpf, "probe", missing)
+    monkeypatch.setattr(ebpf, "try_load", missing)
     assert ccp("doctor").exit_code == 2
 
 

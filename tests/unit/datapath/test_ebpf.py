@@ -91,6 +91,7 @@ def test_error_names_the_line_of_the_file_when_the_text_begins_further_down() ->
         lambda: ebpf.compile_program(GOOD),
         ebpf.probe,
         ebpf.drop_capabilities,
+        lambda: ebpf.try_load(b""),
     ],
 )
 def test_every_function_says_so_when_the_native_part_is_missing(call, monkeypatch) -> None:
@@ -107,6 +108,23 @@ def test_probe_gives_a_fix_for_everything_that_is_missing() -> None:
     found = ebpf.probe()
     assert {"kernel", "btf", "capabilities"} <= {one.name for one in found}
     assert all(one.fix for one in found if not one.ok)
+
+
+def test_what_does_not_load_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = LoadError(
+        "load.refused", "the kernel refused it", where="prog", why="too large", fix="use less"
+    )
+    monkeypatch.setattr(_native, "try_load", lambda options: [("datapath", None), ("switch", refused)])
+    assert ebpf.try_load(b"") == [
+        ebpf.Capability("datapath", ok=True, required=True, detail="loads", fix=""),
+        ebpf.Capability(
+            "switch",
+            ok=False,
+            required=False,
+            detail="the kernel refused it: prog: too large",
+            fix="use less",
+        ),
+    ]
 
 
 @pytest.mark.kernel_part

@@ -99,6 +99,15 @@ static inline __u64 rtcp_lowest_rate(__u64 delivered_bytes, __u64 bucket_bytes, 
 	return ubytes / t_us + !!(ubytes % t_us);
 }
 
+/*
+ * How many candidates there are: read anew at each place. Verifiers before 6.4 keep what one comparison has said of a
+ * number that they have seen, follow each number of candidates through all that comes after it, and give up.
+ */
+static inline __u32 rtcp_count(const struct rtcp_options *o)
+{
+	return *(const volatile __u32 *)&o->n_candidates;
+}
+
 /* Bucket of a candidate, by its place. */
 static inline __u64 rtcp_bucket(const struct rtcp_candidates *c, __u32 n, __u32 j)
 {
@@ -106,7 +115,7 @@ static inline __u64 rtcp_bucket(const struct rtcp_candidates *c, __u32 n, __u32 
 }
 
 /* Chooses the best candidate, and returns whether it is the largest. */
-static inline int rtcp_select(struct rtcp_candidates *c, __u32 n, __u64 t_us)
+static inline int rtcp_select(struct rtcp_candidates *c, const struct rtcp_options *o, __u64 t_us)
 {
 	__u64 most_bytes_per_s = RTCP_MOST_UBYTES / t_us, lowest_ubytes = ~0ULL;
 
@@ -114,9 +123,9 @@ static inline int rtcp_select(struct rtcp_candidates *c, __u32 n, __u64 t_us)
 		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
 		__u64 rate_bytes_per_s = c->all[j].rate_bytes_per_s, bucket_bytes, ubytes;
 
-		if (j >= n)
+		if (j >= rtcp_count(o))
 			continue;
-		bucket_bytes = rtcp_bucket(c, n, j);
+		bucket_bytes = rtcp_bucket(c, rtcp_count(o), j);
 		ubytes = bucket_bytes * RTCP_PPM + rtcp_min(rate_bytes_per_s, most_bytes_per_s) * t_us / 2;
 		/* Theorem 2: no smaller one is better either. */
 		if (ubytes >= lowest_ubytes)
@@ -125,12 +134,12 @@ static inline int rtcp_select(struct rtcp_candidates *c, __u32 n, __u64 t_us)
 		c->chosen = j;
 		c->best = (struct rtcp_limit){bucket_bytes, rate_bytes_per_s};
 	}
-	return c->chosen == n - 1;
+	return c->chosen == rtcp_count(o) - 1;
 }
 
 /* The line through the ACKs that the best candidate's line and its neighbour's touch, one before half the time, one
  * after it. */
-static inline void rtcp_draw_line(struct rtcp_candidates *c, __u32 n, __u64 t_us)
+static inline void rtcp_draw_line(struct rtcp_candidates *c, const struct rtcp_options *o, __u64 t_us)
 {
 	/* Read back, so that the verifier does not look at every place by itself. */
 	__u32 low = *(volatile __u32 *)&c->chosen;
@@ -142,7 +151,7 @@ static inline void rtcp_draw_line(struct rtcp_candidates *c, __u32 n, __u64 t_us
 		return;
 	if (c->all[low].touch_us * 2 > t_us)
 		low--;
-	if (low >= RTCP_MAX_CANDIDATES - 1 || low + 1 >= n)
+	if (low >= RTCP_MAX_CANDIDATES - 1 || low + 1 >= rtcp_count(o))
 		return;
 	before = &c->all[low];
 	after = before + 1;
@@ -168,23 +177,28 @@ static inline struct rtcp_candidate rtcp_touching(__u64 bucket_bytes, __u64 deli
 static inline void rtcp_candidates_init(struct rtcp_candidates *c, const struct rtcp_options *o,
 					__u64 delivered_bytes, __u64 t_us)
 {
-	__u32 n = o->n_candidates;
+	__u64 step_bytes = rtcp_share(delivered_bytes, o->reduction_ratio_ppm) / (rtcp_count(o) - 1);
+	__u64 bucket_bytes = delivered_bytes;
 
-	c->step_bytes = rtcp_share(delivered_bytes, o->reduction_ratio_ppm) / (n - 1);
+	c->step_bytes = step_bytes;
 	c->largest_bytes = delivered_bytes;
 	c->from_zero = 1;
-	for (__u32 j = 0; j < RTCP_MAX_CANDIDATES; j++) {
-		if (j >= n)
-			break;
-		c->all[j] = rtcp_touching(rtcp_bucket(c, n, j), delivered_bytes, t_us);
+	/* From the largest, as rtcp_bucket has them: verifiers before 6.4 refuse how clang lays that out here. */
+	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
+		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
+
+		if (j >= rtcp_count(o))
+			continue;
+		c->all[j] = rtcp_touching(j ? bucket_bytes : 0, delivered_bytes, t_us);
+		bucket_bytes -= step_bytes;
 	}
-	rtcp_select(c, n, t_us);
-	rtcp_draw_line(c, n, t_us);
+	rtcp_select(c, o, t_us);
+	rtcp_draw_line(c, o, t_us);
 }
 
 /* Adds a larger candidate: each takes the place of the one before it, and the smallest goes. */
-static inline void rtcp_candidates_extend(struct rtcp_candidates *c, __u32 n, __u64 delivered_bytes,
-					  __u64 t_us)
+static inline void rtcp_candidates_extend(struct rtcp_candidates *c, const struct rtcp_options *o,
+					  __u64 delivered_bytes, __u64 t_us)
 {
 	struct rtcp_candidate held;
 
@@ -195,36 +209,36 @@ static inline void rtcp_candidates_extend(struct rtcp_candidates *c, __u32 n, __
 		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
 		struct rtcp_candidate displaced = c->all[j];
 
-		if (j >= n)
+		if (j >= rtcp_count(o))
 			continue;
 		c->all[j] = held;
 		held = displaced;
 	}
 }
 
-static inline void rtcp_candidates_update(struct rtcp_candidates *c, __u32 n, __u64 delivered_bytes,
-					  __u64 t_us)
+static inline void rtcp_candidates_update(struct rtcp_candidates *c, const struct rtcp_options *o,
+					  __u64 delivered_bytes, __u64 t_us)
 {
 	__u64 most_bytes_per_s = RTCP_MOST_UBYTES / t_us;
 
 	for (__u32 j = 0; j < RTCP_MAX_CANDIDATES; j++) {
 		__u64 bucket_bytes;
 
-		if (j >= n)
+		if (j >= rtcp_count(o))
 			break;
-		bucket_bytes = rtcp_bucket(c, n, j);
+		bucket_bytes = rtcp_bucket(c, rtcp_count(o), j);
 		if (rtcp_min(c->all[j].rate_bytes_per_s, most_bytes_per_s) * t_us <
 		    rtcp_since(delivered_bytes, bucket_bytes) * RTCP_PPM)
 			c->all[j] = rtcp_touching(bucket_bytes, delivered_bytes, t_us);
 	}
 	/* Both new lines go through this ACK, and there the smaller bucket wins: twice at most. */
 	for (int i = 0; i < 2; i++) {
-		if (!rtcp_select(c, n, t_us) || c->best.bucket_bytes >= delivered_bytes)
+		if (!rtcp_select(c, o, t_us) || c->best.bucket_bytes >= delivered_bytes)
 			break;
-		rtcp_candidates_extend(c, n, delivered_bytes, t_us);
-		rtcp_select(c, n, t_us);
+		rtcp_candidates_extend(c, o, delivered_bytes, t_us);
+		rtcp_select(c, o, t_us);
 	}
-	rtcp_draw_line(c, n, t_us);
+	rtcp_draw_line(c, o, t_us);
 }
 
 /* --- a transfer (sections 4.1 and 4.3) ------------------------------------------------------------------------ */
@@ -348,7 +362,7 @@ static inline void rtcp_transfer_ack(struct rtcp_detector *d, const struct rtcp_
 		rtcp_count_losses(d, o, now);
 	if (!t->triggered || t_us < RTCP_LEAST_US)
 		return;
-	rtcp_candidates_update(&d->candidates, o->n_candidates,
+	rtcp_candidates_update(&d->candidates, o,
 			       rtcp_bytes(d, now->delivered_pkts, t->origin.delivered_pkts), t_us);
 	if (!t->detected)
 		rtcp_classify(d, o, now);

@@ -124,12 +124,16 @@ static long look_at(u32 index, void *context)
 static __always_inline struct switch_rule *find(struct search *search)
 {
 	struct switch_table *rules = the_table();
+	struct switch_rule *rule;
 
 	search->found = SWITCH_MAX_RULES;
 	bpf_loop(SWITCH_MAX_RULES, look_at, search, 0);
 	if (!rules || search->found >= SWITCH_MAX_RULES)
 		return NULL;
-	return &rules->rules[search->found];
+	rule = &rules->rules[search->found];
+	/* Computed here: clang may spill the number before it is checked, and 6.1 does not know the copy's bounds. */
+	barrier_var(rule);
+	return rule;
 }
 
 static __always_inline void describe(struct search *search, struct tcp_sock *tp)

@@ -1,0 +1,78 @@
+//! Loads the datapath as an agent does, registers nothing, and takes it away again: for `ccp doctor`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::{env, ffi::CString, fs, process};
+
+use crate::extension::EXTENSIONS;
+use crate::kernel::Kernel;
+use crate::object::{self, Registration, Sizes};
+use crate::pins::{self, BPF_FS, Pins};
+use crate::{Error, Result};
+
+/// What became of a part.
+pub type Outcome = (String, Result<()>);
+
+/// The least that there is room for: what is tried is the programs.
+const SIZES: Sizes = Sizes { max_flows: 1, ring_bytes: 4096 };
+
+/// Loads the core, and then each extension, which needs the core; an agent that runs is not disturbed.
+pub fn try_load() -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    let core = Scratch::new().and_then(|scratch| {
+        let (kernel, pins) = (Kernel::read()?, &scratch.pins);
+        let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false };
+        let _core = object::load(&kernel, pins, SIZES, &registration)?;
+        for one in EXTENSIONS {
+            let loaded = object::load_extension(&kernel, pins, SIZES, one);
+            outcomes.push((format!("extension {}", one.name), loaded));
+        }
+        Ok(())
+    });
+    outcomes.insert(0, ("datapath".to_owned(), core));
+    outcomes
+}
+
+/// A pin directory for as long as it is needed.
+struct Scratch {
+    pins: Pins,
+    /// A BPF file system of our own, where the machine has none yet.
+    mounted: Option<PathBuf>,
+}
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let name = format!("ccplane-doctor-{}", process::id());
+        let mut scratch = Scratch { pins: Pins::new(Path::new(BPF_FS).join(&name)), mounted: None };
+        if !pins::is_bpffs(Path::new(BPF_FS)) {
+            let place = env::temp_dir().join(name);
+            fs::create_dir(&place).and_then(|()| pins::mount_bpffs(&place)).map_err(|e| {
+                let _ = fs::remove_dir(&place);
+                no_file_system(&place, &e)
+            })?;
+            scratch = Scratch { pins: Pins::new(place.join("pins")), mounted: Some(place) };
+        }
+        scratch.pins.create()?;
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = pins::unload(self.pins.dir());
+        if let Some(place) = &self.mounted {
+            if let Ok(path) = CString::new(place.as_os_str().as_encoded_bytes()) {
+                // SAFETY: a C string; nobody else knows of what is mounted there.
+                unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+            }
+            let _ = fs::remove_dir(place);
+        }
+    }
+}
+
+fn no_file_system(place: &Path, e: &io::Error) -> Error {
+    Error::new("load.pin", "cannot mount a BPF file system to try the datapath in")
+        .at(place.display().to_string())
+        .why(e)
+        .fix(format!("run as root, or mount one: mount -t bpf bpf {BPF_FS}"))
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Installs what virtual machines are built and run with (Debian and Ubuntu packages). May run again at any time: what is
+# there is left alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+. scripts/packages.sh
+
+missing=()
+need() { # need PACKAGE COMMAND...: the package, unless the command succeeds
+	PATH=$PATH:/usr/sbin:/sbin "${@:2}" >/dev/null 2>&1 || missing+=("$1")
+}
+need qemu-system-x86 has qemu-system-x86_64
+need mmdebstrap has mmdebstrap
+need genext2fs has genext2fs
+need kmod has depmod
+need debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
+if [ ${#missing[@]} -gt 0 ]; then
+	apt_install "${missing[@]}"
+fi

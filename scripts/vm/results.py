@@ -1,0 +1,111 @@
+"""What became of the tests on each kernel: kept in docs/kernels.json, and shown in docs/kernels.md.
+
+`python -m scripts.vm.results` writes the table anew.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.vm.places import ROOT
+from scripts.vm.problem import VmError, run
+
+KEPT: Final = ROOT / "docs/kernels.json"
+PAGE: Final = ROOT / "docs/kernels.md"
+BEGIN: Final = "<!-- python -m scripts.vm.results writes what follows -->\n"
+END: Final = "<!-- until here -->\n"
+
+Result = dict[str, Any]
+"""One kernel's: kernel, passed, failed (names), skipped (count by reason), seconds, revision, date."""
+
+
+def read_report(report: Path) -> Result | None:
+    """Return passed, failed and skipped of pytest's report; None if there is none."""
+    if not report.exists():
+        return None
+    passed, failed, skipped = 0, [], Counter[str]()
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+        elif (reason := case.find("skipped")) is not None:
+            skipped[str(reason.get("message"))] += 1
+        else:
+            passed += 1
+    return {"passed": passed, "failed": sorted(set(failed)), "skipped": dict(sorted(skipped.items()))}
+
+
+def keep(name: str, version: str, report: Path, wall_s: float, kept: Path = KEPT) -> None:
+    """Keep what became of the tests on a kernel, in the place of what was kept of it.
+
+    Args:
+        name: As kernels are asked for, such as `6.12`.
+        version: What it calls itself.
+        report: Pytest's.
+        wall_s: From power on to power off [s].
+        kept: Where.
+
+    Raises:
+        VmError: If there is no report.
+    """
+    found = read_report(report)
+    if found is None:
+        raise VmError(f"nothing to keep of {name}", f"{report} is not there", "see console.log beside it")
+    results: dict[str, Result] = json.loads(kept.read_text()) if kept.exists() else {}
+    dirty = "+" if run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT) else ""
+    results[name] = {
+        "kernel": version,
+        **found,
+        "seconds": round(wall_s),
+        "revision": run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT).strip() + dirty,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+    order = sorted(results, key=lambda one: [int(part) for part in one.split(".")])
+    kept.write_text(json.dumps({one: results[one] for one in order}, indent=1) + "\n")
+
+
+def page(text: str, results: dict[str, Result]) -> str:
+    """Return the page with the table of these results.
+
+    Raises:
+        VmError: If the page has no place for it.
+    """
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise VmError("no place for the table", f"{PAGE} lacks its two marks", "put BEGIN and END back")
+    return "".join([head, begin, "\n", _table(results), "\n", end, tail])
+
+
+def _table(results: dict[str, Result]) -> str:
+    lines = ["| Linux | passed | failed | skipped | minutes | revision | date |", "| --- " * 7 + "|"]
+    for one in results.values():
+        counts = one["passed"], len(one["failed"]), sum(one["skipped"].values())
+        cells = [one["kernel"], *counts, f"{one['seconds'] / 60:.1f}", one["revision"], one["date"]]
+        lines.append(_row(cells))
+    for name, one in results.items():
+        if one["failed"]:
+            lines += [f"\nFailed on {name}:\n", *(f"- `{test}`" for test in one["failed"])]
+    reasons = {reason for one in results.values() for reason in one["skipped"]}
+    if reasons:
+        lines += ["", _row(["skipped, because", *results]), "| --- " * (1 + len(results)) + "|"]
+        for reason in sorted(reasons):
+            lines.append(_row([reason, *(one["skipped"].get(reason, 0) for one in results.values())]))
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: list[Any]) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def write_page() -> None:
+    """Write the table of what is kept into the page."""
+    PAGE.write_text(page(PAGE.read_text(), json.loads(KEPT.read_text())))
+
+
+if __name__ == "__main__":
+    write_page()
