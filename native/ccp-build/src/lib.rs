@@ -24,11 +24,13 @@ pub fn compile(source: &str, variable: &str, clang_args: &[&str]) -> Result<()> 
     let name = Path::new(source).with_extension("o");
     let object = out()?.join(name.file_name().unwrap_or_default());
     let headers = env::var("DEP_BPF_INCLUDE")?;
-    let architecture = format!("-D__TARGET_ARCH_{}", libbpf_architecture(&env::var("CARGO_CFG_TARGET_ARCH")?));
+    let architecture =
+        format!("-D__TARGET_ARCH_{}", libbpf_architecture(&env::var("CARGO_CFG_TARGET_ARCH")?));
     let mut clang = Command::new("clang");
     clang.args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-fno-stack-protector", &architecture]);
     clang.args(clang_args).args(["-I", &headers, "-c", source, "-o"]).arg(&object);
-    run(&mut clang).map_err(|e| format!("cannot compile {source}: {e}\n  fix  install clang (11 or newer)"))?;
+    run(&mut clang)
+        .map_err(|e| format!("cannot compile {source}: {e}\n  fix  install clang (11 or newer)"))?;
     // Type information stays; line tables would carry this machine's paths.
     let mut strip = Command::new("llvm-strip");
     strip.arg("--strip-debug").arg(&object);
@@ -56,7 +58,13 @@ fn run(command: &mut Command) -> Result<()> {
     if said.status.success() {
         return Ok(());
     }
-    Err(format!("{} {}: {}", Path::new(&program).display(), said.status, String::from_utf8_lossy(&said.stderr)).into())
+    Err(format!(
+        "{} {}: {}",
+        Path::new(&program).display(),
+        said.status,
+        String::from_utf8_lossy(&said.stderr)
+    )
+    .into())
 }
 /// Makes Rust types of a header, in a file of its name.
 ///

@@ -3,7 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{arrivals, datapath, emulator, errors, node, plain, program, rtcp_attached, switch, trace, trials};
+use crate::{
+    arrivals, datapath, emulator, errors, node, plain, program, rtcp_attached, switch, trace, trials,
+};
 
 /// What this machine can do, in the order in which to look at it.
 #[pyfunction]
