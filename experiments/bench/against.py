@@ -57,7 +57,7 @@ PAIRED: Final = {
     "cpu_per_gb.unlimited": CPU,
     "ack_ns.1gbit": ACK,
 }
-"""Figure of a pair -> how it is judged. At 1 Gbit/s ACKs come at a steady rate, and cost alike."""
+"""Figure of a pair -> how it is judged."""
 KEPT: Final = {
     "throughput_ratio.unlimited": THROUGHPUT,
     "cpu_per_gb_ratio.unlimited": CPU,
