@@ -58,14 +58,10 @@ fn run(command: &mut Command) -> Result<()> {
     if said.status.success() {
         return Ok(());
     }
-    Err(format!(
-        "{} {}: {}",
-        Path::new(&program).display(),
-        said.status,
-        String::from_utf8_lossy(&said.stderr)
-    )
-    .into())
+    let why = String::from_utf8_lossy(&said.stderr);
+    Err(format!("{} {}: {why}", Path::new(&program).display(), said.status).into())
 }
+
 /// Makes Rust types of a header, in a file of its name.
 ///
 /// # Errors
