@@ -90,8 +90,9 @@ bench: build ## all benchmarks (need root; an hour, says more first); KEEP=FOLDE
 	$(SUDO) $(BIN)/ccp bench all $(if $(KEEP),--keep $(KEEP))
 
 .PHONY: docs-tables
-docs-tables: build ## the tables in docs/benchmarks.md, from docs/results/bench
+docs-tables: build ## the tables in docs/benchmarks.md and docs/architecture.md, from docs/results
 	$(BIN)/python -m scripts.bench_tables
+	$(BIN)/python -m scripts.wakeful_table
 
 # --- check -------------------------------------------------------------------------------------------------------
 
