@@ -152,9 +152,16 @@ def _acked(view: DatapathView, flow_id: int) -> int:
 def _wait_for_window(view: DatapathView, flow_id: int, window_bytes: int) -> None:
     def has_it() -> bool:
         stats = view.stats(flow_id)
-        return stats is not None and stats.cwnd_bytes == window_bytes and not stats.law
+        if stats is None or stats.law:
+            return False
+        return 0 <= window_bytes - stats.cwnd_bytes < stats.mss_bytes  # whole packets
 
-    _wait(f"the flow has not the window of {window_bytes} bytes: {view.stats(flow_id)}", has_it)
+    try:
+        _wait(f"the flow has not the window of {window_bytes} bytes", has_it)
+    except SmokeError as error:
+        stats = view.stats(flow_id)
+        found = stats and f"window {stats.cwnd_bytes}, packet {stats.mss_bytes}, fallback law {stats.law}"
+        raise SmokeError(f"{error}: {found}") from error
 
 
 def _wait(otherwise: str, look: Callable[[], T]) -> T:
