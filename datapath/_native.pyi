@@ -26,6 +26,7 @@ __all__ = [
     "Interpreter",
     "IoamCapture",
     "LimitChange",
+    "PlainCubic",
     "Program",
     "Report",
     "RtcpAttached",

@@ -401,11 +401,7 @@ class Datapath(Protocol):
         ...
 
     def extend(self, name: str) -> None:
-        """Load an extension, such as `rate_limits`, unless it is loaded.
-
-        Raises:
-            LoadError: `load.extension`, if there is none of this name, or the kernel refuses it.
-        """
+        """Load an extension, such as `rate_limits`, unless it is loaded; raises `load.extension`."""
         ...
 
     def install(self, program: Any) -> int:
