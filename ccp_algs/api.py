@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ccp_algs.carry import carry_over
 from ccp_algs.errors import ContractError
 from ccp_algs.fold.program import FoldMeta
-from ccp_algs.params import ParamMeta, changes
+from ccp_algs.params import ParamMeta, changes, changes_of
 from ccp_algs.rtcp.options import Options
 
 Program = str | FoldMeta
@@ -299,17 +299,22 @@ class Common(metaclass=ParamMeta):
     depends_on: ClassVar[tuple[Path, ...]] = ()
     """Files that its decisions depend on besides its sources: results of another one are others."""
 
+    _params_noticed: int = -1
     _params_seen: int = -1
 
     def params_changed(self) -> bool:
-        """Return whether a parameter may have changed since this was last asked; True the first time.
+        """Return whether a parameter was set since this was last asked; True the first time.
 
         For parameters that live in control registers of the fold program:
 
             if self.params_changed():
                 self.flow.set(beta_permille=round(1000 * self.beta))
         """
-        now = changes()
+        noticed = changes()
+        if noticed == self._params_noticed:  # nobody has set anything anywhere
+            return False
+        self._params_noticed = noticed
+        now = changes_of(self)
         changed = now != self._params_seen
         self._params_seen = now
         return changed

@@ -19,7 +19,7 @@ from typing import Any, Final
 from ccp_algs import beside
 from ccp_algs.params import Param, params_of
 
-NOT_CARRIED: Final = frozenset({"flow", "_params_seen"})
+NOT_CARRIED: Final = frozenset({"flow", "_params_noticed", "_params_seen", "_param_changes"})
 """Attributes that belong to an instance and not to its state."""
 
 _PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})

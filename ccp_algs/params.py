@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ccp_algs.errors import ParamError, suggest
 
@@ -26,6 +26,8 @@ _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
 _changes = 0
+_COUNT: Final = "_param_changes"
+"""Where an instance or a class counts what was set for it."""
 
 
 def changes() -> int:
@@ -96,7 +98,7 @@ class Param(Generic[T]):
             ParamError: As `check`.
         """
         instance.__dict__[self.name] = self.check(value, type(instance))
-        _note_change()
+        _note_change(instance)
 
     def is_set(self, cls: type) -> bool:
         """Return whether it was set for `cls` or a class that this is derived from."""
@@ -109,7 +111,7 @@ class Param(Generic[T]):
             ParamError: As `check`.
         """
         self._by_class[cls] = self.check(value, cls)
-        _note_change()
+        _note_change(cls)
 
     def check(self, value: object, cls: type | None = None) -> T:
         """Return `value` in the parameter's type.
@@ -191,9 +193,20 @@ def _article(kind: type) -> str:
     return ("an " if kind.__name__[0] in "aeiou" else "a ") + kind.__name__
 
 
-def _note_change() -> None:
+def changes_of(instance: object) -> int:
+    """Return how often a parameter of this instance or of its classes was set."""
+    own = [instance.__dict__, *(base.__dict__ for base in type(instance).__mro__)]
+    return sum(names.get(_COUNT, 0) for names in own)
+
+
+def _note_change(target: object) -> None:
     global _changes
     _changes += 1
+    count = vars(target).get(_COUNT, 0) + 1
+    if isinstance(target, type):
+        type.__setattr__(target, _COUNT, count)
+    else:
+        target.__dict__[_COUNT] = count
 
 
 class ParamMeta(type):
