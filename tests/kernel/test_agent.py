@@ -15,9 +15,9 @@ import pytest
 
 from agent.algorithms import compile_programs
 from ccp_algs import registry
+from ccp_base.errors import LoadError
 from datapath import ebpf
 from datapath.ebpf import DEFAULT_PIN_DIR
-from datapath.errors import LoadError
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.netlab import Path, bottleneck, iperf3, start_iperf3
 from tests.kernel.driving import Start
@@ -144,26 +144,27 @@ def test_a_killed_agent_costs_no_flow_and_the_next_one_takes_over() -> None:
         kernel = iperf3(path.sender, path.receiver, congestion="cubic", duration_s=6)
         agent = AgentProcess(["cubic"])
         try:
-            without: list[float] = []
             view = ebpf.observe(PIN_DIR)
-            while len(without) < 20:
-                with start_iperf3(
-                    path.sender, path.receiver, congestion="ccp", duration_s=30, timeout_s=60
-                ) as transfer:
-                    wait_until(lambda: any(s.bytes_acked > 1e6 and not s.law for s in view.all_stats()))
-                    (flow_id,) = (s.flow_id for s in view.all_stats() if s.bytes_acked > 1e6)
-                    # Where agents start slowly, fewer of them fit into one transfer.
-                    last_s = time.monotonic() + 20
-                    while len(without) < 20 and time.monotonic() < last_s:
-                        agent.kill()
-                        time.sleep(0.3)
-                        assert view.stats(flow_id).law, "without a heartbeat the fallback law steers"
-                        without.append(_rate(view, flow_id, 0.7))
-                        agent = AgentProcess(["cubic"])
-                        assert not agent.greeting.endswith(" 0 flows adopted")
-                        wait_until(lambda flow_id=flow_id: not view.stats(flow_id).law)
-                    result = transfer.wait()
-                    assert result.goodput_bytes_per_s > 0.85 * kernel.goodput_bytes_per_s
+            # Longer than the slowest machine needs; it ends when all is seen.
+            with start_iperf3(
+                path.sender, path.receiver, congestion="ccp", duration_s=600, timeout_s=660
+            ) as transfer:
+                wait_until(lambda: any(s.bytes_acked > 1e6 and not s.law for s in view.all_stats()))
+                (flow_id,) = (s.flow_id for s in view.all_stats() if s.bytes_acked > 1e6)
+                began = view.stats(flow_id)
+                without: list[float] = []
+                for _ in range(20):
+                    agent.kill()
+                    time.sleep(0.3)
+                    assert view.stats(flow_id).law, "without a heartbeat the fallback law steers"
+                    without.append(_rate(view, flow_id, 0.7))
+                    agent = AgentProcess(["cubic"])
+                    assert not agent.greeting.endswith(" 0 flows adopted")
+                    wait_until(lambda: not view.stats(flow_id).law)
+                ended = view.stats(flow_id)
+                transfer.stop()
+            goodput = (ended.bytes_acked - began.bytes_acked) / (ended.now_us - began.now_us) * 1e6
+            assert goodput > 0.85 * kernel.goodput_bytes_per_s
             without.sort()
             assert without[len(without) // 2] >= 0.9 * kernel.goodput_bytes_per_s
         finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.run import run
 from experiments.scenario import Scenario
 
-# Long against what a busy machine is late by: a link of twice the rate at half the RTT lost a tenth of its goodput to it.
+# Long against what a busy machine is late by: with 10 ms and twice the rate it cost a tenth of the goodput.
 RATE_BYTES_PER_S = 6.25e6
 BASE_RTT_US = 20_000
 THRESHOLD_US = 5_000  # a quarter of the RTT; RFC 8257 section 4 wants more than a seventh

@@ -216,6 +216,7 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
     assert summary.hops[1].queue_depth_bytes is None
 
 
+@pytest.mark.emulated("the bucket fills again while a slow processor sends the burst")
 def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain) -> None:
     """Twenty datagrams at once into a bucket that passes a few, and a queue with room for seven."""
     payload = bytes(800)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from datapath import _native
+from ccp_base import _native
 from experiments.netlab import Path, bottleneck
 from tests.kernel.driving import EVERY_ACK, Driver, Start, loaded, wait_until
 
@@ -51,7 +51,7 @@ def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start
         # Nobody reads until the ring of 40 reports has refused 100, however fast or slow this machine is.
         wait_until(lambda: datapath.counters()["reports_missed"] > 100)
         assert transfer.running
-        driver.until(lambda: datapath.counters()["flows_active"] == 0)
+        driver.until(lambda: datapath.counters()["flows_active"] == 0, timeout_s=100)
         driver.run_for(0.2)
         flow_id = max(driver.seen.reports, key=lambda r: r.acked).flow_id
         reports = driver.seen.of(flow_id)
@@ -64,6 +64,8 @@ def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start
 
 def test_primitives_agree_with_the_kernels_own_account(start_transfer: Start) -> None:
     with bottleneck(rate_bytes_per_s=12.5e6, buffer_bytes=64_000) as path, loaded() as datapath:
+        # An offloaded packet that is larger than the queue would never pass it.
+        path.sender.run(["ip", "link", "set", "dev", path.sender.interfaces[0].name, "gso_max_segs", "16"])
         driver = Driver(datapath, datapath.install(_native.compile(ALL)))
         transfer = start_transfer(path.sender, path.receiver, congestion="ccp", duration_s=3, mss_bytes=1000)
         driver.until(lambda: not transfer.running)
@@ -124,7 +126,7 @@ def test_a_refusing_local_queue_is_seen(start_transfer: Start) -> None:
         device = path.sender.interfaces[0].name
         path.sender.run(["ip", "link", "set", "dev", device, "gso_max_segs", "1"])
         driver = Driver(datapath, datapath.install(_native.compile(source)))
-        transfer = start_transfer(path.sender, path.receiver, congestion="ccp", duration_s=3)
+        transfer = start_transfer(path.sender, path.receiver, congestion="ccp", duration_s=40)
         driver.until(lambda: len(driver.seen.reports) > 20)
         flow_id = driver.seen.busiest()
         driver.run_for(0.3)
