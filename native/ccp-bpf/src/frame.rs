@@ -1,6 +1,6 @@
 //! The program around a fold, as libbpf fits it to the running kernel, and what is put into it (`bpf/fold.bpf.c`).
 
-use libbpf_rs::{Object, ObjectBuilder};
+use libbpf_rs::Object;
 
 use crate::intf;
 use crate::kernel::Kernel;
@@ -29,7 +29,7 @@ fn with_imm(insn: u64, imm: i32) -> u64 {
     insn & 0xffff_ffff | u64::from(imm as u32) << 32
 }
 
-fn bug(what: &str) -> Error {
+fn laid_out_otherwise(what: &str) -> Error {
     Error::new("load.object", format!("the program around folds {what}"))
         .why("the compiler laid it out in another way than the loader knows")
         .fix("build ccplane with clang 14 to 19, or report this")
@@ -56,12 +56,12 @@ impl Frame {
             .filter(|&i| insns[i] as u8 == CALL && (insns[i] >> 12 & 0xf) as u8 == PSEUDO_CALL)
             .collect();
         let [call] = calls[..] else {
-            return Err(bug(&format!("calls {} functions, not one", calls.len())));
+            return Err(laid_out_otherwise(&format!("calls {} functions, not one", calls.len())));
         };
         let callee = (call as i64 + 1 + i64::from(imm(insns[call]))) as usize;
         // mov, exit: the function is the last, and as short as it was written.
         if callee + 2 != insns.len() || insns[callee + 1] as u8 != EXIT {
-            return Err(bug("does not end with the fold's place"));
+            return Err(laid_out_otherwise("does not end with the fold's place"));
         }
         Ok(Frame { member, insns: insns[..callee].to_vec() })
     }
@@ -90,8 +90,7 @@ impl Frames {
     /// Fits the frames to the running kernel. `pins` are of the datapath whose flows the folds are for; without any, the
     /// programs can be shown to the verifier, and no more.
     pub fn new(kernel: &Kernel, pins: Option<(&Pins, Sizes)>) -> Result<Self> {
-        object::keep_log();
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(|e| object::load_error(&e))?;
+        let mut open = object::open(OBJECT)?;
         if let Some((pins, sizes)) = pins {
             object::share_maps(&mut open, pins, sizes)?;
         }
@@ -100,13 +99,16 @@ impl Frames {
         } else {
             ["fold_on_ack_6_9", "fold_on_ack"]
         };
-        object::fit_members(&mut open, kernel, "ccp_fold", &[("cong_control", fitting)])?;
+        object::fit_members(&mut open, kernel, "ccp_fold", &[("cong_control", Some(fitting))], &[])?;
         for mut program in open.progs_mut().filter(|p| p.name() == other) {
             program.set_autoload(false);
         }
         let object = open.load().map_err(|e| object::load_error(&e))?;
         let frame = |member, name: &str| {
-            let program = object.progs().find(|p| p.name() == name).ok_or_else(|| bug("is not there"))?;
+            let program = object
+                .progs()
+                .find(|p| p.name() == name)
+                .ok_or_else(|| laid_out_otherwise("is not there"))?;
             Frame::new(member, program.insns())
         };
         let frames = vec![frame("cong_control", fitting)?, frame("set_state", "fold_on_timeout")?];

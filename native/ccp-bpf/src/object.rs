@@ -43,7 +43,7 @@ pub(crate) struct Registration<'a> {
 const NOT_EVERYWHERE: [&str; 2] = ["cwnd_event", "cwnd_event_tx_start"];
 
 /// libbpf's log goes to stderr by default; errors carry what is needed instead.
-pub(crate) fn keep_log() {
+fn keep_log() {
     use std::sync::Once;
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -107,50 +107,28 @@ fn program_pointer(object: &OpenObject, name: &str) -> Result<*const c_void> {
 
 /// Picks, for each hook, the program this kernel takes; a hook the kernel does not have stays empty.
 fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>) -> Result<()> {
-    // SAFETY: the BTF lives as long as the object, which outlives this function.
-    let raw = unsafe { object.as_libbpf_object().as_ref() };
-    let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
     let [fitting, other] =
         if kernel.cong_control_has_flag { [SINCE_6_10, BEFORE_6_10] } else { [BEFORE_6_10, SINCE_6_10] };
     for mut program in object.progs_mut().filter(|p| other.contains(&p.name().to_str().unwrap_or_default())) {
         program.set_autoload(false);
     }
-    let [control, finish] = fitting;
-    let control = program_pointer(object, control)?;
-    let finish = program_pointer(object, finish)?;
+    let [control, finish] = fitting.map(Some);
     let mut flags = TCP_CONG_NON_RESTRICTED;
     if registration.needs_ecn {
         flags |= TCP_CONG_NEEDS_ECN;
     }
-    for mut map in object.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name != "ccp" && name != "ccp_finish" {
-            continue;
-        }
-        if !kernel.has_struct_ops_link {
-            let flags = map.map_flags() & !BPF_F_LINK;
-            map.set_map_flags(flags).map_err(|e| load_error(&e))?;
-        }
-        let mut shadow = Shadow { btf: &btf, bytes: map.initial_value_mut().ok_or_else(|| bug(&name))? };
-        if name == "ccp_finish" {
-            shadow.put_program("cong_control", finish)?;
-            continue;
-        }
-        shadow.put_program("cong_control", control)?;
-        shadow.empty_where_missing(kernel)?;
-        if kernel.cong_control_has_flag {
-            shadow.put_program("in_ack_event", std::ptr::null())?;
-        }
-        let mut cc_name = [0u8; crate::intf::CCP_NAME_LEN as usize];
-        cc_name[..registration.cc_name.len()].copy_from_slice(registration.cc_name.as_bytes());
-        shadow.put("name", &cc_name)?;
-        shadow.put("flags", &flags.to_ne_bytes())?;
-    }
-    Ok(())
+    let mut cc_name = [0u8; crate::intf::CCP_NAME_LEN as usize];
+    cc_name[..registration.cc_name.len()].copy_from_slice(registration.cc_name.as_bytes());
+    let told = [("name", &cc_name[..]), ("flags", &flags.to_ne_bytes())];
+    // Kernels whose cong_control sees the ACK's flags need no other hook for them.
+    let hooks = [("cong_control", control), ("in_ack_event", None)];
+    let hooks = if kernel.cong_control_has_flag { &hooks[..] } else { &hooks[..1] };
+    fit_members(object, kernel, "ccp", hooks, &told)?;
+    fit_members(object, kernel, "ccp_finish", &[("cong_control", finish)], &[])
 }
 
 fn set_constants(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>) -> Result<()> {
-    // SAFETY: as in fit().
+    // SAFETY: as in fit_members().
     let raw = unsafe { object.as_libbpf_object().as_ref() };
     let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
     let rodata =
@@ -236,18 +214,22 @@ pub(crate) fn load(
     Ok(Loaded { object })
 }
 
-/// Fits a `struct_ops` map that is never registered: members that this kernel lacks stay empty, others get a program.
+/// Fits a `struct_ops` map: members that this kernel lacks stay empty, others get a program, or none, or a value.
 pub(crate) fn fit_members(
     object: &mut OpenObject,
     kernel: &Kernel,
     ops: &str,
-    programs: &[(&str, &str)],
+    programs: &[(&str, Option<&str>)],
+    values: &[(&str, &[u8])],
 ) -> Result<()> {
-    // SAFETY: as in fit().
+    // SAFETY: the BTF lives as long as the object, which outlives this function.
     let raw = unsafe { object.as_libbpf_object().as_ref() };
     let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
-    let pointers: Vec<_> =
-        programs.iter().map(|(_, program)| program_pointer(object, program)).collect::<Result<_>>()?;
+    let pointer = |program: &Option<&str>| match program {
+        Some(name) => program_pointer(object, name),
+        None => Ok(std::ptr::null()),
+    };
+    let pointers: Vec<_> = programs.iter().map(|(_, program)| pointer(program)).collect::<Result<_>>()?;
     let mut map = object.maps_mut().find(|map| map.name() == ops).ok_or_else(|| bug(ops))?;
     if !kernel.has_struct_ops_link {
         let flags = map.map_flags() & !BPF_F_LINK;
@@ -257,6 +239,9 @@ pub(crate) fn fit_members(
     shadow.empty_where_missing(kernel)?;
     for ((member, _), pointer) in programs.iter().zip(pointers) {
         shadow.put_program(member, pointer)?;
+    }
+    for (member, value) in values {
+        shadow.put(member, value)?;
     }
     Ok(())
 }
@@ -274,18 +259,16 @@ pub(crate) fn load_extension(
     sizes: Sizes,
     extension: &Extension,
 ) -> Result<()> {
-    keep_log();
-    let refused = |e: &libbpf_rs::Error| extension_error(extension.name, e);
-    let mut open = ObjectBuilder::default().open_memory(extension.object).map_err(|e| refused(&e))?;
+    let mut open = open(extension.object)?;
     share_maps(&mut open, pins, sizes)?;
-    fit_members(&mut open, kernel, extension.ops, &[])?;
+    fit_members(&mut open, kernel, extension.ops, &[], &[])?;
     for mut program in open.progs_mut() {
         let called = |hook: &&Hook| hook.program == program.name() && kernel.has_member(hook.member);
         if !extension.hooks.iter().any(|hook| called(&hook)) {
             program.set_autoload(false);
         }
     }
-    let object = open.load().map_err(|e| refused(&e))?;
+    let object = open.load().map_err(|e| extension_error(extension.name, &e))?;
     for hook in extension.hooks.iter().filter(|hook| kernel.has_member(hook.member)) {
         let fd = program_fd(&object, hook.program)?;
         put(&pins.open_map(hook.table)?, extension.index, &fd)?;
