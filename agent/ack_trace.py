@@ -18,7 +18,7 @@ from typing import IO, Final
 
 from ccp_algs.rtcp import Progress
 from ccp_algs.rtcp.baselines import Ack
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 
 START: Final = "S"
 ACK: Final = "A"

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from agent.blame import blamed, ccp_errors
+from agent.blame import blamed
 from agent.deadline import TooSlow, deadline
 from agent.locate import Origin, locate, shown
 from agent.names import derived, duplicate_algorithm
 from ccp_algs import beside, check_algorithm, registry
 from ccp_algs.api import AnyAlgorithm, programs_of
 from ccp_algs.errors import AlgorithmError
-from datapath.errors import Collector, UsageError
+from ccp_base.errors import Collector, UsageError
 from datapath.protocol import Compile, Program
 
 P = TypeVar("P", bound=Program)
@@ -114,8 +114,7 @@ def compile_programs(algorithm: AnyAlgorithm, compile_program: Compile[P]) -> di
         LangError: If one does not compile.
         Several: If more than one do not.
     """
-    with ccp_errors():
-        texts = programs_of(algorithm)
+    texts = programs_of(algorithm)
     problems = Collector()
     programs: dict[str, P] = {}
     for name, text in texts.items():

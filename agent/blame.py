@@ -8,28 +8,17 @@ from contextlib import contextmanager
 
 from agent.locate import shown
 from ccp_algs import beside
-from ccp_algs.errors import AlgorithmError
-from datapath.errors import CcpError, Several, UsageError
+from ccp_base.errors import CcpError, Several, UsageError
 
 Problem = Callable[[str, str, str], UsageError]
 """Makes an error from file, where and why."""
 
 
 @contextmanager
-def ccp_errors(kind: type[CcpError] = UsageError) -> Iterator[None]:
-    """Turn errors of `ccp_algs`, which imports nothing of ours, into ours; slug and sentences stay."""
-    try:
-        yield
-    except AlgorithmError as error:
-        raise kind(*error.args) from error
-
-
-@contextmanager
 def blamed(file: str, problem: Problem) -> Iterator[None]:
     """Turn whatever an algorithm's code raises into one error with file, line and reason."""
     try:
-        with ccp_errors():
-            yield
+        yield
     except Several:
         raise
     except (Exception, SystemExit) as error:

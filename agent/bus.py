@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.events import Event
-from broker.errors import ExplainedError
-from datapath.errors import UsageError
 from datapath.protocol import FlowInfo
 from telemetry.schema import AgentStatus, AlgorithmEvent, Body, FlowId, ParamChange
 
@@ -22,15 +18,6 @@ NOT_TOLD: Final = frozenset({"flow:created", "flow:closed", "telemetry:lost"})
 
 _TEXT: Final = 2000
 _MAX: Final = (1 << 53) - 1
-
-
-@contextmanager
-def bus_errors() -> Iterator[None]:
-    """Turn errors of the bus into ours; slug and sentences stay."""
-    try:
-        yield
-    except ExplainedError as error:
-        raise UsageError(*error.args) from error
 
 
 def status_of(plane: Plane, host: str) -> AgentStatus:

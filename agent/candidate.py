@@ -20,7 +20,8 @@ from ccp_algs import VectorAlgorithm, beside, check_algorithm
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.check import check_reload
 from ccp_algs.registry import algorithms_in
-from datapath.errors import UsageError, close_names
+from ccp_base.errors import UsageError
+from ccp_base.names import close_names
 from datapath.protocol import Compile, Program
 
 PREFIX: Final = "ccp_algs_live_"

@@ -20,7 +20,7 @@ from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, parse_rule
 from agent.source import Version
 from agent.swap import Successor
-from datapath.errors import CcpError, Collector, FlowGone, UsageError
+from ccp_base.errors import CcpError, Collector, FlowGone, UsageError
 from datapath.protocol import Program
 
 if TYPE_CHECKING:

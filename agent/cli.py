@@ -33,8 +33,7 @@ from agent.commands import (
     unload,
 )
 from agent.commands import set as setting
-from ccp_algs.errors import AlgorithmError
-from datapath.errors import CcpError, UsageError
+from ccp_base.errors import CcpError, UsageError
 
 COMMANDS = "ccplane.commands"
 """Entry-point group of commands."""
@@ -95,7 +94,7 @@ class Group(typer.core.TyperGroup):
         """Run the command; an error of ours is printed without traceback unless `--debug` asks for it."""
         try:
             return super().invoke(ctx)
-        except (CcpError, AlgorithmError) as error:
+        except CcpError as error:
             console.show_error(error, debug=bool(ctx.params.get("debug")))
             raise typer.Exit(console.exit_code(error)) from None
 

@@ -29,8 +29,8 @@ from agent import keys
 from agent import messages as ask
 from agent.control import check_address, control_socket, prepare_address, stream_address
 from agent.messages import Answer, Ask, Envelope, error_of
+from ccp_base.errors import LoadError
 from datapath.ebpf import DEFAULT_PIN_DIR
-from datapath.errors import LoadError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import typer
 
-from ccp_algs.errors import AlgorithmError
-from datapath.errors import CcpError, LoadError, Several
+from ccp_base.errors import CcpError, LoadError, Several
 
 FAILED: Final = 1
 """Exit code: something that was asked for makes no sense, or a check found errors."""
@@ -19,19 +18,17 @@ NOT_LOADED: Final = 2
 """Exit code: the datapath cannot be loaded or is not loaded."""
 
 
-def problems(error: CcpError | AlgorithmError) -> list[CcpError]:
+def problems(error: CcpError) -> list[CcpError]:
     """Return the single problems of an error."""
-    if isinstance(error, Several):
-        return list(error.errors)
-    return [error if isinstance(error, CcpError) else CcpError(*error.args)]
+    return list(error.errors) if isinstance(error, Several) else [error]
 
 
-def exit_code(error: CcpError | AlgorithmError) -> int:
+def exit_code(error: CcpError) -> int:
     """Return the exit code for an error."""
     return NOT_LOADED if isinstance(error, LoadError) else FAILED
 
 
-def show_error(error: CcpError | AlgorithmError, *, debug: bool) -> None:
+def show_error(error: CcpError, *, debug: bool) -> None:
     """Print an error to stderr: one line if the datapath cannot be loaded, else what, where, why and fix.
 
     Args:

@@ -31,7 +31,7 @@ from agent.messages import MAX_BYTES, VERSION, Answer, Ask, Envelope, problems_o
 from agent.requests import Requests, error_from, event_row
 from agent.runfile import RUN_DIR, run_file
 from agent.streams import Streams, rows_of
-from datapath.errors import CcpError, LoadError, UsageError
+from ccp_base.errors import CcpError, LoadError, UsageError
 
 log = logging.getLogger("ccplane.agent")
 

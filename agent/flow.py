@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, SupportsIndex
 
 from ccp_algs.api import check_event
-from datapath.errors import FlowGone, ParamError, ProgramError, RegisterError, close_names
+from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
+from ccp_base.names import close_names
 from datapath.protocol import LAW_PROGRAM, Caps, FlowInfo
 
 if TYPE_CHECKING:

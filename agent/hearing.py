@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent.events import Event
 from agent.hosts import Live, VectorHost
 from broker.topics import BY_KIND
-from datapath.errors import FlowGone
+from ccp_base.errors import FlowGone
 from datapath.protocol import FlowInfo
 from telemetry.join import FlowIndex
 from telemetry.schema import AgentStatus, Sample

@@ -19,7 +19,7 @@ import zmq
 import zmq.auth
 from zmq.auth.thread import ThreadAuthenticator
 
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 
 
 def make(directory: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct, field
 
-from datapath.errors import CcpError, Several
+from ccp_base.errors import CcpError, Several
 
 VERSION: Final = 1
 """Version of requests and answers."""

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from datapath.errors import Collector, UsageError, close_names
+from ccp_base.errors import Collector, UsageError
+from ccp_base.names import close_names
 
 MAX_LENGTH: Final = 15
 """Characters that the kernel keeps of a name: TCP_CA_NAME_MAX (include/net/tcp.h) less the final zero."""

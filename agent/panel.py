@@ -14,7 +14,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 
 if TYPE_CHECKING:
     from agent.client import Client

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agent.blame import ccp_errors
 from agent.names import unknown_algorithm
 from ccp_algs import Algorithm, params_of, set_params
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.params import checked_params
-from datapath.errors import Collector, ParamError, close_names
+from ccp_base.errors import Collector, ParamError
+from ccp_base.names import close_names
 
 
 def parse(
@@ -66,7 +66,7 @@ def set_all(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]
                 by_algorithm.setdefault(algorithm, {})[parameter] = value
     problems.finish()
     for algorithm, theirs in by_algorithm.items():
-        with problems.check(), ccp_errors(ParamError):
+        with problems.check():
             set_params(algorithms[algorithm], theirs)
     problems.finish()
 
@@ -87,8 +87,7 @@ def set_one(name: str, value: object, algorithm: str, instance: Algorithm | None
     if instance is None:
         raise shared(name, algorithm)
     ((_, parameter),) = owners(name, {algorithm: type(instance)})
-    with ccp_errors(ParamError):
-        set_params(instance, {parameter: value})
+    set_params(instance, {parameter: value})
 
 
 def shared(name: str, algorithm: str) -> ParamError:
@@ -117,9 +116,8 @@ def check(name: str, value: object, algorithms: Mapping[str, AnyAlgorithm]) -> l
         UsageError: `algorithm.unknown`.
     """
     found = owners(name, algorithms)
-    with ccp_errors(ParamError):
-        for algorithm, parameter in found:
-            checked_params(algorithms[algorithm], {parameter: value})
+    for algorithm, parameter in found:
+        checked_params(algorithms[algorithm], {parameter: value})
     return found
 
 

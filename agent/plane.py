@@ -27,7 +27,7 @@ from agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, choose
 from ccp_algs.api import LIMIT_STATES, RateLimit
-from datapath.errors import FlowGone
+from ccp_base.errors import FlowGone
 from datapath.protocol import LAW_PROGRAM, Batch, Datapath, FlowInfo, FlowStats, LimitChange, Program
 
 log = logging.getLogger("ccplane.agent")

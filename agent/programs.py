@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from datapath.errors import ProgramError, close_names
+from ccp_base.errors import ProgramError
+from ccp_base.names import close_names
 from datapath.protocol import Datapath, Program
 
 

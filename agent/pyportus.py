@@ -36,8 +36,9 @@ from agent.flow import MAX_REGISTER
 from agent.locate import locate
 from agent.serve import Plan, ServeOptions, serve_plan
 from ccp_algs import Algorithm
+from ccp_base.errors import LangError, Several
+from ccp_base.names import close_names
 from datapath import ebpf
-from datapath.errors import LangError, Several, close_names
 from datapath.protocol import FlowInfo, Program, Report
 
 __all__ = ["AlgBase", "DatapathInfo", "PyDatapath", "PyReport", "start", "try_compile"]

@@ -16,7 +16,6 @@ from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from agent.algorithms import Running
-from agent.blame import ccp_errors
 from agent.candidate import Candidate, check_takeover, drop_module, package_for, prepare
 from agent.changes import Reloaded
 from agent.deadline import TooSlow, deadline
@@ -29,7 +28,7 @@ from agent.programs import ProgramSet
 from agent.source import Source, Version, read
 from agent.swap import Successor
 from ccp_algs.beside import sha256
-from datapath.errors import CcpError, UsageError
+from ccp_base.errors import CcpError, UsageError
 from datapath.protocol import Compile, Program
 
 log = logging.getLogger("ccplane.agent")
@@ -256,8 +255,7 @@ class Loader:
 
         def run() -> None:
             try:
-                with ccp_errors():
-                    future.set_result(what())
+                future.set_result(what())
             except Exception as error:
                 future.set_exception(error)
 

@@ -14,8 +14,6 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from agent import messages as ask
-from agent.blame import ccp_errors
-from agent.bus import bus_errors
 from agent.changes import Reloaded, Which
 from agent.events import Event
 from agent.hearing import Hearing
@@ -27,7 +25,7 @@ from agent.source import Source
 from agent.streams import Streams, row_of, rows_of
 from ccp_algs import params_of
 from ccp_algs.carry import NOT_CARRIED
-from datapath.errors import CcpError, Collector, UsageError
+from ccp_base.errors import CcpError, Collector, UsageError
 from datapath.protocol import FlowInfo, FlowStats
 
 Row = dict[str, Any]
@@ -217,19 +215,17 @@ class Requests:
                 "this agent has no telemetry bus",
                 fix="start it with `ccp run --broker ...`",
             )
-        with bus_errors():
-            if request.on:
-                self.inbox.subscribe(request.kind)
-            else:
-                self.inbox.unsubscribe(request.kind)
+        if request.on:
+            self.inbox.subscribe(request.kind)
+        else:
+            self.inbox.unsubscribe(request.kind)
         return list(self.inbox.kinds)
 
 
 def _tried(do: Callable[[], Any]) -> Future[Any]:
     future: Future[Any] = Future()
     try:
-        with ccp_errors():
-            future.set_result(do())
+        future.set_result(do())
     except Exception as error:
         future.set_exception(error)
     return future

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from datapath.errors import UsageError, close_names, collected
+from ccp_base.errors import UsageError, collected
+from ccp_base.names import close_names
 from datapath.protocol import FlowInfo
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from datapath.errors import LoadError
+from ccp_base.errors import LoadError
 
 RUN_DIR: Final = Path("/run/ccplane")
 """Where run files stand."""

@@ -15,7 +15,7 @@ from types import FrameType
 
 from agent import params
 from agent.algorithms import Running, check_contract, prepare
-from agent.bus import bus_errors, status_of, tell
+from agent.bus import status_of, tell
 from agent.control import ControlOptions, control_socket
 from agent.events import Event
 from agent.files import Files, ReadingThread
@@ -30,8 +30,8 @@ from agent.wakeful import Wakeful
 from agent.watch import Told, Watcher
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
+from ccp_base.errors import Collector
 from datapath import ebpf
-from datapath.errors import Collector
 from datapath.protocol import Datapath
 
 log = logging.getLogger("ccplane.agent")
@@ -264,7 +264,7 @@ def _hearing(plane: Plane, ways: Live, options: ServeOptions) -> Iterator[None]:
         yield
         return
     host = options.host or socket.gethostname()
-    with ExitStack() as around, bus_errors():
+    with ExitStack() as around:
         broker = options.broker
         if isinstance(broker, EmbeddedBroker):
             broker = around.enter_context(broker).options

@@ -13,7 +13,7 @@ from pathlib import Path
 from ccp_algs import beside
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.beside import sha256
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from agent.programs import ProgramSet
 from agent.source import Version
 from ccp_algs import Algorithm, Param, VectorAlgorithm, params_of
 from ccp_algs.api import AnyAlgorithm
-from datapath.errors import FlowGone
+from ccp_base.errors import FlowGone
 
 FLOWS_PER_HEARTBEAT: Final = 256
 """After so many flows the heartbeat is refreshed: building an instance takes tens of microseconds."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agent.flow import MAX_AMOUNT, MAX_REGISTER
-from datapath.errors import ParamError
+from ccp_base.errors import ParamError
 from datapath.protocol import Datapath
 
 if TYPE_CHECKING:

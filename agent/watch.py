@@ -21,7 +21,7 @@ from agent.files import Stamp
 from agent.plane import Plane
 from agent.reload import Loader
 from agent.source import read
-from datapath.errors import CcpError, UsageError
+from ccp_base.errors import CcpError, UsageError
 
 log = logging.getLogger("ccplane.agent")
 

@@ -1,12 +1,10 @@
-"""Errors of the bus. Each has a slug for programs and a sentence for people, and says where, why, what to do.
-
-They are defined here because `broker` imports nothing of ours; `telemetry` derives its own from
-`ExplainedError`.
-"""
+"""Errors of the bus."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from ccp_base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "bus.bad_name": "a sender or peer cannot be a level of a topic",
@@ -22,34 +20,5 @@ SLUGS: Final[dict[str, str]] = {
 """Slug -> what it means; each has a test that names it."""
 
 
-class ExplainedError(Exception):
-    """Base of errors that explain themselves.
-
-    Attributes:
-        slug: Stable name for programs, `area.what`.
-        message: What is wrong, one sentence.
-        where: Place; empty if there is none.
-        why: Reason; may be empty.
-        fix: What to do next; may be empty.
-    """
-
-    def __init__(self, slug: str, message: str, where: str = "", why: str = "", fix: str = "") -> None:
-        """Keep the five parts; all are also in `args`, so that the error survives pickling."""
-        super().__init__(slug, message, where, why, fix)
-        self.slug = slug
-        self.message = message
-        self.where = where
-        self.why = why
-        self.fix = fix
-
-    def __str__(self) -> str:
-        """Return the error as people read it; empty parts are left out."""
-        parts = [f"{self.slug}: {self.message}"]
-        for label, text in (("at", self.where), ("why", self.why), ("fix", self.fix)):
-            if text:
-                parts.append(f"  {label:<4} " + text.replace("\n", "\n       "))
-        return "\n".join(parts)
-
-
-class BusError(ExplainedError):
+class BusError(CcpError):
     """The bus cannot do what it was asked for."""

@@ -14,9 +14,10 @@ checked). The smallest algorithm is `ccp_algs/example_aimd.py`.
 
 from ccp_algs.api import Algorithm, Updates, VectorAlgorithm
 from ccp_algs.check import check_algorithm
-from ccp_algs.errors import AlgorithmError, ContractError, FoldError, ParamError, RegistryError
+from ccp_algs.errors import AlgorithmError, ContractError, FoldError, RegistryError
 from ccp_algs.params import Param, params_of, set_params
 from ccp_algs.registry import register
+from ccp_base.errors import ParamError
 
 __all__ = [
     "Algorithm",

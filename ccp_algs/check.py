@@ -28,9 +28,10 @@ from ccp_algs.api import (
     check_event,
     programs_of,
 )
-from ccp_algs.errors import ContractError, suggest
+from ccp_algs.errors import ContractError
 from ccp_algs.params import params_of
 from ccp_algs.rtcp.options import Options
+from ccp_base.names import close_names
 
 MAX_AMOUNT: Final = 1 << 40
 """Largest window [bytes] and rate [bytes/s] that is taken for meant."""
@@ -111,7 +112,7 @@ class FakeReport:
             "contract.unknown_field",
             f"{self._algorithm} reads report.{name}, which its fold program does not report",
             why=f"the program reports {', '.join(self._fields) or 'nothing'}",
-            fix=suggest(name, self._fields, "field"),
+            fix=close_names(name, self._fields, "field"),
         )
 
 
@@ -158,7 +159,7 @@ class RecordingFlow:
             raise ContractError(
                 "contract.unknown_program",
                 f"there is no fold program `{name}`",
-                fix=suggest(name, self._programs, "program"),
+                fix=close_names(name, self._programs, "program"),
             )
         self._program = name
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
@@ -188,7 +189,7 @@ class RecordingFlow:
                     "contract.unknown_register",
                     f"program `{self._program}` has no control register `{name}`",
                     why="flow.set takes cwnd_bytes, rate_bytes_per_s and control registers",
-                    fix=suggest(name, known, "register"),
+                    fix=close_names(name, known, "register"),
                 )
             checked[name] = _integer(name, value, 0, _MAX_REGISTER)
         return checked
@@ -202,7 +203,7 @@ def check_algorithm(
     Args:
         cls: The class.
         compile_program: Compiles source text under a program name and raises what is wrong with it, for
-            example `datapath._native.compile`. None leaves the programs uncompiled.
+            example `ccp_base._native.compile`. None leaves the programs uncompiled.
 
     Returns:
         What was seen.
@@ -281,7 +282,7 @@ def _check_callbacks(cls: AnyAlgorithm) -> None:
                 f"nobody calls {cls.__name__}.{name}",
                 where=f"{cls.__module__}.{cls.__qualname__}",
                 why=f"the callbacks are {', '.join(known)}",
-                fix=suggest(name, known, "callback"),
+                fix=close_names(name, known, "callback"),
             )
 
 
@@ -423,7 +424,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
                 "contract.unknown_register",
                 f"the program has no control register `{name}`",
                 why="Updates.registers has control registers",
-                fix=suggest(name, registers, "register"),
+                fix=close_names(name, registers, "register"),
             )
         columns[name] = column
     for column in (updates.flow_ids, *columns.values()):

@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from ccp_algs.episodes import Episodes, Verdict
-from ccp_algs.errors import ParamError
 from ccp_algs.fold import (
     INFINITY,
     Ack,
@@ -48,6 +47,7 @@ from ccp_algs.fold import (
     state,
 )
 from ccp_algs.fold.expressions import Flag
+from ccp_base.errors import ParamError
 
 BETA: Final = 0.7
 """Multiplicative decrease factor (RFC 9438 section 4.6)."""

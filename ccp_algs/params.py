@@ -18,7 +18,8 @@ import operator
 from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from ccp_algs.errors import ParamError, suggest
+from ccp_base.errors import Collector, ParamError
+from ccp_base.names import close_names
 
 T = TypeVar("T", bool, int, float, str)
 
@@ -245,8 +246,8 @@ def set_params(target: object, values: Mapping[str, object]) -> None:
         values: Value by parameter name; text is parsed. Nothing is set unless all are right.
 
     Raises:
-        ParamError: `param.unknown`, `param.wrong_type` or `param.out_of_range`; `param.several` if more than
-            one is wrong, with all of them in the message.
+        ParamError: `param.unknown`, `param.wrong_type` or `param.out_of_range`.
+        Several: If more than one is wrong.
     """
     cls = target if isinstance(target, type) else type(target)
     for name, value in checked_params(cls, values).items():
@@ -262,27 +263,22 @@ def checked_params(cls: type, values: Mapping[str, object]) -> dict[str, object]
 
     Raises:
         ParamError: As `set_params`.
+        Several: Likewise.
     """
     known = params_of(cls)
     checked: dict[str, object] = {}
-    problems: list[ParamError] = []
+    problems = Collector()
     for name, value in values.items():
-        try:
+        with problems.check():
             if name not in known:
                 raise ParamError(
                     "param.unknown",
                     f"{cls.__name__} has no parameter `{name}`",
                     where=f"{cls.__module__}.{cls.__qualname__}",
-                    fix=suggest(name, known, "parameter"),
+                    fix=close_names(name, known, "parameter"),
                 )
             param = known[name]
             is_text = isinstance(value, str) and not isinstance(param.default, str)
             checked[name] = param.parse(str(value), cls) if is_text else param.check(value, cls)
-        except ParamError as error:
-            problems.append(error)
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        everything = "\n".join(str(problem) for problem in problems)
-        raise ParamError("param.several", f"{len(problems)} parameters are wrong\n{everything}")
+    problems.finish()
     return checked

@@ -26,7 +26,8 @@ from typing import Final, TypeVar
 import ccp_algs
 from ccp_algs import beside
 from ccp_algs.api import Algorithm, AnyAlgorithm, VectorAlgorithm
-from ccp_algs.errors import RegistryError, suggest
+from ccp_algs.errors import RegistryError
+from ccp_base.names import close_names
 
 ENTRY_POINTS: Final = "ccplane.algorithms"
 
@@ -118,7 +119,7 @@ def get(name: str) -> AnyAlgorithm:
         "registry.unknown",
         f"no algorithm is called `{name}`",
         why=f"these modules cannot be imported: {broken}" if broken else "",
-        fix=suggest(name, _algorithms, "algorithm") + "\na file works, too: path/to/algorithm.py",
+        fix=close_names(name, _algorithms, "algorithm") + "\na file works, too: path/to/algorithm.py",
     )
 
 
@@ -214,7 +215,7 @@ def _attribute(module: ModuleType, attribute: str, where: str) -> AnyAlgorithm:
             "registry.unknown",
             f"{where} has no `{attribute}`",
             where=where,
-            fix=suggest(attribute, classes, "class"),
+            fix=close_names(attribute, classes, "class"),
         )
     return _check_class(found, f"{where}:{attribute}")
 

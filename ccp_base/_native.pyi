@@ -1,6 +1,6 @@
 """Types of the compiled part (native/ccp-native): the CCP language, kernel and simulated datapath.
 
-Errors are those of `datapath.errors`. Windows are bytes, rates bytes/s, times microseconds of
+Errors are those of `ccp_base.errors`. Windows are bytes, rates bytes/s, times microseconds of
 CLOCK_MONOTONIC, or of virtual time in the simulator.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 
 __all__ = [
     "KERNEL_PART",

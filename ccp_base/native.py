@@ -1,11 +1,11 @@
-"""The compiled part of the package, `datapath._native`, and what is said where it is missing."""
+"""The compiled part of the package, `ccp_base._native`, and what is said where it is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from datapath.errors import LoadError
+from ccp_base.errors import LoadError
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def native_part() -> Iterator[None]:
     except ImportError as error:
         raise LoadError(
             "load.no_native_module",
-            "the compiled part of ccplane (datapath._native) cannot be imported",
+            "the compiled part of ccplane (ccp_base._native) cannot be imported",
             why=str(error),
             fix="install the package with `pip install .` (needs Rust and clang), not by setting PYTHONPATH",
         ) from error

@@ -3,12 +3,11 @@
 Purpose: one protocol (`datapath.protocol.Datapath`) for create and close events, reports, updates and fold
 programs, and its implementations: `datapath.ebpf` is the kernel of this machine.
 
-May import: `datapath._native` (the compiled part), numpy, the standard library. Never `ccp_algs`, `agent`,
+May import: `ccp_base._native` (the compiled part), numpy, the standard library. Never `ccp_algs`, `agent`,
 `telemetry`, `broker` or `experiments`: a datapath knows nothing of algorithms.
 
 Entry points: `datapath.ebpf.load()` opens or adopts the kernel datapath, `datapath.ebpf.observe()` looks at
-one that somebody else owns, `datapath.ebpf.compile_program()` compiles CCP source, `datapath.errors` has all
-errors.
+one that somebody else owns, `datapath.ebpf.compile_program()` compiles CCP source.
 
 Importing this package needs neither the compiled part nor root; the functions in `datapath.ebpf` say so when
 they do.

@@ -10,11 +10,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from datapath.native import native_part
+from ccp_base.native import native_part
 
 if TYPE_CHECKING:
-    from datapath import _native
-    from datapath.errors import CcpError
+    from ccp_base import _native
+    from ccp_base.errors import CcpError
     from datapath.protocol import Datapath, DatapathView
 
 DEFAULT_PIN_DIR = "/sys/fs/bpf/ccplane"
@@ -53,7 +53,7 @@ def load(options: LoadOptions) -> Datapath:
         LoadError: If something is missing; it says what.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.EbpfDatapath(
         pin_dir=options.pin_dir,
         max_flows=options.max_flows,
@@ -76,7 +76,7 @@ def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
         LoadError: If nothing is loaded there, or it may not be read.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.EbpfDatapath.observe(pin_dir)
 
 
@@ -93,7 +93,7 @@ def unload(pin_dir: str = DEFAULT_PIN_DIR) -> list[str]:
         LoadError: If it may not be removed.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.EbpfDatapath.unload(pin_dir)
 
 
@@ -115,7 +115,7 @@ def compile_program(
         LangError: With the line in `origin`.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.compile(source, name=name, origin=origin, first_line=first_line)
 
 
@@ -130,7 +130,7 @@ def verify(program: _native.Program) -> None:
         LoadError: If this process may not load BPF programs.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     _native.verify(program)
 
 
@@ -160,7 +160,7 @@ def probe() -> list[Capability]:
         LoadError: If the compiled part is missing.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return [
         Capability(
             name=name,
@@ -188,7 +188,7 @@ def try_load(rtcp_options: bytes) -> list[Capability]:
         LoadError: `load.no_native_module`.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return [_capability(name, error) for name, error in _native.try_load(rtcp_options)]
 
 
@@ -210,7 +210,7 @@ def drop_capabilities(keep: list[str] | None = None) -> list[str]:
         The names of those that are left.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.drop_capabilities(keep)
 
 
@@ -226,7 +226,7 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.
         CcpError: `switch.no_cgroup`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.SocketSwitch(cgroup, netns_cookie)
 
 
@@ -244,7 +244,7 @@ def rtcp_attached(options: bytes, *, max_clients: int, records: bool) -> _native
             `rtcp.refused` or `trace.no_btf`.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.RtcpAttached(options, max_clients=max_clients, records=records)
 
 
@@ -259,5 +259,5 @@ def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.rtcp_clients(now_us)

@@ -12,10 +12,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from datapath.native import native_part
+from ccp_base.native import native_part
 
 if TYPE_CHECKING:
-    from datapath import _native
+    from ccp_base import _native
 
 START_US = 1_000_000
 """When a world begins, unless told otherwise [us]: 0 means "never" to some."""
@@ -54,7 +54,7 @@ def open_world(
         CcpError: `emulator.bad_spec` or `emulator.cannot_write`.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.SimDatapath(
         json.dumps(spec, default=os.fspath).encode(),
         start_us=start_us,
@@ -73,5 +73,5 @@ def arrival_bins_us() -> list[int]:
         LoadError: `load.no_native_module`.
     """
     with native_part():
-        from datapath import _native
+        from ccp_base import _native
     return _native.SimDatapath.bin_bounds_us()

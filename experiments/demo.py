@@ -20,8 +20,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ccp_base.errors import CcpError, LoadError, VerifierError
+from ccp_base.names import close_names
 from datapath import ebpf
-from datapath.errors import CcpError, LoadError, VerifierError, close_names
 from experiments.agent_process import PIN_DIR
 
 if TYPE_CHECKING:

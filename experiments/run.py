@@ -18,7 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from datapath.errors import CcpError, Collector, close_names
+from ccp_base.errors import CcpError, Collector
+from ccp_base.names import close_names
 from experiments.errors import RunError
 from experiments.results import FORMAT, METADATA, SCENARIO, Result
 from experiments.runs import metadata, places, tables

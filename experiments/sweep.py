@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from datapath.errors import CcpError, LoadError
+from ccp_base.errors import CcpError, LoadError
 from experiments.errors import SweepError
 from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
 from experiments.run import recorder_of, run

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 
 import typer
 
-from broker.errors import ExplainedError
 from broker.options import BusOptions
+from ccp_base.errors import CcpError
 from telemetry import netns
 from telemetry.bus import Bus
 from telemetry.receiver.errors import ReceiverError
@@ -152,7 +152,7 @@ def receive(
             () if channel is None else (channel,),
         )
         _receive(options, namespace, watch, telling, "json" if as_json else "none" if quiet else "table")
-    except ExplainedError as error:
+    except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
 

@@ -1,10 +1,10 @@
-"""Errors of telemetry, in the shape of all ccplane errors."""
+"""Errors of telemetry."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from broker.errors import ExplainedError
+from ccp_base.errors import CcpError
 
 MESSAGE_SLUGS: Final[dict[str, str]] = {
     "message.too_long": "the payload is longer than any message may be",
@@ -16,7 +16,7 @@ MESSAGE_SLUGS: Final[dict[str, str]] = {
 """Why a message is refused -> what it means; each has a test that names it."""
 
 
-class TelemetryError(ExplainedError):
+class TelemetryError(CcpError):
     """Telemetry cannot do what it was asked for."""
 
 

@@ -19,7 +19,7 @@ def native(error: type[TelemetryError], not_built: str, where: str) -> Iterator[
         where: Who needs it.
     """
     try:
-        from datapath import _native, errors  # the only compiled module there is, and what it raises
+        from ccp_base import _native, errors  # the only compiled module there is, and what it raises
     except ImportError as lacking:
         raise error(
             not_built, "the native module is missing", where, str(lacking), "`make build`"

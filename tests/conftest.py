@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from datapath import _native
+from ccp_base import _native
 from experiments.bench import disturbance
 
 # No deadline: the machines that run this have other work, and a slow example is no wrong one.

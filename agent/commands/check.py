@@ -9,8 +9,8 @@ import typer
 from agent import console
 from agent.algorithms import check_contract, compile_programs, find, name_of
 from ccp_algs.api import AnyAlgorithm
+from ccp_base.errors import CcpError, Collector, LoadError, VerifierError
 from datapath import ebpf
-from datapath.errors import CcpError, Collector, LoadError, VerifierError
 
 _VERDICT = {True: ", accepted by the verifier", False: ", refused by the verifier", None: ""}
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ccp_algs import registry
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 
 TEMPLATE = Template('''"""$title: say the idea in three sentences.
 

@@ -9,14 +9,14 @@ import msgspec
 import typer
 
 from agent import console
-from agent.bus import bus_errors
 from agent.regime.actuator import Actuator, RegimeEvent
 from agent.regime.errors import SwitchError
 from agent.regime.loop import Loop
 from agent.regime.rules import MAX_RATE_BYTES_PER_S, Treatment, max_paths, parse_socket_rule
 from agent.regime.sockets import SocketActuator
 from broker.options import BusOptions
-from datapath.errors import close_names, collected
+from ccp_base.errors import collected
+from ccp_base.names import close_names
 from telemetry import netns as namespaces
 from telemetry.regime.commands import app
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
@@ -94,8 +94,7 @@ def apply(
         SHARED: Treatment(congestion=shared, rate_bytes_per_s=shared_rate),
     }
     place = None if netns is None else namespaces.path_of(netns)
-    with bus_errors():
-        options = BusOptions.from_url(broker)
+    options = BusOptions.from_url(broker)
     actuator: Actuator
     if how == "sockets":
         actuator = SocketActuator(treatments, rules, netns=place, cgroup=cgroup)
@@ -113,15 +112,14 @@ def apply(
         from agent.regime.host import HostActuator  # netlink's library takes long to import
 
         actuator = HostActuator(single, shared, single_rate, shared_rate, place)
-    with bus_errors():
-        loop = Loop(
-            options,
-            actuator,
-            Follower(stale_ms, max_paths(rules)),
-            (lambda event: typer.echo(msgspec.json.encode(event))) if as_json else _print,
-            sender=sender or sender_name(options, SUFFIX),
-            status=online("client"),
-        )
+    loop = Loop(
+        options,
+        actuator,
+        Follower(stale_ms, max_paths(rules)),
+        (lambda event: typer.echo(msgspec.json.encode(event))) if as_json else _print,
+        sender=sender or sender_name(options, SUFFIX),
+        status=online("client"),
+    )
     greeting = f"ccp: following the decisions at {options.host}:{options.port}; Ctrl-C stops"
     with on_signals(loop.request_stop):
         loop.run(leave=leave, on_start=lambda: typer.echo(greeting, err=True))

@@ -19,7 +19,8 @@ from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict, known_clients
 from agent.rtcp.settings import options_of
 from ccp_algs.rtcp import Detector, Transfer
 from ccp_algs.rtcp.baselines import BASELINES
-from datapath.errors import UsageError, close_names
+from ccp_base.errors import UsageError
+from ccp_base.names import close_names
 from telemetry.bus import mono_us, wall_us
 from telemetry.signals import on_signals
 

@@ -13,7 +13,6 @@ from typing import Annotated, Final
 
 import typer
 
-from agent.bus import bus_errors
 from agent.changes import Reloaded
 from agent.commands.reload import told
 from agent.commands.simulated import SimOrder, check_options, simulate
@@ -24,8 +23,8 @@ from agent.serve import PLAIN, Plan, ServeOptions, serve
 from broker.embedded import LOOPBACK, EmbeddedBroker
 from broker.errors import BusError
 from broker.options import PORT, BusOptions
+from ccp_base.errors import CcpError, Collector, UsageError
 from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
-from datapath.errors import CcpError, Collector, UsageError
 
 SIMULATED: Final = "With --datapath sim"
 DEFAULTS: Final = SimOrder(())
@@ -225,18 +224,17 @@ def _control(address: str | None, keys: Path | None, user: str | None) -> Contro
 def _broker(url: str | None) -> BusOptions | EmbeddedBroker | None:
     if url is None or url == "none":
         return None
-    with bus_errors():
-        if not url.startswith("embedded"):
-            return BusOptions.from_url(url)
-        found = re.fullmatch(r"embedded(?::(?:([^:]+|\[[^\]]+\]):)?(\d{1,5}))?", url)
-        if found is None:
-            raise BusError(
-                "bus.bad_url",
-                f"`{url}` names no broker",
-                where=f"--broker {url}",
-                fix="write embedded, embedded:PORT or embedded:ADDRESS:PORT",
-            )
-        return EmbeddedBroker(int(found[2] or PORT), host=(found[1] or LOOPBACK).strip("[]"))
+    if not url.startswith("embedded"):
+        return BusOptions.from_url(url)
+    found = re.fullmatch(r"embedded(?::(?:([^:]+|\[[^\]]+\]):)?(\d{1,5}))?", url)
+    if found is None:
+        raise BusError(
+            "bus.bad_url",
+            f"`{url}` names no broker",
+            where=f"--broker {url}",
+            fix="write embedded, embedded:PORT or embedded:ADDRESS:PORT",
+        )
+    return EmbeddedBroker(int(found[2] or PORT), host=(found[1] or LOOPBACK).strip("[]"))
 
 
 def _tell_reload(name: str, came: Reloaded | CcpError) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import typer
 
-from datapath.errors import Collector, UsageError
+from ccp_base.errors import Collector, UsageError
 
 DATAPATHS: Final = "ccplane.datapaths"
 """Entry-point group of what runs algorithms on other datapaths than the kernel's: it is above `agent`."""

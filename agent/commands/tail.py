@@ -10,7 +10,8 @@ import typer
 from agent import console
 from agent.commands.connection import PIN_DIR, AsJson, Connect, FlowId, Keys, PinDir, client
 from agent.control import STREAMS
-from datapath.errors import UsageError, close_names
+from ccp_base.errors import UsageError
+from ccp_base.names import close_names
 
 
 def tail(

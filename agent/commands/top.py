@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ccp_base.errors import UsageError
 from datapath import ebpf
-from datapath.errors import UsageError
 
 
 def top(

@@ -21,7 +21,7 @@ from agent.monitor.overview import Overview
 from agent.monitor.prompts import AlgorithmPrompt, Help, ParameterPrompt, sentence, setting
 from agent.monitor.source import Happened, Look, Source
 from agent.monitor.table import WARNING
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 
 MESSAGE_S: Final = 8.0
 """How long a message stands [s]."""

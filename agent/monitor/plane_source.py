@@ -9,8 +9,8 @@ from agent import flowtable, runfile
 from agent.client import Client
 from agent.monitor.source import Happened, Heard, Inside, Look, Parameter
 from agent.runfile import RunInfo
+from ccp_base.errors import LoadError
 from datapath import ebpf
-from datapath.errors import LoadError
 from datapath.protocol import DatapathView
 
 TIMEOUT_S: Final = 1.0

@@ -18,7 +18,7 @@ from textual.widgets import Checkbox, Input, Label, OptionList, Static
 from agent.console import one_line, problems
 from agent.monitor import panels
 from agent.monitor.source import Parameter
-from datapath.errors import CcpError, ParamError
+from ccp_base.errors import CcpError, ParamError
 
 Ask = Callable[[str, bool], Awaitable[str]]
 """Does what was asked for (what was entered, this flow only) and returns what to say; raises CcpError."""

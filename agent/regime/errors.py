@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "switch.no_congestion_control": "the kernel has no congestion control of this name, and none stands in",

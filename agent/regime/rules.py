@@ -23,7 +23,7 @@ from msgspec import Struct
 from agent.names import PREFIX
 from agent.regime.actuator import Regimes
 from agent.rules import Network, Ports, Value, parse_address, parse_conditions
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 from telemetry.regime.detector import SHARED, Regime
 from telemetry.regime.follow import Path, Standing
 

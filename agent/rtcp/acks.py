@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.ack_trace import ACK, START
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 from telemetry.schema import unpacked
 
 HEADER: Final = (

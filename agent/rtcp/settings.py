@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ccp_algs.rtcp import Options
-from datapath.errors import Collector, ParamError, close_names
+from ccp_base.errors import Collector, ParamError
+from ccp_base.names import close_names
 
 
 def options_of(values: Mapping[str, object]) -> Options:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from ccp_algs.errors import UnknownPrimitiveError, caller, suggest
+from ccp_algs.errors import UnknownPrimitiveError, caller
 from ccp_algs.fold.expressions import Primitive, PrimitiveFlag
+from ccp_base.names import close_names
 
 
 class AckPrimitives:
@@ -102,7 +103,7 @@ def _unknown(prefix: str, name: str, kind: type) -> UnknownPrimitiveError:
         f"no primitive `{prefix}.{name}`",
         where=caller(),
         why="a datapath measures only what is listed in ccp_algs/fold/primitives.py",
-        fix=suggest(name, known, "primitive").replace("`", f"`{prefix}.", 1),
+        fix=close_names(name, known, "primitive").replace("`", f"`{prefix}.", 1),
     )
 
 

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ccp_algs.errors import ParamError
 from ccp_algs.rtcp.exact import PPM, US_PER_S
+from ccp_base.errors import ParamError
 
 MOST_CANDIDATES = 17
 """Sizes that there is room for in the kernel."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from agent.plane import Plane
 from agent.wakeful import DEVICE
-from datapath.errors import close_names
+from ccp_base.names import close_names
 from experiments.bench.errors import BenchError
 from experiments.bench.floor import on_processor
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,6 @@ from experiments.bench.errors import BenchError
 ROOT: Final = Path(__file__).parents[2]
 """Where this ccplane was imported from."""
 CACHE: Final = Path(".cache", "against")
-EXTENSION: Final = Path("datapath", "_native.abi3.so")
 _LIBRARY: Final = Path("release", "lib_native.so")
 _TAIL_LINES: Final = 12
 
@@ -63,11 +63,11 @@ def build_of(revision: str, told: Callable[[str], None], *, repository: Path = R
     cache = repository / CACHE
     packages = cache / sha
     build = Build(f"{revision} ({sha[:10]})", packages)
-    if not (packages / EXTENSION).exists():
+    if not _is_built(packages):
         cache.mkdir(parents=True, exist_ok=True)
         told(f"{revision}: waiting for another build")
         with _one_at_a_time(cache):
-            if not (packages / EXTENSION).exists():  # nobody else has built it meanwhile
+            if not _is_built(packages):  # nobody else has built it meanwhile
                 told(f"{revision}: checking out")
                 _check_out(sha, packages, repository)
                 _compile(packages, cache / "target", lambda line: told(f"{revision}: {line}"))
@@ -134,9 +134,21 @@ def _compile(packages: Path, target: Path, told: Callable[[str], None]) -> None:
             f"`cargo {' '.join(command[1:])}` there says more",
         )
     made = target / _LIBRARY
-    part = (packages / EXTENSION).with_suffix(".part")  # the extension is there when it is whole
+    extension = extension_of(packages)
+    part = extension.with_suffix(".part")  # the extension is there when it is whole
     shutil.copyfile(made, part)
-    part.rename(packages / EXTENSION)
+    part.rename(extension)
+
+
+def extension_of(packages: Path) -> Path:
+    """Return where a checked-out revision has its extension."""
+    project = tomllib.loads((packages / "pyproject.toml").read_text())
+    module: str = project["tool"]["maturin"]["module-name"]
+    return packages.joinpath(*module.split(".")).with_suffix(".abi3.so")
+
+
+def _is_built(packages: Path) -> bool:
+    return (packages / "pyproject.toml").exists() and extension_of(packages).exists()
 
 
 def _environment(target: Path) -> Mapping[str, str]:

@@ -26,7 +26,7 @@ import numpy as np
 from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
-from datapath.errors import close_names
+from ccp_base.names import close_names
 from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
-from datapath import _native
+from ccp_base import _native
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.transfers import Sample, add_figures, cpu_ratios, throughput_ratios, transfer

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from datapath import _native
+from ccp_base import _native
 from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds

@@ -27,7 +27,7 @@ from typing import Final
 
 from agent.rtcp.attached import known_clients
 from ccp_algs.rtcp import Options
-from datapath import _native
+from ccp_base import _native
 from experiments.bench.bpf_objects import PROGRAM_NAME_CHARACTERS, counting_runs, runs_of_programs
 from experiments.bench.disturbance import Watch
 from experiments.bench.flow_load import BACKLOG

@@ -28,7 +28,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from ccp_algs.hyvar import observation
-from datapath import _native
+from ccp_base import _native
 from experiments.learning.domain import Domain, Reward
 from experiments.learning.errors import LearningError
 from experiments.learning.sb3_env import WorldsEnv

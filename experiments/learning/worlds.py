@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from datapath import _native
-from datapath.errors import CcpError
+from ccp_base import _native
+from ccp_base.errors import CcpError
 from experiments.learning.domain import SLIDES, Domain, Heuristic, Reward, traces_ms
 from experiments.learning.errors import LearningError
 

@@ -1,10 +1,10 @@
-"""What can go wrong with Wi-Fi, as `datapath.errors` says such things: what, where, why, and what to do."""
+"""What can go wrong with Wi-Fi, as `ccp_base.errors` says such things: what, where, why, and what to do."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "wifi.mininet_ended": "Mininet-WiFi could not build the network",

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.entry import INTERRUPTED
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 from experiments.mininet_wifi.chain import Chain
 from experiments.mininet_wifi.demo import record
 from experiments.mininet_wifi.findings import Finding, findings

@@ -3,7 +3,7 @@
 Purpose: hosts and links, emulated or plain, that exist while a `with` block runs; commands, sockets and
 iperf3 transfers in the hosts; CPU time of the machine.
 
-May import: `datapath.errors`, `datapath._native` (the emulator), `telemetry.schema`, msgspec, pyroute2, rich,
+May import: `ccp_base.errors`, `ccp_base._native` (the emulator), `telemetry.schema`, msgspec, pyroute2, rich,
 typer, the standard library. Never `agent` or `ccp_algs`: what runs in the network is none of its business.
 
 Entry points: `emulated.emulated()` gives a network whose links have rates, delays, buffers and losses; `spec`

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from datapath.errors import close_names
+from ccp_base.names import close_names
 from experiments.netlab import inband, netem, tun
 from experiments.netlab.control import EmulatorProcess
 from experiments.netlab.cpu import process_cpu_s

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from datapath import _native
-from datapath.errors import CcpError
+from ccp_base import _native
+from ccp_base.errors import CcpError
 
 
 def main(arguments: list[str]) -> int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from datapath import _native
-from datapath.errors import CcpError, close_names
+from ccp_base import _native
+from ccp_base.errors import CcpError
+from ccp_base.names import close_names
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.spec import Int, Topology
 from telemetry.schema import IntSummary

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from datapath.errors import UsageError, close_names
+from ccp_base.errors import UsageError
+from ccp_base.names import close_names
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Size

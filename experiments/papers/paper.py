@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 from experiments.papers.tables import Check, Table, figures_of
 from experiments.plots import Plot, save_as
 from experiments.results import SWEEP, Result, ResultSet, is_complete

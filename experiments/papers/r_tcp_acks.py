@@ -18,7 +18,7 @@ from ccp_algs.rtcp.baselines import BASELINES, Ack, Finding
 from ccp_algs.rtcp.baselines.acks import MSS_BYTES
 from ccp_algs.rtcp.clients import Clients
 from ccp_algs.rtcp.clients import Flow as ClientFlow
-from datapath import _native
+from ccp_base import _native
 from experiments.metrics import NAN
 from experiments.papers.r_tcp_operators import limit_of
 from experiments.results import Result

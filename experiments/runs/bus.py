@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from agent.bus import bus_errors
 from agent.priority import raise_process
 from broker.embedded import EmbeddedBroker
 from experiments.errors import RunError
@@ -23,8 +22,7 @@ def own_bus() -> Iterator[str]:
         UsageError: If it does not start.
     """
     with contextlib.ExitStack() as around:
-        with bus_errors():
-            broker = around.enter_context(EmbeddedBroker())
+        broker = around.enter_context(EmbeddedBroker())
         if broker.pid is not None:
             raise_process(broker.pid)  # as emulator and agent: telemetry waits for no program
         yield str(broker.options)

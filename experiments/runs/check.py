@@ -17,8 +17,8 @@ from agent.algorithms import find
 from agent.regime.rules import parse_socket_rule
 from ccp_algs import params_of
 from ccp_algs.api import AnyAlgorithm
-from ccp_algs.errors import AlgorithmError
-from datapath.errors import CcpError, Collector, Several, close_names
+from ccp_base.errors import CcpError, Collector, ParamError, Several
+from ccp_base.names import close_names
 from experiments.errors import ScenarioError
 from experiments.events import SetLink, SetParam, SetRoute
 from experiments.netlab import traces
@@ -199,7 +199,7 @@ class _Check:
             return
         try:
             known[name].check(value)
-        except AlgorithmError as error:
+        except ParamError as error:
             self._tell("scenario.bad_param", error.message, at, error.why, error.fix)
 
     def _ecn(self) -> None:

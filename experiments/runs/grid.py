@@ -26,7 +26,8 @@ from typing import Annotated, Any, Final, Self
 import msgspec
 from msgspec import Meta
 
-from datapath.errors import CcpError, Collector, Several, close_names
+from ccp_base.errors import CcpError, Collector, Several
+from ccp_base.names import close_names
 from experiments.errors import ScenarioError
 from experiments.netlab.spec import Link, PositiveInt
 from experiments.runs import reading

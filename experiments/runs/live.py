@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 import numpy as np
 
-from datapath import _native
+from ccp_base import _native
 from experiments.events import Event, ParamValue
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated

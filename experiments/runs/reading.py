@@ -15,7 +15,8 @@ import msgspec
 import msgspec.inspect
 import yaml
 
-from datapath.errors import Collector, close_names
+from ccp_base.errors import Collector
+from ccp_base.names import close_names
 from experiments.errors import ScenarioError
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 
 if TYPE_CHECKING:
     from experiments.results import ResultSet

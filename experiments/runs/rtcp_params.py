@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.rtcp.settings import options_of
-from ccp_algs.errors import AlgorithmError
-from datapath.errors import Collector, ParamError
+from ccp_base.errors import Collector, ParamError
 from experiments.errors import ScenarioError
 from experiments.events import ParamValue
 
@@ -40,10 +39,7 @@ def check_params(algorithm: str, params: Mapping[str, Any], at: str) -> None:
     """
     problems = Collector()
     with problems.check():
-        try:
-            options_of(settings_of(params))
-        except AlgorithmError as error:  # of the options themselves: out of range
-            raise ParamError(error.slug, error.message, error.where, error.why, error.fix) from error
+        options_of(settings_of(params))
     if not isinstance(params.get(RECORD, False), bool):
         problems.errors.append(ParamError("param.wrong_type", f"{RECORD} is true or false", RECORD))
     problems.errors = [

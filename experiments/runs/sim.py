@@ -37,7 +37,7 @@ from experiments.runs.variants import Variant, Variants, made, variants_of
 from telemetry.local import LocalBus
 
 if TYPE_CHECKING:
-    from datapath._native import SimDatapath
+    from ccp_base._native import SimDatapath
     from experiments.scenario import Scenario
 
 AGENT: Final = "sim"

@@ -25,7 +25,7 @@ from telemetry.regime.watch import Watch
 from telemetry.status import online
 
 if TYPE_CHECKING:
-    from datapath._native import SimDatapath
+    from ccp_base._native import SimDatapath
     from experiments.regimes import ReceiverAgent
     from experiments.scenario import Scenario
 

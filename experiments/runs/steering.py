@@ -19,8 +19,8 @@ from typing import IO, Final
 
 import msgspec
 
+from ccp_base.errors import CcpError, LoadError
 from datapath import ebpf
-from datapath.errors import CcpError, LoadError
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import ParamValue

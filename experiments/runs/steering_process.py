@@ -19,9 +19,8 @@ import msgspec
 from agent.plane import Plane
 from agent.serve import Plan, serve
 from broker.options import BusOptions
-from ccp_algs.errors import AlgorithmError
+from ccp_base.errors import CcpError
 from datapath.ebpf import LoadOptions
-from datapath.errors import CcpError
 from experiments.runs import noted
 from experiments.runs.steering import Answer, Order, Setting
 from experiments.runs.variants import made
@@ -54,9 +53,7 @@ class Line:
         os.set_blocking(0, False)
         return msgspec.json.decode(line, type=Order)
 
-    def answer(
-        self, error: CcpError | AlgorithmError | None = None, counters: dict[str, int] | None = None
-    ) -> None:
+    def answer(self, error: CcpError | None = None, counters: dict[str, int] | None = None) -> None:
         """Write an answer, if somebody is there to read it."""
         parts = None
         if error is not None:
@@ -117,7 +114,7 @@ def _run(line: Line, order: Order, notes: noted.Notes) -> int:
                 broker=None if order.broker is None else BusOptions.from_url(order.broker),
             )
             plane = serve(options, on_start=ready, each_turn=line.serve)
-    except (CcpError, AlgorithmError) as error:
+    except CcpError as error:
         line.answer(error)
         return 1
     cpu_ns, now_ns = time.process_time_ns(), time.monotonic_ns()

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from datapath.errors import close_names
+from ccp_base.names import close_names
 from experiments.runs.reports import Screen
 from experiments.validation import comparison, running
 from experiments.validation.cases import CASES

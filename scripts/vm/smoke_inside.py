@@ -21,8 +21,8 @@ from agent.client import Client
 from agent.control import control_socket
 from ccp_algs import registry
 from ccp_algs.rtcp.options import Options
+from ccp_base.errors import CcpError
 from datapath import ebpf
-from datapath.errors import CcpError
 from datapath.protocol import DatapathView
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab.sockets import available_congestion_controls, set_congestion

@@ -1,7 +1,7 @@
 """Congestion windows of this host's TCP sockets, traced with `bcc`, as the paper of INT-driven TCP did it.
 
 For hosts with the kernel's headers, and for whoever wants to change the probe in a notebook: bcc compiles the
-text below when it starts. Everybody else takes `datapath._native.TcpTrace`, which needs neither compiler nor
+text below when it starts. Everybody else takes `ccp_base._native.TcpTrace`, which needs neither compiler nor
 headers. The rows of both have the same columns, so that `telemetry.inband.records.join_windows` takes either.
 
 Distributions have bcc: `apt install python3-bpfcc` (Debian, Ubuntu), and a virtual environment that sees it
@@ -177,5 +177,5 @@ def _no_bcc(why: str) -> NodeError:
         "bcc cannot trace windows here",
         f"kernel {os.uname().release}",
         why,
-        "apt install python3-bpfcc linux-headers-$(uname -r); or take datapath._native.TcpTrace",
+        "apt install python3-bpfcc linux-headers-$(uname -r); or take ccp_base._native.TcpTrace",
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from broker.errors import ExplainedError
+from ccp_base.errors import CcpError
 from telemetry.inband import node_commands
 
 FAILED: Final = 1
@@ -38,7 +38,7 @@ def parquet(
     out = out or records.with_suffix(".parquet")
     try:
         rows = write_parquet(records, out)
-    except ExplainedError as error:
+    except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
     typer.echo(f"{rows} rows in {out}", err=True)

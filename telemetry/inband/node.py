@@ -27,7 +27,7 @@ from telemetry.inband.radio import Radios
 from telemetry.native import native
 
 if TYPE_CHECKING:
-    from datapath._native import IntNode
+    from ccp_base._native import IntNode
 
 Role = Literal["source", "transit", "sink"]
 ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink")

@@ -15,8 +15,8 @@ from typing import Annotated, Final, cast
 import msgspec
 import typer
 
-from broker.errors import ExplainedError
 from broker.options import BusOptions
+from ccp_base.errors import CcpError
 from telemetry.bus import Bus
 from telemetry.inband.node import (
     REFRESH_S,
@@ -107,7 +107,7 @@ def node(
         with _taking(broker, sender, as_json) as take, _stopping() as stopped:
             counters = _run(interface, spec, records, take, stopped)
         typer.echo(told(counters), err=True)
-    except ExplainedError as error:
+    except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
 

@@ -19,8 +19,8 @@ from typing import Annotated, BinaryIO, Final
 import msgspec
 import typer
 
-from broker.errors import ExplainedError
 from broker.options import BusOptions
+from ccp_base.errors import CcpError
 from telemetry.bus import Bus
 from telemetry.codec import MAX_BYTES
 from telemetry.schema import IntSummary
@@ -123,7 +123,7 @@ def main(
             counters = _publish(bus, fd, copy)
         finally:
             bus.stop()
-    except ExplainedError as error:
+    except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     typer.echo(msgspec.json.encode(counters))

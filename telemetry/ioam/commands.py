@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from broker.errors import ExplainedError
+from ccp_base.errors import CcpError
 from telemetry.ioam import show
 from telemetry.ioam.codec import CaptureReader
 from telemetry.ioam.errors import IoamError
@@ -40,7 +40,7 @@ def decode(
     """
     try:
         broken = _decode(file, as_json, _format(timestamps))
-    except ExplainedError as error:
+    except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
     if broken is not None:

@@ -11,7 +11,7 @@ from telemetry.receiver.arrivals import Arrived
 from telemetry.receiver.errors import ReceiverError
 
 if TYPE_CHECKING:
-    from datapath._native import TcpArrivals
+    from ccp_base._native import TcpArrivals
 
 _WHERE: Final = "CE marks, retransmissions and one-way delays of each flow"
 
@@ -42,7 +42,7 @@ class KernelProbe:
 
 def _open(netns_inode: int) -> TcpArrivals:
     try:
-        from datapath import _native, errors  # the only compiled module there is, and what it raises
+        from ccp_base import _native, errors  # the only compiled module there is, and what it raises
     except ImportError as error:
         raise ReceiverError(
             "receiver.no_kernel_probe", "the native module is missing", _WHERE, str(error), "`make build`"

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from broker.errors import ExplainedError
+from ccp_base.errors import CcpError
 from telemetry.regime.detector import Detector, DetectorOptions, Verdict
 from telemetry.regime.modes import MODES, mode_of, start_of
 from telemetry.regime.tell import tell
@@ -100,7 +100,7 @@ def replay(
         for observation in read_trace(trace):
             verdict = detector.observe(observation)
             typer.echo(msgspec.json.encode(verdict) if as_json else _row(verdict))
-    except ExplainedError as error:
+    except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
 

@@ -10,8 +10,8 @@ import msgspec
 import typer
 
 from broker import topics
-from broker.errors import ExplainedError
 from broker.options import BusOptions
+from ccp_base.errors import CcpError
 from telemetry.bus import Bus, wall_us
 from telemetry.regime.errors import RegimeError
 from telemetry.schema import MAX_TTL_MS, RegimeDecision
@@ -48,7 +48,7 @@ def tell(
         decision = _decision(regime.upper(), peer, address, reason)
         name = sender or way.user or PREFIX + _NO_NAME.sub("-", address or topics.HOST)
         publish_once(way, name, decision, ttl_ms)
-    except ExplainedError as error:
+    except CcpError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_FAILED) from None
 

@@ -62,7 +62,7 @@ def test_a_process_that_dies_at_once_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_missing_native_module_is_told() -> None:
     code = (
-        "import sys; sys.modules['datapath._native'] = None; from broker.embedded import main; main(port=0)"
+        "import sys; sys.modules['ccp_base._native'] = None; from broker.embedded import main; main(port=0)"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     assert '"bus.not_built"' in done.stdout

@@ -19,7 +19,7 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from datapath import _native
+from ccp_base import _native
 from experiments.netlab import IperfRun, Lab, Path, bottleneck, clean_leftovers, start_iperf3, two_hosts
 
 HERE = FilePath(__file__).parent

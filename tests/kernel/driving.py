@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from datapath import _native
+from ccp_base import _native
 from experiments import agent_process
 from experiments.netlab import IperfRun
 
@@ -134,13 +134,13 @@ def said_without_privilege(name: str, arguments: str) -> str:
     """Return slug and fix of the error of a class of the native part that is made without any privilege.
 
     Args:
-        name: Of the class in `datapath._native`.
+        name: Of the class in `ccp_base._native`.
         arguments: Of its making, as source text.
     """
     script = f"""
 import os
-from datapath._native import {name}
-from datapath.errors import CcpError
+from ccp_base._native import {name}
+from ccp_base.errors import CcpError
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
     {name}({arguments})

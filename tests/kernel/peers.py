@@ -11,7 +11,7 @@ from pathlib import Path as File
 
 from agent.regime.rules import Treatment, parse_socket_rule
 from agent.regime.sockets import SocketActuator
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 from experiments.netlab import Host
 from experiments.netlab.namespace import path_of
 from experiments.netlab.spec import Family

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from datapath import _native
+from ccp_base import _native
 from experiments.netlab import bottleneck, iperf3, namespace
 from telemetry.inband import bcc_windows
 from telemetry.inband.bcc_windows import BccWindows, why_not

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from datapath.errors import CcpError, LangError
+from ccp_base.errors import CcpError, LangError
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import SetLink, SetParam

@@ -14,8 +14,8 @@ import pytest
 from pyroute2 import IPRoute
 
 from broker.options import BusOptions
-from datapath import _native
-from datapath.errors import CcpError
+from ccp_base import _native
+from ccp_base.errors import CcpError
 from experiments.bench.inband import node_on
 from experiments.bench.signal import PORT as BROKER_PORT
 from experiments.bench.signal import embedded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from datapath import _native
+from ccp_base import _native
 from experiments.netlab import Path
 from tests.kernel.driving import CONST, PIN_DIR, Driver, Start, loaded
 

@@ -18,8 +18,8 @@ import pytest
 from agent.client import Client
 from agent.control import control_socket
 from broker.embedded import EmbeddedBroker
+from ccp_base.errors import CcpError
 from datapath import ebpf
-from datapath.errors import CcpError
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.bench import flows
 from experiments.netlab import LabError, Path

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from datapath._native import TcpArrivals
+from ccp_base._native import TcpArrivals
 from experiments.bench.signal import add_broker_host, mosquitto
 from experiments.netlab import Host, iperf3, namespace
 from experiments.netlab.emulated import emulated

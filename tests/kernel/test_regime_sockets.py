@@ -21,8 +21,8 @@ from agent.regime.namespace import cookie, inside
 from agent.regime.rules import Entry, Treatment
 from agent.regime.sockets import cgroup_root
 from broker.embedded import EmbeddedBroker
+from ccp_base.errors import CcpError
 from datapath import ebpf
-from datapath.errors import CcpError
 from experiments.agent_process import ccp, running_agent
 from experiments.netlab import Lab, Path
 from experiments.netlab.namespace import path_of

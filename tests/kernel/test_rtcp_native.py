@@ -19,8 +19,8 @@ from agent.ack_trace import START, read_ack_trace
 from agent.rtcp.acks import AckRecorder
 from agent.rtcp.attached import Attachment, Verdict, known_clients
 from ccp_algs.rtcp import Detector, Options
+from ccp_base.errors import CcpError
 from datapath import ebpf
-from datapath.errors import CcpError
 from experiments.agent_process import ccp
 from experiments.netlab import Path
 from experiments.netlab.emulated import EmulatedNetwork, emulated

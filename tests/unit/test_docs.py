@@ -17,8 +17,8 @@ from agent.commands.regime import app as regime_app
 from agent.commands.rtcp import app as rtcp_app
 from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold
+from ccp_base.errors import LangError
 from datapath import ebpf
-from datapath.errors import LangError
 from experiments.bench.cli import app as bench_app
 from experiments.commands import app as experiment_app
 from experiments.demo import app as demo_app

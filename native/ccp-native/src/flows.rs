@@ -8,7 +8,7 @@ use ::ccp_record::intf::{
 use pyo3::prelude::*;
 
 /// What is known of a flow from its start.
-#[pyclass(frozen, get_all, module = "datapath._native")]
+#[pyclass(frozen, get_all, module = "ccp_base._native")]
 #[derive(Clone, Debug)]
 pub struct FlowInfo {
     flow_id: u64,
@@ -66,7 +66,7 @@ impl FlowInfo {
 }
 
 /// Totals and state of one flow.
-#[pyclass(frozen, get_all, module = "datapath._native")]
+#[pyclass(frozen, get_all, module = "ccp_base._native")]
 #[derive(Clone, Debug)]
 pub struct FlowStats {
     flow_id: u64,
@@ -152,20 +152,20 @@ impl FlowStats {
 }
 
 /// A socket chose one of our congestion controls.
-#[pyclass(frozen, get_all, module = "datapath._native")]
+#[pyclass(frozen, get_all, module = "ccp_base._native")]
 pub struct Created {
     pub info: Py<FlowInfo>,
 }
 
 /// A flow ended, or its socket chose another congestion control.
-#[pyclass(frozen, get_all, module = "datapath._native")]
+#[pyclass(frozen, get_all, module = "ccp_base._native")]
 pub struct Closed {
     pub flow_id: u64,
     pub stats: Py<FlowStats>,
 }
 
 /// What is known of the rate limit of a flow's client has become another.
-#[pyclass(frozen, get_all, module = "datapath._native")]
+#[pyclass(frozen, get_all, module = "ccp_base._native")]
 pub struct LimitChange {
     flow_id: u64,
     now_us: u64,

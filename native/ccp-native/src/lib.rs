@@ -1,4 +1,4 @@
-//! `datapath._native`: the compiler of the CCP language, the broker, and the datapaths, for Python.
+//! `ccp_base._native`: the compiler of the CCP language, the broker, and the datapaths, for Python.
 
 #[cfg(kernel)]
 mod arrivals;

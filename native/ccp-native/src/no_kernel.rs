@@ -30,7 +30,7 @@ const KERNEL_PART: [&str; 12] = [
 fn get_missing(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     if !KERNEL_PART.contains(&name) {
         return Err(PyAttributeError::new_err(format!(
-            "module 'datapath._native' has no attribute '{name}'"
+            "module 'ccp_base._native' has no attribute '{name}'"
         )));
     }
     Err(missing(py, name))

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::errors;
 
 /// A compiled fold program.
-#[pyclass(frozen, module = "datapath._native")]
+#[pyclass(frozen, module = "ccp_base._native")]
 pub struct Program {
     pub inner: ccp_lang::Program,
     #[pyo3(get)]
@@ -78,7 +78,7 @@ pub fn verify(py: Python<'_>, program: &Program) -> PyResult<()> {
 /// The reference interpreter: a fold program without a kernel, one ACK at a time.
 ///
 /// It defines what a program means; the kernel's code is tested against it.
-#[pyclass(module = "datapath._native")]
+#[pyclass(module = "ccp_base._native")]
 pub struct Interpreter {
     program: Py<Program>,
     machine: Machine,

@@ -24,7 +24,7 @@ pub struct Installed {
 }
 
 /// One report. The report registers of its program are attributes, too.
-#[pyclass(frozen, module = "datapath._native")]
+#[pyclass(frozen, module = "ccp_base._native")]
 pub struct Report {
     head: ccp_record,
     values: Vec<u64>,
@@ -121,7 +121,7 @@ impl Report {
 }
 
 /// What one poll brought, in order.
-#[pyclass(frozen, module = "datapath._native")]
+#[pyclass(frozen, module = "ccp_base._native")]
 pub struct Batch {
     records: Records,
     /// By handle.
@@ -284,7 +284,7 @@ impl Batch {
     }
 }
 
-#[pyclass(module = "datapath._native")]
+#[pyclass(module = "ccp_base._native")]
 struct BatchIter {
     batch: Py<Batch>,
     index: usize,

@@ -77,7 +77,7 @@ pub fn rtcp_clients(py: Python<'_>, now_us: u64) -> PyResult<Vec<Bound<'_, PyDic
 }
 
 /// The congestion controls, registered while it is open.
-#[pyclass(frozen, module = "datapath._native")]
+#[pyclass(frozen, module = "ccp_base._native")]
 pub struct RtcpAttached(Mutex<Option<Attached>>);
 
 impl RtcpAttached {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from agent.hosts import LostExit
-from datapath.errors import CcpError, VerifierError
+from ccp_base.errors import CcpError, VerifierError
 from datapath.protocol import REPORT_HEAD, Caps, Datapath
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from agent.algorithms import compile_programs, find, name_of, prepare
 from ccp_algs import Algorithm, registry
+from ccp_algs.errors import ContractError
+from ccp_base.errors import LangError, Several, UsageError
 from datapath import ebpf
-from datapath.errors import LangError, Several, UsageError
 
 GOOD = "(def (Report (volatile acked 0))) (when true (:= Report.acked Ack.bytes_acked) (report))"
 
@@ -95,7 +96,7 @@ def test_algorithm_without_a_program_is_refused(program: object, slug: str) -> N
         pass
 
     Bad.program = program  # type: ignore[assignment]
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(ContractError) as caught:
         compile_programs(Bad, ebpf.compile_program)
     assert caught.value.slug == slug
 

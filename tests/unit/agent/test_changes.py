@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.changes import Which
-from datapath.errors import CcpError, ParamError
+from ccp_base.errors import CcpError, ParamError
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, fake_datapath
 from tests.unit.agent.live import edited, text
 from tests.unit.agent.test_hearing import VECTOR

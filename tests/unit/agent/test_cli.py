@@ -15,8 +15,8 @@ from agent import serve as serving
 from agent.commands import unload as unload_command
 from agent.runfile import RunFile
 from ccp_algs import registry
+from ccp_base.errors import CcpError, LoadError, Several, VerifierError
 from datapath import ebpf
-from datapath.errors import CcpError, LoadError, Several, VerifierError
 from tests.unit.agent.fakes import FakeInfo, FakeStats, fake_datapath
 
 GOOD = """

@@ -17,9 +17,10 @@ from agent.commands.tail import line
 from agent.control import ControlOptions
 from agent.live import live
 from broker.embedded import EmbeddedBroker
+from broker.errors import BusError
 from broker.options import BusOptions
+from ccp_base.errors import UsageError
 from datapath.ebpf import compile_program
-from datapath.errors import UsageError
 from tests.repeating import repeating
 from tests.unit.agent.live import FOLD
 from tests.unit.agent.test_control import SOURCE, Served
@@ -149,6 +150,6 @@ def test_brokers_are_named_by_url_or_started() -> None:
         assert isinstance(broker, EmbeddedBroker)
         assert (broker.options.host, broker.options.port) == (host, port)
     for wrong in ("embedded:x", "http://host"):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(BusError) as caught:
             run._broker(wrong)
         assert caught.value.slug == "bus.bad_url"

@@ -21,8 +21,8 @@ from agent.client import Client
 from agent.control import ControlOptions, answer_text, control_socket, read_request, stream_address
 from agent.live import live
 from agent.messages import Envelope
+from ccp_base.errors import CcpError, LoadError, UsageError
 from datapath.ebpf import compile_program
-from datapath.errors import CcpError, LoadError, UsageError
 from tests.unit.agent.fakes import FakeBatch, FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
 from tests.unit.agent.live import FOLD, Edited, text
 

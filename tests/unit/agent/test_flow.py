@@ -12,7 +12,7 @@ from agent.flow import MAX_AMOUNT, MAX_REGISTER, NO_CAPS, FlowControl, whole_num
 from agent.programs import ProgramSet
 from ccp_algs import ContractError
 from ccp_algs.rtcp import Options
-from datapath.errors import FlowGone, ParamError, ProgramError, RegisterError
+from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, FakeProgram, Written, fake_datapath, outcome
 
 

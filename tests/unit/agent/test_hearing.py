@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from agent import bus
 from agent import messages as ask
@@ -14,8 +13,6 @@ from agent.hearing import Hearing
 from agent.live import Live
 from agent.requests import Requests
 from agent.streams import Streams
-from broker.errors import BusError
-from datapath.errors import UsageError
 from telemetry.schema import (
     AgentStatus,
     AlgorithmEvent,
@@ -267,9 +264,3 @@ def test_bus_is_told_of_settings_and_reloads_but_not_of_every_flow(tmp_path: Pat
     assert isinstance(reloaded, AlgorithmEvent)
     assert reloaded.detail == {"flows": 2, "programs": "{'a': 'kept'}", "huge": str(1 << 70)}
     assert bus.status_of(live.plane, "host-a").algorithms == ("mine",)
-
-
-def test_error_of_the_bus_is_ours() -> None:
-    with pytest.raises(UsageError) as caught, bus.bus_errors():
-        raise BusError("bus.bad_url", "no")
-    assert caught.value.slug == "bus.bad_url"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.names import MAX_LENGTH, cc_names, check, derived
-from datapath.errors import Several, UsageError
+from ccp_base.errors import Several, UsageError
 
 
 def test_each_algorithm_gets_its_name() -> None:

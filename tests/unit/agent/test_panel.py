@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from agent.panel import MAX_FLOWS, WINDOW_S, Curves, Panel, _control
-from datapath.errors import ParamError
+from ccp_base.errors import ParamError
 
 
 def parameter(name: str, value: Any, **more: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from agent import params
 from ccp_algs import Algorithm, Param
-from datapath.errors import ParamError, Several, UsageError
+from ccp_base.errors import ParamError, Several, UsageError
 
 
 def classes() -> dict[str, type[Algorithm]]:

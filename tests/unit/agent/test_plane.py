@@ -12,7 +12,7 @@ from agent.hosts import LostExit
 from agent.plane import EVENTS_PER_HEARTBEAT, Plane
 from agent.rules import parse_rules
 from ccp_algs import Algorithm, Param
-from datapath.errors import FlowGone, ParamError, UsageError, VerifierError
+from ccp_base.errors import FlowGone, ParamError, UsageError, VerifierError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,

@@ -10,7 +10,7 @@ from agent.algorithms import Running
 from agent.hosts import VectorHost
 from agent.plane import Plane
 from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm
-from datapath.errors import ParamError
+from ccp_base.errors import ParamError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,

@@ -4,7 +4,7 @@ import pytest
 
 from agent.flow import FlowControl
 from agent.programs import ProgramSet
-from datapath.errors import VerifierError
+from ccp_base.errors import VerifierError
 from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
 
 

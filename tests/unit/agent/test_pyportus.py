@@ -13,8 +13,8 @@ from agent import serve as serving
 from agent.plane import Plane
 from agent.pyportus import DatapathInfo, PyDatapath, PyReport
 from agent.serve import ServeOptions
+from ccp_base.errors import ParamError, ProgramError, RegisterError
 from datapath import ebpf
-from datapath.errors import ParamError, ProgramError, RegisterError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,

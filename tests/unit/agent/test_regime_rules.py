@@ -15,7 +15,7 @@ from agent.regime.rules import (
     max_paths,
     parse_socket_rule,
 )
-from datapath.errors import Several, UsageError
+from ccp_base.errors import Several, UsageError
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path, Standing
 

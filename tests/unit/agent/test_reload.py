@@ -13,8 +13,8 @@ from agent.candidate import check_takeover, prepare
 from agent.reload import Loader
 from agent.source import read, version_of
 from ccp_algs import registry
+from ccp_base.errors import CcpError, LangError, UsageError, VerifierError
 from datapath.ebpf import compile_program
-from datapath.errors import CcpError, LangError, UsageError, VerifierError
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats, Written
 from tests.unit.agent.live import FOLD, edited, text
 

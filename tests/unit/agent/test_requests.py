@@ -16,7 +16,7 @@ from agent.control import answer_text, read_request
 from agent.messages import Envelope
 from agent.requests import Requests
 from agent.streams import Streams
-from datapath.errors import CcpError, FlowGone
+from ccp_base.errors import CcpError, FlowGone
 from tests.unit.agent.live import Edited
 from tests.unit.agent.test_control import SOURCE
 

@@ -14,9 +14,8 @@ from agent import cli
 from agent.ack_trace import ACK, START, read_ack_trace
 from agent.rtcp.acks import AckRecorder
 from agent.rtcp.settings import options_of
-from ccp_algs.errors import ParamError as AlgorithmParamError
 from ccp_algs.rtcp import Options, Progress
-from datapath.errors import CcpError, ParamError, Several
+from ccp_base.errors import CcpError, ParamError, Several
 
 FIELDS = [
     ("t_us", "u8"),
@@ -51,7 +50,7 @@ def test_parameters_are_read_from_text_and_from_numbers() -> None:
 
 def test_parameters_that_cannot_be_are_refused_by_name() -> None:
     def slug(**values: object) -> str:
-        with pytest.raises((ParamError, AlgorithmParamError, Several)) as caught:
+        with pytest.raises((ParamError, ParamError, Several)) as caught:
             options_of(values)
         error = caught.value
         return " ".join(one.slug for one in error.errors) if isinstance(error, Several) else error.slug

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.rules import CgroupTree, Rule, choose, parse_address, parse_rule, parse_rules
-from datapath.errors import Several, UsageError
+from ccp_base.errors import Several, UsageError
 from tests.unit.agent.fakes import FakeInfo, outcome
 
 

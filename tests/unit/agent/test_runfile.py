@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.runfile import RunFile, RunInfo, run_file, running
-from datapath.errors import LoadError
+from ccp_base.errors import LoadError
 
 PIN_DIR = "/sys/fs/bpf/test"
 

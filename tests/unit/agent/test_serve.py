@@ -18,8 +18,8 @@ from agent.plane import Plane
 from agent.runfile import RunFile, running
 from agent.serve import Plan, ServeOptions, plan, serve
 from ccp_algs import Algorithm, registry
+from ccp_base.errors import CcpError, LoadError, Several, UsageError, VerifierError
 from datapath import ebpf
-from datapath.errors import LoadError, Several, UsageError, VerifierError
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, fake_datapath
 
 PIN_DIR = "/sys/fs/bpf/test"
@@ -129,7 +129,7 @@ def test_broken_callback_is_refused_at_the_start_with_its_line(
     file = tmp_path / "mine.py"
     file.write_text(SOURCE.replace("pass", callback) + "\nimport helper\n")
     (tmp_path / "helper.py").write_text("def decide(report):\n    return 1 / 0\n")
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(CcpError) as caught:
         serve(options(tmp_path, str(file)))
     assert caught.value.slug == slug
     assert caught.value.where.endswith(f"{'helper' if line == 2 else 'mine'}.py:{line}")

@@ -12,7 +12,7 @@ from agent.flow import MAX_AMOUNT
 from agent.streams import Decision
 from agent.vector import amounts, send
 from ccp_algs import Updates
-from datapath.errors import ParamError
+from ccp_base.errors import ParamError
 from tests.unit.agent.fakes import FakeInfo, fake_datapath, outcome
 
 

@@ -11,7 +11,7 @@ import pytest
 from agent.changes import Reloaded
 from agent.files import Files, Stamp
 from agent.watch import Watcher
-from datapath.errors import CcpError, UsageError
+from ccp_base.errors import CcpError, UsageError
 from tests.unit.agent.live import Edited, edited, text
 
 SOURCE = text("def on_report(self, report):\n    self.flow.set(cwnd_bytes=20_000)")

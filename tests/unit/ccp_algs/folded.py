@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from datapath._native import Interpreter, compile
+from ccp_base._native import Interpreter, compile
 
 MSS = 1448
 INFINITY = (1 << 64) - 1

@@ -7,7 +7,7 @@ from typing import Any
 from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.int_cubic import IntCubic, IntCubicFold
 from ccp_algs.r_hybrid import CubicProgram, RHybrid
-from datapath._native import Interpreter, compile
+from ccp_base._native import Interpreter, compile
 from telemetry.schema import FlowId, IntHop, IntSummary, RegimeDecision, Sample
 from tests.unit.ccp_algs.folded import INFINITY, MSS, OPEN, Folded
 

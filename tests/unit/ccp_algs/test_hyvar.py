@@ -22,7 +22,7 @@ from ccp_algs.hyvar.limited import OneFlow, RTcpHyvar
 from ccp_algs.hyvar.policy import PolicyError
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
-from datapath._native import compile
+from ccp_base._native import compile
 from experiments.runs.files import sources
 from tests.unit.ccp_algs.folded import MSS
 from tests.unit.ccp_algs.hyvar_weights import constant, file_of, save

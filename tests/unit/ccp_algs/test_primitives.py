@@ -5,7 +5,7 @@ import pytest
 
 from ccp_algs.fold import Ack, Flow
 from ccp_algs.fold.expressions import Flag, Num
-from datapath._native import compile
+from ccp_base._native import compile
 
 HEADER = Path(__file__).parents[3] / "native/ccp-bpf/src/bpf/intf.h"
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapath import errors
-from datapath.errors import SLUGS, CcpError, Collector, LangError, Several, close_names
+import agent.errors
+from ccp_base import errors
+from ccp_base.errors import CcpError, Collector, LangError, Several
+from ccp_base.names import close_names
 
 ROOT = Path(__file__).parents[3]
 CLASSES = {
@@ -20,41 +22,46 @@ CLASSES = {
 }
 
 
-def raised_slugs() -> dict[str, str]:
-    """Slugs that Python sources give to a constructor of an error, with the file of each."""
-    found = {}
-    for package in ("agent", "datapath"):
-        for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Name)
-                    and node.func.id in CLASSES
-                    and node.args
-                    and isinstance(node.args[0], ast.Constant)
-                ):
-                    found[str(node.args[0].value)] = str(path.relative_to(ROOT))
+SLUGS = {"agent": agent.errors.SLUGS, "ccp_base": errors.SLUGS}
+"""Package -> the slugs that it raises with these classes."""
+ALL = sorted((package, slug) for package, slugs in SLUGS.items() for slug in slugs)
+
+
+def raised_slugs(package: str) -> set[str]:
+    """Slugs that a package's sources give to a constructor of an error."""
+    found = set()
+    for path in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in CLASSES
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                found.add(str(node.args[0].value))
     return found
 
 
-def test_list_of_slugs_is_what_the_sources_raise() -> None:
-    assert sorted(raised_slugs()) == sorted(SLUGS)
+@pytest.mark.parametrize("package", SLUGS)
+def test_list_of_slugs_is_what_the_sources_raise(package: str) -> None:
+    assert raised_slugs(package) == set(SLUGS[package])
 
 
-@pytest.mark.parametrize("slug", sorted(SLUGS))
-def test_every_slug_has_a_test(slug: str) -> None:
+@pytest.mark.parametrize(("package", "slug"), ALL)
+def test_every_slug_has_a_test(package: str, slug: str) -> None:
     here = Path(__file__)
     tests = [path for path in (ROOT / "tests" / "unit").rglob("test_*.py") if path != here]
     assert any(f'"{slug}"' in path.read_text() for path in tests), f"no test names {slug}"
 
 
-@pytest.mark.parametrize("slug", sorted(SLUGS))
-def test_slugs_are_area_and_thing_when_listed(slug: str) -> None:
+@pytest.mark.parametrize(("package", "slug"), ALL)
+def test_slugs_are_area_and_thing_when_listed(package: str, slug: str) -> None:
     area, dot, thing = slug.partition(".")
     assert dot
     assert area.isidentifier()
     assert thing.isidentifier()
-    assert SLUGS[slug]
+    assert SLUGS[package][slug]
 
 
 def test_error_says_what_where_why_and_fix() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from datapath import _native, ebpf, protocol
-from datapath.errors import LangError, LoadError
+from ccp_base import _native
+from ccp_base.errors import LangError, LoadError
+from datapath import ebpf, protocol
 
 HERE = Path(__file__).parent
 
@@ -24,7 +25,7 @@ GOOD = """
 def test_stub_describes_the_native_module() -> None:
     allowlist = ["--allowlist", str(HERE / "stubtest_allowlist.txt")]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "datapath._native", *allowlist],
+        [sys.executable, "-m", "mypy.stubtest", "ccp_base._native", *allowlist],
         cwd=HERE.parents[2],
         capture_output=True,
         text=True,
@@ -95,8 +96,8 @@ def test_error_names_the_line_of_the_file_when_the_text_begins_further_down() ->
     ],
 )
 def test_every_function_says_so_when_the_native_part_is_missing(call, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "datapath._native", None)
-    monkeypatch.delattr("datapath._native", raising=False)
+    monkeypatch.setitem(sys.modules, "ccp_base._native", None)
+    monkeypatch.delattr("ccp_base._native", raising=False)
     with pytest.raises(LoadError) as caught:
         call()
     assert caught.value.slug == "load.no_native_module"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from datapath import _native, ebpf
-from datapath.errors import LoadError
+from ccp_base import _native
+from ccp_base.errors import LoadError
+from datapath import ebpf
 
 STUB = Path(_native.__file__).parent / "_native.pyi"
 HAS_KERNEL_PART = "EbpfDatapath" in vars(_native)

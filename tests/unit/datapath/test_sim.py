@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from datapath import _native, ebpf, protocol, sim
-from datapath.errors import CcpError, LoadError
+from ccp_base import _native
+from ccp_base.errors import CcpError, LoadError
+from datapath import ebpf, protocol, sim
 
 PROGRAM = """
 (def (cap 0) (Report (volatile acked 0) (cap 0)))
@@ -367,8 +368,8 @@ def test_a_network_that_cannot_be_is_refused() -> None:
 def test_every_function_says_so_when_the_native_part_is_missing(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "datapath._native", None)
-    monkeypatch.delattr("datapath._native", raising=False)
+    monkeypatch.setitem(sys.modules, "ccp_base._native", None)
+    monkeypatch.delattr("ccp_base._native", raising=False)
     with pytest.raises(LoadError) as caught:
         call()
     assert caught.value.slug == "load.no_native_module"

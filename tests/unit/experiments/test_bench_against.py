@@ -189,6 +189,7 @@ def repository(tmp_path: Path) -> Path:
     (there / "native").mkdir(parents=True)
     (there / "datapath").mkdir()
     (there / "native/Cargo.toml").write_text("")
+    (there / "pyproject.toml").write_text('[tool.maturin]\nmodule-name = "datapath._native"\n')
     (there / "datapath/__init__.py").write_text("")
     identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
     for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "x"], ["tag", "old"]):
@@ -224,7 +225,7 @@ def test_a_build_that_fails_says_why_and_is_tried_again(repository: Path, cargo:
     made = 'mkdir -p "$CARGO_TARGET_DIR/release" && echo built > "$CARGO_TARGET_DIR/release/lib_native.so"'
     cargo.write_text(CARGO.format(then=made))
     build = build_of("old", told.append, repository=repository)
-    assert (build.packages / builds.EXTENSION).read_text() == "built\n"
+    assert builds.extension_of(build.packages).read_text() == "built\n"
     assert (build.packages / "datapath/__init__.py").exists()
 
 

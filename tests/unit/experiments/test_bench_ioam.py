@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from datapath import _native
+from ccp_base import _native
 from experiments.bench import ioam
 from experiments.bench.rounds import Plan
 

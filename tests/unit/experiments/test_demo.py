@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from ccp_base.errors import CcpError, LoadError, VerifierError
 from datapath import ebpf
-from datapath.errors import CcpError, LoadError, VerifierError
 from experiments import demo
 from experiments.demo import ALGORITHMS, PATHS, Transfer, Where
 from experiments.metrics import MetricError

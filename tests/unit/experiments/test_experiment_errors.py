@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 from experiments import errors
 from experiments.errors import SLUGS
 

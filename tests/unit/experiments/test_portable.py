@@ -34,7 +34,7 @@ for module, names in LINUX.items():
         if hasattr(module, name):
             delattr(module, name)
 sys.platform = "darwin"
-from datapath import _native
+from ccp_base import _native
 for name in _native.KERNEL_PART:
     vars(_native).pop(name, None)
 _native.try_load = lambda options: []

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from agent.events import Event
-from datapath.errors import CcpError, Several
+from ccp_base.errors import CcpError, Several
 from experiments.errors import RunError
 from experiments.netlab.host import Belongings, Host
 from experiments.netlab.links import Interface

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from datapath.errors import LoadError, Several
+from ccp_base.errors import LoadError, Several
 from experiments import run as runs
 from experiments.errors import ResultError, RunError, ScenarioError
 from experiments.netlab import LabError

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from agent.events import Event
-from datapath.errors import CcpError, Several
+from ccp_base.errors import CcpError, Several
 from experiments.errors import RunError
 from experiments.events import SetParam
 from experiments.runs import limit_tables, rtcp, tables

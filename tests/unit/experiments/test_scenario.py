@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from datapath.errors import CcpError, Several
+from ccp_base.errors import CcpError, Several
 from experiments.errors import ScenarioError
 from experiments.netlab.spec import Direction, Int, IntNode, Link, Topology
 from experiments.runs import reading

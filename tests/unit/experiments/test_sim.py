@@ -444,7 +444,7 @@ ASKED_BYTES = 16_000
 WITHOUT_KERNEL = """
 import sys
 
-from datapath import _native
+from ccp_base import _native
 
 for name in ("EbpfDatapath", "EbpfView", "TcpTrace", "TcpArrivals", "IntNode", "SocketSwitch"):
     vars(_native).pop(name, None)

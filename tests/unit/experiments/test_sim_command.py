@@ -11,7 +11,7 @@ from agent import cli
 from agent.commands import simulated
 from agent.commands.simulated import SimOrder
 from ccp_algs.cubic import Cubic
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 from experiments.netlab.spec import Bernoulli
 from experiments.runs.sim_command import scenarios_of
 from experiments.scenario import Dumbbell, Flow, PointToPoint

@@ -19,8 +19,8 @@ from agent.algorithms import find, prepare
 from ccp_algs import params_of, set_params
 from ccp_algs.api import Updates, VectorAlgorithm
 from ccp_algs.cubic import Cubic
+from ccp_base.errors import LoadError
 from datapath import ebpf
-from datapath.errors import LoadError
 from experiments.events import SetParam
 from experiments.runs import steering
 from experiments.runs.noted import DECISION_COLUMNS, notes

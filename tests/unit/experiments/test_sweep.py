@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from datapath.errors import CcpError
+from ccp_base.errors import CcpError
 from experiments import run as runs
 from experiments.errors import ResultError, ScenarioError, SweepError
 from experiments.netlab import LabError

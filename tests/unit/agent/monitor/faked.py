@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from agent.flowtable import FlowRow
 from agent.monitor.source import Happened, Heard, Inside, Look, Parameter, Source
 from agent.runfile import RunInfo
-from datapath.errors import CcpError, FlowGone, LoadError
+from ccp_base.errors import CcpError, FlowGone, LoadError
 from tests.unit.agent.fakes import FakeStats
 
 AGENT = RunInfo(

@@ -9,7 +9,7 @@ import pytest
 from agent.monitor.plane_source import EVENTS_ASKED, Agent, PlaneSource, about
 from agent.monitor.source import Heard, Parameter, Source
 from agent.runfile import RunInfo
-from datapath.errors import CcpError, LoadError, ParamError
+from ccp_base.errors import CcpError, LoadError, ParamError
 from tests.unit.agent.fakes import FakeInfo, FakeStats
 
 RUNNING = RunInfo(pid=7, pin_dir="/x", programs={1: "cubic/default"})

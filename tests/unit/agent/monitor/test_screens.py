@@ -15,7 +15,7 @@ from agent.monitor.overview import Overview
 from agent.monitor.prompts import AlgorithmPrompt, Help, ParameterPrompt
 from agent.monitor.source import Happened, Look
 from agent.monitor.table import COLOURS, WARNING, FlowTable
-from datapath.errors import LoadError, ParamError, UsageError
+from ccp_base.errors import LoadError, ParamError, UsageError
 from tests.unit.agent.monitor.faked import FakeSource, fake_source, flow_row, made_up
 from tests.unit.agent.monitor.screens import assert_golden, on_screen, press, text_of
 

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from agent.cli import app
 from agent.monitor.app import Monitor
+from ccp_base.errors import LoadError
 from datapath import ebpf
-from datapath.errors import LoadError
 from tests.unit.agent.monitor.test_plane_source import FakeView
 
 runner = CliRunner()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccp_algs.errors import ParamError
 from ccp_algs.rtcp.candidates import Candidates
 from ccp_algs.rtcp.options import Options
+from ccp_base.errors import ParamError
 
 OPTIONS = Options()
 S = 1_000_000

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from datapath.errors import UsageError
+from ccp_base.errors import UsageError
 from experiments.metrics import NAN
 from experiments.netlab.traces import read_trace
 from experiments.papers import hyvar_runs

@@ -147,7 +147,7 @@ def test_bcc_without_the_kernels_headers_cannot_work(tmp_path: Path, monkeypatch
 
 
 def test_without_the_native_module_a_node_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datapath._native", None)
+    monkeypatch.setitem(sys.modules, "ccp_base._native", None)
     monkeypatch.delattr(datapath, "_native", raising=False)
     done = CliRunner().invoke(app, ["node", "nowhere0"])
     assert done.exit_code == 1
