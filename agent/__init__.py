@@ -4,8 +4,8 @@ Purpose: the event loop (`agent.plane.Plane`), the choice of an algorithm for a 
 while flows run (`agent.changes`, `agent.reload`, `agent.control`), the command line `ccp` (`agent.cli`), and
 an API for scripts written for pyportus (`agent.pyportus`).
 
-May import: `ccp_algs`, `datapath`, `telemetry`, `broker`. Never `experiments`; commands of other packages
-reach `ccp` through the entry-point group `ccplane.commands`.
+May import: `ccp_algs`, `datapath`, `telemetry`, `broker`, `ccp_base`. Never `experiments`; commands of
+other packages reach `ccp` through the entry-point group `ccplane.commands`.
 
 Entry points: `agent.serve.serve()` runs algorithms on the kernel datapath until it is told to stop;
 `agent.plane.Plane` is the same loop on any datapath; `agent.Client` asks and changes a running agent.

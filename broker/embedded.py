@@ -138,7 +138,7 @@ def _died(code: int | None) -> BusError:
 def _serve(listen: str, tls: tuple[str, str] | None, users: str | None, ended: list[BaseException]) -> None:
     """Run the broker on this thread; what ends it is kept in `ended`."""
     try:
-        from ccp_base import _native  # the only compiled module there is
+        from ccp_base import _native
 
         _native.serve_broker(listen, tls, users)
     except ImportError as error:

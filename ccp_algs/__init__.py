@@ -3,8 +3,9 @@
     from ccp_algs import Algorithm, Param, register
     from ccp_algs.fold import Ack, Cwnd, Flow, FoldProgram, every, latest, total
 
-May import: the standard library and numpy; nothing else of ccplane. An algorithm reads no clock, file or
-environment and draws no global random numbers: it sees reports, and what it does depends on nothing else.
+May import: the standard library, numpy and `ccp_base`; nothing else of ccplane. An algorithm reads no
+clock, file or environment and draws no global random numbers: it sees reports, and what it does depends on
+nothing else.
 (`ccp_algs/hyvar/policy.py` reads the weights that come with ccplane, whose hash it checks.)
 
 Entry points: `ccp_algs.api` (what an algorithm is), `ccp_algs.fold` (fold programs in Python),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ccp_base.errors import CcpError
 from telemetry.errors import TelemetryError
 
 
@@ -19,12 +20,12 @@ def native(error: type[TelemetryError], not_built: str, where: str) -> Iterator[
         where: Who needs it.
     """
     try:
-        from ccp_base import _native, errors  # the only compiled module there is, and what it raises
+        from ccp_base import _native
     except ImportError as lacking:
         raise error(
             not_built, "the native module is missing", where, str(lacking), "`make build`"
         ) from lacking
     try:
         yield _native
-    except errors.CcpError as raised:
+    except CcpError as raised:
         raise error(raised.slug, raised.message, raised.where, raised.why, raised.fix) from raised

@@ -3,7 +3,7 @@
 Purpose: `decode` says what a packet carries, `insert` puts options into one, `fill` is what a node on the
 path does, `remove` what the last one does; `CaptureReader` goes through a file. `model` has the classes.
 
-May import: `broker.errors`, msgspec, typer, and by `telemetry.native` the compiled module. The format is
+May import: `ccp_base.errors`, msgspec, typer, and by `telemetry.native` the compiled module. The format is
 described in `docs/ioam.md`.
 """
 

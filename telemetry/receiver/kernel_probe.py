@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from ccp_base.errors import CcpError
 from telemetry import netns
 from telemetry.receiver.arrival_rows import arrived_of, middles_us
 from telemetry.receiver.arrivals import Arrived
@@ -42,14 +43,14 @@ class KernelProbe:
 
 def _open(netns_inode: int) -> TcpArrivals:
     try:
-        from ccp_base import _native, errors  # the only compiled module there is, and what it raises
+        from ccp_base import _native
     except ImportError as error:
         raise ReceiverError(
             "receiver.no_kernel_probe", "the native module is missing", _WHERE, str(error), "`make build`"
         ) from error
     try:
         return _native.TcpArrivals(netns_inode)
-    except errors.CcpError as error:
+    except CcpError as error:
         raise ReceiverError(
             "receiver.no_kernel_probe", error.message, _WHERE, f"{error.why} ({error.slug})", error.fix
         ) from error
