@@ -20,6 +20,7 @@ from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, parse_rule
 from agent.source import Version
 from agent.swap import Successor
+from ccp_algs.params import changes
 from ccp_base.errors import CcpError, Collector, FlowGone, UsageError
 from datapath.protocol import Program
 
@@ -89,8 +90,32 @@ class Changes:
         """Take the plane whose flows and algorithms are changed."""
         self._plane = plane
         self._settings: dict[tuple[str, str, str], tuple[Rule, object]] = {}
+        self._params_at = changes()
 
     # Parameters
+
+    def tell_params(self) -> None:
+        """Tell algorithms of parameters that were set since this was last called, by whomever."""
+        if self._params_at == changes():
+            return
+        self._params_at = changes()
+        plane = self._plane
+        for host in plane.hosts.values():
+            if isinstance(host, VectorHost):
+                try:
+                    host.tell_params()
+                except Exception as error:
+                    plane.fail_all(host, error, "on_params")
+        lives = [live for live in plane.flows.values() if not live.failed]
+        for count, live in enumerate(lives, start=1):
+            try:
+                live.tell_params()
+            except FlowGone:
+                pass  # its close event follows
+            except Exception as error:
+                plane.fail(live, error, "on_params")
+            if count % swap.FLOWS_PER_HEARTBEAT == 0:
+                self._breathe()
 
     def set_params(self, values: Mapping[str, object], which: Which) -> int:
         """Set parameters.

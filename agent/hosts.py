@@ -21,6 +21,7 @@ from agent.source import Version, version_of
 from agent.vector import send
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from ccp_algs.api import Decided
+from ccp_algs.params import changes, set_since
 from datapath.protocol import Datapath, FlowInfo, FlowStats, Reports
 
 RECENT_ROWS: Final = 65_536
@@ -63,9 +64,10 @@ class Live:
         on_report: The instance's callback; None if reports come as arrays.
         failed: The algorithm raised; the fallback law steers.
         last_report: The last report that the instance got; None before that, and if reports come as arrays.
+        params_at: Number of the last change of parameters that the instance knows of.
     """
 
-    __slots__ = ("failed", "flow", "host", "instance", "last_report", "on_report")
+    __slots__ = ("failed", "flow", "host", "instance", "last_report", "on_report", "params_at")
 
     def __init__(self, host: Host, flow: FlowControl) -> None:
         """Make the flow; `Host.start` hands it to the algorithm."""
@@ -75,6 +77,13 @@ class Live:
         self.on_report: Callable[[Any], None] | None = None
         self.failed = False
         self.last_report: Any = None
+        self.params_at = changes()
+
+    def tell_params(self) -> None:
+        """Tell the instance which parameters were set since it was told last; raises what it raises."""
+        since, self.params_at = self.params_at, changes()
+        if self.instance is not None and (names := set_since(self.instance, since)):
+            self.instance.on_params(names)
 
 
 class Host:
@@ -153,6 +162,7 @@ class SingleHost(Host):
         live.instance = instance
         if self.settle is not None:
             self.settle(live)
+        live.params_at = changes()
         instance.on_create(live.flow.info)
         live.flow.open()
         live.on_report = instance.on_report
@@ -168,6 +178,7 @@ class VectorHost(Host):
 
     Attributes:
         instance: The instance; None before the first flow.
+        params_at: As of `Live`.
         on_updates: Is shown what the instance decided.
     """
 
@@ -177,6 +188,7 @@ class VectorHost(Host):
         """Install the programs; the first flow makes the instance."""
         super().__init__(running, datapath, events)
         self.instance: VectorAlgorithm | None = None
+        self.params_at = changes()
         self.on_updates: Callable[[Updates], None] | None = None
         self._failed: set[int] = set()
         self._recent: deque[Reports] = deque()
@@ -189,6 +201,7 @@ class VectorHost(Host):
     def start(self, live: Live) -> None:
         """Call `on_create` and give the flow its program."""
         if self.instance is None:
+            self.params_at = changes()
             self.instance = cast("type[VectorAlgorithm]", self.algorithm)()
         self.instance.on_create(live.flow.info)
         live.flow.open()
@@ -200,6 +213,12 @@ class VectorHost(Host):
             self._failed.discard(flow_id)
         elif self.instance is not None:
             self.instance.on_close(flow_id)
+
+    def tell_params(self) -> None:
+        """Tell the instance which parameters were set since it was told last; raises what it raises."""
+        since, self.params_at = self.params_at, changes()
+        if self.instance is not None and (names := set_since(self.instance, since)):
+            self.write(self.instance.on_params(names))
 
     def fail(self, flow_id: int) -> None:
         """Keep the reports of a flow from the instance, because the fallback law has it."""
@@ -253,7 +272,7 @@ class VectorHost(Host):
 
     def replace(self, instance: VectorAlgorithm | None) -> None:
         """Take another instance, to which all flows are known, those that failed included."""
-        self.instance = instance
+        self.instance, self.params_at = instance, changes()
         self._failed.clear()
 
     def forget(self, flow_id: int) -> None:

@@ -214,6 +214,7 @@ class Plane:
             self._dispatch(batch)
         while self._calls:
             self._calls.popleft()()
+        self.changes.tell_params()
         for do in self.each_turn:
             do()
         if self._clock() >= self._next_check_s:

@@ -19,6 +19,7 @@ from agent.programs import ProgramSet
 from agent.source import Version
 from ccp_algs import Algorithm, Param, VectorAlgorithm, params_of
 from ccp_algs.api import AnyAlgorithm
+from ccp_algs.params import changes
 from ccp_base.errors import FlowGone
 
 FLOWS_PER_HEARTBEAT: Final = 256
@@ -155,6 +156,7 @@ def _use(built: Sequence[_Built], heartbeat: Callable[[], None]) -> None:
         live, before = one.live, one.live.flow
         live.flow, live.instance, live.failed = one.flow, one.instance, False
         live.on_report = None if one.instance is None else one.instance.on_report
+        live.params_at = changes()
         with suppress(FlowGone):  # its close event follows
             one.flow.open(before)
         before.retire()

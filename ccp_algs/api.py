@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ccp_algs.carry import carry_over
 from ccp_algs.errors import ContractError
 from ccp_algs.fold.program import FoldMeta
-from ccp_algs.params import ParamMeta, changes, changes_of
+from ccp_algs.params import ParamMeta
 from ccp_algs.rtcp.options import Options
 
 Program = str | FoldMeta
@@ -299,26 +299,6 @@ class Common(metaclass=ParamMeta):
     depends_on: ClassVar[tuple[Path, ...]] = ()
     """Files that its decisions depend on besides its sources: results of another one are others."""
 
-    _params_noticed: int = -1
-    _params_seen: int = -1
-
-    def params_changed(self) -> bool:
-        """Return whether a parameter was set since this was last asked; True the first time.
-
-        For parameters that live in control registers of the fold program:
-
-            if self.params_changed():
-                self.flow.set(beta_permille=round(1000 * self.beta))
-        """
-        noticed = changes()
-        if noticed == self._params_noticed:  # nobody has set anything anywhere
-            return False
-        self._params_noticed = noticed
-        now = changes_of(self)
-        changed = now != self._params_seen
-        self._params_seen = now
-        return changed
-
     def on_reload(self, old: Any) -> None:
         """Take over from an instance of the version before, when the algorithm was edited while it runs.
 
@@ -345,6 +325,16 @@ class Algorithm(Common):
 
     def on_report(self, report: Any) -> None:
         """Decide. `report` is a `Report` with the program's fields."""
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Use parameters that were set since `on_create`: for this flow, or for all.
+
+        For those that live in control registers of the fold program, a flow that has nothing to report
+        included; what is read where it is needed, as `self.beta`, needs no callback.
+
+        Args:
+            names: Which. The values may be those of before.
+        """
 
     def on_telemetry(self, sample: Any) -> None:
         """Use a telemetry sample that belongs to this flow; `sample` is a `telemetry.schema.Sample`."""
@@ -406,6 +396,14 @@ class VectorAlgorithm(Common):
             What to write, or None for nothing. Several are written one behind the other.
         """
         raise NotImplementedError
+
+    def on_params(self, names: frozenset[str]) -> Decided:
+        """Use parameters that were set since the instance was made; see `Algorithm.on_params`.
+
+        Returns:
+            As `on_reports`.
+        """
+        return None
 
     def on_telemetry(self, samples: Sequence[tuple[int, Any]]) -> Decided:
         """Use telemetry: pairs of a flow's id and a sample that belongs to it, in order of arrival.

@@ -351,6 +351,7 @@ class _Trial:
             head, fields = list(_reports(self.flow.fields))[i]  # the program may change from one to the next
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
+        self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
         for state in LIMIT_STATES:
             self.algorithm.on_rate_limit(RateLimit(state, 100 * _MSS_BYTES, 1 << 18, 0, 1))
 
@@ -385,6 +386,7 @@ class _VectorTrial:
                     reports[name] = value
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
             self._record(self.algorithm.on_reports(reports), known)
+        self._record(self.algorithm.on_params(frozenset(params_of(type(self.algorithm)))), known)
 
     def _record(self, decided: Decided, flow_ids: set[int]) -> None:
         if decided is not None:

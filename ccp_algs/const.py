@@ -55,9 +55,13 @@ class Const(Algorithm):
         self._configure()
 
     def on_report(self, report: Any) -> None:
-        """Set them again when they changed, or after the program started anew."""
-        if self.params_changed() or report.started:
+        """Set them again after the program started anew."""
+        if report.started:
             self._configure()
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Set what was set."""
+        self._configure()
 
     def _configure(self) -> None:
         self.flow.set(fixed_cwnd_bytes=self.cwnd_bytes, fixed_rate_bytes_per_s=self.rate_bytes_per_s)

@@ -13,7 +13,7 @@ Sources: RFC 9438 (sections 4.2 to 4.10); for slow start see `slow_start.py`.
 
 Parameters: `beta` (0.7, section 4.6), `c_per_s3` (0.4, section 5.1), `fast_convergence` (on, section 4.7),
 `hystart` (on, section 4.10), `css_rounds` (0: HyStart as in Linux, so that the two can be compared; RFC 9406
-has 5, for HyStart++).
+has 5, for HyStart++), `report_ms` (0: a flow reports only what calls for an answer).
 
 Deviations: those of `cubic_core.py`, `episodes.py` and `slow_start.py`. Growth stops while the window is not
 used up, as the kernel judges it; before the first loss the kernel counts a half-used window as used.
@@ -26,7 +26,7 @@ from __future__ import annotations
 from ccp_algs.cubic_control import CubicControl
 from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
 from ccp_algs.episodes import loss_episodes, reports
-from ccp_algs.fold import Ack, FoldProgram, total
+from ccp_algs.fold import INFINITY, Ack, FoldProgram, control, total
 from ccp_algs.registry import register
 from ccp_algs.slow_start import hystart
 
@@ -39,7 +39,8 @@ class CubicFold(FoldProgram):
     loss = loss_episodes(round(1000 * BETA), also=cubic.restart)
     growth = cubic_growth(cubic, loss)
     start = hystart(loss)
-    when = reports(loss)
+    report_us = control(INFINITY)
+    when = reports(loss, report_us)
 
 
 @register("cubic")
@@ -47,3 +48,7 @@ class Cubic(CubicControl):
     """CUBIC of RFC 9438; see the module."""
 
     program = CubicFold
+
+    def registers(self, mss_bytes: int) -> dict[str, int]:
+        """Return the registers that parameters and segment size determine."""
+        return super().registers(mss_bytes) | {"configured": 1}

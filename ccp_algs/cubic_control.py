@@ -20,7 +20,7 @@ from ccp_algs.cubic_core import (
     k_us,
     w_max_bytes,
 )
-from ccp_algs.episodes import CUT, STARTED, UNDO
+from ccp_algs.episodes import CUT, STARTED, UNDO, regular_reports, report_interval_us
 from ccp_algs.params import Param
 
 
@@ -81,14 +81,21 @@ class CubicAnswers(Common):
 class CubicControl(CubicAnswers, Algorithm):
     """Answers what the fold program of one flow reports."""
 
+    report_ms = regular_reports(0.0)
+
+    def registers(self, mss_bytes: int) -> dict[str, int]:
+        """Return the registers that parameters and segment size determine."""
+        return super().registers(mss_bytes) | {"report_us": report_interval_us(self.report_ms)}
+
     def on_create(self, info: FlowInfo) -> None:
         """Hand the parameters to the fold program."""
         self.flow.set(**self.registers(info.mss_bytes))
 
     def on_report(self, report: Any) -> None:
-        """Answer it; pass parameters on that were changed."""
-        registers = self.answer(report)
-        if not registers and self.params_changed():
-            registers = self.registers(self.flow.info.mss_bytes)
-        if registers:
+        """Answer it."""
+        if registers := self.answer(report):
             self.flow.set(**registers)
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Hand them to the fold program."""
+        self.flow.set(**self.registers(self.flow.info.mss_bytes))

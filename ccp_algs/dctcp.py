@@ -25,8 +25,16 @@ from typing import Any
 
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
-from ccp_algs.episodes import REDUCING, STARTED, loss_episodes, reports
+from ccp_algs.episodes import (
+    REDUCING,
+    STARTED,
+    loss_episodes,
+    regular_reports,
+    report_interval_us,
+    reports,
+)
 from ccp_algs.fold import (
+    INFINITY,
     Ack,
     Cwnd,
     Flow,
@@ -92,7 +100,8 @@ class DctcpFold(FoldProgram):
     growing = let(loss.may_grow & (Flow.delivered_bytes > cut_end_bytes))
     avoidance = additive_increase(loss, credit, growing)
     start = slow_start(loss, growing)
-    when = reports(loss)
+    report_us = control(INFINITY)
+    when = reports(loss, report_us)
 
 
 @register("dctcp")
@@ -103,15 +112,29 @@ class Dctcp(Algorithm):
     needs_ecn = True
     g = Param(1 / 16, min=0.001, max=1.0, doc="weight of the newest window in alpha")
     beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+    report_ms = regular_reports(0.0)
 
     def on_create(self, info: FlowInfo) -> None:
         """Hand the parameters to the fold program."""
         self._configure()
 
     def on_report(self, report: Any) -> None:
-        """Hand over changed parameters, and all of them after the program started anew."""
-        if self.params_changed() or report.event == STARTED:
+        """Hand the parameters over again after the program started anew."""
+        if report.event == STARTED:
             self._configure()
 
+    def on_params(self, names: frozenset[str]) -> None:
+        """Hand them over."""
+        self._configure()
+
+    def registers(self) -> dict[str, int]:
+        """Return the registers that parameters determine."""
+        return {
+            "g_inverse": round(1 / self.g),
+            "cut_permille": round(1000 * self.beta),
+            "configured": 1,
+            "report_us": report_interval_us(self.report_ms),
+        }
+
     def _configure(self) -> None:
-        self.flow.set(g_inverse=round(1 / self.g), cut_permille=round(1000 * self.beta))
+        self.flow.set(**self.registers())

@@ -70,9 +70,10 @@ from ccp_algs.fold import (
 )
 from ccp_algs.fold.expressions import Flag, Num, number
 from ccp_algs.fold.lines import AtEnd, LocalFlag
+from ccp_algs.params import Param
 
-REPORT_US: Final = 100_000
-"""Shortest time between regular reports [us]; they only inform: what calls for a decision comes at once."""
+REPORT_MS: Final = 100.0
+"""Shortest time between regular reports of who needs them [ms]; what calls for an answer comes at once."""
 
 # Values of the report field `event`.
 NOTHING: Final = 0
@@ -178,6 +179,7 @@ class Episodes(Part):
         ssthresh_bytes: Slow-start threshold [bytes], INFINITY while there is none.
         start_ssthresh_bytes: Threshold to begin with [bytes]; 0: the kernel's.
         cut_permille: Window behind a reduction, in thousandths of that before.
+        configured: 1: Python has set the control registers: STARTED calls for no answer, and is not told.
         episode: OPEN, AFTER_TIMEOUT, REDUCING or STARTING.
         may_grow: The window is used up, and nothing is being repaired: it may grow.
     """
@@ -188,6 +190,7 @@ class Episodes(Part):
     ssthresh_bytes: Register
     start_ssthresh_bytes: Register
     cut_permille: Register
+    configured: Register
     episode: Register
     kind: Register
     left_bytes: Register
@@ -267,6 +270,7 @@ def loss_episodes(
     ssthresh_bytes = state(INFINITY)
     start_ssthresh_bytes = control()
     permille = control(cut_permille)
+    configured = control()
     episode = state(STARTING)
     kind, left_bytes, recover_bytes, window_bytes = state(), state(), state(), state()
     undo_ssthresh_bytes = state(INFINITY)
@@ -293,7 +297,7 @@ def loss_episodes(
         lost.add(Ack.lost_pkts_sample),
         # A flow that comes from the law, or from another program: what the kernel knows is all there is.
         starting,
-        event.set(STARTED, when=starting),
+        event.set(STARTED, when=starting & (configured == 0)),
         ssthresh_bytes.set(Flow.snd_ssthresh, when=starting),
         ssthresh_bytes.set(start_ssthresh_bytes, when=starting & (start_ssthresh_bytes > 0)),
         left_bytes.set(Cwnd, when=starting),
@@ -333,6 +337,7 @@ def loss_episodes(
         ssthresh_bytes=ssthresh_bytes,
         start_ssthresh_bytes=start_ssthresh_bytes,
         cut_permille=permille,
+        configured=configured,
         episode=episode,
         kind=kind,
         left_bytes=left_bytes,
@@ -419,9 +424,25 @@ def _judged(terms: _Terms, ecn_is_loss: bool, evidence: Evidence) -> _Rules:
     )
 
 
-def reports(loss: Episodes) -> Flag:
-    """Return when to report: once a round trip, not more often than every REPORT_US, and at each event."""
-    return every(max_(Flow.srtt_us, REPORT_US)) | (loss.event > 0)
+def reports(loss: Episodes, report_us: Register) -> Flag:
+    """Return when to report: at each event, and once a round trip, not more often than `report_us` says.
+
+    Args:
+        loss: The program's loss episodes.
+        report_us: Shortest time between regular reports [us]; INFINITY: there are none.
+    """
+    return every(max_(Flow.srtt_us, report_us)) | (loss.event > 0)
+
+
+def report_interval_us(report_ms: float) -> int:
+    """Return the shortest time between regular reports [us] for a parameter [ms]; 0: there are none."""
+    return round(1000 * report_ms) if report_ms else INFINITY
+
+
+def regular_reports(report_ms: float) -> Param[float]:
+    """Return the parameter that says how often flows report what calls for no answer."""
+    doc = "shortest time between reports that only inform; 0: none but those that call for an answer"
+    return Param(report_ms, min=0.0, max=60_000.0, unit="ms", doc=doc)
 
 
 def recover_at(window_bytes: Num) -> Num:

@@ -42,8 +42,16 @@ from typing import Final
 
 from ccp_algs.cubic_control import CubicControl
 from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
-from ccp_algs.episodes import Verdict, loss_episodes, reports, tally
-from ccp_algs.fold import Ack, FoldProgram, Statement, total
+from ccp_algs.episodes import (
+    REPORT_MS,
+    Verdict,
+    loss_episodes,
+    regular_reports,
+    report_interval_us,
+    reports,
+    tally,
+)
+from ccp_algs.fold import Ack, FoldProgram, Statement, control, total
 from ccp_algs.inflation import inflation
 from ccp_algs.params import Param
 from ccp_algs.registry import register
@@ -111,8 +119,9 @@ class FlexCubicFold(FoldProgram):
     loss = loss_episodes(round(1000 * BETA), also=_also, evidence=_inflation.evidence())
     growth = cubic_growth(cubic, loss)
     start = hystart(loss)
-    metrics = _inflation.report(loss)
-    when = reports(loss)
+    report_us = control(report_interval_us(REPORT_MS))
+    when = reports(loss, report_us)
+    metrics = _inflation.report(when)
 
 
 @register("flex_cubic")
@@ -120,6 +129,7 @@ class FlexCubic(CubicControl):
     """Flex-Cubic; see the module."""
 
     program = FlexCubicFold
+    report_ms = regular_reports(REPORT_MS)
     rtt_multiplier = Param(
         RTT_MULTIPLIER,
         min=1.0,

@@ -32,7 +32,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from ccp_algs.episodes import Episodes, Evidence, reports
+from ccp_algs.episodes import Evidence
 from ccp_algs.fold import (
     INFINITY,
     Ack,
@@ -152,10 +152,10 @@ class Inflation(Part):
             congestion=reason > SPARED_LOSS,
         )
 
-    def report(self, loss: Episodes) -> Block:
-        """Return the block that completes a report; it goes in front of `when`."""
+    def report(self, tells: Flag) -> Block:
+        """Return the block that completes a report; it goes in front of `when`, which is `tells`, too."""
         return on(
-            reports(loss),
+            tells,
             self._baseline(),
             self.rtt_rise_us.set(self.rtt_us - self.min_rtt_us),
             self.rtt_rise_permille.set(1000 * self.rtt_rise_us // self.min_rtt_us),

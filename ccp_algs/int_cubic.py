@@ -37,8 +37,20 @@ from ccp_algs.additive import additive
 from ccp_algs.api import FlowInfo
 from ccp_algs.cubic_control import CubicControl
 from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
-from ccp_algs.episodes import CUT, STARTED, TIMEOUT, UNDO, Verdict, loss_episodes, reports, tally
-from ccp_algs.fold import Ack, Flow, FoldProgram, field, on, total
+from ccp_algs.episodes import (
+    CUT,
+    REPORT_MS,
+    STARTED,
+    TIMEOUT,
+    UNDO,
+    Verdict,
+    loss_episodes,
+    regular_reports,
+    report_interval_us,
+    reports,
+    tally,
+)
+from ccp_algs.fold import Ack, Flow, FoldProgram, control, field, on, total
 from ccp_algs.hindsight import Hindsight, Reduction
 from ccp_algs.int_summary import SPARES, room_of, verdict_of
 from ccp_algs.params import Param
@@ -68,7 +80,8 @@ class IntCubicFold(FoldProgram):
     growth = cubic_growth(cubic, loss)
     additive = additive(loss)
     start = hystart(loss, additive.added_bytes)
-    tells = reports(loss) | (_wireless.mild_prior_bytes > 0)
+    report_us = control(report_interval_us(REPORT_MS))
+    tells = reports(loss, report_us) | (_wireless.mild_prior_bytes > 0)
     metrics = on(tells, srtt_us.set(Flow.srtt_us))
     when = tells
 
@@ -90,6 +103,7 @@ class IntCubic(CubicControl):
     """CUBIC New L1 and L2, and the growth of equation (1); see the module."""
 
     program = IntCubicFold
+    report_ms = regular_reports(REPORT_MS)
     wireless_loss = Param(
         "keep",
         choices=("cubic", "keep", "mild"),

@@ -27,13 +27,24 @@ _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
 _changes = 0
-_COUNT: Final = "_param_changes"
-"""Where an instance or a class counts what was set for it."""
+SET_AT: Final = "_params_set_at"
+"""Where an instance or a class notes, by name, the number of the change that set a parameter for it."""
 
 
 def changes() -> int:
-    """Return how often any parameter was set in this process; see `Algorithm.params_changed`."""
+    """Return how often any parameter was set in this process: the number of the last change."""
     return _changes
+
+
+def set_since(target: object, change: int) -> frozenset[str]:
+    """Return the names of an instance's parameters that were set behind a change, for it or for its classes.
+
+    Args:
+        target: The instance.
+        change: Number of the change, as `changes` returned it.
+    """
+    noted = [vars(one).get(SET_AT) for one in (target, *type(target).__mro__)]
+    return frozenset(name for names in noted if names for name, at in names.items() if at > change)
 
 
 class Param(Generic[T]):
@@ -99,7 +110,7 @@ class Param(Generic[T]):
             ParamError: As `check`.
         """
         instance.__dict__[self.name] = self.check(value, type(instance))
-        _note_change(instance)
+        self._note(instance)
 
     def is_set(self, cls: type) -> bool:
         """Return whether it was set for `cls` or a class that this is derived from."""
@@ -112,7 +123,7 @@ class Param(Generic[T]):
             ParamError: As `check`.
         """
         self._by_class[cls] = self.check(value, cls)
-        _note_change(cls)
+        self._note(cls)
 
     def check(self, value: object, cls: type | None = None) -> T:
         """Return `value` in the parameter's type.
@@ -167,6 +178,14 @@ class Param(Generic[T]):
         high = "" if self.max is None else f" <= {self.max}"
         return f"{low}{self.name}{high}" + (f" [{self.unit}]" if self.unit else "")
 
+    def _note(self, target: object) -> None:
+        global _changes
+        _changes += 1
+        if SET_AT not in vars(target):
+            # Not by setattr: the metaclass would take it for an assignment of the user's.
+            type.__setattr__(target, SET_AT, {}) if isinstance(target, type) else setattr(target, SET_AT, {})
+        vars(target)[SET_AT][self.name] = _changes
+
     def _typed(self, value: object, cls: type | None) -> T:
         kind = type(self.default)
         typed: Any = value
@@ -192,22 +211,6 @@ class Param(Generic[T]):
 
 def _article(kind: type) -> str:
     return ("an " if kind.__name__[0] in "aeiou" else "a ") + kind.__name__
-
-
-def changes_of(instance: object) -> int:
-    """Return how often a parameter of this instance or of its classes was set."""
-    own = [instance.__dict__, *(base.__dict__ for base in type(instance).__mro__)]
-    return sum(names.get(_COUNT, 0) for names in own)
-
-
-def _note_change(target: object) -> None:
-    global _changes
-    _changes += 1
-    count = vars(target).get(_COUNT, 0) + 1
-    if isinstance(target, type):
-        type.__setattr__(target, _COUNT, count)
-    else:
-        target.__dict__[_COUNT] = count
 
 
 class ParamMeta(type):

@@ -57,7 +57,15 @@ from ccp_algs.bbr_model import Bbr3Fold
 from ccp_algs.cubic import Cubic, CubicFold
 from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
 from ccp_algs.dctcp import Dctcp, DctcpFold
-from ccp_algs.episodes import STARTED, Episodes, loss_episodes, reports
+from ccp_algs.episodes import (
+    REPORT_MS,
+    STARTED,
+    Episodes,
+    loss_episodes,
+    regular_reports,
+    report_interval_us,
+    reports,
+)
 from ccp_algs.fold import (
     INFINITY,
     Ack,
@@ -129,13 +137,34 @@ class MarksProgram(FoldProgram):
     threshold_bytes = _threshold(loss)
     pace_permille = control()
     pace = _paced(pace_permille)
-    when = reports(loss)
+    report_us = control(report_interval_us(REPORT_MS))
+    when = reports(loss, report_us)
+
+
+class _Cubic(Cubic):
+    """CUBIC whose reports tell that it has started, the threshold, and that time goes on."""
+
+    report_ms = regular_reports(REPORT_MS)
+
+    def registers(self, mss_bytes: int) -> dict[str, int]:
+        """Return those of CUBIC."""
+        return super().registers(mss_bytes) | {"configured": 0}
+
+
+class _Dctcp(Dctcp):
+    """DCTCP, likewise."""
+
+    report_ms = regular_reports(REPORT_MS)
+
+    def registers(self) -> dict[str, int]:
+        """Return those of DCTCP."""
+        return super().registers() | {"configured": 0}
 
 
 _CONTROLS: Final[dict[str, type[Algorithm]]] = {
-    "cubic": Cubic,
-    "dctcp": Dctcp,
-    "cubic_marks": Cubic,
+    "cubic": _Cubic,
+    "dctcp": _Dctcp,
+    "cubic_marks": _Cubic,
     "bbr3": Bbr3,
 }
 """Who answers the reports of a program."""
@@ -201,12 +230,16 @@ class RHybrid(Algorithm):
         if self._running != "bbr3":
             self._threshold_bytes = report.threshold_bytes
         self._control.on_report(report)
-        if self.params_changed() or report.event == STARTED:
-            self.flow.set(rate_bytes_per_s=self._rate_bytes_per_s(), **self._registers())
-            self._settle("parameter changed")
+        if report.event == STARTED:
+            self._configure()
         if self._silent:
             self._silent_since_us = self._silent_since_us or report.now_us
             self._fail_safe_if_due(report.now_us)
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Use them at once."""
+        self._configure()
+        self._settle("parameter changed")
 
     def on_telemetry(self, sample: Any) -> None:
         """Follow a decision."""
@@ -237,6 +270,9 @@ class RHybrid(Algorithm):
         self.flow.tell("regime:fail_safe", why=why)
         self._regime = SHARED
         self._settle(why)
+
+    def _configure(self) -> None:
+        self.flow.set(rate_bytes_per_s=self._rate_bytes_per_s(), **self._registers())
 
     def _wanted(self) -> str:
         """Return the program that regime, flow and parameters ask for."""

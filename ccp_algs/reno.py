@@ -9,7 +9,7 @@ The window grows by byte counting: a segment for each window acknowledged.
 
 Sources: RFC 5681 sections 3.1 and 3.2, RFC 3465 section 2.1, RFC 6582 section 3.2.
 
-Parameters: `beta` (0.5, RFC 5681 equation 4).
+Parameters: `beta` (0.5, RFC 5681 equation 4), `report_ms` (0: a flow reports events only).
 
 Deviations: those of `episodes.py` and `slow_start.py`. Loss is found by the kernel (SACK, RACK), so that Reno
 here is what RFC 6675 describes rather than three duplicate ACKs counted by hand.
@@ -23,22 +23,23 @@ from typing import Any
 
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
-from ccp_algs.episodes import STARTED, loss_episodes, reports
-from ccp_algs.fold import Ack, FoldProgram, total
+from ccp_algs.episodes import STARTED, loss_episodes, regular_reports, report_interval_us, reports
+from ccp_algs.fold import INFINITY, Ack, FoldProgram, control, total
 from ccp_algs.params import Param
 from ccp_algs.registry import register
 from ccp_algs.slow_start import slow_start
 
 
 class RenoFold(FoldProgram):
-    """The algorithm; reports once a round trip and at each event."""
+    """The algorithm; reports each event."""
 
     acked = total(Ack.bytes_acked)
     credit = credit()
     loss = loss_episodes(500, also=credit.restart)
     avoidance = additive_increase(loss, credit)
     start = slow_start(loss)
-    when = reports(loss)
+    report_us = control(INFINITY)
+    when = reports(loss, report_us)
 
 
 @register("reno")
@@ -47,15 +48,22 @@ class Reno(Algorithm):
 
     program = RenoFold
     beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+    report_ms = regular_reports(0.0)
 
     def on_create(self, info: FlowInfo) -> None:
         """Hand the parameters to the fold program."""
         self._configure()
 
     def on_report(self, report: Any) -> None:
-        """Hand over changed parameters, and all of them after the program started anew."""
-        if self.params_changed() or report.event == STARTED:
+        """Hand the parameters over again after the program started anew."""
+        if report.event == STARTED:
             self._configure()
 
+    def on_params(self, names: frozenset[str]) -> None:
+        """Hand them over."""
+        self._configure()
+
     def _configure(self) -> None:
-        self.flow.set(cut_permille=round(1000 * self.beta))
+        self.flow.set(
+            cut_permille=round(1000 * self.beta), configured=1, report_us=report_interval_us(self.report_ms)
+        )

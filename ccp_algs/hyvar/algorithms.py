@@ -115,9 +115,6 @@ class Hybrid(CubicAnswers):
             reports: As of `VectorAlgorithm.on_reports`.
         """
         updates: list[Updates] = []
-        if self.params_changed():
-            rows = [(flow_id, self.registers(mss_bytes)) for flow_id, mss_bytes in self._mss_bytes.items()]
-            updates += _grouped(rows)
         events = reports["event"]
         if events.any():
             # Few: an answer of CUBIC, a few floats each.
@@ -134,6 +131,10 @@ class Hybrid(CubicAnswers):
         if states is not None:
             updates.append(self._control(states))
         return updates
+
+    def all_registers(self) -> list[Updates]:
+        """Return the registers that parameters determine, of all flows."""
+        return _grouped([(flow_id, self.registers(mss)) for flow_id, mss in self._mss_bytes.items()])
 
     def next_intervals(self, states: States) -> Intervals:
         """Return what the next intervals are to be like."""
@@ -192,6 +193,10 @@ class _All(Hybrid, VectorAlgorithm):
     def on_reports(self, reports: NDArray[np.void]) -> list[Updates]:
         """Decide for all flows at once."""
         return self.decide(reports)
+
+    def on_params(self, names: frozenset[str]) -> list[Updates]:
+        """Hand them to the fold programs."""
+        return self.all_registers()
 
     def on_close(self, flow_id: int) -> None:
         """Forget a flow."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ccp_algs.api import Algorithm, FlowInfo, RateLimit
+from ccp_algs.api import Algorithm, FlowInfo, RateLimit, Updates
 from ccp_algs.hyvar.algorithms import Adaptive
 from ccp_algs.hyvar.fold import HyvarFold
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
@@ -43,7 +43,14 @@ class OneFlow(Adaptive, Algorithm):
     def on_report(self, report: Any) -> None:
         """Decide as for many flows."""
         row = np.array([tuple(getattr(report, name) for name in _ROW.names or ())], _ROW)
-        for updates in self.decide(row):
+        self._write(self.decide(row))
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Hand them to the fold program."""
+        self._write(self.all_registers())
+
+    def _write(self, decided: list[Updates]) -> None:
+        for updates in decided:
             self.flow.set(**{name: int(values[0]) for name, values in updates.registers.items()})
 
 

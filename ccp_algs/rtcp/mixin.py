@@ -23,11 +23,13 @@ native/ccp-rtcp.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ccp_algs.api import Algorithm, FlowInfo
-from ccp_algs.params import Param, changes
+from ccp_algs.params import Param
 from ccp_algs.rtcp.options import RANGES, Options
+
+_OPTIONS: Final = (*RANGES, "observe")
 
 
 def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
@@ -68,23 +70,20 @@ class RateLimited(Algorithm):
     observe = _option("observe", "limits are found, and nothing is bounded")
     kept_s = _option("kept_s", "how long a limited client is remembered without a connection", "s")
 
-    _limit_seen: int = -1
-
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the first ACK on."""
         super().on_create(info)
         self._limit()
 
-    def on_report(self, report: Any) -> None:
-        """Let the algorithm decide; parameters that were set meanwhile hold from now on."""
-        if self._limit_seen != changes():
+    def on_params(self, names: frozenset[str]) -> None:
+        """Look for limits with the parameters that were set."""
+        super().on_params(names)
+        if not names.isdisjoint(_OPTIONS):
             self._limit()
-        super().on_report(report)
 
     def options(self) -> Options:
         """Return the parameters as they are now."""
-        return Options(**{name: getattr(self, name) for name in (*RANGES, "observe")})
+        return Options(**{name: getattr(self, name) for name in _OPTIONS})
 
     def _limit(self) -> None:
-        self._limit_seen = changes()
         self.flow.limit(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate)

@@ -221,6 +221,24 @@ def test_parameter_cannot_be_set_for_one_of_its_flows() -> None:
     assert cls.instances[0].beta == 0.7
 
 
+def test_parameters_that_were_set_are_told_and_the_answer_is_written() -> None:
+    cls, datapath = vector(), fake_datapath(FakeInfo(1))
+    told = []
+
+    def on_params(self: Any, names: frozenset[str]) -> Updates:
+        told.append(names)
+        return Updates(np.array([1], np.uint64), cwnd_bytes=np.array([20_000], np.uint64))
+
+    cls.on_params = on_params
+    plane = plane_with(datapath, cls)
+    plane.adopt()
+    plane.set_param("beta", 0.7)
+    for _ in range(2):
+        plane.turn(0)
+    assert told == [{"beta"}]
+    assert datapath.written_many == [([1], [20_000], [0])]
+
+
 def test_last_report_of_each_flow_is_known_as_long_as_it_is_among_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

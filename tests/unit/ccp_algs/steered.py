@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ccp_algs import set_params
 from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.int_cubic import IntCubic, IntCubicFold
 from ccp_algs.r_hybrid import CubicProgram, RHybrid
@@ -43,9 +44,10 @@ class Driven(Folded):
         return self.cwnd / MSS
 
     def param(self, **params: Any) -> None:
-        """Set parameters of this flow."""
+        """Set parameters of this flow, as the plane does."""
         for name, value in params.items():
             setattr(self.algorithm, name, value)
+        self.algorithm.on_params(frozenset(params))
 
     def ack(self, *args: Any, **prims: Any) -> dict[str, int] | None:
         """Fold an ACK, and let the algorithm take the report if there is one."""
@@ -79,7 +81,7 @@ class Steered(Driven):
         self.ssthresh = INFINITY if ssthresh_pkts is None else int(ssthresh_pkts * MSS)
         self.algorithm = IntCubic()
         self.algorithm.flow = self
-        self.param(**params)
+        set_params(self.algorithm, params)
         self.algorithm.on_create(INFO)
         self.ack(0, cwnd_limited=0)
 
@@ -122,7 +124,7 @@ class Hybrid(Driven):
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.algorithm = RHybrid()
         self.algorithm.flow = self
-        self.param(**params)
+        set_params(self.algorithm, params)
         self.algorithm.on_create(self.info)
         self.ack(0, cwnd_limited=0)
 

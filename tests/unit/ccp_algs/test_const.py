@@ -41,12 +41,11 @@ def test_parameters_are_set_at_the_start_when_changed_and_when_the_program_start
     algorithm.on_create(FakeInfo())
     assert flow.calls[-1][1] == {"fixed_cwnd_bytes": 20_000, "fixed_rate_bytes_per_s": 0}
     quiet = FakeReport({}, {"started": 0}, "Const")
-    algorithm.on_report(quiet)
     calls = len(flow.calls)
     algorithm.on_report(quiet)
     assert len(flow.calls) == calls
     algorithm.rate_bytes_per_s = 5000
-    algorithm.on_report(quiet)
+    algorithm.on_params(frozenset({"rate_bytes_per_s"}))
     assert flow.calls[-1][1]["fixed_rate_bytes_per_s"] == 5000
     algorithm.on_report(FakeReport({}, {"started": 1}, "Const"))
     assert len(flow.calls) == calls + 2

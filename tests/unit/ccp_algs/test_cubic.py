@@ -232,7 +232,6 @@ def cubic() -> tuple[Cubic, RecordingFlow]:
     flow = RecordingFlow(FakeInfo(), {"default": CubicFold.source})
     algorithm.flow = flow
     algorithm.on_create(FakeInfo())
-    algorithm.on_report(report())
     return algorithm, flow
 
 
@@ -253,8 +252,9 @@ def test_ordinary_report_needs_no_answer() -> None:
 
 def test_changed_parameter_reaches_the_fold_program() -> None:
     algorithm, flow = cubic()
-    algorithm.beta = 0.8
-    algorithm.on_report(report(acked=MSS))
+    algorithm.beta, algorithm.report_ms = 0.8, 5.0
+    algorithm.on_params(frozenset({"beta", "report_ms"}))
+    assert flow.calls[-1][1]["report_us"] == 5000
     assert flow.calls[-1][1]["cut_permille"] == 800
     assert flow.calls[-1][1]["alpha_permille"] == 333
 

@@ -1,8 +1,8 @@
 import pytest
 
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.dctcp import Dctcp, DctcpFold
-from tests.unit.ccp_algs.folded import CWR, MSS, Folded
+from tests.unit.ccp_algs.folded import CWR, INFINITY, MSS, Folded
 
 
 def window(flow: Folded, marked: float, pkts: int = 100) -> None:
@@ -13,14 +13,14 @@ def window(flow: Folded, marked: float, pkts: int = 100) -> None:
 
 
 def alpha(flow: Folded) -> float:
-    """Return alpha; it is reported after 10 ms."""
+    """Return alpha; it is in the regular report."""
     report = flow.ack(0, after_us=200_000, cwnd_limited=0, bytes_in_flight=0)
     assert report is not None
     return report["alpha_ppm"] / 1e6
 
 
 def started() -> Folded:
-    flow = Folded(DctcpFold, 100)
+    flow = Folded(DctcpFold, 100, report_us=100_000)
     flow.ssthresh = 100 * MSS
     return flow
 
@@ -84,7 +84,7 @@ def test_sockets_ask_for_ecn_and_parameters_reach_the_fold_program() -> None:
     algorithm.flow = flow
     algorithm.g = 0.25
     algorithm.on_create(FakeInfo())
-    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 500}
-    algorithm.beta = 0.7
-    algorithm.on_report(FakeReport({}, dict.fromkeys(DctcpFold.report_fields, 0), "Dctcp"))
-    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 700}
+    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 500, "configured": 1, "report_us": INFINITY}
+    algorithm.beta, algorithm.report_ms = 0.7, 20.0
+    algorithm.on_params(frozenset({"beta", "report_ms"}))
+    assert flow.calls[-1][1] == {"g_inverse": 4, "cut_permille": 700, "configured": 1, "report_us": 20_000}

@@ -38,6 +38,15 @@ def test_first_fold_takes_over_the_threshold_and_says_that_it_started() -> None:
     assert flow["ssthresh_bytes"] == 77 * MSS
 
 
+def test_start_that_calls_for_no_answer_is_not_told() -> None:
+    flow = Folded(RenoFold, 100, configured=1)
+    flow.ssthresh = 77 * MSS
+    assert flow.ack(1) is None
+    assert flow["ssthresh_bytes"] == 77 * MSS
+    flow.ack(0, lost_pkts_sample=1, ca_state=RECOVERY)
+    assert events(flow) == [CUT]
+
+
 def test_infinite_threshold_of_a_new_flow_stays_infinite() -> None:
     flow = Folded(RenoFold, 10)
     flow.ack(1)

@@ -354,7 +354,6 @@ def algorithm(**params: Any) -> tuple[FlexCubic, RecordingFlow]:
     flow = RecordingFlow(FakeInfo(), {"default": FlexCubicFold.source})
     made.flow = flow
     made.on_create(FakeInfo())
-    made.on_report(fake_report())
     return made, flow
 
 
@@ -388,7 +387,7 @@ def test_options_are_off_by_default() -> None:
 def test_changed_multiplier_reaches_a_running_flow_and_a_restarted_program() -> None:
     made, flow = algorithm()
     made.rtt_multiplier = 3.0
-    made.on_report(fake_report())
+    made.on_params(frozenset({"rtt_multiplier"}))
     assert flow.calls[-1][1]["k_permille"] == 3000
     made.on_report(fake_report(event=STARTED))
     assert flow.calls[-1][1]["k_permille"] == 3000

@@ -13,7 +13,7 @@ import pytest
 from ccp_algs import Updates, check_algorithm, params_of, set_params
 from ccp_algs.api import RateLimit
 from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
-from ccp_algs.cubic import Cubic
+from ccp_algs.cubic_control import CubicAnswers
 from ccp_algs.episodes import CUT, STARTED, UNDO
 from ccp_algs.hyvar.algorithms import HybridMtp, Hyvar, PolicyAlone
 from ccp_algs.hyvar.collector import Collector, States
@@ -307,7 +307,7 @@ def test_reductions_are_answered_as_by_cubic(tmp_path: Path) -> None:
     }
     made = registers(algorithm.on_reports(rows(told)))
     fields = dict.fromkeys(HyvarFold.report_fields, 0) | {"mss_bytes": MSS} | told
-    assert made == Cubic().answer(FakeReport({}, fields, "Hyvar"))
+    assert made == CubicAnswers().answer(FakeReport({}, fields, "Hyvar"))
     undone = told | {"event": UNDO, "old_t_us": 7}
     assert registers(algorithm.on_reports(rows(undone)))["t_us"] == 7
 
@@ -349,11 +349,10 @@ def test_changed_parameters_reach_all_flows(tmp_path: Path) -> None:
     algorithm = begun(Hyvar, tmp_path)
     algorithm.on_reports(rows(interval(1)))
     Hyvar.beta = 0.9
-    made = registers(algorithm.on_reports(rows(interval(2))))
+    made = registers(algorithm.on_params(frozenset({"beta"})))
     assert made["cut_permille"] == 900
     algorithm.on_close(ID)
-    Hyvar.beta = 0.8
-    assert algorithm.on_reports(rows()) == []
+    assert algorithm.on_params(frozenset({"beta"})) == []
 
 
 def test_missing_policy_is_refused_aloud(tmp_path: Path) -> None:

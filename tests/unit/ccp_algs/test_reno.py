@@ -3,7 +3,7 @@ import pytest
 from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.episodes import STARTED
 from ccp_algs.reno import Reno, RenoFold
-from tests.unit.ccp_algs.folded import MSS, Folded
+from tests.unit.ccp_algs.folded import INFINITY, MSS, Folded
 
 
 def in_avoidance(cwnd_pkts: int) -> Folded:
@@ -39,12 +39,11 @@ def test_parameters_reach_the_fold_program() -> None:
     algorithm.flow = flow
     algorithm.on_create(FakeInfo())
     fields = dict.fromkeys(RenoFold.report_fields, 0)
-    algorithm.on_report(FakeReport({}, fields, "Reno"))
     calls = len(flow.calls)
     algorithm.on_report(FakeReport({}, fields, "Reno"))
     assert len(flow.calls) == calls
     algorithm.beta = 0.7
-    algorithm.on_report(FakeReport({}, fields, "Reno"))
-    assert flow.calls[-1] == ("set", {"cut_permille": 700})
+    algorithm.on_params(frozenset({"beta"}))
+    assert flow.calls[-1] == ("set", {"cut_permille": 700, "configured": 1, "report_us": INFINITY})
     algorithm.on_report(FakeReport({}, fields | {"event": STARTED}, "Reno"))
     assert len(flow.calls) == calls + 2

@@ -10,7 +10,7 @@ import pytest
 from ccp_algs import Algorithm, params_of
 from ccp_algs.api import LIMIT_STATES, RateLimit
 from ccp_algs.bbr3 import CRUISE, STARTUP
-from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
+from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.const import ConstFold
 from ccp_algs.fold import INFINITY
 from ccp_algs.r_tcp_bbr3 import RTcpBbr3
@@ -52,13 +52,11 @@ def test_limits_are_looked_for_from_the_start() -> None:
     assert limits(flow) == [{"cwnd": 0, "rate": 1, **Options().exact._asdict()}]
 
 
-def test_parameters_that_are_set_hold_from_the_next_report_on() -> None:
+def test_parameters_that_are_set_hold_at_once() -> None:
     algorithm, flow = started(Own)
-    report = FakeReport({"now_us": 0}, {}, "Own")
-    algorithm.on_report(report)
     algorithm.probe_gain_ratio = 0.1
-    algorithm.on_report(report)
-    algorithm.on_report(report)
+    algorithm.on_params(frozenset({"probe_gain_ratio"}))
+    algorithm.on_params(frozenset({"beta"}))  # none of ours
     assert [asked["probe_gain_ratio_ppm"] for asked in limits(flow)] == [200_000, 100_000]
 
 
