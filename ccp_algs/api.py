@@ -4,7 +4,7 @@
     class Vegas(Algorithm):
         program = VegasFold                       # or CCP source text, or several programs by name
 
-        def on_report(self, report: Report) -> None:
+        def on_report(self, report: VegasFold) -> None:
             self.flow.set(cwnd_bytes=report.cwnd_bytes + self.flow.info.mss_bytes)
 
 One instance a flow (`Algorithm`) or one instance a run (`VectorAlgorithm`). All callbacks run on one thread,
@@ -93,8 +93,8 @@ class FlowInfo(Protocol):
         ...
 
 
-class Report(Protocol):
-    """What the fold program reports: these and the program's own fields, such as `report.acked`."""
+class ReportHead(Protocol):
+    """What all reports have; see `ccp_algs.fold.FoldProgram` for those of one program."""
 
     @property
     def flow_id(self) -> int:
@@ -136,8 +136,54 @@ class Report(Protocol):
         """The fold program stopped half way (overflow, division by 0) at least once since the last report."""
         ...
 
+
+class Report(ReportHead, Protocol):
+    """A report of a program that is CCP source text, whose fields nobody can check."""
+
     def __getattr__(self, name: str, /) -> int:
         """Return a field of the report."""
+        ...
+
+
+class Sample(Protocol):
+    """A telemetry sample: what `telemetry.schema.Sample` is to an algorithm."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the body, such as `receiver_signal`."""
+        ...
+
+    @property
+    def body(self) -> Any:
+        """What it says: of the class that `telemetry.schema` has for the kind."""
+        ...
+
+    @property
+    def sender(self) -> str:
+        """Who said it."""
+        ...
+
+    @property
+    def topic(self) -> str:
+        """Where."""
+        ...
+
+    @property
+    def received_us(self) -> int:
+        """When it came [us], by the clock of `report.now_us`."""
+        ...
+
+    @property
+    def age_at_receipt_us(self) -> int:
+        """How old it was then [us]."""
+        ...
+
+    def age_ms(self, now_us: int) -> float:
+        """Return how old it is [ms] at a time of the clock of `report.now_us` [us]."""
+        ...
+
+    def expired(self, now_us: int) -> bool:
+        """Return whether it has stopped being true at a time of that clock [us]."""
         ...
 
 
@@ -324,7 +370,12 @@ class Algorithm(Common):
         """Take over a flow, new or not. What is set here reaches the datapath together with the program."""
 
     def on_report(self, report: Any) -> None:
-        """Decide. `report` is a `Report` with the program's fields."""
+        """Decide.
+
+        Args:
+            report: What the program reported. Annotate it with the program's class, `report: MyFold`, and
+                editors know its fields; with `Report`, if the program is text.
+        """
 
     def on_params(self, names: frozenset[str]) -> None:
         """Use parameters that were set since `on_create`: for this flow, or for all.
@@ -337,7 +388,7 @@ class Algorithm(Common):
         """
 
     def on_telemetry(self, sample: Any) -> None:
-        """Use a telemetry sample that belongs to this flow; `sample` is a `telemetry.schema.Sample`."""
+        """Use a telemetry sample that belongs to this flow; annotate it with `Sample`."""
 
     def on_telemetry_lost(self, kind: str, sender: str) -> None:
         """Do without telemetry of this kind: the last sample of this sender has expired.
@@ -405,7 +456,7 @@ class VectorAlgorithm(Common):
         """
         return None
 
-    def on_telemetry(self, samples: Sequence[tuple[int, Any]]) -> Decided:
+    def on_telemetry(self, samples: Sequence[tuple[int, Sample]]) -> Decided:
         """Use telemetry: pairs of a flow's id and a sample that belongs to it, in order of arrival.
 
         Returns:

@@ -135,7 +135,7 @@ class Bbr3(Algorithm):
         self._begin()
         self._send(self._registers(None))
 
-    def on_report(self, report: Any) -> None:
+    def on_report(self, report: Bbr3Fold) -> None:
         """Follow the state machine, in the order of UpdateModelAndState (section 5.2.3)."""
         if report.event == STARTED:
             self._begin()
@@ -199,38 +199,38 @@ class Bbr3(Algorithm):
         self.probe_rtt_done_us = 0
         self.probe_rtt_round_done = False
 
-    def _bdp_bytes(self, report: Any) -> int:
+    def _bdp_bytes(self, report: Bbr3Fold) -> int:
         bw_bytes_per_s = min(report.max_bw_bytes_per_s, self.bw_short_bytes_per_s)
         return int(bw_bytes_per_s * report.min_rtt_us // SECOND_US)
 
-    def _inflight_bytes(self, report: Any) -> int:
+    def _inflight_bytes(self, report: Bbr3Fold) -> int:
         """Return Inflight(1.0) of section 5.6.4.2: what fills the pipe, with room for offloads."""
         return max(self._bdp_bytes(report), int(report.budget_bytes))
 
-    def _target_bytes(self, report: Any) -> int:
+    def _target_bytes(self, report: Bbr3Fold) -> int:
         """Return TargetInflight() of section 5.3.3.8.3."""
         return min(self._bdp_bytes(report), int(report.cwnd_bytes))
 
-    def _with_headroom_bytes(self, report: Any) -> int:
+    def _with_headroom_bytes(self, report: Bbr3Fold) -> int:
         if self.inflight_long_bytes == INFINITY:
             return INFINITY
         headroom_bytes = max(int(report.mss_bytes), int(self.headroom * self.inflight_long_bytes))
         return max(self.inflight_long_bytes - headroom_bytes, self._pipe_bytes(report))
 
-    def _pipe_bytes(self, report: Any) -> int:
+    def _pipe_bytes(self, report: Bbr3Fold) -> int:
         return MIN_PIPE_PKTS * int(report.mss_bytes)
 
-    def _probe_rtt_bytes(self, report: Any) -> int:
+    def _probe_rtt_bytes(self, report: Bbr3Fold) -> int:
         return max(self._bdp_bytes(report) * CWND_PERMILLE[PROBE_RTT] // 1000, self._pipe_bytes(report))
 
-    def _tx_in_flight_bytes(self, report: Any) -> int:
+    def _tx_in_flight_bytes(self, report: Bbr3Fold) -> int:
         """Return what was in flight when the packet was sent that this report tells to be lost, estimated."""
         start_pkts, before_pkts = report.inflight_start_pkts, report.inflight_before_pkts
         gone_pkts = min(max(report.gone_pkts - report.round_from_gone_pkts, 0), start_pkts)
         sent_at_pkts = before_pkts + (start_pkts - before_pkts) * gone_pkts / max(start_pkts, 1)
         return int(sent_at_pkts * report.mss_bytes)
 
-    def _lower_short_bounds(self, report: Any) -> None:
+    def _lower_short_bounds(self, report: Bbr3Fold) -> None:
         """Slow down to what was delivered in a round with losses (section 5.5.10.3)."""
         self._save(report)
         bw_bytes_per_s, inflight_bytes = self.bw_short_bytes_per_s, self.inflight_short_bytes
@@ -250,7 +250,7 @@ class Bbr3(Algorithm):
         self.full_bw_count = 0
         self.full_bw_now = False
 
-    def _check_full_bw(self, report: Any) -> None:
+    def _check_full_bw(self, report: Bbr3Fold) -> None:
         """Find out whether the rate stopped growing (section 5.3.1.2)."""
         if self.full_bw_now or not report.rounds or report.is_limited:
             return
@@ -262,7 +262,7 @@ class Bbr3(Algorithm):
         self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS
         self.is_full |= self.full_bw_now
 
-    def _check_startup_loss(self, report: Any) -> None:
+    def _check_startup_loss(self, report: Bbr3Fold) -> None:
         """End STARTUP because of losses (section 5.3.1.3)."""
         if (
             self.state == STARTUP
@@ -281,7 +281,7 @@ class Bbr3(Algorithm):
 
     # Spurious recoveries.
 
-    def _save(self, report: Any) -> Undo:
+    def _save(self, report: Bbr3Fold) -> Undo:
         if self.undo is None or self.undo.recoveries != report.recoveries:
             self.undo = Undo(
                 recoveries=report.recoveries,
@@ -292,7 +292,7 @@ class Bbr3(Algorithm):
             )
         return self.undo
 
-    def _take_back(self, report: Any) -> None:
+    def _take_back(self, report: Bbr3Fold) -> None:
         """Give back what a spurious recovery took (section 5.5.11.2)."""
         undo, self.undo = self.undo, None
         self._reset_full_bw()
@@ -310,16 +310,16 @@ class Bbr3(Algorithm):
 
     # The state machine.
 
-    def _start_round(self, report: Any) -> None:
+    def _start_round(self, report: Bbr3Fold) -> None:
         self._orders["round_end_pkts"] = report.sent_pkts
 
-    def _is_drained(self, report: Any) -> bool:
+    def _is_drained(self, report: Bbr3Fold) -> bool:
         return bool(
             report.in_flight_bytes <= self._inflight_bytes(report)
             or self.round_count > self.drain_start_round + DRAIN_ROUNDS
         )
 
-    def _start_down(self, report: Any) -> None:
+    def _start_down(self, report: Bbr3Fold) -> None:
         self.state = DOWN
         self.rounds_since_up = self._random.randint(0, 1)
         self.probe_wait_us = 2 * SECOND_US + int(SECOND_US * self._random.random())
@@ -329,14 +329,14 @@ class Bbr3(Algorithm):
         # ResetCongestionSignals(): losses of the probe are answered, or were few.
         self._orders |= {"is_lossy": 0, "bw_so_far_bytes_per_s": 0, "inflight_so_far_bytes": 0}
 
-    def _start_refill(self, report: Any) -> None:
+    def _start_refill(self, report: Bbr3Fold) -> None:
         self.state = REFILL
         self._reset_short_bounds()
         self.was_precautionary = False
         self.is_stopping = False
         self._start_round(report)
 
-    def _start_up(self, report: Any) -> None:
+    def _start_up(self, report: Bbr3Fold) -> None:
         self.state = UP
         self.is_probe_sample = True
         self._reset_full_bw(report.round_bw_bytes_per_s)
@@ -348,7 +348,7 @@ class Bbr3(Algorithm):
             "up_growth": 2,
         }
 
-    def _adapt_long_bound(self, report: Any) -> bool:
+    def _adapt_long_bound(self, report: Bbr3Fold) -> bool:
         """Follow what probes for bandwidth brought; return whether that decided about the state.
 
         Source: AdaptLongTermModel() of section 5.3.3.9 and HandleInflightTooHigh() of section 5.5.10.2.
@@ -375,7 +375,7 @@ class Bbr3(Algorithm):
         self._start_down(report)
         return True
 
-    def _follow_cycle(self, report: Any) -> None:
+    def _follow_cycle(self, report: Bbr3Fold) -> None:
         """Advance the cycle of bandwidth probing: UpdateProbeBWCyclePhase() of section 5.3.3.9."""
         if self.state in (DOWN, CRUISE) and self._is_time_to_probe(report):
             self._start_refill(report)
@@ -387,19 +387,19 @@ class Bbr3(Algorithm):
             self.was_too_high = False
             self._start_down(report)
 
-    def _cruise_bytes(self, report: Any) -> int:
+    def _cruise_bytes(self, report: Bbr3Fold) -> int:
         return min(self._inflight_bytes(report), self._with_headroom_bytes(report))
 
-    def _is_time_to_probe(self, report: Any) -> bool:
+    def _is_time_to_probe(self, report: Bbr3Fold) -> bool:
         waited = report.now_us > self.cycle_start_us + self.probe_wait_us
         return waited or self._rounds_to_wait(report) <= 0
 
-    def _rounds_to_wait(self, report: Any) -> int:
+    def _rounds_to_wait(self, report: Bbr3Fold) -> int:
         """Return how many rounds Reno would still need to win back what a loss takes from it."""
         reno_rounds = self._target_bytes(report) // max(report.mss_bytes, 1)
         return int(min(reno_rounds, RENO_ROUNDS) - self.rounds_since_up)
 
-    def _is_time_to_go_down(self, report: Any) -> bool:
+    def _is_time_to_go_down(self, report: Bbr3Fold) -> bool:
         if report.reached and self.was_too_high:
             self.was_precautionary = True
             return True
@@ -408,7 +408,7 @@ class Bbr3(Algorithm):
             return False
         return self.full_bw_now
 
-    def _check_probe_rtt(self, report: Any) -> None:
+    def _check_probe_rtt(self, report: Bbr3Fold) -> None:
         """Enter and leave ProbeRTT (sections 5.3.4.3 and 5.3.4.4)."""
         if self.state != PROBE_RTT:
             if not report.expired:
@@ -435,7 +435,7 @@ class Bbr3(Algorithm):
 
     # What the fold program is to do.
 
-    def _registers(self, report: Any) -> dict[str, int]:
+    def _registers(self, report: Bbr3Fold | None) -> dict[str, int]:
         """Return gains, bounds, and what to hear of, for the state."""
         state = self.state
         has_headroom = state in (CRUISE, PROBE_RTT)
@@ -455,7 +455,7 @@ class Bbr3(Algorithm):
             "probe_rtt_interval_us": round(SECOND_US * self.probe_rtt_interval_s),
         } | ({} if report is None else self._wishes(report))
 
-    def _wishes(self, report: Any) -> dict[str, int]:
+    def _wishes(self, report: Bbr3Fold) -> dict[str, int]:
         """Return what the fold program is to report, beside losses and what is due."""
         state, wanted_rounds, drain_bytes, alarm_us = self.state, 1, 0, INFINITY
         if state in (DOWN, CRUISE):

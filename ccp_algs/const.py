@@ -13,8 +13,6 @@ Source: none, there is no algorithm here. History: 1, first version.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.fold import Ack, Cwnd, Flow, FoldProgram, Rate, control, every, field, max_, on, state, total
 from ccp_algs.params import Param
@@ -54,7 +52,7 @@ class Const(Algorithm):
         """Set window and rate."""
         self._configure()
 
-    def on_report(self, report: Any) -> None:
+    def on_report(self, report: ConstFold) -> None:
         """Set them again after the program started anew."""
         if report.started:
             self._configure()

@@ -15,6 +15,7 @@ from ccp_algs.api import Algorithm, Common, FlowInfo
 from ccp_algs.cubic_core import (
     BETA,
     C_PER_S3,
+    CubicReport,
     alpha_permille,
     cubic_scale,
     k_us,
@@ -45,7 +46,7 @@ class CubicAnswers(Common):
             "css_limit": self.css_rounds,
         }
 
-    def answer(self, report: Any) -> dict[str, int]:
+    def answer(self, report: CubicReport) -> dict[str, int]:
         """Return what a report calls for: a new curve, or the old one behind a spurious reduction."""
         if report.event == CUT:
             return self.registers(report.mss_bytes) | self.curve(report)
@@ -55,7 +56,7 @@ class CubicAnswers(Common):
             return self.registers(report.mss_bytes)
         return {}
 
-    def curve(self, report: Any) -> dict[str, int]:
+    def curve(self, report: CubicReport) -> dict[str, int]:
         """Return W_max and K behind a reduction (RFC 9438 sections 4.2 and 4.7)."""
         w_max = w_max_bytes(
             report.prior_bytes, report.old_w_max_bytes, self.beta, fast_convergence=self.fast_convergence
@@ -67,7 +68,7 @@ class CubicAnswers(Common):
         """Return K [us]; arguments as of `cubic_core.k_us`."""
         return k_us(w_max_bytes, cwnd_epoch_bytes, mss_bytes, self.c_per_s3)
 
-    def restored(self, report: Any) -> dict[str, int]:
+    def restored(self, report: CubicReport) -> dict[str, int]:
         """Return the epoch that a spurious reduction ended (RFC 9438 section 4.9)."""
         return {
             "w_max_bytes": report.old_w_max_bytes,

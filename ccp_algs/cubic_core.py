@@ -25,9 +25,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from ccp_algs.episodes import Episodes, Verdict
+from ccp_algs.episodes import Episodes, LossReport, Verdict
 from ccp_algs.fold import (
     INFINITY,
     Ack,
@@ -217,6 +217,17 @@ def cubic_state(mss_bytes: int = 1448) -> CubicState:
         old_w_est_bytes=field(volatile=False),
         mss_bytes=field(volatile=False),
     )
+
+
+class CubicReport(LossReport, Protocol):
+    """What a report says of the curve and of loss; see `CubicState`."""
+
+    old_w_max_bytes: int
+    old_k_us: int
+    old_epoch: int
+    old_t_us: int
+    old_w_est_bytes: int
+    mss_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)

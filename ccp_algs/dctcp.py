@@ -21,13 +21,12 @@ History: 1, first version.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
 from ccp_algs.episodes import (
     REDUCING,
     STARTED,
+    LossReport,
     loss_episodes,
     regular_reports,
     report_interval_us,
@@ -118,7 +117,7 @@ class Dctcp(Algorithm):
         """Hand the parameters to the fold program."""
         self._configure()
 
-    def on_report(self, report: Any) -> None:
+    def on_report(self, report: LossReport) -> None:
         """Hand the parameters over again after the program started anew."""
         if report.event == STARTED:
             self._configure()

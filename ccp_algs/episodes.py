@@ -46,8 +46,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from ccp_algs.api import ReportHead
 from ccp_algs.fold import (
     INFINITY,
     Ack,
@@ -200,6 +201,14 @@ class Episodes(Part):
     react: Block
     may_grow: LocalFlag
     leave: AtEnd
+
+
+class LossReport(ReportHead, Protocol):
+    """What a report says of loss episodes; see `Episodes`."""
+
+    lost: int
+    event: int
+    prior_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,6 @@ by ACK, and a loss is answered about 40 us late, as it has to come to Python and
 your own.
 """
 
-from typing import Any
-
 from ccp_algs import Algorithm, Param, register
 from ccp_algs.api import FlowInfo
 from ccp_algs.fold import Ack, Flow, FoldProgram, count, every, latest, total
@@ -37,7 +35,7 @@ class Aimd(Algorithm):
         self.ssthresh_bytes = float("inf")
         self.calm_until_us = 0  # losses until then belong to a reduction that was made
 
-    def on_report(self, report: Any) -> None:
+    def on_report(self, report: AimdFold) -> None:
         """Grow by what was acknowledged in slow start, else by a segment a round trip; halve once a loss."""
         cwnd, mss = float(report.cwnd_bytes), self.flow.info.mss_bytes
         if report.lost > 0:

@@ -31,12 +31,12 @@ History: 1, first version.
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ccp_algs.additive import additive
-from ccp_algs.api import FlowInfo
+from ccp_algs.api import FlowInfo, Sample
 from ccp_algs.cubic_control import CubicControl
-from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
+from ccp_algs.cubic_core import BETA, CubicReport, cubic_growth, cubic_state
 from ccp_algs.episodes import (
     CUT,
     REPORT_MS,
@@ -84,6 +84,16 @@ class IntCubicFold(FoldProgram):
     tells = reports(loss, report_us) | (_wireless.mild_prior_bytes > 0)
     metrics = on(tells, srtt_us.set(Flow.srtt_us))
     when = tells
+
+
+class IntReport(CubicReport, Protocol):
+    """What a report says; see the parts of `IntCubicFold`."""
+
+    srtt_us: int
+    cuts: int
+    blind: int
+    mild_prior_bytes: int
+    mild_w_max_bytes: int
 
 
 WIRELESS_BETA: Final = 0.95
@@ -136,7 +146,7 @@ class IntCubic(CubicControl):
         self._seen_us = 0
         super().on_create(info)
 
-    def on_report(self, report: Any) -> None:
+    def on_report(self, report: IntReport) -> None:
         """Answer as CUBIC does; remember reductions, which telemetry may find wrong."""
         self._seen_us = max(self._seen_us, report.now_us)
         self._srtt_us = report.srtt_us
@@ -153,7 +163,7 @@ class IntCubic(CubicControl):
             self.flow.set(k_us=self._mild_k_us(report))
         super().on_report(report)
 
-    def on_telemetry(self, sample: Any) -> None:
+    def on_telemetry(self, sample: Sample) -> None:
         """Say what losses are from now on, correct what was done before, and how much room there is."""
         if sample.kind != INT_SUMMARY or not self._is_ours(sample.body.flow):
             return
@@ -212,7 +222,7 @@ class IntCubic(CubicControl):
             "round_us": round_us,
         }
 
-    def _mild_k_us(self, report: Any) -> int:
+    def _mild_k_us(self, report: IntReport) -> int:
         """Return K behind a mild reduction [us]; it is as without telemetry but for the factor."""
         cwnd_epoch_bytes = max(report.mild_prior_bytes * self.wireless_beta, 2 * report.mss_bytes)
         return self.k_us(report.mild_w_max_bytes, cwnd_epoch_bytes, report.mss_bytes)

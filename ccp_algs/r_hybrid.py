@@ -51,7 +51,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
-from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.api import Algorithm, FlowInfo, Sample
 from ccp_algs.bbr3 import Bbr3
 from ccp_algs.bbr_model import Bbr3Fold
 from ccp_algs.cubic import Cubic, CubicFold
@@ -241,7 +241,7 @@ class RHybrid(Algorithm):
         self._configure()
         self._settle("parameter changed")
 
-    def on_telemetry(self, sample: Any) -> None:
+    def on_telemetry(self, sample: Sample) -> None:
         """Follow a decision."""
         if sample.kind != REGIME_DECISION or not self._is_ours(sample.body):
             return

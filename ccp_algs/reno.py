@@ -19,11 +19,9 @@ History: 1, first version.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
-from ccp_algs.episodes import STARTED, loss_episodes, regular_reports, report_interval_us, reports
+from ccp_algs.episodes import STARTED, LossReport, loss_episodes, regular_reports, report_interval_us, reports
 from ccp_algs.fold import INFINITY, Ack, FoldProgram, control, total
 from ccp_algs.params import Param
 from ccp_algs.registry import register
@@ -54,7 +52,7 @@ class Reno(Algorithm):
         """Hand the parameters to the fold program."""
         self._configure()
 
-    def on_report(self, report: Any) -> None:
+    def on_report(self, report: LossReport) -> None:
         """Hand the parameters over again after the program started anew."""
         if report.event == STARTED:
             self._configure()

@@ -3,60 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from string import Template
 from typing import Annotated
 
 import typer
 
-from ccp_algs import registry
+from ccp_algs import example_aimd, registry
 from ccp_base.errors import UsageError
 
-TEMPLATE = Template('''"""$title: say the idea in three sentences.
-
-Source: name the paper or RFC. Deviations: none.
-"""
-
-from __future__ import annotations
-
-from typing import Any
-
-from ccp_algs import Algorithm, Param, register
-from ccp_algs.api import FlowInfo
-from ccp_algs.fold import Ack, Flow, FoldProgram, every, latest, total
+_ADVICE = " Copy this file to begin\nyour own."
 
 
-class ${title}Fold(FoldProgram):
-    """What the kernel does on every ACK, and when it reports."""
-
-    acked_bytes = total(Ack.bytes_acked)
-    lost_pkts = total(Ack.lost_pkts_sample)
-    rtt_us = latest(Flow.rtt_sample_us)
-    when = every(Flow.srtt_us) | (Ack.lost_pkts_sample > 0)
-
-
-@register("$name")
-class $title(Algorithm):
-    """Additive increase, multiplicative decrease: one instance a flow."""
-
-    program = ${title}Fold
-    increase_pkts = Param(1.0, min=0.1, max=100.0, unit="segments", doc="growth of the window a round trip")
-    beta = Param(0.5, min=0.1, max=0.95, doc="window behind a loss, as part of that before")
-
-    def on_create(self, info: FlowInfo) -> None:
-        """Take over a flow, new or not."""
-        self.cwnd_bytes = float(info.init_cwnd_bytes)
-        self.hold_until_us = 0
-
-    def on_report(self, report: Any) -> None:
-        """Decide, once a round trip and on loss."""
-        mss_bytes = self.flow.info.mss_bytes
-        if report.lost_pkts == 0:
-            self.cwnd_bytes += self.increase_pkts * mss_bytes * report.acked_bytes / self.cwnd_bytes
-        elif report.now_us >= self.hold_until_us:  # losses of one round trip count once
-            self.cwnd_bytes = max(self.beta * self.cwnd_bytes, 2.0 * mss_bytes)
-            self.hold_until_us = report.now_us + report.rtt_us
-        self.flow.set(cwnd_bytes=self.cwnd_bytes)
-''')
+def text_for(name: str) -> str:
+    """Return the example algorithm under another name, as the source of a file."""
+    title = "".join(part.capitalize() for part in name.split("_"))
+    text = Path(example_aimd.__file__).read_text(encoding="utf-8").replace(_ADVICE, "")
+    return text.replace("Aimd", title).replace('"aimd"', f'"{name}"')
 
 
 def new(
@@ -92,6 +53,5 @@ def new(
             f"there is no directory {directory}",
             fix=f"make it: mkdir -p {directory}",
         )
-    title = "".join(part.capitalize() for part in name.split("_"))
-    path.write_text(TEMPLATE.substitute(name=name, title=title), encoding="utf-8")
+    path.write_text(text_for(name), encoding="utf-8")
     typer.echo(f"wrote {path}; next: ccp check {path}, then (as root) ccp run {path}")

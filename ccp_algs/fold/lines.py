@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, overload
 
 from ccp_algs.errors import FoldError, caller
 from ccp_algs.fold.expressions import (
@@ -119,10 +119,11 @@ class Register(_Target):
         update: What changes it on every ACK, if it came with a rule.
     """
 
-    def __init__(self, initial: int, *, in_report: bool, volatile: bool = False) -> None:
+    in_report: ClassVar[bool] = False
+
+    def __init__(self, initial: int, *, volatile: bool = False) -> None:
         """Declare a register; the attribute it is assigned to becomes its name."""
         self.initial = _constant(initial)
-        self.in_report = in_report
         self.volatile = volatile
         self.name = ""
         self.huge = self.initial.huge
@@ -135,11 +136,34 @@ class Register(_Target):
 
     def render(self) -> str:
         """Return the name that the program knows it by."""
-        return f"Report.{self.name}" if self.in_report else self.name
+        return self.name
 
     def declare(self) -> str:
         """Return its declaration."""
         return f"({'volatile ' if self.volatile else ''}{self.name} {self.initial.render()})"
+
+
+class ReportField(Register):
+    """A register that is a field of the report.
+
+    Type checkers take a report for an instance of its program (see `FoldProgram`): there, a field is the
+    number that was reported. In the program it is the register.
+    """
+
+    in_report = True
+
+    def render(self) -> str:
+        """Return the name that the program knows it by."""
+        return f"Report.{self.name}"
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, report: None, program: type) -> Self: ...
+        @overload
+        def __get__(self, report: object, program: type) -> int: ...
+        def __get__(self, report: object, program: type) -> Self | int:
+            """Return the register of a program, or the number in a report."""
 
 
 def _constant(value: int) -> Literal:
@@ -316,59 +340,59 @@ def control(initial: int = 0, *, volatile: bool = False) -> Register:
         initial: Value until then.
         volatile: Set it back to `initial` after every report.
     """
-    return Register(initial, in_report=False, volatile=volatile)
+    return Register(initial, volatile=volatile)
 
 
 def state(initial: int = 0) -> Register:
     """Declare a number that the program remembers between ACKs; to the datapath the same as `control`."""
-    return Register(initial, in_report=False)
+    return Register(initial)
 
 
-def field(initial: int = 0, *, volatile: bool = True) -> Register:
+def field(initial: int = 0, *, volatile: bool = True) -> ReportField:
     """Declare a field of the report that statements of yours set.
 
     Args:
         initial: Value at the start.
         volatile: Set it back to `initial` after every report.
     """
-    return Register(initial, in_report=True, volatile=volatile)
+    return ReportField(initial, volatile=volatile)
 
 
-def _ruled(register: Register, update: Statement) -> Register:
+def _ruled(register: ReportField, update: Statement) -> ReportField:
     register.update = update
     return register
 
 
-def total(value: Num | int, when: Flag | None = None) -> Register:
+def total(value: Num | int, when: Flag | None = None) -> ReportField:
     """Report the sum of `value` over the ACKs since the last report."""
-    register = Register(0, in_report=True, volatile=True)
+    register = ReportField(0, volatile=True)
     return _ruled(register, register.add(value, when))
 
 
-def count(condition: Flag | None = None) -> Register:
+def count(condition: Flag | None = None) -> ReportField:
     """Report on how many ACKs since the last report `condition` held; all ACKs without one."""
     return total(1, condition)
 
 
-def latest(value: Num, when: Flag | None = None) -> Register:
+def latest(value: Num, when: Flag | None = None) -> ReportField:
     """Report the last `value`; of ACKs that had one, if it is the RTT sample."""
-    register = Register(0, in_report=True)
+    register = ReportField(0)
     return _ruled(register, register.set(value, when))
 
 
-def minimum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> Register:
+def minimum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
     """Report the smallest `value` since the program started or since the last report; INFINITY if none."""
-    register = Register(INFINITY, in_report=True, volatile=per_report)
+    register = ReportField(INFINITY, volatile=per_report)
     return _ruled(register, register.set(min_(register, value), when))
 
 
-def maximum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> Register:
+def maximum(value: Num, when: Flag | None = None, *, per_report: bool = False) -> ReportField:
     """Report the largest `value` since the program started or since the last report; 0 if none."""
-    register = Register(0, in_report=True, volatile=per_report)
+    register = ReportField(0, volatile=per_report)
     return _ruled(register, register.set(max_(register, value), when))
 
 
-def smoothed(value: Num, when: Flag | None = None, *, keep: int = 8) -> Register:
+def smoothed(value: Num, when: Flag | None = None, *, keep: int = 8) -> ReportField:
     """Report a moving average.
 
     Args:
@@ -387,5 +411,5 @@ def smoothed(value: Num, when: Flag | None = None, *, keep: int = 8) -> Register
             why="the CCP language has weights in tenths",
             fix="choose `keep` from 0 to 9",
         )
-    register = Register(0, in_report=True)
+    register = ReportField(0)
     return _ruled(register, Average(register, number(value), keep, when))

@@ -221,7 +221,7 @@ class Builder:
         needs_copy = isinstance(statement.target, Implicit) or isinstance(statement, Average)
         name = copy_of(statement.target)
         if needs_copy and statement.when is not None and name not in self._named:
-            register = Register(0, in_report=False)
+            register = Register(0)
             self._name(name, register)
             self.registers.append(register)
 
@@ -288,4 +288,17 @@ def _event(condition: str, body: list[str]) -> str:
 
 
 class FoldProgram(metaclass=FoldMeta, abstract=True):
-    """Base of fold programs. Derive from it; the class is the program, see the module."""
+    """Base of fold programs. Derive from it; the class is the program, see the module.
+
+    To an editor and to mypy a report is an instance of its program, with what all reports have
+    (`ccp_algs.api.ReportHead`) and a number for each field: `def on_report(self, report: MyFold)`.
+    """
+
+    flow_id: int
+    now_us: int
+    cwnd_bytes: int
+    rate_bytes_per_s: int
+    program: str
+    missed: int
+    timeout: bool
+    fold_error: bool

@@ -12,7 +12,7 @@ HyStart by trains of ACKs, no undo.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.cubic_core import BETA, C_PER_S3, alpha_permille, k_us, w_max_bytes
@@ -53,7 +53,7 @@ class PythonCubic(Algorithm):
         self.k_us = self.epoch_us = 0
         self.recover_bytes = 0  # losses of data until there belong to a reduction that was made
 
-    def on_report(self, report: Any) -> None:
+    def on_report(self, report: Sums) -> None:
         """Decide."""
         prior_bytes, self.cwnd_bytes = self.cwnd_bytes, float(report.cwnd_bytes)
         if report.timeouts:
@@ -68,7 +68,7 @@ class PythonCubic(Algorithm):
             return
         self.flow.set(cwnd_bytes=self.cwnd_bytes)
 
-    def _reduce(self, prior_bytes: float, report: Any) -> None:
+    def _reduce(self, prior_bytes: float, report: Sums) -> None:
         mss_bytes = self.flow.info.mss_bytes
         self.w_max_bytes = w_max_bytes(round(prior_bytes), round(self.w_max_bytes))
         self.prior_bytes = prior_bytes
@@ -77,7 +77,7 @@ class PythonCubic(Algorithm):
         self.epoch_us = report.now_us
         self.recover_bytes = report.delivered_bytes + round(1.25 * prior_bytes)  # as `episodes.recover_at`
 
-    def _grow(self, report: Any) -> None:
+    def _grow(self, report: Sums) -> None:
         if self.cwnd_bytes >= self.ssthresh_bytes:
             self._follow_curve(report)
             return
@@ -87,7 +87,7 @@ class PythonCubic(Algorithm):
             self.epoch_us = report.now_us
         self.cwnd_bytes = min(self.cwnd_bytes + report.acked, self.ssthresh_bytes)
 
-    def _follow_curve(self, report: Any) -> None:
+    def _follow_curve(self, report: Sums) -> None:
         """Grow as RFC 9438 sections 4.3 to 4.5 have it, for all that was acknowledged."""
         cwnd_bytes, mss_bytes = self.cwnd_bytes, self.flow.info.mss_bytes
         ahead_s = (report.now_us - self.epoch_us + report.srtt_us - self.k_us) / 1e6
