@@ -6,7 +6,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.events import Event
-from datapath.protocol import FlowInfo
+from ccp_base.flows import FlowInfo
 from telemetry.schema import AgentStatus, AlgorithmEvent, Body, FlowId, ParamChange
 
 if TYPE_CHECKING:

@@ -335,8 +335,7 @@ class Changes:
         flow_id = live.flow.info.flow_id
         try:
             if isinstance(host, VectorHost):
-                if host.instance is not None:
-                    host.instance.on_close(flow_id)
+                host.leave(flow_id)
             elif instance is not None:
                 with suppress(FlowGone):
                     instance.on_close(self._plane.datapath.stats(flow_id) or LostExit(flow_id))

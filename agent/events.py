@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from datapath.protocol import FlowInfo
+from ccp_base.flows import FlowInfo
 
 log = logging.getLogger("ccplane.agent")
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, SupportsI
 
 from ccp_algs.api import check_event
 from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
+from ccp_base.flows import FlowInfo
 from ccp_base.names import close_names
-from datapath.protocol import LAW_PROGRAM, Caps, FlowInfo
+from datapath.protocol import LAW_PROGRAM, Caps
 
 if TYPE_CHECKING:
     from agent.programs import Installed, ProgramSet
@@ -122,6 +123,7 @@ class FlowControl:
         "_flow_id",
         "_installed",
         "_letter",
+        "_one_of_many",
         "_programs",
         "_tell",
         "_update",
@@ -135,6 +137,8 @@ class FlowControl:
         programs: ProgramSet,
         update: Update,
         tell: Tell = lambda _kind, _info, _detail: None,
+        *,
+        one_of_many: bool = False,
     ) -> None:
         """Make the flow without program; `open()` ends the gathering.
 
@@ -143,6 +147,7 @@ class FlowControl:
             programs: Programs of its algorithm.
             update: `Datapath.update`.
             tell: Takes what the algorithm tells of the flow.
+            one_of_many: Who writes has other flows, too: nothing is raised if this one closed meanwhile.
         """
         self.info = info
         self.handle = LAW_PROGRAM
@@ -150,6 +155,7 @@ class FlowControl:
         self._programs = programs
         self._update = update
         self._tell = tell
+        self._one_of_many = one_of_many
         self._installed: Installed | None = None
         self._caps: Caps | None = None
         self._letter: _Letter | None = _Letter()
@@ -178,7 +184,7 @@ class FlowControl:
             return
         fields = self._fields(self._assumed(), registers) if registers else None
         if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, fields):
-            raise self._gone()
+            self._gone()
 
     def set_program(
         self,
@@ -215,7 +221,7 @@ class FlowControl:
             self._letter.add(cwnd_bytes, rate_bytes_per_s, fields)
             return
         if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, installed.handle, fields or None):
-            raise self._gone()
+            self._gone()
         self._run(installed)
 
     def tell(self, kind: str, /, **detail: Any) -> None:
@@ -247,7 +253,7 @@ class FlowControl:
         """
         self._caps = (cwnd, rate, options.to_bytes())
         if self._letter is None and not self._update(self._flow_id, None, None, None, None, self._caps):
-            raise self._gone()
+            self._gone()
 
     def open(self, before: FlowControl | None = None) -> None:
         """Send what was gathered, with the first program, and write through from now on.
@@ -277,7 +283,7 @@ class FlowControl:
         ) and not self._update(
             self._flow_id, letter.cwnd_bytes, letter.rate_bytes_per_s, handle, letter.fields or None, caps
         ):
-            raise self._gone()
+            self._gone()
         self._run(program)
         for kind, detail in letter.events:
             self._tell(kind, self.info, detail)
@@ -354,8 +360,10 @@ class FlowControl:
                 raise _no_register(name, installed)
         return {name: whole_number(value, name, 0, MAX_REGISTER) for name, value in registers.items()}
 
-    def _gone(self) -> FlowGone:
-        return FlowGone(
+    def _gone(self) -> None:
+        if self._one_of_many:
+            return
+        raise FlowGone(
             "flow.gone",
             f"flow {describe(self.info)} closed",
             fix="drop the flow; on_close is called with its last totals",

@@ -9,7 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from agent.runfile import RunInfo
-from datapath.protocol import LAW_PROGRAM, DatapathView, FlowInfo, FlowStats
+from ccp_base.flows import FlowInfo, FlowStats
+from datapath.protocol import LAW_PROGRAM, DatapathView
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from agent.events import Event
 from agent.hosts import Live, VectorHost
 from broker.topics import BY_KIND
 from ccp_base.errors import FlowGone
-from datapath.protocol import FlowInfo
+from ccp_base.flows import FlowInfo
 from telemetry.join import FlowIndex
 from telemetry.schema import AgentStatus, Sample
 

@@ -7,7 +7,7 @@ An `Algorithm` has one instance a flow (`SingleHost`), a `VectorAlgorithm` one f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -20,9 +20,10 @@ from agent.programs import ProgramSet
 from agent.source import Version, version_of
 from agent.vector import send
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
-from ccp_algs.api import Decided
+from ccp_algs.api import AnyAlgorithm, Decided, RateLimit
 from ccp_algs.params import changes, set_since
-from datapath.protocol import Datapath, FlowInfo, FlowStats, Reports
+from ccp_base.flows import FlowInfo, FlowStats
+from datapath.protocol import Datapath, Reports
 
 RECENT_ROWS: Final = 65_536
 """How many reports of a vectorised algorithm are kept for who wants to see them: some megabytes."""
@@ -136,13 +137,17 @@ class Host:
 
     def flow(self, info: FlowInfo, programs: ProgramSet) -> FlowControl:
         """Return what an instance holds as `self.flow`, not yet opened, for programs of this algorithm."""
-        return FlowControl(info, programs, self.update, self._tell)
+        return FlowControl(info, programs, self.update, self._tell, one_of_many=self.vectorised)
 
     def _tell(self, kind: str, info: FlowInfo, detail: Detail) -> None:
         self._events.tell(kind, self.name, info, **detail)
 
     def start(self, live: Live) -> None:
         """Let the algorithm take the flow over; raises what the algorithm raises."""
+        raise NotImplementedError
+
+    def tell_limit(self, live: Live, limit: RateLimit) -> None:
+        """Tell the algorithm of the limit of a flow's client; raises what the algorithm raises."""
         raise NotImplementedError
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
@@ -167,6 +172,11 @@ class SingleHost(Host):
         live.flow.open()
         live.on_report = instance.on_report
 
+    def tell_limit(self, live: Live, limit: RateLimit) -> None:
+        """Call `on_rate_limit`."""
+        if live.instance is not None:
+            live.instance.on_rate_limit(limit)
+
     def end(self, live: Live, stats: FlowStats | None) -> None:
         """Call `on_close`."""
         if live.instance is not None:
@@ -190,6 +200,7 @@ class VectorHost(Host):
         self.instance: VectorAlgorithm | None = None
         self.params_at = changes()
         self.on_updates: Callable[[Updates], None] | None = None
+        self._flows: dict[int, FlowControl] = {}
         self._failed: set[int] = set()
         self._recent: deque[Reports] = deque()
         self._recent_rows = 0
@@ -197,13 +208,36 @@ class VectorHost(Host):
     def restart(self) -> None:
         """Give up the instance, because it raised; the next flow makes another."""
         self.instance = None
+        self._flows = {}
+
+    def ready(self) -> VectorAlgorithm:
+        """Return the instance, which is made now if there is none; raises what making it raises."""
+        if self.instance is None:
+            self.params_at = changes()
+            self.instance = made(self.algorithm, self._flows)
+        return self.instance
+
+    def join(self, flow: FlowControl) -> None:
+        """Hand a flow, not yet opened, to the instance; raises what the algorithm raises."""
+        instance = self.ready()
+        self._flows[flow.info.flow_id] = flow
+        try:
+            instance.on_create(flow.info)
+        except BaseException:
+            del self._flows[flow.info.flow_id]
+            raise
+
+    def leave(self, flow_id: int) -> None:
+        """Take a flow from the instance; raises what the algorithm raises."""
+        try:
+            if self.instance is not None:
+                self.instance.on_close(flow_id)
+        finally:
+            self._flows.pop(flow_id, None)
 
     def start(self, live: Live) -> None:
         """Call `on_create` and give the flow its program."""
-        if self.instance is None:
-            self.params_at = changes()
-            self.instance = cast("type[VectorAlgorithm]", self.algorithm)()
-        self.instance.on_create(live.flow.info)
+        self.join(live.flow)
         live.flow.open()
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
@@ -211,8 +245,13 @@ class VectorHost(Host):
         flow_id = live.flow.info.flow_id
         if live.failed:
             self._failed.discard(flow_id)
-        elif self.instance is not None:
-            self.instance.on_close(flow_id)
+        else:
+            self.leave(flow_id)
+
+    def tell_limit(self, live: Live, limit: RateLimit) -> None:
+        """Call `on_rate_limit`."""
+        if self.instance is not None:
+            self.instance.on_rate_limit(live.flow.info.flow_id, limit)
 
     def tell_params(self) -> None:
         """Tell the instance which parameters were set since it was told last; raises what it raises."""
@@ -223,12 +262,14 @@ class VectorHost(Host):
     def fail(self, flow_id: int) -> None:
         """Keep the reports of a flow from the instance, because the fallback law has it."""
         self._failed.add(flow_id)
+        self._flows.pop(flow_id, None)
 
-    def feed(self, reports: Reports) -> int:
+    def feed(self, reports: Reports, program: str) -> int:
         """Hand reports to the instance and write its decisions; raises what the algorithm raises.
 
         Args:
             reports: Of one program of this algorithm, in order of arrival.
+            program: Its name.
 
         Returns:
             How many of them the instance got: those of flows that it steers.
@@ -238,7 +279,7 @@ class VectorHost(Host):
             reports = reports[~np.isin(reports["flow_id"], failed)]
         if self.instance is not None and len(reports):
             self._keep(reports)
-            self.write(self.instance.on_reports(reports))
+            self.write(self.instance.on_reports(reports, program))
         return len(reports)
 
     def _keep(self, reports: Reports) -> None:
@@ -270,14 +311,21 @@ class VectorHost(Host):
             if self.on_updates is not None:
                 self.on_updates(updates)
 
-    def replace(self, instance: VectorAlgorithm | None) -> None:
-        """Take another instance, to which all flows are known, those that failed included."""
-        self.instance, self.params_at = instance, changes()
+    def replace(self, instance: VectorAlgorithm | None, flows: dict[int, FlowControl]) -> None:
+        """Take another instance, which has all these flows, those that failed included."""
+        self.instance, self._flows, self.params_at = instance, flows, changes()
         self._failed.clear()
 
     def forget(self, flow_id: int) -> None:
         """Forget that a flow failed, because another algorithm has it now."""
         self._failed.discard(flow_id)
+
+
+def made(algorithm: AnyAlgorithm, flows: Mapping[int, FlowControl]) -> VectorAlgorithm:
+    """Return a new instance of a vectorised algorithm that has these flows."""
+    instance = cast("type[VectorAlgorithm]", algorithm)()
+    instance.flows = flows
+    return instance
 
 
 def host_for(running: Running, datapath: Datapath, events: Events) -> SingleHost | VectorHost:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from agent.algorithms import Running
 from agent.blame import place_of
@@ -28,7 +28,8 @@ from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, choose
 from ccp_algs.api import LIMIT_STATES, RateLimit
 from ccp_base.errors import FlowGone
-from datapath.protocol import LAW_PROGRAM, Batch, Datapath, FlowInfo, FlowStats, LimitChange, Program
+from ccp_base.flows import FlowInfo, FlowStats
+from datapath.protocol import LAW_PROGRAM, Batch, Datapath, Event, LimitChange, Program
 
 log = logging.getLogger("ccplane.agent")
 
@@ -40,8 +41,6 @@ EVENTS_PER_HEARTBEAT: Final = 2048
 
 RESYNC_CHECK_S: Final = 0.2
 """How often the loop looks whether the datapath had to drop create or close events [s]."""
-
-_REPORT, _CREATED, _CLOSED, _LIMIT = range(4)
 
 
 @dataclass(slots=True)
@@ -67,26 +66,6 @@ class Counters:
     algorithm_errors: int = 0
     flows_failed: int = 0
     resyncs: int = 0
-
-
-class _Kinds(dict[type, int]):
-    """Which kind of event a class is: found out by its attributes once, then looked up.
-
-    Every datapath has event classes of its own; an isinstance check against a protocol costs more than a
-    report may.
-    """
-
-    def __missing__(self, cls: type) -> int:
-        if hasattr(cls, "as_dict"):
-            kind = _REPORT
-        elif hasattr(cls, "stats"):
-            kind = _CLOSED
-        elif hasattr(cls, "verdict"):
-            kind = _LIMIT
-        else:
-            kind = _CREATED
-        self[cls] = kind
-        return kind
 
 
 class Plane:
@@ -138,7 +117,6 @@ class Plane:
         self.each_turn: list[Callable[[], None]] = []
         self._calls: deque[Callable[[], None]] = deque()
         self._failures: dict[tuple[str, str, int], int] = {}
-        self._kinds = _Kinds()
         self._stop = threading.Event()
         self._deferred: list[tuple[Live, FlowStats | None]] = []
         self._missed_before = 0
@@ -295,10 +273,8 @@ class Plane:
         )
         detail = dataclasses.asdict(limit)
         self.events.tell("flow:rate_limit", live.host.name, live.flow.info, client=change.client, **detail)
-        if live.instance is None:
-            return
         try:
-            live.instance.on_rate_limit(limit)
+            live.host.tell_limit(live, limit)
         except FlowGone:
             pass  # its close event follows
         except Exception as error:
@@ -321,7 +297,7 @@ class Plane:
 
     def _dispatch(self, batch: Batch) -> None:
         # Reports of vectorised algorithms never become Python objects, unless others need objects anyway.
-        events: Iterable[Any] = batch if self._any_single else batch.events()
+        events: Iterable[Event] = batch if self._any_single else batch.events()
         iterator = iter(events)
         while chunk := list(islice(iterator, EVENTS_PER_HEARTBEAT)):
             self._each(chunk)
@@ -330,13 +306,11 @@ class Plane:
             self._arrays(batch)
             self._finish_closes()
 
-    def _each(self, events: list[Any]) -> None:
-        kinds = self._kinds
+    def _each(self, events: list[Event]) -> None:
         flow_of = self.flows.get
         reports = stale = 0
         for event in events:
-            kind = kinds[type(event)]
-            if kind == _REPORT:
+            if event.EVENT_KIND == "report":
                 live = flow_of(event.flow_id)
                 if live is None or event.program_handle != live.flow.handle:
                     stale += 1
@@ -352,9 +326,9 @@ class Plane:
                     continue  # its close event follows
                 except Exception as error:
                     self.fail(live, error, "on_report")
-            elif kind == _CREATED:
+            elif event.EVENT_KIND == "created":
                 self._create(event.info)
-            elif kind == _LIMIT:
+            elif event.EVENT_KIND == "limit":
                 self._limit(event)
             else:
                 self._close(event.flow_id, event.stats)
@@ -362,15 +336,15 @@ class Plane:
         self.counters.reports_stale += stale
 
     def _arrays(self, batch: Batch) -> None:
-        hosts = {installed.handle: host for host in self._vectorised for installed in host.programs.all()}
+        known = {one.handle: (host, one.name) for host in self._vectorised for one in host.programs.all()}
         for handle, reports in batch.arrays():
-            host = hosts.get(handle)
+            host, program = known.get(handle, (None, ""))
             if host is None:
                 if not self._any_single:  # else counted one by one
                     self.counters.reports_stale += len(reports)
                 continue
             try:
-                fed = host.feed(reports)
+                fed = host.feed(reports, program)
             except Exception as error:
                 self.fail_all(host, error, "on_reports")
                 continue

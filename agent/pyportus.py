@@ -37,9 +37,10 @@ from agent.locate import locate
 from agent.serve import Plan, ServeOptions, serve_plan
 from ccp_algs import Algorithm
 from ccp_base.errors import LangError, Several
+from ccp_base.flows import FlowInfo
 from ccp_base.names import close_names
 from datapath import ebpf
-from datapath.protocol import FlowInfo, Program, Report
+from datapath.protocol import Program, Report
 
 __all__ = ["AlgBase", "DatapathInfo", "PyDatapath", "PyReport", "start", "try_compile"]
 

@@ -26,7 +26,7 @@ from agent.streams import Streams, row_of, rows_of
 from ccp_algs import params_of
 from ccp_algs.carry import NOT_CARRIED
 from ccp_base.errors import CcpError, Collector, UsageError
-from datapath.protocol import FlowInfo, FlowStats
+from ccp_base.flows import FlowInfo, FlowStats
 
 Row = dict[str, Any]
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from ccp_base.errors import UsageError, collected
+from ccp_base.flows import FlowInfo
 from ccp_base.names import close_names
-from datapath.protocol import FlowInfo
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

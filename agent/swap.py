@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from agent.blame import blamed
 from agent.candidate import cannot_take_over
 from agent.flow import FlowControl
-from agent.hosts import Live, SingleHost, VectorHost
+from agent.hosts import Live, SingleHost, VectorHost, made
 from agent.programs import ProgramSet
 from agent.source import Version
 from ccp_algs import Algorithm, Param, VectorAlgorithm, params_of
@@ -68,35 +68,31 @@ def reload(
         CcpError: What the new version raises, with file and line. Nothing has changed then, and the programs
             of the new version are no longer installed.
     """
-    instance: VectorAlgorithm | None = None
     with _abandoned(after.programs), blamed(after.version.file, cannot_take_over):
         _carry_params(host.algorithm, after.algorithm)
-        shared = _shared_params(host.algorithm, after.algorithm)
         if isinstance(host, VectorHost):
-            instance = _new_vector(host, lives, after)
-        built = []
-        for count, live in enumerate(lives):
-            built.append(_new_version(host, live, after, shared))
-            if count % FLOWS_PER_HEARTBEAT == 0:
-                heartbeat()
+            flows = {live.flow.info.flow_id: host.flow(live.flow.info, after.programs) for live in lives}
+            instance = _new_vector(host, lives, after, flows)
+            built = [_Built(live, flows[live.flow.info.flow_id], None) for live in lives]
+        else:
+            shared = _shared_params(host.algorithm, after.algorithm)
+            built = []
+            for count, live in enumerate(lives):
+                built.append(_new_version(host, live, after, shared))
+                if count % FLOWS_PER_HEARTBEAT == 0:
+                    heartbeat()
     before, host.programs = host.programs, after.programs
     host.algorithm, host.version = after.algorithm, after.version
     if isinstance(host, VectorHost):
-        host.replace(instance)
+        host.replace(instance, flows)
     _use(built, heartbeat)
     after.programs.supersede(before)
     return len(built)
 
 
-def _new_version(
-    host: SingleHost | VectorHost, live: Live, after: Successor, shared: Mapping[str, Param[Any]]
-) -> _Built:
+def _new_version(host: SingleHost, live: Live, after: Successor, shared: Mapping[str, Param[Any]]) -> _Built:
     info = live.flow.info
     flow = host.flow(info, after.programs)
-    if isinstance(host, VectorHost):
-        if not live.failed:
-            flow.continue_from(live.flow)
-        return _Built(live, flow, None)
     instance = cast("type[Algorithm]", after.algorithm)()
     instance.flow = flow
     old = None if live.failed else live.instance
@@ -111,13 +107,16 @@ def _new_version(
     return _Built(live, flow, instance)
 
 
-def _new_vector(host: VectorHost, lives: Sequence[Live], after: Successor) -> VectorAlgorithm | None:
+def _new_vector(
+    host: VectorHost, lives: Sequence[Live], after: Successor, flows: Mapping[int, FlowControl]
+) -> VectorAlgorithm | None:
     if not lives:
         return None
-    instance = cast("type[VectorAlgorithm]", after.algorithm)()
+    instance = made(after.algorithm, flows)
     for live in lives:
         if not live.failed:
             instance.on_create(live.flow.info)
+            flows[live.flow.info.flow_id].continue_from(live.flow)
     if host.instance is not None:
         instance.on_reload(host.instance)
     for live in lives:
@@ -210,15 +209,14 @@ def _fresh(target: SingleHost, live: Live) -> _Built:
 
 
 def _joined(target: VectorHost, lives: Sequence[Live]) -> list[_Built]:
-    instance = target.instance or cast("type[VectorAlgorithm]", target.algorithm)()
-    known: list[int] = []
+    built: list[_Built] = []
     try:
         for live in lives:
-            instance.on_create(live.flow.info)
-            known.append(live.flow.info.flow_id)
+            flow = target.live(live.flow.info).flow
+            target.join(flow)
+            built.append(_Built(live, flow, None))
     except BaseException:
-        for flow_id in known:
-            instance.on_close(flow_id)
+        for one in built:
+            target.leave(one.flow.info.flow_id)
         raise
-    target.instance = instance
-    return [_Built(live, target.live(live.flow.info).flow, None) for live in lives]
+    return built

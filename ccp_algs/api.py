@@ -28,6 +28,9 @@ from ccp_algs.errors import ContractError
 from ccp_algs.fold.program import FoldMeta
 from ccp_algs.params import ParamMeta
 from ccp_algs.rtcp.options import Options
+from ccp_base.flows import FlowInfo as FlowInfo
+from ccp_base.flows import FlowStats as FlowStats
+from ccp_base.flows import ReportHead as ReportHead
 
 Program = str | FoldMeta
 """A fold program: text in the CCP language, or a class derived from FoldProgram."""
@@ -37,104 +40,6 @@ Programs = Program | Mapping[str, Program]
 
 DEFAULT_PROGRAM = "default"
 """Name of the program of an algorithm that has one."""
-
-
-class FlowInfo(Protocol):
-    """What is known of a flow from its start."""
-
-    @property
-    def flow_id(self) -> int:
-        """Number of the flow, never used twice; the low 32 bits are its slot, below `max_flows`."""
-        ...
-
-    @property
-    def src_addr(self) -> str:
-        """Our address."""
-        ...
-
-    @property
-    def src_port(self) -> int:
-        """Our port."""
-        ...
-
-    @property
-    def dst_addr(self) -> str:
-        """The peer's address."""
-        ...
-
-    @property
-    def dst_port(self) -> int:
-        """The peer's port."""
-        ...
-
-    @property
-    def mss_bytes(self) -> int:
-        """Maximum segment size at the start [bytes]."""
-        ...
-
-    @property
-    def init_cwnd_bytes(self) -> int:
-        """Window at the start [bytes]."""
-        ...
-
-    @property
-    def cc_name(self) -> str:
-        """Congestion-control name that the socket chose: `ccp` or `ccp.NAME`."""
-        ...
-
-    @property
-    def created_us(self) -> int:
-        """When the flow came to the datapath [us]."""
-        ...
-
-    @property
-    def ecn_ok(self) -> bool:
-        """ECN was negotiated."""
-        ...
-
-
-class ReportHead(Protocol):
-    """What all reports have; see `ccp_algs.fold.FoldProgram` for those of one program."""
-
-    @property
-    def flow_id(self) -> int:
-        """The flow."""
-        ...
-
-    @property
-    def now_us(self) -> int:
-        """When the fold program made it [us]."""
-        ...
-
-    @property
-    def cwnd_bytes(self) -> int:
-        """Window then, behind the fold [bytes]."""
-        ...
-
-    @property
-    def rate_bytes_per_s(self) -> int:
-        """Pacing rate then [bytes/s], 0 = not paced by the algorithm."""
-        ...
-
-    @property
-    def program(self) -> str:
-        """Name of the program that made it."""
-        ...
-
-    @property
-    def missed(self) -> int:
-        """Reports that found no room and are summed up in this one."""
-        ...
-
-    @property
-    def timeout(self) -> bool:
-        """A retransmission timeout happened since the last report."""
-        ...
-
-    @property
-    def fold_error(self) -> bool:
-        """The fold program stopped half way (overflow, division by 0) at least once since the last report."""
-        ...
 
 
 class Report(ReportHead, Protocol):
@@ -214,60 +119,6 @@ class RateLimit:
     def seeks(self) -> bool:
         """Whether the algorithm is to find out if more gets through than the limit lets."""
         return self.state in ("probing", "raised")
-
-
-class FlowStats(Protocol):
-    """Totals and state of one flow."""
-
-    @property
-    def flow_id(self) -> int:
-        """The flow."""
-        ...
-
-    @property
-    def cwnd_bytes(self) -> int:
-        """Window [bytes]."""
-        ...
-
-    @property
-    def rate_bytes_per_s(self) -> int:
-        """Pacing rate set by the algorithm [bytes/s], 0 = none."""
-        ...
-
-    @property
-    def srtt_us(self) -> int:
-        """Smoothed RTT [us]."""
-        ...
-
-    @property
-    def min_rtt_us(self) -> int:
-        """Minimum RTT [us]."""
-        ...
-
-    @property
-    def delivered_pkts(self) -> int:
-        """Segments delivered."""
-        ...
-
-    @property
-    def lost_pkts(self) -> int:
-        """Segments marked lost."""
-        ...
-
-    @property
-    def retrans_pkts(self) -> int:
-        """Segments sent again."""
-        ...
-
-    @property
-    def bytes_acked(self) -> int:
-        """Bytes acknowledged in order."""
-        ...
-
-    @property
-    def now_us(self) -> int:
-        """When this was read [us]."""
-        ...
 
 
 class Flow(Protocol):
@@ -431,10 +282,14 @@ Decided = Updates | Sequence[Updates] | None
 class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows, which sees reports as arrays. Override what you need."""
 
-    def on_create(self, info: FlowInfo) -> None:
-        """Take over a flow, new or not."""
+    flows: Mapping[int, Flow]
+    """Its flows by id, for what concerns one of them: another program, an event, a rate limit. Set before the
+    first `on_create`; a flow leaves behind `on_close`."""
 
-    def on_reports(self, reports: NDArray[np.void]) -> Decided:
+    def on_create(self, info: FlowInfo) -> None:
+        """Take over a flow, new or not; what is set by `self.flows[info.flow_id]` goes with the program."""
+
+    def on_reports(self, reports: NDArray[np.void], program: str) -> Decided:
         """Decide for many flows at once.
 
         Args:
@@ -442,6 +297,7 @@ class VectorAlgorithm(Common):
                 cwnd_bytes, rate_bytes_per_s (uint64), missed (uint32), flags (uint16; bit 0 = timeout, bit 1
                 = fold error), and one uint64 for each field of the program's report. A flow may have several
                 entries.
+            program: Name of the program that made them.
 
         Returns:
             What to write, or None for nothing. Several are written one behind the other.
@@ -466,6 +322,9 @@ class VectorAlgorithm(Common):
 
     def on_telemetry_lost(self, flow_ids: Sequence[int], kind: str, sender: str) -> None:
         """Do without telemetry of this kind: the last sample of this sender for these flows has expired."""
+
+    def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
+        """Learn of a flow's client what `Algorithm.on_rate_limit` is told."""
 
     def on_close(self, flow_id: int) -> None:
         """Forget a flow."""

@@ -326,6 +326,10 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
     yield report(1_840_000, 1)
 
 
+def _limit(state: str) -> RateLimit:
+    return RateLimit(state, 100 * _MSS_BYTES, 1 << 18, 0, 1)
+
+
 class _Trial:
     """An algorithm on a flow that does not exist.
 
@@ -353,7 +357,7 @@ class _Trial:
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
         self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
         for state in LIMIT_STATES:
-            self.algorithm.on_rate_limit(RateLimit(state, 100 * _MSS_BYTES, 1 << 18, 0, 1))
+            self.algorithm.on_rate_limit(_limit(state))
 
     def close(self) -> None:
         """Let it say good-bye."""
@@ -368,16 +372,21 @@ class _VectorTrial:
             FakeInfo(flow_id=(generation << 32) | slot) for generation, slot in enumerate((0, 5, 70), start=1)
         ]
         self.algorithm: Any = cls()
+        self.calls: list[tuple[str, dict[str, int]]] = []
+        flows = {info.flow_id: RecordingFlow(info, programs) for info in self.infos}
+        for flow in flows.values():
+            flow.calls = self.calls
+        self.algorithm.flows = flows
         for info in self.infos:
             self.algorithm.on_create(info)
-        self.calls: list[tuple[str, dict[str, int]]] = []
-        self._fields, self._registers = registers_of(next(iter(programs.values())))
+        self._program, source = next(iter(programs.items()))
+        self._fields, self._registers = registers_of(source)
 
     def run(self) -> None:
         """Let it take all reports."""
         dtype = np.dtype([*_HEAD, *((name, "<u8") for name in self._fields)])
         known = {info.flow_id for info in self.infos}
-        self._record(self.algorithm.on_reports(np.zeros(0, dtype)), known)
+        self._record(self.algorithm.on_reports(np.zeros(0, dtype), self._program), known)
         for head, values in _reports(self._fields):
             reports = np.zeros(_VECTOR_FLOWS + 1, dtype)
             reports["flow_id"] = [info.flow_id for info in (*self.infos, self.infos[0])]  # one flow twice
@@ -385,8 +394,10 @@ class _VectorTrial:
                 if name in (dtype.names or ()):
                     reports[name] = value
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
-            self._record(self.algorithm.on_reports(reports), known)
+            self._record(self.algorithm.on_reports(reports, self._program), known)
         self._record(self.algorithm.on_params(frozenset(params_of(type(self.algorithm)))), known)
+        for state in LIMIT_STATES:
+            self.algorithm.on_rate_limit(self.infos[0].flow_id, _limit(state))
 
     def _record(self, decided: Decided, flow_ids: set[int]) -> None:
         if decided is not None:

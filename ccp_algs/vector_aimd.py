@@ -53,7 +53,7 @@ class VectorAimd(VectorAlgorithm):
         self.ssthresh_bytes[slot] = np.inf
         self.calm_until_us[slot] = 0
 
-    def on_reports(self, reports: NDArray[np.void]) -> Updates | None:
+    def on_reports(self, reports: NDArray[np.void], program: str) -> Updates | None:
         """Decide for every report as `Aimd.on_report` does."""
         slots = (reports["flow_id"] & _SLOT).astype(np.intp)
         cwnd = reports["cwnd_bytes"].astype(np.float64)

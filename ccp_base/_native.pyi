@@ -6,7 +6,7 @@ CLOCK_MONOTONIC, or of virtual time in the simulator.
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,8 @@ class Interpreter:
 @final
 class Report:
     """One report; Report registers of the program are attributes, too."""
+
+    EVENT_KIND: ClassVar[Literal["report"]]
 
     @property
     def flow_id(self) -> int: ...
@@ -223,12 +225,16 @@ class FlowStats:
 class Created:
     """A flow came."""
 
+    EVENT_KIND: ClassVar[Literal["created"]]
+
     @property
     def info(self) -> FlowInfo: ...
 
 @final
 class Closed:
     """A flow went."""
+
+    EVENT_KIND: ClassVar[Literal["closed"]]
 
     @property
     def flow_id(self) -> int: ...
@@ -238,6 +244,8 @@ class Closed:
 @final
 class LimitChange:
     """What is known of the rate limit of a flow's client has become another."""
+
+    EVENT_KIND: ClassVar[Literal["limit"]]
 
     @property
     def flow_id(self) -> int: ...
@@ -270,7 +278,7 @@ class Batch:
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Created | Closed | LimitChange | Report]: ...
     def arrays(self) -> list[tuple[int, NDArray[np.void]]]: ...
-    def events(self) -> list[Created | Closed]: ...
+    def events(self) -> list[Created | Closed | LimitChange]: ...
 
 @final
 class EbpfDatapath:

@@ -7,10 +7,12 @@ in a simulator). Everything here is structural: the native classes implement it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ccp_base.flows import FlowInfo, FlowStats, ReportHead
 
 Reports = NDArray[np.void]
 """Reports of one program: a structured array, `REPORT_HEAD` and then one u8 per Report register."""
@@ -59,209 +61,10 @@ Caps = tuple[bool, bool, bytes]
 P_co = TypeVar("P_co", bound=Program, covariant=True)
 
 
-@runtime_checkable
-class FlowInfo(Protocol):
-    """What is known of a flow from its start."""
-
-    @property
-    def flow_id(self) -> int:
-        """Never used twice, also not after a restart of the agent."""
-        ...
-
-    @property
-    def src_addr(self) -> str:
-        """Local address."""
-        ...
-
-    @property
-    def src_port(self) -> int:
-        """Local port."""
-        ...
-
-    @property
-    def dst_addr(self) -> str:
-        """Peer's address."""
-        ...
-
-    @property
-    def dst_port(self) -> int:
-        """Peer's port."""
-        ...
-
-    @property
-    def family(self) -> int:
-        """AF_INET or AF_INET6 of the socket."""
-        ...
-
-    @property
-    def mss_bytes(self) -> int:
-        """Maximum segment size at the start [bytes]."""
-        ...
-
-    @property
-    def init_cwnd_bytes(self) -> int:
-        """Window before anyone set one [bytes]."""
-        ...
-
-    @property
-    def cc_name(self) -> str:
-        """Congestion-control name that the socket chose: `ccp` or `ccp.NAME`."""
-        ...
-
-    @property
-    def netns_inum(self) -> int:
-        """Inode number of the socket's network namespace."""
-        ...
-
-    @property
-    def cgroup_id(self) -> int:
-        """Id (inode number) of the socket's cgroup."""
-        ...
-
-    @property
-    def created_us(self) -> int:
-        """When the flow came to the datapath [us]."""
-        ...
-
-    @property
-    def ecn_ok(self) -> bool:
-        """Whether ECN was negotiated."""
-        ...
-
-
-@runtime_checkable
-class FlowStats(Protocol):
-    """Totals and state of one flow at `now_us`."""
-
-    @property
-    def flow_id(self) -> int:
-        """The flow."""
-        ...
-
-    @property
-    def cwnd_bytes(self) -> int:
-        """Window [bytes]."""
-        ...
-
-    @property
-    def rate_bytes_per_s(self) -> int:
-        """Pacing rate set by the algorithm [bytes/s], 0 = none."""
-        ...
-
-    @property
-    def law(self) -> bool:
-        """Whether the fallback law steers the flow."""
-        ...
-
-    @property
-    def program(self) -> int:
-        """Handle of the program that it runs, 0 = none."""
-        ...
-
-    @property
-    def srtt_us(self) -> int:
-        """Smoothed RTT [us]."""
-        ...
-
-    @property
-    def min_rtt_us(self) -> int:
-        """Minimum RTT [us]."""
-        ...
-
-    @property
-    def delivered_pkts(self) -> int:
-        """Segments delivered."""
-        ...
-
-    @property
-    def lost_pkts(self) -> int:
-        """Segments marked lost."""
-        ...
-
-    @property
-    def retrans_pkts(self) -> int:
-        """Segments sent again."""
-        ...
-
-    @property
-    def bytes_acked(self) -> int:
-        """Bytes cumulatively acknowledged."""
-        ...
-
-    @property
-    def ca_state(self) -> int:
-        """Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4 (enum tcp_ca_state, include/uapi/linux/tcp.h)."""
-        ...
-
-    @property
-    def acks(self) -> int:
-        """ACKs seen."""
-        ...
-
-    @property
-    def reports(self) -> int:
-        """Reports made."""
-        ...
-
-    @property
-    def reports_missed(self) -> int:
-        """Reports that found no room and were summed up in later ones."""
-        ...
-
-    @property
-    def fold_errors(self) -> int:
-        """Folds that stopped with an arithmetic error."""
-        ...
-
-    @property
-    def law_entries(self) -> int:
-        """Times the fallback law took over."""
-        ...
-
-    @property
-    def mail_applied(self) -> int:
-        """Updates applied; several written before an ACK count once."""
-        ...
-
-    @property
-    def mail_applied_us(self) -> int:
-        """When the last update was applied [us], 0 = never."""
-        ...
-
-    @property
-    def now_us(self) -> int:
-        """When the totals were last brought up to date: at an ACK [us]."""
-        ...
-
-
-@runtime_checkable
-class Report(Protocol):
+class Report(ReportHead, Protocol):
     """One report. The program's Report registers are attributes, too, and win over nothing listed here."""
 
-    @property
-    def flow_id(self) -> int:
-        """The flow."""
-        ...
-
-    @property
-    def now_us(self) -> int:
-        """When the fold made it [us]."""
-        ...
-
-    @property
-    def cwnd_bytes(self) -> int:
-        """Window at that time [bytes]."""
-        ...
-
-    @property
-    def rate_bytes_per_s(self) -> int:
-        """Pacing rate at that time [bytes/s], 0 = none."""
-        ...
-
-    @property
-    def program(self) -> str:
-        """Name of the program that made it."""
-        ...
+    EVENT_KIND: ClassVar[Literal["report"]]
 
     @property
     def program_handle(self) -> int:
@@ -273,9 +76,10 @@ class Report(Protocol):
         ...
 
 
-@runtime_checkable
 class Created(Protocol):
     """A flow came."""
+
+    EVENT_KIND: ClassVar[Literal["created"]]
 
     @property
     def info(self) -> FlowInfo:
@@ -283,9 +87,10 @@ class Created(Protocol):
         ...
 
 
-@runtime_checkable
 class Closed(Protocol):
     """A flow went."""
+
+    EVENT_KIND: ClassVar[Literal["closed"]]
 
     @property
     def flow_id(self) -> int:
@@ -298,9 +103,10 @@ class Closed(Protocol):
         ...
 
 
-@runtime_checkable
 class LimitChange(Protocol):
     """What is known of the rate limit of a flow's client has become another."""
+
+    EVENT_KIND: ClassVar[Literal["limit"]]
 
     @property
     def flow_id(self) -> int:
@@ -348,6 +154,10 @@ class LimitChange(Protocol):
         ...
 
 
+Event = Report | Created | Closed | LimitChange
+"""What happened to a flow; `EVENT_KIND` says which."""
+
+
 class Batch(Protocol):
     """What one poll brought, in the order in which it happened."""
 
@@ -355,15 +165,15 @@ class Batch(Protocol):
         """Return how many events there are."""
         ...
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield `Created`, `Closed`, `LimitChange` and `Report` in order."""
+    def __iter__(self) -> Iterator[Event]:
+        """Yield the events in order."""
         ...
 
     def arrays(self) -> list[tuple[int, Reports]]:
         """Return the reports by program handle, each as one structured array in order of arrival."""
         ...
 
-    def events(self) -> list[Any]:
+    def events(self) -> Sequence[Event]:
         """Return the events in order, without the reports."""
         ...
 

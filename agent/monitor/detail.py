@@ -17,7 +17,7 @@ from agent.monitor.charts import Chart
 from agent.monitor.history import LENGTH, FlowHistory, Metric
 from agent.monitor.source import Happened, Inside
 from agent.monitor.table import COLOURS, WARNING
-from datapath.protocol import FlowStats
+from ccp_base.flows import FlowStats
 
 EVENTS_SHOWN: Final = 50
 

@@ -13,7 +13,7 @@ from agent import console
 from agent.flowtable import FlowRow
 from agent.monitor import units
 from agent.monitor.source import Happened, Heard, Parameter
-from datapath.protocol import FlowStats
+from ccp_base.flows import FlowStats
 
 _CA_STATES: Final = ("Open", "Disorder", "CWR", "Recovery", "Loss")
 

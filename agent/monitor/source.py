@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from agent.flowtable import FlowRow
 from agent.runfile import RunInfo
-from datapath.protocol import FlowStats
+from ccp_base.flows import FlowStats
 
 
 @dataclass(frozen=True, slots=True)

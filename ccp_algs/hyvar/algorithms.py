@@ -190,7 +190,7 @@ class _All(Hybrid, VectorAlgorithm):
         """Take a flow; its registers follow when its program has started."""
         self.add(info)
 
-    def on_reports(self, reports: NDArray[np.void]) -> list[Updates]:
+    def on_reports(self, reports: NDArray[np.void], program: str) -> list[Updates]:
         """Decide for all flows at once."""
         return self.decide(reports)
 

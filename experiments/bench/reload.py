@@ -71,7 +71,7 @@ class Edited(VectorAlgorithm):
     def on_create(self, info):
         self.row_of[info.flow_id] = len(self.row_of)
 
-    def on_reports(self, reports):
+    def on_reports(self, reports, program):
         rows = [self.row_of[flow_id] for flow_id in reports["flow_id"].tolist()]
         self.reports[rows] += np.uint64(1)
 """

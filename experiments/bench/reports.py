@@ -67,7 +67,7 @@ class Vectorised(VectorAlgorithm):
     program = PROGRAM
     acked_bytes = 0
 
-    def on_reports(self, reports: Any) -> Updates | None:
+    def on_reports(self, reports: Any, program: str) -> Updates | None:
         """Do what a small algorithm does."""
         self.acked_bytes += int(reports["acked"].sum())
         lossy = reports[reports["lost"] > 0]

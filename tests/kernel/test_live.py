@@ -190,7 +190,7 @@ class Edited(VectorAlgorithm):
         self.row_of[info.flow_id] = len(self.born_in)
         self.born_in = np.append(self.born_in, np.uint64(VERSION))
 
-    def on_reports(self, reports):
+    def on_reports(self, reports, program):
         flow_ids = reports["flow_id"]
         rows = [self.row_of[flow_id] for flow_id in flow_ids.tolist()]
         segments = 100 + 10 * VERSION + self.born_in[rows]

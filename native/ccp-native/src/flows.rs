@@ -157,11 +157,23 @@ pub struct Created {
     pub info: Py<FlowInfo>,
 }
 
+#[pymethods]
+impl Created {
+    #[classattr]
+    const EVENT_KIND: &'static str = "created";
+}
+
 /// A flow ended, or its socket chose another congestion control.
 #[pyclass(frozen, get_all, module = "ccp_base._native")]
 pub struct Closed {
     pub flow_id: u64,
     pub stats: Py<FlowStats>,
+}
+
+#[pymethods]
+impl Closed {
+    #[classattr]
+    const EVENT_KIND: &'static str = "closed";
 }
 
 /// What is known of the rate limit of a flow's client has become another.
@@ -177,6 +189,12 @@ pub struct LimitChange {
     rate_bytes_per_s: u64,
     tokens_bytes: u64,
     active_flows: u32,
+}
+
+#[pymethods]
+impl LimitChange {
+    #[classattr]
+    const EVENT_KIND: &'static str = "limit";
 }
 
 impl LimitChange {

@@ -33,6 +33,9 @@ pub struct Report {
 
 #[pymethods]
 impl Report {
+    #[classattr]
+    const EVENT_KIND: &'static str = "report";
+
     #[getter]
     fn flow_id(&self) -> u64 {
         self.head.flow_id
@@ -99,6 +102,7 @@ impl Report {
 
     fn __dir__(&self) -> Vec<String> {
         let own = [
+            "EVENT_KIND",
             "flow_id",
             "now_us",
             "cwnd_bytes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,17 +48,20 @@ class FakeStats(LostExit):
 
 @dataclass(frozen=True, slots=True)
 class FakeCreated:
+    EVENT_KIND: ClassVar = "created"
     info: FakeInfo
 
 
 @dataclass(frozen=True, slots=True)
 class FakeClosed:
+    EVENT_KIND: ClassVar = "closed"
     flow_id: int
     stats: FakeStats
 
 
 @dataclass(frozen=True, slots=True)
 class FakeLimitChange:
+    EVENT_KIND: ClassVar = "limit"
     flow_id: int
     verdict: int
     now_us: int = 1_000_000
@@ -71,6 +74,7 @@ class FakeLimitChange:
 
 
 class FakeReport:
+    EVENT_KIND = "report"
     __slots__ = (
         "_registers",
         "cwnd_bytes",

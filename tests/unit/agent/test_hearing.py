@@ -49,7 +49,7 @@ VECTOR = text(
     def __init__(self):
         self.heard = []
 
-    def on_reports(self, reports):
+    def on_reports(self, reports, program):
         return None
 
     def on_telemetry(self, samples):

@@ -10,12 +10,14 @@ from agent.algorithms import Running
 from agent.hosts import VectorHost
 from agent.plane import Plane
 from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm
+from ccp_algs.api import LIMIT_STATES, RateLimit
 from ccp_base.errors import ParamError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,
     FakeDatapath,
     FakeInfo,
+    FakeLimitChange,
     FakeProgram,
     FakeReport,
     FakeStats,
@@ -40,7 +42,7 @@ def vector() -> type[VectorAlgorithm]:
         def on_create(self, info: Any) -> None:
             self.calls.append(("create", info.flow_id))
 
-        def on_reports(self, reports: np.ndarray) -> Updates | None:
+        def on_reports(self, reports: np.ndarray, program: str) -> Updates | None:
             if (reports["acked"] == 666).any():
                 raise ValueError("bad luck")
             self.calls.append(("reports", *reports["flow_id"].tolist()))
@@ -81,7 +83,7 @@ def test_batch_reaches_the_one_instance_as_an_array_and_goes_back_as_one() -> No
 def test_several_updates_are_written_in_their_order() -> None:
     cls, datapath = vector(), fake_datapath()
 
-    def decide(self: Any, reports: np.ndarray) -> list[Updates]:
+    def decide(self: Any, reports: np.ndarray, program: str) -> list[Updates]:
         ids = reports["flow_id"]
         return [Updates(ids[:1], registers={"beta_permille": ids[:1]}), Updates(ids, 3 * ids)]
 
@@ -162,7 +164,7 @@ def test_instance_that_raises_gives_its_flows_to_the_law_and_the_next_flow_gets_
 
 def test_bad_decision_counts_as_an_exception() -> None:
     cls, datapath = vector(), fake_datapath()
-    cls.on_reports = lambda self, reports: Updates(reports["flow_id"], np.array([np.nan]))
+    cls.on_reports = lambda self, reports, program: Updates(reports["flow_id"], np.array([np.nan]))
     plane = plane_with(datapath, cls)
     datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, acked=1))
     plane.turn(0)
@@ -219,6 +221,48 @@ def test_parameter_cannot_be_set_for_one_of_its_flows() -> None:
     assert caught.value.slug == "param.shared"
     plane.set_param("beta", 0.7)
     assert cls.instances[0].beta == 0.7
+
+
+def test_it_may_do_to_one_flow_what_single_algorithms_may() -> None:
+    class Able(VectorAlgorithm):
+        name = "able"
+        seen: ClassVar[list[Any]] = []
+
+        def on_create(self, info: Any) -> None:
+            self.flows[info.flow_id].set(cwnd_bytes=20_000)
+
+        def on_reports(self, reports: np.ndarray, program: str) -> None:
+            self.seen.append((program, reports["flow_id"].tolist()))
+            for flow_id in reports["flow_id"].tolist():
+                if program == "first":
+                    self.flows[flow_id].set_program("second", cwnd_bytes=30_000)
+                    self.flows[flow_id].tell("able:moved", to="second")
+
+        def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
+            self.seen.append((flow_id, limit.state))
+
+        def on_close(self, flow_id: int) -> None:
+            self.seen.append(("closed", self.flows[flow_id].info.flow_id))
+
+    datapath, events = fake_datapath(), []
+    programs = {"first": FakeProgram(1), "second": FakeProgram(2)}
+    plane = Plane(datapath, [Running(Able, "able", programs, "first", "ccp.able")])
+    plane.events.listen(events.append)
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, program_handle=1, acked=1))
+    datapath.feed(FakeReport(1, program_handle=2, acked=1), FakeLimitChange(1, LIMIT_STATES.index("capped")))
+    for _ in range(2):
+        plane.turn(0)
+    assert datapath.written == [Written(1, 20_000, None, 1, None), Written(1, 30_000, None, 2, None)]
+    host = plane.hosts["able"]
+    assert isinstance(host, VectorHost)
+    assert host.instance is not None
+    datapath.there.clear()
+    host.instance.flows[1].set(cwnd_bytes=40_000)  # it closed, which is not yet known: no harm to the others
+    datapath.feed(FakeClosed(1, FakeStats(1)))
+    plane.turn(0)
+    assert Able.seen == [("first", [1]), (1, "capped"), ("second", [1]), ("closed", 1)]
+    assert [event.detail for event in events if event.kind == "able:moved"] == [{"to": "second"}]
+    assert not host.instance.flows
 
 
 def test_parameters_that_were_set_are_told_and_the_answer_is_written() -> None:

@@ -204,7 +204,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "KeyError: 'x'",
     ),
     "other kind": (
-        text("def on_reports(self, reports):\n    return None", base="VectorAlgorithm"),
+        text("def on_reports(self, reports, program):\n    return None", base="VectorAlgorithm"),
         "reload.other_kind",
         "vectorised",
     ),
@@ -353,7 +353,7 @@ VECTOR = text(
     def on_create(self, info):
         self.seen[info.flow_id] = 0
 
-    def on_reports(self, reports):
+    def on_reports(self, reports, program):
         for flow_id in reports["flow_id"].tolist():
             self.seen[flow_id] += 1
         return Updates(reports["flow_id"], self.gain * reports["cwnd_bytes"]) if len(reports) else None

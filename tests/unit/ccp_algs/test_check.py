@@ -104,7 +104,7 @@ def test_program_that_does_not_compile_is_found() -> None:
 class Vector(VectorAlgorithm):
     program = Fold
 
-    def on_reports(self, reports: Any) -> Updates | None:
+    def on_reports(self, reports: Any, program: str) -> Updates | None:
         return Updates(reports["flow_id"], reports["cwnd_bytes"] + np.uint64(1))
 
 
@@ -114,7 +114,7 @@ def test_vectorised_algorithm_gets_arrays() -> None:
 
 
 def test_vectorised_algorithm_may_give_several_updates() -> None:
-    def decide(self: Any, reports: Any) -> list[Updates]:
+    def decide(self: Any, reports: Any, program: str) -> list[Updates]:
         return [Updates(reports["flow_id"], registers={"target": reports["acked"]})] * 2
 
     summary = check_algorithm(type("Good", (Vector,), {"on_reports": decide}))
@@ -145,7 +145,7 @@ def test_vectorised_algorithm_may_give_several_updates() -> None:
     ],
 )
 def test_broken_contract_of_a_vectorised_algorithm_is_named(updates: Any, slug: str) -> None:
-    cls = type("Bad", (Vector,), {"on_reports": lambda self, reports: updates(reports)})
+    cls = type("Bad", (Vector,), {"on_reports": lambda self, reports, program: updates(reports)})
     with pytest.raises(ContractError) as caught:
         check_algorithm(cls)
     assert caught.value.slug == slug

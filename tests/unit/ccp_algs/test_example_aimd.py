@@ -115,7 +115,7 @@ def test_vectorised_variant_decides_as_the_scalar_one(steps: list[tuple[int, ...
         scalar.on_report(report(**values))
         calls = scalar.flow.calls[before:]  # type: ignore[attr-defined]
         updates = vector.on_reports(
-            rows(flow_id=[FakeInfo().flow_id], **{name: [value] for name, value in values.items()})
+            rows(flow_id=[FakeInfo().flow_id], **{name: [value] for name, value in values.items()}), "default"
         )
         assert (updates is None) == (not calls)
         if updates is not None:
@@ -135,7 +135,8 @@ def test_vectorised_flows_do_not_touch_each_other() -> None:
             acked=[MSS] * 2,
             lost=[1, 0],
             limited=[1, 1],
-        )
+        ),
+        "default",
     )
     assert updates is not None
     assert dict(zip(updates.flow_ids.tolist(), updates.cwnd_bytes.tolist(), strict=True)) == {
@@ -147,7 +148,7 @@ def test_vectorised_flows_do_not_touch_each_other() -> None:
 def test_slot_used_again_begins_in_slow_start() -> None:
     vector = VectorAimd()
     vector.on_create(FakeInfo(flow_id=(1 << 32) | 3))
-    vector.on_reports(rows(flow_id=[(1 << 32) | 3], now_us=[10], cwnd_bytes=[100 * MSS], lost=[1]))
+    vector.on_reports(rows(flow_id=[(1 << 32) | 3], now_us=[10], cwnd_bytes=[100 * MSS], lost=[1]), "default")
     assert vector.ssthresh_bytes[3] == 50 * MSS
     vector.on_create(FakeInfo(flow_id=(2 << 32) | 3))
     assert vector.ssthresh_bytes[3] == np.inf

@@ -76,7 +76,7 @@ def begun(cls: Any, tmp_path: Path, action: float = 0.0, **params: object) -> An
     set_params(cls, {"policy_file": policy_of(tmp_path, action), **params})
     algorithm = cls()
     algorithm.on_create(FakeInfo(flow_id=ID))
-    algorithm.on_reports(rows(START))
+    algorithm.on_reports(rows(START), "default")
     return algorithm
 
 
@@ -240,7 +240,7 @@ def test_registers_are_set_when_the_program_has_started(tmp_path: Path) -> None:
     set_params(Hyvar, {"policy_file": policy_of(tmp_path, 0.0), "mtp_ms": 70.0, "beta": 0.8})
     algorithm = Hyvar()
     algorithm.on_create(FakeInfo(flow_id=ID))
-    made = registers(algorithm.on_reports(rows(START)))
+    made = registers(algorithm.on_reports(rows(START), "default"))
     assert (made["mtp_us"], made["learned"], made["cut_permille"]) == (70_000, 0, 800)
     assert "gain_ppm" not in made
 
@@ -249,7 +249,7 @@ def test_policy_alone_has_the_window_from_the_start(tmp_path: Path) -> None:
     set_params(PolicyAlone, {"policy_file": policy_of(tmp_path, 0.0)})
     algorithm = PolicyAlone()
     algorithm.on_create(FakeInfo(flow_id=ID))
-    assert registers(algorithm.on_reports(rows(START)))["learned"] == 1
+    assert registers(algorithm.on_reports(rows(START), "default"))["learned"] == 1
 
 
 @pytest.mark.parametrize(("action", "gain"), [(0.5, 2**0.5), (-1.0, 0.5), (0.0, 1.0), (2.0, 2.0)])
@@ -257,7 +257,7 @@ def test_window_is_multiplied_by_two_to_the_power_of_the_action(
     tmp_path: Path, action: float, gain: float
 ) -> None:
     algorithm = begun(HybridMtp, tmp_path, action)
-    made = registers(algorithm.on_reports(rows(interval(1))))
+    made = registers(algorithm.on_reports(rows(interval(1)), "default"))
     assert made["gain_ppm"] == pytest.approx(PPM * gain, abs=1)
 
 
@@ -265,35 +265,37 @@ def test_window_is_multiplied_by_two_to_the_power_of_the_action(
 def test_hybrid_keeps_its_mtp(tmp_path: Path, rtt_us: int) -> None:
     algorithm = begun(HybridMtp, tmp_path, mtp_ms=40.0)
     for number in (1, 2):
-        made = registers(algorithm.on_reports(rows(interval(number, rtt_us))))
+        made = registers(algorithm.on_reports(rows(interval(number, rtt_us)), "default"))
         assert (made["mtp_us"], made["learned"]) == (40_000, 0)
 
 
 def test_mtp_grows_while_the_queue_drains_and_falls_when_it_is_long(tmp_path: Path) -> None:
     algorithm = begun(Hyvar, tmp_path, mtp_ms=100.0)
-    grown = registers(algorithm.on_reports(rows(interval(1, 34_000))))["mtp_us"]
+    grown = registers(algorithm.on_reports(rows(interval(1, 34_000)), "default"))["mtp_us"]
     drained = interval(2) | {"rtt_sum_us": 20 * 34_000 + 20 * 31_000}
-    longer = registers(algorithm.on_reports(rows(drained)))
+    longer = registers(algorithm.on_reports(rows(drained), "default"))
     assert longer["mtp_us"] > 1.4 * grown
     assert longer["learned"] == 0
     queue = interval(3) | {"rtt_sum_us": 20 * 34_000 + 20 * 31_000 + 20 * 60_000}
-    shorter = registers(algorithm.on_reports(rows(queue)))
+    shorter = registers(algorithm.on_reports(rows(queue), "default"))
     assert (shorter["mtp_us"], shorter["learned"]) == (RTT_US, 1), "as short as it may be: a round trip"
 
 
 def test_policy_has_the_window_alone_at_losses_without_a_queue(tmp_path: Path) -> None:
     algorithm = begun(Hyvar, tmp_path, mtp_ms=100.0)
-    lossy = registers(algorithm.on_reports(rows(interval(1, lost=4))))
+    lossy = registers(algorithm.on_reports(rows(interval(1, lost=4)), "default"))
     assert (lossy["learned"], lossy["mtp_us"]) == (1, 100_000)
-    assert registers(algorithm.on_reports(rows(interval(2, lost=4))))["learned"] == 0
+    assert registers(algorithm.on_reports(rows(interval(2, lost=4)), "default"))["learned"] == 0
 
 
 def test_slow_start_is_left_to_cubic_unless_there_is_a_queue(tmp_path: Path) -> None:
     algorithm = begun(Hyvar, tmp_path, action=-0.5)
-    calm = registers(algorithm.on_reports(rows(interval(1, in_slow_start=1))))
+    calm = registers(algorithm.on_reports(rows(interval(1, in_slow_start=1)), "default"))
     assert calm["gain_ppm"] == 0
     queue = interval(2, in_slow_start=1) | {"rtt_sum_us": 20 * RTT_US + 20 * 60_000}
-    assert registers(algorithm.on_reports(rows(queue)))["gain_ppm"] == pytest.approx(PPM * 2**-0.5, abs=1)
+    assert registers(algorithm.on_reports(rows(queue), "default"))["gain_ppm"] == pytest.approx(
+        PPM * 2**-0.5, abs=1
+    )
 
 
 def test_reductions_are_answered_as_by_cubic(tmp_path: Path) -> None:
@@ -305,20 +307,20 @@ def test_reductions_are_answered_as_by_cubic(tmp_path: Path) -> None:
         "due": 0,
         "now_us": 1_005_000,
     }
-    made = registers(algorithm.on_reports(rows(told)))
+    made = registers(algorithm.on_reports(rows(told), "default"))
     fields = dict.fromkeys(HyvarFold.report_fields, 0) | {"mss_bytes": MSS} | told
     assert made == CubicAnswers().answer(FakeReport({}, fields, "Hyvar"))
     undone = told | {"event": UNDO, "old_t_us": 7}
-    assert registers(algorithm.on_reports(rows(undone)))["t_us"] == 7
+    assert registers(algorithm.on_reports(rows(undone), "default"))["t_us"] == 7
 
 
 def test_one_batch_has_all_answers(tmp_path: Path) -> None:
     algorithm = begun(Hyvar, tmp_path, action=0.5)
     algorithm.on_create(FakeInfo(flow_id=ID + 1))
-    algorithm.on_reports(rows({**START, "flow_id": ID + 1}))
+    algorithm.on_reports(rows({**START, "flow_id": ID + 1}), "default")
     cut = {"event": CUT, "prior_bytes": 80 * MSS, "due": 0, "now_us": 1_005_000}
     batch = rows(interval(1), cut | {"flow_id": ID + 1}, cut, interval(1, flow_id=ID + 1))
-    answers, control = algorithm.on_reports(batch)
+    answers, control = algorithm.on_reports(batch, "default")
     assert sorted(answers.flow_ids.tolist()) == [ID, ID + 1]
     assert set(answers.registers) >= {"w_max_bytes", "k_us"}
     assert sorted(control.flow_ids.tolist()) == [ID, ID + 1]
@@ -337,9 +339,9 @@ def test_flows_are_decided_together_as_alone() -> None:
             [interval(number, 30_000 + 2_000 * i, lost=i * number // 2, flow_id=ID + i) for i in range(4)]
         )
     for batch in batches:
-        whole = together.on_reports(rows(*batch))
+        whole = together.on_reports(rows(*batch), "default")
         for i, one in enumerate(alone):
-            for of_all, of_one in zip(whole, one.on_reports(rows(batch[i])), strict=True):
+            for of_all, of_one in zip(whole, one.on_reports(rows(batch[i]), "default"), strict=True):
                 at = of_all.flow_ids.tolist().index(ID + i)
                 for name, values in of_one.registers.items():
                     assert int(of_all.registers[name][at]) == pytest.approx(int(values[0]), abs=2)
@@ -347,7 +349,7 @@ def test_flows_are_decided_together_as_alone() -> None:
 
 def test_changed_parameters_reach_all_flows(tmp_path: Path) -> None:
     algorithm = begun(Hyvar, tmp_path)
-    algorithm.on_reports(rows(interval(1)))
+    algorithm.on_reports(rows(interval(1)), "default")
     Hyvar.beta = 0.9
     made = registers(algorithm.on_params(frozenset({"beta"})))
     assert made["cut_permille"] == 900
@@ -382,7 +384,7 @@ def test_one_flow_is_decided_as_many(tmp_path: Path) -> None:
     for number in range(1, 5):
         batch = rows(interval(number, 30_000 + 5_000 * number, lost=number))
         single.on_report(report_of(batch[0]))
-        assert flow.calls[-1] == ("set", registers(many.on_reports(batch)))
+        assert flow.calls[-1] == ("set", registers(many.on_reports(batch, "default")))
 
 
 def test_limited_hyvar_looks_for_limits_and_grows_fast_while_the_cap_is_raised(tmp_path: Path) -> None:
