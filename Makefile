@@ -32,8 +32,7 @@ ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
 SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
 PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider
-# Real sockets, screens and clocks on a machine that others use, too: what fails is tried twice more, and the summary
-# says so.
+# Real sockets and clocks on a machine that others use, too: what fails is tried twice more, and the summary says so.
 AGAIN := --reruns 2
 # Tests that compute share what processors there are.
 SHARED := -n auto --dist worksteal
@@ -99,6 +98,12 @@ docs-tables: build ## the tables in docs/benchmarks.md and docs/architecture.md,
 .PHONY: test
 test: lint test-rust test-unit test-interop test-kernel test-notebooks ## everything: lint, types, tests of all kinds
 
+# What one runs after each edit: nothing that needs root, PyTorch, or a build where no Rust changed.
+.PHONY: quick
+quick: lint-python types ## lint, types, and the unit tests of what changed (SINCE=REVISION; else since the last commit)
+	$(PHASE)
+	@$(BIN)/python -m scripts.quick $(if $(SINCE),--since $(SINCE))
+
 .PHONY: lint
 lint: lint-python types lint-rust lint-bpf ## all that reads sources only; `make -k lint` shows all complaints
 
@@ -110,7 +115,7 @@ lint-python: build .venv/.dev ## ruff (rules and format), and the direction of i
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
-types: build .venv/.dev .venv/.train ## mypy, strict
+types: build .venv/.dev ## mypy, strict
 	$(PHASE)
 	$(BIN)/mypy
 
@@ -142,12 +147,12 @@ test-rust: build ## cargo tests; with root the compiler's differential test also
 .PHONY: test-unit
 test-unit: build .venv/.dev .venv/.train ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
 	$(PHASE)
-	$(PYTEST) $(AGAIN) $(SHARED) tests/unit
+	$(PYTEST) $(SHARED) tests/unit
 
 .PHONY: test-interop
 test-interop: build .venv/.dev ## tests against programs that others wrote: Mosquitto, Wireshark
 	$(PHASE)
-	$(PYTEST) $(AGAIN) $(SHARED) tests/interop
+	$(PYTEST) $(SHARED) tests/interop
 
 # What registers no `ccp`, of which a machine has one: runs beside what does. Both mostly wait.
 OF_THE_KERNEL := kernel(struct_ops=False)

@@ -419,43 +419,6 @@ def test_parameter_is_set_for_all_flows_or_one() -> None:
     assert (instances[1].beta, instances[2].beta) == (0.8, 0.3)
 
 
-def test_idle_flows_are_told_of_parameters_that_were_set() -> None:
-    cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2))
-
-    def on_params(self: Any, names: frozenset[str]) -> None:
-        cls.calls.append(("params", self.flow.info.flow_id, names))  # type: ignore[attr-defined]
-
-    cls.on_params = on_params  # type: ignore[method-assign]
-    cls.beta = 0.4  # before there is a flow: on_create sees it
-    plane = plane_with(datapath, cls)
-    plane.adopt()
-    cls.calls.clear()  # type: ignore[attr-defined]
-    plane.turn(0)
-    assert cls.calls == []  # type: ignore[attr-defined]
-    plane.set_param("beta", "0.8", flow_id=2)
-    plane.turn(0)
-    assert cls.calls == [("params", 2, {"beta"})]  # type: ignore[attr-defined]
-    cls.beta = 0.7  # as in a notebook, past the plane
-    plane.turn(0)
-    plane.turn(0)
-    assert cls.calls[1:] == [("params", 1, {"beta"}), ("params", 2, {"beta"})]  # type: ignore[attr-defined]
-
-
-def test_algorithm_that_fails_on_a_parameter_loses_its_flow() -> None:
-    cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2))
-
-    def on_params(self: Any, names: frozenset[str]) -> None:
-        if self.flow.info.flow_id == 1:
-            raise RuntimeError("no")
-
-    cls.on_params = on_params  # type: ignore[method-assign]
-    plane = plane_with(datapath, cls)
-    plane.adopt()
-    plane.set_param("beta", 0.8)
-    plane.turn(0)
-    assert plane.flow_ids() == [2]
-
-
 def test_parameter_of_a_flow_that_is_not_there_is_refused() -> None:
     plane = plane_with(fake_datapath(), recorder())
     with pytest.raises(FlowGone):

@@ -1,0 +1,61 @@
+"""Parameters that are set reach algorithms at once, whoever set them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from agent.algorithms import Running
+from agent.plane import Plane
+from ccp_algs import Algorithm, Param
+from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
+
+
+def told() -> type[Algorithm]:
+    """A fresh algorithm that records what it is told of parameters; `refuses` is the id of a flow that raises."""
+
+    class Told(Algorithm):
+        name = "told"
+        beta = Param(0.5, min=0.1, max=0.9)
+        calls: ClassVar[list[tuple[int, frozenset[str]]]] = []
+        refuses: ClassVar[int] = 0
+
+        def on_params(self, names: frozenset[str]) -> None:
+            flow_id = self.flow.info.flow_id
+            self.calls.append((flow_id, names))
+            if flow_id == self.refuses:
+                raise RuntimeError("no")
+
+    return Told
+
+
+def plane_of(cls: Any) -> Plane:
+    """A plane with two flows that are idle."""
+    datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
+    plane = Plane(datapath, [Running(cls, cls.name, {"default": FakeProgram()}, "default", "ccp.told")])
+    plane.adopt()
+    return plane
+
+
+def test_idle_flows_are_told_once_of_what_was_set_since_they_began() -> None:
+    cls: Any = told()
+    cls.beta = 0.4  # before there is a flow: on_create sees it
+    plane = plane_of(cls)
+    plane.turn(0)
+    assert cls.calls == []
+    plane.set_param("beta", "0.8", flow_id=2)
+    for _ in range(2):
+        plane.turn(0)
+    assert cls.calls == [(2, {"beta"})]
+    cls.beta = 0.7  # as in a notebook, past the plane
+    plane.turn(0)
+    assert cls.calls[1:] == [(1, {"beta"}), (2, {"beta"})]
+
+
+def test_algorithm_that_raises_loses_that_flow_only() -> None:
+    cls: Any = told()
+    plane = plane_of(cls)
+    cls.refuses = 1
+    plane.set_param("beta", 0.8)
+    plane.turn(0)
+    assert len(cls.calls) == 2
+    assert plane.flow_ids() == [2]
