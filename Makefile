@@ -31,7 +31,7 @@ else
 ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
 SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
-PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider
+PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider --durations 10
 # Real sockets and clocks on a machine that others use, too: what fails is tried twice more, and the summary says so.
 AGAIN := --reruns 2
 # Tests that compute share what processors there are.
@@ -161,11 +161,16 @@ OF_THE_KERNEL := kernel(struct_ops=False)
 test-kernel: build .venv/.dev ## tests on real sockets of this kernel (need root)
 	$(PHASE)
 	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=; \
-	$(SUDO) $(PYTEST) $(AGAIN) -m "not alone and $(OF_THE_KERNEL)" tests/kernel >"$$log" 2>&1 & others=$$!; \
-	$(SUDO) $(PYTEST) $(AGAIN) -m "not alone and not $(OF_THE_KERNEL)" tests/kernel || failed=yes; \
+	$(SUDO) $(PYTEST) $(AGAIN) -m "not long and not alone and $(OF_THE_KERNEL)" tests/kernel >"$$log" 2>&1 & others=$$!; \
+	$(SUDO) $(PYTEST) $(AGAIN) -m "not long and not alone and not $(OF_THE_KERNEL)" tests/kernel || failed=yes; \
 	wait $$others || failed=yes; \
 	cat "$$log"; test -z "$$failed"
-	$(SUDO) $(PYTEST) $(AGAIN) -m alone tests/kernel
+	$(SUDO) $(PYTEST) $(AGAIN) -m "not long and alone" tests/kernel
+
+.PHONY: test-long
+test-long: build .venv/.dev ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root)
+	$(PHASE)
+	$(SUDO) $(PYTEST) $(AGAIN) -m long tests/kernel
 
 .PHONY: test-notebooks
 test-notebooks: build .venv/.dev ## execute the notebooks, with short runs (needs root)

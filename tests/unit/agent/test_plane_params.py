@@ -11,7 +11,7 @@ from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
 
 
 def told() -> type[Algorithm]:
-    """A fresh algorithm that records what it is told of parameters; `refuses` is the id of a flow that raises."""
+    """A fresh algorithm that records what it is told of parameters; the flow `refuses` raises."""
 
     class Told(Algorithm):
         name = "told"
