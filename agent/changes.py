@@ -292,6 +292,7 @@ class Changes:
     def remove(self, name: str) -> None:
         """Run an algorithm that has no flows no longer, because its name could not be registered."""
         self._plane.hosts.pop(name).programs.uninstall()
+        self._settings = {key: setting for key, setting in self._settings.items() if key[1] != name}
         self._plane.index()
 
     def switch(self, algorithm: str, which: Which) -> int:

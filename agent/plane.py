@@ -12,6 +12,7 @@ import dataclasses
 import logging
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ class Plane:
         self.on_batch: Callable[[Batch], None] | None = None
         self.each_turn: list[Callable[[], None]] = []
         self._calls: deque[Callable[[], None]] = deque()
-        self._failures: dict[tuple[str, str, int], int] = {}
+        self._failures: dict[tuple[str, str, str, int], int] = {}
         self._stop = threading.Event()
         self._deferred: list[tuple[Live, FlowStats | None]] = []
         self._missed_before = 0
@@ -382,10 +383,9 @@ class Plane:
         10,000 flows may raise it.
         """
         self.counters.algorithm_errors += 1
-        line = error.__traceback__
-        while line is not None and line.tb_next is not None:
-            line = line.tb_next
-        key = (host.name, type(error).__name__, 0 if line is None else line.tb_lineno)
+        raised = traceback.extract_tb(error.__traceback__, limit=-1)
+        place = (raised[0].filename, raised[0].lineno or 0) if raised else ("", 0)
+        key = (host.name, type(error).__name__, *place)
         times = self._failures[key] = self._failures.get(key, 0) + 1
         log.error(
             "%s.%s raised %s (%s%s)%s: flow %s%s",

@@ -37,8 +37,6 @@ Deviations, with reasons:
 * Drain obeys the long-term bound, as the table of section 5.6.1 has it (the code of 5.6.4.7 does not).
 * State for an undo is saved at the first reaction of a recovery, not again in each round of it.
 * Spurious recoveries are those that the kernel undoes. A tail loss that it repairs by a probe goes unseen.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Parameters: `cwnd_bytes`, the window; 0 lets it be as large as the rate needs, t
 RTT, and 10 segments at least (RFC 6928). `rate_bytes_per_s`, the pacing rate; 0 does not pace. Both can be
 given.
 
-Source: none, there is no algorithm here. History: 1, first version.
+Source: none, there is no algorithm here.
 """
 
 from __future__ import annotations

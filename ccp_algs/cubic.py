@@ -17,8 +17,6 @@ has 5, for HyStart++), `report_ms` (0: a flow reports only what calls for an ans
 
 Deviations: those of `cubic_core.py`, `episodes.py` and `slow_start.py`. Growth stops while the window is not
 used up, as the kernel judges it; before the first loss the kernel counts a half-used window as used.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

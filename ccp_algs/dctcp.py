@@ -15,8 +15,6 @@ Parameters: `g` (1/16, section 4.2), `beta` (0.5, reaction to loss, section 3.5)
 
 Deviations: those of `episodes.py` and `slow_start.py`. The window does not grow in the window of data behind
 an ECN reduction, as in Linux, which is in CWR then; the RFC does not say. alpha is an integer in millionths.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

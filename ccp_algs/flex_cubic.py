@@ -31,8 +31,6 @@ something else than the paper: it reduces at every loss, and only a timeout depe
 Limits: k = 2 sees no queue that delays by less than minRTT, so that with a buffer below the bandwidth-delay
 product every loss is spared, and the window grows until most packets are dropped. `docs/flex-cubic.md` has
 figures, and what `queue_fraction` does about it.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

@@ -24,8 +24,6 @@ factor of a mild reduction is in K, but alpha, which is about fairness to flows 
 that of `beta`.
 
 Limits, and how the growth was studied: `docs/int-cubic.md`.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

@@ -42,8 +42,6 @@ Parameters: `start` (shared; section 6 has it as the safe default), `shared` (cu
 
 Deviations: those of `cubic.py`, `bbr3.py`, `dctcp.py` and `inflation.py`. The paper switches a whole host,
 this a flow.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ Deviations, with reasons:
   segments, and what leaves at once is lost at once.
 * While the cap is raised CUBIC is in slow start, without HyStart: along its curve it would need seconds to
   find out that a limit is gone.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

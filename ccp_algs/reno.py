@@ -13,8 +13,6 @@ Parameters: `beta` (0.5, RFC 5681 equation 4), `report_ms` (0: a flow reports ev
 
 Deviations: those of `episodes.py` and `slow_start.py`. Loss is found by the kernel (SACK, RACK), so that Reno
 here is what RFC 6675 describes rather than three duplicate ACKs counted by hand.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

@@ -167,11 +167,6 @@ class Bus:
         """What is subscribed to."""
         return tuple(self._kinds)
 
-    def set_status(self, status: AgentStatus) -> None:
-        """Publish another birth message, now and whenever the connection comes back."""
-        self._status = status
-        self._client.publish(self._birth())
-
     def publish(self, body: Body, *, ttl_ms: int | None = None) -> None:
         """Queue a message; never waits.
 

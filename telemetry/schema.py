@@ -314,9 +314,6 @@ class AlgorithmEvent(
 Body = ReceiverSignal | RegimeDecision | IntSummary | AgentStatus | ParamChange | AlgorithmEvent
 """What a message may say."""
 
-FlowBody = ReceiverSignal | RegimeDecision | IntSummary
-"""What is delivered to the algorithms of flows."""
-
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message.

@@ -30,8 +30,6 @@ and slow start, see there. The slides do not say how MTP and switching hang toge
 here. The MTP is not shorter than `mtp_min_rtts` minimum RTTs: what a decision does shows in the RTT only
 then, and decisions in between would answer to the one before again. The policy is read from a file, which
 algorithms do not do elsewhere: it comes with ccplane, and is checked by its hash.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate
 Parameters: those of Hyvar and of R-TCP.
 
 Deviation: while the cap is raised CUBIC is in slow start, as in `r_tcp_cubic.py`; the policy may end it.
-
-History: 1, first version.
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ def _arguments() -> argparse.Namespace:
 def _command(tests: list[str]) -> str:
     times = ["--timeout", str(120 * SLOWER), "-o", f"faulthandler_timeout={300 * SLOWER}"]
     options = ["-p", "no:cacheprovider", *times, f"--junitxml=/mnt/out/{REPORT}"]
-    return ". scripts/vm/bcc.sh\n" + shlex.join(["python", "-m", "pytest", *options, *(tests or TESTS)])
+    return ". scripts/vm/bcc.sh\n" + shlex.join(
+        ["python", "-m", "pytest", *options, *(tests or [*TESTS, "-m", "not long"])]
+    )
 
 
 def _table(runs: list[machine.Run]) -> Table:

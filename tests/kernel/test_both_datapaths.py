@@ -8,7 +8,7 @@ from ccp_algs import registry
 from tests.carrying import must_carry
 
 KINDS = {"cubic", "aimd_vec", "bbr3", "r_tcp_cubic"}
-"""One of each kind: a window, arrays, pacing, an extension. Others have tests on real sockets of their own."""
+"""One of each kind: a window, arrays, pacing, an extension. Others have tests on real sockets themselves."""
 
 
 @pytest.mark.parametrize(
