@@ -149,6 +149,10 @@ test-unit: build .venv/.dev .venv/.train ## unit and property tests; HYPOTHESIS_
 	$(PHASE)
 	$(PYTEST) $(SHARED) tests/unit
 
+.PHONY: bless
+bless: build .venv/.dev ## accept what algorithms do in simulated scenarios now, and show what changed (ALGORITHM=NAME; else all)
+	$(BIN)/python -m tests.golden $(ALGORITHM)
+
 .PHONY: test-interop
 test-interop: build .venv/.dev ## tests against programs that others wrote: Mosquitto, Wireshark
 	$(PHASE)
