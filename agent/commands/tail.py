@@ -25,7 +25,11 @@ def tail(
     keys: Keys = None,
     pin_dir: PinDir = PIN_DIR,
 ) -> None:
-    """Print reports, decisions, events and telemetry, one a line, until Ctrl-C."""
+    """Print reports, decisions, events and telemetry, one a line, until Ctrl-C.
+
+    Reports are those that the algorithm asks for: cubic, reno and dctcp ask for what calls for an answer. Set
+    their parameter report_ms for more, as in: ccp set cubic.report_ms=100
+    """
     for kind in kinds or []:
         if kind not in STREAMS:
             raise UsageError(

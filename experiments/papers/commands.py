@@ -90,7 +90,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
     ) -> None:
         from experiments.papers.paper import Size
 
-        paper: Paper = importlib.import_module(f"experiments.papers.{module}").PAPER
+        paper: Paper = importlib.import_module(f"experiments.papers.{module}.paper").PAPER
         if traces and not cellular:
             raise UsageError(
                 "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave it out"

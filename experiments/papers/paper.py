@@ -1,9 +1,9 @@
 """A paper's experiments: parts, each one or more sweeps and what they come to.
 
-from experiments.papers import flex_cubic
+from experiments.papers.flex_cubic.paper import PAPER
 from experiments.papers.paper import Size, findings, read_part, run_part
 
-part, size, out = flex_cubic.PAPER.parts["grid"], Size(quick=True), "out/papers/flex-cubic"
+part, size, out = PAPER.parts["grid"], Size(quick=True), "out/papers/flex-cubic"
 run_part(part, size, out)
 print(findings(part, read_part(part, size, out)).checks)
 """

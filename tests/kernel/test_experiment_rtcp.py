@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments.netlab.spec import Direction, TokenBucket
-from experiments.papers.r_tcp_operators import Pair, download, side_by_side
-from experiments.papers.r_tcp_runs import transfers
+from experiments.papers.r_tcp.operators import Pair, download, side_by_side
+from experiments.papers.r_tcp.runs import transfers
 from experiments.run import run
 
 RATE_BYTES_PER_S = 250_000

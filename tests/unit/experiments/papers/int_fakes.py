@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.papers.int_chain import BOTTLENECK, LOSSY
+from experiments.papers.int_adaptive.chain import BOTTLENECK, LOSSY
 from experiments.results import Result
 from experiments.scenario import Scenario
 from telemetry.ioam import EdgeToEdge, insert

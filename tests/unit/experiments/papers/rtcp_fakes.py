@@ -9,7 +9,7 @@ from pathlib import Path as Directory
 import pandas as pd
 
 from experiments.netlab.spec import Bernoulli
-from experiments.papers.r_tcp_acks import DIRECTORY
+from experiments.papers.r_tcp.acks import DIRECTORY
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.results import Result
 from experiments.runs.shapes import Graph

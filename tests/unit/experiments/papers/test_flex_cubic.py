@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from experiments.events import SetRoute
-from experiments.papers import flex_cubic
-from experiments.papers.flex_cubic import BETAS, BUFFERS_BDP, KERNEL, LOSSES, OURS, OWDS_US, PAPER
+from experiments.papers.flex_cubic import paper as flex_cubic
+from experiments.papers.flex_cubic.paper import BETAS, BUFFERS_BDP, KERNEL, LOSSES, OURS, OWDS_US, PAPER
 from experiments.papers.paper import Runs, Size, table_of
 from experiments.papers.two_flows import against, bursts_of, dumbbell, shares
 from experiments.runs.grid import changed

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 from ccp_base.errors import UsageError
 from experiments.metrics import NAN
 from experiments.netlab.traces import read_trace
-from experiments.papers import hyvar_runs
 from experiments.papers.commands import app
-from experiments.papers.hyvar import PAPER
-from experiments.papers.hyvar_mtp import IDLE, MTPS_MS, checks
-from experiments.papers.hyvar_paths import not_beaten
-from experiments.papers.hyvar_runs import ALGORITHMS, CELLS, HYBRID, HYVAR
-from experiments.papers.hyvar_sensitivity import OPTIONS
+from experiments.papers.hyvar import runs as hyvar_runs
+from experiments.papers.hyvar.mtp import IDLE, MTPS_MS, checks
+from experiments.papers.hyvar.paper import PAPER
+from experiments.papers.hyvar.paths import not_beaten
+from experiments.papers.hyvar.runs import ALGORITHMS, CELLS, HYBRID, HYVAR
+from experiments.papers.hyvar.sensitivity import OPTIONS
 from experiments.papers.paper import Measurement, Size, findings, grids_of, read_part, run_part
 from experiments.plots import style
 from experiments.sweep import planned

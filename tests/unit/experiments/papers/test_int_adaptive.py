@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.papers import int_adaptive
-from experiments.papers.int_adaptive import KERNEL, L1, L2, LOSSES, PAPER, loss_events, path_full_s
-from experiments.papers.int_chain import OURS
-from experiments.papers.int_quality import TELEMETRIES, paired
+from experiments.papers.int_adaptive import paper as int_adaptive
+from experiments.papers.int_adaptive.chain import OURS
+from experiments.papers.int_adaptive.paper import KERNEL, L1, L2, LOSSES, PAPER, loss_events, path_full_s
+from experiments.papers.int_adaptive.quality import TELEMETRIES, paired
 from experiments.papers.paper import Runs, Size
 from experiments.sweep import PlannedRun, planned
 from tests.unit.experiments.papers.int_fakes import capture, records, result_of

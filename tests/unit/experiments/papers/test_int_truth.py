@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.papers.int_chain import OURS, chain, losing, seen, way_us
-from experiments.papers.int_truth import accuracy, comparison, gaps, matrix, told_and_true
+from experiments.papers.int_adaptive.chain import OURS, chain, losing, seen, way_us
+from experiments.papers.int_adaptive.truth import accuracy, comparison, gaps, matrix, told_and_true
 from experiments.papers.variants import steered
 from experiments.results import Result
 from experiments.runs.grid import changed

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from ccp_base.errors import UsageError
 from experiments import run as runs
 from experiments.netlab import LabError
-from experiments.papers import flex_cubic
 from experiments.papers.commands import app
+from experiments.papers.flex_cubic import paper as flex_cubic
 from experiments.plots import style
 from experiments.runs.recording import Recording
 from experiments.scenario import Scenario

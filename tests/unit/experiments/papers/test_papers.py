@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.papers import flex_cubic, hyvar, int_adaptive, r_hybrid
+from experiments.papers.flex_cubic import paper as flex_cubic
+from experiments.papers.hyvar import paper as hyvar
+from experiments.papers.int_adaptive import paper as int_adaptive
 from experiments.papers.paper import Part, Size, nothing_to_run
+from experiments.papers.r_hybrid import paper as r_hybrid
 from experiments.sweep import planned
 
 PARTS = {

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from experiments.netlab.spec import Bernoulli, CoDel, DropTail
-from experiments.papers import r_hybrid, r_hybrid_series
 from experiments.papers.paper import Runs, Size, findings, table_of
-from experiments.papers.r_hybrid import AGGRESSIVE, BASELINE, CASES, CLAIMED, PAPER, STRICT
-from experiments.papers.r_hybrid_exps import EXPERIMENTS
-from experiments.papers.r_hybrid_path import (
+from experiments.papers.r_hybrid import paper as r_hybrid
+from experiments.papers.r_hybrid import series as r_hybrid_series
+from experiments.papers.r_hybrid.exps import EXPERIMENTS
+from experiments.papers.r_hybrid.paper import AGGRESSIVE, BASELINE, CASES, CLAIMED, PAPER, STRICT
+from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
     BBR,
     DCTCP,

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.papers import r_hybrid_false as misled
-from experiments.papers import r_hybrid_peers as peers
-from experiments.papers import r_hybrid_timing as timing
 from experiments.papers.paper import Part, Runs, Size, findings, table_of
+from experiments.papers.r_hybrid import false as misled
+from experiments.papers.r_hybrid import peers, timing
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.runs.variants import variants_of

@@ -10,13 +10,15 @@ import pandas as pd
 import pytest
 
 from experiments.events import SetLink
-from experiments.papers import r_tcp_fairness, r_tcp_lift, r_tcp_transfers
 from experiments.papers.paper import Findings, Runs, Size, findings, table_of
-from experiments.papers.r_tcp import PAPER
-from experiments.papers.r_tcp_download import LARGEST, MB, claims, downloads
-from experiments.papers.r_tcp_lift import LIFTED_S, lifted, lifts
-from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, download, limit_of, side_by_side
-from experiments.papers.r_tcp_runs import (
+from experiments.papers.r_tcp import fairness as r_tcp_fairness
+from experiments.papers.r_tcp import lift as r_tcp_lift
+from experiments.papers.r_tcp import transfers as r_tcp_transfers
+from experiments.papers.r_tcp.download import LARGEST, MB, claims, downloads
+from experiments.papers.r_tcp.lift import LIFTED_S, lifted, lifts
+from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, download, limit_of, side_by_side
+from experiments.papers.r_tcp.paper import PAPER
+from experiments.papers.r_tcp.runs import (
     LIMITED_BY,
     VARIANTS,
     conditions,
@@ -25,8 +27,8 @@ from experiments.papers.r_tcp_runs import (
     pairs_of,
     transfers,
 )
-from experiments.papers.r_tcp_transfers import IDLE_S, twice
-from experiments.papers.r_tcp_tuning import ETAS, GAMMAS
+from experiments.papers.r_tcp.transfers import IDLE_S, twice
+from experiments.papers.r_tcp.tuning import ETAS, GAMMAS
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.scenario import Scenario

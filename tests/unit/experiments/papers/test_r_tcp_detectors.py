@@ -9,11 +9,14 @@ import pytest
 
 from ccp_algs.rtcp.baselines import Ack
 from experiments.netlab.spec import Bernoulli
-from experiments.papers import r_tcp_false, r_tcp_grid, r_tcp_patterns, r_tcp_traces
 from experiments.papers.paper import Runs, Size, findings
-from experiments.papers.r_tcp_acks import DETECTORS, R_TCP, connections, together
-from experiments.papers.r_tcp_operators import MBIT
-from experiments.papers.r_tcp_sensitivity import GREEK, VALUES, errors_by_option, figure_18
+from experiments.papers.r_tcp import false as r_tcp_false
+from experiments.papers.r_tcp import grid as r_tcp_grid
+from experiments.papers.r_tcp import patterns as r_tcp_patterns
+from experiments.papers.r_tcp import traces as r_tcp_traces
+from experiments.papers.r_tcp.acks import DETECTORS, R_TCP, connections, together
+from experiments.papers.r_tcp.operators import MBIT
+from experiments.papers.r_tcp.sensitivity import GREEK, VALUES, errors_by_option, figure_18
 from tests.unit.experiments.papers.rtcp_fakes import played
 
 

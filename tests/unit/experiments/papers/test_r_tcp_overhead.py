@@ -11,9 +11,9 @@ import pytest
 from experiments.bench import rtcp
 from experiments.bench.rounds import Plan, Rounds, Tally
 from experiments.bench.rtcp import Cost, Load, Pair, Sample
-from experiments.papers import r_tcp_overhead
 from experiments.papers.paper import Size, extent, findings, read_part, run_part
-from experiments.papers.r_tcp_overhead import OVERHEAD
+from experiments.papers.r_tcp import overhead as r_tcp_overhead
+from experiments.papers.r_tcp.overhead import OVERHEAD
 
 QUICK = Size(quick=True, repeats=2)
 

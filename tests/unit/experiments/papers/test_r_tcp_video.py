@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from experiments.papers.paper import Part, Runs, Size, findings, table_of
-from experiments.papers.r_tcp_operators import limit_of
-from experiments.papers.r_tcp_runs import LIMITED_BY, VARIANTS, name_of
-from experiments.papers.r_tcp_short_video import SHORT_VIDEO
-from experiments.papers.r_tcp_video import VIDEO, claims, viewed
+from experiments.papers.r_tcp.operators import limit_of
+from experiments.papers.r_tcp.runs import LIMITED_BY, VARIANTS, name_of
+from experiments.papers.r_tcp.short_video import SHORT_VIDEO
+from experiments.papers.r_tcp.video import VIDEO, claims, viewed
 from experiments.results import Result
 from experiments.sweep import planned
 from experiments.traffic import Dash

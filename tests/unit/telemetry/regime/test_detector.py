@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.papers.r_hybrid_series import BASELINE_MS, figure_5
+from experiments.papers.r_hybrid.series import BASELINE_MS, figure_5
 from telemetry.regime import (
     SHARED,
     SINGLE_OWNER,

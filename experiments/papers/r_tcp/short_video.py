@@ -13,9 +13,9 @@ from typing import Final
 
 from experiments import plots
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_operators import LIMITED
-from experiments.papers.r_tcp_runs import APART_S
-from experiments.papers.r_tcp_video import claims, row, sessions, viewed
+from experiments.papers.r_tcp.operators import LIMITED
+from experiments.papers.r_tcp.runs import APART_S
+from experiments.papers.r_tcp.video import claims, row, sessions, viewed
 from experiments.papers.tables import Table
 from experiments.sweep import Grid
 from experiments.traffic.spec import ShortVideo

@@ -17,10 +17,10 @@ from ccp_algs.rtcp.baselines import BASELINES
 from experiments import plots
 from experiments.metrics import NAN
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_acks import R_TCP, connections, judged, off, together
-from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, Pair, limit_of, side_by_side
-from experiments.papers.r_tcp_runs import conditions
-from experiments.papers.r_tcp_traces import CCAS, START_S, recorded
+from experiments.papers.r_tcp.acks import R_TCP, connections, judged, off, together
+from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, Pair, limit_of, side_by_side
+from experiments.papers.r_tcp.runs import conditions
+from experiments.papers.r_tcp.traces import CCAS, START_S, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Flow, Scenario

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiments.papers.hyvar_mtp import MTP
-from experiments.papers.hyvar_paths import PATHS
-from experiments.papers.hyvar_sensitivity import SENSITIVITY
+from experiments.papers.hyvar.mtp import MTP
+from experiments.papers.hyvar.paths import PATHS
+from experiments.papers.hyvar.sensitivity import SENSITIVITY
 from experiments.papers.paper import Paper
 
 _PARTS: Final = (MTP, PATHS, SENSITIVITY)

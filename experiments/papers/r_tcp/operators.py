@@ -3,7 +3,7 @@
 RTT, bucket and rate are the table's. It says nothing of the radio link behind the limiter: that 4G has 40 and
 5G 100 Mbit/s, and room for 1000 packets, is our choice. Limiters count whole IP packets.
 
-from experiments.papers.r_tcp_operators import OPERATORS, download, side_by_side
+from experiments.papers.r_tcp.operators import OPERATORS, download, side_by_side
 
 operator = OPERATORS["op1"]
 flows = [download(f"op1-{number}", "kernel/cubic", 4_000_000) for number in range(5)]

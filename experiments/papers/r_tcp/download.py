@@ -14,8 +14,8 @@ import pandas as pd
 from experiments import plots
 from experiments.events import ParamValue
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, download
-from experiments.papers.r_tcp_runs import (
+from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, download
+from experiments.papers.r_tcp.runs import (
     BBR,
     BBR3,
     LIMITED_BY,

@@ -18,7 +18,7 @@ from experiments.metrics import NAN
 from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, DropTail
 from experiments.netlab.topologies import dumbbell
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_hybrid_path import BBR, DCTCP, FLOW, OURS, STREAMS, decided, settled, watching
+from experiments.papers.r_hybrid.path import BBR, DCTCP, FLOW, OURS, STREAMS, decided, settled, watching
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot

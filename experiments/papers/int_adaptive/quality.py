@@ -1,4 +1,4 @@
-"""Whether telemetry is right, what it costs, how old it is: parts of `int_adaptive.py` beyond the paper."""
+"""Whether telemetry is right, what it costs, how old it is: parts of `paper.py` beyond the paper."""
 
 from __future__ import annotations
 
@@ -11,8 +11,24 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
-from experiments.papers.int_chain import BOTTLENECK, OURS, TELEMETRY, chain, conditions, losing, losses
-from experiments.papers.int_truth import CAUSES, QUANTITIES, WINDOW_S, accuracy, gaps, matrix, told_and_true
+from experiments.papers.int_adaptive.chain import (
+    BOTTLENECK,
+    OURS,
+    TELEMETRY,
+    chain,
+    conditions,
+    losing,
+    losses,
+)
+from experiments.papers.int_adaptive.truth import (
+    CAUSES,
+    QUANTITIES,
+    WINDOW_S,
+    accuracy,
+    gaps,
+    matrix,
+    told_and_true,
+)
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, rounds, steered

@@ -8,8 +8,8 @@ import pandas as pd
 
 from experiments import plots
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_download import MB, downloads
-from experiments.papers.r_tcp_runs import R_BBR, R_CUBIC, conditions, transfers
+from experiments.papers.r_tcp.download import MB, downloads
+from experiments.papers.r_tcp.runs import R_BBR, R_CUBIC, conditions, transfers
 from experiments.papers.tables import Table
 from experiments.plots import label
 from experiments.results import Result

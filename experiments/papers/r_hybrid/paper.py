@@ -1,9 +1,9 @@
 """R-Hybrid (Nguyen): the paper's figures, the experiments of its scripts, and what it left open.
 
-Figures 2 to 4 have one path (`r_hybrid_path.py`), on which only loss and the threshold of marking change.
-Figure 5 is computed (`r_hybrid_series.py`); the experiments E1 to E17 are those of the authors' script
-(`r_hybrid_exps.py`). Beyond the paper: how long a switch takes (`r_hybrid_timing.py`), a host with two kinds
-of peers (`r_hybrid_peers.py`), and what is taken for sharing that is none (`r_hybrid_false.py`).
+Figures 2 to 4 have one path (`path.py`), on which only loss and the threshold of marking change.
+Figure 5 is computed (`series.py`); the experiments E1 to E17 are those of the authors' script
+(`exps.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two kinds
+of peers (`peers.py`), and what is taken for sharing that is none (`false.py`).
 `docs/papers/r-hybrid.md` says what came out.
 """
 
@@ -16,9 +16,9 @@ import pandas as pd
 
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
-from experiments.papers.r_hybrid_exps import EXPS
-from experiments.papers.r_hybrid_false import FALSE_SWITCHES
-from experiments.papers.r_hybrid_path import (
+from experiments.papers.r_hybrid.exps import EXPS
+from experiments.papers.r_hybrid.false import FALSE_SWITCHES
+from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
     BBR,
     CE_THRESHOLD,
@@ -33,9 +33,9 @@ from experiments.papers.r_hybrid_path import (
     marked,
     path,
 )
-from experiments.papers.r_hybrid_peers import TWO_PEERS
-from experiments.papers.r_hybrid_series import FIG5
-from experiments.papers.r_hybrid_timing import TIMING
+from experiments.papers.r_hybrid.peers import TWO_PEERS
+from experiments.papers.r_hybrid.series import FIG5
+from experiments.papers.r_hybrid.timing import TIMING
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, rounds, steered
 from experiments.plots import Plot

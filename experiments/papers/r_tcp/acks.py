@@ -20,7 +20,7 @@ from ccp_algs.rtcp.clients import Clients
 from ccp_algs.rtcp.clients import Flow as ClientFlow
 from ccp_base import _native
 from experiments.metrics import NAN
-from experiments.papers.r_tcp_operators import limit_of
+from experiments.papers.r_tcp.operators import limit_of
 from experiments.results import Result
 from experiments.scenario import Flow
 

@@ -12,7 +12,7 @@ from ccp_algs.hyvar.algorithms import Hyvar
 from ccp_algs.params import params_of
 from experiments import plots
 from experiments.netlab.spec import Bernoulli
-from experiments.papers.hyvar_runs import CLAIMED, HYVAR, VALUES, came_to, cell, drawn, one_flow
+from experiments.papers.hyvar.runs import CLAIMED, HYVAR, VALUES, came_to, cell, drawn, one_flow
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import rounds, steered

@@ -1,8 +1,8 @@
 """Adaptive transport by in-band telemetry and eBPF (Bhat, Haxhibeqiri, Moerman, Hoebeke): its experiments.
 
-The network is the chain of the paper's Figure 3 (`int_chain.py`). The paper shows what telemetry sees of a
+The network is the chain of the paper's Figure 3 (`chain.py`). The paper shows what telemetry sees of a
 flow (Figures 4 and 5) and what algorithms make of it (6 and 7). Beyond it: whether telemetry is right
-(`int_truth.py`), what it costs, and how old it is when an algorithm has it (`int_quality.py`).
+(`truth.py`), what it costs, and how old it is when an algorithm has it (`quality.py`).
 `docs/papers/int-adaptive.md` says what came out.
 """
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN, within
-from experiments.papers.int_chain import (
+from experiments.papers.int_adaptive.chain import (
     BOTTLENECK_NODE,
     OURS,
     chain,
@@ -23,7 +23,7 @@ from experiments.papers.int_chain import (
     losses,
     seen,
 )
-from experiments.papers.int_quality import ACCURACY, CAUSE, CHAIN, OVERHEAD
+from experiments.papers.int_adaptive.quality import ACCURACY, CAUSE, CHAIN, OVERHEAD
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, steered

@@ -20,8 +20,8 @@ import pandas as pd
 from experiments import plots
 from experiments.metrics import viewing
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, RECEIVER, SENDER, side_by_side
-from experiments.papers.r_tcp_runs import LIMITED_BY, VARIANTS, name_of
+from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, RECEIVER, SENDER, side_by_side
+from experiments.papers.r_tcp.runs import LIMITED_BY, VARIANTS, name_of
 from experiments.papers.tables import Check, Table
 from experiments.plots import quantity
 from experiments.results import Result

@@ -17,10 +17,10 @@ from experiments import plots
 from experiments.events import ParamValue
 from experiments.metrics import NAN
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_acks import DETECTORS, R_TCP, compared, connections, judged
-from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, RECEIVER, SENDER, Pair, side_by_side
-from experiments.papers.r_tcp_runs import conditions
-from experiments.papers.r_tcp_sensitivity import errors_by_option, figure_18
+from experiments.papers.r_tcp.acks import DETECTORS, R_TCP, compared, connections, judged
+from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, RECEIVER, SENDER, Pair, side_by_side
+from experiments.papers.r_tcp.runs import conditions
+from experiments.papers.r_tcp.sensitivity import errors_by_option, figure_18
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Flow, Scenario

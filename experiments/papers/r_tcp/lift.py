@@ -18,7 +18,7 @@ from experiments.events import SetLink
 from experiments.metrics import NAN, goodput_over_time
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, TokenBucket
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_operators import (
+from experiments.papers.r_tcp.operators import (
     BUFFER_PKTS,
     LINK,
     MBIT,
@@ -28,7 +28,7 @@ from experiments.papers.r_tcp_operators import (
     Pair,
     side_by_side,
 )
-from experiments.papers.r_tcp_runs import (
+from experiments.papers.r_tcp.runs import (
     BBR,
     GONE,
     LIMITED_BY,

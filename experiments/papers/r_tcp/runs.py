@@ -13,7 +13,7 @@ import msgspec
 import pandas as pd
 
 from experiments.metrics import NAN
-from experiments.papers.r_tcp_operators import Operator, limit_of, side_by_side
+from experiments.papers.r_tcp.operators import Operator, limit_of, side_by_side
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot

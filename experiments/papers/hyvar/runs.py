@@ -32,7 +32,7 @@ VALUES: Final = ("throughput_bytes_per_s", "delay_us", "rtt_p95_us", "retrans_pc
 CLAIMED: Final = Direction(rate_bytes_per_s=6e6, delay_us=15_000, buffer=Buffer(bdp=1.0))
 """The path of the slides: 48 Mbit/s, 30 ms, 1 BDP."""
 
-_TRACES: Final = Path(__file__).parents[2] / ".cache" / "traces"
+_TRACES: Final = Path(__file__).parents[3] / ".cache" / "traces"
 _TRACE_S: Final = 60.0
 _CELL_DELAY_US: Final = 20_000
 _CELL_BUFFER: Final = Buffer(packets=250)

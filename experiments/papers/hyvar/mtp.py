@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
-from experiments.papers.hyvar_runs import CLAIMED, HYBRID, HYVAR, VALUES, came_to, one_flow
+from experiments.papers.hyvar.runs import CLAIMED, HYBRID, HYVAR, VALUES, came_to, one_flow
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import rounds, steered

@@ -16,7 +16,7 @@ from experiments import plots
 from experiments.metrics import NAN, within
 from experiments.netlab.spec import Buffer, Direction, DropTail, Link, Topology
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_hybrid_path import DCTCP, OURS, SETTLED_S, settled, watching
+from experiments.papers.r_hybrid.path import DCTCP, OURS, SETTLED_S, settled, watching
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, steady, steered
 from experiments.results import Result

@@ -16,10 +16,10 @@ import pandas as pd
 from experiments import plots
 from experiments.metrics import NAN
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_download import MB, downloads, found_of
-from experiments.papers.r_tcp_operators import LIMITED, OPERATORS, RECEIVER, SENDER, Operator, download
-from experiments.papers.r_tcp_patterns import CONCURRENT, GAPS_S, MULTI, PATTERNS
-from experiments.papers.r_tcp_runs import (
+from experiments.papers.r_tcp.download import MB, downloads, found_of
+from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, RECEIVER, SENDER, Operator, download
+from experiments.papers.r_tcp.patterns import CONCURRENT, GAPS_S, MULTI, PATTERNS
+from experiments.papers.r_tcp.runs import (
     BBR,
     LIMITED_BY,
     R_BBR,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ccp_algs.rtcp import Options
 from experiments import plots
-from experiments.papers.r_tcp_acks import R_TCP, compared, connections, judged
+from experiments.papers.r_tcp.acks import R_TCP, compared, connections, judged
 from experiments.plots import Plot
 from experiments.results import Result
 

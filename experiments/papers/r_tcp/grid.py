@@ -16,10 +16,10 @@ import pandas as pd
 from experiments import plots
 from experiments.metrics import NAN
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_acks import R_TCP, compared, connections, judged
-from experiments.papers.r_tcp_operators import MBIT, Operator, Pair, side_by_side
-from experiments.papers.r_tcp_runs import conditions
-from experiments.papers.r_tcp_traces import CAPPING, START_S, WATCHED, recorded
+from experiments.papers.r_tcp.acks import R_TCP, compared, connections, judged
+from experiments.papers.r_tcp.operators import MBIT, Operator, Pair, side_by_side
+from experiments.papers.r_tcp.runs import conditions
+from experiments.papers.r_tcp.traces import CAPPING, START_S, WATCHED, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Scenario

@@ -15,10 +15,10 @@ import pandas as pd
 from experiments.metrics import NAN
 from experiments.netlab.spec import Bernoulli, Buffer
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_acks import DETECTORS, R_TCP, compared, connections, judged
-from experiments.papers.r_tcp_operators import MBIT, Operator, Pair, side_by_side
-from experiments.papers.r_tcp_runs import conditions
-from experiments.papers.r_tcp_traces import CCAS, START_S, recorded
+from experiments.papers.r_tcp.acks import DETECTORS, R_TCP, compared, connections, judged
+from experiments.papers.r_tcp.operators import MBIT, Operator, Pair, side_by_side
+from experiments.papers.r_tcp.runs import conditions
+from experiments.papers.r_tcp.traces import CCAS, START_S, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Scenario

@@ -9,9 +9,9 @@ import pandas as pd
 from experiments import plots
 from experiments.metrics import goodput_bytes_per_s, jain_index, within
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_tcp_download import MB
-from experiments.papers.r_tcp_operators import OPERATORS, Pair, download, side_by_side
-from experiments.papers.r_tcp_runs import BBR, LIMITED_BY, R_BBR, R_CUBIC, conditions, name_of
+from experiments.papers.r_tcp.download import MB
+from experiments.papers.r_tcp.operators import OPERATORS, Pair, download, side_by_side
+from experiments.papers.r_tcp.runs import BBR, LIMITED_BY, R_BBR, R_CUBIC, conditions, name_of
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot, label

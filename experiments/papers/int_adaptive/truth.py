@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.metrics import NAN
-from experiments.papers.int_chain import (
+from experiments.papers.int_adaptive.chain import (
     BOTTLENECK,
     BOTTLENECK_NODE,
     LOSSY,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
-from experiments.papers.hyvar_runs import ALGORITHMS, HYVAR, VALUES, came_to, cell, one_flow, paths
+from experiments.papers.hyvar.runs import ALGORITHMS, HYVAR, VALUES, came_to, cell, one_flow, paths
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import rounds, steered

@@ -1,0 +1,1 @@
+"""Hyvar: `paper.py` lists parts and claims; docs/papers/hyvar.md says what came out."""

@@ -1,0 +1,1 @@
+"""R-Hybrid: `paper.py` lists parts and claims; docs/papers/r-hybrid.md says what came out."""

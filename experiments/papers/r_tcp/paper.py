@@ -1,0 +1,50 @@
+"""R-TCP (Zhu et al., NSDI 2026): the paper's figures and tables over emulated operators, on real sockets.
+
+The operators of Table 1 are links with token buckets (`operators.py`). What is compared runs at once:
+many pairs of hosts in one run, each with a link and a limiter of its own (`runs.py`). Each group of
+parts has a module of its own; `docs/papers/r-tcp.md` says what came out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from experiments.papers.paper import Paper
+from experiments.papers.r_tcp.download import DOWNLOAD, LARGEST_DOWNLOAD
+from experiments.papers.r_tcp.fairness import FAIRNESS
+from experiments.papers.r_tcp.false import FALSE_POSITIVES
+from experiments.papers.r_tcp.grid import GRID
+from experiments.papers.r_tcp.lift import LIFT
+from experiments.papers.r_tcp.overhead import OVERHEAD
+from experiments.papers.r_tcp.patterns import PATTERNS_PART
+from experiments.papers.r_tcp.short_video import SHORT_VIDEO
+from experiments.papers.r_tcp.traces import TRACES
+from experiments.papers.r_tcp.transfers import BDP, CONCURRENT_PART, ERRORS, MULTI_PART, STATEFUL
+from experiments.papers.r_tcp.tuning import TUNING
+from experiments.papers.r_tcp.video import VIDEO
+
+_PARTS: Final = (
+    DOWNLOAD,
+    LARGEST_DOWNLOAD,
+    ERRORS,
+    STATEFUL,
+    MULTI_PART,
+    CONCURRENT_PART,
+    PATTERNS_PART,
+    BDP,
+    LIFT,
+    TUNING,
+    FAIRNESS,
+    TRACES,
+    GRID,
+    FALSE_POSITIVES,
+    OVERHEAD,
+    VIDEO,
+    SHORT_VIDEO,
+)
+
+PAPER: Final = Paper(
+    "r-tcp",
+    "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks",
+    {part.name: part for part in _PARTS},
+)
