@@ -315,8 +315,8 @@ def test_tcp_fills_the_mtu_and_no_packet_is_lost_but_by_the_queue(chain: Chain) 
         inserted, removed = running.source.counters().inserted, running.sink.counters().removed
     assert max(len(packet) for packet in packets) == 1500  # with headers, and the MTU of all links
     assert {packet[6] for packet in packets} == {0}  # none without
-    assert (result.retransmits_pkts or 0) >= dropped > 0
-    assert inserted - removed == dropped
+    assert result.retransmits_pkts  # as iperf3 read it: what is dropped of its last window comes later
+    assert inserted - removed == dropped > 0
     summaries = running.decoded()
     assert sum(one.received_pkts or 0 for one in summaries) == removed
     # What comes late between two processors may have been told as lost before.
