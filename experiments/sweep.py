@@ -18,7 +18,6 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +26,9 @@ from experiments.errors import SweepError
 from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
 from experiments.run import recorder_of, run
 from experiments.runs import places
-from experiments.runs.check import SIM, ours_of, rtcp_of
+from experiments.runs.check import SIM
 from experiments.runs.grid import Grid
+from experiments.runs.planned import PlannedRun
 from experiments.runs.reports import Report
 from experiments.runs.session import Progress
 from experiments.runs.workers import Workers
@@ -37,51 +37,11 @@ from experiments.scenario import Scenario
 __all__ = ["Grid", "PlannedRun", "planned", "sweep"]
 
 KEY_DIGITS: Final = 16
-RUN_OVERHEAD_S: Final = 1.5
-"""What a run takes beside its duration, roughly [s]."""
-AGENT_OVERHEAD_S: Final = 1.5
-"""What it takes longer with an agent, or with R-TCP in the kernel [s]."""
-
 _HOPELESS: Final = frozenset(
     {"lab.not_permitted", "lab.no_tun", "lab.no_qdisc", "lab.no_command", "lab.no_video", "run.datapath"}
 )
 """Errors that every run of this machine would have."""
 _HOPELESS_IN_A_ROW: Final = 3
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """One run of a sweep.
-
-    Attributes:
-        key: Name of its directory: the beginning of its scenario's hash.
-        axes: Point of each axis, by the axis' name.
-        repeat: Which repeat of this point, from 0.
-        scenario: What is run; its seed is that of the point plus `repeat`.
-    """
-
-    key: str
-    axes: dict[str, Any]
-    repeat: int
-    scenario: Scenario
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether it needs ccplane's agent, or R-TCP, in the kernel, which one run at a time can have."""
-        if self.scenario.datapath == SIM:
-            return False
-        return bool(ours_of(self.scenario) or rtcp_of(self.scenario))
-
-    @property
-    def estimate_s(self) -> float:
-        """How long it takes on real sockets, roughly [s]."""
-        return self.scenario.duration_s + RUN_OVERHEAD_S + AGENT_OVERHEAD_S * self.takes_turns
-
-    @property
-    def label(self) -> str:
-        """Its point, for people."""
-        words = [f"{name.rpartition('.')[2]}={value}" for name, value in self.axes.items()]
-        return " ".join([*words, f"#{self.repeat + 1}"])
 
 
 def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:

@@ -21,7 +21,7 @@ from ccp_base.errors import CcpError
 
 if TYPE_CHECKING:
     from experiments.results import ResultSet
-    from experiments.sweep import PlannedRun
+    from experiments.runs.planned import PlannedRun
 
 
 class Report:
