@@ -277,7 +277,7 @@ def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int)
         said = process.communicate(timeout=TIMEOUT_S)[1]
     assert process.returncode == 130, said
     n_done = len(ResultSet.load(out))
-    assert f"{n_done} of 24 runs are done: 0 were there before, {n_done} done now" in " ".join(said.split())
+    assert f"{n_done} of 12 runs are done: 0 were there before, {n_done} done now" in " ".join(said.split())
     assert sorted(os.listdir(tmp_path)) == ["grid.yaml", "out"]
     assert len(os.listdir(out)) == n_done + 1
     nothing_is_left_of(process.pid, out)
