@@ -47,7 +47,7 @@ def main() -> int:
 
 def changed(since: str) -> list[Path]:
     """Return the files that differ from a revision, those included that git does not know yet."""
-    differ = ["git", "diff", "--name-only", "--diff-filter=d", since]
+    differ = ["git", "--no-optional-locks", "diff", "--name-only", "--diff-filter=d", since]
     unknown = ["git", "ls-files", "--others", "--exclude-standard"]
     found: set[str] = set()
     for command in (differ, unknown):

@@ -67,7 +67,8 @@ def git_revision() -> dict[str, Any] | None:
 
 
 def _run_git(*arguments: str) -> str | None:
-    command = ["git", "-c", f"safe.directory={_ROOT}", "-C", str(_ROOT), *arguments]
+    # Without locks: who is killed meanwhile would leave one in the repository.
+    command = ["git", "--no-optional-locks", "-c", f"safe.directory={_ROOT}", "-C", str(_ROOT), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -56,7 +56,11 @@ def keep(name: str, version: str, report: Path, wall_s: float, kept: Path = KEPT
     if found is None:
         raise VmError(f"nothing to keep of {name}", f"{report} is not there", "see console.log beside it")
     results: dict[str, Result] = json.loads(kept.read_text()) if kept.exists() else {}
-    dirty = "+" if run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT) else ""
+    dirty = (
+        "+"
+        if run(["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT)
+        else ""
+    )
     results[name] = {
         "kernel": version,
         **found,
