@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rich.text import Text
+from textual.coordinate import Coordinate
 from textual.widgets import DataTable
 
 from agent.monitor.history import FlowHistory, Metric
@@ -59,11 +60,14 @@ class FlowTable(DataTable[Text]):
         ids = self._shown = [flow.row.flow_id for flow in flows]
         if ids:
             row = ids.index(selected) if selected in ids else min(row, len(ids) - 1)
-            if row != self.cursor_row:
-                y = self.scroll_y
+            if row == self.cursor_row:
+                return
+            if in_view:
                 self.move_cursor(row=row)
-                if not in_view:  # who has scrolled elsewhere wants to look there
-                    self.call_after_refresh(self.scroll_to, y=y, animate=False)
+            else:  # who has scrolled elsewhere wants to look there: set without the watcher, which scrolls
+                self.refresh_row(self.cursor_row)
+                self.set_reactive(DataTable.cursor_coordinate, Coordinate(row, 0))
+                self.refresh_row(row)
 
     def _arrange(self, placed: tuple[Placed, ...], chosen: Chosen) -> None:
         """Begin anew if columns, widths or headings are others than before."""
