@@ -1,6 +1,7 @@
 //! Lists to declarations, clauses and expressions: the grammar of the language.
 
 use crate::error::{Pos, Problem};
+use crate::ir::Op;
 use crate::read::Form;
 use crate::suggest::nearest;
 
@@ -18,34 +19,35 @@ pub(crate) enum Operator {
     Stateful,
 }
 
-/// Every spelling that portus takes for an operator; several spellings may mean the same.
-const OPERATORS: [(&str, Operator); 26] = [
-    ("+", Operator::Arithmetic),
-    ("add", Operator::Arithmetic),
-    ("-", Operator::Arithmetic),
-    ("sub", Operator::Arithmetic),
-    ("*", Operator::Arithmetic),
-    ("mul", Operator::Arithmetic),
-    ("/", Operator::Arithmetic),
-    ("div", Operator::Arithmetic),
-    ("max", Operator::Arithmetic),
-    ("min", Operator::Arithmetic),
-    ("wrapped_max", Operator::Arithmetic),
-    ("==", Operator::Compare),
-    ("eq", Operator::Compare),
-    (">", Operator::Compare),
-    ("gt", Operator::Compare),
-    ("<", Operator::Compare),
-    ("lt", Operator::Compare),
-    ("&&", Operator::Logic),
-    ("and", Operator::Logic),
-    ("||", Operator::Logic),
-    ("or", Operator::Logic),
-    (":=", Operator::Bind),
-    ("bind", Operator::Bind),
-    ("if", Operator::Stateful),
-    ("!if", Operator::Stateful),
-    ("ewma", Operator::Stateful),
+/// Every spelling that portus takes for an operator; several spellings may mean the same. Flags are 0
+/// and 1, or more where `||` adds them.
+const OPERATORS: [(&str, Operator, Op); 26] = [
+    ("+", Operator::Arithmetic, Op::Add),
+    ("add", Operator::Arithmetic, Op::Add),
+    ("-", Operator::Arithmetic, Op::Sub),
+    ("sub", Operator::Arithmetic, Op::Sub),
+    ("*", Operator::Arithmetic, Op::Mul),
+    ("mul", Operator::Arithmetic, Op::Mul),
+    ("/", Operator::Arithmetic, Op::Div),
+    ("div", Operator::Arithmetic, Op::Div),
+    ("max", Operator::Arithmetic, Op::Max),
+    ("min", Operator::Arithmetic, Op::Min),
+    ("wrapped_max", Operator::Arithmetic, Op::MaxWrap),
+    ("==", Operator::Compare, Op::Equiv),
+    ("eq", Operator::Compare, Op::Equiv),
+    (">", Operator::Compare, Op::Gt),
+    ("gt", Operator::Compare, Op::Gt),
+    ("<", Operator::Compare, Op::Lt),
+    ("lt", Operator::Compare, Op::Lt),
+    ("&&", Operator::Logic, Op::Mul),
+    ("and", Operator::Logic, Op::Mul),
+    ("||", Operator::Logic, Op::Add),
+    ("or", Operator::Logic, Op::Add),
+    (":=", Operator::Bind, Op::Bind),
+    ("bind", Operator::Bind, Op::Bind),
+    ("if", Operator::Stateful, Op::If),
+    ("!if", Operator::Stateful, Op::NotIf),
+    ("ewma", Operator::Stateful, Op::Ewma),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub(crate) struct Expr {
 pub(crate) enum ExprKind {
     Literal(Literal),
     Name(String),
-    Apply { spelling: &'static str, operator: Operator, operands: Box<[Expr; 2]> },
+    Apply { spelling: &'static str, operator: Operator, op: Op, operands: Box<[Expr; 2]> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -307,7 +309,8 @@ impl Parser {
             );
             return None;
         };
-        let Some(&(spelling, operator)) = OPERATORS.iter().find(|(spelling, _)| *spelling == head) else {
+        let Some(&(spelling, operator, op)) = OPERATORS.iter().find(|(spelling, ..)| *spelling == head)
+        else {
             self.unknown_operator(head, items.len(), items[0].at());
             return None;
         };
@@ -326,17 +329,17 @@ impl Parser {
             return None;
         };
         let operands = Box::new([left?, right?]);
-        Some(Expr { kind: ExprKind::Apply { spelling, operator, operands }, at })
+        Some(Expr { kind: ExprKind::Apply { spelling, operator, op, operands }, at })
     }
 
     fn unknown_operator(&mut self, head: &str, n_items: usize, at: Pos) {
         let glued =
-            OPERATORS.iter().find(|(s, _)| !s.as_bytes()[0].is_ascii_alphabetic() && head.starts_with(s));
+            OPERATORS.iter().find(|(s, ..)| !s.as_bytes()[0].is_ascii_alphabetic() && head.starts_with(s));
         let fix = if n_items == 1 {
             format!("remove the parentheses around `{head}` if it is a register")
-        } else if let Some((spelling, _)) = glued {
+        } else if let Some((spelling, ..)) = glued {
             format!("put a space behind `{spelling}`")
-        } else if let Some(near) = nearest(head, OPERATORS.iter().map(|(s, _)| *s)) {
+        } else if let Some(near) = nearest(head, OPERATORS.iter().map(|(s, ..)| *s)) {
             format!("did you mean `{near}`?")
         } else {
             "the operators are + - * / max min wrapped_max == > < && || := if !if ewma".to_string()

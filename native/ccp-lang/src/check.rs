@@ -7,39 +7,27 @@ use std::collections::{HashMap, HashSet};
 
 use crate::ast::{Ast, Decl, Expr, ExprKind, Literal, Operator, Statement};
 use crate::error::{Pos, Problem};
-use crate::ir::{MAX_INSTRS, MAX_LIVE_TMPS, MAX_REGISTERS};
-use crate::prims::{self, ACK_NOW, PRIMITIVES};
+use crate::ir::{MAX_LIVE_TMPS, MAX_REGISTERS};
+use crate::prims::{self, PRIMITIVES};
 use crate::suggest::nearest;
 
 /// portus counts the intermediate results of one expression in 8 bits and starts over silently.
 const MAX_TMPS: usize = 256;
 
-/// What the checker learns on the way and the front end needs.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// Local registers in the order of their first bind.
-    pub locals: Vec<String>,
-    /// Primitives that the program reads, by index; a write to `Micros` reads the clock.
-    pub prims: u64,
-    /// How many instructions portus makes of each condition and each statement, and the line of it.
-    pub runs: Vec<(usize, Pos)>,
-}
-
-/// Returns the facts of a program that portus will accept, or everything that is wrong with it.
-pub(crate) fn check(ast: &Ast) -> Result<Facts, Vec<Problem>> {
+/// Returns everything that is wrong with a program.
+pub(crate) fn check(ast: &Ast) -> Result<(), Vec<Problem>> {
     let mut checker = Checker::default();
     checker.declarations(ast);
     for clause in &ast.clauses {
         checker.condition(&clause.flag);
-        for (statement, at) in &clause.body {
-            match statement {
-                Statement::Report | Statement::Fallthrough => checker.facts.runs.push((1, *at)),
-                Statement::Expr(expr) => checker.statement(expr),
+        for (statement, _) in &clause.body {
+            if let Statement::Expr(expr) = statement {
+                checker.statement(expr);
             }
         }
     }
     checker.limits(ast);
-    if checker.problems.is_empty() { Ok(checker.facts) } else { Err(checker.problems) }
+    if checker.problems.is_empty() { Ok(()) } else { Err(checker.problems) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +60,6 @@ struct Value {
 /// What one expression costs.
 #[derive(Default)]
 struct Cost {
-    instrs: usize,
     tmps: usize,
     live: usize,
     max_live: usize,
@@ -83,7 +70,7 @@ struct Checker {
     problems: Vec<Problem>,
     known: HashMap<String, Value>,
     complained: HashSet<String>,
-    facts: Facts,
+    n_locals: usize,
 }
 
 fn type_of(literal: Literal) -> Type {
@@ -161,25 +148,10 @@ impl Checker {
                 "compute what can be computed from the others in the algorithm",
             );
         }
-        let mut n_instrs = 0;
-        let over = self.facts.runs.iter().find(|(n, _)| {
-            n_instrs += n;
-            n_instrs > MAX_INSTRS
-        });
-        if let Some(&(_, at)) = over {
-            self.problem(
-                "lang.limit",
-                at,
-                format!("more than {MAX_INSTRS} instructions"),
-                "a fold runs on every ACK; its length is limited",
-                "move work into the algorithm, or share results through registers",
-            );
-        }
     }
 
     fn condition(&mut self, expr: &Expr) {
         if let ExprKind::Literal(Literal::Bool(_)) = expr.kind {
-            self.facts.runs.push((1, expr.at));
             return;
         }
         let value = self.whole(expr);
@@ -219,7 +191,6 @@ impl Checker {
     fn whole(&mut self, expr: &Expr) -> Value {
         let mut cost = Cost::default();
         let value = self.expr(expr, &mut cost);
-        self.facts.runs.push((cost.instrs, expr.at));
         for (limit, count, what) in [
             (MAX_TMPS, cost.tmps, "operators"),
             (MAX_LIVE_TMPS, cost.max_live, "intermediate results at one time"),
@@ -241,10 +212,10 @@ impl Checker {
         match &expr.kind {
             ExprKind::Literal(literal) => Value { place: Place::Constant, kind: type_of(*literal) },
             ExprKind::Name(name) => self.name(name, expr.at),
-            ExprKind::Apply { spelling, operator: Operator::Bind, operands } => {
+            ExprKind::Apply { spelling, operator: Operator::Bind, operands, .. } => {
                 self.bind(spelling, &operands[0], &operands[1], cost)
             }
-            ExprKind::Apply { spelling, operator, operands } => {
+            ExprKind::Apply { spelling, operator, operands, .. } => {
                 let values = [self.expr(&operands[0], cost), self.expr(&operands[1], cost)];
                 let (wanted, result) = match operator {
                     Operator::Arithmetic => (Some(Type::Num), Type::Num),
@@ -255,7 +226,6 @@ impl Checker {
                 for (value, operand) in values.iter().zip(operands.iter()) {
                     self.operand(spelling, *value, wanted, operand);
                 }
-                cost.instrs += 1;
                 cost.live -= values.iter().filter(|v| v.place == Place::Tmp).count();
                 if *operator == Operator::Stateful {
                     return Value { place: Place::Homeless(spelling), kind: result };
@@ -304,13 +274,7 @@ impl Checker {
             (None, ExprKind::Name(name)) if !self.known.contains_key(name) => {
                 Value { place: Place::Plain, kind: Type::Unknown }
             }
-            (None, kind) => {
-                if *kind == ExprKind::Name("Micros".into()) {
-                    // From now on it counts from the clock's time.
-                    self.facts.prims |= 1 << ACK_NOW;
-                }
-                self.expr(target, cost)
-            }
+            (None, _) => self.expr(target, cost),
             (Some(_), _) => Value { place: Place::Plain, kind: Type::Unknown },
         };
         let value = self.expr(source, cost);
@@ -344,14 +308,12 @@ impl Checker {
             }
             Place::Plain | Place::Tmp | Place::Declared => {}
         }
-        // An `if` or `ewma` is told its register and needs no bind behind it.
-        cost.instrs += !matches!(value.place, Place::Homeless(_)) as usize;
         cost.live -= (value.place == Place::Tmp) as usize;
         let Some(name) = new_local else { return into };
         let local = Value { place: Place::Plain, kind: value.kind };
         // The source may itself have bound the same name.
-        if self.known.insert(name.clone(), local).is_none() {
-            self.facts.locals.push(name);
+        if self.known.insert(name, local).is_none() {
+            self.n_locals += 1;
         }
         local
     }
@@ -362,7 +324,7 @@ impl Checker {
             self.unknown(name, at);
             return None;
         }
-        if self.facts.locals.len() == MAX_REGISTERS && self.complained.insert("local".into()) {
+        if self.n_locals == MAX_REGISTERS && self.complained.insert("local".into()) {
             self.problem(
                 "lang.limit",
                 at,
@@ -375,9 +337,6 @@ impl Checker {
     }
 
     fn name(&mut self, name: &str, at: Pos) -> Value {
-        if let Some(i) = prims::find(name) {
-            self.facts.prims |= 1 << i;
-        }
         if let Some(value) = self.known.get(name) {
             return *value;
         }

@@ -61,11 +61,10 @@ pub struct Context {
 }
 
 /// Every slug that a [`LangError`] can have.
-pub const SLUGS: [&str; 10] = [
+pub const SLUGS: [&str; 9] = [
     "lang.duplicate_name",
     "lang.limit",
     "lang.number",
-    "lang.portus",
     "lang.read_only",
     "lang.reserved_name",
     "lang.syntax",

@@ -1,7 +1,7 @@
 //! The CCP datapath language: text to a checked program, a reference interpreter for it, and eBPF code.
 //!
-//! portus is the front end and libccp the reference for what a program does, so every program that portus
-//! accepts keeps its meaning. What this crate adds: errors with places, more primitives and registers, 64-bit
+//! portus says what instructions a program is and libccp what these do: tests hold ours against both, so every program
+//! that they accept keeps its meaning. What this crate adds: errors with places, more primitives and registers, 64-bit
 //! constants, and code for the kernel. It knows nothing of libbpf or of how programs are loaded.
 //!
 //! Deviations, each with its reason:
@@ -38,7 +38,7 @@ mod check;
 mod code;
 mod codegen;
 mod error;
-mod front;
+mod flatten;
 mod ir;
 mod machine;
 pub mod prims;
@@ -74,6 +74,6 @@ pub fn compile(source: &Source) -> Result<Program, LangError> {
     let fail = |problems| LangError::from_problems(source, problems);
     let forms = read::read(source.text).map_err(|p| fail(vec![p]))?;
     let ast = ast::parse(&forms).map_err(fail)?;
-    let facts = check::check(&ast).map_err(fail)?;
-    front::compile(&ast, facts, source).map_err(|p| fail(vec![p]))
+    check::check(&ast).map_err(fail)?;
+    flatten::flatten(&ast, read::hash(&forms), source).map_err(|p| fail(vec![p]))
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Pos, Problem};
 
-/// Deepest nesting of parentheses. Both parsers call themselves once a level.
+/// Deepest nesting of parentheses. The parser calls itself once a level.
 const MAX_DEPTH: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,21 @@ impl Form {
             Form::List(..) => None,
         }
     }
+}
+
+/// Returns a hash (FNV-1a) of a text without its comments and layout; never 0.
+pub(crate) fn hash(forms: &[Form]) -> u32 {
+    fn add(hash: u32, word: &str) -> u32 {
+        let bytes = word.bytes().chain([b' ']);
+        bytes.fold(hash, |h, byte| (h ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    }
+    fn add_all(hash: u32, forms: &[Form]) -> u32 {
+        forms.iter().fold(hash, |h, form| match form {
+            Form::Atom(text, _) => add(h, text),
+            Form::List(items, _) => add(add_all(add(h, "("), items), ")"),
+        })
+    }
+    add_all(0x811c_9dc5, forms).max(1)
 }
 
 /// Returns the lists and atoms of `text`.

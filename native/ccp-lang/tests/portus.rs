@@ -1,0 +1,160 @@
+//! Instructions are those that portus makes of the same text, register by register: portus says what a program is.
+
+use ccp_lang::{Implicit, Instr, Op, Program, Reg, Source, compile};
+use portus::lang as portus;
+use proptest::prelude::*;
+
+/// An operator by its number on CCP's wire: portus' own type of operators is not public.
+fn number(op: Op) -> u8 {
+    match op {
+        Op::Add => 0,
+        Op::Bind => 1,
+        Op::Div => 3,
+        Op::Equiv => 4,
+        Op::Ewma => 5,
+        Op::Gt => 6,
+        Op::If => 7,
+        Op::Lt => 8,
+        Op::Max => 9,
+        Op::MaxWrap => 10,
+        Op::Min => 11,
+        Op::Mul => 12,
+        Op::NotIf => 13,
+        Op::Sub => 14,
+    }
+}
+
+/// The number of the instructions that stand for declarations.
+const DEF: u8 = 2;
+
+fn reg(theirs: &portus::Reg) -> Reg {
+    match theirs {
+        portus::Reg::Report(i, ..) => Reg::Report(*i),
+        portus::Reg::Control(i, ..) => Reg::Control(*i),
+        portus::Reg::Local(i, _) => Reg::Local(*i),
+        portus::Reg::Implicit(i, _) => Reg::Implicit(Implicit::ALL[usize::from(*i)]),
+        portus::Reg::Primitive(i, _) => Reg::Prim(*i),
+        portus::Reg::Tmp(i, _) => Reg::Tmp(*i),
+        portus::Reg::ImmNum(n) => Reg::Imm(*n),
+        portus::Reg::ImmBool(b) => Reg::Imm(u64::from(*b)),
+        portus::Reg::None => panic!("an operand that is nowhere"),
+    }
+}
+
+fn ours(instr: &Instr) -> (u8, [Reg; 3]) {
+    (number(instr.op), [instr.res, instr.left, instr.right])
+}
+
+/// Compiles a text with both. Returns ours, if we take it.
+fn same(text: &str) -> Option<Program> {
+    let program = compile(&Source { text, name: "p", origin: "o", first_line: 1 }).ok()?;
+    let (bin, scope) = portus::compile(text.as_bytes(), &[]).expect("portus takes what we take");
+    // The types of portus' instructions and events cannot be named from here.
+    let theirs = bin.instrs.iter().map(|i| {
+        let number = i.clone().into_iter().next().expect("an instruction has octets").expect("an operator");
+        (number, [&i.res, &i.left, &i.right])
+    });
+    let n_defs = theirs.clone().take_while(|(number, _)| *number == DEF).count();
+    let theirs: Vec<_> = theirs.skip(n_defs).map(|(number, regs)| (number, regs.map(reg))).collect();
+    assert_eq!(program.instrs.iter().map(ours).collect::<Vec<_>>(), theirs, "{text}");
+    let their_events = bin.events.iter();
+    let their_events: Vec<_> = their_events
+        .map(|e| [e.flag_idx, e.num_flag_instrs, e.body_idx, e.num_body_instrs].map(|n| n as usize))
+        .collect();
+    let our_events: Vec<_> = program
+        .events
+        .iter()
+        .map(|e| [e.flag_start + n_defs, e.n_flag, e.body_start + n_defs, e.n_body])
+        .collect();
+    assert_eq!(our_events, their_events, "{text}");
+    for (name, registers) in [("Report.", &program.reports), ("", &program.controls)] {
+        for (i, register) in registers.iter().enumerate() {
+            let theirs = scope.get(&format!("{name}{}", register.name)).map(reg);
+            let ours = if name.is_empty() { Reg::Control(i as u8) } else { Reg::Report(i as u8) };
+            assert_eq!(theirs, Some(ours), "{text}");
+        }
+    }
+    Some(program)
+}
+
+#[test]
+fn a_typical_program_is_the_same() {
+    let text = include_str!("programs/typical.ccp");
+    let without_comments: Vec<_> = text.lines().map(|line| line.split('#').next().unwrap_or("")).collect();
+    assert!(same(&without_comments.join("\n")).is_some(), "portus' primitives only");
+}
+
+#[test]
+fn every_operator_is_the_same_by_each_of_its_names() {
+    let numbers = ["+", "add", "-", "sub", "*", "mul", "/", "div", "max", "min", "wrapped_max"];
+    let flags = ["==", "eq", ">", "gt", "<", "lt"];
+    let logic = ["&&", "and", "||", "or"];
+    let stateful = ["if", "!if", "ewma"];
+    let each = |ops: &[&str], make: fn(&str) -> String| ops.iter().map(|op| make(op)).collect::<Vec<_>>();
+    let bodies = [
+        each(&numbers, |op| format!("(:= x ({op} Cwnd Flow.rtt_sample_us))")),
+        each(&flags, |op| format!("(:= f ({op} Micros 3))")),
+        each(&logic, |op| format!("(bind f ({op} Flow.was_timeout true))")),
+        each(&stateful, |op| format!("(:= x ({op} 4 Rate))")),
+    ];
+    for body in bodies.concat() {
+        let text =
+            format!("(def (x 1) (f false))(when true (report))(when (|| f false) {body} (fallthrough))");
+        assert!(same(&text).is_some(), "{body}");
+    }
+}
+
+/// A number or a flag, so that most programs are right.
+fn expression(is_flag: bool) -> impl Strategy<Value = String> {
+    let numbers =
+        prop::sample::select(vec!["x", "Report.y", "7", "+infinity", "Cwnd", "Ack.bytes_acked", "Rate"]);
+    let flags = prop::sample::select(vec!["flag", "Report.f", "true", "Flow.was_timeout"]);
+    let both = (numbers, flags).prop_map(|(n, f)| (n.to_string(), f.to_string()));
+    let made = both.prop_recursive(4, 24, 2, |inner| {
+        let numeric = prop::sample::select(vec!["+", "-", "*", "/", "max", "min", "wrapped_max", ":="]);
+        let compare = prop::sample::select(vec![">", "<", "=="]);
+        let logic = prop::sample::select(vec!["&&", "||"]);
+        (inner.clone(), inner, numeric, compare, logic, any::<bool>()).prop_map(
+            |(a, b, n, c, l, compared)| {
+                let target = if n == ":=" { "x" } else { &a.0 };
+                let number = format!("({n} {target} {})", b.0);
+                let flag = if compared {
+                    format!("({c} {} {})", a.0, b.0)
+                } else {
+                    format!("({l} {} {})", a.1, b.1)
+                };
+                (number, flag)
+            },
+        )
+    });
+    made.prop_map(move |(number, flag)| if is_flag { flag } else { number })
+}
+
+fn statement() -> impl Strategy<Value = String> {
+    let target = prop::sample::select(vec!["x", "Report.y", "local", "other", "Cwnd", "Micros"]);
+    let stateful = prop::sample::select(vec!["if", "!if"]);
+    let number = (target, expression(false)).prop_map(|(to, e)| format!("(:= {to} {e})"));
+    let kept = (stateful, expression(true), expression(false));
+    prop_oneof![
+        4 => number,
+        2 => kept.prop_map(|(op, flag, e)| format!("(:= Report.y ({op} {flag} {e}))")),
+        1 => expression(false).prop_map(|e| format!("(:= x (ewma 3 {e}))")),
+        1 => (expression(false), expression(true)).prop_map(|(e, f)| format!("(:= outer (+ (:= inner {e}) (:= x 2)))(:= flag {f})")),
+        1 => Just("(report)".to_string()),
+        1 => Just("(fallthrough)".to_string()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn any_program_is_the_same(
+        clauses in prop::collection::vec((expression(true), prop::collection::vec(statement(), 1..6)), 1..4)
+    ) {
+        let decls = "(def (x 1) (flag true) (Report (y 2) (volatile f false)))";
+        let clauses = clauses.iter().map(|(flag, body)| format!("(when (&& {flag} true) {})", body.join(" ")));
+        let taken = same(&format!("{decls}{}", clauses.collect::<String>()));
+        prop_assume!(taken.is_some()); // expressions may be too large
+    }
+}
