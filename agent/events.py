@@ -21,7 +21,7 @@ class Event:
     """Something happened.
 
     Attributes:
-        kind: What: `flow:created`, `flow:closed`, `flow:failed`, `flow:rate_limit`, `param:set`,
+        kind: What: `flow:created`, `flow:closed`, `flow:failed`, `param:set`,
             `algorithm:reloaded`, `algorithm:refused`, `algorithm:loaded`, `algorithm:switched`,
             `program:replaced`, `telemetry:lost`; and what algorithms tell of their flows.
         algorithm: Name of the algorithm; empty if it is about none.

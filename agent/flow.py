@@ -10,17 +10,13 @@ from ccp_algs.api import check_event
 from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from ccp_base.flows import FlowInfo
 from ccp_base.names import close_names
-from datapath.protocol import LAW_PROGRAM, Caps
+from datapath.protocol import LAW_PROGRAM
 
 if TYPE_CHECKING:
     from agent.programs import Installed, ProgramSet
-    from ccp_algs.rtcp.options import Options
 
 MAX_AMOUNT: Final = 1 << 40
 """Largest window [bytes] and rate [bytes/s] that is taken for meant: 8.8 Tbit/s. More is a unit error."""
-
-NO_CAPS: Final[Caps] = (False, False, b"")
-"""No rate limit is looked for."""
 
 MAX_REGISTER: Final = (1 << 64) - 1
 """Largest value of a register; in fold programs also `+infinity`."""
@@ -42,8 +38,8 @@ class Update(Protocol):
         cwnd_bytes: int | None = None,
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
-        fields: dict[str, int] | None = None,
-        caps: Caps | None = None,
+        registers: dict[str, int] | None = None,
+        letters: dict[str, bytes] | None = None,
     ) -> bool:
         """Write to one flow."""
         ...
@@ -119,7 +115,7 @@ class FlowControl:
     """
 
     __slots__ = (
-        "_caps",
+        "_extended",
         "_flow_id",
         "_installed",
         "_letter",
@@ -157,7 +153,7 @@ class FlowControl:
         self._tell = tell
         self._one_of_many = one_of_many
         self._installed: Installed | None = None
-        self._caps: Caps | None = None
+        self._extended: dict[str, bytes] = {}
         self._letter: _Letter | None = _Letter()
 
     def set(
@@ -180,10 +176,10 @@ class FlowControl:
         if rate_bytes_per_s is not None:
             rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
         if self._letter is not None:
-            self._letter.add(cwnd_bytes, rate_bytes_per_s, self._fields(self._assumed(), registers))
+            self._letter.add(cwnd_bytes, rate_bytes_per_s, self._checked(self._assumed(), registers))
             return
-        fields = self._fields(self._assumed(), registers) if registers else None
-        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, fields):
+        checked = self._checked(self._assumed(), registers) if registers else None
+        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked):
             self._gone()
 
     def set_program(
@@ -209,7 +205,7 @@ class FlowControl:
             FlowGone: If the flow closed.
         """
         installed = self._programs.named(name)
-        fields = self._fields(installed, registers)
+        checked = self._checked(installed, registers)
         if cwnd_bytes is not None:
             cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
         if rate_bytes_per_s is not None:
@@ -217,10 +213,10 @@ class FlowControl:
         if self._letter is not None:
             self._letter.program = installed
             self._letter.goes_on = False
-            self._letter.fields.clear()
-            self._letter.add(cwnd_bytes, rate_bytes_per_s, fields)
+            self._letter.registers.clear()
+            self._letter.add(cwnd_bytes, rate_bytes_per_s, checked)
             return
-        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, installed.handle, fields or None):
+        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, installed.handle, checked or None):
             self._gone()
         self._run(installed)
 
@@ -240,20 +236,23 @@ class FlowControl:
         else:
             self._tell(kind, self.info, detail)
 
-    def limit(self, options: Options, *, cwnd: bool = False, rate: bool = False) -> None:
-        """Look for a token bucket that limits the flow's client, and keep within it (R-TCP).
+    def extend(self, extension: str, octets: bytes | None) -> None:
+        """Give the flow to an extension of the datapath, or tell the extension something else of it.
 
         Args:
-            options: Parameters of detector and limiter.
-            cwnd: Bound the window.
-            rate: Bound the pacing rate; a flow that is not paced is paced then.
+            extension: One of the algorithm's `extensions`, by name.
+            octets: A letter that only the extension understands; None has it leave the flow alone.
 
         Raises:
+            LoadError: `load.extension`, if the extension is not loaded.
+            CcpError: `update.extension`, if it takes no such letter.
             FlowGone: If the flow closed.
         """
-        self._caps = (cwnd, rate, options.to_bytes())
-        if self._letter is None and not self._update(self._flow_id, None, None, None, None, self._caps):
+        letter = octets or b""
+        told = {extension: letter}
+        if self._letter is None and not self._update(self._flow_id, None, None, None, None, told):
             self._gone()
+        self._extended[extension] = letter
 
     def open(self, before: FlowControl | None = None) -> None:
         """Send what was gathered, with the first program, and write through from now on.
@@ -271,17 +270,21 @@ class FlowControl:
         handle: int | None = LAW_PROGRAM if program is None else program.handle
         if letter.goes_on:
             handle = None  # to name a program again would start it anew
-        caps = self._caps
-        if caps is None and before is not None and before._caps is not None:
-            caps = NO_CAPS
+        left = () if before is None else (name for name, octets in before._extended.items() if octets)
+        letters = dict.fromkeys(left, b"") | self._extended
         if (
             handle is not None
-            or caps is not None
+            or letters
             or letter.cwnd_bytes is not None
             or letter.rate_bytes_per_s is not None
-            or letter.fields
+            or letter.registers
         ) and not self._update(
-            self._flow_id, letter.cwnd_bytes, letter.rate_bytes_per_s, handle, letter.fields or None, caps
+            self._flow_id,
+            letter.cwnd_bytes,
+            letter.rate_bytes_per_s,
+            handle,
+            letter.registers or None,
+            letters or None,
         ):
             self._gone()
         self._run(program)
@@ -306,7 +309,7 @@ class FlowControl:
             return
         letter.goes_on = program is before._installed
         if letter.goes_on or program is not self._assumed():
-            letter.fields.clear()
+            letter.registers.clear()
         letter.program = program
 
     def tap(self, update: Update) -> None:
@@ -344,7 +347,7 @@ class FlowControl:
             return self._letter.program or self._programs.initial
         return self._installed
 
-    def _fields(self, installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
+    def _checked(self, installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
         if not registers:
             return {}
         if installed is None:
@@ -354,7 +357,7 @@ class FlowControl:
                 why="control registers belong to a fold program",
                 fix="call flow.set_program(NAME, ...) first",
             )
-        known = installed.controls
+        known = installed.registers
         for name in registers:
             if name not in known:
                 raise _no_register(name, installed)
@@ -378,22 +381,22 @@ class _Letter:
         goes_on: `program` runs already, and shall keep its registers.
     """
 
-    __slots__ = ("cwnd_bytes", "events", "fields", "goes_on", "program", "rate_bytes_per_s")
+    __slots__ = ("cwnd_bytes", "events", "goes_on", "program", "rate_bytes_per_s", "registers")
 
     def __init__(self) -> None:
         self.cwnd_bytes: int | None = None
         self.rate_bytes_per_s: int | None = None
         self.program: Installed | None = None
         self.goes_on = False
-        self.fields: dict[str, int] = {}
+        self.registers: dict[str, int] = {}
         self.events: list[tuple[str, dict[str, Any]]] = []
 
-    def add(self, cwnd_bytes: int | None, rate_bytes_per_s: int | None, fields: dict[str, int]) -> None:
+    def add(self, cwnd_bytes: int | None, rate_bytes_per_s: int | None, registers: dict[str, int]) -> None:
         if cwnd_bytes is not None:
             self.cwnd_bytes = cwnd_bytes
         if rate_bytes_per_s is not None:
             self.rate_bytes_per_s = rate_bytes_per_s
-        self.fields.update(fields)
+        self.registers.update(registers)
 
 
 def _no_register(name: str, installed: Installed) -> RegisterError:
@@ -408,5 +411,5 @@ def _no_register(name: str, installed: Installed) -> RegisterError:
     return RegisterError(
         "register.unknown",
         f"program `{installed.name}` has no control register `{name}`",
-        fix=close_names(name, program.control_fields, "control register"),
+        fix=close_names(name, program.control_registers, "control register"),
     )

@@ -20,7 +20,7 @@ from agent.programs import ProgramSet
 from agent.source import Version, version_of
 from agent.vector import send
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
-from ccp_algs.api import AnyAlgorithm, Decided, RateLimit
+from ccp_algs.api import AnyAlgorithm, Decided
 from ccp_algs.params import changes, set_since
 from ccp_base.flows import FlowInfo, FlowStats
 from datapath.protocol import Datapath, Reports
@@ -146,8 +146,8 @@ class Host:
         """Let the algorithm take the flow over; raises what the algorithm raises."""
         raise NotImplementedError
 
-    def tell_limit(self, live: Live, limit: RateLimit) -> None:
-        """Tell the algorithm of the limit of a flow's client; raises what the algorithm raises."""
+    def tell_extension(self, live: Live, extension: str, octets: bytes) -> None:
+        """Tell the algorithm what an extension tells of a flow; raises what the algorithm raises."""
         raise NotImplementedError
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
@@ -172,10 +172,10 @@ class SingleHost(Host):
         live.flow.open()
         live.on_report = instance.on_report
 
-    def tell_limit(self, live: Live, limit: RateLimit) -> None:
-        """Call `on_rate_limit`."""
+    def tell_extension(self, live: Live, extension: str, octets: bytes) -> None:
+        """Call `on_extension`."""
         if live.instance is not None:
-            live.instance.on_rate_limit(limit)
+            live.instance.on_extension(extension, octets)
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
         """Call `on_close`."""
@@ -248,10 +248,10 @@ class VectorHost(Host):
         else:
             self.leave(flow_id)
 
-    def tell_limit(self, live: Live, limit: RateLimit) -> None:
-        """Call `on_rate_limit`."""
+    def tell_extension(self, live: Live, extension: str, octets: bytes) -> None:
+        """Call `on_extension`."""
         if self.instance is not None:
-            self.instance.on_rate_limit(live.flow.info.flow_id, limit)
+            self.instance.on_extension(live.flow.info.flow_id, extension, octets)
 
     def tell_params(self) -> None:
         """Tell the instance which parameters were set since it was told last; raises what it raises."""

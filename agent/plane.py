@@ -8,7 +8,6 @@ events come in order: created, reports, closed.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 import time
@@ -27,10 +26,9 @@ from agent.flow import describe
 from agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, choose
-from ccp_algs.api import LIMIT_STATES, RateLimit
 from ccp_base.errors import FlowGone
 from ccp_base.flows import FlowInfo, FlowStats
-from datapath.protocol import LAW_PROGRAM, Batch, Datapath, Event, LimitChange, Program
+from datapath.protocol import LAW_PROGRAM, Batch, Datapath, Event, Program, Told
 
 log = logging.getLogger("ccplane.agent")
 
@@ -261,25 +259,16 @@ class Plane:
         elif not live.failed:
             self._finish_close(live, stats)
 
-    def _limit(self, change: LimitChange) -> None:
-        live = self.flows.get(change.flow_id)
+    def _told(self, told: Told) -> None:
+        live = self.flows.get(told.flow_id)
         if live is None or live.failed:
             return
-        limit = RateLimit(
-            LIMIT_STATES[change.verdict],
-            change.bucket_bytes,
-            change.rate_bytes_per_s,
-            change.tokens_bytes,
-            change.active_flows,
-        )
-        detail = dataclasses.asdict(limit)
-        self.events.tell("flow:rate_limit", live.host.name, live.flow.info, client=change.client, **detail)
         try:
-            live.host.tell_limit(live, limit)
+            live.host.tell_extension(live, told.extension, told.octets)
         except FlowGone:
             pass  # its close event follows
         except Exception as error:
-            self.fail(live, error, "on_rate_limit")
+            self.fail(live, error, "on_extension")
 
     def _finish_close(self, live: Live, stats: FlowStats | None) -> None:
         try:
@@ -329,8 +318,8 @@ class Plane:
                     self.fail(live, error, "on_report")
             elif event.EVENT_KIND == "created":
                 self._create(event.info)
-            elif event.EVENT_KIND == "limit":
-                self._limit(event)
+            elif event.EVENT_KIND == "told":
+                self._told(event)
             else:
                 self._close(event.flow_id, event.stats)
         self.counters.reports += reports

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
-from ccp_base.errors import ProgramError
+from ccp_base.errors import LoadError, ProgramError
 from ccp_base.names import close_names
 from datapath.protocol import Datapath, Program
+
+OBJECT_SUFFIX: Final = ".bpf.o"
+"""Of the object file of an extension; what stands before is the extension's name."""
 
 
 class Installed:
@@ -16,19 +21,19 @@ class Installed:
         name: Its name within the algorithm.
         program: The compiled program.
         handle: Its handle in the datapath.
-        controls: Names of its control registers.
+        registers: Names of its control registers.
         users: How many flows run it.
         retired: Whether another program took its name; it goes when the last flow leaves it.
     """
 
-    __slots__ = ("controls", "handle", "name", "program", "retired", "users")
+    __slots__ = ("handle", "name", "program", "registers", "retired", "users")
 
     def __init__(self, name: str, program: Program, handle: int) -> None:
         """Take a program that has just been installed."""
         self.name = name
         self.program = program
         self.handle = handle
-        self.controls = frozenset(program.control_fields)
+        self.registers = frozenset(program.control_registers)
         self.users = 0
         self.retired = False
 
@@ -48,7 +53,7 @@ class ProgramSet:
         initial: str | None,
         before: ProgramSet | None = None,
         *,
-        extensions: Sequence[str] = (),
+        extensions: Sequence[str | Path] = (),
     ) -> None:
         """Install all programs, or none if one of them is refused.
 
@@ -63,14 +68,14 @@ class ProgramSet:
 
         Raises:
             VerifierError: If the kernel refuses a program.
-            LoadError: `load.extension`, if there is no such extension here.
+            LoadError: `load.extension` or `load.no_extension`, if an extension is not to be had here.
         """
         self._algorithm = algorithm
         self._datapath = datapath
         self._by_name: dict[str, Installed] = {}
         self._shared: set[Installed] = set()
         for extension in extensions:
-            datapath.extend(extension)
+            _extend(datapath, extension)
         try:
             for name, program in programs.items():
                 same = None if before is None else before.get(name)
@@ -166,3 +171,20 @@ class ProgramSet:
     def _collect(self, installed: Installed) -> None:
         if installed.retired and installed.users == 0:
             self._datapath.uninstall(installed.handle)
+
+
+def _extend(datapath: Datapath, extension: str | Path) -> None:
+    if isinstance(extension, str):
+        datapath.extend(extension)
+        return
+    try:
+        octets = extension.read_bytes()
+    except OSError as error:
+        raise LoadError(
+            "load.no_extension",
+            f"the datapath's extension {extension.name} cannot be read",
+            where=str(extension),
+            why=error.strerror or str(error),
+            fix="compile it; docs/writing-an-extension.md says how",
+        ) from None
+    datapath.extend(extension.name.removesuffix(OBJECT_SUFFIX), octets)

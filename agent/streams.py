@@ -19,7 +19,7 @@ from agent.events import Event
 from agent.flow import Update
 from agent.hosts import VectorHost
 from ccp_algs import Updates
-from datapath.protocol import REPORT_HEAD, Batch, Caps, Reports
+from datapath.protocol import REPORT_HEAD, Batch, Reports
 from telemetry.schema import Sample
 
 if TYPE_CHECKING:
@@ -186,12 +186,12 @@ class Streams:
             cwnd_bytes: int | None = None,
             rate_bytes_per_s: int | None = None,
             program: int | None = None,
-            fields: dict[str, int] | None = None,
-            caps: Caps | None = None,
+            registers: dict[str, int] | None = None,
+            letters: dict[str, bytes] | None = None,
         ) -> bool:
-            written = write(flow_id, cwnd_bytes, rate_bytes_per_s, program, fields, caps)
+            written = write(flow_id, cwnd_bytes, rate_bytes_per_s, program, registers, letters)
             if written:
-                keep(Decision(_now_us(), flow_id, cwnd_bytes, rate_bytes_per_s, program, fields))
+                keep(Decision(_now_us(), flow_id, cwnd_bytes, rate_bytes_per_s, program, registers))
             return written
 
         return update

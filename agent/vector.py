@@ -92,8 +92,8 @@ def send(datapath: Datapath, updates: Updates) -> int:
     n = len(flow_ids)
     cwnd_bytes = np.ascontiguousarray(amounts(updates.cwnd_bytes, n, "cwnd_bytes"))
     rate_bytes_per_s = np.ascontiguousarray(amounts(updates.rate_bytes_per_s, n, "rate_bytes_per_s"))
-    fields = {
+    registers = {
         name: np.ascontiguousarray(amounts(values, n, name, MAX_REGISTER))
         for name, values in updates.registers.items()
     }
-    return datapath.update_many(flow_ids, cwnd_bytes, rate_bytes_per_s, fields or None)
+    return datapath.update_many(flow_ids, cwnd_bytes, rate_bytes_per_s, registers or None)

@@ -18,6 +18,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -27,7 +28,6 @@ from ccp_algs.carry import carry_over
 from ccp_algs.errors import ContractError
 from ccp_algs.fold.program import FoldMeta
 from ccp_algs.params import ParamMeta
-from ccp_algs.rtcp.options import Options
 from ccp_base.flows import FlowInfo as FlowInfo
 from ccp_base.flows import FlowStats as FlowStats
 from ccp_base.flows import ReportHead as ReportHead
@@ -92,35 +92,6 @@ class Sample(Protocol):
         ...
 
 
-LIMIT_STATES: Final = ("unlimited", "limited", "capped", "probing", "raised", "gone")
-"""`enum rtcp_verdict` of native/ccp-rtcp/src/bpf/rtcp.h, in its order."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RateLimit:
-    """What is known of the token bucket that limits a flow's client.
-
-    Attributes:
-        state: `limited`: there is a limit, and tokens enough not to mind; `capped`, `probing`, `raised`: what
-            is sent is bounded by the rate, by a little more, or by much more; `gone`.
-        bucket_bytes: Estimated bucket size [bytes].
-        rate_bytes_per_s: Estimated rate limit [bytes/s].
-        tokens_bytes: Estimated level of the bucket [bytes].
-        active_flows: Flows to the client that have something to send.
-    """
-
-    state: str
-    bucket_bytes: int
-    rate_bytes_per_s: int
-    tokens_bytes: int
-    active_flows: int
-
-    @property
-    def seeks(self) -> bool:
-        """Whether the algorithm is to find out if more gets through than the limit lets."""
-        return self.state in ("probing", "raised")
-
-
 class Flow(Protocol):
     """The flow, as its algorithm steers it."""
 
@@ -159,13 +130,12 @@ class Flow(Protocol):
         """
         ...
 
-    def limit(self, options: Options, *, cwnd: bool = False, rate: bool = False) -> None:
-        """Look for a token bucket that limits the flow's client, and keep within it (`ccp_algs.rtcp`).
+    def extend(self, extension: str, octets: bytes | None) -> None:
+        """Give the flow to an extension of the datapath, or tell the extension something else of it.
 
         Args:
-            options: Parameters of detector and limiter.
-            cwnd: Bound the window.
-            rate: Bound the pacing rate; a flow that is not paced is paced then.
+            extension: One of the algorithm's `extensions`, by name.
+            octets: A letter that only the extension understands; None has it leave the flow alone.
         """
         ...
 
@@ -191,8 +161,13 @@ class Common(metaclass=ParamMeta):
     """Fold program, or several by name."""
     needs_ecn: ClassVar[bool] = False
     """Ask for ECN when connections are set up."""
-    extensions: ClassVar[tuple[str, ...]] = ()
-    """Extensions of the datapath that it uses; where one is not to be had, the algorithm does not start."""
+    extensions: ClassVar[tuple[str | Path, ...]] = ()
+    """Extensions of the datapath that it uses, by name, or by the path of an object file of your own,
+    `NAME.bpf.o`; where one is not to be had, the algorithm does not start."""
+    callbacks: ClassVar[tuple[str, ...]] = ()
+    """Names of `on_...` methods that it calls by itself: a part does that for who builds on it."""
+    told_examples: ClassVar[Mapping[str, Sequence[bytes]]] = MappingProxyType({})
+    """What extensions may tell, by name, for `ccp check`."""
     depends_on: ClassVar[tuple[Path, ...]] = ()
     """Files that its decisions depend on besides its sources: results of another one are others."""
 
@@ -249,8 +224,13 @@ class Algorithm(Common):
             sender: Who sent them.
         """
 
-    def on_rate_limit(self, limit: RateLimit) -> None:
-        """Learn that what is known of the client's rate limit has become another; see `Flow.limit`."""
+    def on_extension(self, extension: str, octets: bytes) -> None:
+        """Learn what an extension of the datapath tells of the flow; see `Flow.extend`.
+
+        Args:
+            extension: Its name.
+            octets: What it tells, as it writes it down; a multiple of eight.
+        """
 
     def on_close(self, stats: FlowStats) -> None:
         """Say good-bye: the flow is gone, or another algorithm has it; nothing can be set any more."""
@@ -283,7 +263,7 @@ class VectorAlgorithm(Common):
     """An algorithm with one instance for all flows, which sees reports as arrays. Override what you need."""
 
     flows: Mapping[int, Flow]
-    """Its flows by id, for what concerns one of them: another program, an event, a rate limit. Set before the
+    """Its flows by id, for what concerns one of them: another program, an event, an extension. Set before the
     first `on_create`; a flow leaves behind `on_close`."""
 
     def on_create(self, info: FlowInfo) -> None:
@@ -323,8 +303,8 @@ class VectorAlgorithm(Common):
     def on_telemetry_lost(self, flow_ids: Sequence[int], kind: str, sender: str) -> None:
         """Do without telemetry of this kind: the last sample of this sender for these flows has expired."""
 
-    def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
-        """Learn of a flow's client what `Algorithm.on_rate_limit` is told."""
+    def on_extension(self, flow_id: int, extension: str, octets: bytes) -> None:
+        """Learn what an extension of the datapath tells of a flow; see `Algorithm.on_extension`."""
 
     def on_close(self, flow_id: int) -> None:
         """Forget a flow."""

@@ -18,11 +18,9 @@ from typing import Any, Final, SupportsFloat
 import numpy as np
 
 from ccp_algs.api import (
-    LIMIT_STATES,
     Algorithm,
     AnyAlgorithm,
     Decided,
-    RateLimit,
     Updates,
     VectorAlgorithm,
     check_event,
@@ -30,7 +28,6 @@ from ccp_algs.api import (
 )
 from ccp_algs.errors import ContractError
 from ccp_algs.params import params_of
-from ccp_algs.rtcp.options import Options
 from ccp_base.names import close_names
 
 MAX_AMOUNT: Final = 1 << 40
@@ -164,10 +161,9 @@ class RecordingFlow:
         self._program = name
         self.calls.append((name, self._checked(cwnd_bytes, rate_bytes_per_s, registers)))
 
-    def limit(self, options: Options, *, cwnd: bool = False, rate: bool = False) -> None:
-        """Write down what is bounded."""
-        caps = {"cwnd": int(cwnd), "rate": int(rate)}
-        self.calls.append(("limit", caps | options.exact._asdict()))
+    def extend(self, extension: str, octets: bytes | None) -> None:
+        """Write down a letter to an extension, its octets by their place."""
+        self.calls.append((extension, {str(place): octet for place, octet in enumerate(octets or b"")}))
 
     def tell(self, kind: str, /, **detail: Any) -> None:
         """Write down an event."""
@@ -274,7 +270,7 @@ def _base(cls: AnyAlgorithm) -> AnyAlgorithm:
 def _check_callbacks(cls: AnyAlgorithm) -> None:
     """Find callbacks that nobody calls."""
     base = _base(cls)
-    known = [name for name in dir(base) if name.startswith("on_")]
+    known = [*(name for name in dir(base) if name.startswith("on_")), *cls.callbacks]
     for name in dir(cls):
         if name.startswith("on_") and callable(getattr(cls, name)) and name not in known:
             raise ContractError(
@@ -326,8 +322,11 @@ def _reports(fields: list[str]) -> Iterator[tuple[dict[str, Any], dict[str, int]
     yield report(1_840_000, 1)
 
 
-def _limit(state: str) -> RateLimit:
-    return RateLimit(state, 100 * _MSS_BYTES, 1 << 18, 0, 1)
+def _told(cls: AnyAlgorithm) -> Iterator[tuple[str, bytes]]:
+    """Yield what extensions may tell, by the algorithm's own word."""
+    for extension, examples in cls.told_examples.items():
+        for octets in examples:
+            yield extension, octets
 
 
 class _Trial:
@@ -356,8 +355,8 @@ class _Trial:
             head = {"flow_id": self.info.flow_id, "cwnd_bytes": min(self.flow.cwnd_bytes, 1 << 30)} | head
             self.algorithm.on_report(FakeReport(head, fields, type(self.algorithm).__name__))
         self.algorithm.on_params(frozenset(params_of(type(self.algorithm))))
-        for state in LIMIT_STATES:
-            self.algorithm.on_rate_limit(_limit(state))
+        for extension, octets in _told(type(self.algorithm)):
+            self.algorithm.on_extension(extension, octets)
 
     def close(self) -> None:
         """Let it say good-bye."""
@@ -396,8 +395,8 @@ class _VectorTrial:
             reports["flags"] = int(head["timeout"]) + 2 * int(head["fold_error"])
             self._record(self.algorithm.on_reports(reports, self._program), known)
         self._record(self.algorithm.on_params(frozenset(params_of(type(self.algorithm)))), known)
-        for state in LIMIT_STATES:
-            self.algorithm.on_rate_limit(self.infos[0].flow_id, _limit(state))
+        for extension, octets in _told(type(self.algorithm)):
+            self.algorithm.on_extension(self.infos[0].flow_id, extension, octets)
 
     def _record(self, decided: Decided, flow_ids: set[int]) -> None:
         if decided is not None:

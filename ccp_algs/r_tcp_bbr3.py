@@ -17,9 +17,9 @@ History: 1, first version; 2, bounds the window, too.
 
 from __future__ import annotations
 
-from ccp_algs.api import RateLimit
 from ccp_algs.bbr3 import Bbr3
 from ccp_algs.registry import register
+from ccp_algs.rtcp.limit import RateLimit
 from ccp_algs.rtcp.mixin import RateLimited
 
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccp_algs.api import RateLimit
 from ccp_algs.cubic import Cubic
 from ccp_algs.params import Param
 from ccp_algs.registry import register
+from ccp_algs.rtcp.limit import RateLimit
 from ccp_algs.rtcp.mixin import RateLimited
 from ccp_algs.rtcp.options import Options
 

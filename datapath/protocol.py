@@ -50,13 +50,10 @@ class Program(Protocol):
         ...
 
     @property
-    def control_fields(self) -> list[str]:
-        """Names of the control registers, which `update(fields=...)` may set."""
+    def control_registers(self) -> list[str]:
+        """Names of the control registers, which `update(registers=...)` may set."""
         ...
 
-
-Caps = tuple[bool, bool, bytes]
-"""Whether window and pacing rate are kept within a rate limit, and `ccp_algs.rtcp.Options.to_bytes()`."""
 
 P_co = TypeVar("P_co", bound=Program, covariant=True)
 
@@ -103,10 +100,10 @@ class Closed(Protocol):
         ...
 
 
-class LimitChange(Protocol):
-    """What is known of the rate limit of a flow's client has become another."""
+class Told(Protocol):
+    """An extension of the datapath tells something of a flow."""
 
-    EVENT_KIND: ClassVar[Literal["limit"]]
+    EVENT_KIND: ClassVar[Literal["told"]]
 
     @property
     def flow_id(self) -> int:
@@ -119,42 +116,17 @@ class LimitChange(Protocol):
         ...
 
     @property
-    def netns_inum(self) -> int:
-        """Inode number of the flow's network namespace."""
+    def extension(self) -> str:
+        """Name of the extension."""
         ...
 
     @property
-    def client(self) -> str:
-        """Address of the peer: all flows to it share the limit."""
-        ...
-
-    @property
-    def verdict(self) -> int:
-        """What is known: a number of `ccp_algs.api.LIMIT_STATES`."""
-        ...
-
-    @property
-    def bucket_bytes(self) -> int:
-        """Estimated bucket size [bytes]."""
-        ...
-
-    @property
-    def rate_bytes_per_s(self) -> int:
-        """Estimated rate limit [bytes/s]."""
-        ...
-
-    @property
-    def tokens_bytes(self) -> int:
-        """Estimated level of the bucket [bytes]."""
-        ...
-
-    @property
-    def active_flows(self) -> int:
-        """Flows to the client that have something to send."""
+    def octets(self) -> bytes:
+        """What it tells, as it writes it down."""
         ...
 
 
-Event = Report | Created | Closed | LimitChange
+Event = Report | Created | Closed | Told
 """What happened to a flow; `EVENT_KIND` says which."""
 
 
@@ -210,8 +182,17 @@ class Datapath(Protocol):
         """Return the names on offer, also those that a former agent left."""
         ...
 
-    def extend(self, name: str) -> None:
-        """Load an extension, such as `rate_limits`, unless it is loaded; raises `load.extension`."""
+    def extend(self, name: str, object: bytes | None = None) -> None:
+        """Load an extension unless it is loaded.
+
+        Args:
+            name: Its name.
+            object: A BPF object, as `native/ccp-bpf/src/bpf/extend.h` wants it; None for an extension that
+                the datapath brings along.
+
+        Raises:
+            LoadError: `load.extension`; what was loaded before stays.
+        """
         ...
 
     def install(self, program: Any) -> int:
@@ -243,13 +224,13 @@ class Datapath(Protocol):
         cwnd_bytes: int | None = None,
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
-        fields: dict[str, int] | None = None,
-        caps: Caps | None = None,
+        registers: dict[str, int] | None = None,
+        letters: dict[str, bytes] | None = None,
     ) -> bool:
         """Write to one flow; None leaves a thing as it is, and a letter not fetched yet is added to.
 
-        `fields` are control registers of `program`, or of the program that the flow was given last. `caps`
-        say whether a rate limit is looked for, and what is kept within it.
+        `registers` are control registers of `program`, or of the program that the flow was given last.
+        `letters` go to extensions, by name; an empty one has the extension leave the flow.
 
         Returns:
             False if the flow is gone.
@@ -261,15 +242,15 @@ class Datapath(Protocol):
         flow_ids: NDArray[np.uint64],
         cwnd_bytes: NDArray[np.uint64],
         rate_bytes_per_s: NDArray[np.uint64],
-        fields: dict[str, NDArray[np.uint64]] | None = None,
+        registers: dict[str, NDArray[np.uint64]] | None = None,
     ) -> int:
         """Write windows and rates of many flows, arrays of shape (n,); 0 leaves a thing as it is.
 
-        `fields` are control registers that all of them get, of the program that each flow was given last.
+        `registers` are control registers that all of them get, of the program that each flow was given last.
         Nothing is written if one of these programs does not have one of them.
 
         Returns:
-            How many of the flows were still there; with `fields`, those without a program do not count.
+            How many of the flows were still there; with `registers`, those without a program do not count.
         """
         ...
 

@@ -33,6 +33,10 @@ for_kernel_part() {
 	need libelf-dev pkg-config --exists libelf
 	need zlib1g-dev pkg-config --exists zlib
 }
+for_tests() {
+	wants_kernel_part || return 0
+	need libbpf-dev test -e /usr/include/bpf/bpf_helpers.h
+}
 for_networks() {
 	need iproute2 has_for_root ip
 	need nftables has_for_root nft
@@ -54,7 +58,7 @@ lacks() { # lacks LIST...: whether any of these lists has a missing package; the
 }
 
 install_packages() {
-	lacks for_any_build for_kernel_part for_networks || return 0
+	lacks for_any_build for_kernel_part for_networks for_tests || return 0
 	if has apt-get && can_be_root; then
 		apt_install "${missing[@]}"
 		return

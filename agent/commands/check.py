@@ -60,7 +60,7 @@ def _check_programs(cls: AnyAlgorithm, found: dict[str, Any], problems: Collecto
                 "name": name,
                 "n_instructions": program.n_instructions,
                 "report_fields": program.report_fields,
-                "control_fields": program.control_fields,
+                "control_registers": program.control_registers,
                 "primitives": program.primitives,
                 "verified": verified,
             }
@@ -73,7 +73,7 @@ def _show(found: dict[str, Any], errors: list[CcpError], *, debug: bool) -> None
             f"program {program['name']}: {program['n_instructions']} instructions"
             f"{_VERDICT[program['verified']]}\n"
             f"  reports  {', '.join(program['report_fields']) or 'nothing'}\n"
-            f"  controls {', '.join(program['control_fields']) or 'none'}\n"
+            f"  controls {', '.join(program['control_registers']) or 'none'}\n"
             f"  reads    {', '.join(program['primitives']) or 'nothing'}"
         )
     for note in found["notes"]:

@@ -8,8 +8,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from agent.rtcp.acks import AckRecorder
-from ccp_algs.api import LIMIT_STATES
 from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.limit import LIMIT_STATES
 from datapath import ebpf
 from telemetry.bus import mono_us, wall_us
 from telemetry.schema import unpacked

@@ -84,8 +84,8 @@ class FlowPrimitives:
     """ECN was negotiated."""
     delivered_bytes = Primitive("Flow.delivered_bytes")
     """Acknowledged in order since the connection began [bytes]."""
-    limit_rate = Primitive("Flow.limit_rate")
-    """What a rate limit that was found lets it send [bytes/s], 0 while it is not capped (`ccp_algs.rtcp`)."""
+    rate_allowed = Primitive("Flow.rate_allowed")
+    """What an extension of the datapath lets it send [bytes/s], 0 while none bounds it (`ccp_algs.rtcp`)."""
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say which primitives there are.

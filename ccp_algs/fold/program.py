@@ -93,7 +93,7 @@ class FoldMeta(type):
         return tuple(register.name for register in cls._fields)
 
     @property
-    def control_fields(cls) -> tuple[str, ...]:
+    def control_registers(cls) -> tuple[str, ...]:
         """Names of the registers that `flow.set` can set."""
         return tuple(register.name for register in cls._controls)
 

@@ -19,11 +19,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ccp_algs.api import Algorithm, FlowInfo, RateLimit, Updates
+from ccp_algs.api import Algorithm, FlowInfo, Updates
 from ccp_algs.hyvar.algorithms import Adaptive
 from ccp_algs.hyvar.fold import HyvarFold
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
 from ccp_algs.registry import register
+from ccp_algs.rtcp.limit import RateLimit
 from ccp_algs.rtcp.mixin import RateLimited
 
 _ROW: Final = np.dtype(

@@ -23,10 +23,13 @@ native/ccp-rtcp.
 
 from __future__ import annotations
 
+import dataclasses
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.params import Param
+from ccp_algs.rtcp.limit import EXTENSION, LIMIT_STATES, RateLimit, letter
 from ccp_algs.rtcp.options import RANGES, Options
 
 _OPTIONS: Final = (*RANGES, "observe")
@@ -43,7 +46,15 @@ def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
 class RateLimited(Algorithm):
     """In front of an algorithm in the list of bases; see the module. Parameters are those of `Options`."""
 
-    extensions = ("rate_limits",)
+    extensions = (EXTENSION,)
+    callbacks = ("on_rate_limit",)
+    told_examples = MappingProxyType(
+        {
+            EXTENSION: tuple(
+                RateLimit(state, 1 << 17, 1 << 18, 0, 1, "2001:db8::2").to_bytes() for state in LIMIT_STATES
+            )
+        }
+    )
     caps_cwnd: ClassVar[bool] = False
     """Bound the window."""
     caps_rate: ClassVar[bool] = True
@@ -81,9 +92,20 @@ class RateLimited(Algorithm):
         if not names.isdisjoint(_OPTIONS):
             self._limit()
 
+    def on_extension(self, extension: str, octets: bytes) -> None:
+        """Take what is known of the client's limit, and tell it to listeners and to the algorithm."""
+        super().on_extension(extension, octets)
+        if extension == EXTENSION:
+            limit = RateLimit.from_bytes(octets)
+            self.flow.tell("rate_limit:changed", **dataclasses.asdict(limit))
+            self.on_rate_limit(limit)
+
+    def on_rate_limit(self, limit: RateLimit) -> None:
+        """Learn that what is known of the client's rate limit has become another."""
+
     def options(self) -> Options:
         """Return the parameters as they are now."""
         return Options(**{name: getattr(self, name) for name in _OPTIONS})
 
     def _limit(self) -> None:
-        self.flow.limit(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate)
+        self.flow.extend(EXTENSION, letter(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate))

@@ -17,7 +17,7 @@ from experiments.runs.recording import Recording
 
 KIND: Final = "verdict"
 """Of the lines that tell it."""
-EVENT: Final = "flow:rate_limit"
+EVENT: Final = "rate_limit:changed"
 """The same as an event of the agent."""
 
 _F64, _I64, _TEXT = pa.float64(), pa.int64(), pa.string()

@@ -5,7 +5,6 @@ const HEADERS: [&str; 3] =
     ["../ccp-bpf/src/bpf/intf.h", "../ccp-trace/src/bpf/row.h", "../ccp-trace/src/bpf/arrivals.h"];
 
 fn main() -> ccp_build::Result<()> {
-    ccp_build::watch("../ccp-rtcp/src/bpf/rtcp.h");
     for header in HEADERS {
         ccp_build::watch(header);
         ccp_build::bind(header)?;

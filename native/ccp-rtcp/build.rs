@@ -11,5 +11,6 @@ fn main() -> ccp_build::Result<()> {
     }
     let include = ["-I", "src/core", "-I", DATAPATH, "-I", TRACE, "-Wno-unused-function"];
     ccp_build::compile("src/bpf/rtcp.bpf.c", "CCP_RTCP_OBJECT", &include)?;
-    ccp_build::compile("src/bpf/replay.bpf.c", "CCP_RTCP_REPLAY_OBJECT", &include)
+    ccp_build::compile("src/bpf/replay.bpf.c", "CCP_RTCP_REPLAY_OBJECT", &include)?;
+    ccp_build::compile("src/bpf/limit.bpf.c", "CCP_RTCP_LIMIT_OBJECT", &include)
 }

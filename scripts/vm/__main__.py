@@ -20,6 +20,7 @@ TESTS = tuple(
         "arrivals",
         "bcc_windows",
         "datapath",
+        "extensions",
         "inband",
         "law",
         "measurement",
@@ -31,7 +32,7 @@ TESTS = tuple(
     )
 )
 """What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""
-PACKAGES = ["python3-bpfcc"]
+PACKAGES = ["clang", "libbpf-dev", "python3-bpfcc"]
 REPORT = "tests.xml"
 SLOWER = 10
 """How many times as long a test may take in a machine whose processor is emulated."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import threading
@@ -10,7 +9,6 @@ import time
 
 import pytest
 
-from ccp_algs.rtcp.options import Options
 from ccp_base import _native
 from ccp_base.errors import CcpError, LangError
 from experiments.netlab import Host, Path
@@ -27,7 +25,7 @@ def test_python_sets_the_window_of_a_live_flow(path_100mbit: Path, start_transfe
         transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
         driver.until(lambda: len(driver.seen.reports) > 50)
         flow_id = driver.seen.busiest()
-        assert datapath.update(flow_id, fields={"target": 20 * 1448})
+        assert datapath.update(flow_id, registers={"target": 20 * 1448})
         before = len(driver.seen.reports)
         driver.until(lambda: len(driver.seen.reports) > before + 20)
         stats = datapath.stats(flow_id)
@@ -61,23 +59,6 @@ def test_a_flow_carries_its_addresses(wire: Path, v6: bool, start_transfer: Star
         assert (
             driver.seen.closed[info.flow_id].bytes_acked >= 1 << 18
         )  # what was under way when iperf3 closed is not
-
-
-def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
-    options = (True, False, Options().to_bytes())
-    with loaded(max_flows=4) as datapath:
-        without = set(os.listdir(PIN_DIR))
-        with pytest.raises(CcpError) as refused:
-            datapath.update(1 << 32, caps=options)
-        assert refused.value.slug == "load.extension"
-        with pytest.raises(CcpError) as unknown:
-            datapath.extend("rate_limit")
-        assert "rate_limits" in unknown.value.fix
-        datapath.extend("rate_limits")
-        datapath.extend("rate_limits")
-        assert {"limits", "limit_mail"} <= set(os.listdir(PIN_DIR)) - without
-        assert not datapath.update(1 << 32, caps=options)  # no such flow
-    assert not os.path.exists(PIN_DIR), "unloading takes the extension's maps, too"
 
 
 def test_the_largest_expression_fits_on_the_stack_beside_the_primitives() -> None:
@@ -132,7 +113,7 @@ def test_a_program_is_replaced_under_a_live_flow(path_100mbit: Path, start_trans
         flow_id = driver.seen.busiest()
         assert {r.program for r in driver.seen.reports} == {"first"}
         # initial values go along with the program
-        assert datapath.update(flow_id, program=second, fields={"target": 14480})
+        assert datapath.update(flow_id, program=second, registers={"target": 14480})
         driver.until(lambda: driver.seen.reports[-1].program == "second")
         changed = len(driver.seen.reports)
         driver.until(lambda: len(driver.seen.reports) > changed + 5)
@@ -149,7 +130,7 @@ def test_registers_that_come_with_a_flows_first_program_hold(
         handle = datapath.install(_native.compile(CONST))
 
         def take(info: _native.FlowInfo) -> None:
-            datapath.update(info.flow_id, program=handle, fields={"target": 14480})
+            datapath.update(info.flow_id, program=handle, registers={"target": 14480})
 
         driver = Driver(datapath, None, on_create=take)
         transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=2)

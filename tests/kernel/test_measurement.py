@@ -132,7 +132,7 @@ def test_a_refusing_local_queue_is_seen(start_transfer: Start) -> None:
         driver.run_for(0.3)
         calm = sum(r.local for r in driver.seen.reports)
         # ten times what the queue holds: it refuses packets while the flow is in state Open
-        assert datapath.update(flow_id, fields={"target": 320_000})
+        assert datapath.update(flow_id, registers={"target": 320_000})
         driver.until(lambda: sum(r.local for r in driver.seen.reports) > calm)
         stats = datapath.stats(flow_id)
         assert stats is not None
@@ -156,7 +156,7 @@ def test_a_division_by_zero_is_counted_and_the_flow_goes_on(
         driver.until(lambda: datapath.counters()["fold_errors"] > 100)
         assert not driver.seen.reports
         for info in driver.seen.created:
-            datapath.update(info.flow_id, fields={"divisor": 10})
+            datapath.update(info.flow_id, registers={"divisor": 10})
         driver.until(lambda: len(driver.seen.reports) > 3)
         assert any(r.fold_error for r in driver.seen.reports)
         assert driver.seen.reports[-1].x == 100
@@ -171,7 +171,7 @@ def test_rates_are_paced_and_windows_keep_their_bounds(path_100mbit: Path, start
         transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
         driver.until(lambda: len(driver.seen.reports) > 3)
         flow_id = driver.seen.busiest()
-        datapath.update(flow_id, rate_bytes_per_s=1_000_000, fields={"target": 144_800})
+        datapath.update(flow_id, rate_bytes_per_s=1_000_000, registers={"target": 144_800})
         driver.run_for(0.3)
         before = datapath.stats(flow_id)
         driver.run_for(1.0)
@@ -183,7 +183,7 @@ def test_rates_are_paced_and_windows_keep_their_bounds(path_100mbit: Path, start
         assert after.pacing_rate_bytes_per_s == 1_000_000
         datapath.update(flow_id, rate_bytes_per_s=0)
         for target, least, most in ((1, 2 * 1448, 2 * 1448), (2**64 - 1, (1 << 20) - 1448, 1 << 20)):
-            datapath.update(flow_id, fields={"target": target})
+            datapath.update(flow_id, registers={"target": target})
             driver.run_for(0.3)
             stats = datapath.stats(flow_id)
             assert stats is not None

@@ -4,19 +4,18 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use ccp_lang::Program;
 
 use crate::bell::Bell;
-use crate::extension::{EXTENSIONS, RATE_LIMITS};
+use crate::extension::{self, Extension};
 use crate::fold;
 use crate::frame::Frames;
 use crate::handles::Handles;
 use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
 use crate::kernel::Kernel;
-use crate::limits::Limits;
 use crate::map::put;
 use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
@@ -24,7 +23,7 @@ use crate::pace::{PERIOD_US, Pace};
 use crate::pins::{Pins, unload};
 use crate::ring::{Ring, Woken};
 use crate::shared::{BUILD_HASH, Observer, now_us};
-use crate::{Caps, Error, Records, Result, Update};
+use crate::{Error, Records, Result, Update};
 
 /// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
 const HEARTBEATS_PER_TIMEOUT: u64 = 4;
@@ -63,7 +62,7 @@ pub struct Datapath {
     frames: Frames,
     /// Tables of fold programs, as many as frames.
     folds: [OwnedFd; 2],
-    limits: OnceLock<Limits>,
+    extensions: Mutex<Vec<Extension>>,
     closed: Mutex<bool>,
 }
 
@@ -74,7 +73,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Options {
     fn check(&self) -> Result<()> {
         let bad = |what: String, fix: &str| Err(Error::new("load.option", what).fix(fix));
-        if !(1..=65536).contains(&self.max_flows) {
+        if !(1..=intf::CCP_MAX_FLOWS).contains(&self.max_flows) {
             return bad(format!("max_flows is {}", self.max_flows), "choose 1 to 65536");
         }
         if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 4096 {
@@ -125,6 +124,7 @@ impl Datapath {
             ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, options.max_cwnd_bytes);
             ptr::write_volatile(&raw mut (*g).agent_pid, std::process::id());
         }
+        let extensions = extension::loaded(&pins, options.max_flows)?;
         let datapath = Datapath {
             frames: Frames::new(&kernel, Some((&pins, sizes)))?,
             kernel,
@@ -137,21 +137,17 @@ impl Datapath {
             programs: pins.open_map("programs")?,
             folds: [pins.open_map("folds_on_ack")?, pins.open_map("folds_on_timeout")?],
             shared,
-            limits: OnceLock::new(),
+            extensions: Mutex::new(extensions),
             closed: Mutex::new(false),
         };
         if adopted {
-            // Programs, letters and caps of the agent before us: gone. Its flows wait with the law for ours.
+            // Programs and letters of the agent before us: gone. Its flows wait with the law for ours.
             for handle in 1..MAX_PROGRAMS {
                 datapath.clear_folds(handle);
             }
             datapath.shared.clear_mailboxes();
-            if let Ok(limits) = Limits::open(datapath.shared.pins(), options.max_flows) {
-                limits.clear();
-                for flow_id in datapath.shared.flow_ids() {
-                    limits.write(flow_id, &Caps::default());
-                }
-            }
+            let flow_ids = datapath.shared.flow_ids();
+            lock(&datapath.extensions).iter().for_each(|one| one.begin_anew(&flow_ids));
         }
         if !datapath.registered()?.iter().any(|n| n.cc_name == "ccp") {
             datapath.register("ccp", false)?;
@@ -221,19 +217,23 @@ impl Datapath {
     }
 
     /// Loads an extension, if it is not loaded yet. On an error nothing has changed.
-    pub fn extend(&self, name: &str) -> Result<()> {
-        let Some(extension) = EXTENSIONS.iter().find(|one| one.name == name) else {
-            let known: Vec<_> = EXTENSIONS.iter().map(|one| one.name).collect();
-            return Err(Error::new("load.extension", format!("the datapath has no extension `{name}`"))
-                .fix(format!("there is {}", known.join(", "))));
-        };
-        if self.limits.get().is_none() {
-            let pins = self.shared.pins();
-            // The verifier takes a while, in which the agent is no less alive.
-            self.beating(|| object::load_extension(&self.kernel, pins, self.sizes, extension))?;
-            let _ = self.limits.set(Limits::open(pins, self.sizes.max_flows)?);
-        }
+    pub fn extend(&self, name: &str, object: &[u8]) -> Result<()> {
+        let pins = self.shared.pins();
+        // The verifier takes a while, in which the agent is no less alive.
+        let loaded = self.beating(|| extension::load(&self.kernel, pins, self.sizes, name, object))?;
+        let mut extensions = lock(&self.extensions);
+        extensions.retain(|one| one.name != name);
+        extensions.push(loaded);
         Ok(())
+    }
+
+    /// Names of the extensions by index; empty ones where there is none.
+    pub fn extensions(&self) -> Vec<String> {
+        let mut names = vec![String::new(); intf::CCP_MAX_EXTENSIONS as usize];
+        for one in lock(&self.extensions).iter() {
+            names[one.index as usize].clone_from(&one.name);
+        }
+        names
     }
 
     /// Compiles a fold program to eBPF, has the verifier check it, and makes it available to flows.
@@ -322,17 +322,14 @@ impl Datapath {
                 .fix("install the program first"));
         }
         let mut extensions = 0;
-        match (update.caps, self.limits.get()) {
-            (Some(caps), Some(limits)) => {
-                limits.write(flow_id, &caps);
-                extensions = u32::from(caps.kinds != 0) << RATE_LIMITS.index;
-            }
-            (Some(caps), None) if caps.kinds != 0 => {
-                return Err(Error::new("load.extension", "a rate limit cannot be looked for")
-                    .why(format!("the extension `{}` is not loaded", RATE_LIMITS.name))
-                    .fix("name it in the algorithm's `extensions`"));
-            }
-            _ => {}
+        for letter in update.letters {
+            let loaded = lock(&self.extensions);
+            let to = loaded.iter().find(|one| one.name == letter.extension);
+            extensions |= match to {
+                Some(one) => one.write(flow_id, letter.octets)?,
+                None if letter.octets.is_empty() => 0, // nobody is to leave the flow
+                None => return Err(extension::not_loaded(letter.extension)),
+            };
         }
         Ok(self.shared.write(flow_id, update, extensions))
     }

@@ -1,49 +1,225 @@
-//! Extensions of the datapath: BPF objects of their own, loaded when an algorithm asks for one.
+//! Extensions of the datapath: BPF objects of their own, loaded beside the core when an algorithm asks for one. What an
+//! object has to be is in `bpf/extend.h`.
 
-use crate::intf;
+use libbpf_rs::{MapType, OpenObject};
 
-/// A program that the core calls.
-pub(crate) struct Hook {
-    /// Member of `tcp_congestion_ops` in which the core calls it.
-    pub member: &'static str,
-    /// The core's table of programs for that member.
-    pub table: &'static str,
-    /// The extension's program.
-    pub program: &'static str,
-}
+use crate::intf::{self, CCP_MAX_EXTENSIONS, CCP_NAME_LEN, ccp_extension};
+use crate::kernel::Kernel;
+use crate::letters::Letters;
+use crate::map::{get, put};
+use crate::object::{self, Sizes, load_error};
+use crate::pins::Pins;
+use crate::{Error, Result};
 
-/// An extension that comes with ccplane.
+/// The core's table of extensions.
+const TABLE: &str = "extensions";
+/// The extension's letters, among its own maps.
+const MAIL: &str = "mail";
+
+/// The `struct_ops` map and the member of which a program is, and the core's table of such programs.
+const HOOKS: [(&str, &str, &str); 5] = [
+    ("extension", "cong_control", "extensions_on_ack"),
+    ("after_fold", "cong_control", "extensions_on_fold"),
+    ("extension", "cwnd_event", "extensions_on_cwnd_event"),
+    ("extension", "cwnd_event_tx_start", "extensions_on_cwnd_event_tx_start"),
+    ("extension", "release", "extensions_on_release"),
+];
+
+/// An extension that is loaded.
 pub(crate) struct Extension {
-    /// The name by which algorithms ask for it.
-    pub name: &'static str,
-    /// `enum ccp_extension`.
+    pub name: String,
+    /// Its place in the core's tables.
     pub index: u32,
-    /// Its `struct_ops` map, which is never registered.
-    pub ops: &'static str,
-    pub object: &'static [u8],
-    /// Its own maps.
-    pub maps: &'static [&'static str],
-    pub hooks: &'static [Hook],
+    /// None where it takes no letters.
+    pub letters: Option<Letters>,
 }
 
-const fn hook(member: &'static str, table: &'static str, program: &'static str) -> Hook {
-    Hook { member, table, program }
+/// FNV-1a: tells two objects apart.
+fn version(object: &[u8]) -> u64 {
+    let hash = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
+    object.iter().fold(0xcbf2_9ce4_8422_2325, hash).max(1)
 }
 
-/// R-TCP: flows are kept within the token bucket that limits their client.
-pub(crate) const RATE_LIMITS: Extension = Extension {
-    name: ccp_record::RATE_LIMITS,
-    index: intf::CCP_EXTENSION_RATE_LIMITS,
-    ops: "ccp_limit",
-    object: include_bytes!(env!("CCP_LIMIT_OBJECT")),
-    maps: &["limits", "limit_mail", "limit_clients", "limit_blank"],
-    hooks: &[
-        hook("cong_control", "extensions_on_ack", "limit_on_ack"),
-        hook("cwnd_event", "extensions_on_cwnd_event", "limit_on_cwnd_event"),
-        hook("cwnd_event_tx_start", "extensions_on_cwnd_event_tx_start", "limit_on_cwnd_event_tx_start"),
-        hook("release", "extensions_on_release", "limit_on_release"),
-    ],
-};
+/// What is in the core's table, by index.
+fn table(pins: &Pins) -> Result<Vec<Option<(String, u64)>>> {
+    let fd = pins.open_map(TABLE)?;
+    let entry = |index| {
+        let found: ccp_extension = get(&fd, index)?;
+        let name = found.name.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect::<Vec<_>>();
+        Ok((found.version != 0).then(|| (String::from_utf8_lossy(&name).into_owned(), found.version)))
+    };
+    (0..CCP_MAX_EXTENSIONS).map(entry).collect()
+}
 
-/// All of them.
-pub(crate) const EXTENSIONS: [&Extension; 1] = [&RATE_LIMITS];
+fn enter(pins: &Pins, index: u32, name: &str, version: u64) -> Result<()> {
+    let mut entry = ccp_extension { version, ..Default::default() };
+    for (to, from) in entry.name.iter_mut().zip(name.bytes().take(CCP_NAME_LEN as usize - 1)) {
+        *to = from.cast_signed();
+    }
+    put(&pins.open_map(TABLE)?, index, &entry)
+}
+
+/// Extensions that an earlier agent loaded.
+pub(crate) fn loaded(pins: &Pins, max_flows: u32) -> Result<Vec<Extension>> {
+    let entries = table(pins)?.into_iter().zip(0u32..);
+    let known = entries.filter_map(|(entry, index)| entry.map(|(name, _)| (name, index)));
+    known.map(|(name, index)| opened(pins, name, index, max_flows)).collect()
+}
+
+fn opened(pins: &Pins, name: String, index: u32, max_flows: u32) -> Result<Extension> {
+    let has_mail = pins.extension_map(&name, MAIL).exists();
+    let letters = has_mail.then(|| Letters::open(pins, &name, MAIL, max_flows)).transpose()?;
+    Ok(Extension { name, index, letters })
+}
+
+fn refused(name: &str, why: impl std::fmt::Display, fix: impl Into<String>) -> Error {
+    Error::new("load.extension", format!("the datapath's extension `{name}` cannot be loaded"))
+        .why(why)
+        .fix(fix)
+}
+
+/// Loads an extension beside the core whose maps are pinned, and has the core call it: a program of the extension stands
+/// in the core's table for each member that this kernel has. An extension of the same name and version stays as it is,
+/// one of another version is replaced. On an error nothing has changed.
+pub(crate) fn load(
+    kernel: &Kernel,
+    pins: &Pins,
+    sizes: Sizes,
+    name: &str,
+    object: &[u8],
+) -> Result<Extension> {
+    let longest = CCP_NAME_LEN as usize - 1;
+    if name.is_empty()
+        || name.len() > longest
+        || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    {
+        let why = format!("names have at most {longest} characters, of a-z, A-Z, 0-9 and _");
+        return Err(refused(name, why, "name it otherwise"));
+    }
+    let version = version(object);
+    let table = table(pins)?;
+    let known = table.iter().position(|entry| entry.as_ref().is_some_and(|(known, _)| known == name));
+    if let Some((index, Some((_, as_is)))) = known.map(|index| (index, &table[index]))
+        && *as_is == version
+    {
+        return opened(pins, name.to_owned(), index as u32, sizes.max_flows);
+    }
+    let Some(index) = known.or_else(|| table.iter().position(Option::is_none)).map(|index| index as u32)
+    else {
+        let why = format!("{CCP_MAX_EXTENSIONS} are loaded already");
+        return Err(refused(name, why, "ccp unload takes them away, with the datapath"));
+    };
+    pins.forget_extension(name)?; // what another version, or half a load, left there
+    pins.create_extension(name)?;
+    let done =
+        fill(kernel, pins, sizes, name, index, object).and_then(|()| enter(pins, index, name, version));
+    done.and_then(|()| opened(pins, name.to_owned(), index, sizes.max_flows)).inspect_err(|_| {
+        // leave nothing half made; the error that counts is the first
+        let _ = pins.forget_extension(name);
+    })
+}
+
+fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, object: &[u8]) -> Result<()> {
+    let no_extension = |e: Error| {
+        let why = if e.why.is_empty() { e.message } else { e.why };
+        refused(name, why, "compile it as docs/writing-an-extension.md says")
+    };
+    let mut open = object::open(object).map_err(no_extension)?;
+    let told = object::name_and_flags(&mut open, "extension").map_err(no_extension)?;
+    if told != (name.to_owned(), intf::CCP_ABI_VERSION) {
+        let why = format!(
+            "its object is that of `{}` for version {} of extend.h; wanted are `{name}` and version {}",
+            told.0,
+            told.1,
+            intf::CCP_ABI_VERSION
+        );
+        return Err(refused(name, why, "compile it with the headers of this version of ccplane"));
+    }
+    place_maps(&mut open, pins, sizes, name)?;
+    object::set_constants(&mut open, &[("extension_index", &index.to_ne_bytes())])?;
+    let hooks = hooks_of(&mut open, kernel)?;
+    let object = open.load().map_err(|e| {
+        let error = load_error(&e);
+        refused(name, error.why, format!("run algorithms that do without it on this kernel; {}", error.fix))
+    })?;
+    for (table, program) in hooks {
+        let fd = object::program_fd(&object, &program)?;
+        put(&pins.open_map(table)?, index, &fd)?;
+    }
+    Ok(())
+}
+
+/// Maps of the core are those that are pinned; the extension's own are pinned beside them.
+fn place_maps(open: &mut OpenObject, pins: &Pins, sizes: Sizes, extension: &str) -> Result<()> {
+    object::share_maps(open, pins, sizes)?;
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let is_ours = name.contains('.') || map.map_type() == MapType::StructOps; // libbpf's, too
+        if is_ours || Pins::core_maps().any(|shared| shared == name) {
+            continue;
+        }
+        if map.max_entries() == intf::CCP_MAX_FLOWS {
+            map.set_max_entries(sizes.max_flows).map_err(|e| load_error(&e))?;
+        }
+        map.set_pin_path(pins.extension_map(extension, &name)).map_err(|e| load_error(&e))?;
+    }
+    Ok(())
+}
+
+/// Fits the extension's `struct_ops` maps to the kernel. Returns which program belongs into which table; others are not
+/// loaded.
+fn hooks_of(open: &mut OpenObject, kernel: &Kernel) -> Result<Vec<(&'static str, String)>> {
+    let maps = open.maps().filter(|map| map.map_type() == MapType::StructOps);
+    let maps: Vec<_> = maps.map(|map| map.name().to_string_lossy().into_owned()).collect();
+    for map in &maps {
+        object::fit_members(open, kernel, map, &[], &[])?;
+    }
+    let mut hooks = Vec::new();
+    for (map, member, table) in HOOKS {
+        if maps.iter().any(|one| one == map)
+            && let Some(program) = object::program_of(open, map, member)?
+        {
+            hooks.push((table, program));
+        }
+    }
+    for mut program in open.progs_mut() {
+        let is_called = hooks.iter().any(|(_, name)| program.name() == name.as_str());
+        program.set_autoload(is_called);
+    }
+    Ok(hooks)
+}
+
+impl Extension {
+    /// Takes letters away that an agent before us wrote, and has the extension leave each flow.
+    pub fn begin_anew(&self, flow_ids: &[u64]) {
+        if let Some(letters) = &self.letters {
+            letters.clear();
+            for flow_id in flow_ids {
+                letters.write(*flow_id, &[]);
+            }
+        }
+    }
+
+    /// Writes a letter to the extension about a flow. Returns the extension's bit if the flow is to get it.
+    pub fn write(&self, flow_id: u64, octets: &[u8]) -> Result<u32> {
+        let takes = self.letters.as_ref().map_or(0, Letters::octets);
+        if !octets.is_empty() && octets.len() != takes {
+            return Err(Error::new(
+                "update.extension",
+                format!("{} octets are no letter to the extension `{}`", octets.len(), self.name),
+            )
+            .why(format!("it takes {takes}"))
+            .fix("give it what its documentation says, or nothing to have it leave the flow"));
+        }
+        if let Some(letters) = &self.letters {
+            letters.write(flow_id, octets);
+        }
+        Ok(u32::from(!octets.is_empty()) << self.index)
+    }
+}
+
+/// The error where an extension is not loaded.
+pub(crate) fn not_loaded(name: &str) -> Error {
+    Error::new("load.extension", format!("the datapath's extension `{name}` is not loaded"))
+        .fix("name it in the algorithm's `extensions`")
+}

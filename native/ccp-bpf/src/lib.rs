@@ -11,7 +11,7 @@ mod fold;
 mod frame;
 mod handles;
 mod kernel;
-mod limits;
+mod letters;
 mod map;
 mod names;
 mod object;
@@ -24,7 +24,7 @@ mod shared;
 mod trial;
 
 pub use ccp_error::Error;
-pub use ccp_record::{Caps, Record, Records, Update, intf};
+pub use ccp_record::{Letter, Record, Records, Update, intf};
 pub use datapath::{Datapath, Options};
 pub use fold::verify;
 pub use pins::unload;

@@ -1,8 +1,7 @@
 //! The table of registered congestion-control names, by `cc_id`.
 
-use std::os::fd::AsRawFd;
-
 use crate::intf::{self, ccp_name};
+use crate::map::{get, put};
 use crate::pins::Pins;
 use crate::{Error, Result};
 
@@ -15,12 +14,6 @@ pub struct Name {
     pub needs_ecn: bool,
     /// Whether new sockets can choose it now.
     pub registered: bool,
-}
-
-fn failed(e: i32) -> Error {
-    Error::new("load.names", "cannot use the table of registered names")
-        .why(std::io::Error::from_raw_os_error(-e))
-        .fix("see ccp doctor")
 }
 
 /// Checks a name: what the kernel takes, and what can be pinned.
@@ -39,33 +32,20 @@ pub(crate) fn check(cc_name: &str) -> Result<()> {
 /// All entries, `None` where free.
 pub(crate) fn read(pins: &Pins) -> Result<Vec<Option<Name>>> {
     let fd = pins.open_map("names")?;
-    (0..intf::CCP_MAX_NAMES)
-        .map(|i| {
-            let mut entry = ccp_name::default();
-            // SAFETY: key and value have the sizes the map was made with.
-            let done = unsafe {
-                libbpf_sys::bpf_map_lookup_elem(
-                    fd.as_raw_fd(),
-                    (&raw const i).cast(),
-                    (&raw mut entry).cast(),
-                )
-            };
-            if done < 0 {
-                return Err(failed(done));
-            }
-            let bytes: Vec<u8> = entry.name.iter().map(|c| *c as u8).take_while(|b| *b != 0).collect();
-            Ok((!bytes.is_empty()).then(|| Name {
-                cc_name: String::from_utf8_lossy(&bytes).into_owned(),
-                needs_ecn: entry.needs_ecn != 0,
-                registered: entry.registered != 0,
-            }))
-        })
-        .collect()
+    let entry = |cc_id| {
+        let entry: ccp_name = get(&fd, cc_id)?;
+        let bytes: Vec<u8> = entry.name.iter().map(|c| *c as u8).take_while(|b| *b != 0).collect();
+        Ok((!bytes.is_empty()).then(|| Name {
+            cc_name: String::from_utf8_lossy(&bytes).into_owned(),
+            needs_ecn: entry.needs_ecn != 0,
+            registered: entry.registered != 0,
+        }))
+    };
+    (0..intf::CCP_MAX_NAMES).map(entry).collect()
 }
 
 /// Writes one entry.
 pub(crate) fn write(pins: &Pins, cc_id: u32, name: &Name) -> Result<()> {
-    let fd = pins.open_map("names")?;
     let mut entry = ccp_name {
         registered: u32::from(name.registered),
         needs_ecn: u32::from(name.needs_ecn),
@@ -74,16 +54,7 @@ pub(crate) fn write(pins: &Pins, cc_id: u32, name: &Name) -> Result<()> {
     for (to, from) in entry.name.iter_mut().zip(name.cc_name.bytes()) {
         *to = from as _;
     }
-    // SAFETY: key and value have the sizes the map was made with.
-    let done = unsafe {
-        libbpf_sys::bpf_map_update_elem(
-            fd.as_raw_fd(),
-            (&raw const cc_id).cast(),
-            (&raw const entry).cast(),
-            0,
-        )
-    };
-    if done < 0 { Err(failed(done)) } else { Ok(()) }
+    put(&pins.open_map("names")?, cc_id, &entry)
 }
 
 #[cfg(test)]

@@ -5,11 +5,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, OpenProgram};
 
-use crate::extension::{Extension, Hook};
 use crate::kernel::{Kernel, offset_of};
-use crate::map::put;
 use crate::pins::Pins;
 use crate::{Error, Result};
 
@@ -127,7 +125,8 @@ fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>
     fit_members(object, kernel, "ccp_finish", &[("cong_control", finish)], &[])
 }
 
-fn set_constants(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>) -> Result<()> {
+/// Sets the constants of a program: those of the object that have these names.
+pub(crate) fn set_constants(object: &mut OpenObject, constants: &[(&str, &[u8])]) -> Result<()> {
     // SAFETY: as in fit_members().
     let raw = unsafe { object.as_libbpf_object().as_ref() };
     let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
@@ -147,13 +146,8 @@ fn set_constants(object: &mut OpenObject, kernel: &Kernel, registration: &Regist
         }
         let bytes = map.initial_value_mut().ok_or_else(|| bug(".rodata"))?;
         for (name, offset) in &places {
-            match name.as_str() {
-                "cc_id" => bytes[*offset..offset + 4].copy_from_slice(&registration.cc_id.to_ne_bytes()),
-                "needs_ecn" => bytes[*offset] = u8::from(registration.needs_ecn),
-                "have_cubic" => bytes[*offset] = u8::from(kernel.cubic.any),
-                "have_cubic_cwnd_event" => bytes[*offset] = u8::from(kernel.cubic.cwnd_event),
-                "have_cubic_tx_start" => bytes[*offset] = u8::from(kernel.cubic.tx_start),
-                _ => {}
+            if let Some((_, value)) = constants.iter().find(|(known, _)| known == name) {
+                bytes[*offset..offset + value.len()].copy_from_slice(value);
             }
         }
     }
@@ -164,11 +158,11 @@ fn set_constants(object: &mut OpenObject, kernel: &Kernel, registration: &Regist
 pub(crate) fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        if !Pins::all_maps().any(|shared| shared == name) {
+        if !Pins::core_maps().any(|shared| shared == name) {
             continue;
         }
         let entries = match name.as_str() {
-            "flows" | "free_slots" | "limits" | "limit_mail" | "limit_clients" => Some(sizes.max_flows),
+            "flows" | "free_slots" => Some(sizes.max_flows),
             "records" => Some(sizes.ring_bytes),
             _ => None,
         };
@@ -200,7 +194,15 @@ pub(crate) fn load(
 ) -> Result<Loaded> {
     let mut open = open(OBJECT)?;
     share_maps(&mut open, pins, sizes)?;
-    set_constants(&mut open, kernel, registration)?;
+    let cubic = &kernel.cubic;
+    let constants: [(&str, &[u8]); 5] = [
+        ("cc_id", &registration.cc_id.to_ne_bytes()),
+        ("needs_ecn", &[u8::from(registration.needs_ecn)]),
+        ("have_cubic", &[u8::from(cubic.any)]),
+        ("have_cubic_cwnd_event", &[u8::from(cubic.cwnd_event)]),
+        ("have_cubic_tx_start", &[u8::from(cubic.tx_start)]),
+    ];
+    set_constants(&mut open, &constants)?;
     fit(&mut open, kernel, registration)?;
     let object = open.load().map_err(|e| load_error(&e))?;
 
@@ -246,41 +248,35 @@ pub(crate) fn fit_members(
     Ok(())
 }
 
-fn program_fd(object: &Object, name: &str) -> Result<u32> {
+/// The program that a `struct_ops` map has for a member.
+pub(crate) fn program_of(object: &mut OpenObject, ops: &str, member: &str) -> Result<Option<String>> {
+    let pointer = usize::from_ne_bytes(value_of(object, ops, member)?);
+    let at = |program: &OpenProgram<'_>| program.as_libbpf_object().as_ptr() as usize;
+    let found = object.progs().find(|program| at(program) == pointer);
+    Ok(found.map(|program| program.name().to_string_lossy().into_owned()))
+}
+
+/// What a `struct_ops` map says of itself.
+pub(crate) fn name_and_flags(object: &mut OpenObject, ops: &str) -> Result<(String, u32)> {
+    let name: [u8; crate::intf::CCP_NAME_LEN as usize] = value_of(object, ops, "name")?;
+    let name = name.into_iter().take_while(|c| *c != 0).collect::<Vec<_>>();
+    let flags = u32::from_ne_bytes(value_of(object, ops, "flags")?);
+    Ok((String::from_utf8_lossy(&name).into_owned(), flags))
+}
+
+fn value_of<const BYTES: usize>(object: &mut OpenObject, ops: &str, member: &str) -> Result<[u8; BYTES]> {
+    // SAFETY: as in fit_members().
+    let raw = unsafe { object.as_libbpf_object().as_ref() };
+    let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
+    let at = offset_of(&btf, OPS, &[member]).ok_or_else(|| bug(member))? as usize;
+    let map = object.maps().find(|map| map.name() == ops).ok_or_else(|| bug(ops))?;
+    let value = map.initial_value().and_then(|value| value.get(at..at + BYTES)).ok_or_else(|| bug(member))?;
+    value.try_into().map_err(|_| bug(member))
+}
+
+pub(crate) fn program_fd(object: &Object, name: &str) -> Result<u32> {
     let found = object.progs().find(|p| p.name() == name);
     found.map(|p| p.as_fd().as_raw_fd() as u32).ok_or_else(|| bug(name))
-}
-
-/// Loads an extension beside the core whose maps are pinned, and has the core call it. A program of the extension stands
-/// in the core's table for each member that this kernel has.
-pub(crate) fn load_extension(
-    kernel: &Kernel,
-    pins: &Pins,
-    sizes: Sizes,
-    extension: &Extension,
-) -> Result<()> {
-    let mut open = open(extension.object)?;
-    share_maps(&mut open, pins, sizes)?;
-    fit_members(&mut open, kernel, extension.ops, &[], &[])?;
-    for mut program in open.progs_mut() {
-        let called = |hook: &&Hook| hook.program == program.name() && kernel.has_member(hook.member);
-        if !extension.hooks.iter().any(|hook| called(&hook)) {
-            program.set_autoload(false);
-        }
-    }
-    let object = open.load().map_err(|e| extension_error(extension.name, &e))?;
-    for hook in extension.hooks.iter().filter(|hook| kernel.has_member(hook.member)) {
-        let fd = program_fd(&object, hook.program)?;
-        put(&pins.open_map(hook.table)?, extension.index, &fd)?;
-    }
-    Ok(())
-}
-
-fn extension_error(name: &str, e: &libbpf_rs::Error) -> Error {
-    let error = load_error(e);
-    Error::new("load.extension", format!("the kernel refused the datapath's extension `{name}`"))
-        .why(error.why)
-        .fix(format!("run algorithms that do without it on this kernel; {}", error.fix))
 }
 
 impl Loaded {

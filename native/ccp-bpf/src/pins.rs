@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::extension::EXTENSIONS;
 use crate::kernel::{open_pin, release_at_least};
 use crate::{Error, Result};
 
@@ -21,7 +20,7 @@ pub(crate) struct Pins {
 
 impl Pins {
     /// The maps of the core.
-    const MAPS: [&'static str; 14] = [
+    const MAPS: [&'static str; 16] = [
         "flows",
         "globals",
         "free_slots",
@@ -32,15 +31,17 @@ impl Pins {
         "folds_on_timeout",
         "finish_on_ack",
         "finish_on_timeout",
+        "extensions",
         "extensions_on_ack",
+        "extensions_on_fold",
         "extensions_on_cwnd_event",
         "extensions_on_cwnd_event_tx_start",
         "extensions_on_release",
     ];
 
-    /// The maps that programs share: the core's, and those of extensions, which may not be there.
-    pub fn all_maps() -> impl Iterator<Item = &'static str> {
-        Self::MAPS.into_iter().chain(EXTENSIONS.iter().flat_map(|one| one.maps).copied())
+    /// The core's maps, which all programs share.
+    pub fn core_maps() -> impl Iterator<Item = &'static str> {
+        Self::MAPS.into_iter()
     }
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {
@@ -55,6 +56,47 @@ impl Pins {
         self.dir.join(name)
     }
 
+    fn extensions(&self) -> PathBuf {
+        self.dir.join("extension")
+    }
+
+    /// Where a map of an extension is pinned.
+    pub fn extension_map(&self, extension: &str, name: &str) -> PathBuf {
+        self.extensions().join(extension).join(name)
+    }
+
+    /// Makes the directory for an extension's maps.
+    pub fn create_extension(&self, name: &str) -> Result<()> {
+        let place = self.extensions().join(name);
+        fs::create_dir_all(&place).map_err(|e| no_directory(&place, e))
+    }
+
+    /// Takes an extension's maps away; its programs keep them as long as they are called.
+    pub fn forget_extension(&self, name: &str) -> Result<()> {
+        let place = self.extensions().join(name);
+        match clear(&place) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(unpinned(&place, &e)),
+            _ => {}
+        }
+        let _ = fs::remove_dir(self.extensions()); // where others are, it stays
+        Ok(())
+    }
+
+    /// Names of extensions that have maps here.
+    pub fn extension_names(&self) -> Vec<String> {
+        entries(&self.extensions())
+    }
+
+    /// The maps that are pinned: the core's, and those of extensions.
+    pub fn pinned_maps(&self) -> Vec<PathBuf> {
+        let core = Self::core_maps().map(|name| self.map(name)).filter(|path| path.exists());
+        let own = self.extension_names().into_iter().flat_map(|one| {
+            let place = self.extensions().join(one);
+            entries(&place).into_iter().map(move |map| place.join(map))
+        });
+        core.chain(own).collect()
+    }
+
     /// Dots are not allowed in names of the BPF file system; `-` is not allowed in ours.
     pub fn registration(&self, cc_name: &str) -> PathBuf {
         self.dir.join("registered").join(cc_name.replace('.', "-"))
@@ -62,19 +104,16 @@ impl Pins {
 
     /// Congestion-control names with a pinned registration.
     pub fn registered(&self) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(self.dir.join("registered"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().replace('-', "."))
-            .collect();
-        names.sort();
-        names
+        entries(&self.dir.join("registered")).iter().map(|name| name.replace('-', ".")).collect()
     }
 
     pub fn open_map(&self, name: &str) -> Result<OwnedFd> {
-        let path = self.map(name);
-        open_pin(&path).map_err(|e| {
+        self.open(&self.map(name))
+    }
+
+    /// Opens what is pinned at a path of ours.
+    pub fn open(&self, path: &Path) -> Result<OwnedFd> {
+        open_pin(path).map_err(|e| {
             let error = Error::new("load.not_loaded", "no ccplane datapath is loaded here")
                 .at(path.display().to_string());
             match e.kind() {
@@ -88,19 +127,13 @@ impl Pins {
 
     /// Makes the directories, mounting the BPF file system at `/sys/fs/bpf` where it is missing.
     pub fn create(&self) -> Result<()> {
-        let fail = |e: &dyn std::fmt::Display| {
-            Error::new("load.pin", "cannot make the pin directory")
-                .at(self.dir.display().to_string())
-                .why(e)
-                .fix("run as root with a BPF file system mounted: mount -t bpf bpf /sys/fs/bpf")
-        };
         let root = Path::new(BPF_FS);
         if self.dir.starts_with(root) && !is_bpffs(root) {
-            mount_bpffs(root).map_err(|e| fail(&e))?;
+            mount_bpffs(root).map_err(|e| no_directory(&self.dir, e))?;
         }
-        fs::create_dir_all(self.dir.join("registered")).map_err(|e| fail(&e))?;
+        fs::create_dir_all(self.dir.join("registered")).map_err(|e| no_directory(&self.dir, e))?;
         if !is_bpffs(&self.dir) {
-            return Err(fail(&"the directory is not in a BPF file system"));
+            return Err(no_directory(&self.dir, "the directory is not in a BPF file system"));
         }
         Ok(())
     }
@@ -119,6 +152,36 @@ impl Pins {
         }
         fs::remove_file(path)
     }
+}
+
+fn no_directory(place: &Path, why: impl std::fmt::Display) -> Error {
+    Error::new("load.pin", "cannot make the pin directory")
+        .at(place.display().to_string())
+        .why(why)
+        .fix("run as root with a BPF file system mounted: mount -t bpf bpf /sys/fs/bpf")
+}
+
+fn unpinned(place: &Path, e: &io::Error) -> Error {
+    Error::new("load.unload", "cannot remove a pin")
+        .at(place.display().to_string())
+        .why(e)
+        .fix("run as root; see what holds it with bpftool link list")
+}
+
+/// Names in a directory, in order; none where it is not there.
+fn entries(place: &Path) -> Vec<String> {
+    let found = fs::read_dir(place).into_iter().flatten().flatten();
+    let mut names: Vec<_> = found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Removes a directory of pins, and those.
+fn clear(place: &Path) -> io::Result<()> {
+    for name in entries(place) {
+        fs::remove_file(place.join(name))?;
+    }
+    fs::remove_dir(place)
 }
 
 /// Whether this is in a BPF file system.
@@ -145,33 +208,31 @@ pub(crate) fn mount_bpffs(place: &Path) -> io::Result<()> {
 /// law until they close. Says what was removed; nothing there is not an error.
 pub fn unload(dir: impl Into<PathBuf>) -> Result<Vec<String>> {
     let pins = Pins::new(dir);
-    let fail = |path: &Path, e: &io::Error| {
-        Error::new("load.unload", "cannot remove a pin")
-            .at(path.display().to_string())
-            .why(e)
-            .fix("run as root; see what holds it with bpftool link list")
-    };
     let mut removed = Vec::new();
     // A datapath without a heartbeat sends its flows to the fallback law; do not make them wait for it.
     if let Ok(shared) = crate::shared::Observer::open(pins.dir()) {
         shared.silence();
     }
     for cc_name in pins.registered() {
-        pins.unregister(&cc_name).map_err(|e| fail(&pins.registration(&cc_name), &e))?;
+        pins.unregister(&cc_name).map_err(|e| unpinned(&pins.registration(&cc_name), &e))?;
         removed.push(format!("congestion control {cc_name}"));
     }
-    for name in Pins::all_maps() {
+    for name in pins.extension_names() {
+        pins.forget_extension(&name)?;
+        removed.push(format!("extension {name}"));
+    }
+    for name in Pins::core_maps() {
         match fs::remove_file(pins.map(name)) {
             Ok(()) => removed.push(format!("map {name}")),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(fail(&pins.map(name), &e)),
+            Err(e) => return Err(unpinned(&pins.map(name), &e)),
         }
     }
-    for dir in [pins.dir().join("registered"), pins.dir().to_path_buf()] {
+    for dir in [pins.extensions(), pins.dir().join("registered"), pins.dir().to_path_buf()] {
         match fs::remove_dir(&dir) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(fail(&dir, &e)),
+            Err(e) => return Err(unpinned(&dir, &e)),
         }
     }
     Ok(removed)

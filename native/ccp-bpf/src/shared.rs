@@ -186,8 +186,7 @@ impl Observer {
 
     /// What the kernel charges for the datapath's maps [bytes].
     pub fn memory_bytes(&self) -> Result<u64> {
-        let loaded = Pins::all_maps().filter(|name| self.pins.map(name).exists());
-        loaded.map(|name| charged(&self.pins.open_map(name)?)).sum()
+        self.pins.pinned_maps().iter().map(|path| charged(&self.pins.open(path)?)).sum()
     }
 
     /// Registered congestion-control names by `cc_id`.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::{env, ffi::CString, fs, process};
 
-use crate::extension::EXTENSIONS;
+use crate::extension;
 use crate::kernel::Kernel;
 use crate::object::{self, Registration, Sizes};
 use crate::pins::{self, BPF_FS, Pins};
@@ -16,16 +16,17 @@ pub type Outcome = (String, Result<()>);
 /// The least that there is room for: what is tried is the programs.
 const SIZES: Sizes = Sizes { max_flows: 1, ring_bytes: 4096 };
 
-/// Loads the core, and then each extension, which needs the core; an agent that runs is not disturbed.
-pub fn try_load() -> Vec<Outcome> {
+/// Loads the core, and then each extension by its name and object, which needs the core; an agent that runs is not
+/// disturbed.
+pub fn try_load(extensions: &[(&str, &[u8])]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let core = Scratch::new().and_then(|scratch| {
         let (kernel, pins) = (Kernel::read()?, &scratch.pins);
         let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false };
         let _core = object::load(&kernel, pins, SIZES, &registration)?;
-        for one in EXTENSIONS {
-            let loaded = object::load_extension(&kernel, pins, SIZES, one);
-            outcomes.push((format!("extension {}", one.name), loaded));
+        for (name, object) in extensions {
+            let loaded = extension::load(&kernel, pins, SIZES, name, object);
+            outcomes.push((format!("extension {name}"), loaded.map(drop)));
         }
         Ok(())
     });

@@ -50,7 +50,7 @@ pub const PRIMITIVES: [Primitive; 29] = [
     num("Flow.local_congestion", "", "times a local queue refused a packet since the last fold"),
     flag("Flow.ecn_ok", "ECN was negotiated"),
     num("Flow.delivered_bytes", "bytes", "cumulatively acknowledged since the connection began"),
-    num("Flow.limit_rate", "bytes/s", "what a rate limit that was found lets it send; 0 while it is not capped"),
+    num("Flow.rate_allowed", "bytes/s", "what an extension of the datapath lets it send; 0 while none bounds it"),
 ];
 
 const fn num(name: &'static str, unit: &'static str, doc: &'static str) -> Primitive {

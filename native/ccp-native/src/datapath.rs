@@ -4,15 +4,24 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use ccp_bpf::{Datapath, Observer, Options, Update};
+use ccp_bpf::{Datapath, Error, Observer, Options, Update};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
 use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
-use crate::programs::{Many, Programs, caps_of, lock};
-use crate::report::{Batch, Installed};
+use crate::programs::{Letters, Many, Programs, letters_of, lock};
+use crate::report::{Batch, Installed, Names};
+
+/// Extensions that ship with ccplane: names and objects.
+pub const EXTENSIONS: [(&str, &[u8]); 1] = [(ccp_rtcp::core::EXTENSION, ccp_rtcp::EXTENSION_OBJECT)];
+
+fn unknown_extension(name: &str) -> Error {
+    let known = EXTENSIONS.map(|(name, _)| name).join(", ");
+    Error::new("load.extension", format!("the datapath has no extension `{name}`"))
+        .fix(format!("there is {known}; one of your own is named by the path of its object file"))
+}
 
 /// Names by `cc_id`; an empty one where there is none.
 fn name_table(shared: &Observer) -> ccp_bpf::Result<Vec<String>> {
@@ -96,9 +105,15 @@ impl EbpfDatapath {
         Ok(names.into_iter().map(|n| n.cc_name).collect())
     }
 
-    /// Loads an extension into the kernel, if it is not there yet.
-    fn extend(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        py.detach(|| self.inner.extend(name)).map_err(|e| errors::raise(py, &e))
+    /// Loads an extension into the kernel, if it is not there yet: one that ships with ccplane, or an object.
+    #[pyo3(signature = (name, object = None))]
+    fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
+        let shipped = || EXTENSIONS.iter().find(|(known, _)| *known == name).map(|(_, object)| *object);
+        let loaded = py.detach(|| match object.as_deref().or_else(shipped) {
+            Some(object) => self.inner.extend(name, object),
+            None => Err(unknown_extension(name)),
+        });
+        loaded.map_err(|e| errors::raise(py, &e))
     }
 
     /// Loads a program into the kernel; returns its handle.
@@ -120,7 +135,8 @@ impl EbpfDatapath {
         let records = py.detach(|| self.inner.poll(timeout_ms));
         let mut programs = lock(&self.programs);
         programs.forget(records.closed().collect());
-        Batch::new(records, programs.by_handle.clone(), lock(&self.names).clone())
+        let names = Names { cc: lock(&self.names).clone(), extensions: self.inner.extensions() };
+        Batch::new(records, programs.by_handle.clone(), names)
     }
 
     /// Makes a poll that waits in another thread return at once, and else the next one.
@@ -129,7 +145,7 @@ impl EbpfDatapath {
     }
 
     /// Writes to one flow; False when it is gone.
-    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, fields = None, caps = None))]
+    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, registers = None, letters = None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn update(
         &self,
@@ -138,12 +154,12 @@ impl EbpfDatapath {
         cwnd_bytes: Option<u64>,
         rate_bytes_per_s: Option<u64>,
         program: Option<u32>,
-        fields: Option<HashMap<String, u64>>,
-        caps: Option<(bool, bool, Vec<u8>)>,
+        registers: Option<HashMap<String, u64>>,
+        letters: Letters,
     ) -> PyResult<bool> {
-        let controls = lock(&self.programs).registers(py, flow_id, program, fields.as_ref())?;
-        let update =
-            Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, caps: caps_of(caps)? };
+        let controls = lock(&self.programs).registers(py, flow_id, program, registers.as_ref())?;
+        let letters = letters_of(&letters);
+        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, letters: &letters };
         let written = self.inner.update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
         if let (true, Some(handle)) = (written, program) {
             lock(&self.programs).gave(flow_id, handle);
@@ -153,16 +169,16 @@ impl EbpfDatapath {
 
     /// Writes to many flows; a window or rate of 0 leaves that flow's as it is. All of them get the control registers
     /// that are given. Returns how many were there; with registers, those without a program do not count.
-    #[pyo3(signature = (flow_ids, cwnd_bytes, rate_bytes_per_s, fields = None))]
+    #[pyo3(signature = (flow_ids, cwnd_bytes, rate_bytes_per_s, registers = None))]
     fn update_many(
         &self,
         py: Python<'_>,
         flow_ids: PyBuffer<u64>,
         cwnd_bytes: PyBuffer<u64>,
         rate_bytes_per_s: PyBuffer<u64>,
-        fields: Option<HashMap<String, PyBuffer<u64>>>,
+        registers: Option<HashMap<String, PyBuffer<u64>>>,
     ) -> PyResult<usize> {
-        let many = Many::new(py, flow_ids, cwnd_bytes, rate_bytes_per_s, fields)?;
+        let many = Many::new(py, flow_ids, cwnd_bytes, rate_bytes_per_s, registers)?;
         let controls = many.controls(py, &lock(&self.programs))?;
         py.detach(|| {
             let mut written = 0;

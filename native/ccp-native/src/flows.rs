@@ -2,10 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use ::ccp_record::intf::{
-    ccp_close, ccp_counts, ccp_flow, ccp_flow_info, ccp_limit_change, ccp_record, ccp_stats,
-};
+use ::ccp_record::intf::{ccp_close, ccp_counts, ccp_flow, ccp_flow_info, ccp_record, ccp_stats};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 /// What is known of a flow from its start.
 #[pyclass(frozen, get_all, module = "ccp_base._native")]
@@ -176,40 +175,17 @@ impl Closed {
     const EVENT_KIND: &'static str = "closed";
 }
 
-/// What is known of the rate limit of a flow's client has become another.
+/// An extension of the datapath tells something of a flow.
 #[pyclass(frozen, get_all, module = "ccp_base._native")]
-pub struct LimitChange {
-    flow_id: u64,
-    now_us: u64,
-    netns_inum: u32,
-    client: String,
-    /// An `enum rtcp_verdict`.
-    verdict: u32,
-    bucket_bytes: u64,
-    rate_bytes_per_s: u64,
-    tokens_bytes: u64,
-    active_flows: u32,
+pub struct Told {
+    pub flow_id: u64,
+    pub now_us: u64,
+    pub extension: String,
+    pub octets: Py<PyBytes>,
 }
 
 #[pymethods]
-impl LimitChange {
+impl Told {
     #[classattr]
-    const EVENT_KIND: &'static str = "limit";
-}
-
-impl LimitChange {
-    pub fn new(change: &ccp_limit_change) -> Self {
-        let row = &change.row;
-        LimitChange {
-            flow_id: change.record.flow_id,
-            now_us: row.t_us,
-            netns_inum: row.netns,
-            client: address(row.address),
-            verdict: row.verdict,
-            bucket_bytes: row.bucket_bytes,
-            rate_bytes_per_s: row.rate_bytes_per_s,
-            tokens_bytes: row.tokens_bytes,
-            active_flows: row.active_flows,
-        }
-    }
+    const EVENT_KIND: &'static str = "told";
 }

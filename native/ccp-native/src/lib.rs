@@ -58,7 +58,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flows::FlowStats>()?;
     module.add_class::<flows::Created>()?;
     module.add_class::<flows::Closed>()?;
-    module.add_class::<flows::LimitChange>()?;
+    module.add_class::<flows::Told>()?;
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<sim::SimDatapath>()?;
     module.add_class::<sim_env::SimEnv>()?;

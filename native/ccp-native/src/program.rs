@@ -34,7 +34,7 @@ impl Program {
     }
 
     #[getter]
-    pub fn control_fields(&self) -> Vec<String> {
+    pub fn control_registers(&self) -> Vec<String> {
         self.inner.controls.iter().map(|r| r.name.clone()).collect()
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ccp_record::{Caps, Update};
+use ccp_record::{Letter, Update};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ pub type Controls = Vec<(usize, u64)>;
 #[derive(Default)]
 pub struct Programs {
     pub by_handle: HashMap<u32, Arc<Installed>>,
-    /// What the agent last gave to each flow: the program whose register names `update(fields=)` means.
+    /// What the agent last gave to each flow: the program whose register names `update(registers=)` means.
     of_flow: HashMap<u64, Arc<Installed>>,
     /// Flows that closed in the batch that is being handled: forgotten with the next.
     closed: Vec<u64>,
@@ -54,9 +54,11 @@ impl Programs {
         py: Python<'_>,
         flow_id: u64,
         program: Option<u32>,
-        fields: Option<&HashMap<String, u64>>,
+        registers: Option<&HashMap<String, u64>>,
     ) -> PyResult<Controls> {
-        let Some(fields) = fields.filter(|fields| !fields.is_empty()) else { return Ok(Controls::new()) };
+        let Some(registers) = registers.filter(|registers| !registers.is_empty()) else {
+            return Ok(Controls::new());
+        };
         let known = match program {
             Some(handle) => self.by_handle.get(&handle),
             None => self.of_flow.get(&flow_id),
@@ -70,7 +72,7 @@ impl Programs {
                 "give the flow a program first, or in the same update",
             ));
         };
-        fields.iter().map(|(name, value)| known.register(py, name)?.with(py, *value)).collect()
+        registers.iter().map(|(name, value)| known.register(py, name)?.with(py, *value)).collect()
     }
 
     /// The same for many flows, a row each. `None` where a flow runs no program.
@@ -78,7 +80,7 @@ impl Programs {
         &self,
         py: Python<'_>,
         flow_ids: &[u64],
-        fields: &HashMap<String, Vec<u64>>,
+        registers: &HashMap<String, Vec<u64>>,
     ) -> PyResult<Vec<Option<Controls>>> {
         let mut places: HashMap<u32, Vec<(Place<'_>, &Vec<u64>)>> = HashMap::new();
         let mut rows = Vec::with_capacity(flow_ids.len());
@@ -89,7 +91,7 @@ impl Programs {
             };
             let places = match places.entry(known.handle) {
                 Entry::Occupied(there) => there.into_mut(),
-                Entry::Vacant(free) => free.insert(known.places(py, fields)?),
+                Entry::Vacant(free) => free.insert(known.places(py, registers)?),
             };
             rows.push(Some(
                 places.iter().map(|(place, column)| place.with(py, column[row])).collect::<PyResult<_>>()?,
@@ -99,11 +101,13 @@ impl Programs {
     }
 }
 
-/// Caps as Python gives them.
-pub fn caps_of(caps: Option<(bool, bool, Vec<u8>)>) -> PyResult<Option<Caps>> {
-    let Some((cwnd, rate, options)) = caps else { return Ok(None) };
-    let caps = Caps::new(cwnd, rate, &options);
-    caps.map(Some).ok_or_else(|| PyValueError::new_err("these are no options of the detector"))
+/// Letters to extensions as Python gives them: octets by name.
+pub type Letters = Option<HashMap<String, Vec<u8>>>;
+
+/// The same as an update has them.
+pub fn letters_of(letters: &Letters) -> Vec<Letter<'_>> {
+    let each = letters.iter().flatten();
+    each.map(|(extension, octets)| Letter { extension, octets }).collect()
 }
 
 /// What `update_many` was given: columns, a row for each flow.
@@ -111,7 +115,7 @@ pub struct Many {
     flow_ids: Vec<u64>,
     cwnd_bytes: Vec<u64>,
     rate_bytes_per_s: Vec<u64>,
-    fields: HashMap<String, Vec<u64>>,
+    registers: HashMap<String, Vec<u64>>,
 }
 
 impl Many {
@@ -121,7 +125,7 @@ impl Many {
         flow_ids: PyBuffer<u64>,
         cwnd_bytes: PyBuffer<u64>,
         rate_bytes_per_s: PyBuffer<u64>,
-        fields: Option<HashMap<String, PyBuffer<u64>>>,
+        registers: Option<HashMap<String, PyBuffer<u64>>>,
     ) -> PyResult<Self> {
         let n = flow_ids.item_count();
         let column = |name: &str, values: PyBuffer<u64>| {
@@ -131,24 +135,24 @@ impl Many {
             let lengths = format!("{n} flows, and {} values of {name}", values.item_count());
             Err(PyValueError::new_err(lengths))
         };
-        let fields = fields.unwrap_or_default().into_iter().map(|(name, values)| {
+        let registers = registers.unwrap_or_default().into_iter().map(|(name, values)| {
             let values = column(&name, values)?;
             Ok((name, values))
         });
         Ok(Many {
             cwnd_bytes: column("cwnd_bytes", cwnd_bytes)?,
             rate_bytes_per_s: column("rate_bytes_per_s", rate_bytes_per_s)?,
-            fields: fields.collect::<PyResult<_>>()?,
+            registers: registers.collect::<PyResult<_>>()?,
             flow_ids: flow_ids.to_vec(py)?,
         })
     }
 
     /// The control registers of each row.
     pub fn controls(&self, py: Python<'_>, programs: &Programs) -> PyResult<Vec<Option<Controls>>> {
-        if self.fields.is_empty() {
+        if self.registers.is_empty() {
             return Ok(vec![Some(Controls::new()); self.flow_ids.len()]);
         }
-        programs.rows(py, &self.flow_ids, &self.fields)
+        programs.rows(py, &self.flow_ids, &self.registers)
     }
 
     /// What to write, by flow; rows without `controls` are left out.
@@ -208,9 +212,9 @@ impl Installed {
     fn places<'a>(
         &'a self,
         py: Python<'_>,
-        fields: &'a HashMap<String, Vec<u64>>,
+        registers: &'a HashMap<String, Vec<u64>>,
     ) -> PyResult<Vec<(Place<'a>, &'a Vec<u64>)>> {
-        fields.iter().map(|(name, column)| Ok((self.register(py, name)?, column))).collect()
+        registers.iter().map(|(name, column)| Ok((self.register(py, name)?, column))).collect()
     }
 
     fn register(&self, py: Python<'_>, name: &str) -> PyResult<Place<'_>> {

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::flows::{Closed, Created, FlowInfo, FlowStats, LimitChange};
+use crate::flows::{Closed, Created, FlowInfo, FlowStats, Told};
 
 /// What the reader must know of an installed program.
 pub struct Installed {
@@ -124,18 +124,27 @@ impl Report {
     }
 }
 
+/// Names by the numbers that records have for them.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// Congestion-control names by `cc_id`; an empty one where there is none.
+    pub cc: Vec<String>,
+    /// The same of extensions by index.
+    pub extensions: Vec<String>,
+}
+
 /// What one poll brought, in order.
 #[pyclass(frozen, module = "ccp_base._native")]
 pub struct Batch {
     records: Records,
     /// By handle.
     programs: HashMap<u32, Arc<Installed>>,
-    names: Vec<String>,
+    names: Names,
 }
 
 impl Batch {
-    /// `programs` by handle; `names` by `cc_id`.
-    pub fn new(records: Records, programs: HashMap<u32, Arc<Installed>>, names: Vec<String>) -> Self {
+    /// `programs` by handle.
+    pub fn new(records: Records, programs: HashMap<u32, Arc<Installed>>, names: Names) -> Self {
         Batch { records, programs, names }
     }
 
@@ -147,7 +156,7 @@ impl Batch {
     fn event(&self, py: Python<'_>, record: &Record<'_>) -> PyResult<Option<Py<PyAny>>> {
         Ok(match record {
             Record::Create(create) => {
-                let name = self.names.get(create.info.cc_id as usize).cloned().unwrap_or_default();
+                let name = self.names.cc.get(create.info.cc_id as usize).cloned().unwrap_or_default();
                 let info = FlowInfo::new(create.record.flow_id, &create.info, name);
                 Some(Py::new(py, Created { info: Py::new(py, info)? })?.into_any())
             }
@@ -155,7 +164,12 @@ impl Batch {
                 let stats = Py::new(py, FlowStats::of_close(close))?;
                 Some(Py::new(py, Closed { flow_id: close.record.flow_id, stats })?.into_any())
             }
-            Record::Limit(change) => Some(Py::new(py, LimitChange::new(change))?.into_any()),
+            Record::Extension { head, octets } => {
+                let extension = self.names.extensions.get(head.program as usize).cloned().unwrap_or_default();
+                let octets = PyBytes::new(py, octets).unbind();
+                let told = Told { flow_id: head.flow_id, now_us: head.now_us, extension, octets };
+                Some(Py::new(py, told)?.into_any())
+            }
             Record::Report { .. } => None,
         })
     }

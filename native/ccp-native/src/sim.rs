@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use ccp_emu::link_stats;
 use ccp_emu::spec::{Direction, Spec};
 use ccp_error::Error;
-use ccp_record::{Plain, RATE_LIMITS, Records, Update, bytes_of};
-use ccp_sim::agent::AgentFlow;
+use ccp_record::{Plain, Records, Update, bytes_of};
+use ccp_sim::agent::{AgentFlow, EXTENSIONS, check_letter, no_extension};
 use ccp_sim::{Family, Options, Plan, Stop, World};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -18,8 +18,8 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
-use crate::programs::{Many, Programs, caps_of, lock};
-use crate::report::{Batch, Installed};
+use crate::programs::{Letters, Many, Programs, letters_of, lock};
+use crate::report::{Batch, Installed, Names};
 use crate::tcp_rows;
 
 /// A world, and how its time passes.
@@ -55,6 +55,7 @@ impl Simulated {
             return Err(Error::new("program.unknown", format!("no program has the handle {program}"))
                 .fix("install the program first"));
         }
+        update.letters.iter().try_for_each(check_letter)?;
         let flow = self.world.agent_flow_mut(flow_id);
         Ok(flow.map(|flow| flow.update(update)).is_some())
     }
@@ -246,14 +247,13 @@ impl SimDatapath {
         lock(&self.simulated).world.registered().map(str::to_owned).collect()
     }
 
-    /// Says whether there is such an extension: the simulator has those that it has.
-    fn extend(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        if name == RATE_LIMITS {
+    /// Says whether there is such an extension: the simulator has those that it has, and takes no objects.
+    #[pyo3(signature = (name, object = None))]
+    fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
+        if object.is_none() && EXTENSIONS.contains(&name) {
             return Ok(());
         }
-        let unknown = Error::new("load.extension", format!("the simulator has no extension `{name}`"))
-            .fix(format!("there is {RATE_LIMITS}"));
-        Err(errors::raise(py, &unknown))
+        Err(errors::raise(py, &no_extension(name)))
     }
 
     /// Makes a program available to flows; returns its handle.
@@ -281,7 +281,8 @@ impl SimDatapath {
         });
         let mut programs = lock(&self.programs);
         programs.forget(records.closed().collect());
-        Batch::new(records, programs.by_handle.clone(), names)
+        let extensions = EXTENSIONS.map(str::to_owned).to_vec();
+        Batch::new(records, programs.by_handle.clone(), Names { cc: names, extensions })
     }
 
     /// Makes the next poll return without letting time pass.
@@ -290,7 +291,7 @@ impl SimDatapath {
     }
 
     /// Writes to one flow; False when it is gone.
-    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, fields = None, caps = None))]
+    #[pyo3(signature = (flow_id, cwnd_bytes = None, rate_bytes_per_s = None, program = None, registers = None, letters = None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn update(
         &self,
@@ -299,13 +300,13 @@ impl SimDatapath {
         cwnd_bytes: Option<u64>,
         rate_bytes_per_s: Option<u64>,
         program: Option<u32>,
-        fields: Option<HashMap<String, u64>>,
-        caps: Option<(bool, bool, Vec<u8>)>,
+        registers: Option<HashMap<String, u64>>,
+        letters: Letters,
     ) -> PyResult<bool> {
         let mut programs = lock(&self.programs);
-        let controls = programs.registers(py, flow_id, program, fields.as_ref())?;
-        let update =
-            Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, caps: caps_of(caps)? };
+        let controls = programs.registers(py, flow_id, program, registers.as_ref())?;
+        let letters = letters_of(&letters);
+        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, letters: &letters };
         let written = lock(&self.simulated).update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
         if let (true, Some(handle)) = (written, program) {
             programs.gave(flow_id, handle);
@@ -314,16 +315,16 @@ impl SimDatapath {
     }
 
     /// Writes to many flows, as `EbpfDatapath.update_many`.
-    #[pyo3(signature = (flow_ids, cwnd_bytes, rate_bytes_per_s, fields = None))]
+    #[pyo3(signature = (flow_ids, cwnd_bytes, rate_bytes_per_s, registers = None))]
     fn update_many(
         &self,
         py: Python<'_>,
         flow_ids: PyBuffer<u64>,
         cwnd_bytes: PyBuffer<u64>,
         rate_bytes_per_s: PyBuffer<u64>,
-        fields: Option<HashMap<String, PyBuffer<u64>>>,
+        registers: Option<HashMap<String, PyBuffer<u64>>>,
     ) -> PyResult<usize> {
-        let many = Many::new(py, flow_ids, cwnd_bytes, rate_bytes_per_s, fields)?;
+        let many = Many::new(py, flow_ids, cwnd_bytes, rate_bytes_per_s, registers)?;
         let controls = many.controls(py, &lock(&self.programs))?;
         let mut simulated = lock(&self.simulated);
         let mut written = 0;

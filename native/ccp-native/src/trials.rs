@@ -5,6 +5,7 @@ use ccp_trace::{Arrivals, Options as TraceOptions, Trace, Watched};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::datapath::EXTENSIONS;
 use crate::errors;
 
 /// Names of the parts, and what went wrong. Nothing is registered, and nothing stays.
@@ -13,7 +14,7 @@ pub fn try_load(py: Python<'_>, rtcp_options: &[u8]) -> PyResult<Vec<(String, Op
     let options = Options::from_bytes(rtcp_options)
         .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))?;
     let outcomes = py.detach(|| {
-        let mut all = ccp_bpf::try_load();
+        let mut all = ccp_bpf::try_load(&EXTENSIONS);
         let tracing = || {
             // Of a namespace that does not exist.
             Trace::attach(&TraceOptions { interval_us: 0, netns_inodes: Some(vec![0]), ring_bytes: 0 })?;

@@ -10,7 +10,7 @@ pub mod intf {
 
 mod update;
 
-pub use update::{Caps, RATE_LIMITS, Update};
+pub use update::{Letter, Update};
 
 /// The state of a socket at one moment, made from `ccp-trace/src/bpf/row.h`.
 #[allow(non_camel_case_types, dead_code, missing_docs)]
@@ -30,7 +30,7 @@ mod arrivals;
 
 pub use arrivals::{bin_bounds_us, bin_of_us, growth};
 
-use intf::{ccp_close, ccp_create, ccp_limit_change, ccp_record};
+use intf::{ccp_close, ccp_create, ccp_record};
 
 /// Records as they came, one after the other.
 #[derive(Debug, Default)]
@@ -57,8 +57,13 @@ pub enum Record<'a> {
     Create(ccp_create),
     /// It closed or chose another.
     Close(ccp_close),
-    /// What is known of the rate limit of its client has become another.
-    Limit(ccp_limit_change),
+    /// An extension tells something of the flow.
+    Extension {
+        /// Who, when, and in `program` the extension's index.
+        head: ccp_record,
+        /// What only the extension's user understands.
+        octets: &'a [u8],
+    },
 }
 
 impl Records {
@@ -86,8 +91,8 @@ impl Records {
         self.bytes.extend_from_slice(data);
     }
 
-    /// Adds a report: its head, and as many registers as that says.
-    pub fn push_report(&mut self, head: &ccp_record, fields: &[u64]) {
+    /// Adds a report, or what an extension tells: its head, and as many fields as that says.
+    pub fn push_fields(&mut self, head: &ccp_record, fields: &[u64]) {
         self.push(bytes_of(head));
         self.bytes.extend(fields.iter().flat_map(|field| field.to_ne_bytes()));
     }
@@ -102,14 +107,14 @@ impl Records {
     pub fn get(&self, index: usize) -> Option<Record<'_>> {
         let raw = self.raw(index)?;
         let head: ccp_record = copy_out(raw)?;
+        let bytes = size_of::<ccp_record>() + 8 * usize::from(head.n_fields);
         match head.kind {
-            intf::CCP_RECORD_REPORT => {
-                let bytes = size_of::<ccp_record>() + 8 * usize::from(head.n_fields);
-                Some(Record::Report { head, raw: raw.get(..bytes)? })
+            intf::CCP_RECORD_REPORT => Some(Record::Report { head, raw: raw.get(..bytes)? }),
+            intf::CCP_RECORD_EXTENSION => {
+                Some(Record::Extension { head, octets: raw.get(size_of::<ccp_record>()..bytes)? })
             }
             intf::CCP_RECORD_CREATE => copy_out(raw).map(Record::Create),
             intf::CCP_RECORD_CLOSE => copy_out(raw).map(Record::Close),
-            intf::CCP_RECORD_LIMIT => copy_out(raw).map(Record::Limit),
             _ => None,
         }
     }
@@ -128,8 +133,6 @@ unsafe impl Plain for ccp_record {}
 unsafe impl Plain for ccp_create {}
 // SAFETY: as above.
 unsafe impl Plain for ccp_close {}
-// SAFETY: as above.
-unsafe impl Plain for ccp_limit_change {}
 // SAFETY: as above.
 unsafe impl Plain for row::tcp_row {}
 // SAFETY: as above.
@@ -155,7 +158,7 @@ mod tests {
     fn a_record_that_is_too_short_or_unknown_is_no_record() {
         let mut records = Records::default();
         let mut head = ccp_record { kind: intf::CCP_RECORD_REPORT, n_fields: 2, ..Default::default() };
-        records.push_report(&head, &[7, 9]);
+        records.push_fields(&head, &[7, 9]);
         let whole = records.raw(0).unwrap().to_vec();
         records.push(&whole[..whole.len() - 1]);
         records.push(&whole[..4]);
@@ -179,7 +182,7 @@ mod tests {
 
     #[test]
     fn no_structure_has_gaps() {
-        use intf::{ccp_counts, ccp_flow_info, ccp_stats, rtcp_row};
+        use intf::{ccp_counts, ccp_flow_info, ccp_stats};
         let whole = [
             (
                 packed!(ccp_record: kind, age_us, flow_id, now_us, cwnd_bytes, rate_bytes_per_s, program, program_uid, missed,
@@ -204,12 +207,6 @@ mod tests {
             ),
             (packed!(ccp_create: record, info), size_of::<ccp_create>()),
             (packed!(ccp_close: record, stats, counts), size_of::<ccp_close>()),
-            (packed!(ccp_limit_change: record, row), size_of::<ccp_limit_change>()),
-            (
-                packed!(rtcp_row: t_us, bucket_bytes, rate_bytes_per_s, tokens_bytes, netns, verdict, active_flows, address,
-                pad),
-                size_of::<rtcp_row>(),
-            ),
             (
                 packed!(flow::tcp_arrivals: cookie, segs, ce_segs, resent_segs, elapsed_us, ticks, first_ns, newest_ns,
                 window_ns, least_us, tsval, tick_us, end_seq, end_tsval, gaps, sport, dport, closed, strange, stamped,

@@ -1,10 +1,5 @@
 //! What an agent tells a flow.
 
-use crate::{copy_out, intf};
-
-/// The extension of a datapath that keeps flows within rate limits: the name by which algorithms ask for it.
-pub const RATE_LIMITS: &str = "rate_limits";
-
 /// What to write to a flow. `None` and missing registers stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Update<'a> {
@@ -16,29 +11,15 @@ pub struct Update<'a> {
     pub program: Option<u32>,
     /// Control registers by index.
     pub controls: &'a [(usize, u64)],
-    /// How the flow is kept within a rate limit.
-    pub caps: Option<Caps>,
+    /// Letters to extensions of the datapath.
+    pub letters: &'a [Letter<'a>],
 }
 
-/// How a flow is kept within the rate limit of its client; by default none is looked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Caps {
-    /// `enum ccp_caps`; 0 for none.
-    pub kinds: u32,
-    /// Parameters of R-TCP.
-    pub options: intf::rtcp_options,
-}
-
-impl Caps {
-    /// Caps of window and pacing rate, with the bytes of a `struct rtcp_options`; `None` if there are caps, and not as
-    /// many bytes.
-    pub fn new(cwnd: bool, rate: bool, options: &[u8]) -> Option<Self> {
-        let kind = |wanted: bool, kind: u32| if wanted { kind } else { 0 };
-        let kinds = kind(cwnd, intf::CCP_CAP_CWND) | kind(rate, intf::CCP_CAP_RATE);
-        if kinds == 0 {
-            return Some(Caps::default());
-        }
-        let fits = options.len() == size_of::<intf::rtcp_options>();
-        copy_out(options).filter(|_| fits).map(|options| Caps { kinds, options })
-    }
+/// What an extension of the datapath is told about a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Letter<'a> {
+    /// Its name.
+    pub extension: &'a str,
+    /// What only it understands; none has it leave the flow.
+    pub octets: &'a [u8],
 }

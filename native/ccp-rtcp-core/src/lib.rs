@@ -11,7 +11,11 @@ pub mod types {
     include!(concat!(env!("OUT_DIR"), "/rtcp.rs"));
 }
 
+/// The extension of a datapath that keeps flows within rate limits: the name by which algorithms ask for it.
+pub const EXTENSION: &str = "rate_limits";
+
 pub use types::{rtcp_detector, rtcp_limiter, rtcp_options as Options, rtcp_progress as Progress};
+pub use types::{rtcp_letter as Letter, rtcp_row as Row};
 
 unsafe extern "C" {
     fn rtcp_host_init(d: *mut rtcp_detector, mss_bytes: u32);
@@ -73,6 +77,32 @@ impl Options {
             observe: 0,
             kept_us: 600_000_000,
         }
+    }
+}
+
+impl Letter {
+    /// A letter as `RateLimited` of Python has it: empty ones ask for nothing. None if it is of another size.
+    #[must_use]
+    pub fn from_bytes(octets: &[u8]) -> Option<Self> {
+        if octets.is_empty() {
+            return Some(Self::default());
+        }
+        // SAFETY: the octets are as many, and any are a value of each of the structure's integers.
+        (octets.len() == size_of::<Self>())
+            .then(|| unsafe { octets.as_ptr().cast::<Self>().read_unaligned() })
+    }
+}
+
+// A row is told octet by octet, and gaps would be memory that nobody wrote.
+const _: () =
+    assert!(size_of::<Row>() == 4 * size_of::<u64>() + 4 * size_of::<u32>() + size_of::<[u8; 16]>());
+
+impl Row {
+    /// Its octets, as a record carries them.
+    #[must_use]
+    pub fn words(&self) -> [u64; size_of::<Self>() / 8] {
+        // SAFETY: integers without gaps between them, as asserted above.
+        unsafe { std::mem::transmute_copy(self) }
     }
 }
 

@@ -13,5 +13,8 @@ pub use attach::Attached;
 pub use ccp_error::Error;
 pub use ccp_rtcp_core::{self as core, work};
 
+/// The extension of the datapath, [`core::EXTENSION`]: `bpf/limit.bpf.c`, compiled.
+pub static EXTENSION_OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_LIMIT_OBJECT"));
+
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

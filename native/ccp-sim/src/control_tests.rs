@@ -2,11 +2,12 @@
 
 use ccp_emu::spec::Spec;
 use ccp_lang::{Source, compile};
-use ccp_record::intf::{CCP_CAP_CWND, CCP_CAP_RATE};
-use ccp_record::{Caps, Record, Update};
+use ccp_record::{Letter, Record, Update};
+use ccp_rtcp_core::EXTENSION;
+use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE};
 
 use super::*;
-use crate::agent::test_options;
+use crate::agent::{test_letter, test_options};
 use crate::{App, Options, Plan, World};
 
 const S: u64 = 1_000_000_000;
@@ -123,11 +124,11 @@ fn a_steered_window_bounds_what_is_on_the_way() {
 
 /// A large window, whatever happens.
 const GREEDY: &str =
-    "(def (Report (limit 0))) (when true (:= Cwnd 300000) (:= Report.limit Flow.limit_rate))";
+    "(def (Report (limit 0))) (when true (:= Cwnd 300000) (:= Report.limit Flow.rate_allowed))";
 
 #[test]
 fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
-    let figures = [0, CCP_CAP_CWND | CCP_CAP_RATE].map(|kinds| {
+    let figures = [0, RTCP_CAP_CWND | RTCP_CAP_RATE].map(|caps| {
         let mut world = world(
             r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
                 "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 200000}}"#,
@@ -138,8 +139,8 @@ fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
         world.run_until(2 * S);
         let records = world.shared().take_records();
         let Some(Record::Create(create)) = records.get(0) else { panic!("{records:?}") };
-        let caps = Some(Caps { kinds, options: test_options() });
-        let update = Update { program: Some(program), caps, ..Update::default() };
+        let letters = [Letter { extension: EXTENSION, octets: &test_letter(caps, test_options()) }];
+        let update = Update { program: Some(program), letters: &letters, ..Update::default() };
         world.agent_flow_mut(create.record.flow_id).unwrap().update(&update);
         let early = sock_after(&mut world, 6);
         let late = sock_after(&mut world, 12);

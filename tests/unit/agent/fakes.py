@@ -14,7 +14,7 @@ import numpy as np
 
 from agent.hosts import LostExit
 from ccp_base.errors import CcpError, VerifierError
-from datapath.protocol import REPORT_HEAD, Caps, Datapath
+from datapath.protocol import REPORT_HEAD, Datapath
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,12 @@ class FakeClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class FakeLimitChange:
-    EVENT_KIND: ClassVar = "limit"
+class FakeTold:
+    EVENT_KIND: ClassVar = "told"
     flow_id: int
-    verdict: int
+    octets: bytes
+    extension: str = "counter"
     now_us: int = 1_000_000
-    netns_inum: int = 1
-    client: str = "10.0.0.2"
-    bucket_bytes: int = 500_000
-    rate_bytes_per_s: int = 250_000
-    tokens_bytes: int = 1_000
-    active_flows: int = 1
 
 
 class FakeReport:
@@ -113,7 +108,7 @@ class FakeProgram:
     source: str = "(def (Report (volatile acked 0)))"
     uid: int = 1
     report_fields: list[str] = field(default_factory=lambda: ["acked"])
-    control_fields: list[str] = field(default_factory=lambda: ["cap_bytes", "beta_permille"])
+    control_registers: list[str] = field(default_factory=lambda: ["cap_bytes", "beta_permille"])
     primitives: list[str] = field(default_factory=list)
     n_instructions: int = 1
 
@@ -157,8 +152,8 @@ class Written:
     cwnd_bytes: int | None
     rate_bytes_per_s: int | None
     program: int | None
-    fields: dict[str, int] | None
-    caps: Caps | None = None
+    registers: dict[str, int] | None
+    letters: dict[str, bytes] | None = None
 
 
 class FakeDatapath:
@@ -178,7 +173,7 @@ class FakeDatapath:
         self.polls = 0
         self.closed = False
         self.refuse = set(refuse)
-        self.extensions: list[str] = []
+        self.extensions: list[tuple[str, bytes | None]] = []
         self._next_handle = 0
 
     def feed(self, *events: Any) -> None:
@@ -199,8 +194,8 @@ class FakeDatapath:
     def registered(self) -> list[str]:
         return list(self.names)
 
-    def extend(self, name: str) -> None:
-        self.extensions.append(name)
+    def extend(self, name: str, object: bytes | None = None) -> None:
+        self.extensions.append((name, object))
 
     def install(self, program: Any) -> int:
         if program.name in self.refuse:
@@ -225,10 +220,10 @@ class FakeDatapath:
         cwnd_bytes: int | None = None,
         rate_bytes_per_s: int | None = None,
         program: int | None = None,
-        fields: dict[str, int] | None = None,
-        caps: Caps | None = None,
+        registers: dict[str, int] | None = None,
+        letters: dict[str, bytes] | None = None,
     ) -> bool:
-        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, fields, caps))
+        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, registers, letters))
         return flow_id in self.there
 
     def update_many(
@@ -236,15 +231,15 @@ class FakeDatapath:
         flow_ids: np.ndarray,
         cwnd_bytes: np.ndarray,
         rate_bytes_per_s: np.ndarray,
-        fields: dict[str, np.ndarray] | None = None,
+        registers: dict[str, np.ndarray] | None = None,
     ) -> int:
-        for array in (flow_ids, cwnd_bytes, rate_bytes_per_s, *(fields or {}).values()):
+        for array in (flow_ids, cwnd_bytes, rate_bytes_per_s, *(registers or {}).values()):
             assert array.dtype == np.uint64
             assert array.flags.c_contiguous
             assert array.shape == flow_ids.shape
         self.written_many.append((flow_ids.tolist(), cwnd_bytes.tolist(), rate_bytes_per_s.tolist()))
-        if fields is not None:
-            self.registers_many.append({name: column.tolist() for name, column in fields.items()})
+        if registers is not None:
+            self.registers_many.append({name: column.tolist() for name, column in registers.items()})
         return sum(flow_id in self.there for flow_id in flow_ids.tolist())
 
     def flows(self) -> list[FakeInfo]:

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.flow import MAX_AMOUNT, MAX_REGISTER, NO_CAPS, FlowControl, whole_number
+from agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
 from agent.programs import ProgramSet
 from ccp_algs import ContractError
-from ccp_algs.rtcp import Options
 from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, FakeProgram, Written, fake_datapath, outcome
 
 
 def programs(datapath: FakeDatapath, initial: str | None = "default") -> ProgramSet:
-    other = FakeProgram(name="probe", report_fields=["rtt_us"], control_fields=["gain"])
+    other = FakeProgram(name="probe", report_fields=["rtt_us"], control_registers=["gain"])
     return ProgramSet("alg", datapath, {"default": FakeProgram(), "probe": other}, initial)
 
 
@@ -60,30 +59,38 @@ def test_everything_of_on_create_is_one_letter_with_the_first_program(datapath: 
     assert (flow.handle, flow.program) == (1, "default")
 
 
-def test_limit_goes_with_the_first_letter_and_later_at_once(datapath: FakeDatapath) -> None:
+def test_letter_to_an_extension_goes_with_the_first_letter_and_later_at_once(datapath: FakeDatapath) -> None:
     flow = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
-    flow.limit(Options(), rate=True)
+    flow.extend("counter", b"24")
+    flow.extend("other", b"x")
     assert datapath.written == []
     flow.open()
-    flow.limit(Options(loss_ratio=0.3), cwnd=True)
-    assert [written.caps for written in datapath.written] == [
-        (False, True, Options().to_bytes()),
-        (True, False, Options(loss_ratio=0.3).to_bytes()),
+    flow.extend("counter", b"16")
+    flow.extend("counter", None)
+    assert [written.letters for written in datapath.written] == [
+        {"counter": b"24", "other": b"x"},
+        {"counter": b"16"},
+        {"counter": b""},
     ]
     datapath.there.clear()
     with pytest.raises(FlowGone):
-        flow.limit(Options(), rate=True)
+        flow.extend("counter", b"24")
 
 
-def test_caps_of_the_algorithm_before_are_taken_away(datapath: FakeDatapath) -> None:
+def test_extensions_of_the_algorithm_before_leave_the_flow(datapath: FakeDatapath) -> None:
     before = opened(datapath)
-    before.limit(Options(), rate=True)
+    before.extend("counter", b"24")
+    before.extend("left", b"1")
+    before.extend("left", None)
+    before.extend("other", b"x")
     after = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    after.extend("other", b"y")
     after.open(before)
-    assert datapath.written[-1].caps == NO_CAPS
+    assert datapath.written[-1].letters == {"counter": b"", "other": b"y"}
     last = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    last.extend("other", b"z")
     last.open(after)
-    assert datapath.written[-1].caps is None
+    assert datapath.written[-1].letters == {"other": b"z"}
 
 
 def test_program_chosen_in_on_create_is_the_first_one(datapath: FakeDatapath) -> None:
@@ -187,7 +194,7 @@ def test_numbers_of_all_kinds_are_taken_with_fractions_cut_off(value: float, exp
 def test_register_may_be_infinity_of_the_language(datapath: FakeDatapath) -> None:
     flow = opened(datapath)
     flow.set(cap_bytes=MAX_REGISTER)
-    assert datapath.written[0].fields == {"cap_bytes": 2**64 - 1}
+    assert datapath.written[0].registers == {"cap_bytes": 2**64 - 1}
     with pytest.raises(ParamError):
         flow.set(cap_bytes=MAX_REGISTER + 1)
 

@@ -10,17 +10,16 @@ from agent.algorithms import Running
 from agent.hosts import VectorHost
 from agent.plane import Plane
 from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm
-from ccp_algs.api import LIMIT_STATES, RateLimit
 from ccp_base.errors import ParamError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,
     FakeDatapath,
     FakeInfo,
-    FakeLimitChange,
     FakeProgram,
     FakeReport,
     FakeStats,
+    FakeTold,
     Written,
     fake_datapath,
 )
@@ -238,8 +237,8 @@ def test_it_may_do_to_one_flow_what_single_algorithms_may() -> None:
                     self.flows[flow_id].set_program("second", cwnd_bytes=30_000)
                     self.flows[flow_id].tell("able:moved", to="second")
 
-        def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
-            self.seen.append((flow_id, limit.state))
+        def on_extension(self, flow_id: int, extension: str, octets: bytes) -> None:
+            self.seen.append((flow_id, extension, octets))
 
         def on_close(self, flow_id: int) -> None:
             self.seen.append(("closed", self.flows[flow_id].info.flow_id))
@@ -249,7 +248,7 @@ def test_it_may_do_to_one_flow_what_single_algorithms_may() -> None:
     plane = Plane(datapath, [Running(Able, "able", programs, "first", "ccp.able")])
     plane.events.listen(events.append)
     datapath.feed(FakeCreated(FakeInfo(1)), FakeReport(1, program_handle=1, acked=1))
-    datapath.feed(FakeReport(1, program_handle=2, acked=1), FakeLimitChange(1, LIMIT_STATES.index("capped")))
+    datapath.feed(FakeReport(1, program_handle=2, acked=1), FakeTold(1, b"12345678"))
     for _ in range(2):
         plane.turn(0)
     assert datapath.written == [Written(1, 20_000, None, 1, None), Written(1, 30_000, None, 2, None)]
@@ -260,7 +259,7 @@ def test_it_may_do_to_one_flow_what_single_algorithms_may() -> None:
     host.instance.flows[1].set(cwnd_bytes=40_000)  # it closed, which is not yet known: no harm to the others
     datapath.feed(FakeClosed(1, FakeStats(1)))
     plane.turn(0)
-    assert Able.seen == [("first", [1]), (1, "capped"), ("second", [1]), ("closed", 1)]
+    assert Able.seen == [("first", [1]), (1, "counter", b"12345678"), ("second", [1]), ("closed", 1)]
     assert [event.detail for event in events if event.kind == "able:moved"] == [{"to": "second"}]
     assert not host.instance.flows
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent.flow import FlowControl
 from agent.programs import ProgramSet
-from ccp_base.errors import VerifierError
+from ccp_base.errors import LoadError, VerifierError
 from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
 
 
@@ -25,11 +27,21 @@ def test_nothing_stays_installed_when_one_program_is_refused() -> None:
     assert datapath.installed == {}
 
 
-def test_extensions_are_loaded_before_the_programs() -> None:
+def test_extensions_are_loaded_before_the_programs(tmp_path: Path) -> None:
+    own = tmp_path / "counter.bpf.o"
+    own.write_bytes(b"ELF")
     datapath = fake_datapath(refuse=["a"])
     with pytest.raises(VerifierError):
-        ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a", extensions=("rate_limits",))
-    assert datapath.extensions == ["rate_limits"]
+        ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a", extensions=("rate_limits", own))
+    assert datapath.extensions == [("rate_limits", None), ("counter", b"ELF")]
+
+
+def test_extension_whose_object_is_missing_is_named_with_its_path(tmp_path: Path) -> None:
+    own = tmp_path / "counter.bpf.o"
+    with pytest.raises(LoadError) as refused:
+        ProgramSet("alg", fake_datapath(), {"a": FakeProgram("a")}, "a", extensions=(own,))
+    assert (refused.value.slug, refused.value.where) == ("load.no_extension", str(own))
+    assert "No such file" in refused.value.why
 
 
 def test_replaced_program_goes_when_its_last_flow_has_left() -> None:

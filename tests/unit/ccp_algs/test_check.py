@@ -176,7 +176,7 @@ def test_registers_of_source_are_those_that_the_compiler_finds(source: str) -> N
     fields, controls = registers_of(source)
     assert (sorted(fields), sorted(controls)) == (
         sorted(program.report_fields),
-        sorted(program.control_fields),
+        sorted(program.control_registers),
     )
 
 

@@ -32,5 +32,5 @@ def test_program_fits_the_datapath(name: str) -> None:
     for source in programs_of(registry.get(name)).values():
         program = compile(source)
         assert program.n_instructions <= 600
-        assert len(program.control_fields) <= 64
+        assert len(program.control_registers) <= 64
         assert len(program.report_fields) <= 64

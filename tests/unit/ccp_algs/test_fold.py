@@ -92,8 +92,8 @@ def test_every_kind_of_line_compiles_and_names_its_register() -> None:
 
     program = compile(All.source)
     assert set(program.report_fields) == set(All.report_fields)
-    assert set(program.control_fields) == set(All.control_fields)
-    assert "target" in All.control_fields
+    assert set(program.control_registers) == set(All.control_registers)
+    assert "target" in All.control_registers
     assert All.report_fields == (
         "acked",
         "losses",
@@ -233,7 +233,7 @@ def test_part_brings_its_lines_to_its_place_and_the_last_word_to_the_end() -> No
         for one in ("(:= seen (+ seen 1))", "(:= Cwnd seen)", "(:= seen (* seen 2))")
     ]
     assert order == sorted(order)
-    assert Program.control_fields == ("seen",)
+    assert Program.control_registers == ("seen",)
 
 
 def test_part_can_be_shared_by_programs() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ccp_algs import Updates, check_algorithm, params_of, set_params
-from ccp_algs.api import RateLimit
 from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.cubic_control import CubicAnswers
 from ccp_algs.episodes import CUT, STARTED, UNDO
@@ -22,6 +21,8 @@ from ccp_algs.hyvar.limited import OneFlow, RTcpHyvar
 from ccp_algs.hyvar.policy import PolicyError
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
+from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.limit import RateLimit, letter
 from ccp_base._native import compile
 from experiments.runs.files import sources
 from tests.unit.ccp_algs.folded import MSS
@@ -389,12 +390,12 @@ def test_one_flow_is_decided_as_many(tmp_path: Path) -> None:
 
 def test_limited_hyvar_looks_for_limits_and_grows_fast_while_the_cap_is_raised(tmp_path: Path) -> None:
     algorithm, flow = one_flow(RTcpHyvar, tmp_path, 0.0)
-    limits = [call for kind, call in flow.calls if kind == "limit"]
-    assert [(call["cwnd"], call["rate"]) for call in limits] == [(1, 1)]
+    letters = [bytes(call.values()) for kind, call in flow.calls if kind == "rate_limits"]
+    assert letters == [letter(Options(), cwnd=True, rate=True)]
     calls = len(flow.calls)
-    algorithm.on_rate_limit(RateLimit("capped", 500_000, 250_000, 0, 1))
+    algorithm.on_rate_limit(RateLimit("capped", 500_000, 250_000, 0, 1, "10.0.0.2"))
     assert len(flow.calls) == calls
-    algorithm.on_rate_limit(RateLimit("raised", 500_000, 250_000, 0, 1))
+    algorithm.on_rate_limit(RateLimit("raised", 500_000, 250_000, 0, 1, "10.0.0.2"))
     assert flow.calls[-1] == ("set", {"ssthresh_bytes": NO_THRESHOLD_BYTES})
 
 

@@ -67,7 +67,7 @@ def test_program_tells_its_registers() -> None:
     program = ebpf.compile_program(GOOD, "mine")
     assert program.name == "mine"
     assert program.report_fields == ["acked", "rtt_us"]
-    assert program.control_fields == ["cap_bytes"]
+    assert program.control_registers == ["cap_bytes"]
     assert "Ack.bytes_acked" in program.primitives
     assert program.n_instructions > 0
 

@@ -100,7 +100,7 @@ def test_a_flow_of_a_registered_name_is_created_steered_and_closed() -> None:
         for event in datapath.poll(1000):
             if isinstance(event, _native.Report):
                 reports.append(event)
-                assert datapath.update(info.flow_id, fields={"cap": 7})
+                assert datapath.update(info.flow_id, registers={"cap": 7})
             else:
                 closed = event
     assert [report.cap for report in reports[:3]] == [0, 7, 7]
@@ -192,7 +192,7 @@ def test_a_program_that_is_gone_cannot_be_given() -> None:
         datapath.update(flow_id, program=handle)
     assert caught.value.slug == "program.unknown"
     with pytest.raises(CcpError) as caught:
-        datapath.update(flow_id, fields={"cap": 1})
+        datapath.update(flow_id, registers={"cap": 1})
     assert caught.value.slug == "register.no_program"
 
 

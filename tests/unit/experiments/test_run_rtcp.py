@@ -145,7 +145,7 @@ def test_the_table_has_what_became_of_clients_of_the_run(tmp_path: Path) -> None
         verdict("capped", netns=NETNS + 1),
         verdict("capped", client="192.0.2.1"),
     )
-    event = Event("flow:rate_limit", "r_tcp_bbr3", SimpleNamespace(src_addr=SENDER[0]), t_us=START_US)
+    event = Event("rate_limit:changed", "r_tcp_bbr3", SimpleNamespace(src_addr=SENDER[0]), t_us=START_US)
     event.detail.update(verdict("raised", t_mono_us=START_US))
     agents = tmp_path / "rate-limits-agent.jsonl"
     agents.write_bytes(limit_tables.line_of(event))

@@ -126,7 +126,7 @@ void BPF_PROG(ccp_set_state, struct sock *sk, u8 new_state)
 		}
 		if (new_state == TCP_CA_Loss)
 			flow->counts.timeouts++;
-		if (flow_has_agent(sk, ca, flow)) {
+		if (follow_agent(sk, ca, flow)) {
 			if (new_state == TCP_CA_Loss) {
 				u32 program = flow->program;
 
@@ -172,7 +172,7 @@ static __always_inline u32 tx_start(struct sock *sk)
 	struct ccp_sk *ca = ccp_sk(sk);
 	struct ccp_flow *flow = ccp_flow_of(ca);
 
-	if (flow && flow_has_agent(sk, ca, flow))
+	if (flow && follow_agent(sk, ca, flow))
 		return flow->extensions;
 	law_tx_start(sk);
 	return 0;
@@ -223,7 +223,7 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 	flow->acks++;
 	if ((s64)(tp->tcp_mstamp - flow->stats_due_us) > 0)
 		refresh_stats(sk, flow);
-	if (!flow_has_agent(sk, ca, flow)) {
+	if (!follow_agent(sk, ca, flow)) {
 		flow->last_delivered = tp->delivered; /* set_state() tells local congestion by it */
 		law_on_ack(sk, ca, rs);
 		return 0;
@@ -243,14 +243,29 @@ static __always_inline void fold_is_gone(struct sock *sk)
 		flow->program = 0;
 }
 
+/* Comes back when fold and finish are done. */
+static __noinline int fold_and_return(u64 *ctx, u32 program)
+{
+	bpf_tail_call(ctx, &folds_on_ack, program);
+	fold_is_gone(((struct sock **)ctx)[0]);
+	return 0;
+}
+
 static __always_inline void on_ack_and_fold(void *ctx, struct sock *sk, const struct rate_sample *rs)
 {
 	u32 program = on_ack(ctx, sk, rs);
+	struct ccp_flow *flow;
 
-	if (program) {
-		bpf_tail_call(ctx, &folds_on_ack, program);
-		fold_is_gone(sk); /* uninstalled under this flow: the law has it from the next ACK on */
+	if (!program)
+		return;
+	flow = ccp_flow_of(ccp_sk(sk));
+	if (flow && flow->extensions) {
+		fold_and_return(ctx, program);
+		extensions_fold(ctx, flow->extensions);
+		return;
 	}
+	bpf_tail_call(ctx, &folds_on_ack, program);
+	fold_is_gone(sk); /* uninstalled under this flow: the law has it from the next ACK on */
 }
 
 SEC("struct_ops")

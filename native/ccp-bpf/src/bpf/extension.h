@@ -23,7 +23,8 @@
 		}                                                                               \
 	}
 
-EXTENSION_HOOK(ack)
+EXTENSION_HOOK(ack) /* before the fold */
+EXTENSION_HOOK(fold) /* after it, and after what it set was applied */
 EXTENSION_HOOK(cwnd_event)
 EXTENSION_HOOK(cwnd_event_tx_start)
 EXTENSION_HOOK(release)

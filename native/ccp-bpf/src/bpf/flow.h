@@ -125,10 +125,11 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 }
 
 /*
- * Who steers this flow now? The law where there is no program or no agent; else the algorithm, which finds its
- * registers fresh after the law had the flow, but for those that its letter sets.
+ * Does what the agent wants: takes its letter, enters the law where there is no program or no agent, and leaves it where
+ * there is one again. After the law had the flow the algorithm finds its registers fresh, but for those that its letter
+ * sets. Returns whether the algorithm steers.
  */
-static __always_inline bool flow_has_agent(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow)
+static __always_inline bool follow_agent(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow)
 {
 	struct ccp_globals *g = ccp_globals();
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -98,7 +98,7 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 	LOAD(FLOW_BYTES_PENDING, tp->write_seq - tp->snd_una);
 	LOAD(FLOW_ECN_OK, tp->ecn_flags & TCP_ECN_OK);
 	LOAD(FLOW_APP_LIMITED, rs && rs->is_app_limited);
-	LOAD(FLOW_LIMIT_RATE, flow->limit_rate_bytes_per_s);
+	LOAD(FLOW_RATE_ALLOWED, flow->rate_allowed_bytes_per_s);
 	if (READS(FLOW_RATE_INCOMING) | READS(FLOW_RATE_OUTGOING)) {
 		if (rs)
 			load_rates(tp, flow, rs);

@@ -8,14 +8,15 @@
 #ifndef CCP_INTF_H
 #define CCP_INTF_H
 
-#include "../../../ccp-rtcp/src/bpf/rtcp.h"
-
 #ifndef __VMLINUX_H__
+typedef unsigned char __u8;
 typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
 #endif
 
 enum ccp_limits {
-	CCP_ABI_VERSION = 4,
+	CCP_ABI_VERSION = 5,
 	CCP_MAX_REPORT = 64,
 	CCP_MAX_CONTROL = 64,
 	CCP_MAX_LOCAL = 64,
@@ -23,6 +24,7 @@ enum ccp_limits {
 	CCP_MAX_PROGRAMS = 1024, /* index 0 means "no program": the fallback law */
 	CCP_MAX_NAMES = 64, /* congestion-control names registered at once */
 	CCP_MAX_EXTENSIONS = 4,
+	CCP_MAX_FLOWS = 65536,
 	CCP_MAGIC_PRIM =
 		0x0ccb0100, /* and the primitive's index: a constant that no other code has (fold.bpf.c) */
 	CCP_NAME_LEN = 16, /* TCP_CA_NAME_MAX, with the final zero */
@@ -60,7 +62,7 @@ enum ccp_prim {
 	CCP_FLOW_LOCAL_CONGESTION, /* times a local queue refused a packet since the last fold */
 	CCP_FLOW_ECN_OK, /* bool: ECN was negotiated */
 	CCP_FLOW_DELIVERED_BYTES, /* [bytes], total cumulatively acknowledged */
-	CCP_FLOW_LIMIT_RATE, /* [bytes/s], what a rate limit that was found lets it send; 0: it is not capped */
+	CCP_FLOW_RATE_ALLOWED, /* [bytes/s], what an extension lets it send; 0: none bounds it */
 	CCP_PRIM_COUNT,
 };
 
@@ -88,7 +90,7 @@ enum ccp_record_kind {
 	CCP_RECORD_REPORT = 1,
 	CCP_RECORD_CREATE,
 	CCP_RECORD_CLOSE,
-	CCP_RECORD_LIMIT,
+	CCP_RECORD_EXTENSION,
 };
 
 enum ccp_record_flags {
@@ -96,7 +98,7 @@ enum ccp_record_flags {
 	CCP_REPORT_FOLD_ERROR = 2, /* the fold stopped with an arithmetic error since the last report */
 };
 
-/* Head of every ring-buffer record. A report carries n_fields u64 registers behind it. */
+/* Head of every ring-buffer record. A report, and what an extension tells, carries n_fields u64 behind it. */
 struct ccp_record {
 	__u32 kind;
 	__u32 age_us; /* of a report: how long before it went into the ring its ACK came */
@@ -104,7 +106,7 @@ struct ccp_record {
 	__u64 now_us;
 	__u64 cwnd_bytes;
 	__u64 rate_bytes_per_s;
-	__u32 program; /* index in the program table */
+	__u32 program; /* index in the program table; of what an extension tells: its own index */
 	__u32 program_uid; /* uid of the program that filled the registers */
 	__u32 missed; /* reports folded into this one because the ring was full */
 	__u16 n_fields;
@@ -154,10 +156,18 @@ enum ccp_mail_what {
 
 /*
  * Extensions: BPF objects of their own, loaded when an algorithm asks for them. The core calls those whose bit a flow
- * has (extension.h); the index is that in the core's tables of programs.
+ * has (extension.h); an extension's index is that in the core's tables of programs. Only agents use this table.
  */
-enum ccp_extension {
-	CCP_EXTENSION_RATE_LIMITS = 0, /* limit.bpf.c */
+struct ccp_extension {
+	char name[CCP_NAME_LEN];
+	__u64 version; /* hash of its object; 0: the index is free */
+};
+
+/* Head of the agent's letter to an extension, which stands behind it; handed over as struct ccp_mailbox is. */
+struct ccp_extension_mail {
+	__u64 flow_id;
+	__u32 owner; /* enum ccp_mail_owner */
+	__u32 n_octets; /* of the letter; 0: the extension is to leave the flow */
 };
 
 struct ccp_mailbox {
@@ -239,7 +249,7 @@ struct ccp_flow {
 
 	struct ccp_flow_info info;
 	__u64 mail_applied_us; /* when the last letter was applied */
-	__u64 limit_rate_bytes_per_s; /* what the client's limit lets this flow send; 0: it is not capped */
+	__u64 rate_allowed_bytes_per_s; /* what an extension lets this flow send; 0: none bounds it */
 	__u64 rate_incoming_bytes_per_s; /* of the last valid rate sample */
 	__u64 rate_outgoing_bytes_per_s;
 	__u32 last_delivered_ce;
@@ -265,26 +275,6 @@ struct ccp_close {
 	struct ccp_record record;
 	struct ccp_stats stats;
 	struct ccp_counts counts;
-};
-
-/* How a flow is kept within the rate limit of its client (R-TCP); 0: no limit is looked for. */
-enum ccp_caps {
-	CCP_CAP_CWND = 1,
-	CCP_CAP_RATE = 2,
-};
-
-/* The agent's letter to the extension that keeps within rate limits; handed over as struct ccp_mailbox is. */
-struct ccp_limit_mail {
-	__u64 flow_id;
-	__u32 owner; /* enum ccp_mail_owner */
-	__u32 caps; /* enum ccp_caps */
-	struct rtcp_options options;
-};
-
-/* What is known of the client's rate limit has become another. */
-struct ccp_limit_change {
-	struct ccp_record record;
-	struct rtcp_row row;
 };
 
 /* What the kernel side must know of a program besides its code. */

@@ -45,6 +45,13 @@ struct {
 } names SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CCP_MAX_EXTENSIONS);
+	__type(key, u32);
+	__type(value, struct ccp_extension);
+} extensions SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } records SEC(".maps");
@@ -83,7 +90,7 @@ struct {
 } finish_on_timeout SEC(".maps");
 
 /*
- * Programs of extensions by enum ccp_extension, once for each member that calls them, for the same reason. They are
+ * Programs of extensions by index, once for each member that calls them, for the same reason. They are
  * empty where no extension is loaded.
  */
 #define EXTENSION_TABLE(hook)                            \
@@ -94,7 +101,8 @@ struct {
 		__type(value, u32);                      \
 	} extensions_on_##hook SEC(".maps")
 
-EXTENSION_TABLE(ack); /* member cong_control */
+EXTENSION_TABLE(ack); /* member cong_control, as the next */
+EXTENSION_TABLE(fold);
 EXTENSION_TABLE(cwnd_event);
 EXTENSION_TABLE(cwnd_event_tx_start);
 EXTENSION_TABLE(release);

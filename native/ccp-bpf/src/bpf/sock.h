@@ -90,7 +90,7 @@ static __always_inline void clear_bounds(struct ccp_flow *flow)
 {
 	flow->cwnd_most_bytes = NO_CWND_BOUND;
 	flow->pace_most_bytes_per_s = 0;
-	flow->limit_rate_bytes_per_s = 0;
+	flow->rate_allowed_bytes_per_s = 0;
 }
 
 /* Paces at the algorithm's rate, or at the bound; else as the kernel would. */

@@ -33,7 +33,7 @@ struct rtcp_flow {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1); /* set by the loader */
+	__uint(max_entries, 65536); /* fewer where the loader says so */
 	__type(key, struct rtcp_key);
 	__type(value, struct rtcp_client);
 } rtcp_clients SEC(".maps");

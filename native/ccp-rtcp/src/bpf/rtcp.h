@@ -47,6 +47,19 @@ enum rtcp_verdict {
 	RTCP_GONE = 5,
 };
 
+/* What is bounded by the limit; 0: none is looked for. */
+enum rtcp_caps {
+	RTCP_CAP_CWND = 1,
+	RTCP_CAP_RATE = 2,
+};
+
+/* The agent's letter to the extension of the datapath (limit.bpf.c). */
+struct rtcp_letter {
+	__u32 caps; /* enum rtcp_caps */
+	__u32 pad;
+	struct rtcp_options options;
+};
+
 /* A client's verdict has become another. */
 struct rtcp_row {
 	__u64 t_us; /* CLOCK_MONOTONIC */

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use ccp_record::intf::{
-    RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED, rtcp_row,
+use ccp_rtcp_core::types::{
+    RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED, RTCP_STAGE_CAPPED,
+    RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED,
 };
-use ccp_rtcp_core::types::{RTCP_STAGE_CAPPED, RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED};
-use ccp_rtcp_core::{Detector, Limiter, Options, Progress};
+use ccp_rtcp_core::{Detector, Limiter, Options, Progress, Row};
 use ccp_tcp::Sock;
 
 /// Namespace and address of the other end.
@@ -74,9 +74,9 @@ impl Client {
         }
     }
 
-    fn row(&self, key: &Key, now_us: u64) -> rtcp_row {
+    fn row(&self, key: &Key, now_us: u64) -> Row {
         let detector = self.limiter.detector().state();
-        rtcp_row {
+        Row {
             t_us: now_us,
             bucket_bytes: detector.bucket_bytes,
             rate_bytes_per_s: detector.rate_bytes_per_s,
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// The connection learns what it may send now. Returns what is known of the client.
-    fn teach(&mut self, member: &mut Member, sock: &Sock, options: &Options, sums: &Progress) -> rtcp_row {
+    fn teach(&mut self, member: &mut Member, sock: &Sock, options: &Options, sums: &Progress) -> Row {
         let mut rate = self.limiter.rate_bytes_per_s(sums).unwrap_or(0);
         if self.is_limited() {
             rate /= self.share(member, sock);
@@ -197,7 +197,7 @@ impl Clients {
     }
 
     /// The connection has something to send again, after it had nothing.
-    pub fn start(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<rtcp_row> {
+    pub fn start(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<Row> {
         if self.of(member).is_none() {
             *member = self.join(member.key, sock, options);
         }
@@ -213,7 +213,7 @@ impl Clients {
     }
 
     /// An ACK has come in.
-    pub fn ack(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<rtcp_row> {
+    pub fn ack(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<Row> {
         let client = self.of(member)?;
         let sums = client.add(member, sock);
         client.limiter.set_options(options);

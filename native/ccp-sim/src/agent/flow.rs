@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ccp_lang::{FoldError, Implicit, Machine};
-use ccp_record::{Caps, Update, bytes_of, intf};
+use ccp_record::{Update, bytes_of, intf};
+use ccp_rtcp_core as rtcp;
 use ccp_tcp::{CaState, Congestion, MIN_CWND_PKTS, RateSample, Sock};
 use intf::{ccp_close, ccp_counts, ccp_create, ccp_flow, ccp_flow_info, ccp_stats};
 
@@ -33,8 +34,8 @@ pub struct AgentFlow {
     counted: Counted,
     window: Window,
     limit: Option<Box<Limit>>,
-    /// What its limit lets it send; 0: it is not capped.
-    limit_rate_bytes_per_s: u64,
+    /// What an extension lets it send; 0: none bounds it.
+    rate_allowed_bytes_per_s: u64,
     report_flags: u32,
     mail_applied_us: u64,
     acks: u64,
@@ -60,7 +61,7 @@ impl AgentFlow {
             counted: Counted::default(),
             window: Window::of(&Sock::new(info.mss, 0)),
             limit: None,
-            limit_rate_bytes_per_s: 0,
+            rate_allowed_bytes_per_s: 0,
             report_flags: 0,
             mail_applied_us: 0,
             acks: 0,
@@ -158,15 +159,15 @@ impl AgentFlow {
     }
 
     /// What the agent wants: other caps, other options, or none any more.
-    fn set_caps(&mut self, sock: &mut Sock, caps: &Caps) {
-        if caps.kinds == 0 {
+    fn set_limit(&mut self, sock: &mut Sock, letter: &rtcp::Letter) {
+        if letter.caps == 0 {
             if self.end_limit(sock) {
                 self.window.apply_rate(sock);
             }
         } else if let Some(limit) = &mut self.limit {
-            limit.change(caps);
+            limit.change(letter);
         } else {
-            self.limit = Limit::join(&self.shared, self.flow_id, &self.info, caps, sock).map(Box::new);
+            self.limit = Limit::join(&self.shared, self.flow_id, &self.info, letter, sock).map(Box::new);
         }
     }
 
@@ -181,7 +182,7 @@ impl AgentFlow {
     /// No caps, until there is a limit again.
     fn forget_limit(&mut self) {
         self.window.forget_caps();
-        self.limit_rate_bytes_per_s = 0;
+        self.rate_allowed_bytes_per_s = 0;
     }
 
     fn take_letter(&mut self, sock: &mut Sock, letter: &Letter) {
@@ -191,8 +192,8 @@ impl AgentFlow {
         for (index, value) in letter.controls() {
             self.machine.control[index] = value;
         }
-        if let Some(caps) = &letter.caps {
-            self.set_caps(sock, caps);
+        if let Some(limit) = &letter.limit {
+            self.set_limit(sock, limit);
         }
         if let Some(cwnd_bytes) = letter.cwnd_bytes.filter(|bytes| *bytes > 0) {
             self.window.apply(sock, cwnd_bytes, self.shared.max_cwnd_bytes());
@@ -249,7 +250,7 @@ impl AgentFlow {
             ece,
             state,
             used: program.prims_used,
-            limit_rate_bytes_per_s: self.limit_rate_bytes_per_s,
+            rate_allowed_bytes_per_s: self.rate_allowed_bytes_per_s,
         };
         self.counted.load(&mut self.prims, sock, &event);
         self.window.refresh(sock);
@@ -294,7 +295,7 @@ impl AgentFlow {
         let fields = self.machine.take_report(&installed.program);
         head.program_uid = installed.program.uid;
         head.n_fields = fields.len() as u16;
-        self.shared.tell_report(&head, &fields);
+        self.shared.tell_fields(&head, &fields);
         self.counts.reports += 1;
         self.report_flags = 0;
     }
@@ -337,7 +338,7 @@ impl Congestion for AgentFlow {
         }
         if let Some(limit) = &mut self.limit {
             limit.on_ack(&self.shared, sock, &mut self.window);
-            self.limit_rate_bytes_per_s = limit.rate_bytes_per_s();
+            self.rate_allowed_bytes_per_s = limit.rate_bytes_per_s();
         }
         if self.window.rate_bytes_per_s == 0 && self.window.pace_most_bytes_per_s == 0 {
             update_pacing_rate(sock);
@@ -368,7 +369,7 @@ impl Congestion for AgentFlow {
             self.law.cubic.tx_start(sock);
         } else if let Some(limit) = self.limit.as_mut().filter(|_| sock.app_limited > 0) {
             limit.on_start(&self.shared, sock, &mut self.window);
-            self.limit_rate_bytes_per_s = limit.rate_bytes_per_s();
+            self.rate_allowed_bytes_per_s = limit.rate_bytes_per_s();
         }
     }
 

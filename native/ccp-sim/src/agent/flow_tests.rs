@@ -223,7 +223,7 @@ fn a_program_of_a_letter_folds_the_timeout_that_finds_it() {
 
 #[test]
 fn an_ack_that_leaves_the_law_counts_for_nobody() {
-    // As flow_has_agent(): counting starts anew when the agent takes over, so the first fold sees no bytes.
+    // As follow_agent(): counting starts anew when the agent takes over, so the first fold sees no bytes.
     let mut bench = Bench::new();
     bench.ack(5);
     let handle = bench.shared.install(program(EACH)).unwrap();

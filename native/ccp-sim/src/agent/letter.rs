@@ -1,6 +1,7 @@
 //! The agent's letter to a flow: what it is to apply at its next ACK.
 
-use ccp_record::{Caps, Update, intf};
+use ccp_record::{Update, intf};
+use ccp_rtcp_core as rtcp;
 
 const REGISTERS: usize = intf::CCP_MAX_CONTROL as usize;
 
@@ -10,7 +11,8 @@ pub(super) struct Letter {
     pub program: Option<u32>,
     pub cwnd_bytes: Option<u64>,
     pub rate_bytes_per_s: Option<u64>,
-    pub caps: Option<Caps>,
+    /// To the only extension that there is.
+    pub limit: Option<rtcp::Letter>,
     /// Bit i: `control[i]` is new.
     mask: u64,
     control: [u64; REGISTERS],
@@ -22,7 +24,7 @@ impl Default for Letter {
             program: None,
             cwnd_bytes: None,
             rate_bytes_per_s: None,
-            caps: None,
+            limit: None,
             mask: 0,
             control: [0; REGISTERS],
         }
@@ -38,7 +40,9 @@ impl Letter {
         self.program = update.program.or(self.program);
         self.cwnd_bytes = update.cwnd_bytes.or(self.cwnd_bytes);
         self.rate_bytes_per_s = update.rate_bytes_per_s.or(self.rate_bytes_per_s);
-        self.caps = update.caps.or(self.caps);
+        for letter in update.letters.iter().filter(|letter| letter.extension == rtcp::EXTENSION) {
+            self.limit = rtcp::Letter::from_bytes(letter.octets).or(self.limit);
+        }
         for &(index, value) in update.controls {
             if let Some(register) = self.control.get_mut(index) {
                 *register = value;

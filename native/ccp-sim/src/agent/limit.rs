@@ -1,18 +1,50 @@
-//! Keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for that: `limit.h` of `ccp-bpf`.
+//! Keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for that: `limit.bpf.c` of
+//! `ccp-rtcp`.
 //! Whoever steers the flow asks for more at will; window and pacing rate are bounded where they are applied.
 
-use ccp_record::{Caps, bytes_of, intf};
-use ccp_rtcp_core::Options;
+use ccp_error::Error;
+use ccp_record::intf;
+use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_OPEN};
+use ccp_rtcp_core::{EXTENSION, Letter, Options, Row};
 use ccp_tcp::{MIN_CWND_PKTS, Sock};
-use intf::{ccp_limit_change, rtcp_row};
 
 use super::clients::{Key, Member};
 use super::shared::Shared;
 use super::window::{NO_CWND_CAP, Window};
 
+/// Names of the extensions of the datapath, by index.
+pub const EXTENSIONS: [&str; 1] = [EXTENSION];
+const INDEX: u32 = 0;
+
+/// Refuses a letter to an extension that there is not, or that it could not read.
+///
+/// # Errors
+///
+/// `load.extension`, `update.extension`.
+pub fn check_letter(letter: &ccp_record::Letter<'_>) -> Result<(), Error> {
+    let (name, octets) = (letter.extension, letter.octets);
+    if name != EXTENSION && !octets.is_empty() {
+        return Err(no_extension(name));
+    }
+    if name == EXTENSION && Letter::from_bytes(octets).is_none() {
+        let what = format!("{} octets are no letter to the extension `{name}`", octets.len());
+        return Err(Error::new("update.extension", what)
+            .why(format!("it takes {}", size_of::<Letter>()))
+            .fix("give it what its documentation says, or nothing to have it leave the flow"));
+    }
+    Ok(())
+}
+
+/// The error where an extension is asked for that only the kernel has.
+#[must_use]
+pub fn no_extension(name: &str) -> Error {
+    Error::new("load.extension", format!("the simulator has no extension `{name}`"))
+        .fix(format!("there is {}", EXTENSIONS.join(", ")))
+}
+
 /// What is known of a flow's limit.
 pub(super) struct Limit {
-    /// `enum ccp_caps`.
+    /// `enum rtcp_caps`.
     kinds: u32,
     options: Options,
     member: Member,
@@ -32,13 +64,13 @@ impl Limit {
         shared: &Shared,
         flow_id: u64,
         info: &intf::ccp_flow_info,
-        caps: &Caps,
+        letter: &Letter,
         sock: &Sock,
     ) -> Option<Self> {
-        let options = options_of(caps)?;
+        let options = letter.options.usable().then_some(letter.options)?;
         let key = Key { netns: info.netns_inum, address: info.daddr };
         let member = shared.clients().join(key, sock, &options);
-        let mut limit = Self { kinds: caps.kinds, options, member, told: intf::RTCP_OPEN, flow_id };
+        let mut limit = Self { kinds: letter.caps, options, member, told: RTCP_OPEN, flow_id };
         if sock.packets_out > 0 {
             // It sends already.
             let row = shared.clients().start(&mut limit.member, sock, &limit.options);
@@ -48,10 +80,10 @@ impl Limit {
     }
 
     /// Goes on with other caps.
-    pub fn change(&mut self, caps: &Caps) {
-        if let Some(options) = options_of(caps) {
-            self.options = options;
-            self.kinds = caps.kinds;
+    pub fn change(&mut self, letter: &Letter) {
+        if letter.options.usable() {
+            self.options = letter.options;
+            self.kinds = letter.caps;
         }
     }
 
@@ -78,24 +110,26 @@ impl Limit {
         self.member.rate_bytes_per_s
     }
 
-    fn tell(&mut self, shared: &Shared, row: Option<rtcp_row>) {
+    fn tell(&mut self, shared: &Shared, row: Option<Row>) {
         let Some(row) = row.filter(|row| row.verdict != self.told) else { return };
         self.told = row.verdict;
         let record = intf::ccp_record {
-            kind: intf::CCP_RECORD_LIMIT,
+            kind: intf::CCP_RECORD_EXTENSION,
+            program: INDEX,
             flow_id: self.flow_id,
             now_us: row.t_us,
+            n_fields: row.words().len() as u16,
             ..intf::ccp_record::default()
         };
-        shared.tell(bytes_of(&ccp_limit_change { record, row }));
+        shared.tell_fields(&record, &row.words());
     }
 
     /// Bounds window and pacing to what the client's limit lets this flow send now.
     fn apply(&self, sock: &mut Sock, window: &mut Window) {
-        let is_paced = self.kinds & intf::CCP_CAP_RATE != 0;
+        let is_paced = self.kinds & RTCP_CAP_RATE != 0;
         let rate = self.member.rate_bytes_per_s;
         let mss = u64::from(sock.mss_bytes);
-        let most_pkts = self.most_pkts(sock, is_paced).filter(|_| self.kinds & intf::CCP_CAP_CWND != 0);
+        let most_pkts = self.most_pkts(sock, is_paced).filter(|_| self.kinds & RTCP_CAP_CWND != 0);
         window.most_bytes = most_pkts.map_or(NO_CWND_CAP, |pkts| pkts * mss);
         if u64::from(sock.snd_cwnd) * mss > window.most_bytes {
             window.apply(sock, window.most_bytes, window.most_bytes);
@@ -118,31 +152,6 @@ impl Limit {
         let bytes = (u128::from(rate) * u128::from(sock.srtt_us) / 1_000_000) as u64;
         Some(bytes.div_ceil(u64::from(sock.mss_bytes)).max(u64::from(floor_pkts)))
     }
-}
-
-/// The options in the type of the host's core.
-fn options_of(caps: &Caps) -> Option<Options> {
-    let o = &caps.options;
-    let options = Options {
-        loss_window_min_rtts_ppm: o.loss_window_min_rtts_ppm,
-        loss_ratio_ppm: o.loss_ratio_ppm,
-        n_candidates: o.n_candidates,
-        reduction_ratio_ppm: o.reduction_ratio_ppm,
-        convergence_min_rtts_ppm: o.convergence_min_rtts_ppm,
-        tolerance_ratio_ppm: o.tolerance_ratio_ppm,
-        excess_buckets_ppm: o.excess_buckets_ppm,
-        excess_buckets_anew_ppm: o.excess_buckets_anew_ppm,
-        excess_rates_ppm: o.excess_rates_ppm,
-        probe_every_rounds: o.probe_every_rounds,
-        probe_rounds: o.probe_rounds,
-        probe_gain_ratio_ppm: o.probe_gain_ratio_ppm,
-        margin_ratio_ppm: o.margin_ratio_ppm,
-        floor_pkts: o.floor_pkts,
-        pace_cubic: o.pace_cubic,
-        observe: o.observe,
-        kept_us: o.kept_us,
-    };
-    options.usable().then_some(options)
 }
 
 #[cfg(test)]

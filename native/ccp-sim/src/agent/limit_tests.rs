@@ -1,18 +1,29 @@
 //! Caps of flows whose client a token bucket limits, and what the agent hears of it.
 
-use ccp_record::{Record, Update};
+use ccp_record::{Record, Update, copy_out};
+use ccp_rtcp_core::types::{RTCP_CAPPED, RTCP_LIMITED, RTCP_PROBING, RTCP_RAISED};
 use ccp_tcp::{Congestion, RateSample};
-use intf::{CCP_CAP_CWND, CCP_CAP_RATE, RTCP_CAPPED, RTCP_LIMITED, RTCP_PROBING, RTCP_RAISED};
 
 use super::super::AgentFlow;
-use super::super::test_flow::{Bench, FLOW_ID, MSS_BYTES, program, test_options};
+use super::super::test_flow::{Bench, FLOW_ID, MSS_BYTES, program, test_letter, test_options};
 use super::*;
 
-fn caps(kinds: u32) -> Update<'static> {
-    Update { caps: Some(Caps { kinds, options: test_options() }), ..Update::default() }
+/// Looks for a limit, or no longer.
+fn ask(bench: &mut Bench, caps: u32) {
+    let octets = test_letter(caps, test_options());
+    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
+    bench.update(&Update { letters: &letters, ..Update::default() });
 }
 
-const BIG: &str = "(def (Report (limit 0))) (when true (:= Cwnd 1000000) (:= Report.limit Flow.limit_rate))";
+fn told(record: Option<Record<'_>>) -> Option<(u64, Row)> {
+    match record {
+        Some(Record::Extension { head, octets }) => Some((head.flow_id, copy_out(octets)?)),
+        _ => None,
+    }
+}
+
+const BIG: &str =
+    "(def (Report (limit 0))) (when true (:= Cwnd 1000000) (:= Report.limit Flow.rate_allowed))";
 
 /// Calm at first; then the bucket is empty, and one of two segments gets lost, 100 delivered a second: 144.8 kB/s.
 struct Limited {
@@ -27,7 +38,7 @@ impl Limited {
         bench.sock.min_rtt_us = 10_000;
         bench.sock.packets_out = 10;
         bench.sock.write_seq = 1 << 40;
-        bench.update(&caps(kinds));
+        ask(&mut bench, kinds);
         Self { bench, verdicts: vec![] }
     }
 
@@ -36,10 +47,7 @@ impl Limited {
         self.bench.sock.lost += lost;
         self.bench.ack_with(delivered, RateSample { rtt_us: 10_000, ..RateSample::default() });
         let records = self.bench.records();
-        self.verdicts.extend((0..records.len()).filter_map(|i| match records.get(i) {
-            Some(Record::Limit(change)) => Some(change.row.verdict),
-            _ => None,
-        }));
+        self.verdicts.extend((0..records.len()).filter_map(|i| Some(told(records.get(i))?.1.verdict)));
     }
 
     fn run(&mut self) {
@@ -55,7 +63,7 @@ impl Limited {
 
 #[test]
 fn window_and_rate_of_a_limited_client_are_capped_and_the_agent_hears_of_it() {
-    let mut limited = Limited::new(CCP_CAP_CWND | CCP_CAP_RATE);
+    let mut limited = Limited::new(RTCP_CAP_CWND | RTCP_CAP_RATE);
     limited.run();
     assert!(limited.verdicts.contains(&RTCP_CAPPED), "{:?}", limited.verdicts);
     assert!(limited.verdicts.windows(2).all(|two| two[0] != two[1]), "only changes: {:?}", limited.verdicts);
@@ -70,7 +78,7 @@ fn window_and_rate_of_a_limited_client_are_capped_and_the_agent_hears_of_it() {
 
 #[test]
 fn a_cap_of_the_window_alone_does_not_pace() {
-    let mut limited = Limited::new(CCP_CAP_CWND);
+    let mut limited = Limited::new(RTCP_CAP_CWND);
     limited.run();
     assert_eq!((limited.bench.sock.snd_cwnd, limited.bench.sock.is_paced), (2, false));
 }
@@ -80,9 +88,9 @@ fn who_asks_for_no_caps_is_not_looked_at_and_who_ends_them_is_free() {
     let mut limited = Limited::new(0);
     limited.run();
     assert_eq!((limited.verdicts.len(), limited.bench.sock.snd_cwnd), (0, 690));
-    let mut limited = Limited::new(CCP_CAP_CWND | CCP_CAP_RATE);
+    let mut limited = Limited::new(RTCP_CAP_CWND | RTCP_CAP_RATE);
     limited.run();
-    limited.bench.update(&caps(0));
+    ask(&mut limited.bench, 0);
     limited.ack(10_000, 1, 1);
     assert_eq!((limited.bench.sock.snd_cwnd, limited.bench.sock.is_paced), (690, false));
 }
@@ -90,11 +98,9 @@ fn who_asks_for_no_caps_is_not_looked_at_and_who_ends_them_is_free() {
 #[test]
 fn who_observes_is_told_and_not_capped() {
     let mut limited = Limited::new(0);
-    let observing = intf::rtcp_options { observe: 1, ..test_options() };
-    limited.bench.update(&Update {
-        caps: Some(Caps { kinds: CCP_CAP_CWND | CCP_CAP_RATE, options: observing }),
-        ..Update::default()
-    });
+    let octets = test_letter(RTCP_CAP_CWND | RTCP_CAP_RATE, Options { observe: 1, ..test_options() });
+    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
+    limited.bench.update(&Update { letters: &letters, ..Update::default() });
     limited.run();
     assert_eq!(limited.verdicts, [RTCP_LIMITED]);
     assert_eq!((limited.bench.sock.snd_cwnd, limited.bench.sock.is_paced), (690, false));
@@ -102,7 +108,7 @@ fn who_observes_is_told_and_not_capped() {
 
 #[test]
 fn without_an_agent_there_are_no_caps() {
-    let mut limited = Limited::new(CCP_CAP_CWND | CCP_CAP_RATE);
+    let mut limited = Limited::new(RTCP_CAP_CWND | RTCP_CAP_RATE);
     limited.run();
     limited.bench.shared.silence();
     limited.ack(10_000, 1, 0);
@@ -116,7 +122,7 @@ fn without_an_agent_there_are_no_caps() {
 
 #[test]
 fn a_second_connection_to_the_client_shares_its_rate_from_the_start() {
-    let mut limited = Limited::new(CCP_CAP_CWND | CCP_CAP_RATE);
+    let mut limited = Limited::new(RTCP_CAP_CWND | RTCP_CAP_RATE);
     limited.run();
     let shared = limited.bench.shared.clone();
     let info = intf::ccp_flow_info::default();
@@ -124,14 +130,14 @@ fn a_second_connection_to_the_client_shares_its_rate_from_the_start() {
     let mut sock = limited.bench.sock.clone();
     second.init(&mut sock);
     let _ = shared.take_records();
-    second.update(&Update { program: Some(shared.install(program(BIG)).unwrap()), ..caps(CCP_CAP_RATE) });
+    let octets = test_letter(RTCP_CAP_RATE, test_options());
+    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
+    let handle = shared.install(program(BIG)).unwrap();
+    second.update(&Update { program: Some(handle), letters: &letters, ..Update::default() });
     second.cong_control(&mut sock, &RateSample::default(), false);
     let records = shared.take_records();
-    let told = (0..records.len()).find_map(|i| match records.get(i) {
-        Some(Record::Limit(change)) => Some((change.record.flow_id, change.row.active_flows)),
-        _ => None,
-    });
-    assert_eq!(told, Some((FLOW_ID + 1, 2)));
+    let told = (0..records.len()).find_map(|i| told(records.get(i)));
+    assert_eq!(told.map(|(flow_id, row)| (flow_id, row.active_flows)), Some((FLOW_ID + 1, 2)));
     let own = limited.bench.sock.pacing_rate_bytes_per_s;
     assert!(sock.pacing_rate_bytes_per_s <= own && sock.is_paced);
     limited.ack(10_000, 1, 1);
@@ -147,8 +153,19 @@ fn a_second_connection_to_the_client_shares_its_rate_from_the_start() {
 #[test]
 fn options_that_the_core_has_no_room_for_cap_nothing() {
     let mut bench = Bench::with(BIG);
-    let options = intf::rtcp_options { n_candidates: 99, ..test_options() };
-    bench.update(&Update { caps: Some(Caps { kinds: CCP_CAP_CWND, options }), ..Update::default() });
+    let octets = test_letter(RTCP_CAP_CWND, Options { n_candidates: 99, ..test_options() });
+    let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
+    bench.update(&Update { letters: &letters, ..Update::default() });
     bench.ack(1);
     assert_eq!(bench.sock.snd_cwnd, 690);
+}
+
+#[test]
+fn a_letter_to_nobody_or_of_another_size_is_refused() {
+    let check =
+        |extension, octets| check_letter(&ccp_record::Letter { extension, octets }).map_err(|e| e.slug);
+    assert_eq!(check("other", &[1]), Err("load.extension"));
+    assert_eq!(check("other", &[]), Ok(())); // nobody is to leave the flow
+    assert_eq!(check(EXTENSION, &[1]), Err("update.extension"));
+    assert_eq!(check(EXTENSION, &test_letter(0, test_options())), Ok(()));
 }

@@ -23,8 +23,8 @@ pub(super) struct Event<'a> {
     pub state: CaState,
     /// Primitives that the program reads.
     pub used: u64,
-    /// What a limit lets the flow send; 0: it is not capped.
-    pub limit_rate_bytes_per_s: u64,
+    /// What an extension lets the flow send; 0: none bounds it.
+    pub rate_allowed_bytes_per_s: u64,
 }
 
 /// Counters of the socket at the last fold.
@@ -94,7 +94,7 @@ impl Counted {
         set(prims, CCP_FLOW_BYTES_PENDING, sock.write_seq - sock.snd_una);
         set(prims, CCP_FLOW_ECN_OK, u64::from(sock.ecn_ok));
         set(prims, CCP_FLOW_APP_LIMITED, u64::from(sample.is_some_and(|s| s.is_app_limited)));
-        set(prims, CCP_FLOW_LIMIT_RATE, event.limit_rate_bytes_per_s);
+        set(prims, CCP_FLOW_RATE_ALLOWED, event.rate_allowed_bytes_per_s);
         let mut delivered_ce = self.delivered_ce;
         if event.used & ECN != 0 {
             let marked = sock.delivered_ce.wrapping_sub(delivered_ce);

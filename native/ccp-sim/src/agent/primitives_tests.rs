@@ -50,7 +50,7 @@ fn sample() -> RateSample {
 }
 
 fn event(sample: Option<&RateSample>) -> Event<'_> {
-    Event { sample, ece: true, state: CaState::Recovery, used: ALL, limit_rate_bytes_per_s: 77 }
+    Event { sample, ece: true, state: CaState::Recovery, used: ALL, rate_allowed_bytes_per_s: 77 }
 }
 
 fn load(sock: &Sock, event: &Event<'_>) -> Prims {
@@ -89,7 +89,7 @@ fn an_ack_is_measured_against_the_last_fold() {
         (CCP_FLOW_DELIVERED_BYTES, 102_000),
         (CCP_FLOW_ECN_OK, 1),
         (CCP_FLOW_APP_LIMITED, 1),
-        (CCP_FLOW_LIMIT_RATE, 77),
+        (CCP_FLOW_RATE_ALLOWED, 77),
         (CCP_FLOW_LOCAL_CONGESTION, 0),
         (CCP_FLOW_CWND_LIMITED, 0),
     ];

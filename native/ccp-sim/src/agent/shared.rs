@@ -170,8 +170,8 @@ impl Shared {
         self.0.n_records.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn tell_report(&self, head: &intf::ccp_record, fields: &[u64]) {
-        lock(&self.0.records).push_report(head, fields);
+    pub(super) fn tell_fields(&self, head: &intf::ccp_record, fields: &[u64]) {
+        lock(&self.0.records).push_fields(head, fields);
         self.0.n_records.fetch_add(1, Relaxed);
     }
 

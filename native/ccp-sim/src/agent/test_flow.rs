@@ -1,8 +1,9 @@
 //! A flow of an agent's for tests.
 
 use ccp_lang::{Program, Source, compile};
-use ccp_record::intf::{ccp_flow_info, rtcp_options};
+use ccp_record::intf::ccp_flow_info;
 use ccp_record::{Record, Records, Update};
+use ccp_rtcp_core::{Letter, Options};
 use ccp_tcp::{CaState, Congestion, RateSample, Sock};
 
 use super::{AgentFlow, Shared};
@@ -16,8 +17,8 @@ pub(super) fn program(text: &str) -> Program {
 }
 
 /// As `ccp_algs/rtcp/options.py` has them.
-pub(crate) fn test_options() -> rtcp_options {
-    rtcp_options {
+pub(crate) fn test_options() -> Options {
+    Options {
         loss_window_min_rtts_ppm: 7_000_000,
         loss_ratio_ppm: 200_000,
         n_candidates: 9,
@@ -36,6 +37,14 @@ pub(crate) fn test_options() -> rtcp_options {
         observe: 0,
         kept_us: 600_000_000,
     }
+}
+
+/// A letter to the extension for rate limits: `enum rtcp_caps`.
+pub(crate) fn test_letter(caps: u32, options: Options) -> Vec<u8> {
+    let letter = Letter { caps, pad: 0, options };
+    // SAFETY: integers without gaps between them, as many octets as the structure has.
+    let octets = unsafe { std::mem::transmute::<Letter, [u8; size_of::<Letter>()]>(letter) };
+    octets.to_vec()
 }
 
 /// A connection with a window of ten segments, at 1 s.

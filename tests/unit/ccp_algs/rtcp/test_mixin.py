@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ccp_algs import Algorithm, params_of
-from ccp_algs.api import LIMIT_STATES, RateLimit
 from ccp_algs.bbr3 import CRUISE, STARTUP
 from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.const import ConstFold
@@ -16,6 +15,7 @@ from ccp_algs.fold import INFINITY
 from ccp_algs.r_tcp_bbr3 import RTcpBbr3
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES, RTcpCubic
 from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.limit import LIMIT_STATES, RateLimit, letter
 from ccp_algs.rtcp.mixin import RateLimited
 
 
@@ -33,12 +33,30 @@ def started(cls: type[Algorithm]) -> tuple[Any, RecordingFlow]:
     return algorithm, flow
 
 
-def limits(flow: RecordingFlow) -> list[dict[str, int]]:
-    return [call for kind, call in flow.calls if kind == "limit"]
+def letters(flow: RecordingFlow) -> list[bytes]:
+    return [bytes(call.values()) for kind, call in flow.calls if kind == "rate_limits"]
 
 
 def limit(state: str) -> RateLimit:
-    return RateLimit(state, 500_000, 250_000, 0, 1)
+    return RateLimit(state, 500_000, 250_000, 0, 1, "10.0.0.2")
+
+
+@pytest.mark.parametrize("client", ["10.0.0.2", "2001:db8::2"])
+@pytest.mark.parametrize("state", LIMIT_STATES)
+def test_limit_is_the_same_as_octets(state: str, client: str) -> None:
+    told = dataclasses.replace(limit(state), client=client)
+    assert len(told.to_bytes()) == 64
+    assert RateLimit.from_bytes(told.to_bytes()) == told
+
+
+def test_what_the_extension_tells_is_told_to_listeners_and_to_the_algorithm() -> None:
+    algorithm, flow = started(Own)
+    seen: list[RateLimit] = []
+    algorithm.on_rate_limit = seen.append
+    algorithm.on_extension("counter", b"12345678")
+    algorithm.on_extension("rate_limits", limit("capped").to_bytes())
+    assert seen == [limit("capped")]
+    assert flow.events == [("rate_limit:changed", dataclasses.asdict(limit("capped")))]
 
 
 def test_parameters_are_the_options_with_their_defaults() -> None:
@@ -49,7 +67,7 @@ def test_parameters_are_the_options_with_their_defaults() -> None:
 
 def test_limits_are_looked_for_from_the_start() -> None:
     _, flow = started(Own)
-    assert limits(flow) == [{"cwnd": 0, "rate": 1, **Options().exact._asdict()}]
+    assert letters(flow) == [letter(Options(), rate=True)]
 
 
 def test_parameters_that_are_set_hold_at_once() -> None:
@@ -57,14 +75,14 @@ def test_parameters_that_are_set_hold_at_once() -> None:
     algorithm.probe_gain_ratio = 0.1
     algorithm.on_params(frozenset({"probe_gain_ratio"}))
     algorithm.on_params(frozenset({"beta"}))  # none of ours
-    assert [asked["probe_gain_ratio_ppm"] for asked in limits(flow)] == [200_000, 100_000]
+    assert letters(flow) == [letter(Options(probe_gain_ratio=gain), rate=True) for gain in (0.2, 0.1)]
 
 
 def test_cubic_is_bounded_in_its_window_and_paced_unless_told_not_to() -> None:
     algorithm, flow = started(RTcpCubic)
     algorithm.pace_cubic = False
     algorithm.on_create(FakeInfo())
-    assert [(asked["cwnd"], asked["rate"]) for asked in limits(flow)] == [(1, 1), (1, 0)]
+    assert letters(flow) == [letter(Options(), cwnd=True, rate=paced) for paced in (True, False)]
 
 
 @pytest.mark.parametrize("state", LIMIT_STATES)

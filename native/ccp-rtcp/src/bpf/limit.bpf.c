@@ -3,12 +3,7 @@
  * Extension of the datapath: keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for
  * that. Whoever steers the flow asks for more at will: window and pacing rate are bounded where they are applied.
  */
-#include "sock.h"
-#include <bpf/bpf_tracing.h>
-
-/* Not to be taken for the table of other sockets' clients. */
-#define rtcp_clients limit_clients
-#define rtcp_blank limit_blank
+#include "extend.h"
 #include "clients.h"
 
 /* What is known of a flow's limit. */
@@ -16,25 +11,25 @@ struct ccp_limit {
 	struct rtcp_flow flow; /* in front: rtcp_tell() makes one of the other */
 	struct rtcp_options options;
 	u64 flow_id; /* whose all this is */
-	u32 caps; /* enum ccp_caps */
+	u32 caps; /* enum rtcp_caps */
 	u32 told; /* enum rtcp_verdict that the agent knows */
 };
 
-/* By slot, as the next. */
+/* By slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set by the loader: as many as there are flows */
+	__uint(max_entries, CCP_MAX_FLOWS);
 	__type(key, u32);
 	__type(value, struct ccp_limit);
 } limits SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct ccp_limit_mail);
-} limit_mail SEC(".maps");
+EXTENSION_MAIL(struct rtcp_letter);
+
+/* What the agent is told. */
+struct limit_told {
+	struct ccp_record record;
+	struct rtcp_row row;
+};
 
 static __always_inline struct ccp_limit *limit_of(const struct ccp_flow *flow)
 {
@@ -47,19 +42,16 @@ static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client
 {
 	struct ccp_limit *limit = (struct ccp_limit *)flow;
 	u32 verdict = client_verdict(client);
-	struct ccp_limit_change *change;
+	struct limit_told *told;
 
 	if (verdict == limit->told)
 		return;
-	change = bpf_ringbuf_reserve(&records, sizeof(*change), 0);
-	if (!change)
+	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
+	if (!told)
 		return; /* told at the next ACK */
-	__builtin_memset(&change->record, 0, sizeof(change->record));
-	change->record.kind = CCP_RECORD_LIMIT;
-	change->record.flow_id = limit->flow_id;
-	change->record.now_us = now_us;
-	client_row(&change->row, flow, client, now_us);
-	bpf_ringbuf_submit(change, 0);
+	extension_tells(&told->record, sizeof(*told), limit->flow_id, now_us);
+	client_row(&told->row, flow, client, now_us);
+	bpf_ringbuf_submit(told, 0);
 	limit->told = verdict;
 }
 
@@ -68,17 +60,17 @@ static __always_inline void limit_apply(struct sock *sk, struct ccp_sk *ca, stru
 					const struct ccp_limit *limit)
 {
 	u64 rate = limit->flow.rate_bytes_per_s, most_bytes = NO_CWND_BOUND, pace_most = 0;
-	bool paced = limit->caps & CCP_CAP_RATE;
+	bool paced = limit->caps & RTCP_CAP_RATE;
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 floor_pkts = paced ? limit->options.floor_pkts : CCP_MIN_CWND_PKTS;
 	u32 most_pkts = flow_window(tp, &limit->flow, floor_pkts, paced);
 	u64 mss = tp->mss_cache;
 
-	if (limit->caps & CCP_CAP_CWND && most_pkts != NO_WINDOW)
+	if (limit->caps & RTCP_CAP_CWND && most_pkts != NO_WINDOW)
 		most_bytes = mss * most_pkts;
 	if (rate && paced)
 		pace_most = rtcp_share(rate, limit->options.margin_ratio_ppm);
-	flow->limit_rate_bytes_per_s = rate;
+	flow->rate_allowed_bytes_per_s = rate;
 	flow->cwnd_most_bytes = most_bytes;
 	if (tp->snd_cwnd * mss > most_bytes)
 		apply_cwnd(tp, flow, most_bytes, most_bytes);
@@ -109,16 +101,16 @@ static __always_inline void limit_begin(struct sock *sk, struct ccp_flow *flow, 
 
 /* Does what the agent wants: other caps, other options, or none any more. */
 static __noinline int take_limit_mail(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit,
-				      struct ccp_limit_mail *mail)
+				      struct extension_mail *mail)
 {
 	bool had = limit->caps && limit->flow_id == flow->flow_id;
 
-	if (__sync_val_compare_and_swap(&mail->owner, CCP_MAIL_FULL, CCP_MAIL_READING) != CCP_MAIL_FULL)
+	if (!mail_begin(&mail->head))
 		return 0;
-	if (mail->flow_id == flow->flow_id) { /* else it is for the slot's last flow */
-		if (mail->caps) {
-			limit->caps = mail->caps;
-			limit->options = mail->options;
+	if (mail_is_for(&mail->head, flow)) {
+		if (mail->head.n_octets && mail->letter.caps) {
+			limit->caps = mail->letter.caps;
+			limit->options = mail->letter.options;
 			if (!had)
 				limit_begin(sk, flow, limit);
 		} else if (had) {
@@ -126,7 +118,7 @@ static __noinline int take_limit_mail(struct sock *sk, struct ccp_flow *flow, st
 			apply_rate(sk, ccp_sk(sk), flow);
 		}
 	}
-	__sync_lock_test_and_set(&mail->owner, CCP_MAIL_EMPTY);
+	mail_end(&mail->head);
 	return 0;
 }
 
@@ -139,16 +131,16 @@ struct limited {
 static __always_inline struct limited limited_of(struct sock *sk)
 {
 	struct limited it = {.flow = ccp_flow_of(ccp_sk(sk))};
-	struct ccp_limit_mail *mail;
+	struct extension_mail *letters;
 	u32 slot;
 
 	if (!it.flow)
 		return it;
 	slot = (u32)it.flow->flow_id;
 	it.limit = limit_of(it.flow);
-	mail = bpf_map_lookup_elem(&limit_mail, &slot);
-	if (it.limit && mail && mail->owner == CCP_MAIL_FULL)
-		take_limit_mail(sk, it.flow, it.limit, mail);
+	letters = bpf_map_lookup_elem(&mail, &slot);
+	if (it.limit && letters && letters->head.owner == CCP_MAIL_FULL)
+		take_limit_mail(sk, it.flow, it.limit, letters);
 	if (it.limit && (!it.limit->caps || it.limit->flow_id != it.flow->flow_id))
 		it.limit = NULL;
 	return it;
@@ -196,14 +188,7 @@ void BPF_PROG(limit_on_release, struct sock *sk)
 		limit_end(sk, it.flow, it.limit);
 }
 
-/* Never registered: it tells libbpf which member each of these is loaded for. */
-SEC(".struct_ops.link")
-struct tcp_congestion_ops___ccp ccp_limit = {
-	.cong_control = (void *)limit_on_ack,
-	.cwnd_event = (void *)limit_on_cwnd_event,
-	.cwnd_event_tx_start = (void *)limit_on_cwnd_event_tx_start,
-	.release = (void *)limit_on_release,
-	.name = "ccp_limit",
-};
+EXTENSION("rate_limits", .cong_control = (void *)limit_on_ack, .cwnd_event = (void *)limit_on_cwnd_event,
+	  .cwnd_event_tx_start = (void *)limit_on_cwnd_event_tx_start, .release = (void *)limit_on_release);
 
 char LICENSE[] SEC("license") = "GPL";

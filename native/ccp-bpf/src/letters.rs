@@ -1,0 +1,74 @@
+//! Letters to an extension: one for each slot of a flow, in memory that is shared with its programs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use memmap2::MmapRaw;
+
+use crate::Result;
+use crate::intf::{self, ccp_extension_mail};
+use crate::map::value_bytes;
+use crate::pins::Pins;
+use crate::shared::{abandon, claim, map};
+
+const HEAD: usize = size_of::<ccp_extension_mail>();
+
+/// From one letter to the next, as the kernel places the elements of an array.
+fn stride(octets: usize) -> usize {
+    (HEAD + octets).next_multiple_of(8)
+}
+
+/// Letters of one extension, by slot.
+pub(crate) struct Letters {
+    mail: MmapRaw,
+    max_flows: u32,
+    octets: usize,
+}
+
+impl Letters {
+    /// Opens those of an extension that is loaded.
+    pub fn open(pins: &Pins, extension: &str, name: &str, max_flows: u32) -> Result<Self> {
+        let fd = pins.open(&pins.extension_map(extension, name))?;
+        let octets = value_bytes(&fd)?.saturating_sub(HEAD);
+        let mail = map(&fd, stride(octets) * max_flows as usize, name)?;
+        Ok(Letters { mail, max_flows, octets })
+    }
+
+    /// How long a letter is.
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
+    fn of(&self, slot: u32) -> Option<*mut ccp_extension_mail> {
+        let at = slot as usize * stride(self.octets);
+        // SAFETY: the index is below the number of mapped elements.
+        (slot < self.max_flows).then(|| unsafe { self.mail.as_mut_ptr().add(at).cast() })
+    }
+
+    /// Writes a letter, which is as long as letters are, or empty. The extension reads it when it is called for that flow.
+    pub fn write(&self, flow_id: u64, octets: &[u8]) {
+        let Some(mail) = self.of(flow_id as u32) else { return };
+        // SAFETY: the letter lies in the mapping, behind its head; after the hand-over it is ours until it is given back.
+        unsafe {
+            let owner = AtomicU32::from_ptr(&raw mut (*mail).owner);
+            claim(owner);
+            (*mail).flow_id = flow_id;
+            (*mail).n_octets = octets.len() as u32;
+            octets.as_ptr().copy_to(mail.cast::<u8>().add(HEAD), octets.len().min(self.octets));
+            owner.store(intf::CCP_MAIL_FULL, Ordering::Release);
+        }
+    }
+
+    /// Throws away what an agent left that died while writing.
+    pub fn clear(&self) {
+        for mail in (0..self.max_flows).filter_map(|slot| self.of(slot)) {
+            // SAFETY: an aligned u32 in the mapping.
+            abandon(unsafe { AtomicU32::from_ptr(&raw mut (*mail).owner) });
+        }
+    }
+}
+
+// SAFETY: the mapping is shared memory whose letters are guarded by their owner word, which also orders writers of this
+// process among each other.
+unsafe impl Send for Letters {}
+// SAFETY: as above.
+unsafe impl Sync for Letters {}

@@ -1,0 +1,154 @@
+"""Extensions of the kernel datapath: the one that ships with ccplane, and one of somebody else's."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import shutil
+import struct
+import subprocess
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+
+import pytest
+
+from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.limit import letter
+from ccp_base import _native
+from ccp_base.errors import CcpError
+from experiments import netlab
+from tests.kernel.driving import EVERY_ACK, PIN_DIR, Driver, Start, loaded
+
+SOURCE = Path(__file__).parent / "extensions/ack_counter.bpf.c"
+HEADERS = Path(__file__).parents[2] / "native/ccp-bpf/src/bpf"
+ARCHITECTURE = {"x86_64": "x86", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+NAME = "ack_counter"
+TELL_EVERY = 10
+"""ACKs of a flow."""
+
+
+def counter_letter(prefix_bits: int, tell_every: int = TELL_EVERY) -> bytes:
+    return struct.pack("=II", prefix_bits, tell_every)
+
+
+def counted(told: _native.Told) -> tuple[IPv6Address, int, int]:
+    """Return the prefix, its ACKs, and those that were folded."""
+    prefix, acks, folded = struct.unpack("=16sQQ", told.octets)
+    return IPv6Address(prefix), acks, folded
+
+
+def mapped(address: str) -> IPv6Address:
+    ip = ip_address(address)
+    return ip if isinstance(ip, IPv6Address) else IPv6Address(f"::ffff:{ip}")
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the counter as its author would, with the headers of the datapath and of libbpf."""
+    assert shutil.which("clang"), "make setup installs clang and libbpf-dev"
+    made = tmp_path_factory.mktemp("extensions") / f"{NAME}.bpf.o"
+    options = ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", f"-D__TARGET_ARCH_{ARCHITECTURE}"]
+    command = ["clang", *options, "-Wno-unused-function", f"-I{HEADERS}", "-c", str(SOURCE), "-o", str(made)]
+    subprocess.run(command, check=True)
+    return made
+
+
+def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
+    limits = letter(Options(), cwnd=True)
+    with loaded(max_flows=4) as datapath:
+        without = set(os.listdir(PIN_DIR))
+        with pytest.raises(CcpError) as refused:
+            datapath.update(1 << 32, letters={"rate_limits": limits})
+        assert refused.value.slug == "load.extension"
+        with pytest.raises(CcpError) as unknown:
+            datapath.extend("rate_limit")
+        assert (unknown.value.slug, "rate_limits" in unknown.value.fix) == ("load.extension", True)
+        assert set(os.listdir(PIN_DIR)) == without
+        datapath.extend("rate_limits")
+        datapath.extend("rate_limits")
+        assert {"limits", "mail", "rtcp_clients"} <= set(os.listdir(f"{PIN_DIR}/extension/rate_limits"))
+        assert not datapath.update(1 << 32, letters={"rate_limits": limits})  # no such flow
+    assert not os.path.exists(PIN_DIR), "unloading takes the extension's maps, too"
+
+
+def test_what_cannot_be_loaded_leaves_everything_as_it_was(compiled: Path) -> None:
+    with loaded(max_flows=4) as datapath:
+        without = set(os.listdir(PIN_DIR))
+        good = compiled.read_bytes()
+        for name, octets in ((NAME, b"ELF"), ("other", good), ("with space", good)):
+            with pytest.raises(CcpError) as refused:
+                datapath.extend(name, octets)
+            assert refused.value.slug == "load.extension"
+            assert set(os.listdir(PIN_DIR)) == without
+        datapath.extend(NAME, compiled.read_bytes())
+        with pytest.raises(CcpError) as refused:
+            datapath.update(1 << 32, letters={NAME: b"too long for it"})
+        assert (refused.value.slug, refused.value.why) == ("update.extension", "it takes 8")
+
+
+@pytest.mark.parametrize("beside", [(), ("rate_limits",)], ids=["alone", "beside rate_limits"])
+def test_acks_of_each_prefix_are_counted(
+    compiled: Path, beside: tuple[str, ...], wire: netlab.Path, start_transfer: Start
+) -> None:
+    limits = {name: letter(Options(observe=True), cwnd=True) for name in beside}
+    with loaded() as datapath:
+        for name in beside:
+            datapath.extend(name)
+        datapath.extend(NAME, compiled.read_bytes())
+        driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
+        ends = wire.sender, wire.receiver
+        bits = {wire.receiver.ipv4: 120, wire.receiver.ipv6: 64}
+
+        def give(info: _native.FlowInfo) -> None:
+            if info.dst_addr in bits:  # not what servers send
+                counter = counter_letter(bits[info.dst_addr])
+                datapath.update(info.flow_id, letters={NAME: counter, **limits})
+
+        driver.on_create = give
+        transfers = [
+            start_transfer(*ends, congestion="ccp", family=family, duration_s=3, rate_bytes_per_s=1e6)
+            for family in ("ipv4", "ipv4", "ipv6")
+        ]
+        driver.until(lambda: not any(transfer.running for transfer in transfers))
+        driver.until(lambda: len(driver.seen.closed) == len(driver.seen.created))
+        acks = {info.flow_id: driver.seen.closed[info.flow_id].acks for info in driver.seen.created}
+        assert {told.extension for told in driver.seen.told} == {NAME}
+        for address, length in bits.items():
+            flows = {info.flow_id for info in driver.seen.created if info.dst_addr == address}
+            assert len(flows) >= (2 if length == 120 else 1)
+            told = [counted(one) for one in driver.seen.told if one.flow_id in flows]
+            low = int(mapped(address)) >> (128 - length) << (128 - length)
+            assert {prefix for prefix, _, _ in told} == {IPv6Address(low)}
+            # All flows to a prefix count together; the first ACKs of a flow come before its letter.
+            total = sum(acks[flow_id] for flow_id in flows)
+            _, most, folded = told[-1]
+            assert 0.8 * total - TELL_EVERY * len(flows) <= most <= total
+            assert most - len(flows) <= folded <= most
+            assert all(before[1] < after[1] for before, after in itertools.pairwise(told))
+
+
+def test_a_flow_is_left_and_another_version_begins_anew(
+    compiled: Path, wire: netlab.Path, start_transfer: Start
+) -> None:
+    with loaded() as datapath:
+        datapath.extend(NAME, compiled.read_bytes())
+        driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
+        told = driver.seen.told
+        start_transfer(wire.sender, wire.receiver, congestion="ccp", duration_s=10, rate_bytes_per_s=1e6)
+        driver.until(lambda: len(driver.seen.reports) > 50)
+        flow_id = driver.seen.busiest()
+        datapath.update(flow_id, letters={NAME: counter_letter(128)})
+        driver.until(lambda: len(told) > 5)
+        datapath.update(flow_id, letters={NAME: b""})
+        driver.run_for(0.2)
+        so_far, reports = len(told), len(driver.seen.reports)
+        driver.until(lambda: len(driver.seen.reports) > reports + 3 * TELL_EVERY)
+        assert len(told) == so_far
+        before = counted(told[-1])[1]
+        # Octets behind the object's end are nothing to libbpf, and another version to the datapath.
+        datapath.extend(NAME, compiled.read_bytes() + b"another")
+        datapath.update(flow_id, letters={NAME: counter_letter(128, tell_every=1)})
+        driver.until(lambda: len(told) > so_far)
+        assert before > 5 * TELL_EVERY
+        assert counted(told[so_far])[1] < TELL_EVERY
