@@ -33,7 +33,7 @@ SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
 PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider --durations 10
 # Real sockets and clocks on a machine that others use, too: what fails is tried twice more, and the summary says so.
-AGAIN := --reruns 2
+AGAIN := --reruns 2 -r sfER
 # Tests that compute share what processors there are.
 SHARED := -n auto --dist worksteal
 

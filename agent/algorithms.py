@@ -171,11 +171,11 @@ def _origin(algorithm: AnyAlgorithm, name: str, text: str) -> Origin:
     return locate(algorithm, text)
 
 
-def prepare(asked: Sequence[str], compile_program: Compile[Program]) -> list[Running]:
+def prepare(asked: Sequence[str | AnyAlgorithm], compile_program: Compile[Program]) -> list[Running]:
     """Find and compile all algorithms of a run.
 
     Args:
-        asked: What the user named, as in `find`.
+        asked: What the user named, as in `find`, or classes.
         compile_program: The compiler.
 
     Returns:
@@ -189,11 +189,12 @@ def prepare(asked: Sequence[str], compile_program: Compile[Program]) -> list[Run
     found: list[Running] = []
     for one in asked:
         with problems.check():
-            algorithm = find(one)
+            algorithm = find(one) if isinstance(one, str) else one
             programs = compile_programs(algorithm, compile_program)
-            name = name_of(algorithm, one)
+            asked_as = one if isinstance(one, str) else algorithm.__name__
+            name = name_of(algorithm, asked_as)
             if any(name == other.name for other in found):
-                raise duplicate_algorithm(name, one)
+                raise duplicate_algorithm(name, asked_as)
             found.append(Running(algorithm, name, programs, next(iter(programs)), derived(name)))
     problems.finish()
     return found

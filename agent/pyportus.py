@@ -32,9 +32,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from agent.algorithms import Running
+from agent.description import Plan
 from agent.flow import MAX_REGISTER
 from agent.locate import locate
-from agent.serve import Plan, ServeOptions, serve_plan
+from agent.serve import ServeOptions, serve
 from ccp_algs import Algorithm
 from ccp_base.errors import LangError, Several
 from ccp_base.flows import FlowInfo
@@ -271,7 +272,7 @@ def start(ipc: str, alg: Any, *, options: ServeOptions | None = None) -> int:
     )
     running = Running(adapter, cls.__name__, compiled, initial=None)
     log.info("ipc %r has no meaning here: flows come from the eBPF datapath", ipc)
-    serve_plan(Plan([running], [], running), options or ServeOptions([cls.__name__]), on_start=_greet)
+    serve(Plan([running], [], running), options or ServeOptions(), on_start=_greet)
     return 0
 
 

@@ -1,55 +1,40 @@
-"""Runs algorithms on the kernel datapath: everything checked first, then loaded, then served until a stop."""
+"""Runs what was planned on the kernel datapath: loaded, and served until a stop."""
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
-from agent import params
-from agent.algorithms import Running, check_contract, prepare
 from agent.bus import status_of, tell
 from agent.control import ControlOptions, control_socket
+from agent.description import Plan, assembled
 from agent.events import Event
 from agent.files import Files, ReadingThread
 from agent.inbox import Inbox
 from agent.live import Live, live
-from agent.names import cc_names, unknown_algorithm
 from agent.plane import Plane
 from agent.priority import raise_priority, raise_thread
-from agent.rules import Rule, parse_rules
 from agent.runfile import RUN_DIR, RunFile, RunInfo
 from agent.wakeful import Wakeful
 from agent.watch import Told, Watcher
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
-from ccp_base.errors import Collector
 from datapath import ebpf
 from datapath.protocol import Datapath
-
-log = logging.getLogger("ccplane.agent")
-
-PLAIN = "ccp"
-"""Congestion control whose flows get their algorithm by rule or by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What to run and how.
+    """How an agent runs.
 
     Attributes:
-        algorithms: Names, files or `module:Class`; the first is the default.
-        params: `NAME=VALUE` or `ALGORITHM.NAME=VALUE`.
-        rules: `CONDITION... -> ALGORITHM`, the first match decides.
-        names: Congestion-control name by algorithm, where `ccp.ALGORITHM` is not wanted.
-        default: Algorithm of flows of plain `ccp` that no rule matches; None for the first.
         load: How to load the datapath.
         duration_s: Stop after this time [s]; None for never.
         unload_at_end: Remove everything from the kernel at the end; else the registration stays.
@@ -64,11 +49,6 @@ class ServeOptions:
         host: Our name on the bus; None for the host's.
     """
 
-    algorithms: Sequence[str]
-    params: Sequence[str] = ()
-    rules: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-    default: str | None = None
     load: ebpf.LoadOptions = field(default_factory=ebpf.LoadOptions)
     duration_s: float | None = None
     unload_at_end: bool = False
@@ -82,66 +62,8 @@ class ServeOptions:
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What was asked for, checked and compiled, before anything touches the kernel.
-
-    Attributes:
-        running: The algorithms, with their congestion-control names.
-        rules: The rules.
-        default: Name of the default algorithm.
-    """
-
-    running: Sequence[Running]
-    rules: Sequence[Rule]
-    default: Running
-
-    @property
-    def registrations(self) -> dict[str, bool]:
-        """Whether ECN is asked for, by congestion-control name; plain `ccp` follows the default algorithm."""
-        names = {PLAIN: self.default.needs_ecn}
-        names.update((running.cc_name, running.needs_ecn) for running in self.running if running.cc_name)
-        return names
-
-    def without_ecn(self) -> list[Rule]:
-        """Return the rules that send flows of `ccp`, which asks for no ECN, to algorithms that need it."""
-        if self.default.needs_ecn:
-            return []
-        needy = {running.name for running in self.running if running.needs_ecn}
-        return [rule for rule in self.rules if rule.algorithm in needy]
-
-
-def plan(options: ServeOptions) -> Plan:
-    """Check everything that can be checked without the kernel, and set the parameters.
-
-    Raises:
-        CcpError: The problem, if there is one.
-        Several: All problems, if there are more.
-    """
-    found = prepare(options.algorithms, ebpf.compile_program)
-    by_name = {running.name: running for running in found}
-    names: dict[str, str] = {}
-    rules: list[Rule] = []
-    problems = Collector()
-    for one in found:
-        with problems.check():
-            check_contract(one.algorithm)
-    with problems.check():
-        names = cc_names(list(by_name), options.names)
-    with problems.check():
-        rules = parse_rules(options.rules, list(by_name))
-    with problems.check():
-        if options.default is not None and options.default not in by_name:
-            raise unknown_algorithm(options.default, list(by_name), "--default")
-    with problems.check():
-        params.set_all(params.parse(options.params), {name: one.algorithm for name, one in by_name.items()})
-    problems.finish()
-    running = [one.called(names[one.name]) for one in found]
-    default = next((one for one in running if one.name == options.default), running[0])
-    return Plan(running, rules, default)
-
-
 def serve(
+    ready: Plan,
     options: ServeOptions,
     *,
     on_start: Callable[[Plane, Plan], None] | None = None,
@@ -152,7 +74,8 @@ def serve(
     At the end flows go to the fallback law; the registration stays, so that the next agent finds them.
 
     Args:
-        options: What to run and how.
+        ready: What to run, see `agent.description`.
+        options: How.
         on_start: Called once, when flows are served.
         each_turn: Called after every batch; must be quick.
 
@@ -161,25 +84,13 @@ def serve(
 
     Raises:
         LoadError: If the datapath cannot be loaded, or another agent has it.
-        CcpError: If what was asked for makes no sense.
+        VerifierError: If the kernel refuses a program.
     """
-    return serve_plan(plan(options), options, on_start=on_start, each_turn=each_turn)
-
-
-def serve_plan(
-    ready: Plan,
-    options: ServeOptions,
-    *,
-    on_start: Callable[[Plane, Plan], None] | None = None,
-    each_turn: Callable[[Plane], None] | None = None,
-) -> Plane:
-    """Run what is planned already; see `serve`."""
     pin_dir = options.load.pin_dir
     with RunFile(pin_dir, options.run_dir) as run_file, ExitStack() as around:
         datapath = ebpf.load(options.load)
         with _cleared_up(datapath, pin_dir):
-            plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name)
-            _register(datapath, ready.registrations)
+            plane = assembled(ready, datapath)
             files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
             ways = around.enter_context(
                 live(plane, ebpf.compile_program, _control(options), start=False, files=files)
@@ -189,13 +100,6 @@ def serve_plan(
             around.enter_context(_hearing(plane, ways, options))
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
-            for rule in ready.without_ecn():
-                log.warning(
-                    "rule `%s`: %s needs ECN, but sockets of `ccp` do not ask for it; let them use `%s`",
-                    rule.text,
-                    rule.algorithm,
-                    plane.hosts[rule.algorithm].cc_name,
-                )
             run_file.write(_run_info(plane, pin_dir))
             _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
             ways.start()
@@ -312,16 +216,6 @@ def _cleared_up(datapath: Datapath, pin_dir: str) -> Iterator[None]:
         if not datapath.adopted:
             ebpf.unload(pin_dir)
         raise
-
-
-def _register(datapath: Datapath, registrations: Mapping[str, bool]) -> None:
-    """Offer the names of this run to sockets, and those of the agent before no longer."""
-    for cc_name, needs_ecn in registrations.items():
-        datapath.register(cc_name, needs_ecn)
-    for cc_name in datapath.registered():
-        if cc_name not in registrations:
-            log.info("`%s` of an earlier agent is not offered any more; its flows follow the rules", cc_name)
-            datapath.unregister(cc_name)
 
 
 def _run_info(plane: Plane, pin_dir: str) -> RunInfo:

@@ -1,4 +1,4 @@
-"""A `ccp run` of its own, as users start it: for benchmarks, the demo and tests."""
+"""Agents for benchmarks, the demo and tests: a `ccp run` as users start it, or one in this process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
+from agent.description import Description, assembled, plan
+from agent.plane import Plane
 from ccp_base.errors import LoadError
 from datapath import ebpf
 
@@ -156,3 +158,24 @@ def running_agent(
             agent.stop()
         finally:
             ebpf.unload(pin_dir)
+
+
+@contextlib.contextmanager
+def agent_here(described: Description, **options: Any) -> Iterator[Plane]:
+    """Have an agent in this process for the length of a block; who has it lets it take its turns.
+
+    Args:
+        described: What it runs.
+        **options: As of `ebpf.LoadOptions`, but where it is pinned.
+
+    Raises:
+        CcpError: What keeps it from starting.
+    """
+    ready = plan(described)
+    ebpf.unload(PIN_DIR)
+    datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, **options))
+    try:
+        yield assembled(ready, datapath)
+    finally:
+        datapath.close()
+        ebpf.unload(PIN_DIR)

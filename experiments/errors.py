@@ -14,6 +14,7 @@ SLUGS: Final[dict[str, str]] = {
     "scenario.no_file": "a file that is asked for, or that a scenario names, cannot be read",
     "scenario.syntax": "the text is no YAML",
     "scenario.time": "something begins or happens after its end, or after that of the run",
+    "scenario.two_paths": "a path is described beside a scenario, which has one",
     "scenario.unknown_algorithm": "no algorithm has this name",
     "scenario.unknown_name": "the scenario has no host, link, flow or field of this name",
     "run.agent": "the process that runs ccplane's algorithms for a run failed",

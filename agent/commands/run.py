@@ -1,48 +1,36 @@
-"""`ccp run`: algorithms steer flows until Ctrl-C, or simulated ones."""
+"""`ccp run`: algorithms steer flows until Ctrl-C."""
 
 from __future__ import annotations
 
-import enum
 import logging
 import pwd
 import re
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from agent.changes import Reloaded
 from agent.commands.reload import told
-from agent.commands.simulated import SimOrder, check_options, simulate
 from agent.console import show_error
 from agent.control import ControlOptions, check_address
+from agent.description import PLAIN, Description, Plan, plan
+from agent.params import parse
 from agent.plane import Plane
-from agent.serve import PLAIN, Plan, ServeOptions, serve
+from agent.serve import ServeOptions, serve
 from broker.embedded import LOOPBACK, EmbeddedBroker
 from broker.errors import BusError
 from broker.options import PORT, BusOptions
 from ccp_base.errors import CcpError, Collector, UsageError
 from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
 
-SIMULATED: Final = "With --datapath sim"
-DEFAULTS: Final = SimOrder(())
-
-
-class Datapath(enum.Enum):
-    """Where flows are."""
-
-    ebpf = "ebpf"
-    sim = "sim"
-
-
 STATUS_INTERVAL_S = 1.0
 """How often `-v` prints a status line [s]."""
 
 
 def run(
-    context: typer.Context,
     algorithm: Annotated[list[str], typer.Argument(help="Name, FILE.py, FILE.py:Class or module:Class.")],
     param: Annotated[
         list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE or ALGORITHM.NAME=VALUE.")
@@ -108,81 +96,15 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print a status line every second.")
     ] = False,
-    datapath: Annotated[
-        Datapath, typer.Option(help="Where flows are: ebpf, this machine's, or sim, simulated ones.")
-    ] = Datapath.ebpf,
-    rate_mbit: Annotated[
-        float, typer.Option(min=0.01, help="Rate of the path, in Mbit/s.", rich_help_panel=SIMULATED)
-    ] = DEFAULTS.rate_mbit,
-    rtt_ms: Annotated[
-        float, typer.Option(min=0.01, help="RTT without queues, in ms.", rich_help_panel=SIMULATED)
-    ] = DEFAULTS.rtt_ms,
-    buffer_bdp: Annotated[
-        float,
-        typer.Option(min=0.001, help="Buffer, in bandwidth-delay products.", rich_help_panel=SIMULATED),
-    ] = DEFAULTS.buffer_bdp,
-    loss: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Share of packets lost at random, 0.01 for 1 %.", rich_help_panel=SIMULATED
-        ),
-    ] = DEFAULTS.loss,
-    seconds: Annotated[
-        float, typer.Option(min=0.1, help="How long flows send, in seconds.", rich_help_panel=SIMULATED)
-    ] = DEFAULTS.seconds,
-    flows: Annotated[
-        int, typer.Option(min=1, max=100, help="Flows of each algorithm.", rich_help_panel=SIMULATED)
-    ] = DEFAULTS.flows,
-    scenario: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Instead of such a path: a scenario, whose flows of ccplane run the algorithms, in turn.",
-            rich_help_panel=SIMULATED,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Of all that is random.", rich_help_panel=SIMULATED)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Directory for the result; else none is kept.", rich_help_panel=SIMULATED),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=SIMULATED)
-    ] = False,
 ) -> None:
-    """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`; or simulate some.
+    """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
-    A simulation needs no root: `ccp run cubic kernel/cubic --datapath sim` lets two flows share a path, and
-    prints what came of it.
+    It needs root. `ccp simulate` needs none, and simulates the flows.
     """
-    check_options(context, datapath.value)
-    if datapath is Datapath.sim:
-        simulate(
-            SimOrder(
-                algorithm,
-                param or (),
-                scenario or (),
-                rate_mbit=rate_mbit,
-                rtt_ms=rtt_ms,
-                buffer_bdp=buffer_bdp,
-                loss=loss,
-                seconds=seconds,
-                flows=flows,
-                seed=seed,
-                out=out,
-                as_json=as_json,
-            )
-        )
-        return
     if verbose:
         logging.getLogger("ccplane").setLevel(logging.INFO)
+    ready = _planned(algorithm, param or [], rule or [], name or [], default)
     options = ServeOptions(
-        algorithms=algorithm,
-        params=param or [],
-        rules=rule or [],
-        names=_names(name or []),
-        default=default,
         load=LoadOptions(pin_dir=pin_dir, max_flows=max_flows, heartbeat_timeout_ms=heartbeat_timeout_ms),
         duration_s=duration,
         unload_at_end=unload,
@@ -194,13 +116,30 @@ def run(
         broker=_broker(broker),
         host=host,
     )
-    plane = serve(options, on_start=_greet, each_turn=_Status() if verbose else None)
+    plane = serve(ready, options, on_start=_greet, each_turn=_Status() if verbose else None)
     counters = plane.counters
     typer.echo(
         f"ccp: stopped; {counters.flows_created} flows, {counters.reports} reports"
         + (f", {counters.flows_failed} flows failed" if counters.flows_failed else "")
         + ("; unloaded" if unload else f"; {PLAIN} stays registered, flows run the fallback law")
     )
+
+
+def _planned(
+    algorithms: list[str], settings: list[str], rules: list[str], names: list[str], default: str | None
+) -> Plan:
+    """Return the plan for what the command line asks for, or tell everything that is wrong with it."""
+    problems = Collector()
+    params: dict[str, str] = {}
+    cc_names: dict[str, str] = {}
+    with problems.check():
+        params = parse(settings)
+    with problems.check():
+        cc_names = _names(names)
+    with problems.check():
+        ready = plan(Description(algorithms, params, rules, cc_names, default))
+    problems.finish()
+    return ready
 
 
 def _control(address: str | None, keys: Path | None, user: str | None) -> ControlOptions | None:

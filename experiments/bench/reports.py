@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from agent.algorithms import prepare
+from agent.description import Description
 from agent.plane import Plane
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
-from datapath import ebpf
-from experiments.agent_process import PIN_DIR
+from experiments.agent_process import agent_here
 from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
@@ -94,13 +93,12 @@ class Taken:
 
 def _round(path: Path, algorithm: str) -> Taken:
     """Fill the ring and time the agent."""
-    ebpf.unload(PIN_DIR)
-    options = ebpf.LoadOptions(
-        pin_dir=PIN_DIR, max_flows=256, ring_bytes=RING_BYTES, heartbeat_timeout_ms=60_000
-    )
-    datapath = ebpf.load(options)
-    try:
-        plane = Plane(datapath, prepare([f"{__name__}:{algorithm}"], ebpf.compile_program))
+    with agent_here(
+        Description([f"{__name__}:{algorithm}"]),
+        max_flows=256,
+        ring_bytes=RING_BYTES,
+        heartbeat_timeout_ms=60_000,
+    ) as plane:
         plane.adopt()
         transfer = start_iperf3(
             path.sender, path.receiver, congestion="ccp", duration_s=FILL_S, parallel=FLOWS
@@ -117,9 +115,6 @@ def _round(path: Path, algorithm: str) -> Taken:
         if taken < LEAST_REPORTS:
             raise Unfit(f"the ring had only {taken} reports")
         return Taken(taken / took_s, taken)
-    finally:
-        datapath.close()
-        ebpf.unload(PIN_DIR)
 
 
 def _turn_until(plane: Plane, done: Callable[[], bool], timeout_s: float = 10.0) -> None:

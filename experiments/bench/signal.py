@@ -23,15 +23,14 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from agent.algorithms import prepare
+from agent.description import Description
 from agent.hearing import Hearing
 from agent.inbox import Inbox
 from agent.plane import Plane
 from agent.priority import raise_priority
 from broker.options import PORT, BusOptions
 from ccp_algs import Algorithm
-from datapath import ebpf
-from experiments.agent_process import PIN_DIR
+from experiments.agent_process import agent_here
 from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
@@ -159,23 +158,12 @@ def listening(plane: Plane, host: Host, broker: str) -> Iterator[Hearing]:
 # --- measuring ---------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _plane() -> Iterator[Plane]:
-    ebpf.unload(PIN_DIR)
-    datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=256))
-    try:
-        yield Plane(datapath, prepare([f"{__name__}:Ear"], ebpf.compile_program))
-    finally:
-        datapath.close()
-        ebpf.unload(PIN_DIR)
-
-
 def _round(path: Path, at: tuple[str, str], seconds: int) -> dict[str, list[int]]:
     for spans_us in Ear.spans_us.values():
         spans_us.clear()
     options = ["--peer", path.sender.ipv4, "--interval-ms", str(INTERVAL_MS), "--probe-ms", str(INTERVAL_MS)]
     with (
-        _plane() as plane,
+        agent_here(Description([Ear]), max_flows=256) as plane,
         listening(plane, path.sender, at[0]) as hearing,
         receiving(path.receiver, *options, "--broker", f"mqtt://{at[1]}") as receiver,
     ):

@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.algorithms import prepare
+from agent.description import Description
 from agent.plane import Plane
 from agent.priority import raise_priority
 from ccp_algs import Algorithm
-from datapath import ebpf
-from experiments.agent_process import PIN_DIR
+from experiments.agent_process import agent_here
 from experiments.bench.rounds import Unfit
 
 PARTS: Final = ("fold", "wake", "take", "python", "letter", "next_ack")
@@ -82,16 +81,10 @@ def _note(batch: Any) -> None:
 @contextmanager
 def stamping() -> Iterator[Plane]:
     """Load the datapath, with an agent in this process that answers at once, as `ccp run` would."""
-    ebpf.unload(PIN_DIR)
-    datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=256))
-    try:
-        plane = Plane(datapath, prepare([f"{__name__}:Stamp"], ebpf.compile_program))
+    with agent_here(Description([Stamp]), max_flows=256) as plane:
         plane.on_batch = _note
         raise_priority()
         yield plane
-    finally:
-        datapath.close()
-        ebpf.unload(PIN_DIR)
 
 
 def start() -> None:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 OUT: Final = Path("out/papers")
 _PIPE_WIDTH: Final = 160
 
+_HOW: Final = (
+    "--dry-run names the parts, says what each shows, and how long it takes; with --quick for a few points."
+    " Ctrl-C interrupts; the same command goes on."
+)
+
 app = typer.Typer(help="Run the experiments of papers again: tables, figures, claims.", no_args_is_help=True)
 
 _Quick = Annotated[bool, typer.Option("--quick", help="A few points with short runs.")]
@@ -55,7 +60,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
     Args:
         name: Of the command.
         module: Where its `PAPER` is, in `experiments.papers`.
-        text: What `--help` says.
+        text: What it is, in a line.
         video: Whether it has parts with video.
         cellular: Whether it has cellular paths.
     """
@@ -72,7 +77,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         help="Also the parts with video; `make setup-video` installs what they need.",
     )
 
-    @app.command(name, help=text)
+    @app.command(name, help=f"{text}\n\n{_HOW}")
     def command(
         quick: _Quick = False,
         part: _Part = None,
@@ -102,68 +107,28 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
 _add(
     "flex-cubic",
     "flex_cubic",
-    """Flex-Cubic, a loss-tolerant CUBIC: the paper's grid, and what it left open (needs root).
-
-    Parts: grid (Figures 4 to 6), bursts, fairness, reroute, defect.
-
-    With --quick they take less than half an hour, the grid twelve minutes of it.
-    Without, the grid takes six and a half hours, the others three more.
-
-    Ctrl-C interrupts; the same command goes on.
-    """,
+    "Flex-Cubic, a loss-tolerant CUBIC: the paper's grid, and what it left open (needs root).",
 )
 _add(
     "int-adaptive",
     "int_adaptive",
-    """CUBIC that listens to in-band telemetry: the paper's figures; whether telemetry is right (needs root).
-
-    Parts: fig4, fig5, fig6, fig7, accuracy, cause, overhead, chain.
-
-    With --quick they take about twelve minutes, without less than two hours.
-
-    Ctrl-C interrupts; the same command goes on.
-    """,
+    "CUBIC that listens to in-band telemetry: the paper's figures; whether telemetry is right (needs root).",
 )
 _add(
     "hyvar",
     "hyvar",
-    """Hyvar, CUBIC and a learned policy with an interval that follows the network: the slides' evaluation.
-
-    Parts: mtp (the initial interval), paths (two wired, two cellular), sensitivity (to what the slides
-    leave open).
-
-    With --quick they take about ten minutes on real sockets (needs root); without, the first two take 45
-    minutes together, and the last one 50.
-
-    Ctrl-C interrupts; the same command goes on.
-    """,
+    "Hyvar, CUBIC and a learned policy with an interval that follows the network: the slides' evaluation.",
     cellular=True,
 )
 _add(
     "r-hybrid",
     "r_hybrid",
-    """R-Hybrid, DCTCP or CUBIC as the receiver decides: the paper's figures and E1 to E17 (needs root).
-
-    Parts: fig2 (Figures 2 and 4), fig3, clean, fig5, exps, timing, two-peers, false-switches.
-
-    With --quick they take about a quarter of an hour, without two and a half hours.
-
-    Ctrl-C interrupts; the same command goes on.
-    """,
+    "R-Hybrid, DCTCP or CUBIC as the receiver decides: the paper's figures and E1 to E17 (needs root).",
 )
 _add(
     "r-tcp",
     "r_tcp",
-    """R-TCP, which finds rate limits and keeps within them: the paper's figures and tables (needs root).
-
-    Parts: download (Figures 2 and 6), download-32mb, errors (7), stateful (8), multi (9 and 10), concurrent,
-    patterns, bdp (14), lift (17), tuning (Tables 6 and 7), fairness (22), traces (Tables 8 and 9, 18),
-    grid (19 and 20), false-positives, overhead, video (11), short-video.
-
-    With --quick each takes a few minutes; download-32mb takes five, because 32 MB at 1 Mbit/s do.
-
-    Ctrl-C interrupts; the same command goes on.
-    """,
+    "R-TCP, which finds rate limits and keeps within them: the paper's figures and tables (needs root).",
     video=True,
 )
 
@@ -251,9 +216,10 @@ def _say_how_long(
 
     extents = {part.name: extent(part, size, out, jobs) for part in parts}
     if not quietly:
-        for name, one in extents.items():
-            about = "" if one.estimate_s is None else f", about {duration(one.estimate_s)}"
-            typer.echo(f"{name}: {one.planned} runs, {one.missing} to do{about}", err=True)
+        for part in parts:
+            one = extents[part.name]
+            time = "" if one.estimate_s is None else f", about {duration(one.estimate_s)}"
+            typer.echo(f"{part.name} ({part.about}): {one.planned} runs, {one.missing} to do{time}", err=True)
         known_s = [one.estimate_s for one in extents.values() if one.estimate_s is not None]
         if len(known_s) > 1:
             total_s = sum(known_s)

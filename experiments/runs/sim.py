@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from agent.description import assembled, plan
 from agent.hearing import Hearing
 from agent.inbox import FLOW_KINDS
 from agent.plane import POLL_MS, Plane
-from agent.serve import plan as planned
 from datapath import sim
 from experiments.events import Event, ParamValue
 from experiments.netlab.network_spec import addresses
@@ -33,7 +33,7 @@ from experiments.runs.recording import Recording
 from experiments.runs.session import Progress, fire, flow_records
 from experiments.runs.sim_network import SimNetwork, spec_of
 from experiments.runs.sim_telemetry import Telemetry
-from experiments.runs.variants import Variant, Variants, made, variants_of
+from experiments.runs.variants import Variant, Variants, described, variants_of
 from telemetry.local import LocalBus
 
 if TYPE_CHECKING:
@@ -121,19 +121,14 @@ def _plane(
 ) -> Iterator[Plane]:
     """Give the agent: algorithms that steer the flows of a simulation from within this process."""
     telemetry = scenario.network.telemetry is not None
-    with (
-        notes(
-            decisions=directory / leavings.DECISIONS if telemetry else None,
-            regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
-            limit_events=leavings.agent_limits(directory),
-            clock_us=clock_us,
-        ) as noted,
-        made(variants.all, noted.note) as options,
-    ):
-        ready = planned(options)
-        plane = Plane(datapath, ready.running, default=ready.default.name, clock=lambda: clock_us() / 1e6)
-        for cc_name, needs_ecn in ready.registrations.items():
-            datapath.register(cc_name, needs_ecn)
+    with notes(
+        decisions=directory / leavings.DECISIONS if telemetry else None,
+        regime_events=directory / leavings.AGENT_REGIMES if leavings.tells_regimes(scenario) else None,
+        limit_events=leavings.agent_limits(directory),
+        clock_us=clock_us,
+    ) as noted:
+        ready = plan(described(variants.all, noted.note))
+        plane = assembled(ready, datapath, clock=lambda: clock_us() / 1e6)
         noted.begin(plane)
         plane.each_turn.append(told.feed)
         Hearing(plane, bus.join(AGENT, kinds=FLOW_KINDS), AGENT, clock_us)

@@ -1,4 +1,4 @@
-"""`ccp run ALGORITHM --datapath sim`: algorithms over a simulated path, or in scenarios."""
+"""What `ccp simulate` does: algorithms over a simulated path, or in scenarios."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 
 from agent import params
 from agent.algorithms import find, name_of
-from agent.commands.simulated import SimOrder
 from ccp_algs.params import checked_params
 from experiments.commands import file_name, print_json, show, shown_progress, summary
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.run import run as run_scenario
 from experiments.runs.check import SIM, is_ours
 from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
+from experiments.simulate import SimOrder
 
 _BYTES_PER_S_IN_MBIT: Final = 125e3
 

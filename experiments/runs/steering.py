@@ -1,4 +1,4 @@
-"""ccplane's algorithms for the flows of one run: an agent in a process of its own, and a line to it.
+"""ccplane's algorithms for the flows of one run: an agent in a process of its own.
 
 The process (`steering_process.py`) ends when it is told to and when we die, because it reads our end of a
 pipe; the kernel is left without a trace of it.
@@ -19,6 +19,7 @@ from typing import IO, Final
 
 import msgspec
 
+from agent.client import Client
 from ccp_base.errors import CcpError, LoadError
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR
@@ -33,7 +34,6 @@ LOCK: Final = Path("/run/ccplane/experiments.lock")
 _ROOT: Final = Path(__file__).parents[2]
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 10.0
-ANSWER_TIMEOUT_S: Final = 10.0
 _LOCK_POLL_S: Final = 0.1
 
 
@@ -57,26 +57,12 @@ class Order(msgspec.Struct):
     limit_events: str | None = None
 
 
-class Setting(msgspec.Struct):
-    """A parameter that shall change.
-
-    Attributes:
-        variant: Name of the variant.
-        param: Name of the parameter.
-        value: Its new value.
-    """
-
-    variant: str
-    param: str
-    value: ParamValue
-
-
 class Answer(msgspec.Struct):
-    """What the process answers to each line.
+    """What the process says when flows are served, and at its end.
 
     Attributes:
         error: What went wrong: slug, message, where, why, fix; None if nothing did.
-        counters: What the agent did in all; in the last one, which it gives without being asked.
+        counters: What the agent did in all; at its end.
     """
 
     error: tuple[str, str, str, str, str] | None = None
@@ -167,6 +153,7 @@ class Steering:
         self._log = log
         self._pin_dir = pin_dir
         self._pending = b""
+        self._client: Client | None = None
         self._process = subprocess.Popen(
             # -P: a folder `experiments` where the user happens to be is not ours
             [sys.executable, "-P", "-m", "experiments.runs.steering_process"],
@@ -183,7 +170,7 @@ class Steering:
             written = (decisions, regime_events, limit_events)
             files = (None if file is None else str(file) for file in written)
             order = Order(list(variants), pin_dir, broker, *files)
-            self._ask(order, START_TIMEOUT_S)
+            self._begin(order)
         except BaseException:
             self.stop()
             raise
@@ -203,16 +190,24 @@ class Steering:
             raise self._failed(f"it ended with status {self._process.returncode}")
 
     def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
-        """Change a parameter of a variant for all its flows.
+        """Change a parameter of a variant for all its flows, as `ccp set` does.
 
         Raises:
             CcpError: If it refuses the value.
             RunError: `run.agent`, if it does not answer.
         """
-        self._ask(Setting(variant.name, param, value), ANSWER_TIMEOUT_S)
+        try:
+            if self._client is None:
+                self._client = Client(pin_dir=self._pin_dir)
+            self._client.set({f"{variant.name}.{param}": value})
+        except LoadError as error:
+            raise self._failed(f"it does not answer: {error.message}") from error
 
     def stop(self) -> None:
         """End it, and leave nothing of it in the kernel; may be called again."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         if self._process.stdin is None or self._process.stdin.closed:
             return
         with contextlib.suppress(BrokenPipeError):
@@ -231,13 +226,13 @@ class Steering:
             if self._process.returncode < 0:  # killed: else it has tidied up itself
                 ebpf.unload(self._pin_dir)
 
-    def _ask(self, what: Order | Setting, timeout_s: float) -> None:
+    def _begin(self, order: Order) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(msgspec.json.encode(what) + b"\n")
+            self._process.stdin.write(msgspec.json.encode(order) + b"\n")
         except BrokenPipeError as error:
             raise self._failed("it is gone") from error
-        answer = self._answer(time.monotonic() + timeout_s)
+        answer = self._answer(time.monotonic() + START_TIMEOUT_S)
         if answer.error is not None:
             slug, *parts = answer.error
             kind = LoadError if slug.startswith("load.") else CcpError

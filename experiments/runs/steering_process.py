@@ -1,7 +1,8 @@
 """The agent of a run, as a process: `python -m experiments.runs.steering_process`; see `steering.py`.
 
-It reads an `Order` and then `Setting`s from its standard input, one JSON object a line, and answers each with
-an `Answer`. It ends when its input does.
+It reads an `Order` from its standard input, a line of JSON, and answers with an `Answer` when flows are
+served, and with another one at its end. It ends when its input does. Meanwhile it is asked as every agent is,
+by its control socket.
 """
 
 from __future__ import annotations
@@ -10,26 +11,26 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Final
 
 import msgspec
 
+from agent.control import ControlOptions
+from agent.description import Plan, plan
 from agent.plane import Plane
-from agent.serve import Plan, serve
+from agent.serve import ServeOptions, serve
 from broker.options import BusOptions
 from ccp_base.errors import CcpError
 from datapath.ebpf import LoadOptions
 from experiments.runs import noted
-from experiments.runs.steering import Answer, Order, Setting
-from experiments.runs.variants import made
+from experiments.runs.steering import Answer, Order
+from experiments.runs.variants import described
 
 MAX_FLOWS: Final = 4096
 """Slots of the datapath: 21 MB, for 32 flows with as many connections as a flow may have."""
-
-_LOOK_S: Final = 1e-3
-"""How often the standard input is looked at while reports come in one after the other [s]."""
 
 
 class Line:
@@ -39,18 +40,13 @@ class Line:
         """Take standard input and output over; what prints goes to the log from now on."""
         self._answers = os.dup(1)
         os.dup2(2, 1)
-        self._pending = b""
-        self._next_look_s = 0.0
+        self._input = os.fdopen(os.dup(0), "rb", buffering=0)
 
     def order(self) -> Order:
-        """Wait for the first line."""
-        while b"\n" not in self._pending:
-            data = os.read(0, 1 << 16)
-            if not data:
-                raise SystemExit(0)
-            self._pending += data
-        line, _, self._pending = self._pending.partition(b"\n")
-        os.set_blocking(0, False)
+        """Wait for the order."""
+        line = self._input.readline()
+        if not line:
+            raise SystemExit(0)
         return msgspec.json.decode(line, type=Order)
 
     def answer(self, error: CcpError | None = None, counters: dict[str, int] | None = None) -> None:
@@ -63,27 +59,15 @@ class Line:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._answers, msgspec.json.encode(Answer(parts, counters)) + b"\n")
 
-    def serve(self, plane: Plane) -> None:
-        """Do what has been asked for meanwhile; stop the plane when nobody is there to ask."""
-        now_s = time.monotonic()
-        if now_s < self._next_look_s:
-            return
-        self._next_look_s = now_s + _LOOK_S
-        try:
-            data = os.read(0, 1 << 16)
-        except BlockingIOError:
-            return
-        if not data:
+    def stop_at_end(self, plane: Plane) -> None:
+        """Stop a plane as soon as nobody is there any more."""
+
+        def wait() -> None:
+            while self._input.read(1 << 16):
+                pass
             plane.request_stop()
-        *lines, self._pending = (self._pending + data).split(b"\n")
-        for line in lines:
-            setting = msgspec.json.decode(line, type=Setting)
-            try:
-                plane.set_param(f"{setting.variant}.{setting.param}", setting.value)
-            except CcpError as error:
-                self.answer(error)
-            else:
-                self.answer()
+
+        threading.Thread(target=wait, name="ccp-end-of-input", daemon=True).start()
 
 
 def main() -> int:
@@ -99,21 +83,21 @@ def main() -> int:
 
 def _run(line: Line, order: Order, notes: noted.Notes) -> int:
     began_ns = [0, 0]
+    options = ServeOptions(
+        load=LoadOptions(pin_dir=order.pin_dir, max_flows=MAX_FLOWS),
+        unload_at_end=True,
+        control=ControlOptions(""),
+        broker=None if order.broker is None else BusOptions.from_url(order.broker),
+    )
 
     def ready(plane: Plane, _plan: Plan) -> None:
         began_ns[:] = time.process_time_ns(), time.monotonic_ns()
         notes.begin(plane)
+        line.stop_at_end(plane)
         line.answer()
 
     try:
-        with made(order.variants, notes.note) as options:
-            options = replace(
-                options,
-                load=LoadOptions(pin_dir=order.pin_dir, max_flows=MAX_FLOWS),
-                unload_at_end=True,
-                broker=None if order.broker is None else BusOptions.from_url(order.broker),
-            )
-            plane = serve(options, on_start=ready, each_turn=line.serve)
+        plane = serve(plan(described(order.variants, notes.note)), options, on_start=ready)
     except CcpError as error:
         line.answer(error)
         return 1

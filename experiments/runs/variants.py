@@ -7,19 +7,16 @@ a parameter can be changed for some flows while they run.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import re
-import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from agent.algorithms import find, name_of
-from agent.serve import ServeOptions
+from agent.description import Description
 from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
 from experiments.events import ParamValue, SetParam
 from experiments.runs import rtcp_params
@@ -34,7 +31,6 @@ Told = Callable[[int, Sample], None]
 
 _MAX_NAME: Final = 11
 """Characters of an algorithm's name; see `ccp_algs.registry.register`."""
-_numbers: Final = itertools.count(1)
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -132,38 +128,23 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 # --- to run them -------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def made(variants: Sequence[Variant], told: Told | None = None) -> Iterator[ServeOptions]:
-    """Make the classes of variants, for the length of a block.
+def described(variants: Sequence[Variant], told: Told | None = None) -> Description:
+    """Return the description of an agent that runs variants, each a class of its own.
 
     Args:
         variants: What to run.
         told: Called when an algorithm has answered to a telemetry sample; None calls nobody.
 
-    Yields:
-        What an agent is told of them: where it finds them, their parameters and names.
-
     Raises:
         CcpError: If an algorithm is not found.
     """
-    # Stands for a module with the variants as its classes, so that the agent finds them as `MODULE:NAME`.
-    # Several runs of one process may be under way, in threads of their own.
-    module = types.ModuleType(f"{__name__}_{next(_numbers)}")
-    for variant in variants:
-        setattr(module, variant.name, _derived(find(variant.algorithm), variant.name, told))
-    sys.modules[module.__name__] = module
-    try:
-        yield ServeOptions(
-            algorithms=[f"{module.__name__}:{variant.name}" for variant in variants],
-            params=[
-                f"{variant.name}.{name}={_spelled(value)}"
-                for variant in variants
-                for name, value in variant.params.items()
-            ],
-            names={variant.name: variant.congestion for variant in variants},
-        )
-    finally:
-        del sys.modules[module.__name__]
+    return Description(
+        algorithms=[_derived(find(variant.algorithm), variant.name, told) for variant in variants],
+        params={
+            f"{variant.name}.{name}": value for variant in variants for name, value in variant.params.items()
+        },
+        names={variant.name: variant.congestion for variant in variants},
+    )
 
 
 def _derived(base: AnyAlgorithm, name: str, told: Told | None) -> AnyAlgorithm:
@@ -190,7 +171,3 @@ def _telling(base: AnyAlgorithm, told: Told) -> Callable[[Any, Any], Any]:
         return answer
 
     return on_telemetry
-
-
-def _spelled(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

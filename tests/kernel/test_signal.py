@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agent.algorithms import prepare
+from agent.description import Description
 from agent.plane import Plane
 from ccp_algs import Algorithm
-from datapath import ebpf
+from experiments.agent_process import agent_here
 from experiments.bench.signal import BROKERS, add_broker_host, listening, receiving
 from experiments.netlab import TcpWatch, start_iperf3
 from experiments.netlab.emulated import EmulatedNetwork, emulated
@@ -22,7 +22,6 @@ from experiments.netlab.iperf import IperfOptions
 from experiments.netlab.spec import Direction
 from experiments.netlab.topologies import point_to_point
 from telemetry.schema import ReceiverSignal, Sample
-from tests.kernel.driving import PIN_DIR
 
 MSS = 1448
 NEAR_US, FAR_US = 5_000, 40_000
@@ -108,17 +107,13 @@ def scene(
     """Build everything but the receiver agent; a flow from each port (0: any) is under way."""
     Reacts.lost.clear()
     Listens.heard.clear()
-    ebpf.unload(PIN_DIR)
     with ExitStack() as stack:
         net = stack.enter_context(emulated(point_to_point(Direction(delay_us=NEAR_US))))
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         host, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
         brokers = stack.enter_context(ExitStack())
         brokers.enter_context(BROKERS[broker](host))
-        stack.callback(ebpf.unload, PIN_DIR)
-        datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=64))
-        stack.callback(datapath.close)
-        plane = Plane(datapath, prepare([f"{__name__}:{algorithm.__name__}"], ebpf.compile_program))
+        plane = stack.enter_context(agent_here(Description([algorithm]), max_flows=64))
         stack.enter_context(listening(plane, sender, for_sender))
         options = ["--peer", sender.ipv4, "--interval-ms", "100", "--probe-ms", "10", "--sender", SENDER]
         options += ["--broker", f"mqtt://{for_receiver}", "--ttl-ms", str(ttl_ms)]

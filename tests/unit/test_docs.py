@@ -25,6 +25,7 @@ from experiments.demo import app as demo_app
 from experiments.learning.commands import app as train_app
 from experiments.netlab.cli import app as lab_app
 from experiments.papers.commands import app as paper_app
+from experiments.simulate import app as simulate_app
 from telemetry.commands import app as receive_app
 from telemetry.inband.commands import app as int_app
 from telemetry.ioam.commands import app as ioam_app
@@ -159,6 +160,7 @@ def programs() -> dict[str, Any]:
         found[name] = inner
         found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}
     found["demo"] = typer.main.get_command(demo_app)
+    found["simulate"] = typer.main.get_command(simulate_app)
     found["receive"] = typer.main.get_command(receive_app)
     return {"": group, **found}
 

@@ -72,7 +72,7 @@ def datapath(monkeypatch: pytest.MonkeyPatch) -> FakeDatapath:
 
 
 def run(alg: Any, tmp_path: Path, ipc: str = "netlink") -> int:
-    return portus.start(ipc, alg, options=ServeOptions([], duration_s=0.01, run_dir=tmp_path))
+    return portus.start(ipc, alg, options=ServeOptions(duration_s=0.01, run_dir=tmp_path))
 
 
 # A script
@@ -348,11 +348,11 @@ def test_default_options_load_the_default_datapath(
 ) -> None:
     seen: list[ServeOptions] = []
 
-    def serve_plan(plan: Any, options: ServeOptions, *, on_start: Any) -> Plane:
+    def serve(plan: Any, options: ServeOptions, *, on_start: Any) -> Plane:
         seen.append(options)
-        return serving.serve_plan(plan, ServeOptions([], duration_s=0.0, run_dir=tmp_path), on_start=on_start)
+        return serving.serve(plan, ServeOptions(duration_s=0.0, run_dir=tmp_path), on_start=on_start)
 
-    monkeypatch.setattr(portus, "serve_plan", serve_plan)
+    monkeypatch.setattr(portus, "serve", serve)
     assert portus.start("netlink", Halving()) == 0
     assert seen[0].load == ebpf.LoadOptions()
     assert seen[0].duration_s is None

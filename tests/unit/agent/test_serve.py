@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 import threading
-import types
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,10 @@ from agent import serve as serving
 from agent.algorithms import check_contract, find
 from agent.client import Client
 from agent.control import ControlOptions, control_socket
+from agent.description import Description, Plan, plan
 from agent.plane import Plane
 from agent.runfile import RunFile, running
-from agent.serve import Plan, ServeOptions, plan, serve
+from agent.serve import ServeOptions
 from ccp_algs import Algorithm, registry
 from ccp_base.errors import CcpError, LoadError, Several, UsageError, VerifierError
 from datapath import ebpf
@@ -66,11 +65,12 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel(fake_datapath(), monkeypatch)
 
 
-def options(tmp_path: Path, *algorithms: str, **more: Any) -> ServeOptions:
-    more.setdefault("duration_s", 0.0)
-    return ServeOptions(
-        algorithms or ("reno",), load=ebpf.LoadOptions(pin_dir=PIN_DIR), run_dir=tmp_path, **more
-    )
+def serve(tmp_path: Path, *algorithms: str | type[Algorithm], **more: Any) -> Plane:
+    """Serve algorithms, `reno` if none is named; for no time, unless told otherwise."""
+    called = {name: more.pop(name) for name in ("on_start", "each_turn") if name in more}
+    described = Description(algorithms or ("reno",), rules=more.pop("rules", ()))
+    options = {"duration_s": 0.0, "load": ebpf.LoadOptions(pin_dir=PIN_DIR), "run_dir": tmp_path, **more}
+    return serving.serve(plan(described), ServeOptions(**options), **called)
 
 
 def stop(plane: Plane) -> None:
@@ -81,14 +81,14 @@ def stop(plane: Plane) -> None:
 
 
 def test_plan_gives_each_algorithm_its_name_and_ecn() -> None:
-    ready = plan(ServeOptions(["cubic", "dctcp"], names={"cubic": "ccp.c"}, rules=["dport=1 -> dctcp"]))
+    ready = plan(Description(["cubic", "dctcp"], names={"cubic": "ccp.c"}, rules=["dport=1 -> dctcp"]))
     assert ready.default.name == "cubic"
     assert ready.registrations == {"ccp": False, "ccp.c": False, "ccp.dctcp": True}
     assert [rule.text for rule in ready.without_ecn()] == ["dport=1 -> dctcp"]
 
 
 def test_plain_name_asks_for_ecn_when_the_default_needs_it() -> None:
-    ready = plan(ServeOptions(["cubic", "dctcp"], default="dctcp", rules=["dport=1 -> dctcp"]))
+    ready = plan(Description(["cubic", "dctcp"], default="dctcp", rules=["dport=1 -> dctcp"]))
     assert ready.registrations["ccp"] is True
     assert ready.without_ecn() == []
 
@@ -97,7 +97,7 @@ def test_parameters_are_set_before_anything_runs() -> None:
     reno = registry.get("reno")
     before = reno.beta  # type: ignore[union-attr]
     try:
-        plan(ServeOptions(["reno"], params=["beta=0.75"]))
+        plan(Description(["reno"], params={"beta": "0.75"}))
         assert reno.beta == 0.75  # type: ignore[union-attr]
     finally:
         reno.beta = before  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ def test_parameters_are_set_before_anything_runs() -> None:
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(Several) as caught:
-        plan(ServeOptions(["reno"], params=["x=1"], rules=["bad"], names={"y": "ccp.y"}, default="z"))
+        plan(Description(["reno"], params={"x": "1"}, rules=["bad"], names={"y": "ccp.y"}, default="z"))
     assert [error.slug for error in caught.value.errors] == [
         "algorithm.unknown",
         "rule.syntax",
@@ -130,7 +130,7 @@ def test_broken_callback_is_refused_at_the_start_with_its_line(
     file.write_text(SOURCE.replace("pass", callback) + "\nimport helper\n")
     (tmp_path / "helper.py").write_text("def decide(report):\n    return 1 / 0\n")
     with pytest.raises(CcpError) as caught:
-        serve(options(tmp_path, str(file)))
+        serve(tmp_path, str(file))
     assert caught.value.slug == slug
     assert caught.value.where.endswith(f"{'helper' if line == 2 else 'mine'}.py:{line}")
     assert why in str(caught.value)
@@ -158,7 +158,7 @@ def test_flows_are_adopted_names_registered_and_capabilities_dropped(kernel: Ker
         assert info is not None
         seen.append((plane.flow_ids(), dict(kernel.datapath.names), kernel.dropped, info))
 
-    serve(options(tmp_path, "reno", "dctcp", rules=["dport=80 -> dctcp"]), on_start=started)
+    serve(tmp_path, "reno", "dctcp", rules=["dport=80 -> dctcp"], on_start=started)
     ((flow_ids, names, dropped, info),) = seen
     assert sorted(flow_ids) == [1, 2]
     assert names == {"ccp": False, "ccp.reno": False, "ccp.dctcp": True}
@@ -173,7 +173,7 @@ def test_flows_are_adopted_names_registered_and_capabilities_dropped(kernel: Ker
 
 def test_names_of_an_earlier_agent_are_taken_off(kernel: Kernel, tmp_path: Path) -> None:
     kernel.datapath.names = {"ccp": False, "ccp.old": False}
-    serve(options(tmp_path))
+    serve(tmp_path)
     assert kernel.datapath.names == {"ccp": False, "ccp.reno": False}
 
 
@@ -181,13 +181,13 @@ def test_rule_to_an_algorithm_that_gets_no_ecn_is_warned_of(
     kernel: Kernel, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        serve(options(tmp_path, "reno", "dctcp", rules=["dport=80 -> dctcp"]))
+        serve(tmp_path, "reno", "dctcp", rules=["dport=80 -> dctcp"])
     assert "dport=80 -> dctcp" in caplog.text
     assert "ccp.dctcp" in caplog.text
 
 
 def test_capabilities_are_kept_and_everything_unloaded_when_asked(kernel: Kernel, tmp_path: Path) -> None:
-    serve(options(tmp_path, keep_capabilities=True, unload_at_end=True))
+    serve(tmp_path, keep_capabilities=True, unload_at_end=True)
     assert kernel.dropped == 0
     assert kernel.unloaded == [PIN_DIR]
 
@@ -203,7 +203,7 @@ def test_signal_stops_cleanly_and_handlers_are_restored(
         turns.append(1)
         signal.raise_signal(number)
 
-    serve(options(tmp_path, duration_s=None), each_turn=turn)
+    serve(tmp_path, duration_s=None, each_turn=turn)
     assert turns == [1]
     assert kernel.datapath.closed
     assert signal.getsignal(number) is before
@@ -215,15 +215,13 @@ def test_second_signal_interrupts(kernel: Kernel, tmp_path: Path) -> None:
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        serve(options(tmp_path, duration_s=None), each_turn=turn)
+        serve(tmp_path, duration_s=None, each_turn=turn)
     assert kernel.datapath.closed
 
 
 def test_serving_works_in_another_thread(kernel: Kernel, tmp_path: Path) -> None:
     planes: list[Plane] = []
-    thread = threading.Thread(
-        target=lambda: planes.append(serve(options(tmp_path, duration_s=None), each_turn=stop))
-    )
+    thread = threading.Thread(target=lambda: planes.append(serve(tmp_path, duration_s=None, each_turn=stop)))
     thread.start()
     thread.join(60)
     assert len(planes) == 1
@@ -237,7 +235,7 @@ def test_failed_start_takes_away_what_it_loaded_and_leaves_what_it_adopted(
     kernel.datapath.adopted = adopted
     kernel.datapath.refuse = {"default"}
     with pytest.raises(VerifierError):
-        serve(options(tmp_path))
+        serve(tmp_path)
     assert kernel.datapath.closed
     assert kernel.unloaded == unloaded
     assert kernel.datapath.names == {}
@@ -246,14 +244,14 @@ def test_failed_start_takes_away_what_it_loaded_and_leaves_what_it_adopted(
 
 def test_nothing_is_loaded_when_another_agent_runs(kernel: Kernel, tmp_path: Path) -> None:
     with RunFile(PIN_DIR, tmp_path), pytest.raises(LoadError) as caught:
-        serve(options(tmp_path))
+        serve(tmp_path)
     assert caught.value.slug == "load.already_running"
     assert kernel.options == []
 
 
 def test_nothing_is_loaded_when_what_was_asked_makes_no_sense(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        serve(options(tmp_path, "nobody"))
+        serve(tmp_path, "nobody")
     assert kernel.options == []
 
 
@@ -285,13 +283,11 @@ def test_agent_is_controlled_over_its_socket_and_the_run_file_follows(kernel: Ke
         threads[0].start()
 
     serve(
-        options(
-            tmp_path,
-            str(file),
-            duration_s=60.0,
-            control=ControlOptions(""),
-            on_reload=lambda name, came: told.append(name),
-        ),
+        tmp_path,
+        str(file),
+        duration_s=60.0,
+        control=ControlOptions(""),
+        on_reload=lambda name, came: told.append(name),
         on_start=started,
     )
     threads[0].join()
@@ -308,19 +304,9 @@ def test_file_that_cannot_be_watched_leaves_nothing_behind(kernel: Kernel, tmp_p
     class NoFile(Algorithm):
         program = "(def (Report (acked 0))) (when true (report))"
 
-    module = types.ModuleType("no_file")
-    module.NoFile = NoFile  # type: ignore[attr-defined]
     NoFile.__module__ = "no_file"
-    sys.modules["no_file"] = module
-    try:
-        with pytest.raises(UsageError) as caught:
-            serve(
-                options(
-                    tmp_path, "no_file:NoFile", control=ControlOptions(""), on_reload=lambda name, came: None
-                )
-            )
-    finally:
-        del sys.modules["no_file"]
+    with pytest.raises(UsageError) as caught:
+        serve(tmp_path, NoFile, control=ControlOptions(""), on_reload=lambda name, came: None)
     assert caught.value.slug == "reload.no_file"
     assert kernel.datapath.closed
     assert kernel.unloaded == [PIN_DIR]

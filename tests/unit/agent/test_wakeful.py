@@ -49,5 +49,5 @@ def test_the_agent_goes_on_when_the_kernel_has_no_such_device(tmp_path: Path) ->
 
 
 def test_nobody_is_kept_awake_who_did_not_ask_for_it() -> None:
-    assert not ServeOptions(["cubic"]).wakeful
+    assert not ServeOptions().wakeful
     assert inspect.signature(run).parameters["wakeful"].default is False

@@ -388,11 +388,13 @@ def call(app: object, *arguments: str, status: int = 0) -> str:
 
 def test_a_newcomer_runs_an_algorithm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path = ("--datapath", "sim", "--rate-mbit", "10", "--rtt-ms", "20", "--seconds", "2")
-    said = call(cli.app, "run", "cubic", "kernel/cubic", *path)
+    path = ("--rate-mbit", "10", "--rtt-ms", "20", "--seconds", "2")
+    said = call(cli.app, "simulate", "cubic", "kernel/cubic", *path)
     assert "10 Mbit/s, 20 ms, a buffer of 1 BDP (simulated)" in said
     assert os.listdir(tmp_path) == []
-    (told,) = json.loads(call(cli.app, "run", "cubic", "-p", "beta=0.5", *path, "--out", "kept", "--json"))
+    (told,) = json.loads(
+        call(cli.app, "simulate", "cubic", "-p", "beta=0.5", *path, "--out", "kept", "--json")
+    )
     assert told["flows"][0]["goodput_bytes_per_s"] == pytest.approx(RATE_BYTES_PER_S * PAYLOAD, rel=0.1)
     assert told["warnings"] == []
     assert Result.load("kept").scenario.flows[0].params == {"beta": 0.5}
@@ -408,9 +410,7 @@ def test_scenarios_and_sweeps_run_there_if_the_command_says_so(
     Path("grid.yaml").write_text("base: scenario.yaml\naxes: {flows.flow.algorithm: [cubic, kernel/reno]}\n")
     done = json.loads(call(app, "sweep", "grid.yaml", "--datapath", "sim", "--jobs", "2", "--json"))
     assert (done["planned"], done["done"], done["failed"]) == (2, 2, [])
-    both = json.loads(
-        call(cli.app, "run", "reno", "--datapath", "sim", "--scenario", "scenario.yaml", "--json")
-    )
+    both = json.loads(call(cli.app, "simulate", "reno", "--scenario", "scenario.yaml", "--json"))
     assert [flow["algorithm"] for flow in both[0]["flows"]] == ["reno"]
 
 

@@ -1,4 +1,4 @@
-"""`ccp run --datapath sim`: which flows it makes, and which options it takes."""
+"""`ccp simulate`: which flows it makes, and which options it takes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from agent import cli
-from agent.commands import simulated
-from agent.commands.simulated import SimOrder
 from ccp_algs.cubic import Cubic
 from ccp_base.errors import CcpError
 from experiments.netlab.spec import Bernoulli
+from experiments.runs import sim_command
 from experiments.runs.sim_command import scenarios_of
 from experiments.scenario import Dumbbell, Flow, PointToPoint
+from experiments.simulate import SimOrder
 from tests.unit.experiments.test_run import SCENARIO
 
 
@@ -76,29 +76,17 @@ def test_what_cannot_be_is_told() -> None:
     assert Cubic.beta == Cubic().beta
 
 
-def test_options_without_a_meaning_are_refused_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scenario_leaves_no_room_for_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[SimOrder] = []
-    monkeypatch.setattr(simulated, "_found", lambda _datapath: orders.append)
-
-    def refused(*arguments: str) -> list[str]:
-        done = CliRunner().invoke(cli.app, ["run", "cubic", *arguments])
-        if done.exit_code == 0:
-            return []
-        return [line.split("`")[1] for line in done.stderr.splitlines() if line.startswith("param.unknown")]
-
-    assert (
-        refused("--datapath", "sim", "--pin-dir", "x", "--reload", "--seed", "3")
-        == ["--reload", "--pin-dir"][::-1]
+    monkeypatch.setattr(sim_command, "run", orders.append)
+    refused = CliRunner().invoke(
+        cli.app, ["simulate", "cubic", "--scenario", "x.yaml", "--loss", "0.1", "--rtt-ms", "9"]
     )
-    assert refused("--seed", "3", "--json") == ["--seed", "--json"]
-    assert refused("--datapath", "sim", "--scenario", "x.yaml", "--loss", "0.1") == ["--loss"]
+    told = [line for line in refused.stderr.splitlines() if line.startswith("scenario.two_paths")]
+    assert [line.split("`")[1] for line in told] == ["--rtt-ms", "--loss"]
     assert orders == []
-    assert refused("--datapath", "sim", "--loss", "0.1", "-p", "beta=0.5", "--flows", "2") == []
+    done = CliRunner().invoke(
+        cli.app, ["simulate", "cubic", "--loss", "0.1", "-p", "beta=0.5", "--flows", "2"]
+    )
+    assert done.exit_code == 0
     assert orders == [SimOrder(["cubic"], ["beta=0.5"], loss=0.1, flows=2)]
-
-
-def test_a_missing_part_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated, "DATAPATHS", "ccplane.nothing")
-    with pytest.raises(CcpError) as caught:
-        simulated.simulate(SimOrder(["cubic"]))
-    assert caught.value.slug == "command.broken"

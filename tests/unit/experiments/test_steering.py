@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from agent.algorithms import find, prepare
+from agent.algorithms import prepare
 from ccp_algs import params_of, set_params
 from ccp_algs.api import Updates, VectorAlgorithm
 from ccp_algs.cubic import Cubic
@@ -25,7 +25,7 @@ from experiments.events import SetParam
 from experiments.runs import steering
 from experiments.runs.noted import DECISION_COLUMNS, notes
 from experiments.runs.steering import turn
-from experiments.runs.variants import Variant, made, variants_of
+from experiments.runs.variants import Variant, described, variants_of
 from experiments.scenario import Flow, Scenario
 from telemetry.schema import FlowId, IntSummary, ReceiverSignal, Sample
 from tests.unit.experiments.test_run import SCENARIO
@@ -82,8 +82,8 @@ def test_names_fit_into_the_kernel(tmp_path: Path) -> None:
 
 
 def test_variants_have_parameters_of_their_own() -> None:
-    with made([Variant("cubic", "cubic", {}), Variant("cubic_2", "cubic", {})]) as options:
-        first, second = prepare(options.algorithms, ebpf.compile_program)
+    what = described([Variant("cubic", "cubic", {}), Variant("cubic_2", "cubic", {})])
+    first, second = prepare(what.algorithms, ebpf.compile_program)
     assert (first.name, second.name) == ("cubic", "cubic_2")
     before = Cubic.beta
     set_params(first.algorithm, {"beta": 0.5})
@@ -186,8 +186,9 @@ def sample_of(body: Any) -> Sample:
 
 def test_it_is_told_when_an_algorithm_has_answered() -> None:
     order: list[Any] = Listening.heard
-    with made([Variant("own", f"{__name__}:Listening")], lambda *what: order.append(what)) as options:
-        variant: Any = find(options.algorithms[0])
+    variant: Any = described(
+        [Variant("own", f"{__name__}:Listening")], lambda *what: order.append(what)
+    ).algorithms[0]
     one = variant.__new__(variant)
     one.flow = SimpleNamespace(info=SimpleNamespace(flow_id=7))
     one.on_telemetry("sample")
@@ -196,8 +197,9 @@ def test_it_is_told_when_an_algorithm_has_answered() -> None:
 
 def test_it_is_told_of_each_sample_that_a_vectorised_algorithm_answers_to() -> None:
     told: list[Any] = []
-    with made([Variant("own", f"{__name__}:ListeningVector")], lambda *what: told.append(what)) as options:
-        variant: Any = find(options.algorithms[0])
+    variant: Any = described(
+        [Variant("own", f"{__name__}:ListeningVector")], lambda *what: told.append(what)
+    ).algorithms[0]
     updates = variant.__new__(variant).on_telemetry([(7, "a"), (8, "b")])
     assert updates.flow_ids.tolist() == [7, 8]
     assert told == [(7, "a"), (8, "b")]
