@@ -44,10 +44,10 @@ BENCHMARKS: Final = {
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "rtcp": Benchmark(Plan(max_rounds=5), (25, 25)),
-    "reload": Benchmark(Plan(max_rounds=8, precision=0.1), (3, 4)),
+    "reload": Benchmark(Plan(max_rounds=8, precision=0.1), (1, 4)),
     "emulator": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 5)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
-    "signal": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
+    "signal": Benchmark(Plan(max_rounds=8, precision=0.1), (3, 6)),
     "int": Benchmark(Plan(max_rounds=12), (2, 5)),
 }
 """Name -> benchmark, in the order in which all are run."""
