@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The few kernel types this datapath touches, field by field. CO-RE moves the offsets to the running kernel's,
- * so no vmlinux.h of one kernel has to be carried along; layouts here are not the kernel's.
+ * The few kernel types that our programs touch, field by field. CO-RE moves the offsets to the running kernel's, so no
+ * vmlinux.h of one kernel has to be carried along; layouts here are not the kernel's, but those of what is not CO-RE.
+ * For the programs of all crates.
  */
 #ifndef CCP_KERNEL_H
 #define CCP_KERNEL_H
@@ -32,11 +33,19 @@ typedef __u32 __wsum;
 #define false 0
 #define AF_INET 2
 #define AF_INET6 10
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define IPPROTO_HOPOPTS 0
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_DSTOPTS 60
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PROG_ARRAY = 3,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -46,9 +55,28 @@ enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
+	BPF_F_RECOMPUTE_CSUM = 1,
+	BPF_F_ADJ_ROOM_FIXED_GSO = 1,
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
+	BPF_ADJ_ROOM_NET = 0,
 	BPF_RB_NO_WAKEUP = 1,
+	BPF_RB_FORCE_WAKEUP = 2,
 	BPF_F_MMAPABLE = 1 << 10,
+	TC_ACT_UNSPEC = -1, /* whoever comes next decides */
+	TCQ_F_MQROOT = 8,
+	TCQ_F_CPUSTATS = 32,
+};
+
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_FIN_WAIT1 = 4,
+	TCP_TIME_WAIT = 6,
+	TCP_CLOSE = 7,
+	TCP_CLOSE_WAIT = 8,
+	TCP_LAST_ACK = 9,
+	TCP_LISTEN = 10,
+	TCP_CLOSING = 11,
+	TCP_NEW_SYN_RECV = 12,
 };
 
 enum tcp_ca_state {
@@ -83,6 +111,72 @@ enum {
 	SK_PACING_NEEDED = 1,
 };
 
+struct bpf_spin_lock {
+	__u32 val;
+};
+
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 mark;
+	__u32 priority;
+	__u32 src_ip4;
+	__u32 src_ip6[4];
+	__u32 src_port;
+	__u16 dst_port;
+	__u16 : 16;
+	__u32 dst_ip4;
+	__u32 dst_ip6[4];
+	__u32 state;
+};
+
+struct bpf_tcp_sock {
+	__u32 snd_cwnd;
+	__u32 srtt_us;
+	__u32 rtt_min;
+	__u32 snd_ssthresh;
+	__u32 rcv_nxt;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 mss_cache;
+};
+
+struct __sk_buff {
+	__u32 len;
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+	__u32 vlan_present;
+	__u32 vlan_tci;
+	__u32 vlan_proto;
+	__u32 priority;
+	__u32 ingress_ifindex;
+	__u32 ifindex;
+	__u32 tc_index;
+	__u32 cb[5];
+	__u32 hash;
+	__u32 tc_classid;
+	__u32 data;
+	__u32 data_end;
+	__u32 napi_id;
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 data_meta;
+	__u64 flow_keys;
+	__u64 tstamp;
+	__u32 wire_len;
+	__u32 gso_segs;
+	__u64 sk; /* struct bpf_sock * */
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct in6_addr {
@@ -113,7 +207,9 @@ struct kernfs_node {
 };
 
 struct cgroup {
+	int level;
 	struct kernfs_node *kn;
+	struct cgroup *ancestors[];
 };
 
 struct sock_cgroup_data {
@@ -126,18 +222,45 @@ struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 	atomic64_t skc_cookie;
 };
 
+typedef struct {
+	int owned;
+} socket_lock_t;
+
 struct sock {
 	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
 	u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	struct sock_cgroup_data sk_cgrp_data;
+	u16 sk_protocol;
+};
+
+struct sk_buff {
+	struct sock *sk;
+	unsigned int len;
+	__be16 protocol;
+	__u16 network_header; /* from head */
+	unsigned int end; /* from head */
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
+};
+
+struct tcp_congestion_ops {
+	u32 flags;
+	char name[16];
 };
 
 struct inet_sock {
@@ -146,6 +269,7 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u8 icsk_ca_state : 5;
 	struct {
 		__u8 pending;
@@ -160,6 +284,10 @@ struct minmax_sample {
 
 struct minmax {
 	struct minmax_sample s[3];
+};
+
+struct tcp_rack {
+	u32 rtt_us;
 };
 
 struct tcp_sock {
@@ -186,6 +314,8 @@ struct tcp_sock {
 	u32 delivered_ce;
 	u32 max_packets_out;
 	u64 bytes_acked;
+	u64 bytes_received;
+	u64 bytes_sent;
 	u32 snd_cwnd_clamp;
 	u32 prior_cwnd;
 	u64 bytes_retrans;
@@ -193,6 +323,7 @@ struct tcp_sock {
 	u32 app_limited;
 	u32 rate_delivered;
 	u8 rate_app_limited : 1;
+	struct tcp_rack rack;
 };
 
 struct rate_sample {
@@ -204,6 +335,54 @@ struct rate_sample {
 	int losses;
 	u32 acked_sacked;
 	bool is_app_limited;
+};
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
+};
+
+struct gnet_stats_queue {
+	__u32 backlog;
+};
+
+struct qdisc_skb_head {
+	__u32 qlen;
+};
+
+struct Qdisc {
+	unsigned int flags;
+	struct qdisc_skb_head q;
+	struct gnet_stats_queue qstats;
+};
+
+struct netdev_queue {
+	struct Qdisc *qdisc;
+};
+
+struct net_device {
+	struct Qdisc *qdisc;
+	struct netdev_queue *_tx;
+	unsigned int num_tx_queues;
+	int ifindex;
+};
+
+struct fib_nh_common {
+	struct net_device *nhc_dev;
+};
+
+struct fib6_nh {
+	struct fib_nh_common nh_common;
+};
+
+struct nexthop;
+
+struct fib6_info {
+	struct nexthop *nh;
+	struct fib6_nh fib6_nh[0];
+};
+
+struct bpf_iter__ipv6_route {
+	struct fib6_info *rt;
 };
 
 #pragma clang attribute pop

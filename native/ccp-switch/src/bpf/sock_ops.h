@@ -62,7 +62,6 @@ enum {
 	SOL_SOCKET = 1,
 	SO_MAX_PACING_RATE = 47,
 	TCP_CONGESTION = 13,
-	TCP_CONG_NEEDS_ECN = 2,
 };
 
 #endif
