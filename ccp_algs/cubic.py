@@ -9,7 +9,17 @@ Python (`cubic_control.py`) then decides where the curve goes: W_max with fast c
 a cube root. Until its answer arrives (tens of microseconds, within the recovery that lasts a round trip) only
 the Reno-friendly window grows.
 
-Sources: RFC 9438 (sections 4.2 to 4.10); for slow start see `slow_start.py`.
+Source: RFC 9438; for slow start see `slow_start.py`. Where each section is:
+
+    4.1    constants, variables          BETA, C_PER_S3, CubicState in cubic_core.py
+    4.2    the curve and K               cubic_growth and k_us in cubic_core.py; CubicAnswers.curve
+    4.3    Reno-friendly region, W_est   cubic_growth; alpha_permille
+    4.4-5  concave and convex region     cubic_growth: one formula, with the sign of t - K
+    4.6    multiplicative decrease       loss_episodes in episodes.py, by `cut_permille`
+    4.7    fast convergence              w_max_bytes in cubic_core.py, CubicAnswers.curve
+    4.8    timeout                       loss_episodes; CubicState.restart forgets W_max
+    4.9    spurious reductions           loss_episodes (UNDO), CubicAnswers.restored
+    4.10   slow start                    hystart in slow_start.py
 
 Parameters: `beta` (0.7, section 4.6), `c_per_s3` (0.4, section 5.1), `fast_convergence` (on, section 4.7),
 `hystart` (on, section 4.10), `css_rounds` (0: HyStart as in Linux, so that the two can be compared; RFC 9406

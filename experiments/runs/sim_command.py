@@ -15,8 +15,8 @@ from experiments.commands import file_name, print_json, show, shown_progress, su
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.run import run as run_scenario
 from experiments.runs.check import SIM, is_ours
+from experiments.runs.sim_order import SimOrder
 from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
-from experiments.simulate import SimOrder
 
 _BYTES_PER_S_IN_MBIT: Final = 125e3
 

@@ -13,8 +13,8 @@ from ccp_base.errors import CcpError
 from experiments.netlab.spec import Bernoulli
 from experiments.runs import sim_command
 from experiments.runs.sim_command import scenarios_of
+from experiments.runs.sim_order import SimOrder
 from experiments.scenario import Dumbbell, Flow, PointToPoint
-from experiments.simulate import SimOrder
 from tests.unit.experiments.test_run import SCENARIO
 
 
