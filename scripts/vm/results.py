@@ -12,8 +12,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from experiments.runs.metadata import git_revision
 from scripts.vm.places import ROOT
-from scripts.vm.problem import VmError, run
+from scripts.vm.problem import VmError
 
 KEPT: Final = ROOT / "docs/kernels.json"
 PAGE: Final = ROOT / "docs/kernels.md"
@@ -56,16 +57,15 @@ def keep(name: str, version: str, report: Path, wall_s: float, kept: Path = KEPT
     if found is None:
         raise VmError(f"nothing to keep of {name}", f"{report} is not there", "see console.log beside it")
     results: dict[str, Result] = json.loads(kept.read_text()) if kept.exists() else {}
-    dirty = (
-        "+"
-        if run(["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"], cwd=ROOT)
-        else ""
-    )
+    sources = git_revision()
+    # One reason is one row of the table, whatever kernel's files it names.
+    skipped = {reason.replace(version, "VERSION"): count for reason, count in found["skipped"].items()}
     results[name] = {
         "kernel": version,
         **found,
+        "skipped": skipped,
         "seconds": round(wall_s),
-        "revision": run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT).strip() + dirty,
+        "revision": "" if sources is None else sources["commit"][:7] + "+" * sources["dirty"],
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
     order = sorted(results, key=lambda one: [int(part) for part in one.split(".")])
