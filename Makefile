@@ -145,7 +145,7 @@ test-rust: build ## cargo tests; with root the compiler's differential test also
 	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
 
 .PHONY: test-unit
-test-unit: build .venv/.dev .venv/.train ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
+test-unit: build .venv/.dev ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
 	$(PHASE)
 	$(PYTEST) $(SHARED) tests/unit
 
@@ -171,8 +171,13 @@ test-kernel: build .venv/.dev ## tests on real sockets of this kernel (need root
 	cat "$$log"; test -z "$$failed"
 	$(SUDO) $(PYTEST) $(AGAIN) -m "not long and alone" tests/kernel
 
+.PHONY: test-train
+test-train: build .venv/.dev .venv/.train ## tests of training; they want PyTorch, which takes two minutes to install
+	$(PHASE)
+	$(PYTEST) tests/train
+
 .PHONY: test-long
-test-long: build .venv/.dev ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root)
+test-long: build .venv/.dev test-train ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root); training
 	$(PHASE)
 	$(SUDO) $(PYTEST) $(AGAIN) -m long tests/kernel
 

@@ -18,7 +18,8 @@ def test_the_list_of_errors_is_what_the_code_raises() -> None:
 
 
 def test_every_error_has_a_test() -> None:
-    tests = [file for file in Path(__file__).parent.glob("test_*.py") if file != Path(__file__)]
+    folders = (Path(__file__).parent, ROOT / "tests/train")
+    tests = [file for folder in folders for file in folder.glob("test_*.py") if file != Path(__file__)]
     assert {slug for file in tests for slug in SLUG.findall(file.read_text())} == set(SLUGS)
 
 

@@ -13,7 +13,7 @@ from experiments.learning import export, training
 from experiments.learning.errors import LearningError
 from experiments.learning.evaluation import Contender, evaluate
 from experiments.learning.training import Progress, Training
-from tests.unit.learning.small import SHORT
+from tests.train.short import SHORT
 
 STEPS = 16_384
 UPDATE = SHORT.worlds * SHORT.steps_per_update

@@ -13,7 +13,7 @@ from ccp_algs.hyvar.policy import load_policy
 from experiments.learning import training
 from experiments.learning.commands import _run, app
 from experiments.learning.errors import LearningError
-from tests.unit.learning.small import SHORT
+from tests.train.short import SHORT
 
 
 def ran(*arguments: str) -> str:
