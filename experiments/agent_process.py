@@ -165,13 +165,13 @@ def agent_here(described: Description, **options: Any) -> Iterator[Plane]:
     """Have an agent in this process for the length of a block; who has it lets it take its turns.
 
     Args:
-        described: What it runs.
+        described: What it runs; its callbacks are not tried before, as they may measure.
         **options: As of `ebpf.LoadOptions`, but where it is pinned.
 
     Raises:
         CcpError: What keeps it from starting.
     """
-    ready = plan(described)
+    ready = plan(described, tries=False)
     ebpf.unload(PIN_DIR)
     datapath = ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, **options))
     try:

@@ -4,7 +4,7 @@ import logging
 import signal
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -101,6 +101,20 @@ def test_parameters_are_set_before_anything_runs() -> None:
         assert reno.beta == 0.75  # type: ignore[union-attr]
     finally:
         reno.beta = before  # type: ignore[union-attr]
+
+
+def test_what_measures_is_not_tried_before() -> None:
+    class Measures(Algorithm):
+        program = "(def (Report (acked 0))) (when true (report))"
+        seen: ClassVar[list[Any]] = []
+
+        def on_report(self, report: Any) -> None:
+            self.seen.append(report.now_us)
+
+    plan(Description([Measures]), tries=False)
+    assert Measures.seen == []
+    plan(Description([Measures]))
+    assert Measures.seen != []
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
