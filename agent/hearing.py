@@ -30,7 +30,7 @@ Source = tuple[str, str]
 """Kind and sender of samples."""
 
 
-class Inbox(Protocol):
+class Arriving(Protocol):
     """Where samples come from, see `agent.inbox`."""
 
     def drain(self) -> list[Sample]:
@@ -68,8 +68,8 @@ class Hearing:
     def __init__(
         self,
         plane: Plane,
-        inbox: Inbox,
-        host: str,
+        inbox: Arriving,
+        host_name: str,
         clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
     ) -> None:
         """Take part in the plane's turns from now on.
@@ -77,7 +77,7 @@ class Hearing:
         Args:
             plane: Where the flows are.
             inbox: Where samples come from.
-            host: Name of this host, for samples that name one.
+            host_name: Of this machine, for samples that name one.
             clock_us: CLOCK_MONOTONIC [us].
         """
         self.counters = HearingCounters()
@@ -85,7 +85,7 @@ class Hearing:
         self._plane = plane
         self._inbox = inbox
         self._clock_us = clock_us
-        self._index = FlowIndex(host)
+        self._index = FlowIndex(host_name)
         self._heard: dict[int, dict[Source, Sample]] = {}
         self._expiries: list[tuple[int, int, Source]] = []
         self._standing: dict[tuple[str, str], Sample] = {}

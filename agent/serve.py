@@ -18,7 +18,7 @@ from agent.description import Plan, assembled
 from agent.events import Event
 from agent.files import Files, ReadingThread
 from agent.inbox import Inbox
-from agent.live import Live, live
+from agent.management import Management, managed
 from agent.plane import Plane
 from agent.priority import raise_priority, raise_thread
 from agent.runfile import RUN_DIR, RunFile, RunInfo
@@ -93,7 +93,7 @@ def serve(
             plane = assembled(ready, datapath)
             files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
             ways = around.enter_context(
-                live(plane, ebpf.compile_program, _control(options), start=False, files=files)
+                managed(plane, ebpf.compile_program, _control(options), start=False, files=files)
             )
             if options.realtime:
                 raise_priority()
@@ -148,7 +148,7 @@ def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
 
 
 @contextmanager
-def _watching(plane: Plane, ways: Live, told: Told | None) -> Iterator[None]:
+def _watching(plane: Plane, ways: Management, told: Told | None) -> Iterator[None]:
     """Reload what is saved."""
     if told is None:
         yield
@@ -162,7 +162,7 @@ def _watching(plane: Plane, ways: Live, told: Told | None) -> Iterator[None]:
 
 
 @contextmanager
-def _hearing(plane: Plane, ways: Live, options: ServeOptions) -> Iterator[None]:
+def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[None]:
     """Listen to the telemetry bus, and tell it what happens here; begin while there are rights to drop."""
     if options.broker is None:
         yield

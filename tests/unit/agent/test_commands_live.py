@@ -15,7 +15,7 @@ from agent.commands import run
 from agent.commands.reload import told
 from agent.commands.tail import line
 from agent.control import ControlOptions
-from agent.live import live
+from agent.management import managed
 from broker.embedded import EmbeddedBroker
 from broker.errors import BusError
 from broker.options import BusOptions
@@ -29,7 +29,7 @@ from tests.unit.agent.test_control import SOURCE, Served
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     made = Served(tmp_path)
-    with live(made.plane, compile_program, ControlOptions(made.address)):
+    with managed(made.plane, compile_program, ControlOptions(made.address)):
         thread = threading.Thread(target=made.plane.run)
         thread.start()
         yield made

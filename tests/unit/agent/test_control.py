@@ -19,7 +19,7 @@ import zmq
 from agent import messages as ask
 from agent.client import Client
 from agent.control import ControlOptions, answer_text, control_socket, read_request, stream_address
-from agent.live import live
+from agent.management import managed
 from agent.messages import Envelope
 from ccp_base.errors import CcpError, LoadError, UsageError
 from datapath.ebpf import compile_program
@@ -75,7 +75,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
     def start(source: str = SOURCE, flows: int = 2, **options: Any) -> Served:
         served = Served(tmp_path, source, flows)
-        around = live(served.plane, compile_program, ControlOptions(served.address, **options))
+        around = managed(served.plane, compile_program, ControlOptions(served.address, **options))
         around.__enter__()
         thread = threading.Thread(target=served.plane.run)
         thread.start()
@@ -332,7 +332,7 @@ def test_socket_is_for_its_owner_only_and_goes_with_the_agent(tmp_path: Path) ->
     served = Served(tmp_path)
     path = Path(served.address.removeprefix("ipc://"))
     streams = Path(stream_address(served.address).removeprefix("ipc://"))
-    with live(served.plane, compile_program, ControlOptions(served.address)):
+    with managed(served.plane, compile_program, ControlOptions(served.address)):
         for one in (path, streams):
             assert stat.S_IMODE(one.stat().st_mode) == 0o600
     assert not path.exists()
@@ -358,7 +358,7 @@ def test_socket_may_be_handed_to_another_user_before_anything_else_is_dropped(tm
     path = Path(served.address.removeprefix("ipc://"))
     for name, early in ((user, True), (None, False)):
         options = ControlOptions(served.address, user=name)
-        with live(served.plane, compile_program, options, start=False) as ways:
+        with managed(served.plane, compile_program, options, start=False) as ways:
             assert path.exists() == early
             ways.start()
             assert path.stat().st_uid == os.getuid()
@@ -376,14 +376,14 @@ def test_address_that_cannot_be_had_is_told(tmp_path: Path) -> None:
         ControlOptions("ipc:///nowhere/at/all.sock"),
         ControlOptions(served.address, user="no-such-user"),
     ):
-        with pytest.raises(LoadError) as caught, live(served.plane, compile_program, options):
+        with pytest.raises(LoadError) as caught, managed(served.plane, compile_program, options):
             pass
         assert caught.value.slug == "control.cannot_listen"
 
 
 def test_agent_that_hangs_is_told(tmp_path: Path) -> None:
     served = Served(tmp_path)
-    with live(served.plane, compile_program, ControlOptions(served.address)):
+    with managed(served.plane, compile_program, ControlOptions(served.address)):
         with Client(served.address, timeout_s=0.05) as client, pytest.raises(LoadError) as caught:
             client.status()
         assert caught.value.slug == "control.no_answer"
@@ -392,12 +392,12 @@ def test_agent_that_hangs_is_told(tmp_path: Path) -> None:
 def test_tcp_asks_for_keys(serve: Callable[..., Served], tmp_path: Path) -> None:
     address = f"tcp://127.0.0.1:{_free_port()}"
     served = Served(tmp_path)
-    with pytest.raises(UsageError) as caught, live(served.plane, compile_program, ControlOptions(address)):
+    with pytest.raises(UsageError) as caught, managed(served.plane, compile_program, ControlOptions(address)):
         pass
     assert caught.value.slug == "control.no_keys"
     keys = tmp_path / "keys"
     options = ControlOptions(address, keys=keys)
-    with live(served.plane, compile_program, options):
+    with managed(served.plane, compile_program, options):
         thread = threading.Thread(target=served.plane.run)
         thread.start()
         assert stat.S_IMODE((keys / "client.key_secret").stat().st_mode) == 0o600

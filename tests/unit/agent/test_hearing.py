@@ -10,7 +10,7 @@ from agent import bus
 from agent import messages as ask
 from agent.control import _ENCODE
 from agent.hearing import Hearing
-from agent.live import Live
+from agent.management import Management
 from agent.requests import Requests
 from agent.streams import Streams
 from telemetry.schema import (
@@ -230,7 +230,7 @@ def test_control_shows_telemetry_and_changes_the_subscription(tmp_path: Path) ->
     streams = Streams(live.plane)
     requests = Requests(live.plane, live.loader, streams)
     inbox: Any = live.inbox
-    hearing = Live(live.loader, streams, requests).hear(live.plane, inbox, "host-a")
+    hearing = Management(live.loader, streams, requests).hear(live.plane, inbox, "host-a")
     streams.want(reports=False, decisions=False, events=True)
     live.inbox.waiting = []
     live.hearing._inbox = FakeInbox()

@@ -18,8 +18,8 @@ from datapath.protocol import Compile, Program
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """What serves a plane.
+class Management:
+    """What a plane is looked at and changed by.
 
     Attributes:
         loader: Loads algorithms.
@@ -59,14 +59,14 @@ class Live:
 
 
 @contextmanager
-def live(
+def managed(
     plane: Plane,
     compile_program: Compile[Program],
     control: ControlOptions | None,
     *,
     start: bool = True,
     files: Files | None = None,
-) -> Iterator[Live]:
+) -> Iterator[Management]:
     """Let a plane be looked at and changed for the length of a block.
 
     Args:
@@ -83,7 +83,7 @@ def live(
     loader, streams = Loader(plane, compile_program, files=files), Streams(plane)
     requests = Requests(plane, loader, streams)
     listening = None if control is None else Control(control, requests, streams)
-    ways = Live(loader, streams, requests, listening)
+    ways = Management(loader, streams, requests, listening)
     try:
         if start:
             ways.start()
