@@ -11,8 +11,8 @@ probe.
     any --(5 s without a smaller RTT)--> PROBE_RTT --(200 ms and a round)--> CRUISE, or STARTUP again
 
 The fold program (`bbr_model.py`) measures and sets rate and window on every ACK; this class runs the state
-machine, a letter to the fold program at each transition, some tens of microseconds behind the ACK that called
-for it.
+machine, over parts of the model in `bbr_bounds.py`. A transition is a letter to the fold program, some tens
+of microseconds after the ACK that called for it.
 
 Source: draft-ietf-ccwg-bbr-06, section 5; names of its variables are kept where they fit.
 
@@ -46,6 +46,7 @@ import random
 from typing import Any, Final
 
 from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.bbr_bounds import FullPipe, ShortBounds, Undo
 from ccp_algs.bbr_model import (
     DEFAULT_CWND_PERMILLE,
     MIN_PIPE_PKTS,
@@ -83,33 +84,12 @@ PACING_PERMILLE: Final = {
 CWND_PERMILLE: Final = {UP: 2250, PROBE_RTT: 500}
 """Window gains (section 5.6.1); DEFAULT_CWND_PERMILLE in the other states."""
 
-FULL_BW_GROWTH: Final = 1.25
-FULL_BW_ROUNDS: Final = 3
 DRAIN_ROUNDS: Final = 3
 STARTUP_LOSS_EVENTS: Final = 6
 PROBE_RTT_DURATION_US: Final = 200_000
 RENO_ROUNDS: Final = 63
 EXTRA_ACKED_ROUNDS: Final = 5
 """Half of the window of 10 rounds (section 2.12): the fold program keeps two spans."""
-
-
-@dataclasses.dataclass
-class Undo:
-    """What a recovery that proves spurious gives back (section 5.5.11).
-
-    Attributes:
-        recoveries: Number of the recovery.
-        state: STARTUP or UP if the recovery ended it, else empty.
-        bw_short_bytes_per_s: Short-term bound of the rate.
-        inflight_short_bytes: Short-term bound of what is in flight.
-        inflight_long_bytes: Long-term bound of what is in flight.
-    """
-
-    recoveries: int
-    state: str
-    bw_short_bytes_per_s: int
-    inflight_short_bytes: int
-    inflight_long_bytes: int
 
 
 @register("bbr3")
@@ -143,15 +123,16 @@ class Bbr3(Algorithm):
         if report.undone:
             self._take_back(report)
         if report.loss_rounds and self.state not in PROBING_BW:
-            self._lower_short_bounds(report)
-        self._check_full_bw(report)
+            self._save(report)
+            self.short.lower(report, self.beta)
+        self.pipe.check(report)
         self._check_startup_loss(report)
-        if self.state == STARTUP and self.is_full:
+        if self.state == STARTUP and self.pipe.is_full:
             self.state = DRAIN
             self.drain_start_round = self.round_count
         if self.state == DRAIN and self._is_drained(report):
             self._start_down(report)
-        if self.is_full and not self._adapt_long_bound(report):
+        if self.pipe.is_full and not self._adapt_long_bound(report):
             self._follow_cycle(report)
         self._check_probe_rtt(report)
         self._send(self._registers(report))
@@ -164,9 +145,8 @@ class Bbr3(Algorithm):
     def start_up(self) -> None:
         """Look for bandwidth as at the start, whatever was found before."""
         self.state = STARTUP
-        self.is_full = False
-        self._reset_full_bw()
-        self._reset_short_bounds()
+        self.pipe = FullPipe()
+        self.short.reset()
         self._set_long(INFINITY)
         self._send(self._registers(None))
 
@@ -176,12 +156,8 @@ class Bbr3(Algorithm):
         self._sent: dict[str, int] = {}
         self._orders: dict[str, int] = {}
         self.state = STARTUP
-        self.is_full = False
-        self.full_bw_bytes_per_s = 0
-        self.full_bw_count = 0
-        self.full_bw_now = False
-        self.bw_short_bytes_per_s = INFINITY
-        self.inflight_short_bytes = INFINITY
+        self.pipe = FullPipe()
+        self.short = ShortBounds()
         self.inflight_long_bytes = INFINITY
         self.undo: Undo | None = None
         self.round_count = 0
@@ -198,7 +174,7 @@ class Bbr3(Algorithm):
         self.probe_rtt_round_done = False
 
     def _bdp_bytes(self, report: Bbr3Fold) -> int:
-        bw_bytes_per_s = min(report.max_bw_bytes_per_s, self.bw_short_bytes_per_s)
+        bw_bytes_per_s = min(report.max_bw_bytes_per_s, self.short.bw_bytes_per_s)
         return int(bw_bytes_per_s * report.min_rtt_us // SECOND_US)
 
     def _inflight_bytes(self, report: Bbr3Fold) -> int:
@@ -228,38 +204,6 @@ class Bbr3(Algorithm):
         sent_at_pkts = before_pkts + (start_pkts - before_pkts) * gone_pkts / max(start_pkts, 1)
         return int(sent_at_pkts * report.mss_bytes)
 
-    def _lower_short_bounds(self, report: Bbr3Fold) -> None:
-        """Slow down to what was delivered in a round with losses (section 5.5.10.3)."""
-        self._save(report)
-        bw_bytes_per_s, inflight_bytes = self.bw_short_bytes_per_s, self.inflight_short_bytes
-        if bw_bytes_per_s == INFINITY:
-            bw_bytes_per_s = report.max_bw_bytes_per_s
-        if inflight_bytes == INFINITY:
-            inflight_bytes = report.cwnd_bytes
-        self.bw_short_bytes_per_s = max(report.bw_latest_bytes_per_s, int(self.beta * bw_bytes_per_s))
-        self.inflight_short_bytes = max(report.inflight_latest_bytes, int(self.beta * inflight_bytes))
-
-    def _reset_short_bounds(self) -> None:
-        self.bw_short_bytes_per_s = INFINITY
-        self.inflight_short_bytes = INFINITY
-
-    def _reset_full_bw(self, bw_bytes_per_s: int = 0) -> None:
-        self.full_bw_bytes_per_s = bw_bytes_per_s
-        self.full_bw_count = 0
-        self.full_bw_now = False
-
-    def _check_full_bw(self, report: Bbr3Fold) -> None:
-        """Find out whether the rate stopped growing (section 5.3.1.2)."""
-        if self.full_bw_now or not report.rounds or report.is_limited:
-            return
-        bw_bytes_per_s = report.round_bw_bytes_per_s
-        if bw_bytes_per_s >= FULL_BW_GROWTH * self.full_bw_bytes_per_s:
-            self._reset_full_bw(bw_bytes_per_s)
-            return
-        self.full_bw_count += report.rounds
-        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS
-        self.is_full |= self.full_bw_now
-
     def _check_startup_loss(self, report: Bbr3Fold) -> None:
         """End STARTUP because of losses (section 5.3.1.3)."""
         if (
@@ -270,8 +214,7 @@ class Bbr3(Algorithm):
             and report.round_lost_pkts > self.loss_thresh * report.round_gone_pkts
         ):
             self._save(report).state = STARTUP
-            self.is_full = True
-            self.full_bw_now = True
+            self.pipe.end()
             self._set_long(max(self._bdp_bytes(report), report.inflight_latest_bytes))
 
     def _set_long(self, inflight_bytes: int) -> None:
@@ -281,26 +224,19 @@ class Bbr3(Algorithm):
 
     def _save(self, report: Bbr3Fold) -> Undo:
         if self.undo is None or self.undo.recoveries != report.recoveries:
-            self.undo = Undo(
-                recoveries=report.recoveries,
-                state="",
-                bw_short_bytes_per_s=self.bw_short_bytes_per_s,
-                inflight_short_bytes=self.inflight_short_bytes,
-                inflight_long_bytes=self.inflight_long_bytes,
-            )
+            self.undo = Undo(report.recoveries, dataclasses.replace(self.short), self.inflight_long_bytes)
         return self.undo
 
     def _take_back(self, report: Bbr3Fold) -> None:
         """Give back what a spurious recovery took (section 5.5.11.2)."""
         undo, self.undo = self.undo, None
-        self._reset_full_bw()
+        self.pipe.restart()
         if undo is None:
             return
-        self.bw_short_bytes_per_s = max(self.bw_short_bytes_per_s, undo.bw_short_bytes_per_s)
-        self.inflight_short_bytes = max(self.inflight_short_bytes, undo.inflight_short_bytes)
+        self.short.widen(undo.short)
         self._set_long(max(self.inflight_long_bytes, undo.inflight_long_bytes))
         if undo.state == STARTUP and self.state != STARTUP:
-            self.is_full = False
+            self.pipe.is_full = False
             if self.state != PROBE_RTT:
                 self.state = STARTUP
         elif undo.state == UP and self.state not in (UP, PROBE_RTT):
@@ -329,7 +265,7 @@ class Bbr3(Algorithm):
 
     def _start_refill(self, report: Bbr3Fold) -> None:
         self.state = REFILL
-        self._reset_short_bounds()
+        self.short.reset()
         self.was_precautionary = False
         self.is_stopping = False
         self._start_round(report)
@@ -337,7 +273,7 @@ class Bbr3(Algorithm):
     def _start_up(self, report: Bbr3Fold) -> None:
         self.state = UP
         self.is_probe_sample = True
-        self._reset_full_bw(report.round_bw_bytes_per_s)
+        self.pipe.restart(report.round_bw_bytes_per_s)
         self._start_round(report)
         # The bound grows by 1, 2, 4, ... segments in successive rounds that it holds back.
         self._orders |= {
@@ -402,9 +338,9 @@ class Bbr3(Algorithm):
             self.was_precautionary = True
             return True
         if report.held_back:
-            self._reset_full_bw(report.round_bw_bytes_per_s)
+            self.pipe.restart(report.round_bw_bytes_per_s)
             return False
-        return self.full_bw_now
+        return self.pipe.now
 
     def _check_probe_rtt(self, report: Bbr3Fold) -> None:
         """Enter and leave ProbeRTT (sections 5.3.4.3 and 5.3.4.4)."""
@@ -424,8 +360,8 @@ class Bbr3(Algorithm):
         self.probe_rtt_round_done |= report.rounds > 0
         if self.probe_rtt_round_done and report.now_us > self.probe_rtt_done_us:
             self._orders["probe_min_stamp_us"] = report.now_us
-            self._reset_short_bounds()
-            if self.is_full:
+            self.short.reset()
+            if self.pipe.is_full:
                 self._start_down(report)
                 self.state = CRUISE
             else:
@@ -441,14 +377,14 @@ class Bbr3(Algorithm):
             "pacing_permille": PACING_PERMILLE[state],
             "cwnd_permille": CWND_PERMILLE.get(state, DEFAULT_CWND_PERMILLE),
             "headroom_permille": round(1000 * self.headroom) if has_headroom else 0,
-            "bw_short_bytes_per_s": self.bw_short_bytes_per_s,
-            "inflight_short_bytes": self.inflight_short_bytes,
-            "is_full": int(self.is_full),
+            "bw_short_bytes_per_s": self.short.bw_bytes_per_s,
+            "inflight_short_bytes": self.short.inflight_bytes,
+            "is_full": int(self.pipe.is_full),
             "is_up": int(state == UP),
             "is_probe_rtt": int(state == PROBE_RTT),
             "is_probe_sample": int(self.is_probe_sample),
             "cycle": self.cycle,
-            "extra_rounds": EXTRA_ACKED_ROUNDS if self.is_full else 1,
+            "extra_rounds": EXTRA_ACKED_ROUNDS if self.pipe.is_full else 1,
             "loss_permille": round(1000 * self.loss_thresh),
             "probe_rtt_interval_us": round(SECOND_US * self.probe_rtt_interval_s),
         } | ({} if report is None else self._wishes(report))

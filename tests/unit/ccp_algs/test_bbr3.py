@@ -48,7 +48,7 @@ def test_startup_ends_when_the_rate_grows_no_more_and_the_queue_is_drained() -> 
     link, flow = alone()
     run_until(link, flow, DRAIN)
     assert flow.last["max_bw_bytes_per_s"] == pytest.approx(RATE, rel=0.02)
-    assert flow.algorithm.full_bw_count == 3
+    assert flow.algorithm.pipe.rounds == 3
     assert flow["pacing_permille"] == 495
     assert link.now_us - 1e6 < 15 * RTT_US, "the rate doubles each round trip"
     filled_us = link.queue_us
@@ -100,7 +100,7 @@ def test_time_to_the_next_probe_is_two_to_three_seconds_on_large_paths() -> None
 def test_shallow_buffer_bounds_what_is_in_flight_and_losses_stay_few() -> None:
     link, flow = alone(buffer_pkts=10)
     link.run(3)
-    assert flow.algorithm.is_full
+    assert flow.algorithm.pipe.is_full
     assert flow["inflight_long_bytes"] < (BDP_PKTS + 16) * MSS
     dropped, sent = link.dropped, flow.delivered
     assert share(link, flow, 10) > 0.93
@@ -109,9 +109,9 @@ def test_shallow_buffer_bounds_what_is_in_flight_and_losses_stay_few() -> None:
 
 def test_startup_ends_because_of_losses() -> None:
     link, flow = alone(buffer_pkts=10)
-    flow.algorithm.full_bw_count = -100  # leaves only the losses
+    flow.algorithm.pipe.rounds = -100  # leaves only the losses
     run_until(link, flow, DRAIN, limit_s=1)
-    assert flow.algorithm.full_bw_count < 3
+    assert flow.algorithm.pipe.rounds < 3
     assert flow.algorithm.undo.state == STARTUP
     assert flow["inflight_long_bytes"] < INFINITY
 
