@@ -40,7 +40,13 @@ def read_report(report: Path) -> Result | None:
     return {"passed": passed, "failed": sorted(set(failed)), "skipped": dict(sorted(skipped.items()))}
 
 
-def keep(name: str, version: str, report: Path, wall_s: float, kept: Path = KEPT) -> None:
+def revision() -> str:
+    """Return what is tested, `+` if that is not committed; to be asked before `keep`, which changes files."""
+    sources = git_revision()
+    return "" if sources is None else sources["commit"][:7] + "+" * sources["dirty"]
+
+
+def keep(name: str, version: str, report: Path, wall_s: float, tested: str, kept: Path = KEPT) -> None:
     """Keep what became of the tests on a kernel, in the place of what was kept of it.
 
     Args:
@@ -48,6 +54,7 @@ def keep(name: str, version: str, report: Path, wall_s: float, kept: Path = KEPT
         version: What it calls itself.
         report: Pytest's.
         wall_s: From power on to power off [s].
+        tested: As `revision` returned.
         kept: Where.
 
     Raises:
@@ -57,7 +64,6 @@ def keep(name: str, version: str, report: Path, wall_s: float, kept: Path = KEPT
     if found is None:
         raise VmError(f"nothing to keep of {name}", f"{report} is not there", "see console.log beside it")
     results: dict[str, Result] = json.loads(kept.read_text()) if kept.exists() else {}
-    sources = git_revision()
     # One reason is one row of the table, whatever kernel's files it names.
     skipped = {reason.replace(version, "VERSION"): count for reason, count in found["skipped"].items()}
     results[name] = {
@@ -65,7 +71,7 @@ def keep(name: str, version: str, report: Path, wall_s: float, kept: Path = KEPT
         **found,
         "skipped": skipped,
         "seconds": round(wall_s),
-        "revision": "" if sources is None else sources["commit"][:7] + "+" * sources["dirty"],
+        "revision": tested,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
     order = sorted(results, key=lambda one: [int(part) for part in one.split(".")])

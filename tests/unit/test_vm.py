@@ -80,10 +80,10 @@ def test_results_are_kept_by_kernel_with_what_failed_and_why_tests_were_skipped(
     report, kept = tmp_path / "tests.xml", tmp_path / "kernels.json"
     assert results.read_report(report) is None
     with pytest.raises(VmError):
-        results.keep("6.1", "6.1.0-1", report, 90.0, kept)
+        results.keep("6.1", "6.1.0-1", report, 90.0, "0123456", kept)
     report.write_text(REPORT)
     for name in ("7", "6.12", "6.1"):
-        results.keep(name, f"{name}.0-1", report, 90.0, kept)
+        results.keep(name, f"{name}.0-1", report, 90.0, "0123456", kept)
     found = json.loads(kept.read_text())
     assert list(found) == ["6.1", "6.12", "7"]
     one = found["6.12"]
