@@ -32,8 +32,12 @@ ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
 SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
 PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider --durations 10
-# Real sockets and clocks on a machine that others use, too: what fails is tried twice more, and the summary says so.
-AGAIN := --reruns 2 -r sfER
+# Real sockets and clocks on a machine that others use, too: what fails gets a second try, and the summary names it.
+TOLD := --reruns 1 -r sfER
+# Two commands at once: what the first one prints comes when both have ended.
+BESIDE := scripts/beside.sh
+# Not $(MAKE) in a recipe, which `make -n` would run.
+ITSELF := $(MAKE) --no-print-directory
 # Tests that compute share what processors there are.
 SHARED := -n auto --dist worksteal
 
@@ -75,10 +79,18 @@ $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
 	$(PHASE)
 	@[ -e $@ ] && [ -z "$$(find $? -newer $@)" ] || scripts/build.sh --skip-install
 
+.PHONY: wheel
+wheel: build .venv/.dev ## what is released, in dist: a wheel for this architecture, and the sources
+	scripts/wheel.sh
+
+.PHONY: test-wheel
+test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root)
+	$(SUDO) scripts/try-wheel.sh
+
 # --- run ---------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: build ## kernel CUBIC against ccplane's, with and without random loss: a table and a plot; simulated without root
+demo: build ## what ccplane is for, in a minute: five flows, a live edit, a picture; simulated without root
 	$(SUDO) $(BIN)/ccp demo
 
 # A folder in which results stay, such as docs/results/bench for the tables in docs/benchmarks.md.
@@ -88,6 +100,11 @@ KEEP ?=
 bench: build ## all benchmarks (need root; an hour, says more first); KEEP=FOLDER keeps the results as JSON
 	$(SUDO) $(BIN)/ccp bench all $(if $(KEEP),--keep $(KEEP))
 
+.PHONY: docs
+docs: build .venv/.dev ## the documents as a site in out/site; a broken link or a name that is gone fails
+	$(PHASE)
+	$(BIN)/zensical build --strict
+
 .PHONY: docs-tables
 docs-tables: build ## the tables in docs/benchmarks.md and docs/architecture.md, from docs/results
 	$(BIN)/python -m scripts.bench_tables
@@ -96,11 +113,18 @@ docs-tables: build ## the tables in docs/benchmarks.md and docs/architecture.md,
 # --- check -------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: lint test-rust test-unit test-interop test-kernel test-notebooks ## everything: lint, types, tests of all kinds
+test: MEANWHILE := lint-rust
+test: lint-python types lint-bpf docs test-kernel test-computing ## everything: lint, types, tests of all kinds
+
+# Notebooks mostly wait; what computes has the processors meanwhile.
+.PHONY: test-computing
+test-computing: build .venv/.dev
+	$(PHASE)
+	$(BESIDE) $(ITSELF) test-notebooks -- nice $(ITSELF) test-rust test-unit test-interop
 
 # What one runs after each edit: nothing that needs root, PyTorch, or a build where no Rust changed.
 .PHONY: quick
-quick: lint-python types ## lint, types, and the unit tests of what changed (SINCE=REVISION; else since the last commit)
+quick: lint-python types docs ## lint, types, and the unit tests of what changed (SINCE=REVISION; else since the last commit)
 	$(PHASE)
 	@$(BIN)/python -m scripts.quick $(if $(SINCE),--since $(SINCE))
 
@@ -123,8 +147,8 @@ types: build .venv/.dev ## mypy, strict
 lint-rust: build ## rustfmt and clippy
 	$(PHASE)
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(PROFILE) $(CRATES) --all-targets -- -D warnings
-	$(CARGO) clippy $(PROFILE) --package ccp-build -- -D warnings
+	nice $(CARGO) clippy $(PROFILE) $(CRATES) --all-targets -- -D warnings
+	nice $(CARGO) clippy $(PROFILE) --package ccp-build -- -D warnings
 
 .PHONY: lint-bpf
 lint-bpf: build .venv/.dev ## clang-format of the BPF programs
@@ -164,12 +188,13 @@ OF_THE_KERNEL := kernel(struct_ops=False)
 .PHONY: test-kernel
 test-kernel: build .venv/.dev ## tests on real sockets of this kernel (need root)
 	$(PHASE)
-	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=; \
-	$(SUDO) $(PYTEST) $(AGAIN) -m "not long and not alone and $(OF_THE_KERNEL)" tests/kernel >"$$log" 2>&1 & others=$$!; \
-	$(SUDO) $(PYTEST) $(AGAIN) -m "not long and not alone and not $(OF_THE_KERNEL)" tests/kernel || failed=yes; \
-	wait $$others || failed=yes; \
-	cat "$$log"; test -z "$$failed"
-	$(SUDO) $(PYTEST) $(AGAIN) -m "not long and alone" tests/kernel
+	$(BESIDE) $(ITSELF) test-kernel-others $(MEANWHILE) \
+		-- $(SUDO) $(PYTEST) $(TOLD) -m "not long and not alone and not $(OF_THE_KERNEL)" tests/kernel
+	$(SUDO) $(PYTEST) $(TOLD) -m "not long and alone" tests/kernel
+
+.PHONY: test-kernel-others
+test-kernel-others: build .venv/.dev
+	$(SUDO) $(PYTEST) $(TOLD) -m "not long and not alone and $(OF_THE_KERNEL)" tests/kernel
 
 .PHONY: test-train
 test-train: build .venv/.dev .venv/.train ## tests of training; they want PyTorch, which takes two minutes to install
@@ -179,12 +204,12 @@ test-train: build .venv/.dev .venv/.train ## tests of training; they want PyTorc
 .PHONY: test-long
 test-long: build .venv/.dev test-train ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root); training
 	$(PHASE)
-	$(SUDO) $(PYTEST) $(AGAIN) -m long tests/kernel
+	$(SUDO) $(PYTEST) $(TOLD) -m long tests/kernel
 
 .PHONY: test-notebooks
 test-notebooks: build .venv/.dev ## execute the notebooks, with short runs (needs root)
 	$(PHASE)
-	$(SUDO) $(PYTEST) $(AGAIN) tests/notebooks
+	$(SUDO) $(PYTEST) $(TOLD) tests/notebooks
 
 .PHONY: test-kernels
 test-kernels: build .venv/.dev ## kernel tests on Debian's kernels 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/kernels.md)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import io
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -102,11 +99,9 @@ def _git(repository: Path, *arguments: str) -> bytes:
 def _check_out(sha: str, folder: Path, repository: Path) -> None:
     """Put the files of a commit into a folder, as new as now: cargo goes by the time of files."""
     shutil.rmtree(folder, ignore_errors=True)
-    now_s = int(time.time())
-    with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", "--format=tar", sha))) as files:
-        for member in files:
-            member.mtime = now_s
-            files.extract(member, folder, filter="tar")
+    folder.mkdir(parents=True)
+    packed = _git(repository, "archive", "--format=tar", sha)
+    subprocess.run(["tar", "-x", "-m", "-C", str(folder)], input=packed, check=True)
 
 
 def _compile(packages: Path, target: Path, told: Callable[[str], None]) -> None:

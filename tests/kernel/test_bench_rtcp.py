@@ -10,7 +10,7 @@ from experiments.bench.rtcp import Load
 
 COUNT = 1_000
 
-pytestmark = pytest.mark.usefixtures("whatever_others_do")
+pytestmark = [pytest.mark.alone, pytest.mark.usefixtures("whatever_others_do")]
 
 
 @pytest.fixture(autouse=True)

@@ -83,8 +83,9 @@ def test_devices_are_never_in_the_machines_own_namespace() -> None:
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 def test_the_shaper_keeps_its_rate(path_100mbit: Path, family: Family) -> None:
+    # Reno fills the buffer; CUBIC may leave slow start by the delay, and fills it seconds later.
     result = iperf3(
-        path_100mbit.sender, path_100mbit.receiver, congestion="cubic", duration_s=3, family=family
+        path_100mbit.sender, path_100mbit.receiver, congestion="reno", duration_s=3, family=family
     )
     # Never more than the rate; less where the machine is busy and the timers of the shaper are late.
     assert 0.8 < result.goodput_bytes_per_s / (RATE_BYTES_PER_S * GOODPUT_SHARE) < 1.02
@@ -102,7 +103,7 @@ def test_a_full_buffer_refuses_packets_at_the_sender_itself() -> None:
     with bottleneck(RATE_BYTES_PER_S, 20_000, shaper_at="sender") as path:
         assert path.shaper is not None
         assert path.shaper.host is path.sender
-        iperf3(path.sender, path.receiver, congestion="cubic", duration_s=1)
+        iperf3(path.sender, path.receiver, congestion="reno", duration_s=1)
         assert path.shaper.stats().dropped_pkts > 0
 
 
