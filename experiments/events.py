@@ -65,4 +65,18 @@ class SetParam(Plain, frozen=True, tag_field="kind", tag="set_param"):
             raise ValueError("give either `flow` or `algorithm`")
 
 
-Event = SetLink | SetRoute | SetParam
+class Edit(Plain, frozen=True, tag_field="kind", tag="edit"):
+    """An algorithm is edited: its flows go on with another version, as after `ccp reload`.
+
+    Attributes:
+        at_s: When, since the start of the run [s].
+        algorithm: Which, named as the flows name it.
+        becomes: File with the new version.
+    """
+
+    at_s: Seconds
+    algorithm: str
+    becomes: str
+
+
+Event = SetLink | SetRoute | SetParam | Edit

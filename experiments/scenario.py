@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from experiments.errors import ScenarioError
-from experiments.events import Event, ParamValue, Seconds, SetLink, SetParam, SetRoute
+from experiments.events import Edit, Event, ParamValue, Seconds, SetLink, SetParam, SetRoute
 from experiments.netlab.spec import Family, Plain, PositiveFloat, PositiveInt, Topology
 from experiments.regimes import ReceiverAgent, SocketSwitch
 from experiments.runs import check, files, reading
@@ -24,6 +24,7 @@ from experiments.traffic.spec import Iperf3, Traffic
 __all__ = [
     "KERNEL",
     "Dumbbell",
+    "Edit",
     "Event",
     "Flow",
     "Graph",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,8 +14,6 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
-
-from experiments.learning.errors import LearningError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,8 +56,8 @@ def hyvar(
 
     Needs the extra `train` of ccplane (docs/learning.md). Nothing of it is needed to run the policy.
     """
-    with _installed():
-        from experiments.learning import export, training
+    from experiments.learning import export, training
+
     if resume is not None:
         trainer, directory = training.resume(resume), resume
     else:
@@ -80,8 +76,8 @@ def export_(
     file: Annotated[Path, typer.Argument(help="Where to, *.safetensors; the hash goes beside it.")],
 ) -> None:
     """Write the policy of a training's last checkpoint as the file that Hyvar reads."""
-    with _installed():
-        from experiments.learning import export, training
+    from experiments.learning import export, training
+
     typer.echo(f"{file}: sha256 {export.export(training.last_checkpoint(directory), file)}")
 
 
@@ -109,8 +105,8 @@ def evaluate_(
         "bbr": Contender(heuristic="bbr"),
     }
     if training_directory is not None:
-        with _installed():
-            from experiments.learning import export, training
+        from experiments.learning import export, training
+
         config = training.training_of(training.last_checkpoint(training_directory))
         contenders["initial"] = Contender(export.initial_policy(config).actions)
     found = evaluate(contenders, n_paths=paths)
@@ -174,18 +170,3 @@ def _said(progress: Progress) -> str:
         f"{progress.steps:,} steps  reward {progress.reward:.3f}  utilisation {progress.utilisation:.1%}"
         f"  RTT {progress.rtt_ratio:.2f} of the empty path's  loss {progress.loss_ratio:.2%}"
     )
-
-
-@contextmanager
-def _installed() -> Iterator[None]:
-    """Say which extra is needed where an import fails."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise LearningError(
-            "learning.no_trainer",
-            "training needs packages that are not installed",
-            error.name or "",
-            "they bring PyTorch, which running a policy does not need",
-            "pip install 'ccplane[train]'",
-        ) from error

@@ -10,7 +10,6 @@ SLUGS: Final[dict[str, str]] = {
     "learning.bad_domain": "paths, rewards or numbers of worlds that cannot be were asked for",
     "learning.no_checkpoint": "there is no checkpoint to go on from, or to export",
     "learning.other_checkpoint": "a checkpoint was made with another configuration or another version",
-    "learning.no_trainer": "what training needs is not installed",
     "learning.exists": "there is a training in the directory already",
     "learning.cannot_write": "a checkpoint or policy cannot be written where it should be",
 }

@@ -17,6 +17,8 @@ from experiments.plots import style
 from experiments.plots.quantities import quantity
 
 PANELS: Final = ("cwnd_bytes", "srtt_us", "goodput_bytes_per_s")
+_CONDITION_IN: Final = 3.7
+"""Width of a column of panels [inches]."""
 MOST_LINKS: Final = 3
 """How many queues a figure shows at most: the longest."""
 _NEUTRAL: Final = ("#262626", "#8A8A8A", "#B5B5B5")
@@ -86,17 +88,20 @@ def side_by_side(
     panels: Sequence[str] = ("cwnd_bytes", "goodput_bytes_per_s"),
     limits: Mapping[str, float] | None = None,
     goodput_interval_s: float | None = None,
+    marks: Mapping[str, tuple[float, str]] | None = None,
     title: str = "",
     note: str = "",
 ) -> style.Plot:
     """Draw flows over time under several conditions: a column of panels a condition.
 
     Args:
-        columns: Name of the condition -> flow_samples under it; columns as of `time_series`.
+        columns: Name of the condition -> flow_samples under it, columns as of `time_series`. Each has its
+            own legend.
         flows: Columns `flow` and `algorithm`, of the flows of all conditions.
-        panels: Columns of the samples, from top to bottom; each panel has a scale of its own.
+        panels: Columns of the samples, from top to bottom; the panels of a row have one scale.
         limits: Column -> value that is drawn as the most that can be, in the unit of the column.
         goodput_interval_s: As of `time_series`.
+        marks: Condition -> a moment [s], and what happened then: a line through its column.
         title: What the figure shows.
         note: Seeds, machine, and the like.
 
@@ -110,25 +115,26 @@ def side_by_side(
     for samples in columns.values():
         need(samples, "t_s", "flow", *(one for one in panels if one != "goodput_bytes_per_s"))
     with style.styled():
-        plot = style.new_plot(0.9 + 1.9 * len(panels))
-        grid = plot.subplots(len(panels), len(columns), sharex="col", squeeze=False)
+        plot = style.new_plot(1.2 + 1.9 * len(panels), max(style.WIDTH_IN, _CONDITION_IN * len(columns)))
+        grid = plot.subplots(len(panels), len(columns), sharex="col", sharey="row", squeeze=False)
         lines = _lines(flows)
         for i, (name, samples) in enumerate(columns.items()):
             for axes, column in zip(grid[:, i], panels, strict=True):
                 _draw(axes, samples, column, lines, goodput_interval_s)
-                axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1e-9))
                 if limits and column in limits:
                     _draw_limit(axes, float(quantity(column).of(limits[column])), quantity(column).unit)
-                if i == 0:
-                    axes.set_ylabel(quantity(column).short_axis)
             grid[-1, i].set_xlim(0, _end_s(samples))
             grid[-1, i].set_xlabel("time since the run began [s]")
-            grid[0, i].set_title(name, color=style.INK)
+            own = [line for flow, line in lines.items() if flow in set(samples["flow"])]
+            grid[0, i].legend(handles=own, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=len(own))
+            grid[0, i].set_title(name, color=style.INK, fontweight="bold", pad=22)
+            if marks and name in marks:
+                _mark_moment(list(grid[:, i]), *marks[name])
+        for axes, column in zip(grid[:, 0], panels, strict=True):
+            axes.set_ylabel(quantity(column).short_axis)
+            axes.set_ylim(0, 1.12 * max(axes.get_ylim()[1], 1e-9))
         plot.align_ylabels()
         style.head(plot, title, note)
-        grid[0, 0].legend(
-            handles=list(lines.values()), loc="lower left", bbox_to_anchor=(0, 1.12), ncols=len(lines)
-        )
     return plot
 
 
@@ -148,9 +154,23 @@ def _draw(
         axes.plot(own["t_s"], values, color=line.get_color(), linestyle=line.get_linestyle())
 
 
+def _mark_moment(column: Sequence[Axes], t_s: float, what: str) -> None:
+    for axes in column:
+        axes.axvline(t_s, color=style.INK, linewidth=1.0, zorder=1)
+    column[0].annotate(
+        what,
+        (t_s, 0.5),
+        (-4, 0),
+        xycoords=column[0].get_xaxis_transform(),
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        fontsize=8.5,
+    )
+
+
 def _draw_limit(axes: Axes, limit: float, unit: str) -> None:
     axes.axhline(limit, color=style.FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    axes.set_ylim(0, max(1.18 * limit, axes.get_ylim()[1]))
     axes.annotate(
         f"most that fits: {limit:.1f} {unit}",
         (1, limit),

@@ -20,7 +20,7 @@ from ccp_algs.api import AnyAlgorithm
 from ccp_base.errors import CcpError, Collector, ParamError, Several
 from ccp_base.names import close_names
 from experiments.errors import ScenarioError
-from experiments.events import SetLink, SetParam, SetRoute
+from experiments.events import Edit, SetLink, SetParam, SetRoute
 from experiments.netlab import traces
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction
@@ -126,6 +126,8 @@ class _Check:
             self._time(event.at_s, f"events[{i}].at_s")
             if isinstance(event, SetParam):
                 self._set_param(event, f"events[{i}]")
+            elif isinstance(event, Edit):
+                self._edit(event, f"events[{i}]")
             else:
                 self._network_event(event, f"events[{i}]")
 
@@ -375,6 +377,12 @@ class _Check:
             return
         with contextlib.suppress(CcpError):  # told where the flow names it
             self._param(find(name), event.param, event.value, f"{at}.param")
+
+    def _edit(self, event: Edit, at: str) -> None:
+        ours = {flow.algorithm for flow in self._scenario.flows if is_ours(flow.algorithm)}
+        self._known(event.algorithm, ours, "flow's algorithm of ccplane", f"{at}.algorithm")
+        with self._problems.check():
+            find(event.becomes)
 
     # Everywhere
 

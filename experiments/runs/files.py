@@ -24,7 +24,7 @@ from experiments.runs.shapes import Graph
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-_FILE_FIELDS: Final = ("algorithm", "single", "shared", "trace")
+_FILE_FIELDS: Final = ("algorithm", "becomes", "single", "shared", "trace")
 """Fields whose value may be the path of a file, wherever in a scenario they are."""
 
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from ccp_base import _native
-from experiments.events import Event, ParamValue
+from experiments.events import Event
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.runs import inband, leavings, regimes, rtcp
@@ -27,7 +27,7 @@ from experiments.runs.check import rtcp_of
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.runs.session import Progress, fire, flow_records
 from experiments.runs.steering import Steering, turn
-from experiments.runs.variants import Variant, Variants, variants_of
+from experiments.runs.variants import Variants, variants_of
 from experiments.traffic import RunningTraffic, start_traffic
 
 if TYPE_CHECKING:
@@ -290,11 +290,7 @@ class _Session:
                 still_open.difference_update(own["cookie"][own["state"] == TCP_CLOSE].tolist())
 
     def _fire(self, event: Event) -> None:
-        def set_param(variant: Variant, param: str, value: ParamValue) -> None:
-            assert self._agent is not None, "the scenario was checked"
-            self._agent.set_param(variant, param, value)
-
-        told = fire(event, self._net, set_param, self._variants)
+        told = fire(event, self._net, self._agent, self._variants)
         self._recording.note(str(event.__struct_config__.tag), _now_us(), at_s=event.at_s, **told)
 
     def _now_s(self) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from experiments.events import Event, ParamValue, SetLink, SetRoute
+from experiments.events import Edit, Event, ParamValue, SetLink, SetRoute
 from experiments.runs.recording import FlowRecord
 from experiments.runs.variants import Variant, Variants, congestion_of
 
@@ -28,8 +29,16 @@ class Network(Protocol):
         ...
 
 
-SetVariantParam = Callable[[Variant, str, ParamValue], None]
-"""Changes a parameter of a variant for all its flows."""
+class Agent(Protocol):
+    """The agent of a run, as events change it."""
+
+    def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
+        """Change a parameter of a variant for all its flows."""
+        ...
+
+    def edit(self, variant: Variant, file: Path) -> None:
+        """Let the flows of a variant go on with what is in a file."""
+        ...
 
 
 def may_become(scenario: Scenario, flow: Flow, variants: Variants) -> frozenset[str]:
@@ -57,13 +66,13 @@ def flow_records(scenario: Scenario, variants: Variants) -> list[FlowRecord]:
     ]
 
 
-def fire(event: Event, net: Network, set_param: SetVariantParam, variants: Variants) -> dict[str, Any]:
+def fire(event: Event, net: Network, agent: Agent | None, variants: Variants) -> dict[str, Any]:
     """Let an event of a scenario happen; return what there is to say of it.
 
     Args:
         event: The event; the scenario was checked.
         net: The network.
-        set_param: Reaches the agent, which there is if the event is about a parameter.
+        agent: The agent, which there is if the event is about an algorithm.
         variants: Of the scenario's flows.
 
     Raises:
@@ -75,8 +84,13 @@ def fire(event: Event, net: Network, set_param: SetVariantParam, variants: Varia
     if isinstance(event, SetRoute):
         net.set_route(event.path, both=event.both)
         return {"path": list(event.path), "both": event.both}
+    assert agent is not None, "the scenario was checked"
     meant = variants.meant_by(event)
-    for variant in meant:
-        set_param(variant, event.param, event.value)
     flows = [name for name, one in variants.by_flow.items() if one in meant]
+    if isinstance(event, Edit):
+        for variant in meant:
+            agent.edit(variant, Path(event.becomes))
+        return {"algorithm": event.algorithm, "becomes": event.becomes, "flows": flows}
+    for variant in meant:
+        agent.set_param(variant, event.param, event.value)
     return {"param": event.param, "value": event.value, "algorithm": meant[0].algorithm, "flows": flows}

@@ -23,7 +23,9 @@ from agent.description import assembled, plan
 from agent.hearing import Hearing
 from agent.inbox import FLOW_KINDS
 from agent.plane import POLL_MS, Plane
-from datapath import sim
+from agent.reload import Loader, T
+from agent.source import read
+from datapath import ebpf, sim
 from experiments.events import Event, ParamValue
 from experiments.netlab.network_spec import addresses
 from experiments.netlab.routes import graph_of
@@ -151,6 +153,26 @@ def _logged(file: Path) -> Iterator[None]:
         handler.close()
 
 
+class _Agent:
+    """What events change of the agent in this thread."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
+        self._plane.set_param(f"{variant.name}.{param}", value)
+
+    def edit(self, variant: Variant, file: Path) -> None:
+        _Here(self._plane, ebpf.compile_program).load(read(str(file)), variant.name)
+
+
+class _Here(Loader):
+    """Loads versions while virtual time stands still: there is one thread."""
+
+    def on_agent(self, what: Callable[[], T]) -> T:
+        return what()
+
+
 class _Session:
     """The virtual time in which flows are sending."""
 
@@ -233,10 +255,7 @@ class _Session:
             self._told.feed()
 
     def _fire(self, event: Event) -> None:
-        def set_param(variant: Variant, param: str, value: ParamValue) -> None:
-            assert self._plane is not None, "the scenario was checked"
-            self._plane.set_param(f"{variant.name}.{param}", value)
-
-        told = fire(event, self._net, set_param, self._variants)
+        agent = None if self._plane is None else _Agent(self._plane)
+        told = fire(event, self._net, agent, self._variants)
         now_us = self._datapath.now_us
         self._recording.note(str(event.__struct_config__.tag), now_us, at_s=event.at_s, **told)

@@ -196,10 +196,25 @@ class Steering:
             CcpError: If it refuses the value.
             RunError: `run.agent`, if it does not answer.
         """
+        with self._asked() as client:
+            client.set({f"{variant.name}.{param}": value})
+
+    def edit(self, variant: Variant, file: Path) -> None:
+        """Let the flows of a variant go on with what is in a file, as `ccp reload` does.
+
+        Raises:
+            CcpError: If it refuses the new version.
+            RunError: `run.agent`, if it does not answer.
+        """
+        with self._asked() as client:
+            client.load(file, variant.name)
+
+    @contextlib.contextmanager
+    def _asked(self) -> Iterator[Client]:
         try:
             if self._client is None:
                 self._client = Client(pin_dir=self._pin_dir)
-            self._client.set({f"{variant.name}.{param}": value})
+            yield self._client
         except LoadError as error:
             raise self._failed(f"it does not answer: {error.message}") from error
 

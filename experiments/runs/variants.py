@@ -18,7 +18,7 @@ import msgspec
 from agent.algorithms import find, name_of
 from agent.description import Description
 from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
-from experiments.events import ParamValue, SetParam
+from experiments.events import Edit, ParamValue, SetParam
 from experiments.runs import rtcp_params
 from experiments.runs.check import KERNEL, is_ours, ours_of
 from telemetry.schema import Sample
@@ -70,9 +70,9 @@ class Variants:
         each = (*self.by_flow.values(), *self.by_switched.values())
         return list({variant.name: variant for variant in each}.values())
 
-    def meant_by(self, event: SetParam) -> list[Variant]:
-        """Return the variants whose parameter an event changes; `event.algorithm` was checked to be one."""
-        if event.flow is not None:
+    def meant_by(self, event: SetParam | Edit) -> list[Variant]:
+        """Return the variants that an event changes; `event.algorithm` was checked to be one."""
+        if isinstance(event, SetParam) and event.flow is not None:
             return [self.by_flow[event.flow]]
         return [variant for variant in self.all if variant.algorithm == event.algorithm]
 

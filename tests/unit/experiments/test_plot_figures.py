@@ -143,16 +143,18 @@ def test_conditions_stand_side_by_side_with_the_same_panels_and_limits() -> None
         columns,
         flows(a="kernel/cubic", b="cubic"),
         limits={"goodput_bytes_per_s": 1.25e6},
+        marks={"lossy": (1.0, "then")},
         title="what",
         note="seed 1",
     )
-    window, _, goodput, lossy_goodput = figure.axes
+    window, lossy_window, goodput, lossy_goodput = figure.axes
     assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == list(columns)
     assert window.get_ylabel().replace("\n", " ") == "congestion window [kB]"
     assert goodput.get_ylabel().replace("\n", " ") == "goodput [Mbit/s]"
     assert goodput.get_xlabel() == lossy_goodput.get_xlabel() == "time since the run began [s]"
-    assert {"what", "seed 1", "most that fits: 10.0 Mbit/s"} <= texts(figure)
+    assert {"what", "seed 1", "then", "most that fits: 10.0 Mbit/s"} <= texts(figure)
     assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
+    assert [len(axes.lines) for axes in (window, lossy_window)] == [2, 3]
     np.testing.assert_allclose(lossy_goodput.lines[1].get_ydata(), 8, rtol=1e-5)
 
 

@@ -172,6 +172,7 @@ def test_a_wrong_field_is_named(was: str, becomes: str, slug: str, where: str, s
          "0.95"),
         ("set_param, at_s: 1, algorithm: reno, param: beta, value: 0.5", "unknown_name",
          ".algorithm", "cubic"),
+        ("edit, at_s: 1, algorithm: reno, becomes: cubic", "unknown_name", ".algorithm", "cubic"),
         ("set_parm, at_s: 1", "bad_field", ".kind", "`set_param`"),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from agent import cli
 from experiments.commands import app, warnings
-from experiments.events import SetLink, SetParam, SetRoute
+from experiments.events import Edit, SetLink, SetParam, SetRoute
 from experiments.netlab.spec import (
     Bernoulli,
     Buffer,
@@ -174,6 +174,19 @@ def test_flows_have_parameters_of_their_own_which_change_when_an_event_says_so()
     assert json.loads(noted["detail"])["flows"] == ["f2"]
     # A window a round trip: nothing of the path is in the way.
     assert result.flows["goodput_bytes_per_s"][0] == pytest.approx(4 * MSS_BYTES / 0.0212, rel=0.1)
+
+
+def test_an_algorithm_is_edited_under_its_flow_when_an_event_says_so(tmp_path: Path) -> None:
+    versions = tmp_path / "mine.py", tmp_path / "edited.py"
+    for file, segments in zip(versions, (4, 8), strict=True):
+        file.write_text(MINE.format(cwnd_bytes=segments * MSS_BYTES))
+    event = Edit(1.0, str(versions[0]), str(versions[1]))
+    result = run(two((str(versions[0]), {}), const(4), events=(event,)))
+    assert cwnds(result, "f1", 0.3, 0.95) == {4 * MSS_BYTES}
+    assert cwnds(result, "f1", 1.2, 1.9) == {8 * MSS_BYTES}
+    assert cwnds(result, "f2", 0.3, 1.9) == {4 * MSS_BYTES}
+    (noted,) = result.events.query("kind == 'edit'").to_dict("records")
+    assert json.loads(noted["detail"])["flows"] == ["f1"]
 
 
 def test_an_algorithm_that_raises_costs_its_flow_only(tmp_path: Path) -> None:
@@ -427,6 +440,23 @@ def test_it_needs_nothing_of_the_kernels_part() -> None:
     assert float(done.stdout) == pytest.approx(RATE_BYTES_PER_S * PAYLOAD, rel=0.15)
 
 
+MINE = """
+from ccp_algs import Algorithm, register
+from ccp_algs.fold import Ack, Flow, FoldProgram, every, total
+
+
+class Fold(FoldProgram):
+    acked = total(Ack.bytes_acked)
+    when = every(Flow.srtt_us)
+
+
+@register("mine")
+class Mine(Algorithm):
+    program = Fold
+
+    def on_report(self, report):
+        self.flow.set(cwnd_bytes={cwnd_bytes})
+"""
 BAD = """
 from ccp_algs import Algorithm
 from ccp_algs.example_aimd import AimdFold

@@ -1,0 +1,171 @@
+"""The five runs of the demonstration, one flow each, and what is measured of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.scenario import Scenario
+
+RATE_BYTES_PER_S: Final = 12.5e6
+RTT_US: Final = 50_000
+PAYLOAD_SHARE: Final = 1448 / 1500
+"""What of the rate is TCP payload: an IP packet of 1500 bytes carries 1448, with TCP timestamps."""
+LOSS_RATIO: Final = 0.005
+"""Share of packets that the lossy path loses at random."""
+MINE: Final = Path(__file__).parent / "mine.py"
+"""An algorithm as somebody wrote it."""
+EDITED: Final = Path(__file__).parent / "mine_edited.py"
+"""The same with one line changed, which is saved while its flow runs."""
+
+_FIGURES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p50_us", "rtt_p95_us")
+_EXTRA_S: Final = 3.0
+"""What a run takes beside its duration, for the progress bar [s]."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the runs.
+
+    Attributes:
+        act: What it belongs to, and what the plot calls that.
+        algorithm: As in scenarios.
+        label: What people call the algorithm.
+        loss_ratio: Share of packets that the path loses at random.
+        edited: Whether the algorithm is edited halfway.
+    """
+
+    act: str
+    algorithm: str
+    label: str
+    loss_ratio: float = 0.0
+    edited: bool = False
+
+
+CLEAN: Final = "No loss: CUBIC in Python is CUBIC"
+LOSSY: Final = "0.5 % random loss: Python adds a rule"
+EDIT: Final = "0.5 % random loss: an edit, live"
+ACTS: Final = (CLEAN, LOSSY, EDIT)
+RUNS: Final = (
+    Run(CLEAN, "kernel/cubic", "kernel CUBIC"),
+    Run(CLEAN, "cubic", "ccplane CUBIC"),
+    Run(LOSSY, "kernel/cubic", "kernel CUBIC", LOSS_RATIO),
+    Run(LOSSY, "flex_cubic", "flex_cubic", LOSS_RATIO),
+    Run(EDIT, str(MINE), "mine.py", LOSS_RATIO, edited=True),
+)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One flow, measured.
+
+    Attributes:
+        run: Which.
+        goodput_bytes_per_s: Payload acknowledged, by time [bytes/s].
+        retrans_pct: Share of what was sent that was sent again [%].
+        rtt_p50_us: Median RTT [us].
+        rtt_p95_us: 95th percentile of the same [us].
+        samples: The flow over time, a table `flow_samples`.
+        saved_s: When the edited file was saved, since the run began [s]; None where none was.
+    """
+
+    run: Run
+    goodput_bytes_per_s: float
+    retrans_pct: float
+    rtt_p50_us: float
+    rtt_p95_us: float
+    samples: pd.DataFrame
+    saved_s: float | None = None
+
+    @property
+    def goodput_by_version_bytes_per_s(self) -> tuple[float, ...]:
+        """Goodput before the edited file was saved, and after; of the whole run where none was [bytes/s]."""
+        if self.saved_s is None:
+            return (self.goodput_bytes_per_s,)
+        before = self.samples[self.samples["t_s"] <= self.saved_s]
+        after = self.samples[self.samples["t_s"] > self.saved_s]
+        acked, t_s = before["bytes_acked"].iloc[-1], before["t_s"].iloc[-1]
+        return (
+            float(acked / t_s),
+            float((after["bytes_acked"].iloc[-1] - acked) / (after["t_s"].iloc[-1] - t_s)),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name; of the samples, how many."""
+        return {
+            "act": self.run.act,
+            "algorithm": self.run.label,
+            "loss_ratio": self.run.loss_ratio,
+            **{name: getattr(self, name) for name in _FIGURES},
+            "saved_s": self.saved_s,
+            "goodput_by_version_bytes_per_s": self.goodput_by_version_bytes_per_s,
+            "samples": len(self.samples),
+        }
+
+
+def scenario(one: Run, seconds: float) -> Scenario:
+    """Return a run as a scenario.
+
+    Args:
+        one: Which.
+        seconds: How long it sends [s].
+    """
+    from experiments.netlab.spec import Bernoulli, Buffer, Direction
+    from experiments.scenario import Edit, Flow, PointToPoint, Scenario
+
+    forward = Direction(
+        rate_bytes_per_s=RATE_BYTES_PER_S,
+        delay_us=RTT_US // 2,
+        buffer=Buffer(bdp=1),
+        loss=Bernoulli(ratio=one.loss_ratio) if one.loss_ratio else None,
+    )
+    return Scenario(
+        name=f"demo: {one.label}",
+        topology=PointToPoint(forward),
+        flows=(Flow(name="flow", sender="sender", receiver="receiver", algorithm=one.algorithm),),
+        duration_s=seconds,
+        events=(Edit(seconds / 2, one.algorithm, str(EDITED)),) if one.edited else (),
+    )
+
+
+def measure(seconds: int, datapath: str) -> list[Transfer]:
+    """Do all runs, with a progress bar on stderr.
+
+    Args:
+        seconds: Length of each [s].
+        datapath: `ebpf` or `sim`.
+
+    Returns:
+        The transfers, in the order of `RUNS`.
+
+    Raises:
+        CcpError: If a run fails.
+    """
+    from experiments.run import run
+
+    columns = (TextColumn("{task.description:<35}"), BarColumn(None), TimeRemainingColumn())
+    each_s = seconds + _EXTRA_S
+    transfers: list[Transfer] = []
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=len(RUNS) * each_s)
+        for one in RUNS:
+            bar.update(task, description=f"{one.label}, {one.loss_ratio:.1%} loss")
+            before_s = len(transfers) * each_s
+
+            def told(_what: str, passed_s: float, before_s: float = before_s) -> None:
+                bar.update(task, completed=before_s + min(passed_s, each_s))
+
+            result = run(scenario(one, seconds), datapath=datapath, progress=told)
+            row = result.flows.iloc[0]
+            figures = {name: float(row[name]) for name in _FIGURES}
+            edits = result.events.loc[result.events["kind"] == "edit", "t_s"]
+            saved_s = float(edits.iloc[0]) if len(edits) else None
+            transfers.append(Transfer(one, **figures, samples=result.flow_samples, saved_s=saved_s))
+    return transfers

@@ -1,0 +1,129 @@
+"""Where the demonstration runs: on this machine's kernel if it can, else in the simulator, and why there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from ccp_base.errors import CcpError, LoadError, VerifierError
+from ccp_base.names import close_names
+from datapath import ebpf
+from experiments.agent_process import PIN_DIR
+from experiments.demo.runs import RUNS, scenario
+
+_OTHER_TROUBLE: Final = {"load.already_running", "load.no_native_module"}
+"""No reasons for the simulator: it needs the compiled part, too, and an agent that runs is somebody's."""
+_NO_NETWORK: Final = {"lab.no_command", "lab.no_tun", "lab.not_permitted"}
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where the transfers run, and why there.
+
+    Attributes:
+        datapath: `ebpf`, on real sockets of this machine's kernel, or `sim`.
+        why: What keeps them from the kernel; empty, if the datapath was chosen or it is the kernel.
+        fix: What to do about it; empty likewise.
+    """
+
+    datapath: str
+    why: str = ""
+    fix: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called in titles."""
+        return f"Linux {os.uname().release}" if self.datapath == "ebpf" else "simulated"
+
+    def __str__(self) -> str:
+        """Return what is said first."""
+        if self.datapath == "ebpf":
+            return f"on real sockets of this kernel, {self.name}"
+        said = "in the simulator: virtual time, no sockets"
+        if self.why:
+            said += f"\n  why  {self.why}\n  fix  {self.fix}" if self.fix else f"\n  why  {self.why}"
+        return said
+
+
+def choose(datapath: str | None) -> Where:
+    """Find out where to run.
+
+    Args:
+        datapath: `ebpf` or `sim`; None for the first of them that can run here.
+
+    Raises:
+        CcpError: `demo.datapath`, if there is no such datapath.
+        LoadError: If `ebpf` was asked for and cannot run here, or an agent steers flows already.
+    """
+    if datapath not in (None, "ebpf", "sim"):
+        raise CcpError(
+            "demo.datapath",
+            f"there is no datapath `{datapath}`",
+            "--datapath",
+            fix=close_names(datapath, ["ebpf", "sim"], "datapath"),
+        )
+    if datapath == "sim":
+        return Where("sim")
+    try:
+        must_be_able()
+        try_loading()
+        try_network()
+    except CcpError as error:
+        if datapath is None and _keeps_from_the_kernel(error):
+            why = error.message if error.slug == "lab.no_command" else error.why or error.message
+            return Where("sim", why, error.fix)
+        if error.slug == "lab.not_permitted":
+            raise LoadError(*error.args) from error  # told in one line, as all that keeps us from running
+        raise
+    return Where("ebpf")
+
+
+def _keeps_from_the_kernel(error: CcpError) -> bool:
+    is_load = isinstance(error, LoadError | VerifierError) and error.slug not in _OTHER_TROUBLE
+    return is_load or error.slug in _NO_NETWORK
+
+
+def must_be_able() -> None:
+    """Find out whether this machine and process have what the kernel datapath needs.
+
+    Raises:
+        LoadError: `load.missing`, with the first thing that is missing.
+    """
+    for needed in ebpf.probe():
+        if needed.required and not needed.ok:
+            raise LoadError(
+                "load.missing",
+                "the demo cannot run here",
+                why=f"{needed.name}: {needed.detail}",
+                fix=needed.fix,
+            )
+
+
+def try_loading() -> None:
+    """Load the datapath and unload it: what speaks against it is told before anything is measured.
+
+    Raises:
+        LoadError: If it does not load, or an agent is running.
+    """
+    from agent.runfile import RunFile
+
+    with RunFile(PIN_DIR):
+        try:
+            ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=1)).close()
+        finally:
+            ebpf.unload(PIN_DIR)
+
+
+def try_network() -> None:
+    """Build the network of a run and remove it again, and look for who sends, for the same reason.
+
+    Raises:
+        LabError: If it cannot be built, or there is no iperf3.
+    """
+    from experiments.netlab.emulated import emulated
+    from experiments.netlab.process import which
+
+    which("iperf3", "the demonstration's traffic")
+    with emulated(scenario(RUNS[0], 1).network):
+        pass
