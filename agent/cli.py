@@ -15,6 +15,7 @@ from typing import Any
 import typer
 import typer.core
 import typer.main
+from rich.markup import escape
 
 from agent import console
 from agent.commands import (
@@ -34,6 +35,7 @@ from agent.commands import (
 )
 from agent.commands import set as setting
 from ccp_base.errors import CcpError, UsageError
+from ccp_base.extras import extra_part, lacking
 
 COMMANDS = "ccplane.commands"
 """Entry-point group of commands."""
@@ -61,8 +63,13 @@ def _broken(entry: metadata.EntryPoint, error: Exception) -> Any:
     app = typer.Typer(add_completion=False)
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
 
-    @app.command(help=f"(cannot be loaded: {type(error).__name__}: {error})", context_settings=settings)
+    without = lacking(error) if isinstance(error, ModuleNotFoundError) else None
+    why_not = without.fix if without else f"cannot be loaded: {type(error).__name__}: {error}"
+
+    @app.command(help=f"({escape(why_not)})", context_settings=settings)
     def fail() -> None:
+        if without:
+            raise without from error
         raise UsageError(
             "command.broken",
             f"the command `{entry.name}` cannot be loaded",
@@ -93,7 +100,8 @@ class Group(typer.core.TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an error of ours is printed without traceback unless `--debug` asks for it."""
         try:
-            return super().invoke(ctx)
+            with extra_part():
+                return super().invoke(ctx)
         except CcpError as error:
             console.show_error(error, debug=bool(ctx.params.get("debug")))
             raise typer.Exit(console.exit_code(error)) from None

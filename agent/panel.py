@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from ccp_base.errors import CcpError
+from ccp_base.extras import extra_part
 
 if TYPE_CHECKING:
     from agent.client import Client
@@ -123,9 +124,10 @@ class Panel:
             algorithm: Parameters of this algorithm only.
 
         Raises:
-            ImportError: Without ipywidgets.
+            LoadError: `load.no_extra`, without ipywidgets.
         """
-        import ipywidgets
+        with extra_part():
+            import ipywidgets
 
         self._client = client
         self._flow = flow

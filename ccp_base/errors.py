@@ -23,6 +23,7 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 SLUGS: Final[dict[str, str]] = {
+    "load.no_extra": "a package that an extra of ccplane brings is not installed",
     "load.no_native_module": "the package was installed without its compiled part",
 }
 """Slug of this package -> what it means."""

@@ -10,9 +10,13 @@ import tomllib
 
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)["project"]
-wanted = list(project["dependencies"])
-for extra in sys.argv[1:]:
-    wanted += project["optional-dependencies"][extra]
-print(*wanted, sep="\n")
+wanted, extras = list(project["dependencies"]), sys.argv[1:]
+for extra in extras:
+    for one in project["optional-dependencies"][extra]:
+        if one.startswith("ccplane["):
+            extras += one.removeprefix("ccplane[").removesuffix("]").split(",")
+        else:
+            wanted.append(one)
+print(*dict.fromkeys(wanted), sep="\n")
 END
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$requirements"

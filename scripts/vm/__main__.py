@@ -43,13 +43,14 @@ def main() -> int:
     arguments = _arguments()
     try:
         parts = gather(arguments, PACKAGES, needs_headers=True)
+        tested = results.revision()
         names = arguments.kernel or list(kernels.KERNELS)
         runs = []
         for name in names:
             ended = parts.run(name, _command(arguments.pytest), OUT / f"out-{name}")
             runs.append(ended)
             if arguments.keep:
-                results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s)
+                results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s, tested)
                 results.write_page()
     except VmError as problem:
         print(f"vm: {problem}", file=sys.stderr)

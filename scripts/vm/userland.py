@@ -109,7 +109,8 @@ def make_venv(userland: Userland) -> Path:
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     tests = [line for line in project["optional-dependencies"]["dev"] if _name(line) in TEST_PACKAGES]
-    wanted = [*project["dependencies"], *tests]
+    extras = (one for extra in ("lab", "top") for one in project["optional-dependencies"][extra])
+    wanted = [*project["dependencies"], *extras, *tests]
     venv = CACHE / f"venv-{userland.suite}-{digest(*wanted)}"
     site = venv / "lib" / f"python{userland.python}" / "site-packages"
     if not (venv / "pyvenv.cfg").exists():

@@ -30,6 +30,7 @@ import typer
 from msgspec import Struct
 
 from broker.options import BusOptions
+from ccp_base.extras import extra_part
 from telemetry.regime.detector import Regime
 from telemetry.regime.errors import RegimeError
 from telemetry.schema import MAX_TTL_MS, RegimeDecision
@@ -280,13 +281,12 @@ def ssm_channel(options: SsmOptions) -> SsmChannel:
     """Return a channel with the region and the credentials of this process, as boto3 finds them.
 
     Raises:
+        LoadError: `load.no_extra`.
         RegimeError: `regime.no_aws`.
     """
-    try:
+    with extra_part():
         import boto3
         from botocore.exceptions import BotoCoreError
-    except ImportError as error:
-        raise _no_aws("boto3 is not installed", str(error), "pip install 'ccplane[aws]'") from error
     try:
         session = boto3.Session()
         if session.get_credentials() is None:

@@ -138,7 +138,7 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
             assert transfer.wait().goodput_bit_per_s > 1e6
 
 
-@pytest.mark.parametrize("n_kills", [5, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_kills", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_a_killed_agent_costs_no_flow_and_the_next_one_takes_over(n_kills: int) -> None:
     """kill -9 in the middle of a transfer."""
     with bottleneck(12.5e6, 250_000) as path:

@@ -97,7 +97,7 @@ def test_cubic_is_in_slow_start_while_the_cap_is_raised(state: str) -> None:
 @pytest.mark.parametrize("state", LIMIT_STATES)
 def test_bbr_is_in_startup_while_the_cap_is_raised(state: str) -> None:
     algorithm, flow = started(RTcpBbr3)
-    algorithm.state, algorithm.is_full, algorithm.bw_short_bytes_per_s = CRUISE, True, 1_000
+    algorithm.state, algorithm.pipe.is_full, algorithm.short.bw_bytes_per_s = CRUISE, True, 1_000
     flow.calls.clear()
     algorithm.on_rate_limit(limit(state))
     if state in ("probing", "raised"):

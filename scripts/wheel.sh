@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds what is released into dist/: a wheel for this machine's architecture, with libelf and all licences inside, and the
+# sources. What it is good for depends on this system's C library: the wheel's name says it (manylinux_2_NN).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+. scripts/kernel-part.sh
+
+has_kernel_part_needs || die "no wheel without the kernel part" "it needs Linux, clang, libelf and zlib" "make setup"
+tools=$PWD/.cache/tools
+export VIRTUAL_ENV=$PWD/.venv PATH=$PWD/.venv/bin:$tools/bin:$PATH
+
+if ! command -v cargo-bundle-licenses >/dev/null; then
+	say "cargo-bundle-licenses: once, two minutes"
+	cargo install --quiet --locked --root "$tools" cargo-bundle-licenses
+fi
+trap 'rm -f LICENSE-THIRD-PARTY.yml LICENSE-libelf' EXIT
+(cd native && cargo bundle-licenses --format yaml --output ../LICENSE-THIRD-PARTY.yml 2>/dev/null)
+cp /usr/share/doc/libelf1*/copyright LICENSE-libelf
+
+say "building the wheel and the sources"
+rm -rf dist
+# Not maturin's own repair: it patches the extension where cargo keeps it, which then works in no checkout any more.
+maturin build --quiet --release --auditwheel skip --compatibility linux --out dist/plain
+auditwheel repair --wheel-dir dist dist/plain/*.whl
+rm -r dist/plain
+maturin sdist --out dist
+ls -l dist

@@ -1,0 +1,65 @@
+"""A package that is not installed: which extra brings it, and who says so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccp_base.errors import LoadError
+from ccp_base.extras import EXTRA_OF, extra_part
+
+PROJECT: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+BROUGHT_BY = {"IPython": "ipykernel", "botocore": "boto3", "torch": "stable-baselines3"}
+"""What comes with something else."""
+
+
+def distributions(requirements: list[str]) -> set[str]:
+    names = (re.match(r"[\w-]+", one) for one in requirements)
+    return {name[0].replace("-", "_") for name in names if name}
+
+
+def test_each_extra_brings_what_it_is_said_to_bring() -> None:
+    for module, extra in EXTRA_OF.items():
+        name = BROUGHT_BY.get(module, module).replace("-", "_")
+        assert name in distributions(PROJECT["optional-dependencies"][extra]), module
+
+
+def test_what_an_extra_brings_is_known_and_is_not_there_without() -> None:
+    brought = set().union(
+        *(distributions(PROJECT["optional-dependencies"][extra]) for extra in set(EXTRA_OF.values()))
+    )
+    assert brought - {"ccplane"} <= set(EXTRA_OF) | {"jupyterlab"}
+    assert not distributions(PROJECT["dependencies"]) & set(EXTRA_OF)
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(LoadError) as caught, extra_part():
+        import scipy  # noqa: F401
+    assert caught.value.slug == "load.no_extra"
+    assert caught.value.fix == "pip install 'ccplane[lab]'"
+
+
+def test_what_no_extra_brings_is_pythons_own_error() -> None:
+    with pytest.raises(ModuleNotFoundError), extra_part():
+        import nowhere_to_be_found  # noqa: F401
+
+
+@pytest.mark.parametrize("command", [["paper", "flex-cubic", "--quick", "--dry-run"], ["simulate", "cubic"]])
+def test_a_command_says_what_it_lacks(command: list[str], tmp_path: Path) -> None:
+    code = "import sys; sys.modules['pyarrow'] = None; from agent.entry import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode != 0
+    assert "load.no_extra" in ended.stderr
+    assert "ccplane[lab]" in ended.stderr
+    assert "Traceback" not in ended.stderr
