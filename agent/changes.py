@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ccplane.agent")
 
-PAUSE_S: Final = 1e-6
-"""How long to wait now and then in the middle of a long change [s]: any wait will do."""
-
 ANYTHING: Final = "-"
 """Stands for the algorithm in a rule that chooses flows only."""
 
@@ -107,15 +104,13 @@ class Changes:
                 except Exception as error:
                     plane.fail_all(host, error, "on_params")
         lives = [live for live in plane.flows.values() if not live.failed]
-        for count, live in enumerate(lives, start=1):
+        for live in plane.breath.between(lives):
             try:
                 live.tell_params()
             except FlowGone:
                 pass  # its close event follows
             except Exception as error:
                 plane.fail(live, error, "on_params")
-            if count % swap.FLOWS_PER_HEARTBEAT == 0:
-                self._breathe()
 
     def set_params(self, values: Mapping[str, object], which: Which) -> int:
         """Set parameters.
@@ -232,7 +227,7 @@ class Changes:
         if after.algorithm.needs_ecn != host.algorithm.needs_ecn:
             notes.append("needs_ecn takes effect with the next start of the agent")
         begun_ns = time.monotonic_ns()
-        flows = swap.reload(host, lives, after, self._breathe)
+        flows = swap.reload(host, lives, after, self._plane.breath)
         took_us = (time.monotonic_ns() - begun_ns) // 1000
         programs_after = {one.name: one for one in host.programs.all()}
         fates = {
@@ -315,7 +310,8 @@ class Changes:
         target = self.host(algorithm)
         rule = which.parsed(algorithm)
         lives = [live for live in self.flows(which, failed=True) if live.host is not target]
-        for live, host, instance in swap.switch(target, lives, self._breathe):
+        former = swap.switch(target, lives, plane.breath)
+        for live, host, instance in plane.breath.between(former):
             self._farewell(live, host, instance)
         if rule is not None:
             plane.rules[:] = [rule, *(one for one in plane.rules if one.text != rule.text)]
@@ -342,11 +338,6 @@ class Changes:
                     instance.on_close(self._plane.datapath.stats(flow_id) or LostExit(flow_id))
         except Exception as error:
             self._plane.log_failure(host, live, error, "on_close")
-
-    def _breathe(self) -> None:
-        """Tell the datapath that the agent lives, and wait for a moment: see `agent.priority.LIMIT_US`."""
-        self._plane.datapath.heartbeat()
-        time.sleep(PAUSE_S)
 
     # What there is
 

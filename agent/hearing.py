@@ -13,7 +13,7 @@ import heapq
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from agent.events import Event
 from agent.hosts import Live, VectorHost
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 Source = tuple[str, str]
 """Kind and sender of samples."""
+
+MAX_STANDING: Final = 10_000
+"""How many decisions are kept for flows to come; beyond them, the oldest is forgotten."""
+
+SPARE_EXPIRIES: Final = 1000
+"""Expiries of flows that closed are cleared away when these, and those of living flows, are fewer."""
 
 
 class Arriving(Protocol):
@@ -88,6 +94,7 @@ class Hearing:
         self._index = FlowIndex(host_name)
         self._heard: dict[int, dict[Source, Sample]] = {}
         self._expiries: list[tuple[int, int, Source]] = []
+        self._waited_for: set[tuple[int, Source]] = set()
         self._standing: dict[tuple[str, str], Sample] = {}
         self._new: list[int] = []
         for live in plane.flows.values():
@@ -120,7 +127,8 @@ class Hearing:
                 self._new.append(event.flow.flow_id)
         elif event.kind == "flow:closed":
             self._index.remove(event.flow.flow_id)
-            self._heard.pop(event.flow.flow_id, None)
+            for source in self._heard.pop(event.flow.flow_id, {}):
+                self._waited_for.discard((event.flow.flow_id, source))
 
     def _add(self, info: FlowInfo) -> None:
         self._index.add(info.flow_id, info.src_addr, info.src_port, info.dst_addr, info.dst_port)
@@ -152,7 +160,7 @@ class Hearing:
                 self.counters.expired += 1
                 continue
             if BY_KIND[sample.kind].retain:
-                self._standing[sample.topic, sample.sender] = sample
+                self._keep(sample, now_us)
             flow_ids = self._index.find(sample.body)
             if not flow_ids:
                 self.counters.unclaimed += 1
@@ -164,7 +172,7 @@ class Hearing:
     def _deliver(self, pairs: Sequence[tuple[int, Sample]]) -> None:
         """Hand samples to instances: in order to each flow, in one list to each vectorised algorithm."""
         gathered: dict[VectorHost, list[tuple[int, Sample]]] = {}
-        for flow_id, sample in pairs:
+        for flow_id, sample in self._plane.breath.between(pairs):
             live = self._plane.flows.get(flow_id)
             if live is None or live.failed:
                 continue
@@ -186,11 +194,30 @@ class Hearing:
                 except Exception as error:
                     self._plane.fail_all(host, error, "on_telemetry")
 
+    def _keep(self, sample: Sample, now_us: int) -> None:
+        """Keep a decision for flows to come."""
+        standing = self._standing
+        standing.pop((sample.topic, sample.sender), None)  # the newest is the last
+        if len(standing) >= MAX_STANDING:
+            for place in [place for place, kept in standing.items() if kept.expired(now_us)]:
+                del standing[place]
+        if len(standing) >= MAX_STANDING:
+            del standing[next(iter(standing))]
+        standing[sample.topic, sample.sender] = sample
+
     def _remember(self, flow_id: int, sample: Sample) -> None:
         source = (sample.kind, sample.sender)
         self._heard.setdefault(flow_id, {})[source] = sample
-        if sample.expires_us is not None:
-            heapq.heappush(self._expiries, (sample.expires_us, flow_id, source))
+        if sample.expires_us is not None and (flow_id, source) not in self._waited_for:
+            self._wait_for(sample.expires_us, flow_id, source)
+
+    def _wait_for(self, expires_us: int, flow_id: int, source: Source) -> None:
+        """Look at what a flow heard of a source when it may expire; however often it speaks, one entry."""
+        self._waited_for.add((flow_id, source))
+        if len(self._expiries) > 2 * len(self._waited_for) + SPARE_EXPIRIES:
+            self._expiries = [entry for entry in self._expiries if entry[1:] in self._waited_for]
+            heapq.heapify(self._expiries)
+        heapq.heappush(self._expiries, (expires_us, flow_id, source))
 
     # Loss
 
@@ -199,9 +226,14 @@ class Hearing:
         lost: dict[tuple[int, Source], None] = {}
         while self._expiries and self._expiries[0][0] <= now_us:
             _, flow_id, source = heapq.heappop(self._expiries)
+            self._waited_for.discard((flow_id, source))
             last = self._heard.get(flow_id, {}).get(source)
-            if last is not None and last.expired(now_us):
+            if last is None or last.expires_us is None:
+                continue
+            if last.expired(now_us):
                 lost[flow_id, source] = None
+            else:
+                self._wait_for(last.expires_us, flow_id, source)
         self._lose(list(lost))
 
     def _sender_gone(self, sender: str) -> None:
@@ -218,8 +250,8 @@ class Hearing:
 
     def _lose(self, lost: Sequence[tuple[int, Source]]) -> None:
         gathered: dict[tuple[VectorHost, Source], list[int]] = {}
-        for flow_id, source in lost:
-            self._heard[flow_id].pop(source, None)
+        for flow_id, source in self._plane.breath.between(lost):
+            self._heard.get(flow_id, {}).pop(source, None)
             live = self._plane.flows.get(flow_id)
             if live is None or live.failed:
                 continue

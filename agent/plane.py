@@ -20,6 +20,7 @@ from typing import Final
 
 from agent.algorithms import Running
 from agent.blame import place_of
+from agent.breath import Breath
 from agent.changes import Changes, Which
 from agent.events import Events
 from agent.flow import describe
@@ -35,8 +36,8 @@ log = logging.getLogger("ccplane.agent")
 POLL_MS: Final = 100
 """How long one poll waits for events [ms]: the delay of a stop, not of a report."""
 
-EVENTS_PER_HEARTBEAT: Final = 2048
-"""A long batch is no silence: the heartbeat is refreshed after so many events, about 10 ms of Python."""
+EVENTS_PER_HEARTBEAT: Final = 128
+"""A long batch is no silence: the heartbeat is refreshed after so many events, which may take 1.5 ms each."""
 
 RESYNC_CHECK_S: Final = 0.2
 """How often the loop looks whether the datapath had to drop create or close events [s]."""
@@ -79,8 +80,9 @@ class Plane:
         datapath: Where the flows are.
         events: Tells what happens.
         changes: What can be changed while flows run.
+        breath: Tells the datapath in the middle of long work that the agent lives.
         on_batch: Is shown each batch; None shows it to nobody.
-        each_turn: Called on this thread behind each batch.
+        each_turn: Called on this thread after each batch.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Plane:
         self._clock = clock
         self.flows: dict[int, Live] = {}
         self.events = Events()
+        self.breath = Breath(datapath.heartbeat)
         self.changes = Changes(self)
         self.on_batch: Callable[[Batch], None] | None = None
         self.each_turn: list[Callable[[], None]] = []
@@ -204,7 +207,7 @@ class Plane:
         """Take over the flows that are there already and not yet ours; returns how many."""
         self._missed_before = self._missed()
         before = self.counters.flows_created
-        for info in self.datapath.flows():
+        for info in self.breath.between(self.datapath.flows()):
             self._create(info)
         adopted = self.counters.flows_created - before
         self.counters.flows_adopted += adopted
@@ -214,7 +217,7 @@ class Plane:
         """Compare the list of flows with the datapath's, after create or close events were lost."""
         self.counters.resyncs += 1
         there = {info.flow_id for info in self.datapath.flows()}
-        for flow_id in [flow_id for flow_id in self.flows if flow_id not in there]:
+        for flow_id in self.breath.between([flow_id for flow_id in self.flows if flow_id not in there]):
             self._close(flow_id, None)
         self._finish_closes()
         self.adopt()
@@ -279,7 +282,7 @@ class Plane:
             self.log_failure(live.host, live, error, "on_close")
 
     def _finish_closes(self) -> None:
-        for live, stats in self._deferred:
+        for live, stats in self.breath.between(self._deferred):
             self._finish_close(live, stats)
         self._deferred.clear()
 
@@ -328,6 +331,7 @@ class Plane:
     def _arrays(self, batch: Batch) -> None:
         known = {one.handle: (host, one.name) for host in self._vectorised for one in host.programs.all()}
         for handle, reports in batch.arrays():
+            self.datapath.heartbeat()
             host, program = known.get(handle, (None, ""))
             if host is None:
                 if not self._any_single:  # else counted one by one

@@ -6,12 +6,13 @@ writes letters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from agent.blame import blamed
+from agent.breath import Breath
 from agent.candidate import cannot_take_over
 from agent.flow import FlowControl
 from agent.hosts import Live, SingleHost, VectorHost, made
@@ -21,9 +22,6 @@ from ccp_algs import Algorithm, Param, VectorAlgorithm, params_of
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.params import changes
 from ccp_base.errors import FlowGone
-
-FLOWS_PER_HEARTBEAT: Final = 256
-"""After so many flows the heartbeat is refreshed: building an instance takes tens of microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +48,14 @@ class _Built:
     instance: Algorithm | None
 
 
-def reload(
-    host: SingleHost | VectorHost, lives: Sequence[Live], after: Successor, heartbeat: Callable[[], None]
-) -> int:
+def reload(host: SingleHost | VectorHost, lives: Sequence[Live], after: Successor, breath: Breath) -> int:
     """Let a new version take over all flows of an algorithm; those that failed start afresh.
 
     Args:
         host: The running algorithm.
         lives: All its flows.
         after: The new version.
-        heartbeat: Called every now and then.
+        breath: Drawn every now and then.
 
     Returns:
         How many flows went over.
@@ -72,20 +68,16 @@ def reload(
         _carry_params(host.algorithm, after.algorithm)
         if isinstance(host, VectorHost):
             flows = {live.flow.info.flow_id: host.flow(live.flow.info, after.programs) for live in lives}
-            instance = _new_vector(host, lives, after, flows)
+            instance = _new_vector(host, lives, after, flows, breath)
             built = [_Built(live, flows[live.flow.info.flow_id], None) for live in lives]
         else:
             shared = _shared_params(host.algorithm, after.algorithm)
-            built = []
-            for count, live in enumerate(lives):
-                built.append(_new_version(host, live, after, shared))
-                if count % FLOWS_PER_HEARTBEAT == 0:
-                    heartbeat()
+            built = [_new_version(host, live, after, shared) for live in breath.between(lives)]
     before, host.programs = host.programs, after.programs
     host.algorithm, host.version = after.algorithm, after.version
     if isinstance(host, VectorHost):
         host.replace(instance, flows)
-    _use(built, heartbeat)
+    _use(built, breath)
     after.programs.supersede(before)
     return len(built)
 
@@ -108,18 +100,22 @@ def _new_version(host: SingleHost, live: Live, after: Successor, shared: Mapping
 
 
 def _new_vector(
-    host: VectorHost, lives: Sequence[Live], after: Successor, flows: Mapping[int, FlowControl]
+    host: VectorHost,
+    lives: Sequence[Live],
+    after: Successor,
+    flows: Mapping[int, FlowControl],
+    breath: Breath,
 ) -> VectorAlgorithm | None:
     if not lives:
         return None
     instance = made(after.algorithm, flows)
-    for live in lives:
+    for live in breath.between(lives):
         if not live.failed:
             instance.on_create(live.flow.info)
             flows[live.flow.info.flow_id].continue_from(live.flow)
     if host.instance is not None:
         instance.on_reload(host.instance)
-    for live in lives:
+    for live in breath.between(lives):
         if live.failed:
             instance.on_create(live.flow.info)
     return instance
@@ -149,9 +145,9 @@ def _carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
             parameter.set_for_class(after, getattr(before, name))
 
 
-def _use(built: Sequence[_Built], heartbeat: Callable[[], None]) -> None:
+def _use(built: Sequence[_Built], breath: Breath) -> None:
     """Let flows run what was built for them."""
-    for count, one in enumerate(built):
+    for one in breath.between(built):
         live, before = one.live, one.live.flow
         live.flow, live.instance, live.failed = one.flow, one.instance, False
         live.on_report = None if one.instance is None else one.instance.on_report
@@ -159,19 +155,17 @@ def _use(built: Sequence[_Built], heartbeat: Callable[[], None]) -> None:
         with suppress(FlowGone):  # its close event follows
             one.flow.open(before)
         before.retire()
-        if count % FLOWS_PER_HEARTBEAT == 0:
-            heartbeat()
 
 
 def switch(
-    target: SingleHost | VectorHost, lives: Sequence[Live], heartbeat: Callable[[], None]
+    target: SingleHost | VectorHost, lives: Sequence[Live], breath: Breath
 ) -> list[tuple[Live, Any, Algorithm | None]]:
     """Give flows another running algorithm, as if it had just found them.
 
     Args:
         target: The algorithm to be.
         lives: Flows of any algorithm, not of this one.
-        heartbeat: Called every now and then.
+        breath: Drawn every now and then.
 
     Returns:
         The flows, each with its former host and instance, which are to be told.
@@ -181,19 +175,15 @@ def switch(
     """
     with blamed(target.version.file, cannot_take_over):
         if isinstance(target, VectorHost):
-            built = _joined(target, lives)
+            built = _joined(target, breath.between(lives))
         else:
-            built = []
-            for count, live in enumerate(lives):
-                built.append(_fresh(target, live))
-                if count % FLOWS_PER_HEARTBEAT == 0:
-                    heartbeat()
+            built = [_fresh(target, live) for live in breath.between(lives)]
     former = [(one.live, one.live.host, None if one.live.failed else one.live.instance) for one in built]
     for one in built:
         if isinstance(one.live.host, VectorHost) and one.live.failed:
             one.live.host.forget(one.live.flow.info.flow_id)
         one.live.host, one.live.last_report = target, None
-    _use(built, heartbeat)
+    _use(built, breath)
     return former
 
 
@@ -208,7 +198,7 @@ def _fresh(target: SingleHost, live: Live) -> _Built:
     return _Built(live, made.flow, instance)
 
 
-def _joined(target: VectorHost, lives: Sequence[Live]) -> list[_Built]:
+def _joined(target: VectorHost, lives: Iterable[Live]) -> list[_Built]:
     built: list[_Built] = []
     try:
         for live in lives:

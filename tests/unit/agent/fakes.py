@@ -170,6 +170,7 @@ class FakeDatapath:
         self.names: dict[str, bool] = {}
         self.missed = {"creates_missed": 0, "closes_missed": 0}
         self.heartbeats = 0
+        self.written_between_heartbeats: list[int] = [0]
         self.polls = 0
         self.closed = False
         self.refuse = set(refuse)
@@ -223,6 +224,7 @@ class FakeDatapath:
         registers: dict[str, int] | None = None,
         letters: dict[str, bytes] | None = None,
     ) -> bool:
+        self.written_between_heartbeats[-1] += 1
         self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, registers, letters))
         return flow_id in self.there
 
@@ -253,6 +255,7 @@ class FakeDatapath:
 
     def heartbeat(self) -> None:
         self.heartbeats += 1
+        self.written_between_heartbeats.append(0)
 
     def close(self) -> None:
         self.closed = True

@@ -9,7 +9,7 @@ import msgspec
 from agent import bus
 from agent import messages as ask
 from agent.control import _ENCODE
-from agent.hearing import Hearing
+from agent.hearing import MAX_STANDING, Hearing
 from agent.management import Management
 from agent.requests import Requests
 from agent.streams import Streams
@@ -264,3 +264,57 @@ def test_bus_is_told_of_settings_and_reloads_but_not_of_every_flow(tmp_path: Pat
     assert isinstance(reloaded, AlgorithmEvent)
     assert reloaded.detail == {"flows": 2, "programs": "{'a': 'kept'}", "huge": str(1 << 70)}
     assert bus.status_of(live.plane, "host-a").algorithms == ("mine",)
+
+
+# Many flows, and senders that say much
+
+
+def test_one_sample_and_one_last_will_for_many_flows_are_no_silence(tmp_path: Path) -> None:
+    lost = text("""
+        def on_telemetry(self, sample):
+            self.flow.set(cwnd_bytes=20_000)
+
+        def on_telemetry_lost(self, kind, sender):
+            self.flow.set(cwnd_bytes=10_000)
+    """)
+    live = Heard(tmp_path, lost, *range(1, 1001))
+    written = live.datapath.written_between_heartbeats
+    for say in (signal(), AgentStatus(status="offline", role="receiver")):
+        written[:] = [0]
+        live.say(say)
+        assert sum(written) == 1000
+        assert max(written) <= 100
+
+
+def test_flow_that_is_told_often_expires_once(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING, 1)
+    for _ in range(10_000):
+        live.say(signal(), ttl_us=7 * 86_400 * 10**6)
+    assert len(live.hearing._expiries) < 100
+    live.later(8 * 86_400 * 10**6)
+    assert live.hearing.counters.lost == 1
+
+
+def test_flows_that_closed_leave_nothing_to_expire(tmp_path: Path) -> None:
+    live = Heard(tmp_path, LISTENING)
+    for flow_id in range(1, 5_001):
+        live.feed(FakeCreated(FakeInfo(flow_id)))
+        live.say(signal(), ttl_us=7 * 86_400 * 10**6)
+        live.feed(FakeClosed(flow_id, FakeStats(flow_id)))
+    assert len(live.hearing._expiries) < 2_000
+
+
+def test_decisions_are_forgotten_when_they_expire_and_the_oldest_when_there_are_too_many(
+    tmp_path: Path,
+) -> None:
+    live = Heard(tmp_path, LISTENING)
+    for number in range(3 * MAX_STANDING):
+        decision = RegimeDecision(peer=f"2001:db8::{number:x}", regime="SHARED")
+        live.say(decision, sender=f"detector-{number}", ttl_us=1000 if number < MAX_STANDING else 10**9)
+        if number < MAX_STANDING:
+            live.later(1)
+    assert len(live.hearing._standing) <= MAX_STANDING
+    last = f"2001:db8::{3 * MAX_STANDING - 1:x}"
+    live.feed(FakeCreated(FakeInfo(1, dst_addr=last)))
+    live.plane.turn(0)
+    assert live.instance().heard == [("regime_decision", f"detector-{3 * MAX_STANDING - 1}")]
