@@ -12,11 +12,12 @@ Nothing here blocks the agent's thread: `drain` takes what is there, `publish` p
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Collection
+from operator import itemgetter
 from typing import Final
 
 from broker.options import BusOptions
+from broker.queue import TopicQueue
 from broker.topics import BY_KIND
 from telemetry.bus import Bus
 from telemetry.codec import Format
@@ -26,7 +27,7 @@ FLOW_KINDS: Final = ("receiver_signal", "regime_decision", "int_summary", "agent
 """What an agent listens to: what is about flows, and who comes and goes."""
 
 MAX_WAITING: Final = 4096
-"""How many samples wait for the agent's thread before the oldest is dropped; decisions are not counted."""
+"""How many samples wait for the agent's thread, and how many decisions; samples never push decisions out."""
 
 
 class Inbox(Bus):
@@ -34,7 +35,8 @@ class Inbox(Bus):
 
     Attributes:
         delivered: Samples that `drain` handed out.
-        dropped: Samples that were pushed out because the inbox was full.
+        dropped: What was pushed out because the inbox was full: what has a successor on its topic, else the
+            oldest.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Inbox(Bus):
             wake: Called from another thread when something came, to end the agent's waiting; must not block.
             kinds: What to subscribe to.
             form: How to write what is published.
-            max_waiting: How many samples may wait for `drain`.
+            max_waiting: How many samples may wait for `drain`, and how many decisions.
 
         Raises:
             BusError: `bus.bad_name`, `bus.unknown_kind` or `bus.tls_files`.
@@ -65,10 +67,10 @@ class Inbox(Bus):
         self.delivered = 0
         self.dropped = 0
         self._wake = wake
-        self._max_waiting = max_waiting
         self._lock = threading.Lock()
-        self._waiting: deque[Sample] = deque()
-        self._waiting_samples = 0
+        self._arrived = 0
+        self._samples: TopicQueue[tuple[int, Sample]] = TopicQueue(max_waiting)
+        self._decisions: TopicQueue[tuple[int, Sample]] = TopicQueue(max_waiting)
         super().__init__(
             options,
             sender=sender,
@@ -80,31 +82,18 @@ class Inbox(Bus):
 
     def drain(self) -> list[Sample]:
         """Return what came since the last call, in order of arrival. Never waits."""
-        if not self._waiting:
+        if not self._samples and not self._decisions:
             return []
         with self._lock:
-            taken = list(self._waiting)
-            self._waiting.clear()
-            self._waiting_samples = 0
+            taken = sorted(self._decisions.clear() + self._samples.clear(), key=itemgetter(0))
         self.delivered += len(taken)
-        return taken
+        return [sample for _, sample in taken]
 
     def _take(self, sample: Sample) -> None:
         """Keep a sample for `drain`; on the client's thread."""
-        decision = BY_KIND[sample.kind].decision
+        queue = self._decisions if BY_KIND[sample.kind].decision else self._samples
         with self._lock:
-            self._waiting.append(sample)
-            if not decision:
-                self._waiting_samples += 1
-                if self._waiting_samples > self._max_waiting:
-                    self._drop_oldest()
+            self._arrived += 1
+            self.dropped += queue.put((sample.topic, sample.sender), (self._arrived, sample))
         if self._wake is not None:
             self._wake()
-
-    def _drop_oldest(self) -> None:
-        for place, waiting in enumerate(self._waiting):
-            if not BY_KIND[waiting.kind].decision:
-                del self._waiting[place]
-                self._waiting_samples -= 1
-                self.dropped += 1
-                return

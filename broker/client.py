@@ -1,7 +1,7 @@
 """The connection to a broker: MQTT 5 through `paho-mqtt`, with what a control loop needs around it.
 
-- `publish` never waits. What the network does not take at once is queued: decisions without limit, samples up
-  to one, and then the oldest is dropped. Both are counted.
+- `publish` never waits. What the network does not take at once is queued up to a limit: then a message with a
+  successor on its topic is dropped, else the oldest. Of what the broker retains, the last a topic waits.
 - A lost connection comes back by itself, with growing waits; subscriptions are made again, the birth message
   is sent again, and how long the broker was away is known.
 - TCP_NODELAY on the socket: without it a small message may wait 40 ms for the ACK of the one before.
@@ -16,7 +16,6 @@ import socket
 import ssl
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,11 +29,15 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from broker.errors import BusError
 from broker.options import BusOptions
+from broker.queue import TopicQueue
 
 log = logging.getLogger("ccplane.bus")
 
 IN_FLIGHT: Final = 64
 """How many messages `paho-mqtt` is given before the first of them is on the wire or acknowledged."""
+
+MAX_DECISIONS: Final = 10_000
+"""How many decisions wait to be sent; samples never push them out."""
 
 GOODBYE_S: Final = 1.0
 """How long `stop` waits for decisions that are still queued [s]."""
@@ -52,7 +55,7 @@ class Outgoing:
         payload: What.
         qos: 0 or 1.
         retain: Whether the broker keeps it for later subscribers.
-        decision: Whether it is never dropped.
+        decision: Whether samples never push it out of the queue.
         content_type: How the payload is written.
         expiry_s: After how long the broker throws it away [s]; None for never.
     """
@@ -92,6 +95,8 @@ class Counters:
     Attributes:
         published: Messages that left: written to the socket, at QoS 1 acknowledged.
         samples_dropped: Samples pushed out of the full queue, or lost with the connection.
+        decisions_dropped: Decisions pushed out of theirs.
+        decisions_replaced: Decisions that waited until a newer one on their topic said all that they said.
         refused: Messages that the broker did not want.
         received: Messages that came.
         handler_errors: Exceptions of handlers.
@@ -102,6 +107,8 @@ class Counters:
 
     published: int = 0
     samples_dropped: int = 0
+    decisions_dropped: int = 0
+    decisions_replaced: int = 0
     refused: int = 0
     received: int = 0
     handler_errors: int = 0
@@ -156,8 +163,8 @@ class Client:
         self._birth = birth
         self._clock = clock
         self._lock = threading.Lock()
-        self._decisions: deque[Outgoing] = deque()
-        self._samples: deque[Outgoing] = deque()
+        self._decisions: TopicQueue[Outgoing] = TopicQueue(MAX_DECISIONS)
+        self._samples: TopicQueue[Outgoing] = TopicQueue(options.queue_samples)
         self._sending = threading.Lock()
         self._in_flight: dict[int, Outgoing] = {}
         self._early: set[int] = set()
@@ -292,12 +299,11 @@ class Client:
         with self._lock:
             self._idle.clear()
             if message.decision:
-                self._decisions.append(message)
+                decisions, counters = self._decisions, self.counters
+                counters.decisions_dropped += decisions.put(message.topic, message, only_last=message.retain)
+                counters.decisions_replaced = decisions.replaced
             else:
-                self._samples.append(message)
-                if len(self._samples) > self.options.queue_samples:
-                    self._samples.popleft()
-                    self.counters.samples_dropped += 1
+                self.counters.samples_dropped += self._samples.put(message.topic, message)
         self._send()
 
     def flush(self, timeout_s: float) -> bool:
@@ -328,19 +334,17 @@ class Client:
     def _send_next(self) -> bool:
         """Give one message to the network; False if it has gone, and the message is back in the queue."""
         with self._lock:
-            if self._decisions:
-                message = self._decisions.popleft()
-            elif self._samples:
-                message = self._samples.popleft()
-            else:
+            queue = self._decisions or self._samples
+            if not queue:
                 return True
+            message = queue.pop()
         # Without a lock: `paho-mqtt` has its own, and calls back while it holds them.
         sent = self._paho.publish(
             message.topic, message.payload, message.qos, message.retain, _properties(message)
         )
         with self._lock:
             if message.qos == 0 and sent.rc == MQTTErrorCode.MQTT_ERR_NO_CONN:
-                (self._decisions if message.decision else self._samples).appendleft(message)
+                queue.put_first(message.topic, message)
                 return False
             if sent.mid in self._early:  # the answer was here before us
                 self._early.discard(sent.mid)
@@ -443,8 +447,9 @@ class Client:
         if filters:
             self._subscribe(filters)
         if self._birth is not None:
+            birth = self._birth()
             with self._lock:
-                self._decisions.appendleft(self._birth())
+                self._decisions.put_first(birth.topic, birth)
         self._connected.set()
         self._send()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from agent.inbox import Inbox
@@ -33,6 +34,16 @@ def test_a_full_inbox_drops_the_oldest_samples_and_no_decision() -> None:
     for number in range(3):
         inbox._take(sample(number))
     assert len(inbox.drain()) == 3
+
+
+def test_decisions_that_nobody_takes_are_bounded_and_the_last_a_topic_is_kept() -> None:
+    inbox = Inbox(BusOptions(), sender="host-a", max_waiting=10)
+    for number in range(1000):
+        inbox._take(msgspec.structs.replace(sample(number, decision=True), topic=f"t/{number % 5}"))
+    taken = inbox.drain()
+    assert len(taken) == 10
+    assert [one.received_us for one in taken[-5:]] == [995, 996, 997, 998, 999]
+    assert inbox.dropped == 990
 
 
 def test_each_sample_wakes_the_agent() -> None:

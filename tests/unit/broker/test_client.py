@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from paho.mqtt import client as paho
 
-from broker.client import Client, Outgoing
+from broker.client import MAX_DECISIONS, Client, Outgoing
 from broker.errors import BusError
 from broker.options import BusOptions
 
@@ -34,8 +34,25 @@ def test_a_full_queue_drops_the_oldest_samples_and_no_decision(nobody: BusOption
         client.publish(Outgoing("d", b"%d" % number, qos=1, decision=True))
     assert client.queued == 13
     assert client.counters.samples_dropped == 7
-    assert [message.payload for message in client._samples] == [b"7", b"8", b"9"]
-    assert [message.payload for message in client._decisions] == [b"%d" % n for n in range(10)]
+    assert [message.payload for message in client._samples.clear()] == [b"7", b"8", b"9"]
+    assert [message.payload for message in client._decisions.clear()] == [b"%d" % n for n in range(10)]
+
+
+def test_an_hour_without_a_broker_costs_no_memory(nobody: BusOptions) -> None:
+    """100 paths are decided on anew each second, and parameters are set, for an hour."""
+    client = Client(nobody)
+    for second in range(3600):
+        for path in range(100):
+            client.publish(Outgoing(f"regime/{path}", b"%d" % second, qos=1, retain=True, decision=True))
+        for _ in range(4):
+            client.publish(Outgoing("param", b"%d" % second, qos=1, decision=True))
+    assert client.queued == MAX_DECISIONS
+    assert client.counters.decisions_replaced == 3599 * 100
+    assert client.counters.decisions_dropped == 4 * 3600 + 100 - MAX_DECISIONS
+    waiting = client._decisions.clear()
+    last = {message.topic: message.payload for message in waiting}
+    assert len(last) == 101
+    assert set(last.values()) == {b"3599"}
 
 
 def test_it_tries_again_until_it_is_stopped(nobody: BusOptions) -> None:

@@ -1,0 +1,96 @@
+"""A bounded queue of messages that gives up first what is outdated."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from itertools import count
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class TopicQueue(Generic[T]):
+    """Messages in order. When it is full, one that has a successor on its topic goes, else the oldest.
+
+    Attributes:
+        dropped: How many messages were given up because the queue was full.
+        replaced: How many were given up because a newer one says all that they said.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Begin empty.
+
+        Args:
+            limit: Messages that it holds; at least 1.
+        """
+        self.dropped = self.replaced = 0
+        self._limit = limit
+        self._number = count()
+        self._messages: OrderedDict[int, tuple[Hashable, T]] = OrderedDict()
+        self._newest: dict[Hashable, int] = {}
+        self._outdated: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        """Return how many messages wait."""
+        return len(self._messages)
+
+    def put(self, topic: Hashable, message: T, *, only_last: bool = False) -> int:
+        """Append a message; returns how many were dropped for it.
+
+        Args:
+            topic: Whose newest message is kept longest.
+            message: What to keep.
+            only_last: It says all that those before it on its topic said: the last of them is removed.
+        """
+        before = self._newest.get(topic)
+        if before is not None and only_last:
+            self._remove(before)
+            self.replaced += 1
+        elif before is not None:
+            self._outdated[before] = None
+        number = next(self._number)
+        self._messages[number] = (topic, message)
+        self._newest[topic] = number
+        return self._keep_within()
+
+    def put_first(self, topic: Hashable, message: T) -> int:
+        """Put a message first, because it could not be sent or must be the first; returns as `put`."""
+        number = next(self._number)
+        self._messages[number] = (topic, message)
+        self._messages.move_to_end(number, last=False)
+        if topic in self._newest:
+            self._outdated[number] = None
+        else:
+            self._newest[topic] = number
+        return self._keep_within()
+
+    def pop(self) -> T:
+        """Remove the first message and return it.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        return self._remove(next(iter(self._messages), -1))
+
+    def clear(self) -> list[T]:
+        """Remove all messages and return them, in order."""
+        messages = [message for _, message in self._messages.values()]
+        self._messages.clear()
+        self._newest.clear()
+        self._outdated.clear()
+        return messages
+
+    def _keep_within(self) -> int:
+        if len(self._messages) <= self._limit:
+            return 0
+        self._remove(next(iter(self._outdated or self._messages)))
+        self.dropped += 1
+        return 1
+
+    def _remove(self, number: int) -> T:
+        topic, message = self._messages.pop(number)
+        self._outdated.pop(number, None)
+        if self._newest.get(topic) == number:
+            del self._newest[topic]
+        return message
