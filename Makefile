@@ -32,8 +32,8 @@ ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
 SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
 PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider --durations 10
-# Real sockets and clocks on a machine that others use, too: what fails gets a second try, and the summary names it.
-TOLD := --reruns 1 -r sfER
+# The summary names what was left out, and what got a second try (tests/lent.py says when).
+TOLD := -r sfER
 # Two commands at once: what the first one prints comes when both have ended.
 BESIDE := scripts/beside.sh
 # Not $(MAKE) in a recipe, which `make -n` would run.

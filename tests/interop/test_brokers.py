@@ -218,9 +218,7 @@ def test_after_a_restart_of_the_broker_all_goes_on(broker: TestBroker) -> None:
             if number % 10 == 0:
                 bus.publish(RegimeDecision(regime="SHARED", peer="10.0.0.1", reason=str(number)))
         assert bus.counters.connection.samples_dropped == 1000
-        assert bus.counters.connection.decisions_replaced == 199, (
-            "the last says all"
-        )
+        assert bus.counters.connection.decisions_replaced == 199, "the last says all"
         wait_until(lambda: bus.counters.connection.failures, "a failure to connect")
         broker.start()
         wait_until(lambda: bus.connected and inbox.ready, "the way back")

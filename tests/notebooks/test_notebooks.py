@@ -11,6 +11,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.lent import TEST, TRIED_AGAIN
+
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "experiments/notebooks").glob("*.ipynb"))
 PARAMETERS = {
     "quickstart": "DURATION_S = 2\nREPEATS = 2\nOUT = Path({out!r})",
@@ -31,6 +33,12 @@ def read(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.fixture(autouse=True)
+def _count_what_is_lent() -> None:
+    TEST.begin()
+
+
+@TRIED_AGAIN
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run `sudo make test-notebooks`")
 @pytest.mark.timeout(300)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
