@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 SLUGS: Final[dict[str, str]] = {
-    "load.already_running": "another agent steers the flows of this pin directory",
     "load.no_extension": "the object file of an extension of the datapath cannot be read",
-    "load.no_run_dir": "the run file, which keeps a second agent out, cannot be written",
+    "load.no_run_dir": "the run file, which says what the agent runs, cannot be written",
     "flow.gone": "the flow closed before the update reached it",
     "update.not_a_number": "a window, rate or register value is no finite number",
     "update.out_of_range": "a window, rate or register value is negative or absurd",

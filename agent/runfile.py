@@ -1,13 +1,14 @@
-"""The run file: one agent a pin directory, and what that agent runs, for `ccp flows` to read.
+"""The run file: what the agent of a pin directory runs, for `ccp flows` and others to read.
 
-It is locked (flock) for as long as the agent lives, however the agent ends, so that it never goes stale: who
-finds it unlocked knows that nobody is there. It stands in /run, because a bpffs holds no ordinary files.
+It stands in /run, because a bpffs holds no ordinary files, and is never locked: everybody may read it, so
+everybody could hold a lock. That there is one agent a datapath is seen to where the maps are pinned. A file
+that a killed agent left is known by the process that it names, which is gone.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
+import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -18,6 +19,9 @@ from ccp_base.errors import LoadError
 
 RUN_DIR: Final = Path("/run/ccplane")
 """Where run files stand."""
+
+_START_TIME: Final = 21
+"""Place of `starttime` in /proc/PID/stat, counted from 0 (proc_pid_stat(5))."""
 
 
 class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
@@ -30,6 +34,7 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
         algorithms: Names of the algorithms by congestion-control name.
         programs: `ALGORITHM/PROGRAM` by program handle.
         rules: The rules as they were written.
+        started_ticks: When the process began, in clock ticks since boot: another one may get its number.
     """
 
     pid: int
@@ -38,6 +43,7 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
     algorithms: dict[str, str] = {}
     programs: dict[int, str] = {}
     rules: list[str] = []
+    started_ticks: int | None = None
 
 
 def run_file(pin_dir: str, run_dir: Path = RUN_DIR) -> Path:
@@ -47,27 +53,27 @@ def run_file(pin_dir: str, run_dir: Path = RUN_DIR) -> Path:
 
 
 class RunFile:
-    """The locked run file of this process; a context manager.
+    """The run file of this process, which holds the datapath; a context manager.
 
     Attributes:
         path: Where it stands.
     """
 
     def __init__(self, pin_dir: str, run_dir: Path = RUN_DIR) -> None:
-        """Lock the run file.
+        """Write that this process has the datapath.
 
         Args:
             pin_dir: Directory of the datapath.
             run_dir: Directory of run files.
 
         Raises:
-            LoadError: `load.already_running`, or `load.no_run_dir` if this process may not write there.
+            LoadError: `load.no_run_dir` if this process may not write there.
         """
         self.path = run_file(pin_dir, run_dir)
-        self._pin_dir = pin_dir
+        self._started_ticks = _started_ticks(os.getpid())
         try:
             run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.write(RunInfo(pid=os.getpid(), pin_dir=pin_dir))
         except OSError as error:
             raise LoadError(
                 "load.no_run_dir",
@@ -75,26 +81,18 @@ class RunFile:
                 why=error.strerror or str(error),
                 fix="run as root",
             ) from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _read(self._fd)
-            os.close(self._fd)
-            raise already_running(pin_dir, holder) from None
-        self.write(RunInfo(pid=os.getpid(), pin_dir=pin_dir))
 
     def write(self, info: RunInfo) -> None:
-        """Replace the contents."""
-        text = msgspec.json.encode(info)
-        os.pwrite(self._fd, text, 0)
-        os.ftruncate(self._fd, len(text))
+        """Replace the contents; who reads meanwhile sees the old ones."""
+        text = msgspec.json.encode(msgspec.structs.replace(info, started_ticks=self._started_ticks))
+        with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
+            file.write(text)
+            os.fchmod(file.fileno(), 0o644)
+        os.replace(file.name, self.path)
 
     def close(self) -> None:
-        """Empty and unlock the file. It stays: removing a lock file races with who has just opened it."""
-        if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = -1
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> RunFile:
         """Return itself."""
@@ -103,41 +101,25 @@ class RunFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Unlock."""
+        """Remove the file."""
         self.close()
-
-
-def already_running(pin_dir: str, holder: RunInfo | None) -> LoadError:
-    """Return the error that names the agent which holds a datapath."""
-    pid = "unknown" if holder is None else str(holder.pid)
-    return LoadError(
-        "load.already_running",
-        f"another agent (pid {pid}) steers the flows of {pin_dir}",
-        why="one agent a datapath: two would overwrite each other's windows",
-        fix=f"stop it (kill {pid}), or choose another --pin-dir"
-        if holder is not None
-        else "stop it, or choose another --pin-dir",
-    )
 
 
 def running(pin_dir: str, run_dir: Path = RUN_DIR) -> RunInfo | None:
     """Return what the agent of a pin directory runs; None if none is alive or the file cannot be read."""
     try:
-        fd = os.open(run_file(pin_dir, run_dir), os.O_RDONLY | os.O_CLOEXEC)
+        info = msgspec.json.decode(run_file(pin_dir, run_dir).read_bytes(), type=RunInfo)
+    except (OSError, msgspec.DecodeError):
+        return None
+    alive_since = _started_ticks(info.pid)
+    return info if alive_since is not None and alive_since == info.started_ticks else None
+
+
+def _started_ticks(pid: int) -> int | None:
+    """Return when a process began, in clock ticks since boot; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read(fd)
-    else:
-        return None
-    finally:
-        os.close(fd)
-
-
-def _read(fd: int) -> RunInfo | None:
-    try:
-        return msgspec.json.decode(os.pread(fd, 1 << 20, 0), type=RunInfo)
-    except msgspec.DecodeError:
-        return None  # read while it is being written
+    # The name before, in parentheses, may have spaces and parentheses itself.
+    return int(stat.rpartition(")")[2].split()[_START_TIME - 2])

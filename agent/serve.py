@@ -87,9 +87,10 @@ def serve(
         VerifierError: If the kernel refuses a program.
     """
     pin_dir = options.load.pin_dir
-    with RunFile(pin_dir, options.run_dir) as run_file, ExitStack() as around:
+    with ExitStack() as around:
         datapath = ebpf.load(options.load)
         with _cleared_up(datapath, pin_dir):
+            run_file = around.enter_context(RunFile(pin_dir, options.run_dir))
             plane = assembled(ready, datapath)
             files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
             ways = around.enter_context(
@@ -100,6 +101,7 @@ def serve(
             around.enter_context(_hearing(plane, ways, options))
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
+                around.enter_context(_children_without_any())
             run_file.write(_run_info(plane, pin_dir))
             _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
             ways.start()
@@ -185,6 +187,22 @@ def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[
         inbox.start(begin)
         around.callback(inbox.stop)
         yield
+
+
+@contextmanager
+def _children_without_any() -> Iterator[None]:
+    """Take from what an algorithm forks what the agent has kept; what it executes has nothing anyway."""
+    serving = True
+
+    def give_up() -> None:
+        if serving:
+            ebpf.drop_capabilities([])
+
+    os.register_at_fork(after_in_child=give_up)  # for ever: there is no way back
+    try:
+        yield
+    finally:
+        serving = False
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from agent.runfile import RunFile
 from datapath import ebpf
 
 
@@ -14,8 +13,7 @@ def unload(
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
 ) -> None:
     """Remove registrations, programs and maps; sockets that use them keep running under the fallback law."""
-    with RunFile(pin_dir):  # fails while an agent runs: it would lose its maps under its feet
-        removed = ebpf.unload(pin_dir)
+    removed = ebpf.unload(pin_dir)
     for line in removed:
         typer.echo(f"removed {line}")
     if not removed:

@@ -106,13 +106,8 @@ def try_loading() -> None:
     Raises:
         LoadError: If it does not load, or an agent is running.
     """
-    from agent.runfile import RunFile
-
-    with RunFile(PIN_DIR):
-        try:
-            ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=1)).close()
-        finally:
-            ebpf.unload(PIN_DIR)
+    ebpf.load(ebpf.LoadOptions(pin_dir=PIN_DIR, max_flows=1)).close()
+    ebpf.unload(PIN_DIR)
 
 
 def try_network() -> None:

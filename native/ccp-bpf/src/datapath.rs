@@ -20,7 +20,7 @@ use crate::map::put;
 use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
 use crate::pace::{PERIOD_US, Pace};
-use crate::pins::{Pins, unload};
+use crate::pins::{Pins, remove};
 use crate::ring::{Ring, Woken};
 use crate::shared::{BUILD_HASH, Observer, now_us};
 use crate::{Error, Records, Result, Update};
@@ -63,7 +63,8 @@ pub struct Datapath {
     /// Tables of fold programs, as many as frames.
     folds: [OwnedFd; 2],
     extensions: Mutex<Vec<Extension>>,
-    closed: Mutex<bool>,
+    /// The lock of the pin directory, until the datapath is closed.
+    held: Mutex<Option<OwnedFd>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -99,6 +100,7 @@ impl Datapath {
         let pins = Pins::new(&options.pin_dir);
         let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
         pins.create()?;
+        let mut held = pins.hold()?;
         let found = match Observer::open(pins.dir()) {
             Ok(shared) if shared.max_flows() == options.max_flows => Some(shared),
             Ok(_) => None,
@@ -109,11 +111,12 @@ impl Datapath {
         let shared = match found {
             Some(shared) => shared,
             None => {
-                unload(pins.dir())?;
+                remove(&pins)?;
                 pins.create()?;
+                held = pins.hold()?;
                 fresh(&kernel, &pins, sizes, options).inspect_err(|_| {
                     // leave nothing half made; the error that counts is the first
-                    let _ = unload(pins.dir());
+                    let _ = remove(&pins);
                 })?
             }
         };
@@ -138,7 +141,7 @@ impl Datapath {
             folds: [pins.open_map("folds_on_ack")?, pins.open_map("folds_on_timeout")?],
             shared,
             extensions: Mutex::new(extensions),
-            closed: Mutex::new(false),
+            held: Mutex::new(Some(held)),
         };
         if adopted {
             // Programs and letters of the agent before us: gone. Its flows wait with the law for ours.
@@ -389,16 +392,17 @@ impl Datapath {
 
     /// Tells the life sign, unless the datapath was closed.
     pub fn heartbeat(&self) {
-        if !*lock(&self.closed) {
+        if lock(&self.held).is_some() {
             self.shared.heartbeat();
         }
     }
 
     /// Hands all flows to the fallback law. Registrations and flows stay for the next agent.
     pub fn close(&self) {
-        let mut closed = lock(&self.closed);
-        if !std::mem::replace(&mut *closed, true) {
+        let mut held = lock(&self.held);
+        if held.is_some() {
             self.shared.silence();
+            *held = None;
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::kernel::{open_pin, release_at_least};
@@ -135,7 +136,41 @@ impl Pins {
         if !is_bpffs(&self.dir) {
             return Err(no_directory(&self.dir, "the directory is not in a BPF file system"));
         }
-        Ok(())
+        // Whoever may open the directory may lock it.
+        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700))
+            .map_err(|e| no_directory(&self.dir, e))
+    }
+
+    /// Holds the directory for this agent alone, until the descriptor is closed, however that happens. The lock is
+    /// where the maps are: agents that share these, in containers with a `/run` of their own, share it.
+    pub fn hold(&self) -> Result<OwnedFd> {
+        let failed = |e: io::Error| no_directory(&self.dir, e);
+        loop {
+            let dir = fs::File::open(&self.dir).map_err(failed)?;
+            // SAFETY: a valid descriptor.
+            if unsafe { libc::flock(dir.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+                let e = io::Error::last_os_error();
+                return Err(if e.kind() == io::ErrorKind::WouldBlock { self.taken() } else { failed(e) });
+            }
+            // Who held it before may have removed it meanwhile, and another agent made it anew.
+            let locked = dir.metadata().map_err(failed)?;
+            if fs::metadata(&self.dir).is_ok_and(|now| now.ino() == locked.ino()) {
+                return Ok(dir.into());
+            }
+            self.create()?;
+        }
+    }
+
+    fn taken(&self) -> Error {
+        let pid = crate::shared::Observer::open(&self.dir).map_or(0, |shared| shared.agent_pid());
+        let who = if pid == 0 { "unknown".to_owned() } else { pid.to_string() };
+        let stop = if pid == 0 { "stop it".to_owned() } else { format!("stop it (kill {pid})") };
+        Error::new(
+            "load.already_running",
+            format!("another agent (pid {who}) steers the flows of {}", self.dir.display()),
+        )
+        .why("one agent a datapath: two would overwrite each other's windows")
+        .fix(format!("{stop}, or choose another --pin-dir"))
     }
 
     /// Takes one registration away: new sockets no longer find the name, old ones keep their programs.
@@ -205,9 +240,18 @@ pub(crate) fn mount_bpffs(place: &Path) -> io::Result<()> {
 }
 
 /// Removes a datapath: every registration and every map. Sockets that use it keep running under the fallback
-/// law until they close. Says what was removed; nothing there is not an error.
+/// law until they close. Says what was removed; nothing there is not an error, but an agent that runs is.
 pub fn unload(dir: impl Into<PathBuf>) -> Result<Vec<String>> {
     let pins = Pins::new(dir);
+    if !pins.dir().exists() {
+        return Ok(Vec::new());
+    }
+    let _held = pins.hold()?;
+    remove(&pins)
+}
+
+/// Removes a datapath that this process holds.
+pub(crate) fn remove(pins: &Pins) -> Result<Vec<String>> {
     let mut removed = Vec::new();
     // A datapath without a heartbeat sends its flows to the fallback law; do not make them wait for it.
     if let Ok(shared) = crate::shared::Observer::open(pins.dir()) {

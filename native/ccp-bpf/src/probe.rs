@@ -128,8 +128,30 @@ pub fn probe() -> Vec<Check> {
     checks
 }
 
-/// Gives up every capability of the calling thread but those named, or those that the running agent needs. Returns the
-/// names of those kept.
+/// Programs that are run get no capability for being run by root, and nothing changes that.
+const SECURE_BITS: libc::c_int = libc::SECBIT_NOROOT
+    | libc::SECBIT_NOROOT_LOCKED
+    | libc::SECBIT_NO_SETUID_FIXUP
+    | libc::SECBIT_NO_SETUID_FIXUP_LOCKED
+    | libc::SECBIT_NO_CAP_AMBIENT_RAISE
+    | libc::SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+/// Makes the calling thread, and what comes of it, unable to gain a capability that it has not.
+fn gain_no_more() -> std::io::Result<()> {
+    let set = |option, value: libc::c_int| {
+        // SAFETY: these options take numbers only.
+        let done = unsafe { libc::prctl(option, libc::c_ulong::from(value as u32), 0, 0, 0) };
+        if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    if has(Capability::CAP_SETPCAP) {
+        caps::clear(None, CapSet::Bounding).map_err(std::io::Error::other)?;
+        set(libc::PR_SET_SECUREBITS, SECURE_BITS)?;
+    }
+    set(libc::PR_SET_NO_NEW_PRIVS, 1)
+}
+
+/// Gives up every capability of the calling thread but those named, or those that the running agent needs, and the ways
+/// to get one back: programs that it runs have none. Returns the names of those kept.
 pub fn drop_capabilities(keep: Option<&[String]>) -> Result<Vec<String>> {
     let failed = |e: caps::errors::CapsError| {
         Error::new("load.capabilities", "cannot drop capabilities")
@@ -142,6 +164,11 @@ pub fn drop_capabilities(keep: Option<&[String]>) -> Result<Vec<String>> {
             names.iter().map(|n| n.parse()).collect::<std::result::Result<_, _>>().map_err(failed)?
         }
     };
+    gain_no_more().map_err(|e| {
+        Error::new("load.capabilities", "cannot give up the ways to get capabilities back")
+            .why(e)
+            .fix("run with --keep-capabilities, or not at all as root")
+    })?;
     let permitted = caps::read(None, CapSet::Permitted).map_err(failed)?;
     let kept: caps::CapsHashSet = wanted.into_iter().filter(|c| permitted.contains(c)).collect();
     caps::clear(None, CapSet::Ambient).map_err(failed)?;

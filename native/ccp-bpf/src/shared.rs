@@ -91,6 +91,12 @@ impl Observer {
         &self.pins
     }
 
+    /// Process of the agent that has, or had last, the datapath.
+    pub(crate) fn agent_pid(&self) -> u32 {
+        // SAFETY: an aligned word in the mapping, which lives as long as this.
+        unsafe { std::ptr::read_volatile(&raw const (*self.globals()).agent_pid) }
+    }
+
     /// The configured limit of concurrent flows.
     pub fn max_flows(&self) -> u32 {
         self.max_flows

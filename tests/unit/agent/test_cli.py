@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ from typer.testing import CliRunner, Result
 
 from agent import cli, runfile
 from agent import serve as serving
-from agent.commands import unload as unload_command
-from agent.runfile import RunFile
 from ccp_algs import registry
 from ccp_base.errors import CcpError, LoadError, Several, VerifierError
 from datapath import ebpf
@@ -222,14 +219,6 @@ def test_run_prints_load_errors_as_one_line_and_exits_with_2(
     assert result.output == "load.capabilities: CAP_BPF is missing (not root); run as root\n"
 
 
-def test_run_names_the_agent_that_is_there_already(kernel: Any, tmp_path: Path) -> None:
-    with RunFile(ebpf.DEFAULT_PIN_DIR, tmp_path / "run"):
-        result = ccp("run", "reno", "--duration", "0")
-    assert result.exit_code == 2
-    assert f"pid {os.getpid()}" in result.output
-    assert len(result.output.splitlines()) == 1
-
-
 def test_run_shows_all_problems() -> None:
     result = ccp("run", "reno", "--rule", "nonsense", "--param", "beta")
     assert result.output.count("  fix  ") == 2
@@ -353,24 +342,12 @@ def test_doctor_needs_the_compiled_part(monkeypatch: pytest.MonkeyPatch) -> None
 # unload
 
 
-def test_unload_says_what_it_removed(kernel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unload_command, "RunFile", lambda pin_dir: RunFile(pin_dir, tmp_path / "run"))
+def test_unload_says_what_it_removed(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ccp("unload", "--pin-dir", "/sys/fs/bpf/x")
     assert result.exit_code == 0
     assert result.output == "removed map flows\nremoved link in /sys/fs/bpf/x\n"
     monkeypatch.setattr(ebpf, "unload", lambda pin_dir: [])
     assert ccp("unload").output == f"nothing was loaded in {ebpf.DEFAULT_PIN_DIR}\n"
-
-
-def test_unload_leaves_a_running_agent_its_maps(
-    kernel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unload_command, "RunFile", lambda pin_dir: RunFile(pin_dir, tmp_path / "run"))
-    monkeypatch.setattr(ebpf, "unload", lambda pin_dir: pytest.fail("unloaded"))
-    with RunFile(ebpf.DEFAULT_PIN_DIR, tmp_path / "run"):
-        result = ccp("unload")
-    assert result.exit_code == 2
-    assert "load.already_running" in result.output
 
 
 # flows

@@ -14,10 +14,10 @@ from agent.client import Client
 from agent.control import ControlOptions, control_socket
 from agent.description import Description, Plan, plan
 from agent.plane import Plane
-from agent.runfile import RunFile, running
+from agent.runfile import running
 from agent.serve import ServeOptions
 from ccp_algs import Algorithm, registry
-from ccp_base.errors import CcpError, LoadError, Several, UsageError, VerifierError
+from ccp_base.errors import CcpError, Several, UsageError, VerifierError
 from datapath import ebpf
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, fake_datapath
 
@@ -254,13 +254,6 @@ def test_failed_start_takes_away_what_it_loaded_and_leaves_what_it_adopted(
     assert kernel.unloaded == unloaded
     assert kernel.datapath.names == {}
     assert running(PIN_DIR, tmp_path) is None
-
-
-def test_nothing_is_loaded_when_another_agent_runs(kernel: Kernel, tmp_path: Path) -> None:
-    with RunFile(PIN_DIR, tmp_path), pytest.raises(LoadError) as caught:
-        serve(tmp_path)
-    assert caught.value.slug == "load.already_running"
-    assert kernel.options == []
 
 
 def test_nothing_is_loaded_when_what_was_asked_makes_no_sense(kernel: Kernel, tmp_path: Path) -> None:

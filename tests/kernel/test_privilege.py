@@ -1,0 +1,122 @@
+"""What a running agent may still do, what its children may, and what others can do to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.runfile import RUN_DIR
+from ccp_base.errors import LoadError
+from datapath import ebpf
+from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
+from experiments.netlab import Path as NetworkPath
+from experiments.netlab import iperf3
+from tests.kernel.driving import wait_until
+
+ASKS = """
+import json, os, subprocess
+from ccp_algs.reno import Reno
+
+WHOSE = "/bin/sh -c 'grep -e ^Cap -e ^NoNewPrivs /proc/self/status'"
+
+
+class Asking(Reno):
+    name = "asking"
+
+    def on_create(self, info):
+        super().on_create(info)
+        forked, told = os.pipe()
+        if os.fork() == 0:
+            os.write(told, open("/proc/self/status").read().encode())
+            os._exit(0)
+        os.wait()
+        seen = {
+            "forked": os.read(forked, 65536).decode(),
+            "executed": subprocess.run(WHOSE, shell=True, capture_output=True, text=True).stdout,
+        }
+        with open("FILE", "w") as file:
+            json.dump(seen, file)
+"""
+
+HOLDS = """
+import fcntl, glob, os, sys
+held = []
+for place in sys.argv[1:]:
+    for path in [place, *glob.glob(place + "/**", recursive=True)]:
+        try:
+            held.append(os.open(path, os.O_RDONLY))
+            fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass
+print("done", flush=True)
+sys.stdin.read()
+"""
+"""Locks all that it may open, and waits."""
+
+KEPT = {"CapEff": "000000c000001000", "CapPrm": "000000c000001000"}
+"""CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN."""
+
+
+def status_of(text: str) -> dict[str, str]:
+    fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    return {name: fields[name] for name in fields if name.startswith("Cap") or name == "NoNewPrivs"}
+
+
+def test_children_of_an_algorithm_have_no_capability_and_get_none(wire: NetworkPath, tmp_path: Path) -> None:
+    file = tmp_path / "asking.py"
+    seen = tmp_path / "seen.json"
+    file.write_text(ASKS.replace("FILE", str(seen)))
+    with running_agent(str(file)) as agent:
+        iperf3(wire.sender, wire.receiver, congestion="ccp", duration_s=1)
+        wait_until(seen.exists)
+        told = {how: status_of(text) for how, text in json.loads(seen.read_text()).items()}
+        none = "0" * 16
+        for how in ("forked", "executed"):
+            assert {told[how][f"Cap{one}"] for one in ("Inh", "Prm", "Eff", "Amb")} == {none}, how
+            assert told[how]["NoNewPrivs"] == "1"
+        assert told["executed"]["CapBnd"] == none
+        threads = {
+            task.name: status_of((task / "status").read_text())
+            for task in Path(f"/proc/{agent.pid}/task").iterdir()
+        }
+        for one in threads.values():
+            assert one["CapEff"] in (none, KEPT["CapEff"])
+            assert one["CapPrm"] in (none, KEPT["CapPrm"])
+            assert (one["CapBnd"], one["NoNewPrivs"]) == (none, "1")
+
+
+def test_another_user_cannot_keep_an_agent_from_starting() -> None:
+    AgentProcess(["reno"]).kill()  # leaves all that an agent may leave
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable]
+    holder = subprocess.Popen(
+        [*command, "-c", HOLDS, str(RUN_DIR), PIN_DIR], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == b"done\n"
+        with running_agent("reno"):
+            pass
+    finally:
+        holder.communicate()
+
+
+def test_unload_leaves_a_running_agent_its_maps() -> None:
+    with running_agent("reno") as agent:
+        with pytest.raises(LoadError) as caught:
+            ebpf.unload(PIN_DIR)
+        assert caught.value.slug == "load.already_running"
+        assert f"pid {agent.pid}" in caught.value.message
+        assert len(ebpf.observe(PIN_DIR).counters()) > 0
+
+
+def test_two_agents_that_share_pins_but_not_run_files_are_one_too_many() -> None:
+    """As two containers do that share /sys/fs/bpf."""
+    with running_agent("reno"):
+        hidden = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "-"]
+        with pytest.raises(LoadError) as caught, running_agent("reno", enter=hidden):
+            pass
+        assert "load.already_running" in caught.value.why
