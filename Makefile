@@ -106,9 +106,10 @@ docs: build .venv/.dev ## the documents as a site in out/site; a broken link or 
 	$(BIN)/zensical build --strict
 
 .PHONY: docs-tables
-docs-tables: build ## the tables in docs/benchmarks.md and docs/architecture.md, from docs/results
+docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.bench_tables
 	$(BIN)/python -m scripts.wakeful_table
+	$(BIN)/python -m scripts.paper_tables
 
 # --- check -------------------------------------------------------------------------------------------------------
 

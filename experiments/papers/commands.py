@@ -46,6 +46,10 @@ _Format = Annotated[
     list[str] | None,
     typer.Option("--format", help="Of figures: png, svg or pdf; several times for several."),
 ]
+_Keep = Annotated[
+    Path | None,
+    typer.Option(help="Keep what parts come to in this folder, as JSON; documents show docs/results/papers."),
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -89,6 +93,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         no_run: _NoRun = False,
         formats: _Format = None,
         as_json: _Json = False,
+        keep: _Keep = None,
         datapath: _Datapath = "ebpf",
         video: bool = with_video,
         traces: list[str] | None = with_traces,
@@ -101,7 +106,8 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
                 "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave it out"
             )
         size = Size(quick, repeats, seconds, datapath, tuple(traces or ()))
-        _do(paper, _parts(paper, part, video), size, out, jobs, dry_run, no_run, formats or ["png"], as_json)
+        chosen = _parts(paper, part, video)
+        _do(paper, chosen, size, out, jobs, dry_run, no_run, formats or ["png"], as_json, keep)
 
 
 _add(
@@ -143,8 +149,10 @@ def _do(
     no_run: bool,
     formats: list[str],
     as_json: bool,
+    keep: Path | None,
 ) -> None:
     """Run parts of a paper, and report what they come to."""
+    from experiments.papers.kept import Kept
     from experiments.papers.paper import draw, findings, read_part, run_part
     from experiments.runs.reports import Screen
 
@@ -172,6 +180,8 @@ def _do(
             "tables": [one.records() for one in found.tables],
             "figures": files,
         }
+        if keep is not None and (runs.done or not runs.planned):
+            Kept.of(paper, part, runs, found).keep(keep)
         if not as_json:
             _show(part, found, runs.done, runs.planned, files)
     if as_json:

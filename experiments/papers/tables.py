@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import pandas as pd
@@ -104,7 +104,33 @@ class Table:
     def records(self) -> dict[str, Any]:
         """Return it as plain data; what is not known is None."""
         rows = json.loads(self.rows.to_json(orient="records"))
-        return {"title": self.title, "statistic": self.statistic, "level": LEVEL, "rows": rows}
+        about = {"title": self.title, "by": self.by, "values": self.values, "statistic": self.statistic}
+        return {**about, "level": LEVEL, "rows": rows}
+
+    @classmethod
+    def from_records(cls, told: Mapping[str, Any]) -> Table:
+        """Return a table from what `records` returned."""
+        by, values = tuple(told["by"]), tuple(told["values"])
+        estimated = [f"{value}{end}" for value in values for end in ("", ".low", ".high")]
+        rows = pd.DataFrame(told["rows"], columns=[*by, *estimated, "n"])
+        return cls(told["title"], by, values, rows.astype(dict.fromkeys(estimated, float)), told["statistic"])
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as people read them: `by`, `values`, and the number of runs."""
+        return [
+            [
+                *(written(row[name], str(name)) for name in self.by),
+                *(_cell(row, name) for name in self.values),
+                str(row["n"]),
+            ]
+            for row in self.rows.to_dict("records")
+        ]
+
+    def markdown(self) -> list[str]:
+        """Return it as the lines of a table in a document."""
+        headings = [" ".join(_words(name)) for name in (*self.by, *self.values)] + ["runs"]
+        ends = ["---"] * len(self.by) + ["---:"] * (len(self.values) + 1)
+        return [f"| {' | '.join(line)} |" for line in (headings, ends, *self.cells())]
 
     def screen(self) -> ScreenTable:
         """Return it as people read it: units as in figures, intervals in brackets."""
@@ -118,10 +144,8 @@ class Table:
         for name in self.values:
             table.add_column(_heading(name), justify="right")
         table.add_column("runs", justify="right")
-        for row in self.rows.to_dict("records"):
-            cells = [written(row[name], str(name)) for name in self.by]
-            cells += [_cell(row, name) for name in self.values]
-            table.add_row(*cells, str(row["n"]))
+        for row in self.cells():
+            table.add_row(*row)
         return table
 
 
@@ -154,14 +178,36 @@ class Check:
         found = {name: None if value != value else value for name, value in vars(self.found).items()}
         return {"claim": self.claim, **found, "at_least": self.low, "at_most": self.high, "holds": self.holds}
 
-    def __str__(self) -> str:
+    @classmethod
+    def from_records(cls, told: Mapping[str, Any]) -> Check:
+        """Return a check from what `records` returned."""
+        found: dict[str, Any] = {one.name: told[one.name] for one in fields(Estimate)}
+        unknown = {name: metrics.NAN for name, value in found.items() if value is None}
+        return cls(told["claim"], Estimate(**found | unknown), told["at_least"], told["at_most"])
+
+    @property
+    def measured(self) -> str:
+        """The value with its interval, and of how many runs."""
         if self.holds is None:
-            return f"?      {self.claim}: not measured"
+            return "not measured"
         interval = (
             "" if self.found.low != self.found.low else f" [{self.found.low:.3f}, {self.found.high:.3f}]"
         )
-        word = "holds " if self.holds else "FAILS "
-        return f"{word} {self.claim}: {self.found.value:.3f}{interval}, {self.found.n} runs"
+        return f"{self.found.value:.3f}{interval}, {self.found.n} runs"
+
+    def __str__(self) -> str:
+        word = {None: "?     ", True: "holds ", False: "FAILS "}[self.holds]
+        return f"{word} {self.claim}: {self.measured}"
+
+    def markdown(self) -> str:
+        """Return it as a line of a list in a document."""
+        word = {None: "open", True: "holds", False: "**fails**"}[self.holds]
+        return f"* {self.claim}: {self.measured}: {word}"
+
+
+def _words(column: str) -> list[str]:
+    what = quantity(column)
+    return [what.name, f"[{what.unit}]"] if what.unit else [what.name]
 
 
 def _heading(column: str) -> str:

@@ -1,0 +1,154 @@
+"""What the parts of papers came to, kept as JSON, so that documents are made from it.
+
+sudo ccp paper r-tcp --quick --part download --keep docs/results/papers
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from experiments.bench.result import describe_run
+from experiments.errors import ResultError
+from experiments.papers.tables import Check, Table
+from experiments.runs.places import cannot_write
+from experiments.scenario import SIM
+
+if TYPE_CHECKING:
+    from experiments.papers.paper import Findings, Paper, Part, Runs
+
+_WITHOUT_VALUE: Final = {"--no-run", "--json"}
+_WITH_VALUE: Final = {"--keep", "--out", "--part", "--format"}
+"""Options that say where results go, not what was run; `--part` is added again."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a part came to.
+
+    Attributes:
+        paper: Name of the paper.
+        part: Name of the part; with `-sim` behind it, if it was run in the simulator.
+        planned: How many runs there were to be.
+        done: How many of them are done.
+        tables: Estimates.
+        checks: Claims, held against what was measured.
+        about: Command, git revision, date and machine of the newest run.
+    """
+
+    paper: str
+    part: str
+    planned: int
+    done: int
+    tables: tuple[Table, ...]
+    checks: tuple[Check, ...]
+    about: dict[str, Any]
+
+    @classmethod
+    def of(cls, paper: Paper, part: Part, runs: Runs, found: Findings) -> Kept:
+        """Return what a part comes to, now."""
+        about = describe_run()
+        if runs.results:
+            newest = max((one.metadata for one in runs.results), key=lambda one: str(one["started"]))
+            about |= {"date": newest["started"], "git": newest["ccplane"]["git"]}
+        about["command"] = _command(about["command"], part.name)
+        simulated = "-sim" if runs.results and runs.results[0].metadata["datapath"] == SIM else ""
+        name = f"{part.name}{simulated}"
+        return cls(paper.name, name, runs.planned, runs.done, tuple(found.tables), tuple(found.checks), about)
+
+    @staticmethod
+    def place(folder: Path, paper: str, part: str) -> Path:
+        """Return the file of a part."""
+        return folder / paper / f"{part}.json"
+
+    def keep(self, folder: Path) -> Path:
+        """Write it.
+
+        Args:
+            folder: Of all papers; it is made if it is not there.
+
+        Returns:
+            The file.
+
+        Raises:
+            ResultError: `result.cannot_write`.
+        """
+        document = {
+            "paper": self.paper,
+            "part": self.part,
+            "planned": self.planned,
+            "done": self.done,
+            **self.about,
+            "checks": [one.records() for one in self.checks],
+            "tables": [one.records() for one in self.tables],
+        }
+        file = self.place(folder, self.paper, self.part)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(document, indent=1) + "\n")
+        except OSError as error:
+            raise cannot_write(file, error) from error
+        return file
+
+    @classmethod
+    def read(cls, file: Path) -> Kept:
+        """Return what `keep` wrote.
+
+        Raises:
+            ResultError: `result.broken`.
+        """
+        try:
+            told = json.loads(file.read_text())
+            return cls(
+                told["paper"],
+                told["part"],
+                told["planned"],
+                told["done"],
+                tuple(Table.from_records(one) for one in told["tables"]),
+                tuple(Check.from_records(one) for one in told["checks"]),
+                {name: told[name] for name in ("command", "git", "date", "host")},
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ResultError(
+                "result.broken",
+                "these are no results of a paper's part",
+                str(file),
+                str(error) or type(error).__name__,
+                "make them again: ccp paper NAME --part PART --keep FOLDER",
+            ) from error
+
+    def markdown(self) -> str:
+        """Return it as documents show it."""
+        host, git = self.about["host"], self.about["git"]
+        revision = "unknown revision"
+        if git:
+            revision = f"`{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}"
+        machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
+        where = "simulated" if self.part.endswith("-sim") else machine
+        runs = f"{self.done} of {self.planned} runs; " if self.planned else ""
+        lines = [
+            f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
+        ]
+        if self.checks:
+            lines += ["", *(one.markdown() for one in self.checks)]
+        for table in self.tables:
+            level = f"{table.statistic}s, with 95 % bootstrap intervals in brackets"
+            lines += ["", f"{table.title}; {level}:", "", *table.markdown()]
+        return "\n".join(lines)
+
+
+def _command(words: list[str], part: str) -> list[str]:
+    """Return the command that makes a part's runs, without where things go."""
+    left: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in _WITH_VALUE:
+            skip = True
+        elif word not in _WITHOUT_VALUE and not word.startswith(tuple(f"{one}=" for one in _WITH_VALUE)):
+            left.append(word)
+    return [*left, "--part", part]

@@ -1,0 +1,99 @@
+"""What a part came to is kept whole, and the pages of papers show what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.errors import ResultError
+from experiments.papers.kept import Kept, _command
+from experiments.papers.tables import Check, Table
+from experiments.statistics import Estimate
+from scripts.paper_tables import PAGES, RESULTS, shown, written
+
+ROWS = pd.DataFrame(
+    {
+        "algorithm": ["cubic", "cubic", "hyvar"],
+        "goodput_bytes_per_s": [1e6, 1.1e6, 2e6],
+        "rtt_p50_us": [10_000.0, 12_000.0, float("nan")],
+    }
+)
+
+
+def kept() -> Kept:
+    table = Table.of(ROWS, "two algorithms", ["algorithm"], ["goodput_bytes_per_s", "rtt_p50_us"])
+    nothing = Estimate(float("nan"), float("nan"), float("nan"), 0)
+    checks = (
+        Check("hyvar is faster", Estimate(2.0, 1.5, 2.5, 3), low=1.2),
+        Check("it is slower, too", Estimate(2.0, 1.5, 2.5, 3), high=1.0),
+        Check("nobody knows", nothing, low=0),
+    )
+    about = {
+        "command": ["ccp", "paper", "hyvar", "--part", "paths"],
+        "git": {"commit": "0123456789abcdef", "dirty": False},
+        "date": "2026-11-24T01:00:00+00:00",
+        "host": {"kernel": "6.18.0", "cpu": "a processor", "cores": 2},
+    }
+    return Kept("hyvar", "paths", 3, 3, (table,), checks, about)
+
+
+def test_what_is_kept_is_read_as_it_was(tmp_path: Path) -> None:
+    before = kept()
+    file = before.keep(tmp_path)
+    assert file == tmp_path / "hyvar/paths.json"
+    after = Kept.read(file)
+    assert after.markdown() == before.markdown()
+    assert [str(one) for one in after.checks] == [str(one) for one in before.checks]
+    after.keep(tmp_path / "again")
+    assert (tmp_path / "again/hyvar/paths.json").read_text() == file.read_text()
+
+
+def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
+    lines = kept().markdown().splitlines()
+    assert lines[0] == (
+        "`ccp paper hyvar --part paths`: 3 of 3 runs; 2026-11-24, `0123456789ab`, Linux 6.18.0, a processor, "
+        "2 processors."
+    )
+    assert "* hyvar is faster: 2.000 [1.500, 2.500], 3 runs: holds" in lines
+    assert "* it is slower, too: 2.000 [1.500, 2.500], 3 runs: **fails**" in lines
+    assert "* nobody knows: not measured: open" in lines
+    head = lines.index(next(one for one in lines if one.startswith("| ")))
+    assert lines[head].count("[") == 2, "units"
+    assert lines[head + 1] == "| --- | ---: | ---: | ---: |"
+    assert lines[head + 2].startswith("| ccplane CUBIC | 8.40 [8.00, 8.80] | ")
+    assert lines[head + 3].startswith("| hyvar | 16.0 ")
+
+
+def test_what_is_no_result_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "paths.json"
+    file.write_text("{}")
+    with pytest.raises(ResultError) as caught:
+        Kept.read(file)
+    assert caught.value.slug == "result.broken"
+    assert str(file) in caught.value.where
+
+
+def test_a_command_says_what_was_run_and_not_where_it_went() -> None:
+    said = ["ccp", "paper", "hyvar", "--quick", "--part", "mtp", "--keep", "x", "--no-run", "--out=y"]
+    assert _command(said, "paths") == ["ccp", "paper", "hyvar", "--quick", "--part", "paths"]
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+def test_the_pages_show_what_is_kept(page: Path) -> None:
+    text = page.read_text()
+    assert written(text, page.stem) == text, "run `make docs-tables`"
+    names = shown(text)
+    there = [file.stem for file in (RESULTS / page.stem).glob("*.json")]
+    assert sorted(names) == sorted(there), "each result that is kept is shown once"
+
+
+def test_what_was_changed_by_hand_is_found(tmp_path: Path) -> None:
+    kept().keep(tmp_path)
+    page = "a\n<!-- begin paths: made by `make docs-tables` -->\nOLD\n<!-- end paths -->\nb\n"
+    text = written(page, "hyvar", tmp_path)
+    assert "OLD" not in text
+    assert text.startswith("a\n")
+    assert text.endswith("<!-- end paths -->\nb\n")
+    assert written(text.replace("8.40", "9.40"), "hyvar", tmp_path) == text != text.replace("8.40", "9.40")
