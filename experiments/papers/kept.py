@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from experiments.bench.result import describe_run
 from experiments.errors import ResultError
 from experiments.papers.tables import Check, Table
+from experiments.runs.check import SIM
 from experiments.runs.places import cannot_write
-from experiments.scenario import SIM
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs
