@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from experiments.bench.result import describe_run
 from experiments.errors import ResultError
-from experiments.papers.tables import Check, Table
+from experiments.papers.tables import LEVEL, Check, Table
 from experiments.runs.check import SIM
 from experiments.runs.places import cannot_write
 
@@ -132,11 +132,11 @@ class Kept:
         lines = [
             f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
         ]
-        if self.checks:
-            lines += ["", *(one.markdown() for one in self.checks)]
+        if judged := [one for one in self.checks if one.holds is not None]:
+            lines += ["", *(one.markdown() for one in judged)]
         for table in self.tables:
-            level = f"{table.statistic}s, with 95 % bootstrap intervals in brackets"
-            lines += ["", f"{table.title}; {level}:", "", *table.markdown()]
+            several = f"; {table.statistic}s, in brackets {100 * LEVEL:g} % bootstrap intervals"
+            lines += ["", f"{table.title}{several if table.repeated else ''}:", "", *table.markdown()]
         return "\n".join(lines)
 
 

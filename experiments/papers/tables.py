@@ -19,6 +19,9 @@ from experiments.statistics import Estimate, Statistic, bootstrap
 LEVEL: Final = 0.95
 """Of all confidence intervals here."""
 
+UNKNOWN: Final = "?"
+"""Stands for what was not measured."""
+
 
 def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any]:
     """Return what a run of bulk transfers comes to, its flows together.
@@ -115,6 +118,11 @@ class Table:
         rows = pd.DataFrame(told["rows"], columns=[*by, *estimated, "n"])
         return cls(told["title"], by, values, rows.astype(dict.fromkeys(estimated, float)), told["statistic"])
 
+    @property
+    def repeated(self) -> bool:
+        """Whether anything of it was run more than once."""
+        return bool((self.rows["n"] > 1).any())
+
     def cells(self) -> list[list[str]]:
         """Return the rows as people read them: `by`, `values`, and the number of runs."""
         return [
@@ -130,7 +138,9 @@ class Table:
         """Return it as the lines of a table in a document."""
         headings = [" ".join(_words(name)) for name in (*self.by, *self.values)] + ["runs"]
         ends = ["---"] * len(self.by) + ["---:"] * (len(self.values) + 1)
-        return [f"| {' | '.join(line)} |" for line in (headings, ends, *self.cells())]
+        rows = self.cells()
+        known = [place for place in range(len(headings)) if any(row[place] != UNKNOWN for row in rows)]
+        return [f"| {' | '.join(line[place] for place in known)} |" for line in (headings, ends, *rows)]
 
     def screen(self) -> ScreenTable:
         """Return it as people read it: units as in figures, intervals in brackets."""
@@ -190,10 +200,9 @@ class Check:
         """The value with its interval, and of how many runs."""
         if self.holds is None:
             return "not measured"
-        interval = (
-            "" if self.found.low != self.found.low else f" [{self.found.low:.3f}, {self.found.high:.3f}]"
-        )
-        return f"{self.found.value:.3f}{interval}, {self.found.n} runs"
+        value, low, high = (f"{one:.3f}" for one in (self.found.value, self.found.low, self.found.high))
+        interval = "" if self.found.low != self.found.low or low == high else f" [{low}, {high}]"
+        return f"{value}{interval}, {self.found.n} run{'s' if self.found.n > 1 else ''}"
 
     def __str__(self) -> str:
         word = {None: "?     ", True: "holds ", False: "FAILS "}[self.holds]
@@ -202,7 +211,7 @@ class Check:
     def markdown(self) -> str:
         """Return it as a line of a list in a document."""
         word = {None: "open", True: "holds", False: "**fails**"}[self.holds]
-        return f"* {self.claim}: {self.measured}: {word}"
+        return f"* {self.claim}: {self.measured} ({word})"
 
 
 def _words(column: str) -> list[str]:
@@ -218,8 +227,9 @@ def _heading(column: str) -> str:
 def _cell(row: dict[Any, Any], name: str) -> str:
     value, low, high = (float(quantity(name).of(row[f"{name}{end}"])) for end in ("", ".low", ".high"))
     if value != value:
-        return "?"
+        return UNKNOWN
     whole = abs(value) >= 1000 or value == 0 or quantity(name).unit == "packets"
     digits = 0 if whole else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
     text = f"{value:,.{digits}f}"
-    return text if low != low else f"{text} [{low:,.{digits}f}, {high:,.{digits}f}]"
+    ends = f"{low:,.{digits}f}, {high:,.{digits}f}"
+    return text if low != low or ends == f"{text}, {text}" else f"{text} [{ends}]"

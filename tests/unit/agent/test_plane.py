@@ -161,14 +161,6 @@ def test_long_batch_refreshes_the_heartbeat() -> None:
     assert plane.counters.reports == 3 * EVENTS_PER_HEARTBEAT
 
 
-def test_taking_many_flows_over_refreshes_the_heartbeat() -> None:
-    datapath = fake_datapath(*(FakeInfo(i) for i in range(1, 1001)))
-    plane = plane_with(datapath, recorder())
-    plane.adopt()
-    assert sum(datapath.written_between_heartbeats) == 1000
-    assert max(datapath.written_between_heartbeats) <= 100
-
-
 # Choice of the algorithm
 
 
