@@ -2,9 +2,13 @@
 
 Wall clocks may be wrong by seconds, monotonic clocks start anywhere. But of one sender the difference between
 our monotonic clock at arrival and its own at departure is the same for all messages, but for the time on the
-way. So the least difference seen stands for *no time*, and what is above it is age: a message that waited in
-a broker or a queue is found out, whatever the clocks say. Clocks also run at different speeds; the least
-difference is therefore let up by 100 us/s, more than any clock of a computer strays.
+way. So the least difference of the last seconds stands for *no time*, and what is above it is age: a message
+that waited in a broker or a queue is found out, whatever the clocks say.
+
+Only of the last seconds: clocks run at different speeds, a sender's may stop while its machine is paused, and
+a message may lie about it. What was the least for such a reason is forgotten after two times `WINDOW_US` in
+which messages came. While none come, nothing is forgotten: what a sender had queued while the broker was away
+comes at once, and is old.
 
 A sender that booted again or slept has another monotonic clock: the difference of its two clocks tells.
 
@@ -17,8 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-DRIFT_US_PER_S: Final = 100
-"""How fast the least difference is let up [us/s]: 100 ppm."""
+WINDOW_US: Final = 10_000_000
+"""For how long the least difference counts, and for the same time again [us]. In twice that, a clock that is
+wrong by 100 ppm strays by 2 ms."""
 
 OTHER_CLOCK_US: Final = 1_000_000
 """By how much a sender's two clocks may part before it counts as another sender [us]."""
@@ -29,8 +34,11 @@ MAX_SENDERS: Final = 10_000
 
 @dataclass(slots=True)
 class _Sender:
-    least_us: float
-    seen_us: int
+    """The least differences of the window before and of this one, and when this one began."""
+
+    before_us: int
+    least_us: int
+    began_us: int
     clocks_us: int
 
 
@@ -56,12 +64,13 @@ class Ages:
         if known is None or abs(clocks_us - known.clocks_us) > OTHER_CLOCK_US:
             if len(self._senders) >= MAX_SENDERS:
                 self._senders.clear()
-            self._senders[sender] = _Sender(difference_us, received_us, clocks_us)
+            self._senders[sender] = _Sender(difference_us, difference_us, received_us, clocks_us)
             return 0
-        known.least_us += max(0, received_us - known.seen_us) * DRIFT_US_PER_S / 1e6
+        if received_us - known.began_us >= WINDOW_US:
+            known.before_us, known.least_us, known.began_us = known.least_us, difference_us, received_us
         known.least_us = min(known.least_us, difference_us)
-        known.seen_us, known.clocks_us = received_us, clocks_us
-        return round(difference_us - known.least_us)
+        known.clocks_us = clocks_us
+        return difference_us - min(known.before_us, known.least_us)
 
 
 def retained_age_us(sent_wall_us: int, wall_us: int) -> int:
