@@ -4,6 +4,9 @@ use hashlink::LinkedHashMap;
 
 use crate::FlowKey;
 
+/// Most flows that anybody remembers: their addresses are the senders' to choose.
+pub const MAX_FLOWS: usize = 1 << 16;
+
 /// Something about each flow that was seen lately. All operations take constant time, amortised.
 #[derive(Debug)]
 pub struct Recent<T> {
@@ -18,9 +21,12 @@ impl<T> Recent<T> {
         Recent { keep_ns, flows: LinkedHashMap::new() }
     }
 
-    /// Notes that a flow is seen now, and forgets others; what is known of it, or what `make` makes.
+    /// Notes that a flow is seen now, and forgets others, those longest unseen if they are too many; what is known of it, or what `make` makes.
     pub fn seen(&mut self, flow: &FlowKey, now_ns: u64, make: impl FnOnce() -> T) -> &mut T {
         self.forget(now_ns);
+        if self.flows.len() == MAX_FLOWS && !self.flows.contains_key(flow) {
+            self.flows.pop_front();
+        }
         let entry = self.flows.raw_entry_mut().from_key(flow);
         let entry = match entry {
             hashlink::linked_hash_map::RawEntryMut::Occupied(mut entry) => {
@@ -41,9 +47,9 @@ impl<T> Recent<T> {
         Some(&mut entry.1)
     }
 
-    /// What is known of a flow.
-    pub fn get_mut(&mut self, flow: &FlowKey) -> Option<&mut T> {
-        self.flows.get_mut(flow).map(|entry| &mut entry.1)
+    /// What is known of each flow, the longest unseen first.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&FlowKey, &mut T)> {
+        self.flows.iter_mut().map(|(flow, (_, known))| (flow, known))
     }
 
     /// How many were seen in the time before now.

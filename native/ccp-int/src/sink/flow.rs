@@ -47,6 +47,11 @@ impl FlowState {
         is_first
     }
 
+    /// Whether packets came since the last summary.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
     /// It had no telemetry.
     pub fn plain(&mut self) {
         if let Some(sequence) = &mut self.sequence {

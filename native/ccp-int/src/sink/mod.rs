@@ -98,8 +98,6 @@ struct Packet<'a> {
 pub struct Sink {
     spec: SinkSpec,
     flows: Recent<FlowState>,
-    /// Flows with packets since the last summaries.
-    active: Vec<FlowKey>,
     due_ns: Option<u64>,
     carried: Carried,
     records: Vec<RecordRow>,
@@ -121,7 +119,6 @@ impl Sink {
         Ok(Sink {
             spec,
             flows: Recent::new(KEEP_NS),
-            active: Vec::new(),
             due_ns: None,
             carried: Carried::default(),
             records: Vec::new(),
@@ -166,7 +163,6 @@ impl Sink {
             }
         };
         if is_first {
-            self.active.push(*flow);
             self.due_ns.get_or_insert(mono_ns.saturating_add(interval_ns));
         }
     }
@@ -182,11 +178,8 @@ impl Sink {
             return;
         }
         self.due_ns = None;
-        for flow in self.active.drain(..) {
-            if let Some(state) = self.flows.get_mut(&flow) {
-                out.push(state.take(&flow));
-            }
-        }
+        let active = self.flows.iter_mut().filter(|(_, state)| state.is_active());
+        out.extend(active.map(|(flow, state)| state.take(flow)));
     }
 
     /// The records since they were last taken.

@@ -4,7 +4,10 @@ use ccp_ioam::{IoamOption, Node, Snapshot, State, TcpState, TraceOption, TraceTy
 
 use super::meter::flow;
 use super::network::{MS, S};
-use crate::{LossCause, NodeInfo, NodeTable, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary, Unit};
+use crate::recent::MAX_FLOWS;
+use crate::{
+    FlowKey, LossCause, NodeInfo, NodeTable, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary, Unit,
+};
 
 const WALL_NS: u64 = 1_700_000_000 * S;
 
@@ -223,6 +226,23 @@ fn flows_are_forgotten_after_a_minute() {
     path.send(0, 0, None, &[]);
     path.send(60 * S, 0, None, &[]); // without telemetry, and of nobody
     assert_eq!(path.end().len(), 1);
+}
+
+#[test]
+fn whoever_makes_flows_up_makes_no_more_than_there_is_room_for() {
+    let mut path = Path::new(SourceSpec::default(), SinkSpec::default());
+    let headers = path.source.headers(&flow(1), WALL_NS, 6, || None).unwrap().to_vec();
+    for number in 0..3 * MAX_FLOWS as u32 {
+        let made_up = FlowKey { dst: std::net::Ipv6Addr::from(u128::from(number)), ..flow(1) };
+        path.sink.packet(0, WALL_NS, &made_up, 1500, Some((&headers, 0)));
+        if number % 1000 == 0 {
+            path.sink.packet(0, WALL_NS, &flow(1), 1500, Some((&headers, 0))); // one that is there stays
+        }
+    }
+    let summaries = path.end();
+    assert_eq!(summaries.len(), MAX_FLOWS);
+    let stayed = summaries.iter().filter(|one| one.received_pkts > 1).count();
+    assert_eq!(stayed, 1, "the one that was seen again and again");
 }
 
 #[test]
