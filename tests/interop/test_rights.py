@@ -100,7 +100,10 @@ def writable(client: mqtt.Client, topics: tuple[str, ...]) -> set[str]:
 
 
 EXPECTED_WRITE = {
-    "anna": {"desk/a/in", "desk/both", "with space/a b", "own/anna/a", "own/anna", "client/client-of-anna", "50%/anna"},
+    "anna": {
+        "desk/a/in", "desk/both", "with space/a b", "own/anna/a", "own/anna", "client/client-of-anna",
+        "50%/anna",
+    },
     "ben": set(TOPICS) - {"own/ben/secret"},
 }  # fmt: skip
 EXPECTED_READ = {
