@@ -13,9 +13,7 @@ otherwise.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import ipaddress
 import json
 import logging
@@ -33,6 +31,7 @@ from urllib.parse import parse_qs
 
 from broker.errors import BusError
 from broker.options import PORT, BusOptions, Tls
+from broker.users import password_line
 
 log = logging.getLogger("ccplane.bus")
 
@@ -74,9 +73,9 @@ def check_open(host: str, *, has_users: bool) -> None:
             "bus.users_required",
             f"a broker on {host} lets everybody in who reaches it",
             why="without users anybody could publish anything there, and algorithms act on it",
-            fix="make users with `broker/mosquitto/make-secrets.sh HOST USER...`, and name their file: "
-            f"`ccp run --broker 'embedded:{host}:{PORT}?users=broker/mosquitto/secrets/passwords'`, "
-            "or `python -m broker.embedded --users FILE`; or listen on 127.0.0.1",
+            fix="make users with `python -m broker.users FILE USER...`, and name their file: "
+            f"`ccp run --broker 'embedded:{host}:{PORT}?users=FILE'`, or --users FILE of "
+            "`python -m broker.embedded`; or listen on 127.0.0.1",
         )
 
 
@@ -271,14 +270,6 @@ class EmbeddedBroker:
     def __exit__(self, *_: object) -> None:
         """End it."""
         self.stop()
-
-
-def password_line(user: str, password: str, iterations: int = 101) -> str:
-    """Return a line of a password file of Mosquitto 2; the iterations are those of its `mosquitto_passwd`."""
-    salt = secrets.token_bytes(12)
-    made = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, iterations)
-    fields = "$".join(base64.b64encode(part).decode() for part in (salt, made))
-    return f"{user}:$7${iterations}${fields}\n"
 
 
 def _pipe(stream: IO[str] | None) -> IO[str]:

@@ -127,7 +127,7 @@ def test_by_hand_it_lets_nobody_in_from_elsewhere_without_users() -> None:
     )
     assert done.returncode == 1
     assert "bus.users_required" in done.stderr
-    assert "make-secrets.sh" in done.stderr
+    assert "python -m broker.users" in done.stderr
 
 
 def test_a_broker_that_dies_is_started_again(caplog: pytest.LogCaptureFixture) -> None:

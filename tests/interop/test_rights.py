@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,11 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from broker.embedded import EmbeddedBroker
+from broker.errors import BusError
 from broker.options import BusOptions
-from tests.interop.brokers import CONFIGURATION, PATIENCE_S, USERS, Mosquitto, Secrets, wait_until
+from broker.users import set_passwords
+from telemetry.bus import Bus
+from tests.interop.brokers import CONFIGURATION, PATIENCE_S, USERS, Mosquitto, Secrets, running, wait_until
 from tests.interop.test_brokers import raw_client
 
 TRICKY = """\
@@ -238,3 +243,34 @@ def test_messages_of_mosquitto_s_clients_pass(secrets: Secrets) -> None:
         assert "protocol" in old.stderr.lower()
         twice = mosquitto_pub(options, "recv", "-q", "2", "-t", "ccp/v1/int/recv", "-m", "x")
         assert "QoS not supported" in twice.stderr
+
+
+@pytest.mark.parametrize("kind", ["embedded", "mosquitto"])
+def test_users_made_without_mosquitto_are_let_in(kind: str, secrets: Secrets, tmp_path: Path) -> None:
+    users = tmp_path / "secrets/passwords"
+    shutil.copytree(secrets.folder, tmp_path, dirs_exist_ok=True)
+    users.write_text("# kept\n" + users.read_text())
+    done = subprocess.run(
+        [sys.executable, "-m", "broker.users", str(users), "recv", "new"],
+        input="chan:ged $\nä\n", text=True, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert users.stat().st_mode & 0o077 == 0
+    assert users.read_text().startswith("# kept\nanna:")
+    with running(kind, Secrets(tmp_path)) as broker:
+        options = broker.options("anna")
+        for user, password in (("anna", USERS["anna"]), ("recv", "chan:ged $"), ("new", "ä")):
+            raw_client(options.as_user(user, password)).disconnect()
+        bus = Bus(options.as_user("recv", USERS["recv"]), sender="recv")
+        bus.start()
+        wait_until(lambda: bus.counters.connection.failures, "the refusal of the old password")
+        bus.stop()
+
+
+def test_a_user_that_cannot_be_a_sender_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BusError) as caught:
+        set_passwords(tmp_path / "users", {"a/b": "x"})
+    assert caught.value.slug == "bus.bad_name"
+    with pytest.raises(BusError) as caught:
+        set_passwords(tmp_path / "none/users", {"a": "x"})
+    assert caught.value.slug == "bus.no_password_file"

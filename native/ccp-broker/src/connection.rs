@@ -24,6 +24,9 @@ use crate::wire::{Broken, MAX_PACKET_BYTES, Packets, put};
 /// Longest silence that a client may ask for [s]; one that is gone without a word is noticed after one and a half of it.
 const MAX_KEEP_ALIVE_S: u16 = 300;
 
+/// Longest name of a user or a client [bytes].
+const MAX_NAME_BYTES: usize = 256;
+
 /// How long a last word may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -127,6 +130,10 @@ fn tell(hub: &Shared, peer: SocketAddr, why: &str) {
 /// Returns the client's name, given or made here, or why it is not let in.
 fn check(connect: &Connect, door: &Door, hub: &Shared) -> Result<Rc<str>, (ConnectReasonCode, &'static str)> {
     let properties = &connect.properties;
+    let names = [Some(&connect.client_id), connect.username.as_ref()];
+    if names.into_iter().flatten().any(|name| name.len() > MAX_NAME_BYTES) {
+        return Err((ConnectReasonCode::ClientIdentifierNotValid, "its name is too long"));
+    }
     if properties.auth_method.is_some() {
         return Err((ConnectReasonCode::BadAuthMethod, "it wants another way to log in"));
     }
@@ -237,7 +244,9 @@ async fn read<R: AsyncRead + Unpin>(
 ) -> End {
     loop {
         while hub.borrow().is_behind(id) {
-            bells.written.notified().await;
+            if timeout(keep_alive, bells.written.notified()).await.is_err() {
+                return End::Ours(DisconnectReasonCode::KeepAliveTimeout, "reads no answers".into());
+            }
         }
         let ended = match timeout(keep_alive, packets.next()).await {
             Ok(Ok(packet)) => handle(packet, hub, id),

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use crate::acl::Rights;
 use crate::message::{Message, of_will};
-use crate::notices::Notices;
+use crate::notices::{Notices, say};
 use crate::outbox::{Outbox, Waiting};
 use crate::retained::Retained;
 use crate::wire;
@@ -360,7 +360,7 @@ impl Hub {
             let late = session.outbox.dropped - session.drops_told;
             if late > 0 {
                 session.drops_told = session.outbox.dropped;
-                eprintln!("dropped: {late} messages to {}, which reads too slowly", session.who);
+                say(&format!("dropped: {late} messages to {}, which reads too slowly", session.who));
             }
         }
         self.notices.tick();

@@ -14,7 +14,6 @@ mod topic;
 mod users;
 mod wire;
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -24,6 +23,7 @@ use std::time::Duration;
 
 use ccp_error::Error;
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -107,7 +107,7 @@ impl Broker {
     /// If the event loop cannot be made.
     pub fn serve(self) -> io::Result<Infallible> {
         // A panic ends one connection: one line says where, the rest goes on.
-        std::panic::set_hook(Box::new(|info| eprintln!("a connection broke: {info}")));
+        std::panic::set_hook(Box::new(|info| notices::say(&format!("a connection broke: {info}"))));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         tokio::task::LocalSet::new().block_on(&runtime, self.accept())
     }
@@ -115,10 +115,12 @@ impl Broker {
     async fn accept(self) -> io::Result<Infallible> {
         let hub = Shared::default();
         let door = Rc::new(self.door);
-        let strangers = Rc::new(Cell::new(0));
+        let strangers = Arc::new(Semaphore::new(MAX_STRANGERS));
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
         tokio::task::spawn_local(tick(Rc::clone(&hub)));
         loop {
+            // The rest waits in the kernel's backlog.
+            let stranger = Arc::clone(&strangers).acquire_owned().await.map_err(io::Error::other)?;
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(e) => {
@@ -127,13 +129,6 @@ impl Broker {
                     continue;
                 }
             };
-            if strangers.get() >= MAX_STRANGERS {
-                hub.borrow_mut().notices.tell("not let in", "strangers", || {
-                    format!("{peer}: {MAX_STRANGERS} others have not said yet who they are")
-                });
-                continue;
-            }
-            let stranger = Stranger::new(&strangers);
             let (door, hub, tls) = (Rc::clone(&door), Rc::clone(&hub), self.tls.clone());
             tokio::task::spawn_local(serve_one(stream, peer, tls, door, hub, stranger));
         }
@@ -157,29 +152,13 @@ fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, Error> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Counts a connection until it is known whose it is.
-struct Stranger(Rc<Cell<usize>>);
-
-impl Stranger {
-    fn new(count: &Rc<Cell<usize>>) -> Self {
-        count.set(count.get() + 1);
-        Self(Rc::clone(count))
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
-
 async fn serve_one(
     stream: TcpStream,
     peer: SocketAddr,
     tls: Option<TlsAcceptor>,
     door: Rc<Door>,
     hub: Shared,
-    stranger: Stranger,
+    stranger: OwnedSemaphorePermit,
 ) {
     // A message that waits 40 ms for the ACK of the one before is of no use.
     let _ = stream.set_nodelay(true);

@@ -1,6 +1,9 @@
 //! What the broker tells on stderr: of each matter and client one line in ten seconds, and how many more there were.
 
 use std::collections::HashMap;
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 /// For how long further lines of the same matter and client are only counted.
@@ -8,6 +11,40 @@ pub const INTERVAL: Duration = Duration::from_secs(10);
 
 /// How many clients are told apart; the rest share what they have.
 const MAX_SUBJECTS: usize = 256;
+
+/// Lines that wait to be written; there is no telling more to who does not read.
+const MAX_WAITING: usize = 100;
+
+/// How much of a line is written [characters].
+const MAX_LINE: usize = 500;
+
+/// Writes a line to stderr, from a thread of its own: nobody waits for who reads it.
+pub fn say(line: &str) {
+    static LINES: OnceLock<SyncSender<String>> = OnceLock::new();
+    let lines = LINES.get_or_init(|| {
+        let (sender, lines) = sync_channel::<String>(MAX_WAITING);
+        std::thread::spawn(move || {
+            for line in lines {
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        });
+        sender
+    });
+    let _ = lines.try_send(printable(line));
+}
+
+/// One line of bounded length, whatever clients put into it.
+fn printable(line: &str) -> String {
+    let mut shown = String::new();
+    for character in line.chars().take(MAX_LINE) {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
 
 #[derive(Debug)]
 struct Told {
@@ -23,14 +60,14 @@ impl Notices {
     /// Tells, unless it told the same of late.
     pub fn tell(&mut self, matter: &'static str, subject: &str, text: impl FnOnce() -> String) {
         if let Some(line) = self.line(matter, subject, Instant::now(), text) {
-            eprintln!("{line}");
+            say(&line);
         }
     }
 
     /// Tells what was only counted, once its interval is over.
     pub fn tick(&mut self) {
         for line in self.overdue(Instant::now()) {
-            eprintln!("{line}");
+            say(&line);
         }
     }
 
@@ -91,6 +128,12 @@ mod tests {
         assert_eq!(notices.overdue(start + 2 * INTERVAL), ["refused: 1 more of anna"]);
         assert!(notices.overdue(start + 3 * INTERVAL).is_empty());
         assert!(notices.0.is_empty());
+    }
+
+    #[test]
+    fn clients_write_no_lines_of_their_own() {
+        assert_eq!(printable("a\nrefused: b\u{1b}[0m ä"), "a\\nrefused: b\\u{1b}[0m ä");
+        assert_eq!(printable(&"x".repeat(10_000)).len(), MAX_LINE);
     }
 
     #[test]
