@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from ipaddress import IPv4Address
 from typing import Annotated
 
 import typer
@@ -22,7 +23,9 @@ TTL_MS = 600_000  # what waits for its turn shall arrive all the same
 
 def _body(decisions: bool, number: int) -> Body:
     if decisions:
-        return RegimeDecision(regime="SHARED", peer="10.0.0.1", address="10.0.0.2", density=0.6)
+        # Each of another peer: of one topic, only the last would wait.
+        peer = str(IPv4Address("10.0.0.0") + number)
+        return RegimeDecision(regime="SHARED", peer=peer, address="192.0.2.1", density=0.6)
     return ReceiverSignal(
         peer="10.0.0.1",
         address="10.0.0.2",

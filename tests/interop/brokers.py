@@ -81,9 +81,9 @@ class Mosquitto:
         self.plain = BusOptions(port=free_port())
         self.tls = BusOptions(host="localhost", port=free_port(), tls=Tls(ca_file=folder / "secrets/ca.crt"))
         text = (folder / "mosquitto.conf").read_text()
-        for ours, port in (("1883", self.plain.port), ("8883", self.tls.port)):
-            assert f"listener {ours}\n" in text
-            text = text.replace(f"listener {ours}\n", f"listener {port}\n")
+        for ours, port in (("listener 1883", self.plain.port), ("listener 8883", self.tls.port)):
+            assert text.count(ours) == 1
+            text = text.replace(ours, f"listener {port}")
         # As root it would become another user, who may not read the test's folder.
         self.configuration = folder / "test.conf"
         self.configuration.write_text(text + "user root\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -37,6 +38,15 @@ def test_nobody_speaks_in_the_name_of_others(mosquitto: Mosquitto) -> None:
         wait_until(lambda: false.counters.connection.refused, "the refusal")
         true.publish(RegimeDecision(regime="SHARED", peer="10.0.0.2"))
         assert [sample.sender for sample in gather(inbox, 1)] == ["ben"]
+
+
+def test_what_is_not_encrypted_is_for_this_machine_only(mosquitto: Mosquitto) -> None:
+    """The whole of 127.0.0.0/8 is here; who listens everywhere answers to all of it."""
+    elsewhere = "127.0.0.2"
+    socket.create_connection((elsewhere, mosquitto.tls.port), PATIENCE_S).close()
+    socket.create_connection(("127.0.0.1", mosquitto.plain.port), PATIENCE_S).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((elsewhere, mosquitto.plain.port), PATIENCE_S)
 
 
 def test_only_our_topics_are_allowed(mosquitto: Mosquitto) -> None:
