@@ -48,3 +48,27 @@ within sh -c 'cd /root && ccp demo --seconds 2'
 say "as root, on sockets"
 chroot "$root" sh -c 'apt-get -qq update && apt-get -qq install --no-install-recommends iperf3 >/dev/null'
 timed "ccp demo" within sh -c 'cd /root && ccp demo && ls -l out'
+say "an algorithm of one's own, edited under a flow"
+own_algorithm() {
+	within sh -c 'cd /root && ccp new mine && ccp check mine.py && ccp simulate mine.py --seconds 2'
+	within sh -c 'cd /root && exec ccp run mine.py --reload' &
+	local agent=$!
+	for _ in $(seq 100); do within ccp flows --once >/dev/null 2>&1 && break || sleep 0.2; done
+	within iperf3 -s -1 >/dev/null &
+	sleep 1
+	within iperf3 -c 127.0.0.1 -t 6 -C ccp.mine >/dev/null &
+	local flow=$!
+	sleep 2
+	within ccp flows --once
+	echo 'print("the edited version")' >>"$root/root/mine.py"
+	sleep 2
+	wait "$flow"
+	within sh -c 'kill -INT $(pgrep -f "[c]cp run mine.py")'
+	wait "$agent"
+	within ccp unload >/dev/null
+}
+chroot "$root" apt-get -qq install --no-install-recommends procps >/dev/null
+timed "ccp new, check, simulate, run --reload, iperf3, an edit" own_algorithm
+say "notebooks"
+timed "pip install 'ccplane.whl[notebooks]'" pip "$inside[notebooks]"
+within du -sh /opt/ccplane
