@@ -17,6 +17,7 @@ class Colours {
     this.dark = 0.3 * r + 0.6 * g + 0.1 * b < 128;
     this.palette = this.dark ? ON_DARK : ON_LIGHT;
     this.text = style.color;
+    this.back = style.backgroundColor;
     this.grid = style.getPropertyValue("--ccp-grid").trim();
     this.dim = style.getPropertyValue("--ccp-dim").trim();
   }

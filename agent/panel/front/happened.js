@@ -50,7 +50,7 @@ class Happened {
     const shown = this.samples.get(key);
     shown.count++;
     shown.head.textContent = `${key} · ${shown.count}`;
-    const fields = Object.entries(sample.body ?? {}).filter(([, value]) => value !== null && typeof value !== "object");
+    const fields = Object.entries(sample.body ?? {}).filter(([name, value]) => name !== "kind" && value !== null && typeof value !== "object");
     shown.body.replaceChildren(
       ...fields.flatMap(([name, value]) => [el("dt", { textContent: name }), el("dd", { textContent: typeof value === "number" ? shortNumber(value) : String(value) })]),
     );

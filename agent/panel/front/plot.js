@@ -78,7 +78,8 @@ class Plot {
       }
       return line;
     });
-    return [times, ...lines, ...this.groups.map((group) => this.median(lines, group, times.length))];
+    const medians = this.groups.map((group) => this.median(lines, group, times.length));
+    return [times, ...lines, ...medians, ...medians];
   }
 
   median(lines, { members }, n) {
@@ -108,7 +109,7 @@ class Plot {
           name,
           members: this.columns.flatMap((column, at) => (store.flows.get(column).algorithm === name ? [at] : [])),
         }));
-    const alpha = this.columns.length > 40 ? "59" : many ? "80" : "";
+    const alpha = this.columns.length > 40 ? "33" : many ? "80" : "";
     const axis = { stroke: colours.dim, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const { label, unit } = store.quantities[this.quantity];
     this.plot = new uPlot(
@@ -138,6 +139,7 @@ class Plot {
             points: { show: false },
             show: !store.hidden.has(column),
           })),
+          ...this.groups.map(() => ({ stroke: colours.back, width: 6, points: { show: false } })),
           ...this.groups.map(({ name }) => ({
             stroke: colours.ofAlgorithm(name),
             width: 3,
@@ -150,7 +152,7 @@ class Plot {
           draw: [(plot) => this.overdraw(plot)],
         },
       },
-      [[], ...this.columns.map(() => []), ...this.groups.map(() => [])],
+      [[], ...this.columns.map(() => []), ...this.groups.map(() => []), ...this.groups.map(() => [])],
       this.place,
     );
     this.plot.over.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
