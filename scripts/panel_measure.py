@@ -59,8 +59,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.panel_measure", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=20.0, help="of a round")
+    parser.add_argument("--only-picture", action="store_true", help="measure nothing")
     asked = parser.parse_args()
     plan = Plan(asked.rounds, asked.rounds)
+    if asked.only_picture:
+        asked.rounds = 0
     options = {"flows": STREAMS * len(ALGORITHMS), "algorithms": list(ALGORITHMS), "seconds": asked.seconds}
     result = BenchResult("panel", plan, options)
     result.about["command"] = ["python", "-m", "scripts.panel_measure", *sys.argv[1:]]
@@ -83,7 +86,8 @@ def main() -> None:
                 _take_picture(shown)
             finally:
                 server.close()
-    print(result.keep(RESULTS))
+    if result.metrics:
+        print(result.keep(RESULTS))
     for name, metric in result.metrics.items():
         print(f"{name:32} {metric.value:10.3g} {metric.unit}")
 
@@ -147,6 +151,8 @@ def _round(shown: Page, pids: dict[str, int], seconds: float) -> dict[str, tuple
 
 
 def _tally(result: BenchResult, title: str, rounds: list[dict[str, tuple[float, str]]]) -> None:
+    if not rounds:
+        return
     result.rounds[title] = Tally(len(rounds), 0)
     for name, (_, unit) in rounds[0].items():
         result.add(f"{name}.{title.replace(' ', '_')}", [one[name][0] for one in rounds], unit)

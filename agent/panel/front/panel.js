@@ -28,6 +28,7 @@ function render({ model, el: place }) {
   const trouble = el("div");
   const canvas = el("div", { className: "canvas" });
   const legend = el("div", { className: "legend" });
+  const peak = el("span", { className: "dim" });
   const highlight = (column) => {
     plot.highlight(column);
     table.highlight(column);
@@ -59,7 +60,7 @@ function render({ model, el: place }) {
       el(
         "div",
         { className: "main" },
-        el("div", { className: "bar tools" }, quantity, span, pause, live, el("span", { className: "space" }), hovered, legend),
+        el("div", { className: "bar tools" }, quantity, span, pause, live, el("span", { className: "space" }), hovered, peak, legend),
         canvas,
         table.root,
       ),
@@ -81,6 +82,8 @@ function render({ model, el: place }) {
       if (!store.quantities.length || paused) return;
       plot.draw();
       live.hidden = !plot.zoom;
+      const { unit } = store.quantities[plot.quantity];
+      peak.textContent = plot.peak && !plot.zoom?.y ? `peak ${shortNumber(plot.peak)} ${unit} above` : "";
       root.dataset.painted = ++painted;
     });
   };

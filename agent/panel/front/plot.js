@@ -2,6 +2,8 @@
 
 const HEIGHT = 340;
 const NEAR_PX = 18;
+const EVERY = 5; // one value of so many tells what is usual
+const LONELY = 3; // times what is usual
 const LEAST_S = 5; // as much is in sight from the beginning
 
 class Plot {
@@ -78,8 +80,28 @@ class Plot {
       }
       return line;
     });
+    this.measure(lines);
     const medians = this.groups.map((group) => this.median(lines, group, times.length));
     return [times, ...lines, ...medians, ...medians];
+  }
+
+  // How high to draw: all of it, unless a few peaks would leave no room for the rest. `peak` is then told in words.
+  measure(lines) {
+    const some = [];
+    let high = 0;
+    let seen = 0;
+    lines.forEach((line, at) => {
+      if (this.store.hidden.has(this.columns[at])) return;
+      for (const value of line) {
+        if (value === undefined) continue;
+        if (value > high) high = value;
+        if (seen++ % EVERY === 0) some.push(value);
+      }
+    });
+    const usual = some.sort((a, b) => a - b)[Math.floor(0.995 * some.length)] ?? 0;
+    const lonely = usual > 0 && high > LONELY * usual;
+    this.top = lonely ? 1.5 * usual : high;
+    this.peak = lonely ? high : null;
   }
 
   median(lines, { members }, n) {
@@ -125,7 +147,7 @@ class Plot {
         },
         scales: {
           x: { time: false, auto: false },
-          y: { range: (_plot, _low, high) => this.zoom?.y ?? [0, high > 0 ? high * 1.06 : 1] },
+          y: { range: () => this.zoom?.y ?? [0, this.top > 0 ? this.top * 1.06 : 1] },
         },
         axes: [
           { ...axis, size: 28, values: (_plot, splits) => splits.map((at) => (at < 0 ? "" : clock(at))) },
