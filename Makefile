@@ -59,6 +59,10 @@ setup: ## install what is missing: packages, Rust, a virtual environment in .ven
 setup-video: .venv/.setup ## install what `ccp paper r-tcp --video` needs besides: Chromium, ffmpeg, dash.js, segments
 	@scripts/setup-video.sh
 
+.PHONY: setup-browser
+setup-browser: .venv/.setup ## install what the test of the notebook panel needs besides: Chromium, JupyterLab, Playwright
+	@scripts/setup-browser.sh
+
 SETUP_SCRIPTS := $(addprefix scripts/,setup.sh setup-linux.sh setup-macos.sh packages.sh kernel-part.sh build.sh install-extras.sh)
 
 .venv/.setup: pyproject.toml $(SETUP_SCRIPTS)
@@ -110,6 +114,7 @@ docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.bench_tables
 	$(BIN)/python -m scripts.wakeful_table
 	$(BIN)/python -m scripts.paper_tables
+	$(BIN)/python -m scripts.panel_table
 
 # --- check -------------------------------------------------------------------------------------------------------
 

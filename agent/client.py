@@ -7,7 +7,7 @@
     client.params["beta"] = 0.8             # all flows; client.params.flow(7)["beta"] = 0.8 for one
     client.load(source)                     # text of an algorithm: live from here on
     for report in client.stream(flow): ...
-    client.panel()                          # plot and sliders, in a notebook
+    client.panel()                          # curves, sliders, an editor, in a notebook
 
 Every call waits for the agent's answer and raises its errors as they are: slug, what, where, why, fix.
 """
@@ -30,12 +30,13 @@ from agent import messages as ask
 from agent.control import check_address, control_socket, prepare_address, stream_address
 from agent.messages import Answer, Ask, Envelope, error_of
 from ccp_base.errors import LoadError
+from ccp_base.extras import extra_part
 from datapath.ebpf import DEFAULT_PIN_DIR
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from agent.panel import Panel
+    from agent.panel.panel import Panel
 
 TIMEOUT_S: Final = 10.0
 """How long to wait for an answer [s]."""
@@ -182,6 +183,27 @@ class Client:
         request = ask.Load(source=source, name=name, class_name=class_name, file=file)
         return dict(self.ask(request, LOAD_TIMEOUT_S))
 
+    def check(self, source: str, name: str | None = None, *, class_name: str | None = None) -> Row:
+        """Find out whether the text of an algorithm could be loaded; flows notice nothing.
+
+        Args:
+            source: Its text.
+            name: Under which name; else the one that it gives itself.
+            class_name: Which class, if there are several.
+
+        Returns:
+            What `load` would do.
+
+        Raises:
+            CcpError: What is wrong with it, as of `load`.
+        """
+        request = ask.Load(source=source, name=name, class_name=class_name, check=True)
+        return dict(self.ask(request, LOAD_TIMEOUT_S))
+
+    def source(self, algorithm: str) -> Row:
+        """Return what a running algorithm was made of: `text`, `file`, `class_name`, `sha256`."""
+        return dict(self.ask(ask.GetSource(algorithm=algorithm)))
+
     def reload(self, algorithm: str | None = None) -> list[Row]:
         """Read the file of an algorithm again, or those of all; returns what was done."""
         return list(self.ask(ask.Reload(algorithm=algorithm), LOAD_TIMEOUT_S))
@@ -222,17 +244,25 @@ class Client:
         return Stream(self._connected(zmq.SUB, stream_address(self.address)), topics, timeout_s)
 
     def panel(self, flow: int | None = None, *, algorithm: str | None = None) -> Panel:
-        """Return a live plot with sliders for the parameters, to show in a notebook.
+        """Return a live panel to show in a notebook: curves, parameters, the algorithm's source, telemetry.
 
         Args:
             flow: Of this flow only; else of all flows.
             algorithm: Parameters of this algorithm only.
+
+        Raises:
+            LoadError: `load.no_extra`, without anywidget.
         """
-        from agent.panel import Panel
+        with extra_part():
+            from agent.panel.panel import Panel
 
         return Panel(self, flow=flow, algorithm=algorithm)
 
     # The socket
+
+    def another(self) -> Client:
+        """Return another connection to the same agent: an answer that takes long holds up one only."""
+        return Client(self.address, keys_dir=self._keys_dir, timeout_s=self._timeout_s)
 
     def ask(self, what: Ask, timeout_s: float | None = None) -> Any:
         """Ask, and wait for the answer.

@@ -61,6 +61,12 @@ class SetParams(Request, frozen=True, kw_only=True, tag="set_params"):
     rule: Word | None = None
 
 
+class GetSource(Request, frozen=True, kw_only=True, tag="source"):
+    """The text that a running algorithm was made of."""
+
+    algorithm: Word
+
+
 class Load(Request, frozen=True, kw_only=True, tag="load"):
     """Load an algorithm from text: the next version of a running one, or one more.
 
@@ -69,12 +75,14 @@ class Load(Request, frozen=True, kw_only=True, tag="load"):
         name: Under which name; else the one that it gives itself.
         class_name: Which class of it, if there are several.
         file: Where the text comes from, for messages.
+        check: Find out whether it could be loaded, and leave everything as it is.
     """
 
     source: Text
     name: Word | None = None
     class_name: Word | None = None
     file: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    check: bool = False
 
 
 class Reload(Request, frozen=True, kw_only=True, tag="reload"):
@@ -130,6 +138,7 @@ Ask = (
     | Flow
     | GetParams
     | SetParams
+    | GetSource
     | Load
     | Reload
     | Switch

@@ -113,6 +113,10 @@ class ProgramSet:
         """Return the program of this name, None if there is none."""
         return self._by_name.get(name)
 
+    def shares(self, name: str) -> bool:
+        """Return whether a program is that of the version before, unchanged."""
+        return self._by_name[name] in self._shared
+
     def all(self) -> list[Installed]:
         """Return the programs that new flows may get."""
         return list(self._by_name.values())

@@ -20,6 +20,7 @@ from agent.candidate import Candidate, check_takeover, drop_module, package_for,
 from agent.changes import Reloaded
 from agent.deadline import TooSlow, deadline
 from agent.files import Files
+from agent.hosts import Host
 from agent.locate import shown
 from agent.names import check as check_cc_name
 from agent.names import derived
@@ -162,33 +163,47 @@ class Loader:
         Raises:
             CcpError: What is wrong; nothing has changed then.
         """
-        if not name:
-            same_file = [one for one in self._plane.hosts.values() if one.version.file == source.file]
-            if source.has_file and len(same_file) == 1:
-                name, class_name = same_file[0].name, class_name or same_file[0].version.class_name
+        name, class_name = self._meant(source, name, class_name)
         try:
             return self._load(source, name, class_name)
         except CcpError as error:
             self._refused(source, name, error)
             raise
 
-    def _load(self, source: Source, name: str, class_name: str) -> Reloaded:
+    def check(self, source: Source, name: str = "", class_name: str = "") -> Reloaded:
+        """Do all that `load` does before anything changes; the datapath verifies programs, too.
+
+        Returns:
+            What would be done.
+
+        Raises:
+            CcpError: What is wrong.
+        """
+        name, class_name = self._meant(source, name, class_name)
+        candidate, host = self._prepared(source, name, class_name)
         try:
-            with deadline(self._prepare_s):
-                package = package_for(source, self.files.read)
-                self.tried[name] = package.seen
-                candidate = prepare(source, self._compile, class_name, package)
-                host = self._plane.hosts.get(name or candidate.name)
-                if host is not None:
-                    check_takeover(host.algorithm, candidate)
-        except TooSlow:
-            raise UsageError(
-                "reload.too_slow",
-                f"{shown(source.file)} is not done with importing and checking after {self._prepare_s:g} s",
-                where=shown(source.file),
-                why="a loop without end, or work that does not belong into a module's body or a callback",
-                fix="repair it; the version before goes on",
-            ) from None
+            programs = self._installed(candidate, name or candidate.name, host)
+            known = () if host is None else [one.name for one in host.programs.all()]
+            fates = {
+                one.name: "kept" if programs.shares(one.name) else "replaced" if one.name in known else "new"
+                for one in programs.all()
+            }
+            programs.abandon()
+        finally:
+            candidate.drop()
+        before = "" if host is None else host.version.sha256
+        return Reloaded(name or candidate.name, before, candidate.version.sha256, 0, fates, [])
+
+    def _meant(self, source: Source, name: str, class_name: str) -> tuple[str, str]:
+        """Return under which name a source is to be loaded, and which class of it."""
+        if not name:
+            same_file = [one for one in self._plane.hosts.values() if one.version.file == source.file]
+            if source.has_file and len(same_file) == 1:
+                name, class_name = same_file[0].name, class_name or same_file[0].version.class_name
+        return name, class_name
+
+    def _load(self, source: Source, name: str, class_name: str) -> Reloaded:
+        candidate, host = self._prepared(source, name, class_name)
         try:
             if host is None:
                 return self._add(replace(candidate, name=name or candidate.name))
@@ -197,16 +212,40 @@ class Loader:
             candidate.drop()
             raise
 
-    def _swap(self, name: str, candidate: Candidate) -> Reloaded:
-        host = self._plane.hosts[name]
-        programs = ProgramSet(
+    def _prepared(self, source: Source, name: str, class_name: str) -> tuple[Candidate, Host | None]:
+        """Return a candidate that was imported and checked, and what it would take over from."""
+        try:
+            with deadline(self._prepare_s):
+                package = package_for(source, self.files.read)
+                self.tried[name] = package.seen
+                candidate = prepare(source, self._compile, class_name, package)
+                host = self._plane.hosts.get(name or candidate.name)
+                if host is not None:
+                    check_takeover(host.algorithm, candidate)
+                return candidate, host
+        except TooSlow:
+            raise UsageError(
+                "reload.too_slow",
+                f"{shown(source.file)} is not done with importing and checking after {self._prepare_s:g} s",
+                where=shown(source.file),
+                why="a loop without end, or work that does not belong into a module's body or a callback",
+                fix="repair it; the version before goes on",
+            ) from None
+
+    def _installed(self, candidate: Candidate, name: str, host: Host | None) -> ProgramSet:
+        """Return a candidate's programs, installed."""
+        return ProgramSet(
             name,
             self._plane.datapath,
             candidate.programs,
             next(iter(candidate.programs)),
-            host.programs,
+            None if host is None else host.programs,
             extensions=candidate.algorithm.extensions,
         )
+
+    def _swap(self, name: str, candidate: Candidate) -> Reloaded:
+        host = self._plane.hosts[name]
+        programs = self._installed(candidate, name, host)
         after = Successor(candidate.algorithm, programs, candidate.version)
         before = host.algorithm
         done = self.on_agent(lambda: self._plane.changes.reload(name, after))

@@ -75,9 +75,8 @@ class Requests:
     def _slow(self, what: ask.Load | ask.Reload | ask.InstallProgram) -> Any:
         if isinstance(what, ask.Load):
             file = what.file or f"<loaded:{what.name or 'text'}>"
-            return asdict(
-                self._loader.load(Source(what.source, file), what.name or "", what.class_name or "")
-            )
+            do = self._loader.check if what.check else self._loader.load
+            return asdict(do(Source(what.source, file), what.name or "", what.class_name or ""))
         if isinstance(what, ask.InstallProgram):
             return self._loader.replace_program(what.algorithm, what.program, what.source)
         if what.algorithm is not None:
@@ -104,6 +103,8 @@ class Requests:
                 return self._flow(request.flow)
             case ask.GetParams():
                 return self._params(request)
+            case ask.GetSource():
+                return self._source(request.algorithm)
             case ask.SetParams():
                 which = Which(request.flow, request.algorithm, request.rule)
                 return self._plane.changes.set_params(dict(request.values), which)
@@ -207,6 +208,16 @@ class Requests:
             else [self._plane.changes.host(request.algorithm)]
         )
         return {host.name: _params_of(host, None) for host in hosts}
+
+    def _source(self, algorithm: str) -> Row:
+        version = self._plane.changes.host(algorithm).version
+        return {
+            "algorithm": algorithm,
+            "class_name": version.class_name,
+            "file": version.file,
+            "text": version.text,
+            "sha256": version.sha256,
+        }
 
     def _subscribe(self, request: ask.Subscribe) -> list[str]:
         if self.inbox is None:

@@ -77,12 +77,14 @@ class Version:
         since_wall_us: Since when it runs, wall clock [us].
         sources: Hash of its file and of those beside it that were imported, None for those that were looked
             for and not there. It grows if a callback imports.
+        text: What its file had; empty where there is no file.
     """
 
     file: str
     class_name: str
     since_wall_us: int
     sources: Mapping[str, str | None] = field(default_factory=dict)
+    text: str = field(default="", repr=False)
 
     @property
     def sha256(self) -> str:
@@ -100,12 +102,13 @@ def version_of(algorithm: AnyAlgorithm) -> Version:
     now_us = time.time_ns() // 1000
     package = beside.package_of(algorithm)
     if package is not None:
-        return Version(package.file, algorithm.__qualname__, now_us, package.seen)
+        return Version(package.file, algorithm.__qualname__, now_us, package.seen, package.own)
     try:
         source = read(inspect.getsourcefile(algorithm) or "")
     except (TypeError, OSError, UsageError):  # built at run time
         return Version("", algorithm.__qualname__, now_us)
-    return Version(source.file, algorithm.__qualname__, now_us, {source.file: source.sha256})
+    hashes = {source.file: source.sha256}
+    return Version(source.file, algorithm.__qualname__, now_us, hashes, source.text)
 
 
 def combined(file: str, sources: Mapping[str, str | None]) -> str:

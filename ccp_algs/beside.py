@@ -73,6 +73,7 @@ class Package:
     Attributes:
         name: Its name, the same for no other version that is in use.
         file: The algorithm's file, or a name in angle brackets: nothing is beside that.
+        own: Text of the file; empty before `load`.
         seen: Hash of each file that was looked for by an import, and of the algorithm's own; None for those
             that are not there. It grows if a callback imports.
     """
@@ -81,6 +82,7 @@ class Package:
         """Make a package without modules, known to nobody."""
         self.name = name
         self.file = file
+        self.own = ""
         self.seen: dict[str, str | None] = {}
         self._read = read
         self._directory = None if file.startswith("<") else Path(file).parent
@@ -109,6 +111,7 @@ class Package:
         module.__file__ = self.file
         module.__package__ = self.name
         sys.modules[module.__name__] = module
+        self.own = text
         self.seen[self.file] = sha256(text)
         try:
             self.execute(module, text, self.file)

@@ -15,11 +15,11 @@ from ccp_base.errors import LoadError
 
 EXTRA_OF: Final = {
     "IPython": "notebooks",
+    "anywidget": "notebooks",
     "boto3": "aws",
     "botocore": "aws",
     "gymnasium": "env",
     "ipykernel": "notebooks",
-    "ipywidgets": "notebooks",
     "matplotlib": "lab",
     "pyarrow": "lab",
     "safetensors": "train",

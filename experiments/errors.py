@@ -19,6 +19,7 @@ SLUGS: Final[dict[str, str]] = {
     "scenario.unknown_name": "the scenario has no host, link, flow or field of this name",
     "run.agent": "the process that runs ccplane's algorithms for a run failed",
     "run.datapath": "the datapath that the scenario asks for is not there",
+    "run.nothing_to_watch": "a run that is to be watched has no flow of an agent",
     "run.no_samples": "nothing was seen of a flow's connections",
     "run.publisher": "the process that publishes in-band telemetry for a run failed",
     "run.rtcp": "the process that has R-TCP in the kernel for a run failed",

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -55,7 +56,13 @@ _TELL_S: Final = 0.1
 """How often it is told how far a run is [s]."""
 
 
-def record(scenario: Scenario, recording: Recording, directory: Path, progress: Progress) -> None:
+def record(
+    scenario: Scenario,
+    recording: Recording,
+    directory: Path,
+    progress: Progress,
+    beside: Callable[[Plane, SimDatapath], AbstractContextManager[None]] | None = None,
+) -> None:
     """Run a scenario in the simulator.
 
     Args:
@@ -63,6 +70,7 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         recording: What happens is written into it, as far as it goes if the run fails.
         directory: For the agent's log and the links' samples.
         progress: Told now and then.
+        beside: Entered with the agent, if there is one, before anything happens, and left at the end.
 
     Raises:
         CcpError: What kept the run from its end.
@@ -94,6 +102,8 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         if variants.all:
             after.enter_context(_logged(directory / leavings.AGENT_LOG))
             plane = after.enter_context(_plane(scenario, variants, datapath, bus, told, directory, clock_us))
+            if beside is not None:
+                after.enter_context(beside(plane, datapath))
         session = _Session(scenario, recording, variants, datapath, SimNetwork(datapath, graph), plane, told)
         try:
             session.run(progress)

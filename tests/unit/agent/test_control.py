@@ -224,6 +224,30 @@ def test_source_is_loaded_reloaded_and_refused(served: Served, client: Client) -
     assert kinds.count("algorithm:refused") == 1
 
 
+def test_source_is_checked_as_if_it_were_loaded_and_nothing_changes(served: Served, client: Client) -> None:
+    before = client.source("mine")
+    assert before["text"] == served.file.read_text()
+    assert (before["file"], before["class_name"]) == (str(served.file), "Mine")
+    installed = len(served.datapath.installed)
+    done = client.check(SOURCE.replace("10_000", "20_000"), "mine")
+    assert (done["flows"], done["programs"]) == (0, {"default": "kept"})
+    changed = client.check(SOURCE.replace("Ack.bytes_acked", "Ack.packets_acked"), "mine")
+    assert changed["programs"] == {"default": "replaced"}
+    with pytest.raises(CcpError) as caught:
+        client.check(SOURCE.replace("self.n += 1", "self.m += 1"), "mine")
+    assert caught.value.slug == "reload.check_failed"
+    assert client.source("mine") == before
+    assert len(served.datapath.installed) == installed
+    assert "algorithm:refused" not in [event["kind"] for event in client.events()]
+
+
+def test_source_that_was_refused_is_not_the_running_one(served: Served, client: Client) -> None:
+    running = served.file.read_text()
+    with pytest.raises(CcpError):
+        client.load(SOURCE.replace("self.n += 1", "self.m += 1"), "mine")
+    assert client.source("mine")["text"] == running
+
+
 def test_flows_are_switched_one_some_and_all(served: Served, client: Client) -> None:
     client.load(SOURCE.replace("10_000", "50_000"), "other")
     assert client.switch("other", flow=1) == 1

@@ -1,111 +1,162 @@
+"""The panel's back end: what it keeps, and what it sends. Its front end is tested in tests/notebooks."""
+
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from agent.panel import MAX_FLOWS, WINDOW_S, Curves, Panel, _control
-from ccp_base.errors import ParamError
+import numpy as np
+import pytest
+
+from agent.panel import feed, front, samples
+from agent.panel.feed import Feed
+from agent.panel.samples import QUANTITIES, Columns, Extremes, History, Rates, rows, thinned
+
+INDEX = {quantity.name: i for i, quantity in enumerate(QUANTITIES)}
 
 
-def parameter(name: str, value: Any, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name, "value": value, "default": value, "low": None, "high": None, "choices": [],
-        "unit": "", "doc": "what it does", **more,
+def flow(flow_id: int, now_us: int | None = 1_000_000, **totals: int) -> dict[str, Any]:
+    known = {
+        "cwnd_bytes": 10_000, "rate_bytes_per_s": 0, "srtt_us": 20_000, "bytes_acked": 0, "lost_pkts": 0,
+        "retrans_pkts": 0,
     }  # fmt: skip
+    return {"flow_id": flow_id, "now_us": now_us, **known, **totals}
 
 
-def report(flow_id: int, t_s: float, cwnd_bytes: int = 10_000, **fields: int) -> dict[str, Any]:
-    return {
-        "flow_id": flow_id, "t_us": round(1e6 * t_s), "cwnd_bytes": cwnd_bytes, "rate_bytes_per_s": 0,
-        "fields": fields,
-    }  # fmt: skip
+def one_row(value: float, width: int = 2) -> samples.Values:
+    return np.full((1, len(QUANTITIES), width), value, np.float32)
 
 
-class FakeStream:
+class Sent:
+    """What a page gets."""
+
     def __init__(self) -> None:
-        self.rows = [report(1, 10.0, srtt_us=20_000), report(1, 11.0, 20_000)]
-        self.closed = False
+        self.messages: list[tuple[dict[str, Any], list[bytes]]] = []
+        self.feed = Feed(lambda content, buffers: self.messages.append((content, buffers)))
 
-    def next(self, timeout_s: float) -> dict[str, Any] | None:
-        time.sleep(0.01)
-        return self.rows.pop(0) if self.rows else None
+    @property
+    def rows(self) -> list[int]:
+        return [content["shape"][0] for content, _ in self.messages if "shape" in content]
 
-    def close(self) -> None:
-        self.closed = True
-
-
-class FakeClient:
-    def __init__(self) -> None:
-        self.set_to: list[tuple[dict[str, Any], int | None]] = []
-        self.streams = FakeStream()
-
-    def get_params(self, algorithm: str | None, flow: int | None) -> dict[str, list[dict[str, Any]]]:
-        return {
-            "mine": [
-                parameter("beta", 0.5, low=0.1, high=0.9),
-                parameter("on", True),
-                parameter("mode", "a", choices=["a", "b"]),
-            ]
-        }
-
-    def set(self, values: dict[str, Any], *, flow: int | None) -> int:
-        if values.get("mine.beta") == 0.9:
-            raise ParamError("param.out_of_range", "too much")
-        self.set_to.append((values, flow))
-        return 1
-
-    def stream(self, flow: int | None, *, timeout_s: float) -> FakeStream:
-        return self.streams
+    def last(self) -> tuple[list[float], samples.Values]:
+        content, (times, values) = self.messages[-1]
+        return np.frombuffer(times).tolist(), np.frombuffer(values, np.float32).reshape(content["shape"])
 
 
-def test_moving_a_slider_sets_the_parameter_and_shows_what_is_wrong() -> None:
-    client: Any = FakeClient()
-    panel = Panel(client, flow=3)
-    try:
-        panel.sliders["mine.beta"].value = 0.7
-        panel.sliders["mine.on"].value = False
-        assert client.set_to == [({"mine.beta": 0.7}, 3), ({"mine.on": False}, 3)]
-        panel.sliders["mine.beta"].value = 0.9
-        assert "param.out_of_range" in panel.widget.children[-1].value
-        before = panel.widget.children[0].value
-        end_s = time.monotonic() + 20
-        while panel.widget.children[0].value == before:
-            assert time.monotonic() < end_s
-            time.sleep(0.01)
-        assert panel._curves.flow_ids == [1]
-    finally:
-        panel.close()
-    assert client.streams.closed
+def test_totals_become_rates_and_what_is_not_known_is_nan() -> None:
+    columns, rates = Columns(), Rates()
+    columns.update([7, 8])
+    first = rows([flow(7), flow(8, None)], columns, rates, {})
+    assert first.shape == (1, len(QUANTITIES), 2)
+    assert first[0, INDEX["cwnd_bytes"], 0] == 10_000
+    assert np.isnan(first[0, INDEX["rate_bytes_per_s"], 0])  # 0 means that there is none
+    assert np.isnan(first[0, INDEX["delivery_bytes_per_s"], 0])
+    assert np.isnan(first[0, :, 1]).all()
+    second = rows([flow(7, 1_500_000, bytes_acked=50_000, retrans_pkts=3)], columns, rates, {})
+    assert second[0, INDEX["delivery_bytes_per_s"], 0] == 100_000
+    assert second[0, INDEX["retrans_pkts_per_s"], 0] == 6
+    silent = rows([flow(7, 1_500_000, bytes_acked=50_000)], columns, rates, {})
+    assert np.isnan(silent[0, INDEX["delivery_bytes_per_s"], 0])
 
 
-def test_each_parameter_gets_the_control_that_fits() -> None:
-    kinds = {
-        "FloatSlider": parameter("x", 0.5, low=0.0, high=1.0),
-        "FloatText": parameter("x", 0.5),
-        "IntSlider": parameter("x", 5, low=0, high=10),
-        "Text": parameter("x", 5, low=0, high=1 << 40),
-        "Checkbox": parameter("x", True),
-        "Dropdown": parameter("x", "a", choices=["a", "b"]),
-    }
-    for kind, row in kinds.items():
-        assert type(_control("mine.x", row)).__name__ == kind
+def test_a_report_field_has_its_extremes() -> None:
+    columns, extremes = Columns(), Extremes()
+    columns.update([7])
+    for value in (5.0, 1.0, 3.0):
+        extremes.add(7, value)
+    extremes.add(99, 1.0)  # no such flow any more
+    both = rows([flow(7)], columns, Rates(), extremes.take())
+    assert both[:, INDEX["reported"], 0].tolist() == [1.0, 5.0]
+    assert extremes.take() == {}
 
 
-def test_lines_count_time_from_the_newest_report() -> None:
-    curves = Curves()
-    curves.add(report(1, 0.0, 1000))
-    curves.add(report(1, WINDOW_S + 1, 2000, srtt_us=5))
-    curves.add(report(2, WINDOW_S + 2, 3000))
-    assert curves.line(1, "cwnd_bytes") == ([-1.0], [2000.0])
-    assert curves.line(1, "srtt") == ([-1.0], [5.0])
-    assert curves.line(2, "rate") == ([], [])
-    assert curves.draw().startswith(b"\x89PNG")
+def test_columns_are_used_again_when_there_are_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "MAX_FLOWS", 2)
+    columns = Columns()
+    assert columns.update([1, 2, 3]) == ({1: 0, 2: 1}, [])
+    assert (columns.turned_away, columns.width) == (1, 2)
+    assert columns.update([2, 3]) == ({3: 0}, [1])
+    assert (columns.turned_away, columns.flows) == (0, {2: 1, 3: 0})
 
 
-def test_silent_flows_make_room_for_new_ones() -> None:
-    curves = Curves()
-    for flow_id in range(MAX_FLOWS + 1):
-        curves.add(report(flow_id, 1.0))
-    assert curves.flow_ids == list(range(MAX_FLOWS))
-    curves.add(report(99, 1.0 + 2 * WINDOW_S))
-    assert curves.flow_ids == [99]
+def test_thinning_keeps_the_extremes() -> None:
+    values = np.zeros((1000, 1, 2), np.float32)
+    values[437, 0, 0], values[438, 0, 0] = 9, -9
+    values[:, 0, 1] = np.nan
+    times, thin = thinned(np.arange(1000.0), values, 20)
+    assert thin.shape == (20, 1, 2)
+    assert (thin[:, 0, 0].max(), thin[:, 0, 0].min()) == (9, -9)
+    assert np.isnan(thin[:, 0, 1]).all()
+    assert (times[0], times[-1]) == (0, 999)
+    assert (np.diff(times) >= 0).all()
+    same_times, same = thinned(times, thin, 20)
+    assert same is thin
+    assert same_times is times
+
+
+def test_history_is_bounded_and_wider_rows_come_later() -> None:
+    history = History()
+    assert history.all() is None
+    history.add(0.0, one_row(1))
+    history.add(samples.HISTORY_S + 1, one_row(2))
+    history.add(samples.HISTORY_S + 2, one_row(3, width=3))
+    history.clear_column(0)
+    found = history.all()
+    assert found is not None
+    times, values = found
+    assert times.tolist() == [samples.HISTORY_S + 1, samples.HISTORY_S + 2]
+    assert np.isnan(values[:, :, 0]).all()
+    assert (values[0, 0, 1], values[1, 0, 2]) == (2, 3)
+    assert np.isnan(values[0, :, 2]).all()
+
+
+def test_each_moment_is_sent_while_the_page_confirms() -> None:
+    sent = Sent()
+    for number in range(1, 60):
+        sent.feed.add(number / 10, one_row(number))
+        sent.feed.confirm(number)
+    assert sent.rows == [1] * 59
+    times, values = sent.last()
+    assert (times, values[0, 0, 0]) == ([5.9], 59)
+    assert (sent.feed.messages, sent.feed.octets) == (59, 59 * (8 + 4 * 2 * len(QUANTITIES)))
+
+
+def test_a_page_that_does_not_confirm_gets_little_and_misses_no_extreme(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(feed.time, "monotonic", lambda: now_s[0])
+    sent = Sent()
+    for number in range(feed.AHEAD + 500):
+        now_s[0] += 0.001
+        sent.feed.add(number / 10, one_row(1000 if number == 300 else number / 1000))
+    assert sent.rows == [1] * feed.AHEAD
+    now_s[0] += feed.SLOW_S
+    sent.feed.add(60.0, one_row(0))
+    assert sent.rows[-1] == feed.MAX_ROWS
+    assert sent.last()[1].max() == 1000
+    sent.feed.confirm(sent.messages[-1][0]["number"])
+    sent.feed.add(60.1, one_row(0))
+    assert sent.rows[-1] == 1
+
+
+def test_a_page_that_is_opened_gets_the_past() -> None:
+    sent = Sent()
+    sent.feed.replay()
+    assert sent.messages == []
+    for number in range(1000):
+        sent.feed.add(number / 10, one_row(number))
+        sent.feed.confirm(number)
+    sent.feed.replay()
+    assert sent.messages[-1][0]["kind"] == "past"
+    assert sent.rows[-1] == feed.MAX_HISTORY_ROWS
+    times, values = sent.last()
+    assert (times[0], times[-1]) == (0.0, 99.9)
+    assert values[-1, 0, 0] == 999
+
+
+def test_the_front_end_is_one_module_with_the_licence_of_what_it_brings() -> None:
+    script = front.script()
+    assert script.count("export default") == 1
+    assert "import " not in script.partition("export default")[0].replace("|import|", "")
+    assert "panel" in front.style()
+    assert "MIT License" in (front.HERE / "uplot/LICENSE").read_text()

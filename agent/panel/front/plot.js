@@ -1,0 +1,253 @@
+// The curves: a line a flow, and the median of each algorithm's flows where there are many.
+
+const HEIGHT = 340;
+const NEAR_PX = 18;
+const EVERY = 5; // one value of so many tells what is usual
+const LONELY = 3; // times what is usual
+const LEAST_S = 5; // as much is in sight from the beginning
+
+class Plot {
+  constructor(place, store, colours, onHover) {
+    this.place = place;
+    this.store = store;
+    this.colours = colours;
+    this.onHover = onHover;
+    this.quantity = 0;
+    this.windowS = 30;
+    this.medians = true;
+    this.zoom = null; // {x: [from, to], y: [from, to] or null} while the user looks at something
+    this.highlighted = null;
+    this.columns = [];
+    this.drawn = -1;
+    this.plot = null;
+  }
+
+  highlight(column) {
+    if (column === this.highlighted) return;
+    this.highlighted = column;
+    this.plot?.redraw(false, false);
+  }
+
+  reset() {
+    this.zoom = null;
+    this.draw();
+  }
+
+  draw() {
+    const width = Math.max(240, this.place.clientWidth);
+    if (this.drawn !== this.store.version || !this.plot) this.build(width);
+    else if (width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT });
+    const to = this.store.now;
+    const from = Math.max(to - this.windowS, Math.min(this.store.rows[0]?.t ?? to, to - LEAST_S));
+    const [min, max] = this.zoom?.x ?? [from, to];
+    const data = this.data(min, max, width);
+    this.plot.batch(() => {
+      this.plot.setData(data, false);
+      this.plot.setScale("x", { min, max });
+    });
+  }
+
+  // The rows in sight, one list a series; of more rows than pixels, the extremes of each pixel's.
+  data(min, max, width) {
+    const { store, quantity, columns } = this;
+    const { scale } = store.quantities[quantity];
+    const rows = store.rows.filter((row) => row.t >= min - 1 && row.t <= max + 1);
+    const per = Math.ceil(rows.length / width);
+    const times = [];
+    for (let i = 0; i < rows.length; i += per) {
+      times.push(rows[i].t);
+      if (per > 1) times.push(rows[Math.min(i + per, rows.length) - 1].t);
+    }
+    const lines = columns.map((column) => {
+      const line = [];
+      if (per === 1) {
+        for (const { width: wide, values } of rows) {
+          const value = column < wide ? values[quantity * wide + column] : NaN;
+          line.push(value === value ? value * scale : undefined); // uPlot draws a line over what is undefined
+        }
+        return line;
+      }
+      for (let i = 0; i < rows.length; i += per) {
+        let low = Infinity;
+        let high = -Infinity;
+        for (let at = i; at < i + per && at < rows.length; at++) {
+          const value = store.at(rows[at], quantity, column);
+          if (value < low) low = value;
+          if (value > high) high = value;
+        }
+        line.push(low === Infinity ? undefined : low * scale);
+        line.push(high === -Infinity ? undefined : high * scale);
+      }
+      return line;
+    });
+    this.measure(lines);
+    const medians = this.groups.map((group) => this.median(lines, group, times.length));
+    return [times, ...lines, ...medians, ...medians];
+  }
+
+  // How high to draw: all of it, unless a few peaks would leave no room for the rest. `peak` is then told in words.
+  measure(lines) {
+    const some = [];
+    let high = 0;
+    let seen = 0;
+    lines.forEach((line, at) => {
+      if (this.store.hidden.has(this.columns[at])) return;
+      for (const value of line) {
+        if (value === undefined) continue;
+        if (value > high) high = value;
+        if (seen++ % EVERY === 0) some.push(value);
+      }
+    });
+    const usual = some.sort((a, b) => a - b)[Math.floor(0.995 * some.length)] ?? 0;
+    const lonely = usual > 0 && high > LONELY * usual;
+    this.top = lonely ? 1.5 * usual : high;
+    this.peak = lonely ? high : null;
+  }
+
+  median(lines, { members }, n) {
+    const shown = members.filter((at) => !this.store.hidden.has(this.columns[at]));
+    const found = new Array(n);
+    const values = new Float64Array(shown.length);
+    for (let i = 0; i < n; i++) {
+      let known = 0;
+      for (const at of shown) {
+        const value = lines[at][i];
+        if (value !== undefined) values[known++] = value;
+      }
+      if (known > shown.length / 2) found[i] = values.subarray(0, known).sort()[known >> 1];
+    }
+    return found;
+  }
+
+  build(width) {
+    const { store, colours } = this;
+    this.plot?.destroy();
+    this.drawn = store.version;
+    this.columns = [...store.flows.keys()];
+    const many = this.columns.length > FEW;
+    this.groups = !(many && this.medians)
+      ? []
+      : store.algorithms().map((name) => ({
+          name,
+          members: this.columns.flatMap((column, at) => (store.flows.get(column).algorithm === name ? [at] : [])),
+        }));
+    const alpha = this.columns.length > 40 ? "33" : many ? "80" : "";
+    const axis = { stroke: colours.dim, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const { label, unit } = store.quantities[this.quantity];
+    this.plot = new uPlot(
+      {
+        width,
+        height: HEIGHT,
+        legend: { show: false },
+        padding: [12, 12, 0, 0],
+        cursor: {
+          points: { show: false },
+          drag: { x: true, y: true, uni: 30, setScale: false },
+          bind: { dblclick: () => () => (this.reset(), null) },
+        },
+        scales: {
+          x: { time: false, auto: false },
+          y: { range: () => this.zoom?.y ?? [0, this.top > 0 ? this.top * 1.06 : 1] },
+        },
+        axes: [
+          { ...axis, size: 28, values: (_plot, splits) => splits.map((at) => (at < 0 ? "" : clock(at))) },
+          { ...axis, label: unit ? `${label} [${unit}]` : label, labelFont: axis.font, labelSize: 18, size: 52 },
+        ],
+        series: [
+          {},
+          ...this.columns.map((column) => ({
+            stroke: colours.ofFlow(store, column) + alpha,
+            width: many ? 1 : 1.6,
+            points: { show: false },
+            show: !store.hidden.has(column),
+          })),
+          ...this.groups.map(() => ({ stroke: colours.back, width: 6, points: { show: false } })),
+          ...this.groups.map(({ name }) => ({
+            stroke: colours.ofAlgorithm(name),
+            width: 3,
+            points: { show: false },
+          })),
+        ],
+        hooks: {
+          setCursor: [(plot) => this.hovered(plot)],
+          setSelect: [(plot) => this.selected(plot)],
+          draw: [(plot) => this.overdraw(plot)],
+        },
+      },
+      [[], ...this.columns.map(() => []), ...this.groups.map(() => []), ...this.groups.map(() => [])],
+      this.place,
+    );
+    this.plot.over.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
+  }
+
+  showColumn(column) {
+    const at = this.columns.indexOf(column);
+    if (at >= 0) this.plot?.setSeries(at + 1, { show: !this.store.hidden.has(column) });
+  }
+
+  hovered(plot) {
+    const { idx, left, top } = plot.cursor;
+    let nearest = null;
+    if (left >= 0 && idx !== null && idx !== undefined) {
+      let least = NEAR_PX;
+      this.columns.forEach((column, at) => {
+        const value = plot.data[at + 1][idx];
+        if (value === undefined || this.store.hidden.has(column)) return;
+        const away = Math.abs(plot.valToPos(value, "y") - top);
+        if (away < least) [least, nearest] = [away, column];
+      });
+    }
+    if (nearest !== this.highlighted) {
+      this.highlight(nearest);
+      this.onHover(nearest);
+    }
+  }
+
+  selected(plot) {
+    const { left, top, width, height } = plot.select;
+    if (width < 3 && height < 3) return;
+    const { min, max } = plot.scales.x;
+    const whole = { x: [min, max], y: this.zoom?.y ?? null };
+    if (width >= 3) whole.x = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+    if (height >= 3 && height < plot.over.clientHeight - 1) {
+      whole.y = [plot.posToVal(top + height, "y"), plot.posToVal(top, "y")];
+    }
+    this.zoom = whole;
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.draw();
+  }
+
+  wheeled(event) {
+    event.preventDefault();
+    const { min, max } = this.plot.scales.x;
+    const factor = event.deltaY < 0 ? 0.8 : 1.25;
+    const share = event.offsetX / this.plot.over.clientWidth;
+    const at = min + share * (max - min);
+    const span = Math.max(0.5, factor * (max - min));
+    if (span >= KEPT_S) return this.reset();
+    this.zoom = { x: [at - share * span, at + (1 - share) * span], y: this.zoom?.y ?? null };
+    this.draw();
+  }
+
+  overdraw(plot) {
+    const at = this.columns.indexOf(this.highlighted);
+    if (at < 0 || this.store.hidden.has(this.highlighted)) return;
+    const { ctx } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
+    ctx.clip();
+    ctx.beginPath();
+    plot.data[at + 1].forEach((value, i) => {
+      if (value !== undefined) ctx.lineTo(plot.valToPos(plot.data[0][i], "x", true), plot.valToPos(value, "y", true));
+    });
+    ctx.strokeStyle = this.colours.text;
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  destroy() {
+    this.plot?.destroy();
+  }
+}

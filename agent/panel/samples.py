@@ -1,0 +1,247 @@
+"""What the panel keeps of flows: the last minutes of a few quantities, a column a flow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float32]
+"""(n_rows, n_quantities, n_columns) float32, NaN where nothing is known."""
+Times = NDArray[np.float64]
+"""(n_rows,) float64, when [s]."""
+
+MAX_FLOWS: Final = 256
+"""Columns: flows beyond are counted, and not shown."""
+
+HISTORY_S: Final = 120.0
+"""How much of the past is kept [s]."""
+
+
+class Quantity(NamedTuple):
+    """One thing that is drawn.
+
+    Attributes:
+        name: Its name.
+        label: What people call it.
+        unit: The unit in which it is shown.
+        scale: Times a value, gives that unit.
+    """
+
+    name: str
+    label: str
+    unit: str
+    scale: float
+
+
+QUANTITIES: Final = (
+    Quantity("cwnd_bytes", "cwnd", "kB", 1e-3),
+    Quantity("rate_bytes_per_s", "pacing rate", "Mbit/s", 8e-6),
+    Quantity("delivery_bytes_per_s", "delivery rate", "Mbit/s", 8e-6),
+    Quantity("srtt_us", "srtt", "ms", 1e-3),
+    Quantity("lost_pkts_per_s", "losses", "packets/s", 1.0),
+    Quantity("retrans_pkts_per_s", "retransmissions", "packets/s", 1.0),
+    Quantity("reported", "report field", "", 1.0),
+)
+"""In the order of the second axis of values. The last is a field of reports that the user chooses."""
+
+_AS_THEY_ARE: Final = ("cwnd_bytes", "rate_bytes_per_s", "srtt_us")
+_GROWING: Final = {
+    "delivery_bytes_per_s": "bytes_acked",
+    "lost_pkts_per_s": "lost_pkts",
+    "retrans_pkts_per_s": "retrans_pkts",
+}
+"""Quantity -> the total whose growth it is."""
+_INDEX: Final = {quantity.name: i for i, quantity in enumerate(QUANTITIES)}
+
+
+class Rates:
+    """How fast totals of a flow grow."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._before: dict[int, dict[str, Any]] = {}
+
+    def of(self, row: dict[str, Any]) -> dict[str, float]:
+        """Return the growth of totals since the row before [1/s]; nothing for a flow's first row.
+
+        Args:
+            row: A flow as `Client.flows` has it, with `now_us`.
+        """
+        before = self._before.get(row["flow_id"])
+        if before is not None and row["now_us"] <= before["now_us"]:
+            return {}
+        self._before[row["flow_id"]] = row
+        if before is None:
+            return {}
+        passed_s = (row["now_us"] - before["now_us"]) / 1e6
+        return {name: max(0, row[total] - before[total]) / passed_s for name, total in _GROWING.items()}
+
+    def forget(self, flow_ids: Iterable[int]) -> None:
+        """Forget flows that are gone."""
+        for flow_id in flow_ids:
+            self._before.pop(flow_id, None)
+
+
+@dataclass
+class Columns:
+    """Which flow has which column; a flow that is gone keeps its own until another needs it.
+
+    Attributes:
+        flows: Column by flow id, of flows that are there.
+        turned_away: How many flows got none.
+    """
+
+    flows: dict[int, int] = field(default_factory=dict)
+    turned_away: int = 0
+    _used: int = 0
+    _left: deque[int] = field(default_factory=deque)
+
+    def update(self, flow_ids: Iterable[int]) -> tuple[dict[int, int], list[int]]:
+        """Take note of the flows that are there now.
+
+        Returns:
+            Column by flow id of those that came, and the ids of those that went.
+        """
+        now = dict.fromkeys(flow_ids)
+        gone = [flow_id for flow_id in self.flows if flow_id not in now]
+        for flow_id in gone:
+            self._left.append(self.flows.pop(flow_id))
+        new: dict[int, int] = {}
+        self.turned_away = 0
+        for flow_id in now:
+            if flow_id in self.flows:
+                continue
+            if self._used < MAX_FLOWS:
+                column, self._used = self._used, self._used + 1
+            elif self._left:
+                column = self._left.popleft()
+            else:
+                self.turned_away += 1
+                continue
+            new[flow_id] = self.flows[flow_id] = column
+        return new, gone
+
+    @property
+    def width(self) -> int:
+        """How many columns have ever been used."""
+        return self._used
+
+
+class Extremes:
+    """Least and greatest value of a report field, by flow, since they were taken last."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._seen: dict[int, tuple[float, float]] = {}
+
+    def add(self, flow_id: int, value: float) -> None:
+        """Take a value."""
+        low, high = self._seen.get(flow_id, (value, value))
+        self._seen[flow_id] = (min(low, value), max(high, value))
+
+    def take(self) -> dict[int, tuple[float, float]]:
+        """Return them, and begin again."""
+        seen, self._seen = self._seen, {}
+        return seen
+
+
+def rows(
+    flows: Iterable[dict[str, Any]],
+    columns: Columns,
+    rates: Rates,
+    reported: Mapping[int, tuple[float, float]],
+) -> Values:
+    """Return what is known of all flows at one moment.
+
+    Args:
+        flows: As `Client.flows` has them; without totals (None) if a flow has just closed.
+        columns: Theirs.
+        rates: What was known of their totals before.
+        reported: Least and greatest value of the report field since the moment before, by flow.
+
+    Returns:
+        (1, n_quantities, n_columns), or two rows if something was reported: the first has only the least.
+    """
+    last = np.full((len(QUANTITIES), columns.width), np.nan, np.float32)
+    least = np.full_like(last, np.nan)
+    for row in flows:
+        column = columns.flows.get(row["flow_id"])
+        if column is None or row["now_us"] is None:
+            continue
+        for name in _AS_THEY_ARE:
+            last[_INDEX[name], column] = row[name] or np.nan
+        for name, value in rates.of(row).items():
+            last[_INDEX[name], column] = value
+    for flow_id, (low, high) in reported.items():
+        if (column := columns.flows.get(flow_id)) is not None:
+            least[-1, column], last[-1, column] = low, high
+    return np.stack([least, last] if reported else [last])
+
+
+def joined(parts: list[Values]) -> Values:
+    """Return rows one after the other; those before a flow came know nothing of it."""
+    width = max(part.shape[2] for part in parts)
+    wide = [
+        np.pad(part, ((0, 0), (0, 0), (0, width - part.shape[2])), constant_values=np.nan) for part in parts
+    ]
+    return np.concatenate(wide)
+
+
+def thinned(times: Times, values: Values, n_rows: int) -> tuple[Times, Values]:
+    """Return at most so many rows, with the least and the greatest value of each stretch of time.
+
+    Args:
+        times: Times of the rows.
+        values: The rows.
+        n_rows: How many are wanted; at least 2.
+    """
+    n_stretches = n_rows // 2
+    if len(times) <= n_rows:
+        return times, values
+    starts = np.linspace(0, len(times), n_stretches, endpoint=False).astype(int)
+    ends = np.append(starts[1:], len(times)) - 1
+    low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
+    both = np.stack([low, high], axis=1).reshape(2 * n_stretches, *values.shape[1:])
+    return np.stack([times[starts], times[ends]], axis=1).reshape(-1), both
+
+
+class History:
+    """The last `HISTORY_S` seconds, for a page that is opened later."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._kept: deque[tuple[float, Values]] = deque()
+
+    def add(self, time_s: float, values: Values) -> None:
+        """Keep rows of one moment."""
+        self._kept.append((time_s, values))
+        while self._kept[0][0] < time_s - HISTORY_S:
+            self._kept.popleft()
+
+    def clear_column(self, column: int) -> None:
+        """Forget the flow that had a column before."""
+        for _, values in self._kept:
+            if column < values.shape[2]:
+                values[:, :, column] = np.nan
+
+    def clear_reported(self) -> None:
+        """Forget the report field that was chosen before."""
+        for _, values in self._kept:
+            values[:, -1] = np.nan
+
+    def all(self) -> tuple[Times, Values] | None:
+        """Return all that is kept; None if that is nothing."""
+        if not self._kept:
+            return None
+        return together(list(self._kept))
+
+
+def together(kept: list[tuple[float, Values]]) -> tuple[Times, Values]:
+    """Return moments as one block of rows, with the time of each row."""
+    times = np.repeat([time_s for time_s, _ in kept], [len(values) for _, values in kept])
+    return times, joined([values for _, values in kept])

@@ -1,0 +1,170 @@
+"""A simulated run to watch and to change, as a running agent is: without root, at the pace of the clock.
+
+    from experiments.watched import Watched
+
+    with Watched(scenario) as run:
+        run.client.panel()                      # in a notebook; also .params, .load, .stream, ...
+
+The simulator carries packets in virtual time, which here waits for the clock on the wall. The agent inside
+has a control socket, so `agent.Client` speaks to it as to any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from agent.client import Client
+from agent.control import ControlOptions
+from agent.management import managed
+from ccp_base.errors import CcpError
+from datapath import ebpf
+from experiments.errors import RunError
+from experiments.runs import sim
+from experiments.runs.check import SIM, is_ours
+from experiments.runs.recording import Recording
+
+if TYPE_CHECKING:
+    from agent.plane import Plane
+    from ccp_base._native import SimDatapath
+    from experiments.scenario import Scenario
+
+START_TIMEOUT_S: Final = 60.0
+"""How long the simulation may take to begin [s]."""
+
+AHEAD_S: Final = 0.005
+"""How far virtual time may be ahead of the wall's [s]: shorter sleeps cost more than they are worth."""
+
+
+class _EndedError(Exception):
+    """Ends a run from within."""
+
+
+class Watched:
+    """A scenario in the simulator, with an agent that can be asked. A context manager.
+
+    It ends with the scenario, or when it is closed; no result is kept. `experiments.run` gives one.
+
+    Attributes:
+        client: A connection to the agent; others may be opened to its `address`.
+    """
+
+    def __init__(self, scenario: Scenario, *, speed: float = 1.0) -> None:
+        """Start.
+
+        Args:
+            scenario: What is run; some flow has one of ccplane's algorithms. It may be for any datapath.
+            speed: Virtual seconds a second, at most: what the simulator does not manage comes late.
+
+        Raises:
+            ScenarioError: If the scenario cannot be.
+            Several: If several things of it cannot be.
+            RunError: `run.nothing_to_watch`, without an algorithm of ccplane; `run.agent`, if it did not
+                begin.
+        """
+        self._scenario = scenario.replace(datapath=SIM)
+        self._scenario.validate()
+        if not any(is_ours(flow.algorithm) for flow in scenario.flows):
+            raise RunError(
+                "run.nothing_to_watch",
+                "the scenario has no flow of an agent",
+                where=scenario.name,
+                why="all its flows have algorithms of the kernel",
+                fix="give a flow an algorithm without `kernel/` in front",
+            )
+        self._speed = speed
+        self._directory = tempfile.TemporaryDirectory(prefix="ccplane-watched-")
+        self._address = f"ipc://{self._directory.name}/control.sock"
+        self._begun = threading.Event()
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="ccp-watched", daemon=True)
+        self._thread.start()
+        try:
+            self._wait()
+            self.client = Client(self._address)
+        except BaseException:
+            self._end()
+            raise
+
+    def close(self) -> None:
+        """End it; may be called again."""
+        self.client.close()
+        self._end()
+
+    @property
+    def running(self) -> bool:
+        """Whether flows are still sending."""
+        return self._thread.is_alive()
+
+    def __enter__(self) -> Watched:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.close()
+
+    def _wait(self) -> None:
+        end_s = time.monotonic() + START_TIMEOUT_S
+        while not self._begun.wait(0.05):
+            if self._thread.is_alive() and time.monotonic() < end_s:
+                continue
+            if isinstance(self._error, CcpError):
+                raise self._error
+            raise RunError(
+                "run.agent",
+                "the simulation did not begin",
+                where=self._scenario.name,
+                why=repr(self._error) if self._error else f"nothing happened in {START_TIMEOUT_S:g} s",
+                fix="see whether `experiments.run.run` can run the scenario",
+            ) from self._error
+
+    def _end(self) -> None:
+        self._done.set()
+        self._thread.join()
+        self._directory.cleanup()
+
+    # The thread
+
+    def _work(self) -> None:
+        recording = Recording(self._scenario.sample_interval_us)
+        try:
+            sim.record(
+                self._scenario,
+                recording,
+                Path(self._directory.name),
+                lambda _what, _passed_s: None,
+                self._open,
+            )
+        except _EndedError:
+            pass
+        except BaseException as error:
+            self._error = error
+
+    @contextlib.contextmanager
+    def _open(self, plane: Plane, datapath: SimDatapath) -> Iterator[None]:
+        """Let others in, and hold virtual time back."""
+        begin_s, begin_us = time.monotonic(), datapath.now_us
+
+        def wait() -> None:
+            while not self._done.is_set():
+                virtual_s = (datapath.now_us - begin_us) / 1e6 / self._speed
+                ahead_s = begin_s + virtual_s - time.monotonic()
+                if ahead_s < AHEAD_S or self._done.wait(ahead_s):
+                    break
+            if self._done.is_set():
+                raise _EndedError
+
+        with managed(plane, ebpf.compile_program, ControlOptions(self._address)):
+            plane.each_turn.append(wait)
+            self._begun.set()
+            yield

@@ -1,0 +1,180 @@
+"""The panel in a real JupyterLab and browser, over a simulated run: it draws, sets, checks and loads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.notebooks.browser import PANEL, Server, open_and_run, page, why_not, write_notebook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+CELLS = (
+    """from experiments.scenario import Dumbbell, Flow, Scenario
+from experiments.netlab.spec import Buffer, Direction
+from experiments.watched import Watched
+
+path = Direction(rate_bytes_per_s=2.5e6, delay_us=10_000, buffer=Buffer(bdp=1))
+flows = tuple(
+    Flow(name=f"f{i}", sender=f"s{i}", receiver=f"r{i}", algorithm=("cubic", "reno")[i % 2])
+    for i in range(1, 11)
+)
+scenario = Scenario(name="ten", topology=Dumbbell(pairs=10, bottleneck=path), flows=flows, duration_s=300)
+run = Watched(scenario)
+panel = run.client.panel()
+panel""",
+    """import json, pathlib
+def told():
+    facts = {
+        "beta": run.client.params["cubic.beta"],
+        "algorithms": run.client.status()["algorithms"],
+        "flows": {str(n): a for n, a in run.client.flows()["algorithm"].items()},
+    }
+    part = pathlib.Path("facts.part")
+    part.write_text(json.dumps(facts))
+    part.rename("facts.json")
+import threading
+def keep_telling():
+    while not stopped.wait(0.2):
+        told()
+stopped = threading.Event()
+threading.Thread(target=keep_telling, daemon=True).start()""",
+)
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Path]]:
+    directory = tmp_path_factory.mktemp("lab")
+    write_notebook(directory / "panel.ipynb", CELLS)
+    complaints: list[str] = []
+    server = Server(directory)
+    try:
+        with page() as made:
+            made.on("pageerror", lambda error: complaints.append(str(error)))
+            open_and_run(made, server, "panel.ipynb")
+            made.set_default_timeout(20_000)
+            yield made, directory / "facts.json"
+    finally:
+        server.close()
+    assert complaints == []
+
+
+def painted(shown: Page) -> int:
+    return int(shown.locator(PANEL).get_attribute("data-painted") or 0)
+
+
+def wait_for_fact(shown: Page, file: Path, holds: Any) -> None:
+    for _ in range(100):
+        if file.exists() and holds(json.loads(file.read_text())):
+            return
+        shown.wait_for_timeout(100)
+    raise AssertionError(f"never so: {file.read_text() if file.exists() else 'no facts'}")
+
+
+def has_colour(shown: Page) -> bool:
+    """Whether something is drawn in the canvas that is neither empty nor grey."""
+    return bool(
+        shown.evaluate(
+            """() => {
+              const canvas = document.querySelector('.ccp-panel canvas');
+              const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+              let found = 0;
+              for (let i = 0; i < data.length; i += 4) {
+                const colour = data.slice(i, i + 3);
+                if (data[i + 3] > 40 && Math.max(...colour) - Math.min(...colour) > 60) found++;
+              }
+              return found > 200;
+            }"""
+        )
+    )
+
+
+def test_it_draws_as_reports_come(opened: tuple[Page, Path]) -> None:
+    shown, _ = opened
+    before = painted(shown)
+    shown.wait_for_function(f"Number(document.querySelector('{PANEL}').dataset.painted) >= {before + 20}")
+    assert has_colour(shown)
+    rows = shown.locator(f"{PANEL} tbody tr")
+    assert rows.count() == 10
+    shown.wait_for_function(
+        f"[...document.querySelectorAll('{PANEL} td:nth-child(3)')].every(e => Number(e.textContent) > 0)"
+    )
+
+
+def test_wheel_zooms_and_double_click_follows_again(opened: tuple[Page, Path]) -> None:
+    shown, _ = opened
+    over = shown.locator(f"{PANEL} .u-over")
+    over.hover()
+    shown.mouse.wheel(0, -300)
+    live = shown.get_by_role("button", name="live", exact=True)
+    live.wait_for()
+    over.dblclick()
+    live.wait_for(state="hidden")
+
+
+def test_a_click_hides_a_flow(opened: tuple[Page, Path]) -> None:
+    shown, _ = opened
+    row = shown.locator(f"{PANEL} tbody tr").first
+    row.click()
+    assert "hidden" in (row.get_attribute("class") or "")
+    row.click()
+    assert "hidden" not in (row.get_attribute("class") or "")
+
+
+def test_a_field_of_reports_is_drawn(opened: tuple[Page, Path]) -> None:
+    shown, _ = opened
+    choice = shown.get_by_label("quantity")
+    field = shown.locator(f"{PANEL} optgroup option").first
+    field.wait_for(state="attached")
+    choice.select_option(field.get_attribute("value"))
+    before = painted(shown)
+    shown.wait_for_function(f"Number(document.querySelector('{PANEL}').dataset.painted) >= {before + 20}")
+    choice.select_option("cwnd_bytes")
+
+
+def test_a_slider_sets_a_parameter_and_an_error_is_shown_in_place(opened: tuple[Page, Path]) -> None:
+    shown, facts = opened
+    shown.get_by_label("cubic.beta").first.fill("0")
+    low = float(shown.get_by_label("cubic.beta").nth(1).input_value())
+    wait_for_fact(shown, facts, lambda now: now["beta"] == low)
+    shown.get_by_label("cubic.beta").nth(1).fill("7")
+    shown.get_by_label("cubic.beta").nth(1).press("Enter")
+    shown.locator(f"{PANEL} .param .error").wait_for()
+    wait_for_fact(shown, facts, lambda now: now["beta"] == low)
+
+
+def test_the_editor_checks_and_loads_and_shows_the_line_of_an_error(opened: tuple[Page, Path]) -> None:
+    shown, facts = opened
+    editor = shown.get_by_label("source of the algorithm")
+    shown.wait_for_function("document.querySelector('.ccp-panel textarea').value.includes('class ')")
+    text = editor.input_value()
+    said = shown.locator(f"{PANEL} .said")
+    editor.fill(f"{text}\nthis is no Python\n")
+    shown.get_by_role("button", name="check", exact=True).click()
+    said.locator(".error").wait_for()
+    assert "no Python" in said.inner_text() or "syntax" in said.inner_text()
+    assert int(shown.locator(f"{PANEL} .gutter .bad").inner_text()) == text.count("\n") + 2
+    editor.fill(f"{text}\n# edited\n")
+    shown.get_by_role("button", name="check", exact=True).click()
+    shown.get_by_text("Fit to run.").wait_for()
+    before = json.loads(facts.read_text())["algorithms"][0]["sha256"]
+    shown.get_by_role("button", name="load", exact=True).click()
+    shown.get_by_text("flows went over").wait_for()
+    wait_for_fact(shown, facts, lambda now: now["algorithms"][0]["sha256"] != before)
+    shown.locator(f"{PANEL} .events li", has_text="algorithm:reloaded").wait_for()
+
+
+def test_all_flows_are_switched(opened: tuple[Page, Path]) -> None:
+    shown, facts = opened
+    shown.get_by_label("algorithm", exact=True).select_option("reno")
+    shown.wait_for_function("document.querySelector('.ccp-panel textarea').value.includes('Reno')")
+    shown.get_by_role("button", name="switch all flows").click()
+    wait_for_fact(shown, facts, lambda now: set(now["flows"].values()) == {"reno"})
+    shown.locator(f"{PANEL} tbody td:nth-child(2)", has_text="cubic").first.wait_for(state="detached")
