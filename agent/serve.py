@@ -173,7 +173,7 @@ def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[
     with ExitStack() as around:
         broker = options.broker
         if isinstance(broker, EmbeddedBroker):
-            broker = around.enter_context(broker).options
+            broker = around.enter_context(broker.with_user(host)).options
         inbox = Inbox(broker, sender=host, status=status_of(plane, host), wake=plane.datapath.wake)
         ways.hear(plane, inbox, host)
         plane.events.listen(lambda event: tell(inbox, event))

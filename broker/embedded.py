@@ -1,42 +1,82 @@
-"""A broker that needs no installation: rumqttd, compiled into the native module, in a process of its own.
+"""A broker that needs no installation: `native/ccp-broker`, in a process that is started again if it dies.
 
     with EmbeddedBroker() as broker:
         bus = Bus(broker.options, sender="host-a")
 
-`python -m broker.embedded` is that process; it may also be started by hand. It ends with the process that
-started it, however that ended: its standard input is a pipe, and the pipe closes.
+`python -m broker.embedded` runs the process by hand (`broker.embedded_process`). It ends with the process
+that started it, however that ended: its standard input is a pipe, and the pipe closes.
 
-It speaks MQTT 5 on one port, plain or TLS, and reads Mosquitto's password files. It has no access lists: who
-may connect may publish anything. Where that matters, use Mosquitto (`broker/mosquitto/`).
+It speaks MQTT 5 on one port, plain or TLS, and reads Mosquitto's password files and access lists. On an
+address that others reach it wants users; these may publish in their own name only, unless an access list says
+otherwise.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
+import logging
 import os
-import signal
-import socket
-import ssl
+import re
+import secrets
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
-
-import typer
+from typing import IO, Any, Final, Self
+from urllib.parse import parse_qs
 
 from broker.errors import BusError
-from broker.options import BusOptions, Tls
+from broker.options import PORT, BusOptions, Tls
+from broker.users import password_line
+
+log = logging.getLogger("ccplane.bus")
 
 LOOPBACK: Final = "127.0.0.1"
-START_S: Final = 30.0
-"""How long a broker may take to listen [s]; a busy machine takes a second."""
+OWN_NAMES: Final = Path(__file__).with_name("mosquitto") / "acl"
+"""Access list where there are users and no other is given: all read everything, write in their own name."""
+
+RESTART_MIN_S: Final = 0.1
+"""Wait before a broker that died is started again [s]; it doubles with every death soon after a start."""
+RESTART_MAX_S: Final = 10.0
 
 _STOP_S: Final = 5.0
 _PACKAGES: Final = Path(__file__).parents[1]
 """Where this package was imported from: the process is to come from there, too."""
+
+_TEXT: Final = re.compile(
+    r"embedded(?::(?:(?P<host>[^:?]+|\[[^\]]+\]):)?(?P<port>\d{1,5}))?(?:\?(?P<query>.*))?"
+)
+_FORM: Final = "embedded[:[ADDRESS:]PORT][?users=FILE[&acl=FILE][&cert=FILE&key=FILE[&ca=FILE]]]"
+
+
+def check_open(host: str, *, has_users: bool) -> None:
+    """Refuse to let everybody in on an address that others reach.
+
+    Raises:
+        BusError: `bus.users_required`, or `bus.bad_url` if the host is no address.
+    """
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError as error:
+        raise BusError(
+            "bus.bad_url",
+            f"cannot listen on `{host}`",
+            why=str(error),
+            fix="give an IP address of this machine, such as 127.0.0.1",
+        ) from None
+    if not (is_loopback or has_users):
+        raise BusError(
+            "bus.users_required",
+            f"a broker on {host} lets everybody in who reaches it",
+            why="without users anybody could publish anything there, and algorithms act on it",
+            fix="make users with `python -m broker.users FILE USER...`, and name their file: "
+            f"`ccp run --broker 'embedded:{host}:{PORT}?users=FILE'`, or --users FILE of "
+            "`python -m broker.embedded`; or listen on 127.0.0.1",
+        )
 
 
 class EmbeddedBroker:
@@ -44,6 +84,7 @@ class EmbeddedBroker:
 
     Attributes:
         options: How to reach it, once it is started.
+        restarts: How often it was started again.
     """
 
     def __init__(
@@ -52,67 +93,175 @@ class EmbeddedBroker:
         *,
         host: str = LOOPBACK,
         users: Path | None = None,
+        acl: Path | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
+        ca: Path | None = None,
     ) -> None:
         """Prepare; `start`, or `with`, starts it.
 
         Args:
             port: TCP port; 0 takes a free one.
             host: Address to listen on.
-            users: Password file of Mosquitto; None lets everybody in.
+            users: Password file of Mosquitto; None lets everybody in, on a loopback address only.
+            acl: Access list of Mosquitto; None for `OWN_NAMES` where there are users.
             certificate: PEM file with the certificate for TLS; None for plain TCP.
             key: PEM file with its key.
+            ca: PEM file by which `options` trust the certificate; None for the system's.
+
+        Raises:
+            BusError: `bus.users_required`.
         """
-        self.options = BusOptions(host=host, port=port, tls=None if certificate is None else Tls())
-        self._arguments = ["--with-parent", "--host", host, "--port", str(port)]
-        for name, file in (("--users", users), ("--certificate", certificate), ("--key", key)):
+        check_open(host, has_users=users is not None)
+        address = ipaddress.ip_address(host)
+        reached = host if not address.is_unspecified else LOOPBACK if address.version == 4 else "::1"
+        self.options = BusOptions(host=reached, port=port, tls=None if certificate is None else Tls(ca))
+        self.restarts = 0
+        self._arguments = ["--with-parent", "--host", host]
+        files = {"--users": users, "--acl": acl, "--certificate": certificate, "--key": key}
+        for name, file in files.items():
             if file is not None:
                 self._arguments += [name, str(file)]
+        self._has_users = users is not None
+        self._own_lines = ""
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
+        self._stopping = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the broker that a command line asks for.
+
+        Args:
+            text: `embedded[:[ADDRESS:]PORT][?users=FILE[&acl=FILE][&cert=FILE&key=FILE[&ca=FILE]]]`.
+
+        Raises:
+            BusError: `bus.bad_url`, `bus.users_required`.
+        """
+        found = _TEXT.fullmatch(text)
+        query = parse_qs(found["query"] or "", keep_blank_values=True) if found else {}
+        if found is None or set(query) - {"users", "acl", "cert", "key", "ca"}:
+            raise BusError("bus.bad_url", f"`{text}` names no broker", fix=f"write {_FORM}")
+        files = {name: Path(values[-1]) for name, values in query.items()}
+        return cls(
+            int(found["port"] or PORT),
+            host=(found["host"] or LOOPBACK).strip("[]"),
+            users=files.get("users"),
+            acl=files.get("acl"),
+            certificate=files.get("cert"),
+            key=files.get("key"),
+            ca=files.get("ca"),
+        )
+
+    def with_user(self, name: str) -> Self:
+        """Let whoever starts the broker in, too, as a user with a password that nobody else knows.
+
+        Without users there is nothing to do.
+        """
+        if self._has_users:
+            password = secrets.token_urlsafe()
+            self.options = self.options.as_user(name, password)
+            self._own_lines = password_line(name, password)
+        return self
 
     @property
     def pid(self) -> int | None:
         """Its process; None if it does not run."""
-        return None if self._process is None else self._process.pid
+        process = self._process
+        return None if process is None else process.pid
 
     def start(self) -> Self:
-        """Start it and wait until it listens.
+        """Start it and wait until it listens; from then on it is started again whenever it dies.
 
         Raises:
             BusError: What keeps it from listening, such as `bus.port_taken`.
         """
+        self._stopping.clear()
+        process = self._spawn()
+        self._watcher = threading.Thread(target=self._watch, args=(process,), name="ccp-broker", daemon=True)
+        self._watcher.start()
+        return self
+
+    def _spawn(self) -> subprocess.Popen[str]:
+        """Start the process, on the port that it had before, if it had one."""
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "broker.embedded", *self._arguments],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "broker.embedded",
+                *self._arguments,
+                "--port",
+                str(self.options.port),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
+            errors="replace",
             env={**os.environ, "PYTHONPATH": str(_PACKAGES)},
         )
-        self._process = process
-        line = process.stdout.readline() if process.stdout is not None else ""
+        with contextlib.suppress(BrokenPipeError):
+            _pipe(process.stdin).write(json.dumps(self._own_lines) + "\n")
+            _pipe(process.stdin).flush()
+        with _pipe(process.stdout) as answers:
+            line = answers.readline()
         said: dict[str, Any] = json.loads(line) if line else {}
         if "listening" not in said:
-            self.stop()
-            raise BusError(*said["error"]) if "error" in said else _died(process.returncode)
-        self.options = BusOptions(host=self.options.host, port=said["listening"], tls=self.options.tls)
-        return self
+            tail = _end(process)
+            raise BusError(*said["error"]) if "error" in said else _died(process.returncode, tail)
+        with self._lock:
+            self._process = process
+            self.options = replace(self.options, port=said["listening"])
+        return process
+
+    def _watch(self, process: subprocess.Popen[str]) -> None:
+        """Log what it tells; start it again when it ends, for as long as it is wanted."""
+        wait_s = RESTART_MIN_S
+        while True:
+            started_s = time.monotonic()
+            for line in _pipe(process.stderr):
+                log.warning("embedded broker: %s", line.rstrip())
+            code = process.wait()
+            if self._stopping.is_set():
+                return
+            log.error("the embedded broker ended (%s); starting it again", _how(code))
+            if time.monotonic() - started_s > RESTART_MAX_S:
+                wait_s = RESTART_MIN_S
+            while True:
+                if self._stopping.wait(wait_s):
+                    return
+                wait_s = min(2 * wait_s, RESTART_MAX_S)
+                _end(process)
+                try:
+                    process = self._spawn()
+                    break
+                except (BusError, OSError) as error:
+                    log.error("the embedded broker cannot be started again; trying on: %s", error)
+            if self._stopping.is_set():  # `stop` may have been too early to see it
+                _end(process)
+                return
+            self.restarts += 1
 
     def stop(self) -> None:
         """End it; nothing happens if it does not run."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._stopping.set()
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            # By its standard input: it may run as another user, whom we may not signal.
+            _pipe(process.stdin).close()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._watcher is not None:
+            self._watcher.join(_STOP_S)
+            self._watcher = None
+        if process is not None:
+            _pipe(process.stderr).close()
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -123,134 +272,35 @@ class EmbeddedBroker:
         self.stop()
 
 
-def _died(code: int | None) -> BusError:
+def _pipe(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None  # all three are pipes
+    return stream
+
+
+def _end(process: subprocess.Popen[str]) -> str:
+    """Reap a process that has nothing more to do, and return what it said last."""
+    with contextlib.suppress(BrokenPipeError):
+        _pipe(process.stdin).close()
+    tail = "" if _pipe(process.stderr).closed else _pipe(process.stderr).read()
+    process.wait()
+    _pipe(process.stderr).close()
+    return tail.strip()
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"code {code}"
+
+
+def _died(code: int, tail: str) -> BusError:
     return BusError(
         "bus.broker_died",
         "the embedded broker ended before it listened",
-        why=f"its process ended with code {code}; its messages on stderr say more",
+        why=f"its process ended with {_how(code)}" + (f":\n{tail}" if tail else ""),
         fix="try `python -m broker.embedded` by hand, or use another broker",
     )
 
 
-# The process
-
-
-def _serve(listen: str, tls: tuple[str, str] | None, users: str | None, ended: list[BaseException]) -> None:
-    """Run the broker on this thread; what ends it is kept in `ended`."""
-    try:
-        from ccp_base import _native
-
-        _native.serve_broker(listen, tls, users)
-    except ImportError as error:
-        ended.append(
-            BusError(
-                "bus.not_built",
-                "the native module is missing",
-                why=str(error),
-                fix="run `make build`, or use another broker",
-            )
-        )
-    except ValueError as error:
-        ended.append(
-            BusError(
-                "bus.no_password_file",
-                f"cannot use the password file: {error}",
-                fix="write it with `mosquitto_passwd` of Mosquitto 2",
-            )
-        )
-    except RuntimeError as error:
-        ended.append(BusError("bus.broker_died", f"the embedded broker broke: {error}"))
-
-
-def _free(host: str, port: int) -> int:
-    """Return the port to listen on, which is free; rumqttd itself would not say that it is not.
-
-    Raises:
-        BusError: `bus.port_taken`.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.create_server((host, port), family=family) as server:
-            return int(server.getsockname()[1])
-    except OSError as error:
-        raise BusError(
-            "bus.port_taken",
-            f"cannot listen on {host}, port {port}: {error.strerror}",
-            fix="stop what listens there, perhaps a Mosquitto, or choose another port",
-        ) from error
-
-
-def _check_files(certificate: Path | None, key: Path | None) -> tuple[str, str] | None:
-    if certificate is None:
-        return None
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise BusError(
-            "bus.tls_files",
-            f"cannot use the certificate or its key: {error}",
-            where=f"{certificate}, {key}",
-            fix="give both as PEM files; broker/mosquitto/make-secrets.sh makes a pair",
-        ) from error
-    return str(certificate), str(key or certificate)
-
-
-def _read_users(users: Path | None) -> str | None:
-    try:
-        return None if users is None else users.read_text()
-    except (OSError, ValueError) as error:
-        raise BusError("bus.no_password_file", f"cannot read the password file: {error}") from error
-
-
-def _without_delay(host: str, port: int) -> None:
-    """Set TCP_NODELAY on the listening socket, from which connections inherit it: rumqttd does not."""
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as found:
-            listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-            if listens and found.getsockname()[:2] == (host, port):
-                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _wait_listening(host: str, port: int, thread: threading.Thread, ended: list[BaseException]) -> None:
-    end_s = time.monotonic() + START_S
-    while thread.is_alive() and time.monotonic() < end_s:
-        try:
-            socket.create_connection((host, port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.01)
-    raise ended[0] if ended else BusError("bus.broker_died", "the embedded broker does not listen")
-
-
-def main(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 1883,
-    users: Annotated[Path | None, typer.Option(help="Password file of Mosquitto.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
-    with_parent: Annotated[bool, typer.Option(help="End when standard input does.")] = False,
-) -> None:
-    """Run an MQTT 5 broker until it is told to stop; it says in JSON on stdout on which port it listens."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        tls, known = _check_files(certificate, key), _read_users(users)
-        port = _free(host, port)
-        shown = f"[{host}]" if ":" in host else host
-        ended: list[BaseException] = []
-        thread = threading.Thread(target=_serve, args=(f"{shown}:{port}", tls, known, ended), daemon=True)
-        thread.start()
-        _wait_listening(host, port, thread, ended)
-    except BusError as error:
-        print(json.dumps({"error": error.args}), flush=True)
-        raise typer.Exit(1) from error
-    _without_delay(host, port)
-    print(json.dumps({"listening": port}), flush=True)
-    if with_parent:
-        sys.stdin.read()
-    else:
-        thread.join()
-    os._exit(1 if ended else 0)
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    from broker.embedded_process import run
+
+    run()

@@ -7,6 +7,7 @@ from typing import Final
 from ccp_base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
+    "bus.bad_acl": "the access list of the embedded broker cannot be used",
     "bus.bad_name": "a sender or peer cannot be a level of a topic",
     "bus.bad_url": "the address of a broker cannot be read",
     "bus.broker_died": "the embedded broker ended before it was told to",
@@ -16,6 +17,7 @@ SLUGS: Final[dict[str, str]] = {
     "bus.port_taken": "the port of the embedded broker cannot be listened on",
     "bus.tls_files": "a certificate or key for TLS cannot be used",
     "bus.unknown_kind": "there is no topic for such a message",
+    "bus.users_required": "a broker that others reach would let everybody in",
 }
 """Slug -> what it means; each has a test that names it."""
 

@@ -44,6 +44,7 @@ for_networks() {
 	need nginx-light has_for_root nginx
 	need curl has curl
 	need mosquitto has_for_root mosquitto
+	need mosquitto-clients has mosquitto_pub
 	need openssl has openssl
 	need tshark has tshark
 	need procps has ps

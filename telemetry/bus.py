@@ -17,15 +17,13 @@ import msgspec
 from broker import client, topics
 from broker.options import BusOptions
 from telemetry.age import Ages, retained_age_us
-from telemetry.codec import CONTENT_TYPES, Format, decode_from, encode
+from telemetry.codec import CONTENT_TYPES, Format, about_of, decode_from, encode
 from telemetry.errors import InvalidMessageError
 from telemetry.schema import (
     VERSION,
     AgentStatus,
     Body,
     Envelope,
-    ReceiverSignal,
-    RegimeDecision,
     Sample,
     kind_of,
 )
@@ -63,13 +61,6 @@ def wall_us() -> int:
 def mono_us() -> int:
     """Return CLOCK_MONOTONIC [us]."""
     return time.monotonic_ns() // 1000
-
-
-def about_of(body: Body) -> str:
-    """Return the last level of a body's topic: the address it is about, or `host`."""
-    if isinstance(body, ReceiverSignal | RegimeDecision) and body.peer is not None:
-        return body.peer
-    return topics.HOST
 
 
 class Bus:

@@ -10,9 +10,17 @@ from typing import Final, Literal
 
 import msgspec
 
-from broker.topics import parse_topic
+from broker.topics import HOST, parse_topic
 from telemetry.errors import InvalidMessageError
-from telemetry.schema import VERSION, Envelope, kind_of
+from telemetry.schema import (
+    VERSION,
+    Body,
+    Envelope,
+    ReceiverSignal,
+    RegimeDecision,
+    canonical,
+    kind_of,
+)
 
 Format = Literal["json", "msgpack"]
 
@@ -82,10 +90,33 @@ def decode(payload: bytes, content_type: str = "") -> Envelope:
     return envelope
 
 
-def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
-    """Return the message in a payload, if kind and sender are those of its topic.
+def about_of(body: Body) -> str:
+    """Return the last level of a body's topic: the address it is about, or `host`."""
+    if isinstance(body, ReceiverSignal | RegimeDecision) and body.peer is not None:
+        return body.peer
+    return HOST
 
-    A broker with users lets everybody publish to topics of their own name only: that makes the sender true.
+
+def _is_about(body: Body, about: str) -> bool:
+    """Whether a body speaks of what its topic says, and of no flow of others."""
+    expected = about_of(body)
+    if about != expected:
+        try:
+            if canonical(about) != canonical(expected):
+                return False
+        except ValueError:  # `host` on one side
+            return False
+    flow = getattr(body, "flow", None)
+    if flow is None or expected == HOST:
+        return True
+    return canonical(expected) in {canonical(flow.src), canonical(flow.dst)}
+
+
+def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
+    """Return the message in a payload, if kind, sender and peer are those of its topic.
+
+    A broker with users lets everybody publish to topics of their own name only, and perhaps of some peers:
+    that makes the sender true, and keeps it to these paths.
 
     Args:
         topic: Where it was published.
@@ -106,6 +137,13 @@ def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
             f"a message of kind `{kind}` from `{envelope.sender}` does not belong there",
             where=topic,
             why=f"that topic is for `{address.topic.kind}` from `{address.sender}`",
+        )
+    if address.topic.has_about and not _is_about(envelope.body, address.about):
+        raise InvalidMessageError(
+            "message.wrong_topic",
+            f"a message about `{about_of(envelope.body)}`, or a flow of another peer, does not belong there",
+            where=topic,
+            why=f"that topic is for `{address.about}`",
         )
     return envelope
 

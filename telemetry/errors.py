@@ -11,7 +11,7 @@ MESSAGE_SLUGS: Final[dict[str, str]] = {
     "message.not_readable": "the payload is neither JSON nor MessagePack",
     "message.version": "the message has a schema version that this program does not know",
     "message.not_valid": "a field is missing, has the wrong type or is out of range",
-    "message.wrong_topic": "the topic is none of ours, or is of another kind or sender than the message",
+    "message.wrong_topic": "the topic is none of ours, or of another kind, sender or peer than the message",
 }
 """Why a message is refused -> what it means; each has a test that names it."""
 

@@ -19,8 +19,7 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from broker import topics
-from telemetry.bus import about_of
-from telemetry.codec import Format, decode_from, encode
+from telemetry.codec import Format, about_of, decode_from, encode
 from telemetry.schema import VERSION, AgentStatus, Body, Envelope, Sample, kind_of
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pwd
-import re
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -20,9 +19,8 @@ from agent.description import PLAIN, Description, Plan, plan
 from agent.params import parse
 from agent.plane import Plane
 from agent.serve import ServeOptions, serve
-from broker.embedded import LOOPBACK, EmbeddedBroker
-from broker.errors import BusError
-from broker.options import PORT, BusOptions
+from broker.embedded import EmbeddedBroker
+from broker.options import BusOptions
 from ccp_base.errors import CcpError, Collector, UsageError
 from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
 
@@ -89,7 +87,8 @@ def run(
     broker: Annotated[
         str | None,
         typer.Option(
-            help="Telemetry bus: mqtt://[USER:PASSWORD@]HOST[:PORT]; embedded[:[ADDRESS:]PORT] starts one."
+            help="Telemetry bus: mqtt://[USER:PASSWORD@]HOST[:PORT]; embedded[:[ADDRESS:]PORT] starts one,"
+            " with ?users=FILE on an address that others reach."
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Our name on the bus; else the host's.")] = None,
@@ -165,15 +164,7 @@ def _broker(url: str | None) -> BusOptions | EmbeddedBroker | None:
         return None
     if not url.startswith("embedded"):
         return BusOptions.from_url(url)
-    found = re.fullmatch(r"embedded(?::(?:([^:]+|\[[^\]]+\]):)?(\d{1,5}))?", url)
-    if found is None:
-        raise BusError(
-            "bus.bad_url",
-            f"`{url}` names no broker",
-            where=f"--broker {url}",
-            fix="write embedded, embedded:PORT or embedded:ADDRESS:PORT",
-        )
-    return EmbeddedBroker(int(found[2] or PORT), host=(found[1] or LOOPBACK).strip("[]"))
+    return EmbeddedBroker.from_text(url)
 
 
 def _tell_reload(name: str, came: Reloaded | CcpError) -> None:

@@ -90,7 +90,8 @@ class Ear(Algorithm):
 @contextlib.contextmanager
 def embedded(host: Host) -> Iterator[None]:
     """Run the embedded broker on all addresses of a host."""
-    command = [sys.executable, "-m", "broker.embedded", "--host", "0.0.0.0", "--port", str(PORT)]
+    command = [sys.executable, "-m", "broker.embedded", "--host", "0.0.0.0", "--anonymous"]
+    command += ["--port", str(PORT)]
     running = host.popen(command, stdout=subprocess.PIPE)
     try:
         wait_until_listening(host, PORT, running)

@@ -73,9 +73,9 @@ def speaking(options: BusOptions, sender: str = "recv", **more) -> Iterator[Bus]
         bus.stop()
 
 
-def raw_client(options: BusOptions) -> mqtt.Client:
+def raw_client(options: BusOptions, client_id: str = "") -> mqtt.Client:
     """Return a connected client of paho's own, for what ours never does."""
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5)
     client.username_pw_set(options.user, options.password)
     connected = threading.Event()
     client.on_connect = lambda *_: connected.set()

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ import pytest
 from broker.embedded import EmbeddedBroker
 from broker.errors import BusError
 from telemetry.schema import ReceiverSignal
-from tests.interop.brokers import Secrets, free_port, listens, wait_until
-from tests.interop.test_brokers import gather, listening, speaking
+from tests.interop.brokers import USERS, Secrets, fast, free_port, listens, wait_until
+from tests.interop.test_brokers import gather, listening, raw_client, speaking
 
 
 def test_it_takes_a_free_port_and_gives_it_back() -> None:
@@ -47,6 +48,19 @@ def test_a_password_file_that_cannot_be_used_is_refused(tmp_path: Path, text: st
     assert text is None or "line 1" in caught.value.message
 
 
+@pytest.mark.parametrize("text", [None, "pattern read ccp/#\nallow all\n"])
+def test_an_access_list_that_cannot_be_used_is_refused(
+    tmp_path: Path, secrets: Secrets, text: str | None
+) -> None:
+    acl = tmp_path / "acl"
+    if text is not None:
+        acl.write_text(text)
+    with pytest.raises(BusError) as caught:
+        EmbeddedBroker(users=secrets.users, acl=acl).start()
+    assert caught.value.slug == "bus.bad_acl"
+    assert text is None or "line 2" in caught.value.message
+
+
 def test_a_certificate_without_its_key_is_refused(secrets: Secrets) -> None:
     with pytest.raises(BusError) as caught:
         EmbeddedBroker(certificate=secrets.certificate, key=secrets.ca).start()
@@ -62,10 +76,11 @@ def test_a_process_that_dies_at_once_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_missing_native_module_is_told() -> None:
     code = (
-        "import sys; sys.modules['ccp_base._native'] = None; from broker.embedded import main; main(port=0)"
+        "import sys; sys.modules['ccp_base._native'] = None; from broker.embedded_process import main; "
+        "main(port=0)"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
-    assert '"bus.not_built"' in done.stdout
+    assert "bus.not_built" in done.stderr
 
 
 PARENT = """
@@ -101,3 +116,104 @@ def test_by_hand_it_says_where_it_listens() -> None:
         assert '"listening"' in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         process.wait()
+
+
+def test_by_hand_it_lets_nobody_in_from_elsewhere_without_users() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "broker.embedded", "--host", "0.0.0.0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "bus.users_required" in done.stderr
+    assert "python -m broker.users" in done.stderr
+
+
+def test_a_broker_that_dies_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedBroker() as broker:
+        options = fast(broker.options)
+        with listening(options, "receiver_signal") as inbox, speaking(options) as bus:
+            for death in (1, 2):
+                pid = broker.pid
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+                wait_until(lambda death=death: broker.restarts == death, "the restart")
+                assert broker.pid not in (None, pid)
+                assert broker.options.port == options.port
+                wait_until(
+                    lambda death=death: inbox.counters.connection.connects == death + 1, "the way back"
+                )
+                wait_until(lambda: inbox.ready and bus.connected, "the subscription")
+                bus.publish(ReceiverSignal(peer="10.0.0.1", ce_marks=death))
+                assert [sample.body.ce_marks for sample in gather(inbox, 1)] == [death]
+        assert "ended (signal 9); starting it again" in caplog.text
+    port = options.port
+    time.sleep(0.5)  # longer than it takes to be started again
+    assert not listens(port)
+
+
+def test_it_is_tried_again_when_its_port_was_taken_meanwhile(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.embedded.RESTART_MIN_S", 1.0)
+    with EmbeddedBroker() as broker:
+        assert broker.pid is not None
+        port = broker.options.port
+        os.kill(broker.pid, signal.SIGKILL)
+        wait_until(lambda: not listens(port), "its end")
+        # Within the wait before the restart.
+        with socket.create_server(("127.0.0.1", port)):
+            wait_until(lambda: "bus.port_taken" in caplog.text, "the failure to start")
+        wait_until(lambda: listens(port), "the broker")
+
+
+def test_a_signal_to_the_group_does_not_end_it_before_its_parent() -> None:
+    with EmbeddedBroker() as broker:
+        assert broker.pid is not None
+        os.kill(broker.pid, signal.SIGINT)
+        time.sleep(0.3)
+        assert listens(broker.options.port)
+        assert broker.restarts == 0
+
+
+def test_it_has_no_rights() -> None:
+    with EmbeddedBroker() as broker:
+        lines = Path(f"/proc/{broker.pid}/status").read_text().splitlines()
+    status = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    assert status["NoNewPrivs"] == ["1"]
+    assert int(status["CapEff"][0], 16) == int(status["CapPrm"][0], 16) == 0
+    assert "0" not in status["Uid"] + status["Gid"]
+    if os.geteuid() == 0:
+        assert status["Groups"] == []
+
+
+def test_who_starts_it_is_a_user_of_it_too(secrets: Secrets) -> None:
+    with EmbeddedBroker(users=secrets.users).with_user("host-b") as broker:
+        assert broker.options.user == "host-b"
+        reader = broker.options.as_user("host-a", USERS["host-a"])
+        with (
+            listening(reader, "receiver_signal") as inbox,
+            speaking(broker.options, sender="host-b") as own,
+            speaking(broker.options, sender="recv") as false,
+        ):
+            false.publish(ReceiverSignal(peer="10.0.0.1"))
+            false.flush(5.0)
+            own.publish(ReceiverSignal(peer="10.0.0.2"))
+            assert [sample.sender for sample in gather(inbox, 1)] == ["host-b"]
+    assert EmbeddedBroker().with_user("host-b").options.user is None
+
+
+def test_a_name_is_not_taken_from_another_user(secrets: Secrets) -> None:
+    with EmbeddedBroker(users=secrets.users) as broker:
+        ends: list[str] = []
+        clients = []
+        for user in ("anna", "ben", "anna"):
+            client = raw_client(broker.options.as_user(user, USERS[user]), client_id="same")
+            client.on_disconnect = lambda _c, _d, _f, reason, _p, user=user: ends.append(f"{user}: {reason}")
+            clients.append(client)
+        wait_until(lambda: ends, "the end of the first")
+        for client in clients:
+            client.disconnect()
+            client.loop_stop()
+        assert ends[0] == "anna: Session taken over"

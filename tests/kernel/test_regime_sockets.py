@@ -125,6 +125,21 @@ def test_what_an_application_chooses_meanwhile_is_switched_again_and_given_back(
 
 
 @without_ccp
+def test_sockets_of_a_path_that_is_forgotten_get_back_what_they_had(peers: Peers) -> None:
+    """There is room for so many paths; the one that was heard of longest ago goes."""
+    sock, _ = peers.connect(peers.near)
+    set_congestion(sock, "reno")
+    with peers.switched() as actuator:
+        limited = Treatment(congestion="cubic", rate_bytes_per_s=1_000_000)
+        actuator._treatments[SINGLE_OWNER] = limited
+        actuator.apply({peers.path_to(peers.near): ALONE})
+        assert (congestion_of(sock), pacing_limit_of(sock)) == ("cubic", 1_000_000)
+        (event,) = actuator.apply({peers.path_to(peers.far): ALONE})
+        assert (event.kind, event.before, event.after, event.reason) == (SWITCHED, "cubic", "reno", PUT_BACK)
+        assert (congestion_of(sock), pacing_limit_of(sock)) == ("reno", NO_LIMIT)
+
+
+@without_ccp
 def test_rules_choose_by_prefix_port_and_receiver_the_first_one_first(peers: Peers) -> None:
     near = peers.path_to(peers.near)
     by_port = f"dport=6001-6002 src={near.peer} -> {peers.near.ipv4}"

@@ -1,84 +1,189 @@
-//! The embedded MQTT broker: rumqttd, set up for MQTT 5 on one port, with Mosquitto's password files.
+//! The embedded MQTT 5 broker: one thread, bounded memory, Mosquitto's password files and access lists.
+//!
+//! QoS 0 and 1, retained messages, last wills, message expiry. Not here, and said so in CONNACK: QoS 2, sessions that
+//! outlast their connection, shared subscriptions, subscription identifiers, topic aliases.
 
+mod acl;
+mod connection;
+mod hub;
+mod message;
+mod notices;
+mod outbox;
+mod retained;
+mod topic;
 mod users;
+mod wire;
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings, TlsConfig};
+use ccp_error::Error;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-pub use users::{UserError, Users};
+use acl::Acl;
+use connection::{Door, admit};
+use hub::Shared;
+use users::Users;
 
-/// Longest packet that is taken [bytes]; the longest message of ours has 64 KiB.
-const MAX_PACKET_BYTES: usize = 128 * 1024;
+/// How many clients may be connected, and how many more may be about to say who they are.
+const MAX_CONNECTIONS: usize = 1000;
+const MAX_STRANGERS: usize = 100;
 
-/// Messages kept for slow subscribers, by filter: so many segments of so many bytes, then the oldest is gone.
-const SEGMENTS: usize = 10;
-const SEGMENT_BYTES: usize = 1 << 20;
+/// How long a client may take to say who it is, the handshake of TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a client may take to say who it is [ms].
-const CONNECT_TIMEOUT_MS: u16 = 5000;
+/// After an accept that failed, most often for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where to listen, and for whom.
 #[derive(Debug)]
-pub struct Settings {
-    /// Address and port.
+pub struct Settings<'a> {
+    /// Address and port; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Files with the certificates and the key for TLS; `None` for plain TCP.
-    pub tls: Option<(String, String)>,
-    /// Who may connect; `None` for everybody.
-    pub users: Option<Users>,
+    /// Certificates and key for TLS, PEM; `None` for plain TCP.
+    pub tls: Option<(&'a [u8], &'a [u8])>,
+    /// Text of a password file of Mosquitto; `None` lets everybody in.
+    pub users: Option<&'a str>,
+    /// Text of an access list of Mosquitto; `None` lets everybody publish and read everything.
+    pub acl: Option<&'a str>,
 }
 
-/// Why the broker does not run.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ServeError(String);
-
-/// Runs the broker; returns only if it broke.
-///
-/// A client that sends nonsense makes rumqttd's task of that connection panic, which ends the connection: such
-/// panics are told in one line each, without a backtrace.
-pub fn serve(settings: Settings) -> Result<(), ServeError> {
-    std::panic::set_hook(Box::new(|info| eprintln!("embedded broker: a connection broke: {info}")));
-    let mut broker = Broker::new(config(settings));
-    broker.start().map_err(|e| ServeError(e.to_string()))?;
-    Err(ServeError("the listening thread ended".into()))
+/// A broker that listens, and is not served yet.
+pub struct Broker {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    door: Door,
 }
 
-fn config(settings: Settings) -> Config {
-    let mut connections = ConnectionSettings {
-        connection_timeout_ms: CONNECT_TIMEOUT_MS,
-        max_payload_size: MAX_PACKET_BYTES,
-        max_inflight_count: 100,
-        auth: None,
-        external_auth: None,
-        dynamic_filters: true,
-    };
-    if let Some(users) = settings.users {
-        let users = Arc::new(users);
-        connections.set_auth_handler(move |_client, user, password| {
-            let users = Arc::clone(&users);
-            async move { users.allow(&user, &password) }
-        });
+impl Broker {
+    /// Listens.
+    ///
+    /// # Errors
+    /// `bus.no_password_file`, `bus.bad_acl`, `bus.tls_files`, `bus.port_taken`.
+    pub fn bind(settings: &Settings<'_>) -> Result<Self, Error> {
+        let users = settings.users.map(Users::parse).transpose().map_err(|e| {
+            Error::new("bus.no_password_file", format!("cannot use the password file: {e}"))
+                .fix("write it with `mosquitto_passwd` of Mosquitto 2")
+        })?;
+        let acl = settings.acl.map(Acl::parse).transpose().map_err(|e| {
+            Error::new("bus.bad_acl", format!("cannot use the access list: {e}"))
+                .fix("write it as Mosquitto's acl_file; broker/mosquitto/acl is one")
+        })?;
+        let tls = settings.tls.map(|(certificates, key)| acceptor(certificates, key)).transpose()?;
+        let listen = |address: SocketAddr| {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = listen(settings.listen).map_err(|e: io::Error| {
+            Error::new("bus.port_taken", format!("cannot listen on {}: {e}", settings.listen))
+                .fix("stop what listens there, perhaps a Mosquitto, or choose another address or port")
+        })?;
+        Ok(Self { listener, tls, door: Door { users, acl, max_connections: MAX_CONNECTIONS } })
     }
-    let server = ServerSettings {
-        name: "ccp-broker".into(),
-        listen: settings.listen,
-        tls: settings.tls.map(|(certpath, keypath)| TlsConfig::Rustls { capath: None, certpath, keypath }),
-        next_connection_delay_ms: 0,
-        connections,
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves clients on this thread, for ever.
+    ///
+    /// # Errors
+    /// If the event loop cannot be made.
+    pub fn serve(self) -> io::Result<Infallible> {
+        // A panic ends one connection: one line says where, the rest goes on.
+        std::panic::set_hook(Box::new(|info| notices::say(&format!("a connection broke: {info}"))));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        tokio::task::LocalSet::new().block_on(&runtime, self.accept())
+    }
+
+    async fn accept(self) -> io::Result<Infallible> {
+        let hub = Shared::default();
+        let door = Rc::new(self.door);
+        let strangers = Arc::new(Semaphore::new(MAX_STRANGERS));
+        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        tokio::task::spawn_local(tick(Rc::clone(&hub)));
+        loop {
+            // The rest waits in the kernel's backlog.
+            let stranger = Arc::clone(&strangers).acquire_owned().await.map_err(io::Error::other)?;
+            let (stream, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(e) => {
+                    hub.borrow_mut().notices.tell("not let in", "accept", || e.to_string());
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let (door, hub, tls) = (Rc::clone(&door), Rc::clone(&hub), self.tls.clone());
+            tokio::task::spawn_local(serve_one(stream, peer, tls, door, hub, stranger));
+        }
+    }
+}
+
+fn acceptor(certificates: &[u8], key: &[u8]) -> Result<TlsAcceptor, Error> {
+    let refuse = |why: String| {
+        Error::new("bus.tls_files", "cannot use the certificate or its key")
+            .why(why)
+            .fix("give both as PEM files")
     };
-    Config {
-        router: RouterConfig {
-            max_connections: 1000,
-            max_outgoing_packet_count: 200,
-            max_segment_size: SEGMENT_BYTES,
-            max_segment_count: SEGMENTS,
-            ..RouterConfig::default()
-        },
-        v5: Some(HashMap::from([("v5".to_owned(), server)])),
-        ..Config::default()
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(certificates)
+        .collect::<Result<_, _>>()
+        .map_err(|e| refuse(e.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| refuse(e.to_string()))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(certificates, key))
+        .map_err(|e| refuse(e.to_string()))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn serve_one(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    door: Rc<Door>,
+    hub: Shared,
+    stranger: OwnedSemaphorePermit,
+) {
+    // A message that waits 40 ms for the ACK of the one before is of no use.
+    let _ = stream.set_nodelay(true);
+    if let Some(tls) = tls {
+        let admitted = timeout(CONNECT_TIMEOUT, async {
+            let stream = tls.accept(stream).await.ok()?;
+            admit(stream, peer, &door, &hub).await
+        });
+        let admitted = admitted.await;
+        drop(stranger);
+        if let Ok(Some(session)) = admitted {
+            session.serve().await;
+        }
+    } else {
+        let admitted = timeout(CONNECT_TIMEOUT, admit(stream, peer, &door, &hub)).await;
+        drop(stranger);
+        if let Ok(Some(session)) = admitted {
+            session.serve().await;
+        }
+    }
+}
+
+async fn tick(hub: Shared) {
+    loop {
+        hub.borrow_mut().tick();
+        tokio::time::sleep(notices::INTERVAL).await;
     }
 }

@@ -18,7 +18,7 @@ from agent.control import ControlOptions
 from agent.management import managed
 from broker.embedded import EmbeddedBroker
 from broker.errors import BusError
-from broker.options import BusOptions
+from broker.options import BusOptions, Tls
 from ccp_base.errors import UsageError
 from datapath.ebpf import compile_program
 from tests.repeating import repeating
@@ -143,13 +143,25 @@ def test_brokers_are_named_by_url_or_started() -> None:
     for text, host, port in (
         ("embedded", "127.0.0.1", 1883),
         ("embedded:99", "127.0.0.1", 99),
-        ("embedded:0.0.0.0:99", "0.0.0.0", 99),
+        ("embedded:127.0.0.2:99", "127.0.0.2", 99),
         ("embedded:[::1]:99", "::1", 99),
+        ("embedded:192.0.2.1:99?users=u&acl=a", "192.0.2.1", 99),
+        ("embedded:0.0.0.0:99?users=u", "127.0.0.1", 99),
+        ("embedded:[::]:99?users=u&cert=c&key=k&ca=a", "::1", 99),
     ):
         broker = run._broker(text)
         assert isinstance(broker, EmbeddedBroker)
         assert (broker.options.host, broker.options.port) == (host, port)
-    for wrong in ("embedded:x", "http://host"):
+        assert broker.options.tls == (Tls(Path("a")) if "ca=" in text else None)
+    for wrong in ("embedded:x", "embedded:host:99", "embedded?user=u", "embedded:99/x", "http://host"):
         with pytest.raises(BusError) as caught:
             run._broker(wrong)
         assert caught.value.slug == "bus.bad_url"
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "0.0.0.0", "[::]", "[2001:db8::1]"])
+def test_a_broker_that_others_reach_wants_users(address: str) -> None:
+    with pytest.raises(BusError) as caught:
+        run._broker(f"embedded:{address}:99")
+    assert caught.value.slug == "bus.users_required"
+    assert "?users=" in caught.value.fix

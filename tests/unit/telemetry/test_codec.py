@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.topics import BY_KIND, topic_of
-from telemetry.codec import CONTENT_TYPES, MAX_BYTES, decode, decode_from, encode
+from telemetry.codec import CONTENT_TYPES, MAX_BYTES, about_of, decode, decode_from, encode
 from telemetry.errors import MESSAGE_SLUGS, InvalidMessageError
 from telemetry.schema import (
     VERSION,
+    About,
     AgentStatus,
     AlgorithmEvent,
     Envelope,
@@ -51,7 +52,7 @@ def test_a_message_comes_back_as_it_was(body, form, typed) -> None:
     sent = envelope(body, ttl_ms=1000)
     payload = encode(sent, form)
     assert decode(payload, CONTENT_TYPES[form] if typed else "") == sent
-    assert decode_from(topic_of(kind_of(body), "recv"), payload) == sent
+    assert decode_from(topic_of(kind_of(body), "recv", about_of(body)), payload) == sent
 
 
 def test_there_is_a_topic_for_each_kind() -> None:
@@ -155,6 +156,31 @@ def test_a_content_type_that_lies_is_believed() -> None:
 def test_a_message_on_a_wrong_topic_is_refused(topic: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
         decode_from(topic, encode(envelope(BODIES[0])))
+    assert caught.value.slug == "message.wrong_topic"
+
+
+@pytest.mark.parametrize(
+    ("about", "body", "fits"),
+    [
+        ("10.0.0.1", ReceiverSignal(peer="10.0.0.1"), True),
+        ("::ffff:10.0.0.1", ReceiverSignal(peer="10.0.0.1"), True),
+        ("10.0.0.2", ReceiverSignal(peer="10.0.0.1"), False),
+        ("host", ReceiverSignal(peer="10.0.0.1"), False),
+        ("10.0.0.1", ReceiverSignal(peer="10.0.0.1", flow=FLOW), True),
+        ("fd00::2", ReceiverSignal(peer="fd00::2", flow=FLOW), True),
+        ("10.0.0.3", ReceiverSignal(peer="10.0.0.3", flow=FLOW), False),
+        ("host", RegimeDecision(regime="SHARED", host="host-a"), True),
+        ("10.0.0.1", RegimeDecision(regime="SHARED", host="host-a"), False),
+        ("10.0.0.1", RegimeDecision(regime="SHARED", flow=FLOW), False),
+    ],
+)
+def test_who_may_speak_of_one_peer_cannot_speak_of_another(about: str, body: About, fits: bool) -> None:
+    topic = topic_of(kind_of(body), "recv", about)
+    if fits:
+        assert decode_from(topic, encode(envelope(body))).body == body
+        return
+    with pytest.raises(InvalidMessageError) as caught:
+        decode_from(topic, encode(envelope(body)))
     assert caught.value.slug == "message.wrong_topic"
 
 

@@ -294,8 +294,12 @@ int on_socket(struct bpf_iter__tcp *context)
 	}
 	describe(&search, tp);
 	rule = find(&search);
-	if (!rule)
+	if (!rule) { /* its path may have been forgotten */
+		touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
+		if (touched)
+			restore(tp, touched);
 		return 0;
+	}
 	touched = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (touched)
 		follow(tp, tp, touched, &search, rule);

@@ -1,0 +1,61 @@
+"""An agent with a broker of its own: a user of it, and its supervisor after it gave up its rights."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from broker.options import BusOptions
+from broker.users import set_passwords
+from experiments.agent_process import running_agent
+from telemetry.schema import ReceiverSignal
+from tests.interop.brokers import fast, free_port
+from tests.interop.test_brokers import gather, listening, speaking
+from tests.kernel.driving import wait_until
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def status_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+# After a lost connection paho-mqtt leaves its sockets to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_agent_starts_its_broker_again_without_rights(tmp_path: Path) -> None:
+    users, port = tmp_path / "users", free_port()
+    set_passwords(users, {"recv": "r", "ben": "b"})
+    options = fast(BusOptions(port=port, user="recv", password="r"))
+    with running_agent(
+        "cubic", "--control", "none", "--host", "host-a", "--broker", f"embedded:{port}?users={users}"
+    ) as agent:
+        (broker,) = children(agent.pid)
+        assert status_of(broker)["Uid"].split() == ["65534"] * 4
+        with (
+            listening(options.as_user("ben", "b"), "agent_status", sender="ben") as inbox,
+            speaking(options, sender="recv") as bus,
+        ):
+            assert [sample.sender for sample in gather(inbox, 1)] == ["host-a"]
+            os.kill(broker, signal.SIGKILL)
+            (online,) = gather(inbox, 1)
+            assert (online.sender, online.body.status) == ("host-a", "online")
+            assert "the embedded broker ended (signal 9); starting it again" in agent.log()
+            (again,) = children(agent.pid)
+            held = status_of(again)
+            assert (again != broker, held["CapEff"], held["NoNewPrivs"]) == (True, "0" * 16, "1")
+            # Nobody speaks in the agent's name.
+            bus.publish(ReceiverSignal(peer="10.0.0.1"))
+            wait_until(lambda: bus.counters.connection.published == 1)
+            with speaking(options, sender="host-a") as false:
+                false.publish(ReceiverSignal(peer="10.0.0.1"))
+                wait_until(lambda: "may not publish" in agent.log())
+    gc.collect()
