@@ -25,6 +25,7 @@ __all__ = [
     "IntNode",
     "Interpreter",
     "IoamCapture",
+    "MqttBroker",
     "PlainCubic",
     "Program",
     "Report",

@@ -32,13 +32,13 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.fixture(autouse=True)
 def _count_what_is_lent() -> None:
     TEST.begin()
 
 
 @TRIED_AGAIN
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run `sudo make test-notebooks`")
 @pytest.mark.timeout(300)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
