@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -58,21 +59,20 @@ class Transfer:
         """What is known at the end of each summary's interval, by one clock.
 
         Returns:
-            A row for each summary: `t_s`, since the first look; of the flow as packets told it `cwnd_bytes`
-            (the last one), and since the row before `received_pkts`, `lost_pkts`, `lost_wireless_pkts`,
-            `lost_overflow_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`, `arrival_pkts_per_s`; of
-            the air behind ap2 `rssi_dbm`, `data_rate_bytes_per_s`; of the socket, at the last look,
-            `srtt_us`, `bytes_acked`, `retransmits_pkts`. What was not told is None.
+            A row for each summary: `t_s`, since the first of them or the first look; of the flow as packets
+            told it `cwnd_bytes` (the last one), and since the row before `received_pkts`, `lost_pkts`,
+            `lost_wireless_pkts`, `lost_overflow_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`,
+            `arrival_pkts_per_s`; of the air behind ap2 `rssi_dbm`, `data_rate_bytes_per_s`; of the socket, at
+            the last look, `srtt_us`, `bytes_acked`, `retransmits_pkts`. What was not told is None.
         """
         rows: list[dict[str, float | None]] = []
-        begin_s, end_s = self.looks[0].time_s, self.looks[-1].time_s
-        last = 0
-        for summary in self.summaries:
-            at_s = (summary.end_mono_us or 0) / 1e6
-            if not begin_s <= at_s <= end_s:
-                continue
-            while last + 1 < len(self.looks) and self.looks[last + 1].time_s <= at_s:
-                last += 1
+        ends_s = [(summary.end_mono_us or 0) / 1e6 for summary in self.summaries]
+        begin_s = min([self.looks[0].time_s, *ends_s])
+        for summary, at_s in zip(self.summaries, ends_s, strict=True):
+            if at_s > self.looks[-1].time_s:
+                break
+            before = bisect_right(self.looks, at_s, key=lambda look: look.time_s)
+            last = self.looks[before - 1] if before else None
             wire, air = _hop(summary, WIRE_ID), _hop(summary, AIR_ID)
             rows.append(
                 {
@@ -80,7 +80,7 @@ class Transfer:
                     **{name: getattr(summary, name) for name in _OF_FLOW},
                     **{name: getattr(wire, name, None) for name in _OF_WIRE},
                     **{name: getattr(air, name, None) for name in _OF_AIR},
-                    **{name: getattr(self.looks[last], name) for name in _OF_SOCKET},
+                    **{name: getattr(last, name, None) for name in _OF_SOCKET},
                 }
             )
         return rows

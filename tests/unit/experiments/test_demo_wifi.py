@@ -167,8 +167,9 @@ def test_rate_and_delay_are_those_of_the_links() -> None:
 
 def test_rows_have_one_clock() -> None:
     own = [summary(-0.5), summary(0.25), summary(0.31, hops=()), summary(9.0)]
-    rows = transfer(RUN, own).rows
-    assert [round(row["t_s"] or 0, 6) for row in rows] == [0.25, 0.31]
+    first, *rows = transfer(RUN, own).rows
+    assert [round(row["t_s"] or 0, 6) for row in (first, *rows)] == [0, 0.75, 0.81]
+    assert (first["cwnd_bytes"], first["bytes_acked"]) == (14_000, None)  # before the first look
     assert [row["bytes_acked"] for row in rows] == [40_000, 50_000]
     assert (rows[0]["queue_depth_pkts"], rows[0]["rssi_dbm"], rows[0]["lost_wireless_pkts"]) == (
         4.0,
