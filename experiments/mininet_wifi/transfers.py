@@ -30,8 +30,8 @@ EVERY_S: Final = 0.1
 """Between looks at the socket, as often as summaries come [s]."""
 PAUSE_S: Final = 2.0
 """Between flows: queues are empty, and nodes count the last one no more [s]."""
-LATE_S: Final = 1.0
-"""For the last summaries to come, after a flow [s]."""
+LATE_S: Final = 20.0
+"""For what a flow's packets told until the end to come, over the broker of a slow, busy machine [s]."""
 KIND: Final = "int_summary"
 
 _OF_WIRE: Final = ("queue_depth_pkts", "queue_free_pkts", "arrival_pkts_per_s")
@@ -194,8 +194,20 @@ def _transfer(
         TcpWatch(chain.source.host) as watch,
     ):
         looks = _watch(transfer, watch, seconds)
-    time.sleep(LATE_S)
-    return Transfer(run, looks, [one for one in heard if one.flow.src_port == port])
+        # It still sends: packets from after the end bring what was told before it.
+        own = _heard_until(heard, port, looks[-1].time_s)
+    return Transfer(run, looks, own)
+
+
+def _heard_until(heard: list[IntSummary], port: int, end_s: float) -> list[IntSummary]:
+    """Return the summaries of the flow from a port when one has come that ends later; they come in order."""
+    deadline_s = time.monotonic() + LATE_S
+    while True:
+        own = [one for one in list(heard) if one.flow.src_port == port]
+        told_s = (own[-1].end_mono_us or 0) / 1e6 if own else 0.0
+        if told_s >= end_s or time.monotonic() > deadline_s:
+            return own
+        time.sleep(EVERY_S)
 
 
 def _watch(transfer: IperfRun, watch: TcpWatch, seconds: int) -> list[TcpInfo]:
