@@ -254,7 +254,7 @@ def ccp_demo_wifi(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setattr(ready, "must_be_ready", lambda: None)
     monkeypatch.setattr(wifi, "_measured", measured)
     runner = CliRunner()
-    return lambda *words: runner.invoke(app, ["wifi", *map(str, words)], env={"COLUMNS": "110"})
+    return lambda *words: runner.invoke(app, ["wifi", *map(str, words)], env={"COLUMNS": "80"})
 
 
 def test_the_table_has_every_figure_with_its_unit(
