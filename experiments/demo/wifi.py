@@ -165,14 +165,14 @@ def table(title: str, transfers: Sequence[Transfer], conditions: Conditions) -> 
         caption_justify="left",
     )
     shown.add_column("loss", justify="right")
-    shown.add_column("algorithm")
+    shown.add_column("algorithm", no_wrap=True)
     for name, unit in (
         ("goodput", "Mbit/s"),
         ("median RTT", "ms"),
         ("window", "kB"),
-        ("queue", "packets"),
-        ("lost, air", "packets"),
-        ("lost, queue", "packets"),
+        ("queue", "pkts"),
+        ("lost, air", "pkts"),
+        ("lost, queue", "pkts"),
     ):
         shown.add_column(f"{name}\n[not bold]{unit}", justify="right")
     for one in transfers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -29,8 +30,8 @@ EVERY_S: Final = 0.1
 """Between looks at the socket, as often as summaries come [s]."""
 PAUSE_S: Final = 2.0
 """Between flows: queues are empty, and nodes count the last one no more [s]."""
-LATE_S: Final = 1.0
-"""For the last summaries to come, after a flow [s]."""
+LATE_S: Final = 20.0
+"""For what a flow's packets told until the end to come, over the broker of a slow, busy machine [s]."""
 KIND: Final = "int_summary"
 
 _OF_WIRE: Final = ("queue_depth_pkts", "queue_free_pkts", "arrival_pkts_per_s")
@@ -58,21 +59,20 @@ class Transfer:
         """What is known at the end of each summary's interval, by one clock.
 
         Returns:
-            A row for each summary: `t_s`, since the first look; of the flow as packets told it `cwnd_bytes`
-            (the last one), and since the row before `received_pkts`, `lost_pkts`, `lost_wireless_pkts`,
-            `lost_overflow_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`, `arrival_pkts_per_s`; of
-            the air behind ap2 `rssi_dbm`, `data_rate_bytes_per_s`; of the socket, at the last look,
-            `srtt_us`, `bytes_acked`, `retransmits_pkts`. What was not told is None.
+            A row for each summary: `t_s`, since the first of them or the first look; of the flow as packets
+            told it `cwnd_bytes` (the last one), and since the row before `received_pkts`, `lost_pkts`,
+            `lost_wireless_pkts`, `lost_overflow_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`,
+            `arrival_pkts_per_s`; of the air behind ap2 `rssi_dbm`, `data_rate_bytes_per_s`; of the socket, at
+            the last look, `srtt_us`, `bytes_acked`, `retransmits_pkts`. What was not told is None.
         """
         rows: list[dict[str, float | None]] = []
-        begin_s, end_s = self.looks[0].time_s, self.looks[-1].time_s
-        last = 0
-        for summary in self.summaries:
-            at_s = (summary.end_mono_us or 0) / 1e6
-            if not begin_s <= at_s <= end_s:
-                continue
-            while last + 1 < len(self.looks) and self.looks[last + 1].time_s <= at_s:
-                last += 1
+        ends_s = [(summary.end_mono_us or 0) / 1e6 for summary in self.summaries]
+        begin_s = min([self.looks[0].time_s, *ends_s])
+        for summary, at_s in zip(self.summaries, ends_s, strict=True):
+            if at_s > self.looks[-1].time_s:
+                break
+            before = bisect_right(self.looks, at_s, key=lambda look: look.time_s)
+            last = self.looks[before - 1] if before else None
             wire, air = _hop(summary, WIRE_ID), _hop(summary, AIR_ID)
             rows.append(
                 {
@@ -80,7 +80,7 @@ class Transfer:
                     **{name: getattr(summary, name) for name in _OF_FLOW},
                     **{name: getattr(wire, name, None) for name in _OF_WIRE},
                     **{name: getattr(air, name, None) for name in _OF_AIR},
-                    **{name: getattr(self.looks[last], name) for name in _OF_SOCKET},
+                    **{name: getattr(last, name, None) for name in _OF_SOCKET},
                 }
             )
         return rows
@@ -194,8 +194,20 @@ def _transfer(
         TcpWatch(chain.source.host) as watch,
     ):
         looks = _watch(transfer, watch, seconds)
-    time.sleep(LATE_S)
-    return Transfer(run, looks, [one for one in heard if one.flow.src_port == port])
+        # It still sends: packets from after the end bring what was told before it.
+        own = _heard_until(heard, port, looks[-1].time_s)
+    return Transfer(run, looks, own)
+
+
+def _heard_until(heard: list[IntSummary], port: int, end_s: float) -> list[IntSummary]:
+    """Return the summaries of the flow from a port when one has come that ends later; they come in order."""
+    deadline_s = time.monotonic() + LATE_S
+    while True:
+        own = [one for one in list(heard) if one.flow.src_port == port]
+        told_s = (own[-1].end_mono_us or 0) / 1e6 if own else 0.0
+        if told_s >= end_s or time.monotonic() > deadline_s:
+            return own
+        time.sleep(EVERY_S)
 
 
 def _watch(transfer: IperfRun, watch: TcpWatch, seconds: int) -> list[TcpInfo]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -43,6 +44,7 @@ def look(t_s: float, acked_bytes: int) -> TcpInfo:
 
 def summary(t_s: float, **fields: Any) -> IntSummary:
     told: dict[str, Any] = {
+        "flow": FLOW,
         "end_mono_us": round(1e6 * (100 + t_s)),
         "cwnd_bytes": 14_000,
         "received_pkts": 8,
@@ -54,7 +56,7 @@ def summary(t_s: float, **fields: Any) -> IntSummary:
             IntHop(node_id=AIR_ID, rssi_dbm=-30.0, data_rate_bytes_per_s=1_625_000),
         ),
     }
-    return IntSummary(flow=FLOW, **told | fields)
+    return IntSummary(**told | fields)
 
 
 def transfer(run: Run, summaries: list[IntSummary] | None = None) -> Transfer:
@@ -167,8 +169,9 @@ def test_rate_and_delay_are_those_of_the_links() -> None:
 
 def test_rows_have_one_clock() -> None:
     own = [summary(-0.5), summary(0.25), summary(0.31, hops=()), summary(9.0)]
-    rows = transfer(RUN, own).rows
-    assert [round(row["t_s"] or 0, 6) for row in rows] == [0.25, 0.31]
+    first, *rows = transfer(RUN, own).rows
+    assert [round(row["t_s"] or 0, 6) for row in (first, *rows)] == [0, 0.75, 0.81]
+    assert (first["cwnd_bytes"], first["bytes_acked"]) == (14_000, None)  # before the first look
     assert [row["bytes_acked"] for row in rows] == [40_000, 50_000]
     assert (rows[0]["queue_depth_pkts"], rows[0]["rssi_dbm"], rows[0]["lost_wireless_pkts"]) == (
         4.0,
@@ -228,6 +231,16 @@ def test_a_flow_is_watched_for_as_long_as_was_said(monkeypatch: pytest.MonkeyPat
     assert [one.time_s for one in looks] == [100, 100.5, 101, 101.5, 102]
 
 
+def test_late_summaries_are_waited_for_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = [summary(0.1), summary(0.2, flow=msgspec.structs.replace(FLOW, src_port=40_001))]
+    late = iter([summary(0.9), summary(1.1), summary(1.2)])
+    monkeypatch.setattr(time, "sleep", lambda _seconds: heard.append(next(late)))
+    own = transfers._heard_until(heard, 40_000, 101.0)
+    assert [one.end_mono_us for one in own] == [100_100_000, 100_900_000, 101_100_000]
+    monkeypatch.setattr(transfers, "LATE_S", 0.0)
+    assert transfers._heard_until(heard, 40_000, 200.0) == own
+
+
 # --- what is said ---
 
 
@@ -241,7 +254,7 @@ def ccp_demo_wifi(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setattr(ready, "must_be_ready", lambda: None)
     monkeypatch.setattr(wifi, "_measured", measured)
     runner = CliRunner()
-    return lambda *words: runner.invoke(app, ["wifi", *map(str, words)], env={"COLUMNS": "110"})
+    return lambda *words: runner.invoke(app, ["wifi", *map(str, words)], env={"COLUMNS": "80"})
 
 
 def test_the_table_has_every_figure_with_its_unit(
