@@ -32,12 +32,12 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.fixture(autouse=True)
 def _count_what_is_lent() -> None:
     TEST.begin()
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @TRIED_AGAIN
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run `sudo make test-notebooks`")
 @pytest.mark.timeout(300)
