@@ -25,6 +25,7 @@ TESTS = tuple(
         "law",
         "measurement",
         "netem",
+        "probe",
         "regime_host",
         "regime_sockets",
         "tcp_info",
