@@ -22,6 +22,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from agent import messages as ask
 from agent.client import Client, Row
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ class Flows:
 
     def _ask(self) -> None:
         self._asked_s = time.monotonic()
-        known = self._client.flows().reset_index()
-        for row in known.to_dict("records"):
+        for row in self._client.ask(ask.Flows()):
             ends = (row["src_addr"], row["dst_addr"])
             self._by_ports.setdefault((row["src_port"], row["dst_port"]), {})[row["flow_id"]] = ends
 

@@ -100,7 +100,7 @@ def _draw_events(axes: Axes, own: pd.DataFrame, source: str, field: str | None) 
     axes.text(
         1,
         1.02,
-        f"probe `{source}`: {len(own)} events",
+        f"probe `{source}`: {len(own)} event{'s' * (len(own) != 1)}",
         transform=axes.transAxes,
         ha="right",
         va="bottom",

@@ -39,7 +39,7 @@ def test_reports_are_above_and_each_source_of_events_has_a_panel_below() -> None
     assert [segment[0][0] for segment in ticks.get_segments()] == [0.3]
     shown = texts(figure)
     assert {"what", "congestion window\n[kB]", "smoothed RTT\n[ms]", "reports of flow 9"} <= shown
-    assert {"probe `acks`: 2 events", "probe `retransmits`: 1 events"} <= shown
+    assert {"probe `acks`: 2 events", "probe `retransmits`: 1 event"} <= shown
 
 
 def test_without_events_there_are_the_reports() -> None:
