@@ -29,6 +29,8 @@ ROOT = FilePath(__file__).parents[2]
 PAGE = ROOT / "docs/bcc.md"
 NOTEBOOK = json.loads((ROOT / "experiments/notebooks/bcc.ipynb").read_text())
 CELLS = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+COMPILES_S = 300
+"""How long an emulated processor may compile the kernel's headers [s]."""
 KPROBES = FilePath("/sys/kernel/debug/kprobes/list")
 
 SUBMIT = """
@@ -124,16 +126,17 @@ def test_the_command_prints_both_in_order_until_ctrl_c(
 ) -> None:
     file = tmp_path / "mine.c"
     file.write_text(CELLS[2].split('"""')[1])
-    sending(start_transfer, slow, 60)
     command = ccp("probe", str(file), "--json", "--pin-dir", PIN_DIR)
-    out = tmp_path / "out"
-    with out.open("w") as stdout, (tmp_path / "err").open("w") as stderr:
+    out, err = tmp_path / "out", tmp_path / "err"
+    with out.open("w") as stdout, err.open("w") as stderr:
         process = subprocess.Popen(command, stdout=stdout, stderr=stderr, start_new_session=True)
-    wait_until(lambda: out.read_text().count('"report"') > 10 and '"probe"' in out.read_text(), 300.0)
+    wait_until(lambda: "attached" in err.read_text() or process.poll() is not None, COMPILES_S)
+    sending(start_transfer, slow, 60)
+    wait_until(lambda: out.read_text().count('"report"') > 10 and '"probe"' in out.read_text())
     assert "tcp_rcv_established" in probed()
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(30) == 0
-    said = (tmp_path / "err").read_text()
+    said = err.read_text()
     assert said.startswith("ccp: attached; acks, retransmits beside the agent's reports")
     assert "Traceback" not in said
     assert "tcp_rcv_established" not in probed()
@@ -147,12 +150,12 @@ def test_the_command_prints_both_in_order_until_ctrl_c(
 def test_the_probe_of_the_page_prints_lines_for_people(
     slow: Path, start_transfer: Start, client: Client
 ) -> None:
-    sending(start_transfer, slow, 60)
+    sending(start_transfer, slow, 2 * COMPILES_S)
     wait_until(lambda: client.flows()["bytes_acked"].max() > 100_000, 60.0)
     flow_id = int(client.flows()["bytes_acked"].idxmax())
     (text,) = re.findall(r"^```c\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     command = ccp("probe", "-e", text, "--flow", str(flow_id), "-n", "300", "--pin-dir", PIN_DIR)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILES_S, check=True)
     head, *lines = done.stdout.splitlines()
     assert head.split() == ["time", "[s]", "source", "flow", "what"]
     assert len(lines) == 300
