@@ -1,6 +1,7 @@
 """`ccp demo`: what ccplane is for, in a minute and one picture.
 
-Entry point: `app`, the command. `runs` is what runs, `where` on which datapath, `picture` draws.
+Entry point: `app`, the command, with `ccp demo wifi` below it. `runs` is what runs, `where` on
+which datapath, `picture` draws. `wifi` and `wifi_picture` are over `experiments.mininet_wifi`.
 """
 
 from experiments.demo.command import app

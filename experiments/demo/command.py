@@ -19,9 +19,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ccp_base.errors import UsageError
 from ccp_base.extras import extra_part
 from experiments.demo.runs import PAYLOAD_SHARE, RATE_BYTES_PER_S, RTT_US, RUNS, Transfer, measure
 from experiments.demo.where import Where, choose
+from experiments.demo.wifi import wifi
 
 # The modules that run scenarios and draw are imported where they are used: `ccp --help` imports this one.
 
@@ -33,10 +35,12 @@ NEXT = (
 """What to try after the demonstration."""
 
 app = typer.Typer(add_completion=False)
+app.command()(wifi)
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def demo(
+    context: typer.Context,
     seconds: Annotated[
         int, typer.Option(min=2, max=60, help="Seconds that each of the five runs takes.")
     ] = 8,
@@ -55,6 +59,9 @@ def demo(
     ] = False,
 ) -> None:
     """Show what ccplane is for: five flows, one of them edited as it sends; a table and a picture."""
+    if context.invoked_subcommand is not None:
+        _no_options(context)
+        return
     with extra_part():
         from experiments.demo.picture import draw
     where = choose(datapath)
@@ -79,6 +86,21 @@ def demo(
     draw(transfers, output, where)  # last: a plot that cannot be written costs no figures
     if not as_json:
         typer.echo("\n".join((f"picture: {output}", "next:", *(f"  {line}" for line in NEXT))))
+
+
+def _no_options(context: typer.Context) -> None:
+    """See that nothing is said to this demonstration where another one is asked for."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--json" if name == "as_json" else f"--{name}"
+            raise UsageError(
+                "demo.option_of_other",
+                f"`{option}` in front of `{context.invoked_subcommand}` has no meaning",
+                f"ccp demo {option}",
+                "it is an option of `ccp demo` alone",
+                f"write it behind: ccp demo {context.invoked_subcommand} --help",
+            )
 
 
 def show(transfers: Sequence[Transfer], seconds: int, where: Where) -> None:

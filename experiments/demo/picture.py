@@ -41,6 +41,16 @@ def draw(transfers: Sequence[Transfer], output: Path, where: Where) -> None:
         title="One flow over 100 Mbit/s and 50 ms",
         note=f"drop-tail buffer of 1 BDP; one run each, in turn, seed 1; {where.name}",
     )
+    save(figure, output)
+
+
+def save(figure: plots.Plot, output: Path) -> None:
+    """Write the plot of a demonstration.
+
+    Raises:
+        CcpError: `demo.cannot_write`.
+        MetricError: `plot.format`.
+    """
     try:
         plots.save(figure, output)
     except OSError as error:

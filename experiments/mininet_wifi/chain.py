@@ -16,17 +16,11 @@ from typing import Final
 
 from experiments.bench.signal import add_broker_host
 from experiments.mininet_wifi import radios
+from experiments.mininet_wifi.conditions import MTU_BYTES, USUAL, Conditions
 from experiments.netlab import Host, Interface, Lab, Shaper, links
 
-RATE_BYTES_PER_S: Final = 125_000
-"""Of the wire: 1 Mbit/s, far below what simulated radios carry, so that the wire is the bottleneck. An
-emulated processor keeps up with so many packets, and with what is said about them."""
-
-BUFFER_BYTES: Final = 25_000
-AIR_DELAY_MS: Final = 200
-"""Of the lossy air: telemetry is at the sender before TCP finds a loss, also where programs are slow [ms]."""
-
-MTU_BYTES: Final = 1500
+NETEM_PKTS: Final = 1000
+"""What netem holds if it is not told: with more on its way it would drop some."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +48,7 @@ class Chain:
         broker: Host for the broker.
         broker_for_source: The broker's address, as sta1 has it.
         broker_for_sink: Likewise for sta2.
+        conditions: What the links are like.
     """
 
     source: Port
@@ -63,6 +58,7 @@ class Chain:
     broker: Host
     broker_for_source: str
     broker_for_sink: str
+    conditions: Conditions = USUAL
 
     def lose(self, ratio: float) -> None:
         """Let the air behind ap2 lose packets at random.
@@ -73,13 +69,18 @@ class Chain:
         Raises:
             LabError: `lab.command_failed`, without netem in the kernel.
         """
-        netem = ["netem", "delay", f"{AIR_DELAY_MS}ms", "loss", f"{100 * ratio:g}%"]
+        room_pkts = max(NETEM_PKTS, 2 * self.conditions.bdp_bytes // MTU_BYTES)
+        netem = ["netem", "limit", str(room_pkts), "delay", f"{self.conditions.delay_ms:g}ms"]
+        netem += ["loss", f"{100 * ratio:g}%"]
         self.air.host.run(["tc", "qdisc", "replace", "dev", self.air.device, "root", *netem])
 
 
 @contextlib.contextmanager
-def simulated_chain() -> Iterator[Chain]:
+def simulated_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
     """Build the chain of simulated radios, hostapd and namespaces; it is gone after the block.
+
+    Args:
+        conditions: What its links are like.
 
     Yields:
         The chain; the access points route IPv6.
@@ -100,7 +101,7 @@ def simulated_chain() -> Iterator[Chain]:
         links.set_routes(ap1.namespace, [(air2.station, wire2)])
         links.set_routes(ap2.namespace, [(air1.station, wire1)])
         links.set_routes(sta2.namespace, [(air1.station, air2.access_point)])
-        shape(ap1, wire1.name)
+        shape(ap1, wire1.name, conditions)
         broker, for_source, for_sink = add_broker_host(lab, sta1, sta2)
         yield Chain(
             Port(sta1, radios.DEVICE),
@@ -110,16 +111,22 @@ def simulated_chain() -> Iterator[Chain]:
             broker,
             for_source,
             for_sink,
+            conditions,
         )
 
 
-def shape(host: Host, device: str) -> None:
+def shape(host: Host, device: str, conditions: Conditions) -> None:
     """Make a device the bottleneck.
 
     Raises:
         LabError: `lab.no_qdisc` or `lab.kernel_refused`.
     """
-    Shaper(host, device, rate_bytes_per_s=RATE_BYTES_PER_S, buffer_bytes=BUFFER_BYTES)
+    Shaper(
+        host,
+        device,
+        rate_bytes_per_s=conditions.rate_bytes_per_s,
+        buffer_bytes=conditions.buffer_bytes,
+    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -61,15 +61,36 @@ def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> No
         CcpError: If something of it cannot start.
     """
     chain.lose(loss_ratio)
-    url = f"mqtt://{chain.broker_for_source}:{PORT}"
     with (
         mosquitto(chain.broker),
-        running_agent(ALGORITHM, *PATIENT, "--broker", url, "--host", "sta1", enter=chain.source.host.enter),
-        Client(control_socket(PIN_DIR)) as client,
+        agent_at_source(chain, [ALGORITHM]) as client,
         running_nodes(chain),
         capturing(chain.sink, folder / PACKETS),
     ):
         _transfer(chain, client, phase_s, folder / HEARD)
+
+
+@contextlib.contextmanager
+def agent_at_source(chain: Chain, algorithms: Sequence[str]) -> Iterator[Client]:
+    """Run an agent that steers sta1's flows and listens to the broker, for the length of a block.
+
+    Args:
+        chain: Where; its broker runs.
+        algorithms: As `ccp run` takes them.
+
+    Yields:
+        A connection to the agent.
+
+    Raises:
+        LoadError: `load.agent`.
+    """
+    url = f"mqtt://{chain.broker_for_source}:{PORT}"
+    options = [*PATIENT, "--broker", url, "--host", "sta1"]
+    with (
+        running_agent(*algorithms, *options, enter=chain.source.host.enter),
+        Client(control_socket(PIN_DIR)) as client,
+    ):
+        yield client
 
 
 @contextlib.contextmanager

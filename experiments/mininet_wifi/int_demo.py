@@ -17,7 +17,8 @@ from pyroute2 import netns
 
 from experiments.bench.signal import add_broker_host
 from experiments.mininet_wifi import radios
-from experiments.mininet_wifi.chain import MTU_BYTES, Chain, Port, shape
+from experiments.mininet_wifi.chain import Chain, Port, shape
+from experiments.mininet_wifi.conditions import MTU_BYTES, USUAL, Conditions
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.show import main
 from experiments.netlab import Host, Interface, Lab, links, namespace
@@ -37,8 +38,11 @@ LOG: Final = "/tmp/mn-wifi-mac80211_hwsim.log"
 
 
 @contextlib.contextmanager
-def mininet_chain() -> Iterator[Chain]:
+def mininet_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
     """Build the chain with Mininet-WiFi; it is gone after the block.
+
+    Args:
+        conditions: What its links are like.
 
     Yields:
         The chain; the access points are bridges.
@@ -60,7 +64,7 @@ def mininet_chain() -> Iterator[Chain]:
             _prepare(port, number)
             radios.wait_joined(port.host, port.device, name)
         # The bridges are there now: starting one removes what its devices had of queueing disciplines.
-        shape(here, wire)
+        shape(here, wire, conditions)
         broker, for_source, for_sink = add_broker_host(lab, stations[0].host, stations[1].host)
         yield Chain(
             stations[0],
@@ -70,6 +74,7 @@ def mininet_chain() -> Iterator[Chain]:
             broker,
             for_source,
             for_sink,
+            conditions,
         )
 
 
@@ -128,7 +133,7 @@ def _mininet_wifi() -> Any:
             "Mininet-WiFi is not installed",
             sys.executable,
             str(error),
-            "docs/mininet-wifi.md says how; `python -m experiments.mininet_wifi.hwsim_demo` does without",
+            "docs/mininet-wifi.md says how; `ccp demo wifi` and `hwsim_demo` do without",
         ) from error
     return Mininet_wifi
 

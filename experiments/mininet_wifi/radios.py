@@ -25,6 +25,10 @@ DEVICE: Final = "wlan0"
 CHANNELS: Final = {1: 2412, 6: 2437, 11: 2462}
 """Channels of 2.4 GHz that do not overlap -> frequency [MHz]."""
 
+NO_MODULE: Final = (
+    f"boot a kernel with the module {MODULE}, which kernels of clouds often lack; in a checkout,"
+    " `make test-wifi` boots one in a virtual machine"
+)
 _PHYS: Final = Path("/sys/class/ieee80211")
 TIMEOUT_S: Final = 60.0
 """For an access point to come up, and for a station to find it: seconds on an emulated processor [s]."""
@@ -44,16 +48,14 @@ def simulated_radios(count: int) -> Iterator[list[str]]:
         WifiError: `wifi.no_radios`, if the kernel has none, or somebody uses them already.
     """
     if Path("/sys/module", MODULE).exists():
-        raise _no_radios(
+        raise no_radios(
             "they are loaded already, by somebody else", f"if nobody needs them: `modprobe -r {MODULE}`"
         )
     loaded = subprocess.run(
         [which("modprobe", MODULE), MODULE, f"radios={count}"], capture_output=True, text=True, check=False
     )
     if loaded.returncode:
-        raise _no_radios(
-            loaded.stderr.strip(), f"boot a kernel with the module {MODULE}; kernels of clouds often lack it"
-        )
+        raise no_radios(loaded.stderr.strip())
     try:
         radios = [phy.name for phy in _PHYS.iterdir() if (phy / "device/driver").resolve().name == MODULE]
         yield sorted(radios, key=lambda name: int(name.removeprefix("phy")))
@@ -157,7 +159,8 @@ def wait_joined(host: Host, device: str, name: str) -> None:
         )
 
 
-def _no_radios(why: str, fix: str) -> WifiError:
+def no_radios(why: str, fix: str = NO_MODULE) -> WifiError:
+    """Return the error for radios that are not there, or cannot be had."""
     return WifiError("wifi.no_radios", "no simulated radios", f"kernel module {MODULE}", why, fix)
 
 

@@ -31,10 +31,16 @@ SLUGS: Final[dict[str, str]] = {
 
 PACKAGE_OF: Final[dict[str, str]] = {
     "curl": "curl",
+    "hostapd": "hostapd",
     "iperf3": "iperf3",
+    "iw": "iw",
+    "modprobe": "kmod",
+    "mosquitto": "mosquitto",
     "nginx": "nginx-light",
     "nsenter": "util-linux",
     "setpriv": "util-linux",
+    "tc": "iproute2",
+    "tcpdump": "tcpdump",
 }
 """Program -> the Debian or Ubuntu package that has it."""
 

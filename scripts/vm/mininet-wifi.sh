@@ -1,5 +1,5 @@
 #!/bin/sh
-# In the machine: gets ready what Mininet-WiFi expects, and runs the demonstration with it. The share `mininet` has
+# In the machine: gets ready what Mininet-WiFi expects, and runs the commands that it is given. The share `mininet` has
 # its Python packages and programs.
 set -e
 mkdir /mnt/mininet
@@ -12,4 +12,6 @@ done
 mkdir /var/log/openvswitch
 /usr/share/openvswitch/scripts/ovs-ctl start --system-id=random
 cd /tmp # where it may write, too
-python -m experiments.mininet_wifi.int_demo --out /mnt/out
+for command; do
+	sh -c "$command"
+done

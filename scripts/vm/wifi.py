@@ -1,12 +1,15 @@
 """`python -m scripts.vm.wifi`: in-band telemetry over real Wi-Fi software, in a virtual machine.
 
 Simulated radios and hostapd, of Debian's packages alone; with --mininet-wifi the same built by Mininet-WiFi,
-in a machine of its own.
+in a machine of its own. What must show is judged, and one figure of `ccp demo wifi` is made; with --figure
+only those that are asked for.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -20,6 +23,10 @@ KERNEL = "6.12"
 PACKAGES = ["ethtool", "hostapd", "iw", "mosquitto", "tcpdump"]
 MININET_PACKAGES = ["net-tools", "openvswitch-switch", "psmisc", "rfkill", "wireless-tools", "wpasupplicant"]
 """What Mininet-WiFi calls."""
+FIGURES = (4, 5, 6, 7)
+"""What `ccp demo wifi --figure` takes."""
+USUAL = 4
+"""The one that is made if nobody asks for others: one flow, and no agent, which what is judged has."""
 TIMEOUT_S = 900
 """For each machine: several times what it takes here."""
 
@@ -32,15 +39,36 @@ def main() -> int:
         packages = [*PACKAGES, *(MININET_PACKAGES if arguments.mininet_wifi else [])]
         parts = gather(arguments, packages)
         shares = {"mininet": arguments.mininet_wifi} if arguments.mininet_wifi else {}
-        runs = [_run(parts, "wifi", "python -m experiments.mininet_wifi.hwsim_demo --out /mnt/out", shares)]
+        judged = "python -m experiments.mininet_wifi.hwsim_demo --out /mnt/out"
+        figures = [demo(number) for number in arguments.figure or [USUAL]]
+        commands = figures if arguments.figure else [judged, *figures]
+        runs = [_run(parts, "wifi", " && ".join(commands), shares)]
         if not arguments.mininet_wifi:
             parts.console.print("Mininet-WiFi: left out, no --mininet-wifi FOLDER (docs/mininet-wifi.md)")
         elif not arguments.command:
-            runs.append(_run(parts, "mininet-wifi", "sh scripts/vm/mininet-wifi.sh", shares))
+            judged = "python -m experiments.mininet_wifi.int_demo --out /mnt/out"
+            figures = [demo(number, "--mininet-wifi") for number in arguments.figure or []]
+            inside = shlex.join(figures or [judged])
+            runs.append(_run(parts, "mininet-wifi", f"sh scripts/vm/mininet-wifi.sh {inside}", shares))
     except VmError as problem:
         print(f"vm: {problem}", file=sys.stderr)
         return 1
     return 0 if all(run.status == 0 for run in runs) else 1
+
+
+def demo(figure: int, *options: str) -> str:
+    """Return the command that makes a figure in a machine; picture and account are left for the host."""
+    words = [
+        "ccp",
+        "demo",
+        "wifi",
+        "--figure",
+        str(figure),
+        *options,
+        "--output",
+        f"/mnt/out/figure-{figure}.png",
+    ]
+    return f"{' '.join(words)} --json > /mnt/out/figure-{figure}.json"
 
 
 def _arguments() -> argparse.Namespace:
@@ -50,6 +78,13 @@ def _arguments() -> argparse.Namespace:
         type=Path,
         metavar="FOLDER",
         help="with Mininet-WiFi's Python packages in FOLDER/python, mnexec and hwsim_mgmt in FOLDER/bin",
+    )
+    parser.add_argument(
+        "--figure",
+        type=int,
+        action="append",
+        choices=FIGURES,
+        help="only make this figure of the paper, with `ccp demo wifi`; may be given again",
     )
     add_options(parser, timeout_s=TIMEOUT_S)
     return parser.parse_args()
@@ -74,6 +109,8 @@ def _run(parts: Parts, name: str, command: str, shares: dict[str, Path]) -> Run:
     parts.console.print(f"{name}: Linux {run.kernel.version}, {run.wall_s:.0f} s, {ended}")
     if run.status == 0 and (run.out / FINDINGS).exists():  # else the console was shown
         parts.console.print(table(read_findings(run.out)))
+    for picture in sorted(run.out.glob("figure-*.png")):
+        parts.console.print(f"picture: {os.path.relpath(picture)}")
     return run
 
 

@@ -209,7 +209,8 @@ def test_unload_removes_everything_and_says_so() -> None:
 
 
 def test_a_datapath_of_other_sizes_is_replaced() -> None:
-    with loaded(max_flows=16):
+    with loaded(max_flows=16) as datapath:
+        datapath.close()
         again = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=16)
         assert again.adopted
         again.close()

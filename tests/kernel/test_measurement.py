@@ -42,10 +42,19 @@ ALL = """
 """
 
 
+SUMS = """
+(def (Report (volatile acked 0) (total 0)))
+(when true
+    (:= Report.acked (+ Report.acked Ack.bytes_acked))
+    (:= Report.total Flow.delivered_bytes)
+    (report))
+"""
+
+
 def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start) -> None:
     """The rule of the house: with a ring too small, reports are fewer and their sums the same."""
     with loaded(ring_bytes=4096, heartbeat_timeout_ms=60_000) as datapath:
-        driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
+        driver = Driver(datapath, datapath.install(_native.compile(SUMS)))
         transfer = start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=2 << 30)
         driver.until(lambda: len(driver.seen.reports) > 3)
         # Nobody reads until the ring of 40 reports has refused 100, however fast or slow this machine is.
@@ -57,8 +66,10 @@ def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start
         reports = driver.seen.of(flow_id)
         assert datapath.counters()["reports_missed"] > 100
         assert sum(r.missed for r in reports) > 100
-        total = sum(r.acked for r in reports)
-        # What an ACK brings before the program is there or after the last report is not the ring's loss.
+        # What an ACK brings before the program is there, or after the last report, is not the ring's loss: a
+        # busy machine may be late with the program by a third of a transfer that takes a second.
+        before = reports[0].total - reports[0].acked
+        total = before + sum(r.acked for r in reports)
         assert total == pytest.approx(2 << 30, rel=0.02)
 
 

@@ -130,12 +130,15 @@ def test_the_command_prints_both_in_order_until_ctrl_c(
     out, err = tmp_path / "out", tmp_path / "err"
     with out.open("w") as stdout, err.open("w") as stderr:
         process = subprocess.Popen(command, stdout=stdout, stderr=stderr, start_new_session=True)
-    wait_until(lambda: "attached" in err.read_text() or process.poll() is not None, COMPILES_S)
-    sending(start_transfer, slow, 60)
-    wait_until(lambda: out.read_text().count('"report"') > 10 and '"probe"' in out.read_text())
-    assert "tcp_rcv_established" in probed()
-    os.kill(process.pid, signal.SIGINT)
-    assert process.wait(30) == 0
+    try:
+        wait_until(lambda: "attached" in err.read_text() or process.poll() is not None, COMPILES_S)
+        sending(start_transfer, slow, 60)
+        wait_until(lambda: out.read_text().count('"report"') > 10 and '"probe"' in out.read_text())
+        assert "tcp_rcv_established" in probed()
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
     said = err.read_text()
     assert said.startswith("ccp: attached; acks, retransmits beside the agent's reports")
     assert "Traceback" not in said

@@ -146,6 +146,7 @@ def programs() -> dict[str, Any]:
     found = {name: group.commands[name] for name in group.commands}
     groups = {
         "bench": bench_app,
+        "demo": demo_app,
         "experiment": experiment_app,
         "int": int_app,
         "ioam": ioam_app,
@@ -159,7 +160,6 @@ def programs() -> dict[str, Any]:
         inner: Any = typer.main.get_command(app)
         found[name] = inner
         found |= {f"{name} {one}": inner.commands[one] for one in inner.commands}
-    found["demo"] = typer.main.get_command(demo_app)
     found["simulate"] = typer.main.get_command(simulate_app)
     found["receive"] = typer.main.get_command(receive_app)
     return {"": group, **found}

@@ -16,7 +16,7 @@ from scripts.vm.kernels import KERNELS, Kernel, _closure
 from scripts.vm.machine import boot
 from scripts.vm.problem import VmError, need_programs, run
 from scripts.vm.userland import _name
-from scripts.vm.wifi import _check_mininet
+from scripts.vm.wifi import _check_mininet, demo
 
 MODULES_DEP = """\
 kernel/fs/ext4/ext4.ko.xz: kernel/fs/jbd2/jbd2.ko.xz kernel/lib/crc16.ko.xz
@@ -182,3 +182,9 @@ def test_a_folder_without_mininet_wifi_is_refused_with_what_it_lacks(tmp_path: P
     for name in ("python/mininet", "bin/mnexec", "bin/hwsim_mgmt"):
         (tmp_path / name).mkdir(parents=True)
     _check_mininet(tmp_path)
+
+
+def test_a_machine_leaves_picture_and_account_of_a_figure() -> None:
+    command = demo(6, "--mininet-wifi")
+    assert command.startswith("ccp demo wifi --figure 6 --mininet-wifi ")
+    assert command.endswith("--output /mnt/out/figure-6.png --json > /mnt/out/figure-6.json")

@@ -1,0 +1,206 @@
+"""What `ccp demo wifi` runs: algorithms and losses, one flow after the other; and what its picture shows.
+
+The recipes of Figures 4 to 7 are those of `experiments.papers.int_adaptive`, on a slower path: so they have
+more loss in Figure 4, fewer losses in Figure 6, and longer runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from agent import params as settings_of
+from agent.names import derived
+from ccp_algs import registry
+from ccp_base.errors import ParamError
+from experiments.mininet_wifi.errors import WifiError
+from experiments.papers.int_adaptive.chain import OURS
+from experiments.papers.int_adaptive.paper import INCREMENTS, VARIANTS
+from experiments.papers.variants import KERNEL
+
+_OF_KERNEL: Final = "kernel/"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What steers a flow.
+
+    Attributes:
+        label: What people call it; figures know its colour by that.
+        algorithm: `kernel/NAME`, or as `ccp run` takes it.
+        params: Of ccplane's algorithm, where they are not its defaults.
+    """
+
+    label: str
+    algorithm: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is one of the kernel's own."""
+        return self.algorithm.startswith(_OF_KERNEL)
+
+    @property
+    def name(self) -> str:
+        """What the kernel calls it, or an agent.
+
+        Raises:
+            RegistryError: If ccplane has none of that name.
+        """
+        if self.is_kernel:
+            return self.algorithm.removeprefix(_OF_KERNEL)
+        return registry.get(self.algorithm).name
+
+    @property
+    def congestion(self) -> str:
+        """What a socket asks for."""
+        return self.name if self.is_kernel else derived(self.name)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One flow.
+
+    Attributes:
+        variant: What steers it.
+        loss_ratio: Share of its packets that the air behind ap2 loses.
+    """
+
+    variant: Variant
+    loss_ratio: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Flows, one after the other, and their picture.
+
+    Attributes:
+        title: What the picture shows.
+        variants: Each runs at each loss.
+        losses: Shares of packets that the air behind ap2 loses.
+        seconds: How long each flow is watched [s].
+        panels: What is drawn over time, from top to bottom, columns of `Transfer.rows`; empty: a bar of
+            goodput for each flow.
+    """
+
+    title: str
+    variants: tuple[Variant, ...]
+    losses: tuple[float, ...]
+    seconds: int
+    panels: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> list[Run]:
+        """The flows in order."""
+        return [Run(variant, loss_ratio) for loss_ratio in self.losses for variant in self.variants]
+
+    @property
+    def steered(self) -> dict[str, str]:
+        """How `ccp run` takes the algorithms of ccplane, by name."""
+        return {one.name: one.algorithm for one in self.variants if not one.is_kernel}
+
+
+def _variants(points: Mapping[str, Mapping[str, Any]]) -> tuple[Variant, ...]:
+    return tuple(
+        Variant(name, point["flows.*.algorithm"], point["flows.*.params"]) for name, point in points.items()
+    )
+
+
+_KERNEL: Final = Variant(KERNEL, KERNEL)
+
+FREE: Final = Recipe(
+    "One flow over two wireless hops and a wire",
+    (_KERNEL, Variant(OURS, OURS)),
+    (0.05,),
+    12,
+    ("cwnd_bytes", "goodput_bytes_per_s", "queue_depth_pkts", "lost_pkts"),
+)
+"""Without a figure of the paper: what users choose; two algorithms side by side, if they choose none."""
+
+FIGURES: Final[Mapping[int, Recipe]] = {
+    4: Recipe(
+        "Losses that telemetry sees, and the window", (_KERNEL,), (0.02,), 15, ("cwnd_bytes", "lost_pkts")
+    ),
+    5: Recipe(
+        "The bounded queue behind ap1, and the window",
+        (_KERNEL,),
+        (0.0,),
+        15,
+        ("cwnd_bytes", "queue_depth_pkts"),
+    ),
+    6: Recipe("Goodput over a lossy hop", _variants(VARIANTS), (0.0, 0.05, 0.2), 10),
+    7: Recipe("Progression of the window", _variants(INCREMENTS), (0.0,), 10, ("cwnd_bytes", "srtt_us")),
+}
+"""Figures of the paper, by number."""
+
+_COMPARISONS: Final = (6, 7)
+"""Figures whose algorithms are what they are about."""
+
+
+def choose(
+    figure: int | None,
+    algorithms: Sequence[str] = (),
+    params: Sequence[str] = (),
+    *,
+    loss_ratio: float | None = None,
+    seconds: int | None = None,
+) -> Recipe:
+    """Return what the command line asks for.
+
+    Args:
+        figure: Of the paper; None: none.
+        algorithms: Instead of the recipe's.
+        params: `NAME=VALUE` or `ALGORITHM.NAME=VALUE`, of ccplane's algorithms.
+        loss_ratio: Instead of the recipe's losses.
+        seconds: Instead of the recipe's [s].
+
+    Raises:
+        WifiError: `wifi.no_figure`, `wifi.fixed_algorithms`.
+        ParamError: If nobody has a parameter, or not with such a value.
+        RegistryError: If there is no such algorithm.
+        Several: If more than one parameter is wrong.
+    """
+    if figure is not None and figure not in FIGURES:
+        raise WifiError(
+            "wifi.no_figure",
+            f"figure {figure} cannot be made over Wi-Fi",
+            "--figure",
+            "it is not one of the paper's experiments with a flow",
+            f"choose one of {', '.join(map(str, FIGURES))}",
+        )
+    if figure in _COMPARISONS and (algorithms or params):
+        raise WifiError(
+            "wifi.fixed_algorithms",
+            f"figure {figure} compares algorithms of its own",
+            "--algorithm or --param",
+            fix="leave them out, or leave out --figure",
+        )
+    recipe = FREE if figure is None else FIGURES[figure]
+    if algorithms:
+        recipe = replace(recipe, variants=tuple(Variant(one, one) for one in dict.fromkeys(algorithms)))
+    return replace(
+        recipe,
+        variants=_with_params(recipe.variants, params),
+        losses=recipe.losses if loss_ratio is None else (loss_ratio,),
+        seconds=seconds or recipe.seconds,
+    )
+
+
+def _with_params(variants: tuple[Variant, ...], params: Sequence[str]) -> tuple[Variant, ...]:
+    ours = {one.name: registry.get(one.algorithm) for one in variants if not one.is_kernel}
+    own: dict[str, dict[str, Any]] = {name: {} for name in ours}
+    for name, value in settings_of.parse(params, example="int_cubic.wireless_loss=mild").items():
+        if not ours:
+            raise ParamError(
+                "param.nobody_has",
+                f"nobody has a parameter `{name}`",
+                f"--param {name}={value}",
+                "only the kernel's algorithms run",
+                f"add --algorithm {OURS}",
+            )
+        for algorithm, parameter in settings_of.check(name, value, ours):
+            own[algorithm][parameter] = value
+    return tuple(
+        one if one.is_kernel else replace(one, params={**one.params, **own[one.name]}) for one in variants
+    )

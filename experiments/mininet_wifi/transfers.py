@@ -1,0 +1,228 @@
+"""Flows over the chain, one after the other, measured in the same way whatever steers them.
+
+Two accounts of each: the kernel's of its socket (TCP_INFO), and the sink's summaries, as they pass the
+broker. Both have CLOCK_MONOTONIC of this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from agent import Client
+from broker.options import PORT, BusOptions
+from experiments.bench.signal import mosquitto
+from experiments.mininet_wifi.chain import Chain
+from experiments.mininet_wifi.demo import CLIENT_PORT, TIMEOUT_S, agent_at_source, running_nodes
+from experiments.mininet_wifi.errors import WifiError
+from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID
+from experiments.mininet_wifi.recipes import Recipe, Run
+from experiments.netlab import IperfRun, TcpInfo, TcpWatch, start_iperf3
+from telemetry.bus import Bus
+from telemetry.schema import IntHop, IntSummary, Sample
+
+EVERY_S: Final = 0.1
+"""Between looks at the socket, as often as summaries come [s]."""
+PAUSE_S: Final = 2.0
+"""Between flows: queues are empty, and nodes count the last one no more [s]."""
+LATE_S: Final = 1.0
+"""For the last summaries to come, after a flow [s]."""
+KIND: Final = "int_summary"
+
+_OF_WIRE: Final = ("queue_depth_pkts", "queue_free_pkts", "arrival_pkts_per_s")
+_OF_AIR: Final = ("rssi_dbm", "data_rate_bytes_per_s")
+_OF_FLOW: Final = ("cwnd_bytes", "received_pkts", "lost_pkts", "lost_wireless_pkts", "lost_overflow_pkts")
+_OF_SOCKET: Final = ("srtt_us", "bytes_acked", "retransmits_pkts")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One flow, measured.
+
+    Attributes:
+        run: Which.
+        looks: At its socket, in order of time.
+        summaries: What telemetry told of it, in order of time.
+    """
+
+    run: Run
+    looks: Sequence[TcpInfo]
+    summaries: Sequence[IntSummary]
+
+    @property
+    def rows(self) -> list[dict[str, float | None]]:
+        """What is known at the end of each summary's interval, by one clock.
+
+        Returns:
+            A row for each summary: `t_s`, since the first look; of the flow as packets told it `cwnd_bytes`
+            (the last one), and since the row before `received_pkts`, `lost_pkts`, `lost_wireless_pkts`,
+            `lost_overflow_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`, `arrival_pkts_per_s`; of
+            the air behind ap2 `rssi_dbm`, `data_rate_bytes_per_s`; of the socket, at the last look,
+            `srtt_us`, `bytes_acked`, `retransmits_pkts`. What was not told is None.
+        """
+        rows: list[dict[str, float | None]] = []
+        begin_s, end_s = self.looks[0].time_s, self.looks[-1].time_s
+        last = 0
+        for summary in self.summaries:
+            at_s = (summary.end_mono_us or 0) / 1e6
+            if not begin_s <= at_s <= end_s:
+                continue
+            while last + 1 < len(self.looks) and self.looks[last + 1].time_s <= at_s:
+                last += 1
+            wire, air = _hop(summary, WIRE_ID), _hop(summary, AIR_ID)
+            rows.append(
+                {
+                    "t_s": at_s - begin_s,
+                    **{name: getattr(summary, name) for name in _OF_FLOW},
+                    **{name: getattr(wire, name, None) for name in _OF_WIRE},
+                    **{name: getattr(air, name, None) for name in _OF_AIR},
+                    **{name: getattr(self.looks[last], name) for name in _OF_SOCKET},
+                }
+            )
+        return rows
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """What it came to.
+
+        Returns:
+            `goodput_bytes_per_s` and `rtt_p50_us` (of the smoothed RTT) by the socket; by telemetry
+            `cwnd_bytes` (median), `queue_depth_pkts` (mean over the summaries), and, of all,
+            `received_pkts`, `lost_pkts`, `lost_wireless_pkts`, `lost_overflow_pkts`. None: not told.
+        """
+        first, last = self.looks[0], self.looks[-1]
+        rows = self.rows
+
+        def told(name: str) -> list[float]:
+            return [value for row in rows if (value := row[name]) is not None]
+
+        windows, queue = told("cwnd_bytes"), told("queue_depth_pkts")
+        return {
+            "goodput_bytes_per_s": (last.bytes_acked - first.bytes_acked) / (last.time_s - first.time_s),
+            "rtt_p50_us": median(one.srtt_us for one in self.looks),
+            "cwnd_bytes": median(windows) if windows else None,
+            "queue_depth_pkts": sum(queue) / len(queue) if queue else None,
+            **{name: sum(told(name)) if told(name) else None for name in _OF_FLOW[1:]},
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        variant = self.run.variant
+        return {
+            "algorithm": variant.algorithm,
+            "label": variant.label,
+            "params": dict(variant.params),
+            "loss_ratio": self.run.loss_ratio,
+            **self.figures,
+            "rows": self.rows,
+        }
+
+
+def _hop(summary: IntSummary, node_id: int) -> IntHop | None:
+    return next((hop for hop in summary.hops if hop.node_id == node_id), None)
+
+
+def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[Transfer]:
+    """Run the flows of a recipe.
+
+    Args:
+        chain: Where.
+        recipe: What.
+        told: Called when a flow is about to begin.
+
+    Returns:
+        The transfers, in the order of the recipe.
+
+    Raises:
+        CcpError: If something of it cannot start.
+    """
+    chain.lose(recipe.losses[0])
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mosquitto(chain.broker))
+        client = None
+        if recipe.steered:
+            client = stack.enter_context(agent_at_source(chain, list(recipe.steered.values())))
+        stack.enter_context(running_nodes(chain))
+        heard = stack.enter_context(_listening(chain))
+        transfers = []
+        for number, run in enumerate(recipe.runs):
+            told(run)
+            transfers.append(_transfer(chain, client, run, CLIENT_PORT + number, recipe.seconds, heard))
+            time.sleep(PAUSE_S)
+        return transfers
+
+
+@contextlib.contextmanager
+def _listening(chain: Chain) -> Iterator[list[IntSummary]]:
+    """Collect the sink's summaries for the length of a block."""
+    heard: list[IntSummary] = []
+
+    def keep(sample: Sample) -> None:
+        if isinstance(sample.body, IntSummary):
+            heard.append(sample.body)
+
+    bus = Bus(BusOptions(host="127.0.0.1", port=PORT), sender="demo", on_sample=keep, kinds=[KIND])
+    chain.broker.call(bus.start)  # its thread stays in the host's namespace
+    try:
+        bus.wait_connected(TIMEOUT_S)
+        yield heard
+    finally:
+        bus.stop()
+
+
+def _transfer(
+    chain: Chain, client: Client | None, run: Run, port: int, seconds: int, heard: list[IntSummary]
+) -> Transfer:
+    """Watch one flow from a port for some time."""
+    chain.lose(run.loss_ratio)
+    variant = run.variant
+    if client is not None and variant.params:
+        client.set({f"{variant.name}.{name}": value for name, value in variant.params.items()})
+    with (
+        start_iperf3(
+            chain.source.host,
+            chain.sink.host,
+            congestion=variant.congestion,
+            family="ipv6",
+            duration_s=seconds + round(TIMEOUT_S),  # it is ended when it has been seen for long enough
+            client_port=port,
+        ) as transfer,
+        TcpWatch(chain.source.host) as watch,
+    ):
+        looks = _watch(transfer, watch, seconds)
+    time.sleep(LATE_S)
+    return Transfer(run, looks, [one for one in heard if one.flow.src_port == port])
+
+
+def _watch(transfer: IperfRun, watch: TcpWatch, seconds: int) -> list[TcpInfo]:
+    """Look at a flow's socket until it has sent for so long [s].
+
+    Raises:
+        LabError: What iperf3 says, if it ends before.
+        WifiError: `wifi.no_data`, if nothing arrives.
+    """
+    looks: list[TcpInfo] = []
+    next_s = time.monotonic()
+    deadline_s = next_s + TIMEOUT_S
+    while not looks or looks[-1].time_s < looks[0].time_s + seconds:
+        if not transfer.running:
+            transfer.wait()
+        if (look := watch.read()) is not None:
+            looks.append(look)
+        elif looks or time.monotonic() > deadline_s:
+            break
+        next_s += EVERY_S
+        time.sleep(max(0.0, next_s - time.monotonic()))
+    if len(looks) < 2:
+        raise WifiError(
+            "wifi.no_data",
+            "the flow sends nothing over the chain",
+            "host sta1",
+            f"less than 16 kB arrived within {TIMEOUT_S:g} s",
+            "choose less --loss, or a higher --rate-mbit",
+        )
+    return looks
