@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,14 +27,17 @@ _NOT_ATTACHED: Final = re.compile(r"Failed to attach BPF program (\S+) to (\w+) 
 
 @contextmanager
 def overheard() -> Iterator[Callable[[], str]]:
-    """Keep what is written to file descriptor 2 from showing; gives what returns it."""
+    """Keep what is written to stderr from showing, by C libraries and by Python; gives what returns it.
+
+    Python's stderr need not be file descriptor 2: a notebook has one of its own.
+    """
     sys.stderr.flush()
     before = os.dup(2)
-    with tempfile.TemporaryFile() as kept:
+    with tempfile.TemporaryFile() as kept, redirect_stderr(io.StringIO()) as of_python:
 
         def said() -> str:
             kept.seek(0)
-            return kept.read().decode(errors="replace")
+            return kept.read().decode(errors="replace") + of_python.getvalue()
 
         os.dup2(kept.fileno(), 2)
         try:

@@ -205,7 +205,7 @@ class BccProbe:
                 made = type(table.event(ctypes.create_string_buffer(LARGEST_EVENT)))
                 why = "" if made._fields_ else "what is submitted is no struct, or nothing is"
             except SystemExit:  # bcc's way to say that it does not know a type
-                why = said().strip()
+                why = said().strip() or "it has a type that bcc does not know"
         if why:
             raise ProbeError(
                 "probe.no_fields",

@@ -212,10 +212,13 @@ def test_a_process_that_may_not_load_is_told_so() -> None:
     assert explained(failed, "", "mine.c").slug == "probe.not_permitted"
 
 
-def test_what_c_libraries_write_is_overheard_and_stderr_restored(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_written_to_stderr_is_overheard_and_stderr_restored(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with overheard() as said:
         os.write(2, b"from C\n")
-        assert said() == "from C\n"
+        print("from Python", file=sys.stderr)
+        assert said() == "from C\nfrom Python\n"
     os.write(2, b"for all\n")
     assert capfd.readouterr().err == "for all\n"
 
