@@ -25,6 +25,7 @@ from agent.commands import (
     doctor,
     flows,
     new,
+    probe,
     reload,
     rtcp,
     run,
@@ -150,6 +151,7 @@ app.command("set")(setting.set_)
 app.command("switch")(switch.switch)
 app.command("reload")(reload.reload)
 app.command("tail")(tail.tail)
+app.command("probe")(probe.probe)
 app.command("program")(control.program)
 app.command("listen")(control.listen)
 app.command("stop")(control.stop)

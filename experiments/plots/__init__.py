@@ -8,6 +8,7 @@ May import: `experiments.metrics`, `experiments.statistics`, `experiments.result
 
 from __future__ import annotations
 
+from experiments.plots.beside import beside
 from experiments.plots.comparisons import bars, heat_map, lines
 from experiments.plots.distributions import cdf, throughput_delay
 from experiments.plots.files import save, save_as
@@ -21,6 +22,7 @@ from experiments.plots.style import Plot, label, looks
 __all__ = [
     "Plot",
     "bars",
+    "beside",
     "cdf",
     "heat_map",
     "label",

@@ -25,6 +25,7 @@ TESTS = tuple(
         "law",
         "measurement",
         "netem",
+        "probe",
         "regime_host",
         "regime_sockets",
         "tcp_info",
@@ -64,7 +65,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
     )
-    add_options(parser, timeout_s=1800)
+    add_options(parser, timeout_s=2700)
     parser.add_argument("--keep", action="store_true", help="keep the results in docs/kernels.json and .md")
     parser.add_argument(
         "pytest", nargs="*", help="arguments for pytest, after --; default: those of the datapath"

@@ -4,23 +4,21 @@ For hosts with the kernel's headers, and for whoever wants to change the probe i
 text below when it starts. Everybody else takes `ccp_base._native.TcpTrace`, which needs neither compiler nor
 headers. The rows of both have the same columns, so that `telemetry.inband.records.join_windows` takes either.
 
-Distributions have bcc: `apt install python3-bpfcc` (Debian, Ubuntu), and a virtual environment that sees it
-(`python -m venv --system-site-packages`).
+Distributions have bcc: `apt install python3-bpfcc` (Debian, Ubuntu). `ccp probe` runs any other text.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib
-import importlib.util
 import os
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.bpfcc import host
+from telemetry.bpfcc.errors import ProbeError
 from telemetry.inband.node_errors import NodeError
 
 COLUMNS: Final = np.dtype(
@@ -42,9 +40,6 @@ COLUMNS: Final = np.dtype(
 
 BUFFER_PAGES: Final = 256
 """Room for rows on each processor: 1 MiB, 10,000 rows."""
-
-HEADERS: Final = (Path("/lib/modules", os.uname().release, "build"), Path("/sys/kernel/kheaders.tar.xz"))
-"""Where bcc looks for the kernel's headers."""
 
 PROGRAM: Final = r"""
 #include <net/sock.h>
@@ -155,20 +150,13 @@ class BccWindows:
         self.dropped += count
 
 
-def why_not() -> str | None:
-    """Return why bcc cannot work here, or None."""
-    if importlib.util.find_spec("bcc") is None:
-        return "Python has no module bcc"
-    if not any(path.exists() for path in HEADERS):
-        return f"the kernel's headers are neither in {HEADERS[0]} nor in {HEADERS[1]}"
-    return None
-
-
 def _bcc() -> Any:
-    reason = why_not()
-    if reason is None:
-        return importlib.import_module("bcc")
-    raise _no_bcc(reason)
+    if reason := host.why_not():
+        raise _no_bcc(reason)
+    try:
+        return host.module()
+    except ProbeError as error:
+        raise _no_bcc(f"{error.message}; {error.why}") from error
 
 
 def _no_bcc(why: str) -> NodeError:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from ccp_base import _native
 from experiments.netlab import bottleneck, iperf3, namespace
+from telemetry.bpfcc import why_not
 from telemetry.inband import bcc_windows
-from telemetry.inband.bcc_windows import BccWindows, why_not
+from telemetry.inband.bcc_windows import BccWindows
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.records import TRACED, join_windows
 

@@ -137,6 +137,7 @@ class FakeBatch:
             array = np.zeros(len(reports), [*REPORT_HEAD, *((name, "u8") for name in names)])
             for row, report in zip(array, reports, strict=True):
                 row["flow_id"] = report.flow_id
+                row["now_us"] = report.now_us
                 row["cwnd_bytes"] = report.cwnd_bytes
                 for name, value in report.as_dict().items():
                     row[name] = value
