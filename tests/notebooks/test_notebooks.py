@@ -52,7 +52,6 @@ def _count_what_is_lent() -> None:
     TEST.begin()
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @TRIED_AGAIN
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run `sudo make test-notebooks`")
