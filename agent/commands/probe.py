@@ -28,7 +28,8 @@ def probe(
     tables: Annotated[
         list[str] | None,
         typer.Option(
-            "--table", help="Look at this table; may be repeated. By default all, if there is no output."
+            "--table",
+            help="Show how this table changes; may be repeated. By default all, if there is no output.",
         ),
     ] = None,
     interval: Annotated[float, typer.Option(min=0.01, help="Seconds between looks at tables.")] = 1.0,
