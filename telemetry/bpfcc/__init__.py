@@ -8,5 +8,6 @@ Entry point: `BccProbe`. `agent.beside` shows its events beside the reports of a
 
 from telemetry.bpfcc.host import why_not
 from telemetry.bpfcc.probe import BccProbe, Event
+from telemetry.bpfcc.tables import Table
 
-__all__ = ["BccProbe", "Event", "why_not"]
+__all__ = ["BccProbe", "Event", "Table", "why_not"]

@@ -14,7 +14,8 @@ from ccp_base.names import close_names
 from telemetry.bpfcc import host
 from telemetry.bpfcc.errors import ProbeError
 from telemetry.bpfcc.explain import explained, overheard
-from telemetry.bpfcc.values import CLOCKS, Value, clock_of, fields_of, plain
+from telemetry.bpfcc.tables import KINDS, Table, Tables
+from telemetry.bpfcc.values import CLOCKS, Value, clock_of, fields_of
 
 BUFFER_PAGES: Final = 256
 """Room for events of an output on each processor: 1 MiB."""
@@ -28,8 +29,6 @@ LARGEST_EVENT: Final = 1 << 16
 # enum bpf_map_type, <linux/bpf.h>
 _PERF_OUTPUT: Final = 4
 _RINGBUF_OUTPUT: Final = 27
-_TABLES: Final = {1: False, 2: False, 5: True, 6: True, 9: False, 10: True}
-"""Hashes and arrays -> whether each processor has its own values."""
 
 _ATTACHED: Final = (
     "kprobe_fds",
@@ -69,6 +68,7 @@ class BccProbe:
         dropped: Events that were lost, because nobody took them in time; of perf outputs.
         without_clock: Outputs whose events have no time: they get the one when they were read, up to 50 ms
             late.
+        unreadable: Tables that cannot be read, because bcc does not know the type of their keys or values.
     """
 
     def __init__(
@@ -94,7 +94,6 @@ class BccProbe:
         self._taken: list[tuple[str, bytes]] = []
         self._types: dict[str, Any] = {}
         self._clocks: dict[str, str | None] = {}
-        self._seen: dict[str, dict[str, Value]] = {}
         self._interval_s = interval_s
         self._look_s = 0.0
         self._begin_us = _now_us()
@@ -107,7 +106,13 @@ class BccProbe:
                 except Exception as error:  # bcc has none of its own
                     raise explained(error, said(), name) from error
             self._check_attached()
-            self._perf, self._rings, self._tables = self._choose(bcc.libbcc.lib, tables)
+            kinds = self._kinds(bcc.libbcc.lib)
+            self._tables = Tables(
+                self._bpf, {table: kind for table, kind in kinds.items() if kind in KINDS}, text
+            )
+            self._perf, self._rings, self._watched = self._choose(kinds, tables)
+            self.unreadable = self._tables.unreadable
+            self._check_readable()
             for output in (*self._perf, *self._rings):
                 self._open(output)
         except BaseException:
@@ -117,7 +122,7 @@ class BccProbe:
     @property
     def sources(self) -> list[str]:
         """Names of the outputs and tables that events come from."""
-        return [*self._perf, *self._rings, *self._tables]
+        return [*self._perf, *self._rings, *self._watched]
 
     def drain(self, timeout_s: float = 0.0) -> list[Event]:
         """Return the events since the last call; of one processor they are in order.
@@ -137,6 +142,10 @@ class BccProbe:
             time.sleep(max(0.0, min(timeout_s, self._look_s - time.monotonic())))
         taken, self._taken = self._taken, []
         return [*self._events(taken), *self._changes()]
+
+    def read_tables(self) -> list[Table]:
+        """Return what its tables hold now, whether or not their changes are events."""
+        return self._tables.read()
 
     def close(self) -> None:
         """Take it out of the kernel; may be called again."""
@@ -165,19 +174,22 @@ class BccProbe:
                 "call it kprobe__KERNEL_FUNCTION, or use TRACEPOINT_PROBE(CATEGORY, EVENT)",
             )
 
-    def _choose(self, lib: Any, wanted: Sequence[str]) -> tuple[list[str], list[str], dict[str, bool]]:
-        """Return perf outputs, ring buffers, and the tables to look at: name -> whether by processor."""
+    def _kinds(self, lib: Any) -> dict[str, int]:
+        """Return name -> type of all maps of the probe."""
         module = self._bpf.module
         # bcc's Python does not use these two, and so has not declared them.
         count_of, name_of = lib["bpf_num_tables"], lib["bpf_table_name"]
         count_of.argtypes, count_of.restype = [ctypes.c_void_p], ctypes.c_size_t
         name_of.argtypes, name_of.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_char_p
-        kinds = {
+        return {
             name_of(module, i).decode(): lib.bpf_table_type_id(module, i) for i in range(count_of(module))
         }
+
+    def _choose(self, kinds: dict[str, int], wanted: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+        """Return perf outputs, ring buffers, and the tables whose changes are events."""
         perf = [name for name, kind in kinds.items() if kind == _PERF_OUTPUT]
         rings = [name for name, kind in kinds.items() if kind == _RINGBUF_OUTPUT]
-        tables = {name: _TABLES[kind] for name, kind in kinds.items() if kind in _TABLES}
+        tables = [name for name, kind in kinds.items() if kind in KINDS]
         for name in wanted:
             if name not in tables:
                 raise ProbeError(
@@ -187,7 +199,7 @@ class BccProbe:
                     fix=close_names(name, tables, "table"),
                 )
         if wanted or perf or rings:
-            tables = {name: tables[name] for name in wanted}
+            tables = list(dict.fromkeys(wanted))
         if not (perf or rings or tables):
             raise ProbeError(
                 "probe.nothing_to_show",
@@ -197,6 +209,17 @@ class BccProbe:
                 "declare BPF_PERF_OUTPUT(events), and call events.perf_submit(ctx, &event, sizeof(event))",
             )
         return perf, rings, tables
+
+    def _check_readable(self) -> None:
+        for table in self._watched:
+            if table in self.unreadable:
+                raise ProbeError(
+                    "probe.no_fields",
+                    f"the entries of `{table}` cannot be told",
+                    self._name,
+                    "its keys or values have a type that bcc does not know",
+                    "use numbers, or structs of them",
+                )
 
     def _open(self, output: str) -> None:
         table = self._bpf[output.encode()]
@@ -253,21 +276,11 @@ class BccProbe:
             yield Event(t_us, output, fields)
 
     def _changes(self) -> Iterator[Event]:
-        if not self._tables or time.monotonic() < self._look_s:
+        if not self._watched or time.monotonic() < self._look_s:
             return
         self._look_s = time.monotonic() + self._interval_s
-        for name, by_processor in self._tables.items():
-            before, now_us = self._seen.get(name), _now_us()
-            entries = {}
-            for key, value in self._bpf[name.encode()].items():
-                found = plain(value)
-                if by_processor and all(isinstance(one, int) for one in found):
-                    found = sum(found)
-                entries[repr(plain(key))] = found
-                # An array has all its entries from the beginning.
-                if found != (before or {}).get(repr(plain(key)), 0):
-                    yield Event(now_us, name, {"key": plain(key), "value": found})
-            self._seen[name] = entries
+        for name, entry in self._tables.changes(self._watched):
+            yield Event(_now_us(), name, entry)
 
 
 def _now_us() -> int:

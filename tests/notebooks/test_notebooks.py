@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 from telemetry.bpfcc import why_not
 from tests.lent import TEST, TRIED_AGAIN
@@ -67,6 +68,17 @@ def test_it_runs(path: Path, tmp_path: Path) -> None:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == FIGURES[path.stem]
     assert [output["text"] for output in outputs if output.get("name") == "stderr"] == []
+
+
+@pytest.mark.skipif(why_not() is None, reason="bcc and the kernel's headers are here")
+def test_where_bcc_cannot_run_its_notebook_says_what_is_missing(tmp_path: Path) -> None:
+    notebook = read(next(path for path in NOTEBOOKS if path.stem == "bcc"))
+    with pytest.raises(CellExecutionError, match=r"probe\.no_\w+: .*\n(.*\n)*.*apt install"):
+        NotebookClient(notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": tmp_path}}).execute()
+    said = [
+        output["text"] for cell in notebook.cells for output in cell.get("outputs", []) if "text" in output
+    ]
+    assert said == [f"{why_not()}\n"]
 
 
 def test_all_notebooks_are_run_with_short_parameters() -> None:

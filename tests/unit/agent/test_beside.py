@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from agent import cli
 from agent.beside import HOLD_US, Beside, Recorded, Timeline, record
 from agent.client import Client
-from agent.commands.probe import line
+from agent.commands.probe import drawn, line
 from agent.control import ControlOptions
 from agent.management import managed
 from datapath.ebpf import compile_program
-from telemetry.bpfcc import Event, why_not
+from telemetry.bpfcc import Event, Table, why_not
 from tests.repeating import repeating
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport
 from tests.unit.agent.test_control import Served
@@ -72,6 +72,7 @@ class Probe:
     def __init__(self) -> None:
         self.dropped = 3
         self.without_clock: list[str] = []
+        self.unreadable = ["odd"]
         self.sources = ["acks"]
         self.waiting: list[Event] = []
 
@@ -215,29 +216,59 @@ def test_without_bcc_it_says_how_to_get_it(served: Served, tmp_path: Path) -> No
     assert "fix  apt install" in done.stderr
 
 
-def test_json_is_one_row_a_line(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Attached(Probe):
-        def __init__(self, *_: Any, **__: Any) -> None:
-            super().__init__()
-            self.without_clock = ["acks"]
+class Attached(Probe):
+    """A probe as the command takes it, which tells something at each look."""
 
-        def __enter__(self) -> Attached:
-            return self
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
+        self.without_clock = ["acks"]
 
-        def __exit__(self, *_: object) -> None:
-            pass
+    def __enter__(self) -> Attached:
+        return self
 
-        def drain(self, timeout_s: float = 0.0) -> list[Event]:
-            self.put(0, n=1)
-            return super().drain(timeout_s)
+    def __exit__(self, *_: object) -> None:
+        pass
 
+    def drain(self, timeout_s: float = 0.0) -> list[Event]:
+        self.put(0, n=1)
+        return super().drain(timeout_s)
+
+    def read_tables(self) -> list[Table]:
+        return [Table("by_port", [{"key": 80, "value": 9}])]
+
+
+def test_json_is_one_row_a_line_and_tables_come_last(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.commands.probe.BccProbe", Attached)
     arguments = ["probe", "-e", "text", "--json", "-n", "4", "--connect", served.address]
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 0
-    rows = [json.loads(one) for one in done.stdout.splitlines()]
+    *rows, table = [json.loads(one) for one in done.stdout.splitlines()]
     assert [(row["stream"], row["source"], row["fields"]) for row in rows] == [
         ("probe", "acks", {"n": 1})
     ] * 4
+    assert (table["stream"], table["source"]) == ("table", "by_port")
+    assert table["entries"] == [{"key": 80, "value": 9}]
+    assert table["t_us"] >= rows[-1]["t_us"]
     assert "the time of reading is shown" in done.stderr
+    assert "odd: not shown" in done.stderr
     assert "3 events were lost" in done.stderr
+
+
+def test_it_ends_after_its_seconds(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.commands.probe.BccProbe", Attached)
+    arguments = ["probe", "-e", "text", "--seconds", "0.4", "--json", "--connect", served.address]
+    done = CliRunner().invoke(cli.app, arguments)
+    assert done.exit_code == 0
+    times = [row["t_us"] for row in map(json.loads, done.stdout.splitlines())]
+    assert 300_000 <= times[-1] - times[0] < 5_000_000
+
+
+def test_tables_are_drawn_an_entry_a_line_and_histograms_as_bcc_has_them() -> None:
+    assert drawn(Table("by_port", [{"key": 80, "value": 9}, {"key": 22, "value": 1}])) == (
+        "\nby_port:\n  80: 9\n  22: 1"
+    )
+    ends = {"key": {"sport": 80, "state": 1}, "value": {"count": 9}}
+    assert drawn(Table("by_ends", [ends])) == "\nby_ends:\n  sport=80 state=1: count=9"
+    assert drawn(Table("by_port", [])) == "\nby_port: empty"
+    sizes = Table("sizes", [{"key": 11, "value": 9}], "0 -> 1 : 9 |***|")
+    assert drawn(sizes) == "\nsizes:\n0 -> 1 : 9 |***|"

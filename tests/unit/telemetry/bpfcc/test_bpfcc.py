@@ -79,8 +79,10 @@ def test_the_clock_of_an_event_is_found_by_its_name() -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Path]]:
-    """Put a module bcc with this text where the distribution would; the host has all else."""
-    monkeypatch.delitem(sys.modules, "bcc", raising=False)
+    """Put a module bcc with this text where the distribution would; the host has all else, but no other."""
+    for name in _of_bcc():
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if not Path(one, "bcc").exists()])
     folder = tmp_path / "dist-packages"
     monkeypatch.setattr(host, "DISTRIBUTION", folder)
     monkeypatch.setattr(host, "HEADERS", (tmp_path,))
@@ -93,7 +95,12 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         return folder
 
     yield put
-    sys.modules.pop("bcc", None)
+    for name in _of_bcc():
+        del sys.modules[name]
+
+
+def _of_bcc() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] == "bcc"]
 
 
 def refusal(text: str = KPROBE) -> ProbeError:
