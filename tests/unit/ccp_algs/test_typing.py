@@ -17,6 +17,6 @@ def test_misspelt_field_of_a_report_is_found_in_a_users_file(tmp_path: Path) -> 
     out, complaints, status = api.run(["--strict", f"--cache-dir={cache}", str(right), str(wrong)])
     assert (status, complaints) == (1, "")
     (error,) = [line for line in out.splitlines() if ": error: " in line]
-    # By its name: of a module that it knows already, mypy's cache repeats the error with the place it had then.
+    # By its name: of a module that it knows, mypy's cache repeats the error with the place that it had then.
     assert Path(error.partition(":")[0]).name == wrong.name
     assert '"YoursFold" has no attribute "ackd"; maybe "acked"?' in error
