@@ -46,7 +46,7 @@ PHASE = @printf '== %s %s\n' "$$(date +%H:%M:%S)" "$@"
 
 .PHONY: help
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- install and build -------------------------------------------------------------------------------------------
 
@@ -83,13 +83,21 @@ $(EXTENSION): .venv/.setup $(NATIVE_SOURCES)
 	$(PHASE)
 	@[ -e $@ ] && [ -z "$$(find $? -newer $@)" ] || scripts/build.sh --skip-install
 
+# Of which architecture, where it is not this machine's.
+ARCH ?=
+
 .PHONY: wheel
-wheel: build .venv/.dev ## what is released, in dist: a wheel for this architecture, and the sources
-	scripts/wheel.sh
+wheel: build .venv/.dev ## what is released, in dist: a wheel for this architecture (or ARCH=aarch64), and the sources
+	scripts/wheel.sh $(ARCH)
 
 .PHONY: test-wheel
-test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root)
-	$(SUDO) scripts/try-wheel.sh
+test-wheel: ## install dist/*.whl in a bare Debian 12 and run the demo there (needs root); ARCH=aarch64: emulated, simulated
+	$(if $(ARCH),scripts/try-wheel-cross.sh $(ARCH),$(SUDO) scripts/try-wheel.sh)
+
+.PHONY: test-wheel-kernels
+test-wheel-kernels: build .venv/.dev ## the same on Debian's 6.1, 6.12 and 7.x, in virtual machines (KEEP=--keep: docs/releases.md)
+	scripts/setup-vm.sh
+	$(BIN)/python -m scripts.vm.wheel $(KEEP)
 
 # --- run ---------------------------------------------------------------------------------------------------------
 
@@ -227,6 +235,26 @@ test-kernels-smoke: build .venv/.dev ## what a kernel has to be able to do, on D
 	$(PHASE)
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.smoke
+
+.PHONY: test-services
+test-services: build .venv/.dev ## the units of ccp install-service under systemd, in a virtual machine (KEEP=--keep: docs/results)
+	scripts/setup-vm.sh
+	$(BIN)/python -m scripts.vm.services $(KEEP)
+
+HOURS ?= 1
+SEED ?=
+# More options of `python -m experiments.soak`, such as --broker mosquitto.
+SOAK ?=
+
+.PHONY: soak
+soak: build .venv/.dev ## churn, kills, reloads, upgrades for HOURS=1, from SEED=; says what grew (root; docs/operations.md)
+	$(PHASE)
+	$(SUDO) $(BIN)/python -m experiments.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(SOAK)
+
+.PHONY: soak-vm
+soak-vm: build .venv/.dev ## the same in a virtual machine, whose clock is stepped, too (KEEP=--keep: docs/results)
+	scripts/setup-vm.sh
+	$(BIN)/python -m scripts.vm.soak --hours $(HOURS) $(if $(SEED),--seed $(SEED)) $(KEEP)
 
 # A folder with Mininet-WiFi (docs/mininet-wifi.md); without one it is left out.
 MININET_WIFI ?=

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -74,6 +74,10 @@ def find(name: str) -> AnyAlgorithm:
         if error.__cause__ is not None:
             where = _line_of(error.__cause__, where)
         raise UsageError(error.slug, error.message, where, error.why, error.fix) from error
+
+
+Find = Callable[[str], AnyAlgorithm]
+"""Returns the class of what a user names; raises what `find` raises."""
 
 
 def _line_of(cause: BaseException, where: str) -> str:
@@ -171,12 +175,15 @@ def _origin(algorithm: AnyAlgorithm, name: str, text: str) -> Origin:
     return locate(algorithm, text)
 
 
-def prepare(asked: Sequence[str | AnyAlgorithm], compile_program: Compile[Program]) -> list[Running]:
+def prepare(
+    asked: Sequence[str | AnyAlgorithm], compile_program: Compile[Program], finds: Find = find
+) -> list[Running]:
     """Find and compile all algorithms of a run.
 
     Args:
         asked: What the user named, as in `find`, or classes.
         compile_program: The compiler.
+        finds: Finds what is named.
 
     Returns:
         The algorithms in the same order; congestion-control names are given later, see `agent.names`.
@@ -189,7 +196,7 @@ def prepare(asked: Sequence[str | AnyAlgorithm], compile_program: Compile[Progra
     found: list[Running] = []
     for one in asked:
         with problems.check():
-            algorithm = find(one) if isinstance(one, str) else one
+            algorithm = finds(one) if isinstance(one, str) else one
             programs = compile_programs(algorithm, compile_program)
             asked_as = one if isinstance(one, str) else algorithm.__name__
             name = name_of(algorithm, asked_as)

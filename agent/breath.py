@@ -21,15 +21,22 @@ PAUSE_S: Final = 1e-6
 
 
 class Breath:
-    """Tells the datapath that the agent lives, in the middle of long work."""
+    """Tells the datapath that the agent lives, in the middle of long work.
+
+    Attributes:
+        also: Called with each breath, too.
+    """
 
     def __init__(self, heartbeat: Callable[[], None]) -> None:
         """Take what tells the datapath."""
         self._heartbeat = heartbeat
+        self.also: list[Callable[[], None]] = []
 
     def draw(self) -> None:
         """Refresh the heartbeat, and wait for a moment."""
         self._heartbeat()
+        for tell in self.also:
+            tell()
         time.sleep(PAUSE_S)
 
     def between(self, items: Iterable[T]) -> Iterator[T]:

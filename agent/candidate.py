@@ -15,7 +15,7 @@ from typing import Final
 from agent.algorithms import compile_programs, name_of
 from agent.blame import blamed
 from agent.locate import shown
-from agent.source import Source, Version, version_of
+from agent.source import Past, Source, Version, version_of
 from ccp_algs import VectorAlgorithm, beside, check_algorithm
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.check import check_reload
@@ -102,6 +102,24 @@ def prepare(
     except BaseException:
         package.drop()
         raise
+
+
+def again(past: Past, name: str, compile_program: Compile[Program]) -> Candidate:
+    """Import a version that ran before, as it was then.
+
+    Args:
+        past: The version.
+        name: Of the algorithm.
+        compile_program: The compiler.
+
+    Raises:
+        CcpError: What is wrong with it now.
+    """
+    if past.algorithm is not None:
+        programs = compile_programs(past.algorithm, compile_program)
+        return Candidate(past.algorithm, name, programs, version_of(past.algorithm))
+    source = Source(past.texts[past.file], past.file)
+    return prepare(source, compile_program, past.class_name, package_for(source, past.read))
 
 
 def _choose(module: ModuleType, source: Source, wanted: str) -> AnyAlgorithm:

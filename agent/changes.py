@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agent import params, swap
 from agent.algorithms import Running
+from agent.blame import blamed
+from agent.candidate import cannot_take_over
 from agent.hosts import Host, Live, LostExit, SingleHost, VectorHost, host_for
 from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, parse_rule
@@ -201,17 +203,18 @@ class Changes:
         return moved
 
     def _move(self, before: Installed, after: Installed) -> int:
-        theirs = [live.flow for live in self._plane.flows.values() if live.flow.handle == before.handle]
+        theirs = [live.flow for live in self._plane.flows.values() if live.flow.runs(before)]
         return sum(flow.move(after) for flow in theirs)
 
     # Versions
 
-    def reload(self, name: str, after: Successor) -> Reloaded:
+    def reload(self, name: str, after: Successor, *, fresh: bool = False) -> Reloaded:
         """Let a new version of an algorithm take over all its flows.
 
         Args:
             name: A running algorithm.
             after: The new version, its programs installed.
+            fresh: Flows start afresh instead of going on where the version before was.
 
         Returns:
             What was done.
@@ -227,7 +230,7 @@ class Changes:
         if after.algorithm.needs_ecn != host.algorithm.needs_ecn:
             notes.append("needs_ecn takes effect with the next start of the agent")
         begun_ns = time.monotonic_ns()
-        flows = swap.reload(host, lives, after, self._plane.breath)
+        flows = swap.reload(host, lives, after, self._plane.breath, fresh=fresh)
         took_us = (time.monotonic_ns() - begun_ns) // 1000
         programs_after = {one.name: one for one in host.programs.all()}
         fates = {
@@ -284,8 +287,47 @@ class Changes:
             new_sha256=made.version.sha256,
         )
 
+    def add_beside(self, name: str, running: Running, version: Version) -> None:
+        """Run a new version of an algorithm beside it, with what was set for that; no flow gets it by itself.
+
+        Args:
+            name: The running algorithm.
+            running: The new version, under another name and no congestion-control name.
+            version: What it was made of.
+
+        Raises:
+            CcpError: As `add`, or if the new version refuses what was set.
+        """
+        with blamed(version.file, cannot_take_over):
+            swap.carry_params(self.host(name).algorithm, running.algorithm)
+        self.add(running, version)
+        for (text, algorithm, parameter), setting in list(self._settings.items()):
+            if algorithm == name:
+                self._settings[text, running.name, parameter] = setting
+                self._plane.hosts[running.name].settle = self.settle
+
+    def merge(self, name: str, into: str) -> int:
+        """Give all flows of an algorithm to another one, as if that had just found them, and end it.
+
+        Where the other one raises, the flows go to the fallback law.
+
+        Returns:
+            How many flows it had.
+        """
+        plane = self._plane
+        which = Which(algorithm=name)
+        lives = self.flows(which, failed=True)
+        try:
+            self.switch(into, which)
+        except CcpError as error:
+            for live in lives:
+                live.host = self.host(into)
+                plane.fail(live, error, "on_create")
+        self.remove(name)
+        return len(lives)
+
     def remove(self, name: str) -> None:
-        """Run an algorithm that has no flows no longer, because its name could not be registered."""
+        """Run an algorithm that has no flows no longer."""
         self._plane.hosts.pop(name).programs.uninstall()
         self._settings = {key: setting for key, setting in self._settings.items() if key[1] != name}
         self._plane.index()

@@ -20,6 +20,7 @@ from rich.markup import escape
 from agent import console
 from agent.commands import (
     algorithms,
+    canary,
     check,
     control,
     doctor,
@@ -29,6 +30,7 @@ from agent.commands import (
     reload,
     rtcp,
     run,
+    service,
     switch,
     tail,
     top,
@@ -145,11 +147,14 @@ app.command("top")(top.top)
 app.command("check")(check.check)
 app.command("doctor")(doctor.doctor)
 app.command("unload")(unload.unload)
+app.command("install-service")(service.install_service)
 app.command("algorithms")(algorithms.algorithms)
 app.command("new")(new.new)
 app.command("set")(setting.set_)
 app.command("switch")(switch.switch)
 app.command("reload")(reload.reload)
+app.command("canary")(canary.canary)
+app.command("rollback")(canary.rollback)
 app.command("tail")(tail.tail)
 app.command("probe")(probe.probe)
 app.command("program")(control.program)

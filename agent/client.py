@@ -165,22 +165,35 @@ class Client:
         """
         return int(self.ask(ask.Switch(algorithm=algorithm, flow=flow, before=before, rule=rule)))
 
-    def load(self, source: str | Path, name: str | None = None, *, class_name: str | None = None) -> Row:
+    def load(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        *,
+        class_name: str | None = None,
+        canary: str | None = None,
+        seconds: float | None = None,
+    ) -> Row:
         """Load an algorithm: as the next version of a running one of its name, or beside the others.
 
         Args:
             source: Its text, or the path of its file, which is read here.
             name: Under which name; else the one that it gives itself, or that of the same file.
             class_name: Which class, if there are several.
+            canary: Put it on trial first, with these new flows: `5%`, `dport=5001`, or `20% dport=5001`.
+            seconds: How long the trial lasts [s]; a minute, if None.
 
         Returns:
-            What was done: hashes of the sources before and now, and how many flows went over.
+            What was done: hashes of the sources before and now, and how many flows went over. Or how the
+            trial stands.
         """
         file = None
         if isinstance(source, Path):
             file = str(source.resolve())
             source = source.read_text(encoding="utf-8")
-        request = ask.Load(source=source, name=name, class_name=class_name, file=file)
+        request = ask.Load(
+            source=source, name=name, class_name=class_name, file=file, canary=canary, seconds=seconds
+        )
         return dict(self.ask(request, LOAD_TIMEOUT_S))
 
     def check(self, source: str, name: str | None = None, *, class_name: str | None = None) -> Row:
@@ -204,9 +217,23 @@ class Client:
         """Return what a running algorithm was made of: `text`, `file`, `class_name`, `sha256`."""
         return dict(self.ask(ask.GetSource(algorithm=algorithm)))
 
-    def reload(self, algorithm: str | None = None) -> list[Row]:
-        """Read the file of an algorithm again, or those of all; returns what was done."""
-        return list(self.ask(ask.Reload(algorithm=algorithm), LOAD_TIMEOUT_S))
+    def reload(
+        self, algorithm: str | None = None, *, canary: str | None = None, seconds: float | None = None
+    ) -> list[Row]:
+        """Read the file of an algorithm again, or those of all; returns what `load` does.
+
+        With `canary` and `seconds`, as of `load`, no algorithm means the default one.
+        """
+        request = ask.Reload(algorithm=algorithm, canary=canary, seconds=seconds)
+        return list(self.ask(request, LOAD_TIMEOUT_S))
+
+    def end_canary(self, algorithm: str, *, widen: bool) -> Row:
+        """End the trial of a new version: it takes over, or is taken back; returns how the trial stands."""
+        return dict(self.ask(ask.EndCanary(algorithm=algorithm, widen=widen)))
+
+    def rollback(self, algorithm: str) -> Row:
+        """Let the version before take over again, or take back one on trial; returns what was done."""
+        return dict(self.ask(ask.Rollback(algorithm=algorithm), LOAD_TIMEOUT_S))
 
     def install_program(self, algorithm: str, source: str, program: str = "default") -> int:
         """Replace a fold program of an algorithm under its flows; returns how many they are."""

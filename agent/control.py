@@ -27,6 +27,7 @@ import msgspec
 import zmq
 
 from agent import keys
+from agent.audit import Audit, Note
 from agent.messages import MAX_BYTES, VERSION, Answer, Ask, Envelope, problems_of
 from agent.requests import Requests, error_from, event_row
 from agent.runfile import RUN_DIR, run_file
@@ -112,8 +113,16 @@ class ControlOptions:
 class Control:
     """The control socket of an agent."""
 
-    def __init__(self, options: ControlOptions, requests: Requests, streams: Streams) -> None:
+    def __init__(
+        self, options: ControlOptions, requests: Requests, streams: Streams, audit: Audit | None = None
+    ) -> None:
         """Prepare. A socket for another user is opened here, as that takes a right that the agent drops.
+
+        Args:
+            options: Where to listen.
+            requests: Does what is asked for.
+            streams: Hold what is to be sent.
+            audit: Writes down what changes the agent; None for nobody.
 
         Raises:
             LoadError: `control.cannot_listen`.
@@ -123,9 +132,10 @@ class Control:
         self._keys = _keys(options) if options.address.startswith("tcp://") else None
         self._options = options
         self._requests = requests
+        self._audit = audit
         self._streams = streams
         self._want: Callable[[Callable[[], None]], None] = requests.on_agent
-        self._answers: SimpleQueue[tuple[Frames, int, Future[Any]]] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Frames, int, Future[Any], Note | None]] = SimpleQueue()
         self._topics: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._closing = threading.Event()
@@ -239,21 +249,23 @@ class Control:
     def _receive(self) -> None:
         while True:
             try:
-                frames = self._router.recv_multipart(zmq.NOBLOCK)
+                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
-            self._request(frames[:-1], frames[-1])
+            self._request([frame.bytes for frame in frames[:-1]], frames[-1])
 
-    def _request(self, way_back: Frames, text: bytes) -> None:
-        number, what = read_request(text)
+    def _request(self, way_back: Frames, frame: zmq.Frame) -> None:
+        number, what = read_request(frame.bytes)
         if isinstance(what, CcpError):
             failed: Future[Any] = Future()
             failed.set_exception(what)
-            self._answers.put((way_back, number, failed))
+            self._answers.put((way_back, number, failed, None))
             return
 
+        note = None if self._audit is None else self._audit.of(what, frame)
+
         def answer(outcome: Future[Any]) -> None:
-            self._answers.put((way_back, number, outcome))
+            self._answers.put((way_back, number, outcome, note))
             self._ring()
 
         self._requests.take(what, answer)
@@ -261,9 +273,11 @@ class Control:
     def _send_answers(self) -> None:
         while True:
             try:
-                way_back, number, outcome = self._answers.get_nowait()
+                way_back, number, outcome, note = self._answers.get_nowait()
             except Empty:
                 return
+            if note is not None:
+                note(outcome)
             with suppress(zmq.Again):  # a client that takes nothing gets nothing
                 self._router.send_multipart([*way_back, answer_text(number, outcome)], zmq.NOBLOCK)
 

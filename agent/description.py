@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent import params
-from agent.algorithms import Running, check_contract, prepare
+from agent.algorithms import Find, Running, check_contract, find, prepare
 from agent.names import cc_names, unknown_algorithm
 from agent.plane import Plane
 from agent.rules import Rule, parse_rules
@@ -79,19 +79,20 @@ class Plan:
         return [rule for rule in self.rules if rule.algorithm in needy]
 
 
-def plan(described: Description, *, tries: bool = True) -> Plan:
+def plan(described: Description, *, tries: bool = True, finds: Find = find) -> Plan:
     """Check everything that can be checked without a datapath, and set the parameters.
 
     Args:
         described: What shall run.
         tries: Try the callbacks on flows that do not exist. Not for stand-ins that measure: they read clocks,
             and keep what they saw outside their instances.
+        finds: Finds what is named.
 
     Raises:
         CcpError: The problem, if there is one.
         Several: All problems, if there are more.
     """
-    found = prepare(described.algorithms, ebpf.compile_program)
+    found = prepare(described.algorithms, ebpf.compile_program, finds)
     by_name = {running.name: running for running in found}
     names: dict[str, str] = {}
     rules: list[Rule] = []

@@ -21,9 +21,10 @@ class Event:
     """Something happened.
 
     Attributes:
-        kind: What: `flow:created`, `flow:closed`, `flow:failed`, `param:set`,
+        kind: What: `flow:created`, `flow:closed`, `flow:failed`, `flows:law`, `param:set`,
             `algorithm:reloaded`, `algorithm:refused`, `algorithm:loaded`, `algorithm:switched`,
-            `program:replaced`, `telemetry:lost`; and what algorithms tell of their flows.
+            `program:replaced`, `telemetry:lost`, `canary:started`, `canary:widened`,
+            `canary:taken_back`; and what algorithms tell of their flows.
         algorithm: Name of the algorithm; empty if it is about none.
         flow: The flow, if it is about one.
         detail: What else there is to say.

@@ -10,7 +10,7 @@ from ccp_algs.api import check_event
 from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from ccp_base.flows import FlowInfo
 from ccp_base.names import close_names
-from datapath.protocol import LAW_PROGRAM
+from datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
 
 if TYPE_CHECKING:
     from agent.programs import Installed, ProgramSet
@@ -24,6 +24,9 @@ MAX_REGISTER: Final = (1 << 64) - 1
 Number = SupportsIndex | SupportsFloat
 """What windows, rates and registers may be given as: int, float, bool and their NumPy kin."""
 
+
+MAX_STAMP: Final = 0xFFFF
+"""The stamp of a program is how often the flow had been given one before, see `Datapath.update`."""
 
 Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
 """Tells others of an event of a flow: its kind, the flow, and what else there is to say."""
@@ -111,7 +114,8 @@ class FlowControl:
 
     Attributes:
         info: What is known of the flow from its start.
-        handle: Handle of the program that the flow was given last, 0 = none. Reports of others are stale.
+        handle: Handle and stamp of the program that the flow was given last, 0 = none. Reports of others are
+            stale, also those of the same program from before it was given another.
     """
 
     __slots__ = (
@@ -121,6 +125,7 @@ class FlowControl:
         "_letter",
         "_one_of_many",
         "_programs",
+        "_stamp",
         "_tell",
         "_update",
         "handle",
@@ -153,6 +158,7 @@ class FlowControl:
         self._tell = tell
         self._one_of_many = one_of_many
         self._installed: Installed | None = None
+        self._stamp = MAX_STAMP  # the first is 0
         self._extended: dict[str, bytes] = {}
         self._letter: _Letter | None = _Letter()
 
@@ -216,7 +222,8 @@ class FlowControl:
             self._letter.registers.clear()
             self._letter.add(cwnd_bytes, rate_bytes_per_s, checked)
             return
-        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, installed.handle, checked or None):
+        handle = self._stamped(installed)
+        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, handle, checked or None):
             self._gone()
         self._run(installed)
 
@@ -267,9 +274,11 @@ class FlowControl:
         assert letter is not None, "a flow is opened once"
         program = letter.program or self._programs.initial
         self._letter = None
-        handle: int | None = LAW_PROGRAM if program is None else program.handle
-        if letter.goes_on:
-            handle = None  # to name a program again would start it anew
+        if before is not None:
+            self._stamp = before._stamp
+        handle: int | None = None  # to name a program that goes on would start it anew
+        if not letter.goes_on:
+            handle = LAW_PROGRAM if program is None else self._stamped(program)
         left = () if before is None else (name for name, octets in before._extended.items() if octets)
         letters = dict.fromkeys(left, b"") | self._extended
         if (
@@ -322,7 +331,7 @@ class FlowControl:
         Returns:
             False if the flow is gone.
         """
-        if not self._update(self._flow_id, None, None, installed.handle, None):
+        if not self._update(self._flow_id, None, None, self._stamped(installed), None):
             return False
         self._run(installed)
         return True
@@ -338,8 +347,17 @@ class FlowControl:
 
     def _run(self, installed: Installed | None) -> None:
         before, self._installed = self._installed, installed
-        self.handle = LAW_PROGRAM if installed is None else installed.handle
+        self.handle = LAW_PROGRAM if installed is None else installed.handle | self._stamp << STAMP_SHIFT
         self._programs.moved(before, installed)
+
+    def _stamped(self, installed: Installed) -> int:
+        """Return what to write to give the flow this program, with a stamp of its own."""
+        self._stamp = self._stamp + 1 & MAX_STAMP
+        return installed.handle | self._stamp << STAMP_SHIFT
+
+    def runs(self, installed: Installed) -> bool:
+        """Return whether the flow was given this program last."""
+        return self._installed is installed
 
     def _assumed(self) -> Installed | None:
         """Return the program whose registers `set` means; in `on_create` the one that will be first."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from rich.table import Table
 
+from agent import exits
 from agent.runfile import RunInfo
 from ccp_base.flows import FlowInfo, FlowStats
 from datapath.protocol import LAW_PROGRAM, DatapathView
+
+LAW: Final = "law"
+"""Who steers a flow that the fallback law has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,9 @@ class FlowRow:
         cc_name: Congestion-control name that the socket chose.
         steered_by: `ALGORITHM/PROGRAM`, `law` while the fallback law steers, or `program N` if no agent says
             its name.
+        law_cause: Why the fallback law has the flow, or had it last, see `FlowStats.law_cause`.
+        law_stay: Why and for how long the fallback law has the flow, or had it last; None if it has not
+            taken it from an agent.
         cwnd_bytes: Window [bytes].
         rate_bytes_per_s: Pacing rate of the algorithm [bytes/s], 0 = none.
         srtt_us: Smoothed RTT [us].
@@ -40,6 +48,8 @@ class FlowRow:
     dst: str
     cc_name: str
     steered_by: str
+    law_cause: str
+    law_stay: str | None
     cwnd_bytes: int
     rate_bytes_per_s: int
     srtt_us: int
@@ -83,22 +93,35 @@ def rows(before: Look, now: Look, agent: RunInfo | None) -> list[FlowRow]:
     return sorted(made, key=lambda row: (-(row.throughput_bytes_per_s or 0.0), row.flow_id))
 
 
+def between(before: FlowStats, now: FlowStats) -> tuple[float, float | None]:
+    """Return what a flow did between two looks.
+
+    Totals stand still between ACKs, and so does their time: no ACK means no throughput, not an unknown one.
+
+    Args:
+        before: Its totals at the earlier look.
+        now: Those at the later one.
+
+    Returns:
+        Throughput [bytes/s], and segments marked lost per segment delivered or lost; None if there were none.
+    """
+    elapsed_us = now.now_us - before.now_us
+    throughput = 1e6 * (now.bytes_acked - before.bytes_acked) / elapsed_us if elapsed_us > 0 else 0.0
+    lost = now.lost_pkts - before.lost_pkts
+    delivered = now.delivered_pkts - before.delivered_pkts
+    return throughput, lost / (lost + delivered) if lost + delivered > 0 else None
+
+
 def _row(info: FlowInfo, stats: FlowStats, before: FlowStats | None, agent: RunInfo | None) -> FlowRow:
-    throughput = loss = None
-    if before is not None:
-        # Totals stand still between ACKs, and so does their time: no ACK means no throughput, not an unknown
-        # one.
-        elapsed_us = stats.now_us - before.now_us
-        throughput = 1e6 * (stats.bytes_acked - before.bytes_acked) / elapsed_us if elapsed_us > 0 else 0.0
-        lost = stats.lost_pkts - before.lost_pkts
-        delivered = stats.delivered_pkts - before.delivered_pkts
-        loss = lost / (lost + delivered) if lost + delivered > 0 else None
+    throughput, loss = (None, None) if before is None else between(before, stats)
     return FlowRow(
         flow_id=info.flow_id,
         src=_endpoint(info.src_addr, info.src_port),
         dst=_endpoint(info.dst_addr, info.dst_port),
         cc_name=info.cc_name,
         steered_by=_steered_by(stats, agent),
+        law_cause=stats.law_cause,
+        law_stay=exits.stay(stats, time.monotonic_ns() // 1000),
         cwnd_bytes=stats.cwnd_bytes,
         rate_bytes_per_s=stats.rate_bytes_per_s,
         srtt_us=stats.srtt_us,
@@ -115,22 +138,29 @@ def _endpoint(address: str, port: int) -> str:
 
 def _steered_by(stats: FlowStats, agent: RunInfo | None) -> str:
     if stats.law or stats.program == LAW_PROGRAM:
-        return "law"
+        return LAW
     known = {} if agent is None else agent.programs
     return known.get(stats.program, f"program {stats.program}")
 
 
-def render(flows: Sequence[FlowRow], counters: Mapping[str, int], agent: RunInfo | None) -> Table:
+def render(
+    flows: Sequence[FlowRow],
+    counters: Mapping[str, int],
+    agent: RunInfo | None,
+    failures: Sequence[str] = (),
+) -> Table:
     """Return the rows as a table for the terminal.
 
     Args:
         flows: The rows.
         counters: The datapath's counters.
         agent: What the agent runs; None if there is none.
+        failures: What algorithms raised, a line each.
     """
     who = "no agent: flows run the fallback law" if agent is None else f"agent pid {agent.pid}"
     over = counters.get("flows_over_limit", 0)
     caption = f"{len(flows)} flows; {who}" + (f"; {over} sockets found no slot (--max-flows)" if over else "")
+    caption = "\n".join([caption, *failures])
     table = Table(caption=caption, caption_justify="left", box=None, header_style="bold")
     table.add_column("local", overflow="fold")
     table.add_column("peer", overflow="fold")
@@ -143,7 +173,7 @@ def render(flows: Sequence[FlowRow], counters: Mapping[str, int], agent: RunInfo
             row.src,
             row.dst,
             row.cc_name,
-            row.steered_by,
+            f"{row.steered_by} ({row.law_stay})" if row.steered_by == LAW else row.steered_by,
             f"{row.cwnd_bytes / 1e3:.1f}",
             f"{8e-6 * row.rate_bytes_per_s:.2f}" if row.rate_bytes_per_s else "-",
             f"{row.srtt_us / 1e3:.2f}",

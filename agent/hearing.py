@@ -68,6 +68,7 @@ class Hearing:
 
     Attributes:
         counters: What became of the samples.
+        newest: The last sample of each kind, expired or not.
         on_sample: Is shown each sample with the flows that it belongs to; None shows it to nobody.
     """
 
@@ -87,6 +88,7 @@ class Hearing:
             clock_us: CLOCK_MONOTONIC [us].
         """
         self.counters = HearingCounters()
+        self.newest: dict[str, Sample] = {}
         self.on_sample: Callable[[Sample, list[int]], None] | None = None
         self._plane = plane
         self._inbox = inbox
@@ -156,6 +158,7 @@ class Hearing:
                     pairs = []
                     self._sender_gone(sample.sender)
                 continue
+            self.newest[sample.kind] = sample
             if sample.expired(now_us):
                 self.counters.expired += 1
                 continue

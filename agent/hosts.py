@@ -17,7 +17,7 @@ from agent.algorithms import Running
 from agent.events import Detail, Events
 from agent.flow import FlowControl, Update
 from agent.programs import ProgramSet
-from agent.source import Version, version_of
+from agent.source import Past, Version, version_of
 from agent.vector import send
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from ccp_algs.api import AnyAlgorithm, Decided
@@ -50,6 +50,9 @@ class LostExit:
     reports_missed: int = 0
     fold_errors: int = 0
     law_entries: int = 0
+    law_cause: str = "new"
+    law_entered_us: int = 0
+    law_left_us: int = 0
     mail_applied: int = 0
     mail_applied_us: int = 0
     now_us: int = 0
@@ -64,11 +67,12 @@ class Live:
         instance: The algorithm's instance of this flow; None before `start`, and for vectorised algorithms.
         on_report: The instance's callback; None if reports come as arrays.
         failed: The algorithm raised; the fallback law steers.
+        failure: What it raised, and where; None unless it failed.
         last_report: The last report that the instance got; None before that, and if reports come as arrays.
         params_at: Number of the last change of parameters that the instance knows of.
     """
 
-    __slots__ = ("failed", "flow", "host", "instance", "last_report", "on_report", "params_at")
+    __slots__ = ("failed", "failure", "flow", "host", "instance", "last_report", "on_report", "params_at")
 
     def __init__(self, host: Host, flow: FlowControl) -> None:
         """Make the flow; `Host.start` hands it to the algorithm."""
@@ -77,6 +81,7 @@ class Live:
         self.instance: Algorithm | None = None
         self.on_report: Callable[[Any], None] | None = None
         self.failed = False
+        self.failure: str | None = None
         self.last_report: Any = None
         self.params_at = changes()
 
@@ -130,6 +135,11 @@ class Host:
         self.settle: Callable[[Live], None] | None = None
         self._datapath = datapath
         self._events = events
+
+    @property
+    def past(self) -> Past:
+        """The version that runs, to be kept for later."""
+        return Past.of(self.algorithm, self.version)
 
     def live(self, info: FlowInfo) -> Live:
         """Return a flow of this algorithm, not yet started."""

@@ -80,6 +80,11 @@ class Inbox(Bus):
             form=form,
         )
 
+    @property
+    def waiting(self) -> int:
+        """How many samples wait for `drain`."""
+        return len(self._samples) + len(self._decisions)
+
     def drain(self) -> list[Sample]:
         """Return what came since the last call, in order of arrival. Never waits."""
         if not self._samples and not self._decisions:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from agent.audit import Audit
 from agent.control import Control, ControlOptions
 from agent.files import Files
 from agent.hearing import Hearing
@@ -66,6 +67,7 @@ def managed(
     *,
     start: bool = True,
     files: Files | None = None,
+    audit: Audit | None = None,
 ) -> Iterator[Management]:
     """Let a plane be looked at and changed for the length of a block.
 
@@ -75,6 +77,7 @@ def managed(
         control: Where to listen; None for nowhere.
         start: Start the threads at once. They have the rights that this thread has when it starts them.
         files: Reads files of algorithms; None reads them as we may then.
+        audit: Writes down what changes the plane; None for nobody.
 
     Raises:
         LoadError: `control.cannot_listen`.
@@ -82,7 +85,7 @@ def managed(
     """
     loader, streams = Loader(plane, compile_program, files=files), Streams(plane)
     requests = Requests(plane, loader, streams)
-    listening = None if control is None else Control(control, requests, streams)
+    listening = None if control is None else Control(control, requests, streams, audit)
     ways = Management(loader, streams, requests, listening)
     try:
         if start:

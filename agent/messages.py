@@ -23,6 +23,8 @@ _MAX: Final = (1 << 63) - 1
 FlowNumber = Annotated[int, Meta(ge=0, le=_MAX)]
 Word = Annotated[str, Meta(min_length=1, max_length=256)]
 Text = Annotated[str, Meta(max_length=MAX_BYTES)]
+Seconds = Annotated[float, Meta(ge=1, le=86_400)]
+"""How long a trial lasts [s]."""
 Value = bool | Annotated[int, Meta(ge=-_MAX, le=_MAX)] | float | Annotated[str, Meta(max_length=4096)]
 """A parameter's value, or text that spells it."""
 
@@ -76,6 +78,8 @@ class Load(Request, frozen=True, kw_only=True, tag="load"):
         class_name: Which class of it, if there are several.
         file: Where the text comes from, for messages.
         check: Find out whether it could be loaded, and leave everything as it is.
+        canary: Put it on trial first, with these new flows: `5%`, `dport=5001`, or both.
+        seconds: How long the trial lasts [s].
     """
 
     source: Text
@@ -83,12 +87,40 @@ class Load(Request, frozen=True, kw_only=True, tag="load"):
     class_name: Word | None = None
     file: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
     check: bool = False
+    canary: Word | None = None
+    seconds: Seconds | None = None
 
 
 class Reload(Request, frozen=True, kw_only=True, tag="reload"):
-    """Read the file of a running algorithm again; all of them, if none is named."""
+    """Read the file of a running algorithm again; all of them, if none is named.
+
+    Attributes:
+        algorithm: Which.
+        canary: As of `Load`; for one algorithm.
+        seconds: As of `Load`.
+    """
 
     algorithm: Word | None = None
+    canary: Word | None = None
+    seconds: Seconds | None = None
+
+
+class EndCanary(Request, frozen=True, kw_only=True, tag="end_canary"):
+    """End the trial of a new version.
+
+    Attributes:
+        algorithm: Of which algorithm.
+        widen: It takes over; else it is taken back.
+    """
+
+    algorithm: Word
+    widen: bool
+
+
+class Rollback(Request, frozen=True, kw_only=True, tag="rollback"):
+    """Let the version before take over again; one that is on trial is taken back instead."""
+
+    algorithm: Word
 
 
 class Switch(Request, frozen=True, kw_only=True, tag="switch"):
@@ -141,6 +173,8 @@ Ask = (
     | GetSource
     | Load
     | Reload
+    | EndCanary
+    | Rollback
     | Switch
     | InstallProgram
     | Subscribe

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -21,6 +21,7 @@ from typing import Final
 from agent.algorithms import Running
 from agent.blame import place_of
 from agent.breath import Breath
+from agent.canary.trial import Trial
 from agent.changes import Changes, Which
 from agent.events import Events
 from agent.flow import describe
@@ -29,7 +30,7 @@ from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, choose
 from ccp_base.errors import FlowGone
 from ccp_base.flows import FlowInfo, FlowStats
-from datapath.protocol import LAW_PROGRAM, Batch, Datapath, Event, Program, Told
+from datapath.protocol import LAW_FAILED, Batch, Datapath, Event, Program, Told
 
 log = logging.getLogger("ccplane.agent")
 
@@ -83,6 +84,8 @@ class Plane:
         breath: Tells the datapath in the middle of long work that the agent lives.
         on_batch: Is shown each batch; None shows it to nobody.
         each_turn: Called on this thread after each batch.
+        handed_over: Another agent takes the flows over.
+        trials: New versions on trial by the algorithm that they are of.
     """
 
     def __init__(
@@ -117,12 +120,15 @@ class Plane:
         self.changes = Changes(self)
         self.on_batch: Callable[[Batch], None] | None = None
         self.each_turn: list[Callable[[], None]] = []
+        self.trials: dict[str, Trial] = {}
+        self.handed_over = False
         self._calls: deque[Callable[[], None]] = deque()
         self._failures: dict[tuple[str, str, str, int], int] = {}
         self._stop = threading.Event()
         self._deferred: list[tuple[Live, FlowStats | None]] = []
         self._missed_before = 0
-        self._resyncs_due = 0
+        self._created_before = 0
+        self._silent_before = 0
         self._next_check_s = 0.0
         names = [running.name for running in algorithms]
         for name in names:
@@ -205,9 +211,19 @@ class Plane:
 
     def adopt(self) -> int:
         """Take over the flows that are there already and not yet ours; returns how many."""
-        self._missed_before = self._missed()
+        self._silent_before = self.datapath.counters().get("law_entries_silent", 0)
+        return self._take_over(self._look())
+
+    def _look(self) -> Sequence[FlowInfo]:
+        """Return all flows of now, after taking note of what the datapath had counted before."""
+        counters = self.datapath.counters()
+        self._missed_before = _missed(counters)
+        self._created_before = counters.get("flows_created", 0)
+        return self.datapath.flows()
+
+    def _take_over(self, flows: Sequence[FlowInfo]) -> int:
         before = self.counters.flows_created
-        for info in self.breath.between(self.datapath.flows()):
+        for info in self.breath.between(flows):
             self._create(info)
         adopted = self.counters.flows_created - before
         self.counters.flows_adopted += adopted
@@ -216,11 +232,12 @@ class Plane:
     def resync(self) -> None:
         """Compare the list of flows with the datapath's, after create or close events were lost."""
         self.counters.resyncs += 1
-        there = {info.flow_id for info in self.datapath.flows()}
+        flows = self._look()
+        there = {info.flow_id for info in flows}
         for flow_id in self.breath.between([flow_id for flow_id in self.flows if flow_id not in there]):
             self._close(flow_id, None)
         self._finish_closes()
-        self.adopt()
+        self._take_over(flows)
 
     def flow_ids(self, algorithm: str | None = None) -> list[int]:
         """Return the flows that run an algorithm (one of them, if named); not those that failed."""
@@ -234,7 +251,8 @@ class Plane:
         host = self._by_cc_name.get(info.cc_name)
         if host is None:
             host = self.hosts[choose(self.rules, info) or self.default]
-        return host
+        trial = self.trials.get(host.name)
+        return self.hosts[trial.name] if trial is not None and trial.takes(info) else host
 
     def _create(self, info: FlowInfo) -> None:
         if info.flow_id in self.flows:
@@ -250,11 +268,21 @@ class Plane:
         except Exception as error:
             self.fail(live, error, "on_create")
 
+    def _is_ghost(self, flow_id: int) -> bool:
+        """Return whether a create event is of a flow that was gone when the flows were looked at last.
+
+        The upper half of its id counts flows. What is newer closes after that look, and that event comes, or
+        is counted as missed.
+        """
+        return 0 < flow_id >> 32 <= self._created_before and self.datapath.stats(flow_id) is None
+
     def _close(self, flow_id: int, stats: FlowStats | None) -> None:
         live = self.flows.pop(flow_id, None)
         if live is None:
             return
         self.counters.flows_closed += 1
+        for trial in self.trials.values():
+            trial.closed(flow_id, stats)
         self.events.tell("flow:closed", live.host.name, live.flow.info)
         live.flow.retire()
         if live.host.vectorised:
@@ -320,7 +348,8 @@ class Plane:
                 except Exception as error:
                     self.fail(live, error, "on_report")
             elif event.EVENT_KIND == "created":
-                self._create(event.info)
+                if not self._is_ghost(event.info.flow_id):
+                    self._create(event.info)
             elif event.EVENT_KIND == "told":
                 self._told(event)
             else:
@@ -351,24 +380,25 @@ class Plane:
     def fail(self, live: Live, error: Exception, callback: str) -> None:
         """Give one flow to the fallback law because its algorithm raised."""
         self.log_failure(live.host, live, error, callback)
-        self._to_law(live)
+        self._to_law(live, failure_of(live.host, error, callback))
 
     def fail_all(self, host: VectorHost, error: Exception, callback: str) -> None:
         """Give all flows of a vectorised algorithm to the fallback law; flows to come get a new instance."""
         theirs = [live for live in self.flows.values() if live.host is host and not live.failed]
         if theirs:
             self.log_failure(host, theirs[0], error, callback, n_flows=len(theirs))
+        failure = failure_of(host, error, callback)
         for live in theirs:
-            self._to_law(live)
+            self._to_law(live, failure)
         host.restart()
 
-    def _to_law(self, live: Live) -> None:
-        live.failed = True
+    def _to_law(self, live: Live, failure: str) -> None:
+        live.failed, live.failure = True, failure
         live.flow.retire()
         if isinstance(live.host, VectorHost):
             live.host.fail(live.flow.info.flow_id)
         self.counters.flows_failed += 1
-        self.datapath.update(live.flow.info.flow_id, program=LAW_PROGRAM)
+        self.datapath.update(live.flow.info.flow_id, program=LAW_FAILED)
 
     def log_failure(self, host: Host, live: Live, error: Exception, callback: str, n_flows: int = 1) -> None:
         """Log an exception of an algorithm, with traceback if it is the first from its line.
@@ -404,20 +434,17 @@ class Plane:
 
     # Lost events
 
-    def _missed(self) -> int:
-        counters = self.datapath.counters()
-        return counters.get("creates_missed", 0) + counters.get("closes_missed", 0)
-
     def _check_missed(self) -> None:
         self._next_check_s = self._clock() + RESYNC_CHECK_S
-        missed = self._missed()
-        if missed != self._missed_before:
-            self._missed_before = missed
-            # Twice: a create event that was still on its way at the first comparison may be of a flow that is
-            # gone.
-            self._resyncs_due = 2
-        if self._resyncs_due:
-            self._resyncs_due -= 1
+        counters = self.datapath.counters()
+        silent = counters.get("law_entries_silent", 0)
+        if silent != self._silent_before:
+            lost, self._silent_before = silent - self._silent_before, silent
+            log.warning(
+                "the agent was silent for too long: %d flows were with the fallback law meanwhile", lost
+            )
+            self.events.tell("flows:law", cause="silent", flows=lost)
+        if _missed(counters) != self._missed_before:
             log.warning("create or close events were lost: comparing flows with the datapath")
             self.resync()
 
@@ -434,3 +461,14 @@ class Plane:
     def replace_program(self, algorithm: str, name: str, program: Program) -> int:
         """Replace a fold program under the live flows that run it; see `Changes.replace_program`."""
         return self.changes.replace_program(algorithm, name, program)
+
+
+def failure_of(host: Host, error: Exception, callback: str) -> str:
+    """Return what an algorithm raised, and where."""
+    where = place_of(error, host.version.file)
+    return f"{callback}: {type(error).__name__}: {error}" + (f" ({where})" if where else "")
+
+
+def _missed(counters: Mapping[str, int]) -> int:
+    """Return how many create and close events the datapath had to drop."""
+    return counters.get("creates_missed", 0) + counters.get("closes_missed", 0)

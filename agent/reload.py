@@ -16,17 +16,17 @@ from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from agent.algorithms import Running
-from agent.candidate import Candidate, check_takeover, drop_module, package_for, prepare
+from agent.candidate import Candidate, again, check_takeover, drop_module, package_for, prepare
 from agent.changes import Reloaded
 from agent.deadline import TooSlow, deadline
 from agent.files import Files
 from agent.hosts import Host
 from agent.locate import shown
 from agent.names import check as check_cc_name
-from agent.names import derived
+from agent.names import derived, unknown_algorithm
 from agent.plane import Plane
 from agent.programs import ProgramSet
-from agent.source import Source, Version, read
+from agent.source import Past, Source, Version, read
 from agent.swap import Successor
 from ccp_algs.beside import sha256
 from ccp_base.errors import CcpError, UsageError
@@ -35,6 +35,12 @@ from datapath.protocol import Compile, Program
 log = logging.getLogger("ccplane.agent")
 
 T = TypeVar("T")
+
+PASTS: Final = 5
+"""So many versions of an algorithm can be rolled back."""
+
+Judged = Callable[[str, Past, str], None]
+"""Told of an algorithm's version that is known to be good, and of the hash of one that is not, or nothing."""
 
 PREPARE_S: Final = 10.0
 """How long a candidate may take to be imported and checked [s]."""
@@ -50,6 +56,8 @@ class Loader:
         files: Reads files of algorithms.
         tried: Files that the last version of an algorithm was to be made of, by name, taken over or not; see
             `ccp_algs.beside.Package.seen`.
+        pasts: Versions that ran before, by name, the last one last.
+        judged: Is told of a version that is known to be good, and the hash of one that is not.
     """
 
     def __init__(
@@ -69,6 +77,8 @@ class Loader:
         """
         self.files = files or Files()
         self.tried: dict[str, Mapping[str, str | None]] = {}
+        self.pasts: dict[str, list[Past]] = {}
+        self.judged: Judged = lambda name, good, condemned: None
         self._plane = plane
         self._compile = compile_program
         self._prepare_s = prepare_s
@@ -121,7 +131,22 @@ class Loader:
             CcpError: What is wrong; the version before goes on then.
         """
         version = self._plane.changes.host(name).version
-        file = file or version.file
+        source = self.source_of(name, file)
+        if version.file == source.file and self._is_unchanged(version, source):
+            return Reloaded(name, version.sha256, version.sha256, 0, {}, ["the source has not changed"])
+        return self.load(source, name, version.class_name)
+
+    def source_of(self, name: str, file: str = "") -> Source:
+        """Read the file of a running algorithm.
+
+        Args:
+            name: Its name.
+            file: Its file; by default the one that the running version came from.
+
+        Raises:
+            UsageError: `algorithm.unknown`, `reload.no_file` or `reload.not_readable`.
+        """
+        file = file or self._plane.changes.host(name).version.file
         if not file or file.startswith("<"):
             raise UsageError(
                 "reload.no_file",
@@ -129,10 +154,7 @@ class Loader:
                 where=file,
                 fix="load its new source as text",
             )
-        source = read(file, self.files.read)
-        if version.file == source.file and self._is_unchanged(version, source):
-            return Reloaded(name, version.sha256, version.sha256, 0, {}, ["the source has not changed"])
-        return self.load(source, name, version.class_name)
+        return read(file, self.files.read)
 
     def _is_unchanged(self, version: Version, source: Source) -> bool:
         others = {path: known for path, known in dict(version.sources).items() if path != source.file}
@@ -194,6 +216,65 @@ class Loader:
         before = "" if host is None else host.version.sha256
         return Reloaded(name or candidate.name, before, candidate.version.sha256, 0, fates, [])
 
+    def candidate(self, source: Source, name: str, class_name: str = "") -> tuple[str, Candidate]:
+        """Import and check the next version of a running algorithm.
+
+        Args:
+            source: Its text.
+            name: The algorithm; empty for the one that runs from the same file, or that the text names.
+            class_name: Which class, if there are several.
+
+        Returns:
+            Name of the algorithm, and the version, which belongs to the caller from now on.
+
+        Raises:
+            CcpError: What is wrong; nothing has changed then.
+        """
+        name, class_name = self._meant(source, name, class_name)
+        candidate, host = self._prepared(source, name, class_name)
+        if host is None:
+            candidate.drop()
+            raise unknown_algorithm(name or candidate.name, list(self._plane.hosts), "")
+        return host.name, candidate
+
+    def _not_on_trial(self, name: str) -> None:
+        if name in self._plane.trials:
+            raise UsageError(
+                "canary.runs",
+                f"a new version of `{name}` is on trial",
+                why="one is tried at a time",
+                fix=f"wait for its end, or end it: ccp canary {name} --take-back, or --widen",
+            )
+
+    def rollback(self, name: str) -> Reloaded:
+        """Let the version before take over again; all flows start afresh.
+
+        Args:
+            name: A running algorithm.
+
+        Returns:
+            What was done.
+
+        Raises:
+            UsageError: `rollback.nothing`, if no other version ran before; `canary.runs`.
+            CcpError: What is wrong with the version before; that of now goes on then.
+        """
+        host = self._plane.changes.host(name)
+        self._not_on_trial(name)
+        pasts = self.pasts.get(name, [])
+        if not pasts:
+            raise UsageError(
+                "rollback.nothing",
+                f"no other version of `{name}` ran before this one",
+                why="an agent knows the versions that it replaced itself",
+                fix="repair its source, and reload it",
+            )
+        condemned, past = host.version.sha256, pasts[-1]
+        done = self.take_over(name, again(past, name, self._compile), fresh=True)
+        pasts.pop()
+        self.judged(name, past, condemned)
+        return done
+
     def _meant(self, source: Source, name: str, class_name: str) -> tuple[str, str]:
         """Return under which name a source is to be loaded, and which class of it."""
         if not name:
@@ -207,7 +288,7 @@ class Loader:
         try:
             if host is None:
                 return self._add(replace(candidate, name=name or candidate.name))
-            return self._swap(host.name, candidate)
+            return self.take_over(host.name, candidate)
         except BaseException:
             candidate.drop()
             raise
@@ -220,8 +301,13 @@ class Loader:
                 self.tried[name] = package.seen
                 candidate = prepare(source, self._compile, class_name, package)
                 host = self._plane.hosts.get(name or candidate.name)
-                if host is not None:
-                    check_takeover(host.algorithm, candidate)
+                try:
+                    if host is not None:
+                        self._not_on_trial(host.name)
+                        check_takeover(host.algorithm, candidate)
+                except BaseException:
+                    candidate.drop()
+                    raise
                 return candidate, host
         except TooSlow:
             raise UsageError(
@@ -243,13 +329,27 @@ class Loader:
             extensions=candidate.algorithm.extensions,
         )
 
-    def _swap(self, name: str, candidate: Candidate) -> Reloaded:
+    def take_over(self, name: str, candidate: Candidate, *, fresh: bool = False) -> Reloaded:
+        """Let a version that was checked take over all flows of an algorithm.
+
+        Args:
+            name: A running algorithm.
+            candidate: The version.
+            fresh: Flows start afresh, and nobody goes back to the version before.
+
+        Raises:
+            CcpError: What the version raises; the version before goes on then.
+        """
         host = self._plane.hosts[name]
         programs = self._installed(candidate, name, host)
         after = Successor(candidate.algorithm, programs, candidate.version)
-        before = host.algorithm
-        done = self.on_agent(lambda: self._plane.changes.reload(name, after))
+        before, past = host.algorithm, host.past
+        done = self.on_agent(lambda: self._plane.changes.reload(name, after, fresh=fresh))
         drop_module(before)
+        if not fresh:
+            pasts = self.pasts.setdefault(name, [])
+            pasts.append(past)
+            del pasts[:-PASTS]
         return done
 
     def _add(self, candidate: Candidate) -> Reloaded:
@@ -310,6 +410,8 @@ class Loader:
     def _refused(self, source: Source, name: str, error: CcpError) -> None:
         host = self._plane.hosts.get(name)
         old = "" if host is None else host.version.sha256
+        if host is not None:
+            self.judged(name, host.past, "")
         text = str(error)
         log.info("%s is not taken over: %s", shown(source.file), text)
         self._plane.call(

@@ -14,6 +14,8 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from agent import messages as ask
+from agent.canary.canaries import SECONDS, Canaries
+from agent.canary.lottery import Share
 from agent.changes import Reloaded, Which
 from agent.events import Event
 from agent.hearing import Hearing
@@ -30,6 +32,9 @@ from ccp_base.flows import FlowInfo, FlowStats
 
 Row = dict[str, Any]
 
+Slow = ask.Load | ask.Reload | ask.InstallProgram | ask.Rollback
+"""What the loader's thread does."""
+
 STATE_LENGTH: Final = 200
 """How much is told of one attribute of an instance [characters]."""
 
@@ -40,6 +45,7 @@ class Requests:
     Attributes:
         hearing: Delivery of telemetry, None without a bus.
         inbox: The subscription, None without a bus.
+        canaries: The trials of new versions.
     """
 
     def __init__(self, plane: Plane, loader: Loader, streams: Streams) -> None:
@@ -48,6 +54,7 @@ class Requests:
         self.inbox: Inbox | None = None
         self._plane = plane
         self._loader = loader
+        self.canaries = Canaries(plane, loader)
         self._streams = streams
         self._since_wall_us = time.time_ns() // 1000
 
@@ -59,7 +66,7 @@ class Requests:
             answer: Called on that thread with the outcome. A result that is a function is to be called by
                 who sends the answer: it takes long and needs no flow to stand still.
         """
-        if isinstance(what, ask.Load | ask.Reload | ask.InstallProgram):
+        if isinstance(what, Slow):
             job = what
             self._loader.submit(lambda: self._slow(job)).add_done_callback(answer)
         else:
@@ -72,13 +79,23 @@ class Requests:
 
     # On the loader's thread
 
-    def _slow(self, what: ask.Load | ask.Reload | ask.InstallProgram) -> Any:
+    def _slow(self, what: Slow) -> Any:
         if isinstance(what, ask.Load):
             file = what.file or f"<loaded:{what.name or 'text'}>"
+            if what.canary is not None and not what.check:
+                return self._try(what, Source(what.source, file), what.name or "", what.class_name or "")
             do = self._loader.check if what.check else self._loader.load
             return asdict(do(Source(what.source, file), what.name or "", what.class_name or ""))
         if isinstance(what, ask.InstallProgram):
             return self._loader.replace_program(what.algorithm, what.program, what.source)
+        if isinstance(what, ask.Rollback):
+            if what.algorithm in self._plane.trials:
+                return self._loader.on_agent(lambda: self.canaries.take_back(what.algorithm))
+            return asdict(self._loader.rollback(what.algorithm))
+        if what.canary is not None:
+            name = what.algorithm or self._plane.default
+            class_name = self._plane.changes.host(name).version.class_name
+            return [self._try(what, self._loader.source_of(name), name, class_name)]
         if what.algorithm is not None:
             return [asdict(self._loader.reload(what.algorithm))]
         done: list[Reloaded] = []
@@ -89,6 +106,10 @@ class Requests:
                     done.append(self._loader.reload(host.name))
         problems.finish()
         return [asdict(one) for one in done]
+
+    def _try(self, what: ask.Load | ask.Reload, source: Source, name: str, class_name: str) -> Row:
+        share = Share.from_text(what.canary or "")
+        return self.canaries.start(source, share, what.seconds or SECONDS, name, class_name)
 
     # On the agent's thread
 
@@ -111,6 +132,9 @@ class Requests:
             case ask.Switch():
                 which = Which(request.flow, request.before, request.rule)
                 return self._plane.changes.switch(request.algorithm, which)
+            case ask.EndCanary():
+                end = self.canaries.widen if request.widen else self.canaries.take_back
+                return end(request.algorithm)
             case ask.Subscribe():
                 return self._subscribe(request)
             case ask.Events():
@@ -119,7 +143,7 @@ class Requests:
             case ask.Stop():
                 self._plane.request_stop()
                 return None
-            case ask.Load() | ask.Reload() | ask.InstallProgram():
+            case ask.Load() | ask.Reload() | ask.InstallProgram() | ask.Rollback():
                 raise AssertionError("belongs to the loader")
             case _:
                 assert_never(request)
@@ -133,6 +157,7 @@ class Requests:
             "rules": [rule.text for rule in self._plane.rules],
             "flows": len(self._plane.flows),
             "algorithms": [self._algorithm(host) for host in self._plane.hosts.values()],
+            "canaries": self.canaries.rows(),
             "counters": asdict(self._plane.counters),
             "dropped": asdict(dropped),
             "telemetry": None
@@ -157,7 +182,7 @@ class Requests:
     def _flows(self) -> Callable[[], list[Row]]:
         """Note who has which flow; the totals are read by who sends the answer."""
         seen = [
-            (live.flow.info, live.host.name, live.flow.program, live.failed)
+            (live.flow.info, live.host.name, live.flow.program, live.failure)
             for live in self._plane.flows.values()
         ]
         stats = self._plane.datapath.stats
@@ -176,7 +201,7 @@ class Requests:
                 live.flow.info,
                 live.host.name,
                 live.flow.program,
-                live.failed,
+                live.failure,
                 self._plane.datapath.stats(flow_id),
             ),
             "params": _params_of(live.host, live),
@@ -255,7 +280,7 @@ def error_from(error: BaseException) -> CcpError:
 
 
 def flow_row(
-    info: FlowInfo, algorithm: str, program: str | None, failed: bool, stats: FlowStats | None
+    info: FlowInfo, algorithm: str, program: str | None, failure: str | None, stats: FlowStats | None
 ) -> Row:
     """Return what there is to say of a flow, without parameters and state; totals are None if it is gone."""
     row: Row = {
@@ -267,7 +292,8 @@ def flow_row(
         "cc_name": info.cc_name,
         "algorithm": algorithm,
         "program": program,
-        "failed": failed,
+        "failed": failure is not None,
+        "failure": failure,
         "mss_bytes": info.mss_bytes,
         "ecn_ok": info.ecn_ok,
         "created_us": info.created_us,
@@ -291,6 +317,9 @@ TOTALS: Final = (
     "reports",
     "reports_missed",
     "law_entries",
+    "law_cause",
+    "law_entered_us",
+    "law_left_us",
     "now_us",
 )
 """What is told of a flow's totals, by the names of `FlowStats`."""

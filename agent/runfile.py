@@ -7,18 +7,24 @@ that a killed agent left is known by the process that it names, which is gone.
 
 from __future__ import annotations
 
+import logging
 import os
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 import msgspec
 
+from agent.stored import check_writable, replace_file
 from ccp_base.errors import LoadError
+
+log = logging.getLogger("ccplane.agent")
 
 RUN_DIR: Final = Path("/run/ccplane")
 """Where run files stand."""
+
+_ROOM_BYTES: Final = 4096
+"""More than a run file has."""
 
 _START_TIME: Final = 21
 """Place of `starttime` in /proc/PID/stat, counted from 0 (proc_pid_stat(5))."""
@@ -52,6 +58,27 @@ def run_file(pin_dir: str, run_dir: Path = RUN_DIR) -> Path:
     return run_dir / f"{name}.json"
 
 
+def check_room(run_dir: Path = RUN_DIR) -> None:
+    """See whether a run file could be written.
+
+    Raises:
+        LoadError: `load.no_run_dir`.
+    """
+    try:
+        check_writable(run_dir, 0o755, _ROOM_BYTES)
+    except OSError as error:
+        raise _no_run_dir(run_dir, error) from error
+
+
+def _no_run_dir(place: Path, error: OSError) -> LoadError:
+    return LoadError(
+        "load.no_run_dir",
+        f"cannot write the run file {place}",
+        why=error.strerror or str(error),
+        fix="run as root, and see that there is room",
+    )
+
+
 class RunFile:
     """The run file of this process, which holds the datapath; a context manager.
 
@@ -71,24 +98,26 @@ class RunFile:
         """
         self.path = run_file(pin_dir, run_dir)
         self._started_ticks = _started_ticks(os.getpid())
+        self._failing = False
         try:
             run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self.write(RunInfo(pid=os.getpid(), pin_dir=pin_dir))
+            self._replace(RunInfo(pid=os.getpid(), pin_dir=pin_dir))
         except OSError as error:
-            raise LoadError(
-                "load.no_run_dir",
-                f"cannot write the run file {self.path}",
-                why=error.strerror or str(error),
-                fix="run as root",
-            ) from error
+            raise _no_run_dir(self.path, error) from error
 
     def write(self, info: RunInfo) -> None:
-        """Replace the contents; who reads meanwhile sees the old ones."""
+        """Replace the contents; who reads meanwhile sees the old ones. A full disk stops nothing."""
+        try:
+            self._replace(info)
+            self._failing = False
+        except OSError as error:
+            if not self._failing:
+                log.error("the run file %s cannot be written: %s", self.path, error.strerror)
+            self._failing = True
+
+    def _replace(self, info: RunInfo) -> None:
         text = msgspec.json.encode(msgspec.structs.replace(info, started_ticks=self._started_ticks))
-        with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
-            file.write(text)
-            os.fchmod(file.fileno(), 0o644)
-        os.replace(file.name, self.path)
+        replace_file(self.path, text, 0o644)
 
     def close(self) -> None:
         """Remove the file."""

@@ -11,23 +11,33 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, cast
 
+from agent.audit import Audit, AuditLog
 from agent.bus import status_of, tell
+from agent.canary.canaries import ENDS
+from agent.changes import Reloaded
 from agent.control import ControlOptions, control_socket
 from agent.description import Plan, assembled
 from agent.events import Event
 from agent.files import Files, ReadingThread
 from agent.inbox import Inbox
+from agent.known_good import KnownGood
 from agent.management import Management, managed
+from agent.metrics import MetricsAddress, MetricsServer, listening
 from agent.plane import Plane
 from agent.priority import raise_priority, raise_thread
-from agent.runfile import RUN_DIR, RunFile, RunInfo
+from agent.runfile import RUN_DIR, RunFile, RunInfo, check_room
+from agent.supervised import supervised
 from agent.wakeful import Wakeful
 from agent.watch import Told, Watcher
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
+from ccp_base.errors import CcpError
 from datapath import ebpf
-from datapath.protocol import Datapath
+
+if TYPE_CHECKING:
+    from ccp_base import _native
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,9 @@ class ServeOptions:
             the name, and what was done or what is wrong. None does not watch.
         broker: Telemetry bus to listen to, or a broker to be started with the agent; None for none.
         host: Our name on the bus; None for the host's.
+        metrics: Where Prometheus may ask; None for nowhere.
+        audit: File in which changes are written down; None for none.
+        known_good: Keeps versions that are known to be good; None keeps none.
     """
 
     load: ebpf.LoadOptions = field(default_factory=ebpf.LoadOptions)
@@ -60,6 +73,9 @@ class ServeOptions:
     on_reload: Told | None = None
     broker: BusOptions | EmbeddedBroker | None = None
     host: str | None = None
+    metrics: MetricsAddress | None = None
+    audit: Path | None = None
+    known_good: KnownGood | None = None
 
 
 def serve(
@@ -88,34 +104,60 @@ def serve(
     """
     pin_dir = options.load.pin_dir
     with ExitStack() as around:
+        if options.load.take_over:
+            _verify(ready)  # what fails now leaves the flows to the agent that has them
+            check_room(options.run_dir)
+        audit_log = around.enter_context(_audit_log(options.audit))
         datapath = ebpf.load(options.load)
         with _cleared_up(datapath, pin_dir):
             run_file = around.enter_context(RunFile(pin_dir, options.run_dir))
             plane = assembled(ready, datapath)
+            audit = None if audit_log is None else Audit(audit_log, plane)
             files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
             ways = around.enter_context(
-                managed(plane, ebpf.compile_program, _control(options), start=False, files=files)
+                managed(plane, ebpf.compile_program, _control(options), start=False, files=files, audit=audit)
             )
+            if audit is not None:
+                _trials_written(plane, ways, audit)
+            if options.known_good is not None:
+                ways.loader.judged = options.known_good.judged
             if options.realtime:
                 raise_priority()
             around.enter_context(_hearing(plane, ways, options))
+            metrics = around.enter_context(_metrics(plane, ways, options))
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
                 around.enter_context(_children_without_any())
             run_file.write(_run_info(plane, pin_dir))
             _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
             ways.start()
-            around.enter_context(_watching(plane, ways, options.on_reload))
+            if metrics is not None:
+                metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
+            around.enter_context(_watching(plane, ways, options.on_reload, audit))
             plane.adopt()
         with _stopped_by_signals(plane):
             if on_start is not None:
                 on_start(plane, ready)
-            with _turns(plane, options.wakeful, each_turn) as turn:
+            with supervised(plane), _turns(plane, options.wakeful, each_turn) as turn:
+                plane.each_turn.append(lambda: _end_for_successor(plane, datapath))
                 plane.run(options.duration_s, turn)
         around.close()
-        if options.unload_at_end:
+        datapath.release()  # last: what has our names, the next agent takes
+        if options.unload_at_end and not plane.handed_over:
             ebpf.unload(pin_dir)
     return plane
+
+
+def _verify(ready: Plan) -> None:
+    for running in ready.running:
+        for program in running.programs.values():
+            ebpf.verify(cast("_native.Program", program))
+
+
+def _end_for_successor(plane: Plane, datapath: _native.EbpfDatapath) -> None:
+    if datapath.has_successor():
+        plane.handed_over = True
+        plane.request_stop()
 
 
 def _control(options: ServeOptions) -> ControlOptions | None:
@@ -126,13 +168,29 @@ def _control(options: ServeOptions) -> ControlOptions | None:
 
 def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
     """Write the run file again when programs or algorithms change."""
-    kinds = {"algorithm:reloaded", "algorithm:loaded", "algorithm:switched", "program:replaced"}
+    kinds = {
+        "algorithm:reloaded",
+        "algorithm:loaded",
+        "algorithm:switched",
+        "program:replaced",
+        *ENDS.values(),
+    }
 
     def changed(event: Event) -> None:
         if event.kind in kinds:
             write()
 
     plane.events.listen(changed)
+
+
+def _trials_written(plane: Plane, ways: Management, audit: Audit) -> None:
+    """Write down how trials end, on the loader's thread: it waits for the disk."""
+
+    def ended(event: Event) -> None:
+        if event.kind in ENDS.values():
+            ways.loader.submit(lambda: audit.tried(event))
+
+    plane.events.listen(ended)
 
 
 @contextmanager
@@ -150,12 +208,18 @@ def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
 
 
 @contextmanager
-def _watching(plane: Plane, ways: Management, told: Told | None) -> Iterator[None]:
+def _watching(plane: Plane, ways: Management, told: Told | None, audit: Audit | None) -> Iterator[None]:
     """Reload what is saved."""
     if told is None:
         yield
         return
-    watcher = Watcher(plane, ways.loader, told)
+
+    def saved(name: str, done: Reloaded | CcpError) -> None:
+        if audit is not None:
+            audit.saved(name, done if isinstance(done, CcpError) else None)
+        told(name, done)
+
+    watcher = Watcher(plane, ways.loader, saved)
     watcher.start()
     try:
         yield
@@ -190,13 +254,40 @@ def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[
 
 
 @contextmanager
+def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
+    """Open the audit log, which may stand where only root may write."""
+    if path is None:
+        yield None
+        return
+    audit_log = AuditLog(path)
+    try:
+        yield audit_log
+    finally:
+        audit_log.close()
+
+
+@contextmanager
+def _metrics(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[MetricsServer | None]:
+    """Listen for Prometheus; it is answered later, without rights."""
+    if options.metrics is None:
+        yield None
+        return
+    with listening(options.metrics, plane, ways.requests.hearing, ways.requests.inbox) as server:
+        yield server
+
+
+def _give_up_all() -> None:
+    ebpf.drop_capabilities([])
+
+
+@contextmanager
 def _children_without_any() -> Iterator[None]:
     """Take from what an algorithm forks what the agent has kept; what it executes has nothing anyway."""
     serving = True
 
     def give_up() -> None:
         if serving:
-            ebpf.drop_capabilities([])
+            _give_up_all()
 
     os.register_at_fork(after_in_child=give_up)  # for ever: there is no way back
     try:
@@ -225,12 +316,12 @@ def _turns(
 
 
 @contextmanager
-def _cleared_up(datapath: Datapath, pin_dir: str) -> Iterator[None]:
+def _cleared_up(datapath: _native.EbpfDatapath, pin_dir: str) -> Iterator[None]:
     """Leave nothing half started: what was loaded goes, what was adopted stays with the fallback law."""
     try:
         yield
     except BaseException:
-        datapath.close()
+        datapath.release()
         if not datapath.adopted:
             ebpf.unload(pin_dir)
         raise

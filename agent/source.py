@@ -97,6 +97,39 @@ class Version:
         return bool(self.file) and not self.file.startswith("<")
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A version that can run again.
+
+    Attributes:
+        algorithm: Its class, for one that is installed and not of a file.
+        file: Its file.
+        class_name: Its class.
+        sha256: Hash of its source.
+        texts: Text of its file and of those beside it that were imported, by file; empty for one that is
+            installed.
+    """
+
+    algorithm: AnyAlgorithm | None
+    file: str
+    class_name: str
+    sha256: str
+    texts: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, algorithm: AnyAlgorithm, version: Version) -> Past:
+        """Keep what a running version is made of."""
+        package = beside.package_of(algorithm)
+        texts = {} if package is None else package.texts
+        return cls(
+            None if texts else algorithm, version.file, version.class_name, version.sha256, dict(texts)
+        )
+
+    def read(self, path: Path) -> str | None:
+        """Return the text of a file as this version had it, None if it had none; see `beside.Read`."""
+        return self.texts.get(str(path))
+
+
 def version_of(algorithm: AnyAlgorithm) -> Version:
     """Return the version of a class: of what it was imported from, or else of what its file has now."""
     now_us = time.time_ns() // 1000

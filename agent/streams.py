@@ -19,7 +19,7 @@ from agent.events import Event
 from agent.flow import Update
 from agent.hosts import VectorHost
 from ccp_algs import Updates
-from datapath.protocol import REPORT_HEAD, Batch, Reports
+from datapath.protocol import REPORT_HEAD, Batch, Reports, handle_of
 from telemetry.schema import Sample
 
 if TYPE_CHECKING:
@@ -191,7 +191,8 @@ class Streams:
         ) -> bool:
             written = write(flow_id, cwnd_bytes, rate_bytes_per_s, program, registers, letters)
             if written:
-                keep(Decision(_now_us(), flow_id, cwnd_bytes, rate_bytes_per_s, program, registers))
+                handle = None if program is None else handle_of(program)
+                keep(Decision(_now_us(), flow_id, cwnd_bytes, rate_bytes_per_s, handle, registers))
             return written
 
         return update

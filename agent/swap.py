@@ -48,7 +48,14 @@ class _Built:
     instance: Algorithm | None
 
 
-def reload(host: SingleHost | VectorHost, lives: Sequence[Live], after: Successor, breath: Breath) -> int:
+def reload(
+    host: SingleHost | VectorHost,
+    lives: Sequence[Live],
+    after: Successor,
+    breath: Breath,
+    *,
+    fresh: bool = False,
+) -> int:
     """Let a new version take over all flows of an algorithm; those that failed start afresh.
 
     Args:
@@ -56,6 +63,7 @@ def reload(host: SingleHost | VectorHost, lives: Sequence[Live], after: Successo
         lives: All its flows.
         after: The new version.
         breath: Drawn every now and then.
+        fresh: All flows start afresh, because the version before cannot be trusted.
 
     Returns:
         How many flows went over.
@@ -65,14 +73,14 @@ def reload(host: SingleHost | VectorHost, lives: Sequence[Live], after: Successo
             of the new version are no longer installed.
     """
     with _abandoned(after.programs), blamed(after.version.file, cannot_take_over):
-        _carry_params(host.algorithm, after.algorithm)
+        carry_params(host.algorithm, after.algorithm)
         if isinstance(host, VectorHost):
             flows = {live.flow.info.flow_id: host.flow(live.flow.info, after.programs) for live in lives}
-            instance = _new_vector(host, lives, after, flows, breath)
+            instance = _new_vector(host, lives, after, flows, breath, fresh)
             built = [_Built(live, flows[live.flow.info.flow_id], None) for live in lives]
         else:
             shared = _shared_params(host.algorithm, after.algorithm)
-            built = [_new_version(host, live, after, shared) for live in breath.between(lives)]
+            built = [_new_version(host, live, after, shared, fresh) for live in breath.between(lives)]
     before, host.programs = host.programs, after.programs
     host.algorithm, host.version = after.algorithm, after.version
     if isinstance(host, VectorHost):
@@ -82,7 +90,9 @@ def reload(host: SingleHost | VectorHost, lives: Sequence[Live], after: Successo
     return len(built)
 
 
-def _new_version(host: SingleHost, live: Live, after: Successor, shared: Mapping[str, Param[Any]]) -> _Built:
+def _new_version(
+    host: SingleHost, live: Live, after: Successor, shared: Mapping[str, Param[Any]], fresh: bool
+) -> _Built:
     info = live.flow.info
     flow = host.flow(info, after.programs)
     instance = cast("type[Algorithm]", after.algorithm)()
@@ -93,7 +103,7 @@ def _new_version(host: SingleHost, live: Live, after: Successor, shared: Mapping
             if name in vars(old):
                 vars(instance)[name] = parameter.check(vars(old)[name])
     instance.on_create(info)
-    if old is not None:
+    if old is not None and not fresh:
         flow.continue_from(live.flow)
         instance.on_reload(old)
     return _Built(live, flow, instance)
@@ -105,18 +115,19 @@ def _new_vector(
     after: Successor,
     flows: Mapping[int, FlowControl],
     breath: Breath,
+    fresh: bool,
 ) -> VectorAlgorithm | None:
     if not lives:
         return None
     instance = made(after.algorithm, flows)
     for live in breath.between(lives):
-        if not live.failed:
+        if not live.failed and not fresh:
             instance.on_create(live.flow.info)
             flows[live.flow.info.flow_id].continue_from(live.flow)
-    if host.instance is not None:
+    if host.instance is not None and not fresh:
         instance.on_reload(host.instance)
     for live in breath.between(lives):
-        if live.failed:
+        if live.failed or fresh:
             instance.on_create(live.flow.info)
     return instance
 
@@ -137,7 +148,7 @@ def _shared_params(before: AnyAlgorithm, after: AnyAlgorithm) -> dict[str, Param
     return {name: parameter for name, parameter in params_of(after).items() if name in old}
 
 
-def _carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
+def carry_params(before: AnyAlgorithm, after: AnyAlgorithm) -> None:
     """Set what was set for all flows of the version before, where the new one still has it."""
     old = params_of(before)
     for name, parameter in _shared_params(before, after).items():
@@ -150,6 +161,7 @@ def _use(built: Sequence[_Built], breath: Breath) -> None:
     for one in breath.between(built):
         live, before = one.live, one.live.flow
         live.flow, live.instance, live.failed = one.flow, one.instance, False
+        live.failure = None
         live.on_report = None if one.instance is None else one.instance.on_report
         live.params_at = changes()
         with suppress(FlowGone):  # its close event follows

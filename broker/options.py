@@ -81,10 +81,11 @@ class BusOptions:
 
         Args:
             url: `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or `mqtts://` for TLS, there with `?ca=FILE`,
-                `&cert=FILE&key=FILE` where they are not the system's.
+                `&cert=FILE&key=FILE` where they are not the system's. `?password_file=FILE` has the password
+                in its first line: all users of a machine may read command lines.
 
         Raises:
-            BusError: `bus.bad_url`.
+            BusError: `bus.bad_url`, or `bus.no_password_file` if the file cannot be read.
         """
         try:
             parts = urlsplit(url)
@@ -97,17 +98,22 @@ class BusOptions:
         if not parts.hostname or parts.path not in {"", "/"} or parts.fragment:
             raise _bad_url(url, "it names no host" if not parts.hostname else "nothing may follow the port")
         secure = parts.scheme == "mqtts"
-        unknown = set(query) - ({"ca", "cert", "key"} if secure else set())
+        unknown = set(query) - ({"ca", "cert", "key"} if secure else set()) - {"password_file"}
         if unknown:
             raise _bad_url(url, f"unknown option {', '.join(sorted(unknown))}")
         files = {name: Path(values[-1]) for name, values in query.items()}
+        password = None if parts.password is None else unquote(parts.password)
+        if "password_file" in files:
+            if parts.username is None or password is not None:
+                raise _bad_url(url, "a password file goes with a user, in place of the password")
+            password = _password_in(files["password_file"])
         if "key" in files and "cert" not in files:
             raise _bad_url(url, "a key without its certificate")
         return cls(
             host=parts.hostname,
             port=port or (TLS_PORT if secure else PORT),
             user=None if parts.username is None else unquote(parts.username),
-            password=None if parts.password is None else unquote(parts.password),
+            password=password,
             tls=Tls(files.get("ca"), files.get("cert"), files.get("key")) if secure else None,
         )
 
@@ -121,6 +127,18 @@ class BusOptions:
         user = "" if self.user is None else f"{self.user}@"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{user}{host}:{self.port}"
+
+
+def _password_in(file: Path) -> str:
+    try:
+        return file.read_text().partition("\n")[0]
+    except (OSError, ValueError) as error:
+        raise BusError(
+            "bus.no_password_file",
+            f"cannot read the password: {error}",
+            str(file),
+            fix="write it into the first line of a file that this user may read",
+        ) from error
 
 
 def _bad_url(url: str, why: str) -> BusError:

@@ -313,7 +313,7 @@ class VectorAlgorithm(Common):
 AnyAlgorithm = type[Algorithm] | type[VectorAlgorithm]
 
 
-AGENT_AREAS: Final = frozenset({"flow", "param", "algorithm", "program", "telemetry"})
+AGENT_AREAS: Final = frozenset({"flow", "param", "algorithm", "program", "canary", "telemetry"})
 """Areas of the agent's own events, which nobody else may tell."""
 
 

@@ -13,7 +13,6 @@ ccplane always mean those. What is installed elsewhere is imported as usual, onc
 from __future__ import annotations
 
 import builtins
-import contextvars
 import hashlib
 import importlib.abc
 import importlib.util
@@ -35,7 +34,6 @@ OURS: Final = frozenset({"agent", "broker", "ccp_algs", "ccp_base", "datapath", 
 
 _packages: dict[str, Package] = {}
 _executed: set[str] = set()
-_loading: contextvars.ContextVar[bool] = contextvars.ContextVar("_loading", default=False)
 
 
 def read_text(path: Path) -> str | None:
@@ -45,21 +43,6 @@ def read_text(path: Path) -> str | None:
     except (OSError, ValueError):  # not there, or in a directory that is closed to us: nothing to import
         return None
     return importlib.util.decode_source(path.read_bytes())
-
-
-def loading() -> bool:
-    """Return whether an algorithm's file is being imported."""
-    return _loading.get()
-
-
-@contextmanager
-def any_name() -> Iterator[None]:
-    """Let a file use any name: it is asked for by path and stands beside the algorithm of that name."""
-    token = _loading.set(True)
-    try:
-        yield
-    finally:
-        _loading.reset(token)
 
 
 def sha256(text: str) -> str:
@@ -89,6 +72,11 @@ class Package:
         self._texts: dict[str, str] = {}
         self._known: dict[str, bool] = {}
         self._builtins: dict[str, Any] = {**vars(builtins), "__import__": self._import}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Text of each file that was imported, the algorithm's own among them."""
+        return {self.file: self.own, **self._texts}
 
     def load(self, text: str) -> ModuleType:
         """Import the algorithm's own file, under the package's name from now on.
@@ -135,8 +123,7 @@ class Package:
         _executed.add(file)
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         vars(module)["__builtins__"] = self._builtins
-        with any_name():
-            exec(compile(text, file, "exec", dont_inherit=True), vars(module))
+        exec(compile(text, file, "exec", dont_inherit=True), vars(module))
 
     def find(self, name: str) -> tuple[str, bool] | None:
         """Return the file of a module by its name within the package, and whether it is a package."""

@@ -58,7 +58,8 @@ def register(name: str) -> Callable[[Cls], Cls]:
 
     def decorate(cls: Cls) -> Cls:
         _check_class(cls, cls.__qualname__)
-        if not beside.loading():
+        # A file may use any name: it is asked for by path, and stands beside the algorithm of that name.
+        if beside.package_of(cls) is None:
             known = _algorithms.get(name)
             if known is not None and _place(known) != _place(cls):
                 raise RegistryError(

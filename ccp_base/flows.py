@@ -167,6 +167,25 @@ class FlowStats(Protocol):
         ...
 
     @property
+    def law_cause(self) -> str:
+        """Why the fallback law has the flow, or had it last.
+
+        `new`: no agent has given it a program. `silent`: the heartbeat was too old. `uninstalled`: its
+        program was taken away. `no_program`: its algorithm gave it none. `failed`: its algorithm raised.
+        """
+        ...
+
+    @property
+    def law_entered_us(self) -> int:
+        """When the fallback law got the flow last [us]."""
+        ...
+
+    @property
+    def law_left_us(self) -> int:
+        """When it gave the flow back after that [us]; 0 while it has it."""
+        ...
+
+    @property
     def mail_applied(self) -> int:
         """Updates applied; several written before an ACK count once."""
         ...

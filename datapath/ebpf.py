@@ -7,6 +7,7 @@ compiled part every function says so in one sentence (`load.no_native_module`) i
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ccp_base.native import native_part
 if TYPE_CHECKING:
     from ccp_base import _native
     from ccp_base.errors import CcpError
-    from datapath.protocol import Datapath, DatapathView
+    from datapath.protocol import DatapathView
 
 DEFAULT_PIN_DIR = "/sys/fs/bpf/ccplane"
 """Where the maps and links are pinned; one agent a directory."""
@@ -31,6 +32,7 @@ class LoadOptions:
         ring_bytes: Size of the report ring [bytes], a power of two.
         heartbeat_timeout_ms: Silence of the agent after which flows go to the fallback law [ms].
         max_cwnd_bytes: No window ever gets larger [bytes]; the default is TCP's largest receive window.
+        take_over: Have an agent that runs hand its flows over, once all is loaded that the kernel can refuse.
     """
 
     pin_dir: str = DEFAULT_PIN_DIR
@@ -38,10 +40,11 @@ class LoadOptions:
     ring_bytes: int = 8 << 20
     heartbeat_timeout_ms: int = 200
     max_cwnd_bytes: int = 1 << 30
+    take_over: bool = False
 
 
-def load(options: LoadOptions) -> Datapath:
-    """Load the kernel datapath, or adopt the one that is pinned already.
+def load(options: LoadOptions) -> _native.EbpfDatapath:
+    """Load the kernel datapath, or adopt the one that is pinned already, of whatever version.
 
     Args:
         options: How to load it.
@@ -60,6 +63,7 @@ def load(options: LoadOptions) -> Datapath:
         ring_bytes=options.ring_bytes,
         heartbeat_timeout_ms=options.heartbeat_timeout_ms,
         max_cwnd_bytes=options.max_cwnd_bytes,
+        take_over=options.take_over,
     )
 
 
@@ -80,21 +84,36 @@ def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
     return _native.EbpfDatapath.observe(pin_dir)
 
 
-def unload(pin_dir: str = DEFAULT_PIN_DIR) -> list[str]:
-    """Remove registration, programs and maps from the kernel.
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """What unloading came to, one line for each thing.
+
+    Attributes:
+        removed: What is no longer in the kernel; empty if nothing was loaded.
+        moved: Sockets and defaults of namespaces that have a congestion control of the kernel's now.
+        left: What could not be reached, or keeps memory. Sockets among it leave when they next send.
+    """
+
+    removed: Sequence[str] = ()
+    moved: Sequence[str] = ()
+    left: Sequence[str] = ()
+
+
+def unload(pin_dir: str = DEFAULT_PIN_DIR) -> Unloaded:
+    """Remove registration, programs and maps; sockets and defaults get a congestion control of the kernel's.
 
     Args:
         pin_dir: Directory in a bpffs.
 
     Returns:
-        What was removed, one line each; empty if nothing was loaded.
+        What came of it.
 
     Raises:
         LoadError: If it may not be removed.
     """
     with native_part():
         from ccp_base import _native
-    return _native.EbpfDatapath.unload(pin_dir)
+    return Unloaded(*_native.EbpfDatapath.unload(pin_dir))
 
 
 def compile_program(
@@ -223,7 +242,8 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.
 
     Raises:
         LoadError: `load.no_native_module`.
-        CcpError: `switch.no_cgroup`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
+        CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
+            `trace.no_btf`.
     """
     with native_part():
         from ccp_base import _native

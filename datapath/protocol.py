@@ -30,6 +30,17 @@ REPORT_HEAD: tuple[tuple[str, str], ...] = (
 LAW_PROGRAM = 0
 """The handle that means "no program": the flow runs the in-kernel fallback law."""
 
+STAMP_SHIFT = 16
+"""Above a handle in `update` and in reports stands a stamp."""
+
+LAW_FAILED = LAW_PROGRAM | 1 << STAMP_SHIFT
+"""The same, because the flow's algorithm raised."""
+
+
+def handle_of(given: int) -> int:
+    """Return the handle of what a flow was given, without its stamp."""
+    return given % (1 << STAMP_SHIFT)
+
 
 class Program(Protocol):
     """A compiled fold program, not yet installed."""
@@ -65,7 +76,7 @@ class Report(ReportHead, Protocol):
 
     @property
     def program_handle(self) -> int:
-        """Handle of the program that made it, as `install` returned it."""
+        """Handle of the program that made it, with the stamp with which the flow was given it (`update`)."""
         ...
 
     def as_dict(self) -> dict[str, int]:
@@ -230,6 +241,9 @@ class Datapath(Protocol):
         """Write to one flow; None leaves a thing as it is, and a letter not fetched yet is added to.
 
         `registers` are control registers of `program`, or of the program that the flow was given last.
+        `program` is a handle; above it, from bit `STAMP_SHIFT` on, a number of the agent's own may stand, a
+        stamp, which the reports of that program bring back. `LAW_FAILED` is the law's handle with the stamp
+        that says why.
         `letters` go to extensions, by name; an empty one has the extension leave the flow.
 
         Returns:

@@ -43,6 +43,7 @@ class AgentProcess:
         pin_dir: str = PIN_DIR,
         enter: Sequence[str] = (),
         packages: Path | None = None,
+        patience_s: float = START_TIMEOUT_S,
     ) -> None:
         """Start the agent and wait until it is ready.
 
@@ -51,6 +52,7 @@ class AgentProcess:
             pin_dir: Where its datapath is pinned.
             enter: Command that starts it somewhere else, such as `Host.enter`.
             packages: Folder to import ccplane from, if not where this one was imported from.
+            patience_s: How long it may take until it is ready [s].
 
         Raises:
             LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
@@ -69,7 +71,7 @@ class AgentProcess:
         )
         self.pid = self._process.pid
         try:
-            self.greeting = self._first_line()
+            self.greeting = self._first_line(patience_s)
         except BaseException:  # Ctrl-C: it is in a session of its own and does not hear it
             self.kill()
             raise
@@ -83,9 +85,9 @@ class AgentProcess:
                 "run the command by hand; `ccp doctor` says what is missing",
             )
 
-    def _first_line(self) -> str:
+    def _first_line(self, patience_s: float) -> str:
         assert self._process.stdout is not None
-        late = threading.Timer(START_TIMEOUT_S, self._process.kill)
+        late = threading.Timer(patience_s, self._process.kill)
         late.start()
         try:
             return self._process.stdout.readline().strip()

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 [ "$(id -u)" = 0 ] || die "a root file system is made by root only" "this is not root" "sudo make test-wheel"
-wheel=$(ls dist/ccplane-*.whl 2>/dev/null) || die "there is no wheel in dist" "" "make wheel"
+wheel=$(ls dist/ccplane-*"_$(uname -m).whl" 2>/dev/null) || die "there is no wheel in dist" "" "make wheel"
 command -v mmdebstrap >/dev/null || apt_install mmdebstrap
 
 if [ -z "${CCPLANE_IN_OWN_MOUNTS:-}" ]; then
@@ -72,3 +72,9 @@ timed "ccp new, check, simulate, run --reload, iperf3, an edit" own_algorithm
 say "notebooks"
 timed "pip install 'ccplane.whl[notebooks]'" pip "$inside[notebooks]"
 within du -sh /opt/ccplane
+a_notebook() {
+	within setpriv --reuid=1000 --regid=1000 --clear-groups env HOME=/tmp/user sh -c 'cd /tmp/user &&
+		cp /opt/ccplane/lib/python3*/site-packages/experiments/notebooks/quickstart.ipynb . &&
+		jupyter execute --inplace quickstart.ipynb && grep -c widget-view quickstart.ipynb'
+}
+timed "quickstart.ipynb, with its panel" a_notebook

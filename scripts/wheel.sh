@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds what is released into dist/: a wheel for this machine's architecture, with libelf and all licences inside, and the
-# sources. What it is good for depends on this system's C library: the wheel's name says it (manylinux_2_NN).
+# Builds what is released into dist/: a wheel for an architecture (wheel.sh [ARCHITECTURE]; this machine's if none is
+# said), with libelf and all licences inside, and the sources. What it is good for depends on this system's C library: the
+# wheel's name says it (manylinux_2_NN).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -9,6 +10,13 @@ cd "$(dirname "$0")/.."
 has_kernel_part_needs || die "no wheel without the kernel part" "it needs Linux, clang, libelf and zlib" "make setup"
 tools=$PWD/.cache/tools
 export VIRTUAL_ENV=$PWD/.venv PATH=$PWD/.venv/bin:$tools/bin:$PATH
+architecture=${1:-$(uname -m)}
+target=()
+if [ "$architecture" != "$(uname -m)" ]; then
+	. scripts/cross.sh
+	cross "$architecture"
+	target=(--target "$architecture-unknown-linux-gnu")
+fi
 
 if ! command -v cargo-bundle-licenses >/dev/null; then
 	say "cargo-bundle-licenses: once, two minutes"
@@ -19,9 +27,9 @@ trap 'rm -f LICENSE-THIRD-PARTY.yml LICENSE-libelf' EXIT
 cp /usr/share/doc/libelf1*/copyright LICENSE-libelf
 
 say "building the wheel and the sources"
-rm -rf dist
+rm -rf dist/plain dist/*"_$architecture.whl" dist/*.tar.gz
 # Not maturin's own repair: it patches the extension where cargo keeps it, which then works in no checkout any more.
-maturin build --quiet --release --auditwheel skip --compatibility linux --out dist/plain
+maturin build --quiet --release --auditwheel skip --compatibility linux "${target[@]}" --out dist/plain
 auditwheel repair --wheel-dir dist dist/plain/*.whl
 rm -r dist/plain
 maturin sdist --out dist

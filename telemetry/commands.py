@@ -13,6 +13,7 @@ import typer
 
 from broker.options import BusOptions
 from ccp_base.errors import CcpError
+from ccp_base.notify import Manager, Supervised
 from telemetry import netns
 from telemetry.bus import Bus
 from telemetry.receiver.errors import ReceiverError
@@ -247,8 +248,14 @@ def _receive(
             channels.append(BusChannel(bus))
         show = printer(form, stack, watch, bus)
         stack.enter_context(on_signals(receiver.request_stop))
+        manager = Manager.from_environment()
+        loop = (
+            None if manager is None else Supervised(manager, lambda: f"{len(receiver.windows.peers)} peers")
+        )
+        if loop is not None:
+            stack.callback(loop.stopping)
         with _inside(namespace):  # after threads that talk to others are under way: they stay outside
-            receiver.run()
+            receiver.run(None if loop is None else loop.turn)
 
 
 def _say(available: Available) -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from typing import Annotated
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.live import Live
 
 from agent import flowtable, runfile
+from agent import messages as ask
+from agent.client import Client
 from agent.flowtable import FlowRow
+from ccp_base.errors import CcpError
 from datapath import ebpf
 from datapath.protocol import DatapathView
+
+ANSWER_S: Final = 1.0
+"""How long the agent has to say what its algorithms raised [s]."""
 
 
 def flows(
@@ -44,12 +51,13 @@ def flows(
         rows, agent = next(looks)
         # A pipe has no width: give the table what it needs instead of 80 columns.
         console = Console() if Console().is_terminal else Console(width=200)
-        console.print(flowtable.render(rows, view.counters(), agent))
+        console.print(flowtable.render(rows, view.counters(), agent, _failures(rows, agent)))
     else:
         try:
             with Live(auto_refresh=False) as screen:
                 for rows, agent in looks:
-                    screen.update(flowtable.render(rows, view.counters(), agent), refresh=True)
+                    table = flowtable.render(rows, view.counters(), agent, _failures(rows, agent))
+                    screen.update(table, refresh=True)
         except KeyboardInterrupt:
             return
 
@@ -65,3 +73,17 @@ def _looks(
         agent = runfile.running(pin_dir)
         yield flowtable.rows(before, now, agent), agent
         before = now
+
+
+def _failures(rows: Sequence[FlowRow], agent: runfile.RunInfo | None) -> list[str]:
+    """Return what algorithms raised, each once with the number of its flows; only the agent knows."""
+    if agent is None or not any(row.law_cause == "failed" for row in rows):
+        return []
+    try:
+        with Client(pin_dir=agent.pin_dir, timeout_s=ANSWER_S) as client:
+            raised = Counter(
+                (row["algorithm"], row["failure"]) for row in client.ask(ask.Flows()) if row["failure"]
+            )
+    except CcpError:
+        return []  # it has no control socket, or is gone
+    return [f"{algorithm}.{failure}: {count} flows" for (algorithm, failure), count in raised.most_common()]

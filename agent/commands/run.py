@@ -11,18 +11,23 @@ from typing import Annotated
 
 import typer
 
+from agent.algorithms import Find, find
 from agent.changes import Reloaded
-from agent.commands.reload import told
+from agent.commands.told import told
 from agent.console import show_error
 from agent.control import ControlOptions, check_address
 from agent.description import PLAIN, Description, Plan, plan
+from agent.known_good import KnownGood
+from agent.metrics import MetricsAddress
 from agent.params import parse
 from agent.plane import Plane
+from agent.runfile import RUN_DIR
 from agent.serve import ServeOptions, serve
+from agent.user import settle
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
 from ccp_base.errors import CcpError, Collector, UsageError
-from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions
+from datapath.ebpf import DEFAULT_PIN_DIR, LoadOptions, compile_program
 
 STATUS_INTERVAL_S = 1.0
 """How often `-v` prints a status line [s]."""
@@ -54,12 +59,22 @@ def run(
     ] = 200,
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = DEFAULT_PIN_DIR,
     duration: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over", help="Have the agent that runs hand its flows over, once all is loaded here."
+        ),
+    ] = False,
     unload: Annotated[
         bool, typer.Option("--unload", help="Remove everything from the kernel at the end.")
     ] = False,
     keep_capabilities: Annotated[
         bool, typer.Option("--keep-capabilities", help="Do not drop capabilities after loading.")
     ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option(help="Become this user, with no more than the capabilities that an agent needs."),
+    ] = None,
     realtime: Annotated[
         bool,
         typer.Option(help="Real-time priority for the event loop; computing for 200 ms at a time loses it."),
@@ -92,6 +107,20 @@ def run(
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Our name on the bus; else the host's.")] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Where Prometheus may ask: PORT of this machine only, ADDRESS:PORT or unix:PATH."),
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="File to write down in who changed what: one line of JSON a change.")
+    ] = None,
+    known_good: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory to keep versions known to be good in; the agent starts with one where its"
+            " file does not load, or has a version that was taken back."
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print a status line every second.")
     ] = False,
@@ -102,10 +131,21 @@ def run(
     """
     if verbose:
         logging.getLogger("ccplane").setLevel(logging.INFO)
-    ready = _planned(algorithm, param or [], rule or [], name or [], default)
+    settle(user, pin_dir, RUN_DIR)
+    kept = None if known_good is None else KnownGood(known_good, compile_program)
+    finds = find if kept is None else kept.find
+    ready = _planned(algorithm, param or [], rule or [], name or [], default, finds)
     options = ServeOptions(
-        load=LoadOptions(pin_dir=pin_dir, max_flows=max_flows, heartbeat_timeout_ms=heartbeat_timeout_ms),
+        load=LoadOptions(
+            pin_dir=pin_dir,
+            max_flows=max_flows,
+            heartbeat_timeout_ms=heartbeat_timeout_ms,
+            take_over=take_over,
+        ),
         duration_s=duration,
+        audit=audit,
+        known_good=kept,
+        metrics=None if metrics is None else MetricsAddress.from_text(metrics),
         unload_at_end=unload,
         keep_capabilities=keep_capabilities,
         realtime=realtime,
@@ -120,12 +160,23 @@ def run(
     typer.echo(
         f"ccp: stopped; {counters.flows_created} flows, {counters.reports} reports"
         + (f", {counters.flows_failed} flows failed" if counters.flows_failed else "")
-        + ("; unloaded" if unload else f"; {PLAIN} stays registered, flows run the fallback law")
+        + f"; {_ending(plane, unload)}"
     )
 
 
+def _ending(plane: Plane, unloaded: bool) -> str:
+    if plane.handed_over:
+        return "another agent has the flows now"
+    return "unloaded" if unloaded else f"{PLAIN} stays registered, flows run the fallback law"
+
+
 def _planned(
-    algorithms: list[str], settings: list[str], rules: list[str], names: list[str], default: str | None
+    algorithms: list[str],
+    settings: list[str],
+    rules: list[str],
+    names: list[str],
+    default: str | None,
+    finds: Find,
 ) -> Plan:
     """Return the plan for what the command line asks for, or tell everything that is wrong with it."""
     problems = Collector()
@@ -136,7 +187,7 @@ def _planned(
     with problems.check():
         cc_names = _names(names)
     with problems.check():
-        ready = plan(Description(algorithms, params, rules, cc_names, default))
+        ready = plan(Description(algorithms, params, rules, cc_names, default), finds=finds)
     problems.finish()
     return ready
 

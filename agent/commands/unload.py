@@ -12,9 +12,10 @@ from datapath import ebpf
 def unload(
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
 ) -> None:
-    """Remove registrations, programs and maps; sockets that use them keep running under the fallback law."""
-    removed = ebpf.unload(pin_dir)
-    for line in removed:
-        typer.echo(f"removed {line}")
-    if not removed:
+    """Remove registrations, programs and maps; sockets and defaults get one of the kernel's own."""
+    came = ebpf.unload(pin_dir)
+    for what, lines in (("removed", came.removed), ("moved", came.moved), ("left", came.left)):
+        for line in lines:
+            typer.echo(f"{what} {line}")
+    if not came.removed:
         typer.echo(f"nothing was loaded in {pin_dir}")

@@ -65,6 +65,8 @@ def totals(row: FlowRow, stats: FlowStats | None) -> RenderableType:
             ("fold errors", units.plain(stats.fold_errors)),
             ("law took over", f"{units.plain(stats.law_entries)} times"),
         ]
+        if row.law_stay is not None:
+            said.append(("law has it" if stats.law else "law had it", row.law_stay))
     return _grid((name, value, "") for name, value in said)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path as File
@@ -40,6 +41,9 @@ LOOK_AGAIN_US: Final = 1_000_000
 """How often sockets are gone over though nothing was decided [us]: an application may have made a choice of
 its own meanwhile, as iperf3 does behind `connect`."""
 
+LEASE_S: Final = 3.0
+"""For so long sockets stay switched after we were last heard of [s]; then the kernel gives them back."""
+
 _TABLES_KEPT: Final = 8
 """Rows that wait to be read may be of a table that has been replaced since."""
 
@@ -67,7 +71,8 @@ class SocketActuator:
         Raises:
             SwitchError: `switch.no_congestion_control`, `switch.no_cgroup` or `switch.no_netns`.
             LoadError: `load.no_native_module`.
-            CcpError: `switch.no_cgroup`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
+            CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
+                `trace.no_btf`.
         """
         self._treatments = {
             regime: msgspec.structs.replace(one, congestion=stand_in(one.congestion))
@@ -83,6 +88,7 @@ class SocketActuator:
         with inside(netns):
             namespace = cookie()
         self._switch = ebpf.socket_switch(cgroup or cgroup_root(), namespace)
+        self._renew()
 
     def apply(self, regimes: Regimes) -> list[RegimeEvent]:
         """Switch the sockets whose path is in another regime now, or that are otherwise than they should be.
@@ -98,6 +104,7 @@ class SocketActuator:
         """
         key = {path: (standing.regime, standing.lost) for path, standing in regimes.items()}
         now_us = mono_us()
+        self._renew()
         if key != self._key or now_us >= self._due_us:
             self._write(regimes, self._newly_lost(regimes))
             self._key, self._due_us = key, now_us + LOOK_AGAIN_US
@@ -115,12 +122,17 @@ class SocketActuator:
             What happened to sockets since the last call, and what they got back.
         """
         try:
-            if not leave:
-                with inside(self._netns):
+            with inside(self._netns):
+                if leave:
+                    self._switch.leave_all()
+                else:
                     self._switch.restore_all()
             return self._events()
         finally:
             self._switch.close()
+
+    def _renew(self) -> None:
+        self._switch.renew(time.monotonic_ns() + round(LEASE_S * 1e9))
 
     def _newly_lost(self, regimes: Regimes) -> frozenset[Path]:
         before = self._key or {}

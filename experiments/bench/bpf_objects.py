@@ -1,4 +1,4 @@
-"""BPF maps and programs of others: what the kernel charges for maps, how long programs ran."""
+"""BPF maps and programs of others: what maps hold and the kernel charges for them, how long programs ran."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 _SYS_BPF: Final = {"x86_64": 321, "aarch64": 280}  # <asm/unistd.h>
-_OBJ_GET: Final = 7  # <linux/bpf.h>, as the next
+_MAP_LOOKUP: Final = 1  # <linux/bpf.h>, as the next
+_MAP_UPDATE: Final = 2
+_MAP_GET_NEXT_KEY: Final = 4
+_OBJ_GET: Final = 7
 _PROG_GET_NEXT_ID: Final = 11
+_MAP_GET_NEXT_ID: Final = 12
 _PROG_GET_FD_BY_ID: Final = 13
 _OBJ_GET_INFO_BY_FD: Final = 15
 _ENABLE_STATS: Final = 32
@@ -24,6 +28,10 @@ _STATS_RUN_TIME: Final = 0
 _STRUCT_OPS: Final = 27  # BPF_PROG_TYPE_STRUCT_OPS
 _PROG_INFO: Final = struct.Struct("=I60x16s112xQQ")
 """Of struct bpf_prog_info: type, name, run_time_ns, run_cnt."""
+
+_HASHES: Final = frozenset({1, 5, 9, 10})  # BPF_MAP_TYPE_HASH, PERCPU_HASH, LRU_HASH, LRU_PERCPU_HASH
+_MAP_INFO: Final = struct.Struct("=6I")
+"""Of struct bpf_map_info: type, id, key_size, value_size, max_entries, map_flags."""
 
 PROGRAM_NAME_CHARACTERS: Final = 15
 """Of longer names the kernel keeps so many."""
@@ -70,13 +78,98 @@ def memory_of_maps(pin_dir: str) -> dict[str, int]:
         OSError: If a map cannot be opened.
     """
     found = {}
-    for pin in sorted(one for one in Path(pin_dir).iterdir() if one.is_file()):
-        path = ctypes.create_string_buffer(bytes(pin))
-        with _opened(_OBJ_GET, struct.pack("=QII", ctypes.addressof(path), 0, 0), str(pin)) as file:
+    for pin in _pins(pin_dir):
+        with _opened_pin(pin) as file:
             text = Path(f"/proc/self/fdinfo/{file}").read_text()
         if (charged := re.search(r"^memlock:\s+(\d+)", text, re.MULTILINE)) is not None:
             found[pin.name] = int(charged[1])
     return found
+
+
+def entries_of_maps(pin_dir: str) -> dict[str, int]:
+    """Return how many entries each hash map of a datapath has.
+
+    Args:
+        pin_dir: Where the maps are pinned.
+
+    Returns:
+        Entries by name of the map; arrays, which have all theirs from the start, are left out.
+
+    Raises:
+        OSError: If a map cannot be opened.
+    """
+    found = {}
+    for pin in _pins(pin_dir):
+        with _opened_pin(pin) as file:
+            is_map = "map_type:" in Path(f"/proc/self/fdinfo/{file}").read_text()
+            kind, _, key_bytes, _, most, _ = _map_info(file, str(pin)) if is_map else (0,) * 6
+            if kind in _HASHES:
+                found[pin.name] = _count_keys(file, key_bytes, most, str(pin))
+    return found
+
+
+def maps() -> frozenset[int]:
+    """Return the numbers of all maps of this machine.
+
+    Raises:
+        OSError: If this process may not look at them.
+    """
+    return frozenset(_numbers(_MAP_GET_NEXT_ID, "the maps"))
+
+
+def invert(pin: Path, offsets: Sequence[int]) -> None:
+    """Invert bytes of the first value of a pinned array, whoever reads it.
+
+    Args:
+        pin: Where the array is pinned.
+        offsets: Which bytes of the value.
+
+    Raises:
+        OSError: If it cannot be read or written.
+    """
+    with _opened_pin(pin) as file:
+        _, _, _, value_bytes, _, _ = _map_info(file, str(pin))
+        key, value = ctypes.create_string_buffer(4), ctypes.create_string_buffer(value_bytes)
+        asked = struct.pack("=I4xQQQ", file, ctypes.addressof(key), ctypes.addressof(value), 0)
+        _bpf(_MAP_LOOKUP, ctypes.create_string_buffer(asked), str(pin))
+        for offset in offsets:
+            value[offset] = bytes([value.raw[offset] ^ 0xFF])
+        _bpf(_MAP_UPDATE, ctypes.create_string_buffer(asked), str(pin))
+
+
+def _pins(pin_dir: str) -> list[Path]:
+    return sorted(one for one in Path(pin_dir).iterdir() if one.is_file())
+
+
+@contextlib.contextmanager
+def _opened_pin(pin: Path) -> Iterator[int]:
+    path = ctypes.create_string_buffer(bytes(pin))
+    with _opened(_OBJ_GET, struct.pack("=QII", ctypes.addressof(path), 0, 0), str(pin)) as file:
+        yield file
+
+
+def _map_info(file: int, what: str) -> tuple[int, ...]:
+    info = ctypes.create_string_buffer(_MAP_INFO.size)
+    asked = struct.pack("=IIQ", file, len(info), ctypes.addressof(info))
+    _bpf(_OBJ_GET_INFO_BY_FD, ctypes.create_string_buffer(asked), what)
+    return _MAP_INFO.unpack(info.raw[: _MAP_INFO.size])
+
+
+def _count_keys(file: int, key_bytes: int, most: int, what: str) -> int:
+    """Count the keys of a hash map; the walk begins anew where one is taken away meanwhile."""
+    keys: set[bytes] = set()
+    now, then = ctypes.create_string_buffer(key_bytes), ctypes.create_string_buffer(key_bytes)
+    before = 0
+    for _ in range(2 * most):
+        asked = struct.pack("=I4xQQ", file, before, ctypes.addressof(then))
+        try:
+            _bpf(_MAP_GET_NEXT_KEY, ctypes.create_string_buffer(asked), what)
+        except FileNotFoundError:  # that was the last one
+            break
+        keys.add(then.raw)
+        now, then = then, now
+        before = ctypes.addressof(now)
+    return len(keys)
 
 
 def runs_of_programs(pid: int) -> dict[str, Runs]:
@@ -138,8 +231,7 @@ def detach_link(pin: Path) -> None:
     Raises:
         OSError: If the kernel cannot, which it can since Linux 6.11 for struct_ops.
     """
-    path = ctypes.create_string_buffer(bytes(pin))
-    with _opened(_OBJ_GET, struct.pack("=QII", ctypes.addressof(path), 0, 0), str(pin)) as link:
+    with _opened_pin(pin) as link:
         _bpf(_LINK_DETACH, ctypes.create_string_buffer(struct.pack("=I", link)), str(pin))
 
 
@@ -161,13 +253,13 @@ def counting_runs() -> Iterator[None]:
         yield
 
 
-def _numbers() -> Iterator[int]:
-    """Yield the number of each program of this machine."""
+def _numbers(command: int = _PROG_GET_NEXT_ID, what: str = "the programs") -> Iterator[int]:
+    """Yield the number of each program of this machine, or of what another command goes through."""
     number = 0
     while True:
         asked = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0))
         try:
-            _bpf(_PROG_GET_NEXT_ID, asked, "the programs")
+            _bpf(command, asked, what)
         except FileNotFoundError:  # that was the last one
             return
         (number,) = struct.unpack_from("=I", asked.raw, 4)

@@ -17,6 +17,7 @@ from experiments.bench import (
 from experiments.bench import (
     awake,
     bus,
+    canary,
     datapath,
     emulator,
     every,
@@ -203,6 +204,15 @@ def _rtcp(
 def _reload(plan: Plan, count: Count = 1_000) -> BenchResult:
     """How long the agent's thread is busy with a new version of an algorithm under many flows."""
     return reload.run(plan, count=count)
+
+
+@benchmark("canary")
+def _canary(
+    plan: Plan,
+    tries: Annotated[int, typer.Option(min=0, help="Trials of a version against itself.")] = 100,
+) -> BenchResult:
+    """What a bad version costs on 5 % of new flows, and how often a good one is taken back."""
+    return canary.run(plan, tries)
 
 
 @benchmark("emulator")

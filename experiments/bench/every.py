@@ -45,6 +45,7 @@ BENCHMARKS: Final = {
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "rtcp": Benchmark(Plan(max_rounds=5), (25, 25)),
     "reload": Benchmark(Plan(max_rounds=8, precision=0.1), (1, 4)),
+    "canary": Benchmark(Plan(max_rounds=5), (16, 20)),
     "emulator": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 5)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
     "signal": Benchmark(Plan(max_rounds=8, precision=0.1), (3, 6)),

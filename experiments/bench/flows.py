@@ -36,6 +36,7 @@ OURS: Final = "ccp.cubic"
 CPU_GOAL: Final = "<= 1.02"
 SECONDS: Final = 5.0
 RATE_BYTES_PER_S: Final = 100e6
+LOAD: Final = "experiments.bench.flow_load"
 STEP_TIMEOUT_S: Final = 60.0
 """How long opening or sending may take [s]; then the run is given up."""
 
@@ -193,7 +194,7 @@ def open_load(
         LabError: `lab.command_failed`, if sender or receiver gives up or takes too long.
     """
     port = str(path.receiver.new_port())
-    load = [sys.executable, "-m", "experiments.bench.flow_load"]
+    load = [sys.executable, "-m", LOAD]
     counted = ["--count", str(count)]
     env = load_environment()
     pipe = subprocess.PIPE
@@ -203,7 +204,7 @@ def open_load(
             [*load, "server", "0.0.0.0", port, *counted], stdout=pipe, stderr=pipe, env=env
         )
         running.append(server)
-        _hear(server, "receiver")
+        hear(server, f"host receiver: {LOAD}")
         client = path.sender.popen(
             [*load, "client", address or path.receiver.ipv4, port, congestion, *counted, *options],
             stdin=pipe,
@@ -212,13 +213,13 @@ def open_load(
             env=env,
         )
         running.append(client)
-        _hear(client, "sender")
+        hear(client, f"host sender: {LOAD}")
 
         def send() -> dict[str, float]:
             assert client.stdin is not None
             client.stdin.write("\n")
             client.stdin.flush()
-            told: dict[str, float] = _hear(client, "sender")
+            told: dict[str, float] = hear(client, f"host sender: {LOAD}")
             return told
 
         yield send
@@ -232,8 +233,12 @@ def load_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _hear(speaker: process.Process, who: str) -> Any:
-    """Return the next line of JSON that a load generator prints."""
+def hear(speaker: process.Process, where: str) -> Any:
+    """Return the next line of JSON that a load generator prints.
+
+    Raises:
+        LabError: `lab.command_failed`, if it ends or takes too long.
+    """
     assert speaker.stdout is not None
     assert speaker.stderr is not None
     late = threading.Timer(STEP_TIMEOUT_S, speaker.kill)
@@ -248,7 +253,7 @@ def _hear(speaker: process.Process, who: str) -> Any:
         raise LabError(
             "lab.command_failed",
             "the load generator ended or took too long",
-            f"host {who}: experiments.bench.flow_load",
+            where,
             why or f"it was killed after {STEP_TIMEOUT_S:.0f} s",
             "try fewer flows with --count; each needs two sockets and their memory",
         )

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import IO, Any, Final
 
 from experiments.netlab.errors import LabError, no_command
@@ -165,6 +166,15 @@ def runs(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process started and that live; none if it is gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def status(returncode: int) -> str:

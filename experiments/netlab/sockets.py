@@ -1,4 +1,4 @@
-"""Congestion control of a socket: set it and read it."""
+"""Sockets: their congestion control, set and read; ports that are free."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def no_congestion_control(name: str, where: str) -> LabError:
         f"the kernel has {known}",
         "those of ccplane are there while `ccp run` is; for the kernel's own: `modprobe tcp_NAME`",
     )
+
+
+def free_port() -> int:
+    """Return a TCP port of this machine's loopback that nobody has now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def set_congestion(sock: socket.socket, name: str) -> None:

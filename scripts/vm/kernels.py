@@ -27,7 +27,7 @@ WITH_HEADERS = ("6.1",)
 MODULES = """
     virtio_pci virtio_blk virtio_rng ext4 9pnet_virtio 9p crc32c_generic veth dummy tun
     sch_tbf sch_htb sch_fq sch_fq_codel sch_netem sch_red sch_ingress cls_bpf act_bpf
-    tcp_dctcp tcp_bbr inet_diag tcp_diag af_packet mac80211_hwsim openvswitch
+    overlay tcp_dctcp tcp_bbr inet_diag tcp_diag af_packet mac80211_hwsim openvswitch
 """.split()  # noqa: SIM905 - 2025-11: a list of words is read more easily than 30 quoted ones
 
 

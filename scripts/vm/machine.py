@@ -42,6 +42,7 @@ def boot(
     cpus: int,
     memory_mb: int,
     shares: Mapping[str, Path],
+    init: str = "guest-init.sh",
 ) -> Run:
     """Boot a machine with the checkout mounted read only, and run a shell command in it.
 
@@ -55,6 +56,7 @@ def boot(
         cpus: Processors of the machine.
         memory_mb: Its memory [MB].
         shares: Tag -> folder that the command may mount, read only: `mount -t 9p TAG PLACE`.
+        init: Which file of this folder is the machine's first process once it has its disk.
 
     Raises:
         VmError: If QEMU does not start.
@@ -62,7 +64,7 @@ def boot(
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "command").write_text(command + "\n")
-    shutil.copy(HERE / "guest-init.sh", out)
+    shutil.copy(HERE / init, out / "guest-init.sh")
     shared = {"checkout": (ROOT, "on"), "venv": (venv, "on"), "out": (out, "off")}
     shared |= {tag: (folder, "on") for tag, folder in shares.items()}
     args = [

@@ -58,7 +58,15 @@ class Parts:
     venv: Path
     needs_headers: bool
 
-    def run(self, kernel_name: str, command: str, out: Path, *, shares: Mapping[str, Path] = {}) -> Run:
+    def run(
+        self,
+        kernel_name: str,
+        command: str,
+        out: Path,
+        *,
+        shares: Mapping[str, Path] = {},
+        init: str = "guest-init.sh",
+    ) -> Run:
         """Boot a kernel, fetched when it is not there, and run a command in the checkout.
 
         Args:
@@ -66,6 +74,7 @@ class Parts:
             command: For `sh`; one of the command line goes first.
             out: Folder for what the machine leaves; emptied first.
             shares: More folders, as `boot` has them.
+            init: Its first process, as `boot` has it.
 
         Raises:
             VmError: If there is no such kernel, or QEMU does not start.
@@ -85,6 +94,7 @@ class Parts:
                 cpus=self.options.cpus,
                 memory_mb=self.options.memory,
                 shares=shares,
+                init=init,
             )
         if run.status != 0 or self.options.command:
             said = (run.out / "console.log").read_text(errors="replace")

@@ -18,6 +18,7 @@ from scripts.vm.problem import VmError, run
 
 PACKAGES = ["iproute2", "iperf3", "kmod", "procps", "python3"]
 TEST_PACKAGES = {"pytest", "pytest-timeout", "hypothesis"}
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 OLDEST_MANYLINUX = 17
 """Wheels name the C library that they need at least, 2.<this> the oldest."""
 
@@ -115,25 +116,36 @@ def make_venv(userland: Userland) -> Path:
     site = venv / "lib" / f"python{userland.python}" / "site-packages"
     if not (venv / "pyvenv.cfg").exists():
         shutil.rmtree(venv, ignore_errors=True)
-        minors = range(userland.glibc[1], OLDEST_MANYLINUX - 1, -1)
-        run(
-            [
-                *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-                *("--target", str(site), "--only-binary=:all:", "--implementation=cp"),
-                *(
-                    "--python-version",
-                    userland.python,
-                    *(f"--platform=manylinux_2_{n}_x86_64" for n in minors),
-                ),
-                *wanted,
-            ]
-        )
+        run([*PIP, "install", "--target", str(site), *_fitting(userland), *wanted])
         (venv / "bin").mkdir()
         for alias in ("python", "python3"):
             (venv / "bin" / alias).symlink_to("/usr/bin/python3")
         (venv / "pyvenv.cfg").write_text(f"home = /usr/bin\nversion = {userland.python}\n")
     _put_ccplane(site, venv / "bin" / "ccp")
     return venv
+
+
+def download(userland: Userland, wanted: str, into: Path) -> None:
+    """Fetch a package, and all that it needs, as wheels for the userland's Python.
+
+    Args:
+        userland: Which release.
+        wanted: What pip is to fetch.
+        into: Folder for the wheels.
+
+    Raises:
+        VmError: If a package has no wheel for that Python.
+    """
+    run([*PIP, "download", "--dest", str(into), *_fitting(userland), wanted])
+
+
+def _fitting(userland: Userland) -> list[str]:
+    """Return pip's options for what fits a userland, whatever this machine's Python is."""
+    minors = range(userland.glibc[1], OLDEST_MANYLINUX - 1, -1)
+    return [
+        *("--only-binary=:all:", "--implementation=cp", "--python-version", userland.python),
+        *(f"--platform=manylinux_2_{n}_x86_64" for n in minors),
+    ]
 
 
 def _put_ccplane(site: Path, script: Path) -> None:

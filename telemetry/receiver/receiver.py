@@ -252,11 +252,17 @@ class Receiver:
         """Take a message of the bus: peers' reports of what they sent again. From any thread."""
         self._heard.append(sample)
 
-    def run(self) -> None:
-        """Measure until `request_stop`; then close."""
+    def run(self, each_turn: Callable[[], None] | None = None) -> None:
+        """Measure until `request_stop`; then close.
+
+        Args:
+            each_turn: Called after each turn, several times a second; must be quick.
+        """
         try:
             while not self._stopping:
                 self.turn()
+                if each_turn is not None:
+                    each_turn()
         finally:
             self.close()
 

@@ -14,6 +14,7 @@ from typing import Protocol, Self
 
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions, Tls
+from experiments.netlab.sockets import free_port
 
 CONFIGURATION = Path(__file__).parents[2] / "broker/mosquitto"
 USERS = {"anna": "secret", "ben": "p w ä$", "recv": "r", "host-a": "h"}
@@ -31,11 +32,6 @@ def mosquitto_program() -> str:
     program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
     assert program is not None, "no mosquitto here: `make setup` installs it"
     return program
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ import pytest
 
 from broker.embedded import EmbeddedBroker
 from broker.errors import BusError
+from experiments.netlab.sockets import free_port
 from telemetry.schema import ReceiverSignal
-from tests.interop.brokers import USERS, Secrets, fast, free_port, listens, wait_until
+from tests.interop.brokers import USERS, Secrets, fast, listens, wait_until
 from tests.interop.test_brokers import gather, listening, raw_client, speaking
 
 

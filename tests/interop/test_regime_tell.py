@@ -14,12 +14,13 @@ from typer.testing import CliRunner, Result
 
 from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
+from experiments.netlab.sockets import free_port
 from telemetry.errors import TelemetryError
 from telemetry.regime import tell as telling
 from telemetry.regime.commands import app
 from telemetry.regime.ssm import SsmChannel, SsmOptions
 from telemetry.schema import RegimeDecision, Sample
-from tests.interop.brokers import PATIENCE_S, Secrets, TestBroker, free_port, running, wait_until
+from tests.interop.brokers import PATIENCE_S, Secrets, TestBroker, running, wait_until
 
 PATH = ("--peer", "10.0.0.1", "--address", "10.0.0.2")
 

@@ -12,7 +12,7 @@ from pathlib import Path as File
 from agent.regime.rules import Treatment, parse_socket_rule
 from agent.regime.sockets import SocketActuator
 from ccp_base.errors import CcpError
-from experiments.netlab import Host
+from experiments.netlab import Host, Lab
 from experiments.netlab.namespace import path_of
 from experiments.netlab.spec import Family
 from telemetry.regime import follow
@@ -22,6 +22,9 @@ CUBIC_ALONE: dict[Regime, Treatment] = {
     SINGLE_OWNER: Treatment(congestion="cubic"),
     SHARED: Treatment(congestion="reno"),
 }
+
+NO_LIMIT = 2**64 - 1
+"""Of the pacing rate, where nobody set one."""
 
 
 @dataclass
@@ -104,3 +107,14 @@ def window_of(sock: socket.socket) -> tuple[int, int]:
 def pacing_limit_of(sock: socket.socket) -> int:
     so_max_pacing_rate = 47
     return struct.unpack("=Q", sock.getsockopt(socket.SOL_SOCKET, so_max_pacing_rate, 8))[0]
+
+
+@contextlib.contextmanager
+def two_peers() -> Iterator[Peers]:
+    """Make a host, one near to it and one far from it."""
+    with Lab() as lab:
+        sender, near, far = (lab.add_host(name) for name in ("sender", "near", "far"))
+        lab.connect(sender, near)
+        lab.connect(sender, far)
+        with contextlib.closing(Peers(sender, near, far)) as peers:
+            yield peers

@@ -20,7 +20,7 @@ from datapath import ebpf
 from datapath.ebpf import DEFAULT_PIN_DIR
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.netlab import Path, bottleneck, iperf3, start_iperf3
-from tests.kernel.driving import Start
+from tests.kernel.driving import Start, ccp
 from tests.lent import TEST
 
 
@@ -120,7 +120,7 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
     )
     with running_agent(fragile) as agent:
         transfers = [
-            start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=4)
+            start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=7)
             for _ in range(2)
         ]
         view = ebpf.observe(PIN_DIR)
@@ -134,6 +134,9 @@ def test_an_exception_costs_one_flow_its_algorithm_and_no_other(
             assert one.law == (port % 2 == 0)
             assert (one.cwnd_bytes == 28960) == (port % 2 == 1)
         assert "Traceback" in agent.log()
+        shown = ccp("flows", "--once")
+        assert re.search(r"law \(its algorithm raised for \d\.\d s\)", shown)
+        assert re.search(r"fragile\.on_report: ValueError: on purpose \(.*fragile\.py:\d+\): 1 flows", shown)
         assert re.search(r"flow \d+ .*10\.77\.", agent.log())
         for transfer in transfers:
             assert transfer.wait().goodput_bit_per_s > 1e6

@@ -12,16 +12,12 @@ import pytest
 from broker.options import BusOptions
 from broker.users import set_passwords
 from experiments.agent_process import running_agent
+from experiments.netlab.process import children_of
+from experiments.netlab.sockets import free_port
 from telemetry.schema import ReceiverSignal
-from tests.interop.brokers import fast, free_port
+from tests.interop.brokers import fast
 from tests.interop.test_brokers import gather, listening, speaking
 from tests.kernel.driving import wait_until
-
-
-def children(pid: int) -> list[int]:
-    """Return the processes that a process started."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def status_of(pid: int) -> dict[str, str]:
@@ -38,7 +34,7 @@ def test_an_agent_starts_its_broker_again_without_rights(tmp_path: Path) -> None
     with running_agent(
         "cubic", "--control", "none", "--host", "host-a", "--broker", f"embedded:{port}?users={users}"
     ) as agent:
-        (broker,) = children(agent.pid)
+        (broker,) = children_of(agent.pid)
         assert status_of(broker)["Uid"].split() == ["65534"] * 4
         with (
             listening(options.as_user("ben", "b"), "agent_status", sender="ben") as inbox,
@@ -49,7 +45,7 @@ def test_an_agent_starts_its_broker_again_without_rights(tmp_path: Path) -> None
             (online,) = gather(inbox, 1)
             assert (online.sender, online.body.status) == ("host-a", "online")
             assert "the embedded broker ended (signal 9); starting it again" in agent.log()
-            (again,) = children(agent.pid)
+            (again,) = children_of(agent.pid)
             held = status_of(again)
             assert (again != broker, held["CapEff"], held["NoNewPrivs"]) == (True, "0" * 16, "1")
             # Nobody speaks in the agent's name.

@@ -123,6 +123,26 @@ def test_a_program_is_replaced_under_a_live_flow(path_100mbit: Path, start_trans
         assert transfer.wait().goodput_bit_per_s > 1e6
 
 
+def test_reports_bring_back_the_stamp_of_the_letter(path_100mbit: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        first, second = (datapath.install(_native.compile(CONST, name=name)) for name in ("first", "second"))
+        driver = Driver(datapath, first)
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=2)
+        driver.until(lambda: len(driver.seen.reports) > 30)
+        flow_id = driver.seen.busiest()
+        assert {report.program_handle for report in driver.seen.reports} == {first}
+        again = first | 2 << 16
+        assert datapath.update(flow_id, program=second | 1 << 16)
+        assert datapath.update(flow_id, program=again)
+        before = len(driver.seen.of(flow_id))
+        driver.until(lambda: len(driver.seen.of(flow_id)) > before + 20)
+        handles = [report.program_handle for report in driver.seen.of(flow_id)[before:]]
+        came = handles.index(again)
+        assert set(handles[:came]) <= {first, second | 1 << 16}
+        assert set(handles[came:]) == {again}
+        driver.until(lambda: not transfer.running)
+
+
 def test_registers_that_come_with_a_flows_first_program_hold(
     path_100mbit: Path, start_transfer: Start
 ) -> None:
@@ -198,10 +218,11 @@ def test_registration_of_names(wire: Path, start_transfer: Start) -> None:
 def test_unload_removes_everything_and_says_so() -> None:
     datapath = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=16)
     datapath.close()
-    removed = _native.EbpfDatapath.unload(PIN_DIR)
+    removed, _, left = _native.EbpfDatapath.unload(PIN_DIR)
     assert "congestion control ccp" in removed
+    assert left == []
     assert "map flows" in removed
-    assert _native.EbpfDatapath.unload(PIN_DIR) == []
+    assert _native.EbpfDatapath.unload(PIN_DIR) == ([], [], [])
     with pytest.raises(CcpError, match=r"load\.not_loaded"):
         _native.EbpfDatapath.observe(PIN_DIR)
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as names:
@@ -215,7 +236,7 @@ def test_a_datapath_of_other_sizes_is_replaced() -> None:
         assert again.adopted
         again.close()
         other = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=32)
-        assert not other.adopted
+        assert other.adopted, "its registrations are those of before"
         assert other.counters()["max_flows"] == 32
         other.close()
 

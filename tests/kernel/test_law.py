@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from ccp_base import _native
+from datapath.protocol import LAW_FAILED, LAW_PROGRAM
 from experiments.netlab import Path
-from tests.kernel.driving import CONST, PIN_DIR, Driver, Start, loaded
+from tests.kernel.driving import CONST, PIN_DIR, Driver, Start, loaded, wait_until
 from tests.lent import TEST
 
 
@@ -43,13 +44,17 @@ def test_a_silent_agent_loses_its_flows_and_gets_them_back(path_100mbit: Path, s
         time.sleep(1.0)  # what a stuck algorithm does
         during = datapath.stats(flow_id)
         assert during is not None
-        assert during.law
+        assert (during.law, during.law_cause, during.law_left_us) == (True, "silent", 0)
         assert during.cwnd_bytes > 10 * 1448
         woken_us = time.monotonic_ns() // 1000
         driver.until(lambda: driver.seen.reports[-1].now_us > woken_us + 50_000)
         after = datapath.stats(flow_id)
         assert after is not None
-        assert not after.law
+        assert (after.law, after.law_cause) == (False, "silent")
+        assert (
+            0.5e6 < after.law_left_us - after.law_entered_us < 1.5e6
+        )  # a second without the heartbeat's 0.1
+        assert during.law_entered_us == after.law_entered_us < woken_us <= after.law_left_us
         assert after.cwnd_bytes == 2896
         assert after.law_entries == held.law_entries + 1
         driver.until(lambda: not transfer.running)
@@ -74,6 +79,59 @@ def test_the_next_agent_adopts_what_the_last_one_left(path_100mbit: Path, start_
         assert stats.cwnd_bytes == 28960 // 1448 * 1448
         driver.until(lambda: not transfer.running)
         second.close()
+
+
+def test_a_flow_stays_in_the_law_until_the_next_agent_gives_it_a_program(
+    path_100mbit: Path, start_transfer: Start
+) -> None:
+    with loaded() as first:
+        driver = Driver(first, first.install(_native.compile(CONST)))
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=3)
+        driver.until(lambda: len(driver.seen.reports) > 20)
+        flow_id = driver.seen.busiest()
+        first.close()
+
+        def stats() -> _native.FlowStats:
+            found = first.stats(flow_id)
+            assert found is not None
+            return found
+
+        wait_until(lambda: stats().law)
+        entries = stats().law_entries
+        second = _native.EbpfDatapath(pin_dir=PIN_DIR, max_flows=1024)
+        acks = stats().acks
+        driver = Driver(second, None)
+        driver.until(lambda: stats().acks > acks + 100)
+        assert (stats().law, stats().law_entries) == (True, entries)
+        driver.until(lambda: not transfer.running)
+        second.close()
+
+
+def test_flows_say_why_the_law_has_them(path_100mbit: Path, start_transfer: Start) -> None:
+    with loaded() as datapath:
+        driver = Driver(datapath, datapath.install(_native.compile(CONST)))
+        transfer = start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=4)
+        driver.until(lambda: len(driver.seen.reports) > 20)
+        flow_id = driver.seen.busiest()
+
+        def law() -> tuple[bool, str]:
+            stats = datapath.stats(flow_id)
+            assert stats is not None
+            return stats.law, stats.law_cause
+
+        assert law() == (False, "new")
+        for program, cause in ((LAW_FAILED, "failed"), (LAW_PROGRAM, "no_program")):
+            before = datapath.counters()[f"law_entries_{cause}"]
+            assert datapath.update(flow_id, program=program)
+            driver.until(lambda cause=cause: law() == (True, cause))  # type: ignore[misc]
+            assert datapath.counters()[f"law_entries_{cause}"] == before + 1
+            assert datapath.update(flow_id, program=driver.program)
+            driver.until(lambda cause=cause: law() == (False, cause))  # type: ignore[misc]
+        assert driver.program is not None
+        datapath.uninstall(driver.program)
+        driver.until(lambda: law() == (True, "uninstalled"))
+        driver.until(lambda: not transfer.running)
+        assert driver.seen.closed[flow_id].law_cause == "uninstalled"
 
 
 def test_sockets_outlive_the_datapath(path_100mbit: Path, start_transfer: Start) -> None:

@@ -66,11 +66,11 @@ def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start
         reports = driver.seen.of(flow_id)
         assert datapath.counters()["reports_missed"] > 100
         assert sum(r.missed for r in reports) > 100
-        # What an ACK brings before the program is there, or after the last report, is not the ring's loss: a
-        # busy machine may be late with the program by a third of a transfer that takes a second.
+        # What ACKs bring before the program is there, or after the last report that found room, is not the
+        # ring's loss: a reader who is late at the end finds 40 reports of what was a tenth of the transfer.
         before = reports[0].total - reports[0].acked
-        total = before + sum(r.acked for r in reports)
-        assert total == pytest.approx(2 << 30, rel=0.02)
+        assert before + sum(r.acked for r in reports) == reports[-1].total
+        assert driver.seen.closed[flow_id].bytes_acked == pytest.approx(2 << 30, rel=0.001)
 
 
 def test_primitives_agree_with_the_kernels_own_account(start_transfer: Start) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import pwd
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ import pytest
 from agent.runfile import RUN_DIR
 from ccp_base.errors import LoadError
 from datapath import ebpf
-from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
+from experiments.agent_process import PIN_DIR, AgentProcess, ccp, running_agent
 from experiments.netlab import Path as NetworkPath
 from experiments.netlab import iperf3
 from tests.kernel.driving import wait_until
@@ -21,7 +24,7 @@ ASKS = """
 import json, os, subprocess
 from ccp_algs.reno import Reno
 
-WHOSE = "/bin/sh -c 'grep -e ^Cap -e ^NoNewPrivs /proc/self/status'"
+WHOSE = "/bin/sh -c 'grep -e ^Cap -e ^NoNewPrivs -e ^Uid /proc/self/status'"
 
 
 class Asking(Reno):
@@ -63,14 +66,34 @@ KEPT = {"CapEff": "000000c000001000", "CapPrm": "000000c000001000"}
 
 def status_of(text: str) -> dict[str, str]:
     fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
-    return {name: fields[name] for name in fields if name.startswith("Cap") or name == "NoNewPrivs"}
+    return {name: fields[name] for name in fields if name.startswith("Cap") or name in ("NoNewPrivs", "Uid")}
 
 
-def test_children_of_an_algorithm_have_no_capability_and_get_none(wire: NetworkPath, tmp_path: Path) -> None:
-    file = tmp_path / "asking.py"
-    seen = tmp_path / "seen.json"
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    """A folder that others may enter, as they may not enter those of pytest's."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+USER = "games"
+"""A user of every Debian that owns nothing."""
+
+
+@pytest.mark.parametrize("user", [None, USER])
+def test_children_of_an_algorithm_have_no_capability_and_get_none(
+    wire: NetworkPath, readable: Path, user: str | None
+) -> None:
+    file = readable / "asking.py"
+    folder = readable / "seen"
+    folder.mkdir()
+    folder.chmod(0o777)
+    seen = folder / "seen.json"
     file.write_text(ASKS.replace("FILE", str(seen)))
-    with running_agent(str(file)) as agent:
+    uid = 0 if user is None else pwd.getpwnam(user).pw_uid
+    with running_agent(str(file), *(() if user is None else ("--user", user))) as agent:
         iperf3(wire.sender, wire.receiver, congestion="ccp", duration_s=1)
         wait_until(seen.exists)
         told = {how: status_of(text) for how, text in json.loads(seen.read_text()).items()}
@@ -78,6 +101,7 @@ def test_children_of_an_algorithm_have_no_capability_and_get_none(wire: NetworkP
         for how in ("forked", "executed"):
             assert {told[how][f"Cap{one}"] for one in ("Inh", "Prm", "Eff", "Amb")} == {none}, how
             assert told[how]["NoNewPrivs"] == "1"
+            assert told[how]["Uid"].split() == 4 * [str(uid)]
         assert told["executed"]["CapBnd"] == none
         threads = {
             task.name: status_of((task / "status").read_text())
@@ -87,6 +111,37 @@ def test_children_of_an_algorithm_have_no_capability_and_get_none(wire: NetworkP
             assert one["CapEff"] in (none, KEPT["CapEff"])
             assert one["CapPrm"] in (none, KEPT["CapPrm"])
             assert (one["CapBnd"], one["NoNewPrivs"]) == (none, "1")
+            assert one["Uid"].split() == 4 * [str(uid)]
+
+
+def test_agents_of_different_users_follow_each_other(wire: NetworkPath, readable: Path) -> None:
+    file = readable / "mine.py"
+    file.write_text("from ccp_algs.reno import Reno\n\nclass Mine(Reno):\n    name = 'mine'\n")
+    for options in (["--user", USER], [], ["--user", USER]):
+        agent = AgentProcess([str(file), *options])
+        try:
+            iperf3(wire.sender, wire.receiver, congestion="ccp", duration_s=1)
+            done = subprocess.run(ccp("reload", "--pin-dir", PIN_DIR), capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        finally:
+            last = agent.stop()
+        assert "2 flows" in last
+        assert agent.log() == ""
+    ebpf.unload(PIN_DIR)
+
+
+def test_an_agent_becomes_only_a_user_that_exists_and_that_it_may() -> None:
+    for options, enter, slug in (
+        (["--user", "nobody-like-that"], [], "user.unknown"),
+        (
+            ["--user", USER],
+            ["setpriv", "--bounding-set=-setuid"],
+            "user.not_permitted",
+        ),
+    ):
+        with pytest.raises(LoadError) as caught:
+            AgentProcess(["reno", *options], enter=enter)
+        assert slug in caught.value.why
 
 
 def test_another_user_cannot_keep_an_agent_from_starting() -> None:

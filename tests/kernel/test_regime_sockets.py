@@ -24,7 +24,7 @@ from broker.embedded import EmbeddedBroker
 from ccp_base.errors import CcpError
 from datapath import ebpf
 from experiments.agent_process import ccp, running_agent
-from experiments.netlab import Lab, Path
+from experiments.netlab import Path
 from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import congestion_of, set_congestion
 from experiments.netlab.spec import Family
@@ -34,7 +34,7 @@ from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Standing
 from telemetry.schema import RegimeDecision
 from telemetry.status import online
-from tests.kernel.peers import Peers, has_ecn, pacing_limit_of, port_of, window_of
+from tests.kernel.peers import NO_LIMIT, Peers, has_ecn, pacing_limit_of, port_of, two_peers, window_of
 
 without_ccp = pytest.mark.kernel(struct_ops=False)
 
@@ -45,18 +45,13 @@ DCTCP_ALONE: dict[Regime, Treatment] = {
     SINGLE_OWNER: Treatment(congestion="dctcp"),
     SHARED: Treatment(congestion="cubic"),
 }
-NO_LIMIT = 2**64 - 1
 TIMEOUT_S = 30.0
 
 
 @pytest.fixture
 def peers() -> Iterator[Peers]:
-    with Lab() as lab:
-        sender, near, far = (lab.add_host(name) for name in ("sender", "near", "far"))
-        lab.connect(sender, near)
-        lab.connect(sender, far)
-        with contextlib.closing(Peers(sender, near, far)) as peers:
-            yield peers
+    with two_peers() as peers:
+        yield peers
 
 
 def ends_of(events: list[RegimeEvent]) -> list[tuple[str, str, int]]:

@@ -4,31 +4,38 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use ccp_lang::Program;
 
+use crate::beats::{BOUNDS_US, Beats};
 use crate::bell::Bell;
 use crate::extension::{self, Extension};
 use crate::fold;
 use crate::frame::Frames;
-use crate::handles::Handles;
+use crate::handles::{Handles, Inherited};
+use crate::head::Head;
 use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
 use crate::kernel::Kernel;
 use crate::map::put;
 use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
 use crate::pace::{PERIOD_US, Pace};
-use crate::pins::{Pins, remove};
+use crate::pins::Pins;
 use crate::ring::{Ring, Woken};
-use crate::shared::{BUILD_HASH, Observer, now_us};
+use crate::shared::{Observer, now_us};
+use crate::upgrade::{self, Beating, Moving, Taken};
 use crate::{Error, Records, Result, Update};
 
 /// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
 const HEARTBEATS_PER_TIMEOUT: u64 = 4;
 /// Shortest such time [ms]: a shorter one takes flows from a healthy agent.
 const MIN_HEARTBEAT_TIMEOUT_MS: u64 = 40;
+
+/// Longest wait for records while sockets come from a datapath that was replaced [ms].
+const MOVING_MS: u64 = 2;
 
 /// Time for a record to be finished [us].
 const UNFINISHED_US: u64 = 20;
@@ -46,6 +53,8 @@ pub struct Options {
     pub heartbeat_timeout_ms: u64,
     /// No window above this [bytes].
     pub max_cwnd_bytes: u64,
+    /// Have an agent that runs end and hand its flows over.
+    pub take_over: bool,
 }
 
 /// The loaded datapath. One agent holds it at a time.
@@ -56,14 +65,22 @@ pub struct Datapath {
     adopted: bool,
     heartbeat_slice_ms: u64,
     handles: Mutex<Handles>,
+    inherited: Mutex<Inherited>,
     ring: Mutex<(Ring, Pace)>,
     bell: Bell,
+    beats: Beats,
     programs: OwnedFd,
     frames: Frames,
     /// Tables of fold programs, as many as frames.
     folds: [OwnedFd; 2],
+    head: Arc<Head>,
+    /// The datapath that this one replaced, until its sockets may all have come.
+    moving: Mutex<Option<Moving>>,
+    /// From taking over to the first poll.
+    opening: Mutex<Option<Beating>>,
     extensions: Mutex<Vec<Extension>>,
-    /// The lock of the pin directory, until the datapath is closed.
+    closed: AtomicBool,
+    /// The lock of the pin directory, until the datapath is released.
     held: Mutex<Option<OwnedFd>>,
 }
 
@@ -93,69 +110,73 @@ impl Options {
 impl Datapath {
     /// Adopts the datapath pinned in `pin_dir`, or loads a new one and registers `ccp`.
     ///
-    /// A datapath of another version or of other sizes is replaced; its flows run the fallback law to their end.
+    /// Other programs replace those that are there. Where the maps are laid out otherwise, or have another size, sockets
+    /// go to new ones as the agent polls. An agent that runs goes on until all is loaded that can be refused.
     pub fn open(options: &Options) -> Result<Self> {
         options.check()?;
         let kernel = Kernel::read()?;
         let pins = Pins::new(&options.pin_dir);
         let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
-        pins.create()?;
-        let mut held = pins.hold()?;
-        let found = match Observer::open(pins.dir()) {
-            Ok(shared) if shared.max_flows() == options.max_flows => Some(shared),
-            Ok(_) => None,
-            Err(e) if matches!(e.slug, "load.not_loaded" | "load.version") => None,
-            Err(e) => return Err(e),
-        };
-        let adopted = found.is_some();
-        let shared = match found {
-            Some(shared) => shared,
-            None => {
-                remove(&pins)?;
-                pins.create()?;
-                held = pins.hold()?;
-                fresh(&kernel, &pins, sizes, options).inspect_err(|_| {
-                    // leave nothing half made; the error that counts is the first
-                    let _ = remove(&pins);
-                })?
-            }
-        };
+        let slice_ms = options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT;
+        let slice = Duration::from_millis(slice_ms);
+        let Taken { held, adopted, live, moving } = upgrade::take(&kernel, &pins, options, slice)?;
+        let shared = Observer::open(pins.dir())?;
+        let head = Arc::new(Head::open(&pins)?);
         // SAFETY: aligned words in the mapping that only agents write.
         unsafe {
             let g = shared.globals();
             ptr::write_volatile(&raw mut (*g).heartbeat_timeout_us, options.heartbeat_timeout_ms * 1000);
             ptr::write_volatile(&raw mut (*g).max_cwnd_bytes, options.max_cwnd_bytes);
-            ptr::write_volatile(&raw mut (*g).agent_pid, std::process::id());
         }
+        head.agent().store(std::process::id(), Ordering::Release);
         let extensions = extension::loaded(&pins, options.max_flows)?;
+        let is_live = live.is_some();
+        let opening = is_live.then(|| {
+            let heads = [Some(&head), moving.as_ref().map(|m| &m.head)].into_iter().flatten();
+            Beating::begin(heads.cloned().collect(), slice)
+        });
+        let has_moved = moving.is_some();
         let datapath = Datapath {
             frames: Frames::new(&kernel, Some((&pins, sizes)))?,
             kernel,
             sizes,
             adopted,
-            heartbeat_slice_ms: options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT,
+            heartbeat_slice_ms: slice_ms,
             handles: Mutex::new(Handles::new()),
+            inherited: Mutex::default(),
             ring: Mutex::new((Ring::new(pins.open_map("records")?)?, Pace::default())),
             bell: Bell::new()?,
+            beats: Beats::default(),
             programs: pins.open_map("programs")?,
             folds: [pins.open_map("folds_on_ack")?, pins.open_map("folds_on_timeout")?],
             shared,
+            head,
+            moving: Mutex::new(moving),
+            opening: Mutex::new(opening),
             extensions: Mutex::new(extensions),
+            closed: AtomicBool::new(false),
             held: Mutex::new(Some(held)),
         };
-        if adopted {
-            // Programs and letters of the agent before us: gone. Its flows wait with the law for ours.
-            for handle in 1..MAX_PROGRAMS {
-                datapath.clear_folds(handle);
-            }
-            datapath.shared.clear_mailboxes();
+        if adopted && !has_moved {
+            // Programs, letters and reports of the agent before us: gone, but the programs that live flows run until they
+            // get ours. Others wait with the law; what came and went we see for ourselves.
+            let in_use = if is_live { datapath.programs_in_flows() } else { HashMap::new() };
+            let (stay, go): (Vec<_>, Vec<_>) = (1..MAX_PROGRAMS).partition(|h| in_use.contains_key(h));
+            go.into_iter().for_each(|handle| datapath.clear_folds(handle));
+            *lock(&datapath.inherited) = Inherited::new(stay);
             let flow_ids = datapath.shared.flow_ids();
+            if !is_live {
+                datapath.shared.clear_mailboxes();
+                let to_law = Update { program: Some(0), ..Update::default() };
+                flow_ids.iter().for_each(|flow_id| _ = datapath.shared.write(*flow_id, &to_law, 0));
+            }
+            while !lock(&datapath.ring).0.drain().is_empty() {}
             lock(&datapath.extensions).iter().for_each(|one| one.begin_anew(&flow_ids));
         }
         if !datapath.registered()?.iter().any(|n| n.cc_name == "ccp") {
             datapath.register("ccp", false)?;
         }
-        datapath.shared.heartbeat();
+        datapath.heartbeat();
         Ok(datapath)
     }
 
@@ -187,7 +208,7 @@ impl Datapath {
                 .why(format!("{} are in the table", table.len()))
                 .fix("ccp unload, or unregister some"));
         };
-        let registration = Registration { cc_name, cc_id, needs_ecn };
+        let registration = Registration { cc_name, cc_id, needs_ecn, load: self.head.load() };
         object::load(&self.kernel, pins, self.sizes, &registration)?.register(&self.kernel, pins, cc_name)?;
         names::write(pins, cc_id, &Name { cc_name: cc_name.to_owned(), needs_ecn, registered: true })?;
         Ok(cc_id)
@@ -288,7 +309,7 @@ impl Datapath {
             let pair = self.shared.read(flow_id, |f| unsafe {
                 (
                     ptr::read_volatile(&raw const (*f).program),
-                    ptr::read_volatile(&raw const (*f).mail.program),
+                    u32::from(ptr::read_volatile(&raw const (*f).mail.program)),
                 )
             });
             if let Some((current, coming)) = pair {
@@ -307,6 +328,17 @@ impl Datapath {
         }
         self.clear_folds(handle);
         Ok(())
+    }
+
+    /// Removes programs of the agent before us that no flow runs any more.
+    fn clear_inherited(&self, now_us: u64) {
+        let mut inherited = lock(&self.inherited);
+        if inherited.is_due(now_us) {
+            let held = self.programs_in_flows();
+            let handles = lock(&self.handles); // none is given again meanwhile
+            let left = inherited.left(now_us, |h| held.contains_key(&h), &handles);
+            left.into_iter().for_each(|handle| self.clear_folds(handle));
+        }
     }
 
     fn clear_folds(&self, handle: u32) {
@@ -345,13 +377,16 @@ impl Datapath {
     /// Waits for records, at most `timeout_ms` and not longer than until `wake`, telling the heartbeat meanwhile.
     pub fn poll(&self, timeout_ms: u64) -> Records {
         let (ring, pace) = &mut *lock(&self.ring);
+        *lock(&self.opening) = None;
         let (mut waited, mut woken) = (false, Woken::default());
         let mut woken_us = now_us();
         let end_us = woken_us + timeout_ms * 1000;
         loop {
             self.heartbeat();
+            let longest_ms = if self.let_some_leave() { MOVING_MS } else { self.heartbeat_slice_ms };
             let mut records = ring.drain();
             let taken_us = now_us();
+            self.clear_inherited(taken_us);
             (records.woken_us, records.taken_us) = (woken_us, taken_us);
             pace.looked(taken_us, waited, records.len());
             if woken.rang || !records.is_empty() || taken_us >= end_us {
@@ -367,7 +402,8 @@ impl Datapath {
                 woken = Woken { rang: self.bell.heard(), ready: false };
             } else {
                 let left_ms = (end_us - taken_us).div_ceil(1000);
-                woken = ring.wait(&self.bell, left_ms.min(self.heartbeat_slice_ms) as i32);
+                let wait_ms = pace.wait_ms(longest_ms);
+                woken = ring.wait(&self.bell, left_ms.min(wait_ms) as i32);
             }
             waited = true;
             woken_us = now_us();
@@ -390,55 +426,65 @@ impl Datapath {
         })
     }
 
+    /// Has some more sockets of the datapath that was replaced come here. Returns whether there are more.
+    fn let_some_leave(&self) -> bool {
+        let mut moving = lock(&self.moving);
+        let done = moving.as_mut().is_some_and(Moving::step);
+        if done {
+            *moving = None;
+        }
+        moving.is_some()
+    }
+
     /// Tells the life sign, unless the datapath was closed.
     pub fn heartbeat(&self) {
-        if lock(&self.held).is_some() {
-            self.shared.heartbeat();
+        if !self.closed.load(Ordering::Acquire) {
+            let now_us = now_us();
+            self.head.beat_at(now_us);
+            self.beats.beat(now_us);
+            if let Some(moving) = lock(&self.moving).as_ref() {
+                moving.head.beat_at(now_us);
+            }
         }
     }
 
-    /// Hands all flows to the fallback law. Registrations and flows stay for the next agent.
+    /// Silences between two heartbeats: how many, by upper bound [us], and how long they were together [us].
+    pub fn silences(&self) -> (Vec<(u64, u64)>, u64) {
+        let (counts, silent_us) = self.beats.counted();
+        (BOUNDS_US.into_iter().zip(counts).collect(), silent_us)
+    }
+
+    /// Whether another agent waits for this one to end.
+    pub fn has_successor(&self) -> bool {
+        self.head.successor().load(Ordering::Acquire) != 0
+    }
+
+    /// Steers no more. Registrations and flows stay for the next agent: if one waits, it is the one to tell life signs
+    /// now, and has the datapath when this is released; if none does, flows go to the fallback law.
     pub fn close(&self) {
-        let mut held = lock(&self.held);
-        if held.is_some() {
-            self.shared.silence();
-            *held = None;
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
         }
+        *lock(&self.opening) = None;
+        *lock(&self.moving) = None;
+        if self.has_successor() {
+            self.head.heartbeat();
+            self.head.agent().store(0, Ordering::Release);
+        } else {
+            self.head.silence();
+            self.release();
+        }
+    }
+
+    /// Lets the next agent have the datapath.
+    pub fn release(&self) {
+        self.close();
+        *lock(&self.held) = None;
     }
 }
 
 impl Drop for Datapath {
     fn drop(&mut self) {
-        self.close();
+        self.release();
     }
-}
-
-/// Loads the programs (which makes the maps), fills the table of free slots, and says whose datapath it is.
-fn fresh(kernel: &Kernel, pins: &Pins, sizes: Sizes, options: &Options) -> Result<Observer> {
-    let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false };
-    let loaded = object::load(kernel, pins, sizes, &registration)?;
-    let free_slots = pins.open_map("free_slots")?;
-    for slot in 0..sizes.max_flows {
-        // SAFETY: a queue has no key; its value is a u32.
-        let done = unsafe {
-            libbpf_sys::bpf_map_update_elem(free_slots.as_raw_fd(), ptr::null(), (&raw const slot).cast(), 0)
-        };
-        if done < 0 {
-            return Err(Error::new("load.map", "cannot fill the table of free flow slots")
-                .why(std::io::Error::from_raw_os_error(-done))
-                .fix("see ccp doctor"));
-        }
-    }
-    let globals = intf::ccp_globals {
-        abi_version: intf::CCP_ABI_VERSION,
-        max_flows: sizes.max_flows,
-        build_hash: BUILD_HASH,
-        heartbeat_timeout_us: options.heartbeat_timeout_ms * 1000,
-        max_cwnd_bytes: options.max_cwnd_bytes,
-        ..Default::default()
-    };
-    put(&pins.open_map("globals")?, 0, &globals)?;
-    loaded.register(kernel, pins, "ccp")?;
-    names::write(pins, 0, &Name { cc_name: "ccp".to_owned(), needs_ecn: false, registered: true })?;
-    Observer::open(pins.dir())
 }

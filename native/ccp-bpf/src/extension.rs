@@ -1,6 +1,8 @@
 //! Extensions of the datapath: BPF objects of their own, loaded beside the core when an algorithm asks for one. What an
 //! object has to be is in `bpf/extend.h`.
 
+use std::ffi::c_char;
+
 use libbpf_rs::{MapType, OpenObject};
 
 use crate::intf::{self, CCP_MAX_EXTENSIONS, CCP_NAME_LEN, ccp_extension};
@@ -54,7 +56,7 @@ fn table(pins: &Pins) -> Result<Vec<Option<(String, u64)>>> {
 fn enter(pins: &Pins, index: u32, name: &str, version: u64) -> Result<()> {
     let mut entry = ccp_extension { version, ..Default::default() };
     for (to, from) in entry.name.iter_mut().zip(name.bytes().take(CCP_NAME_LEN as usize - 1)) {
-        *to = from.cast_signed();
+        *to = c_char::from_ne_bytes([from]);
     }
     put(&pins.open_map(TABLE)?, index, &entry)
 }

@@ -38,9 +38,51 @@ impl Handles {
     }
 }
 
+/// How often inherited programs are looked at [us]: idle flows run them until their next ACK.
+const LOOK_US: u64 = 1_000_000;
+
+/// Programs of the agent before us, which flows run until they get ours.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited {
+    handles: Vec<u32>,
+    looked_us: u64,
+}
+
+impl Inherited {
+    pub fn new(handles: Vec<u32>) -> Self {
+        Inherited { handles, looked_us: 0 }
+    }
+
+    /// Whether it is time to look.
+    pub fn is_due(&self, now_us: u64) -> bool {
+        !self.handles.is_empty() && now_us >= self.looked_us + LOOK_US
+    }
+
+    /// Takes out those that no flow holds any more, and returns those of them that are not in use again.
+    pub fn left(&mut self, now_us: u64, held: impl Fn(u32) -> bool, ours: &Handles) -> Vec<u32> {
+        self.looked_us = now_us;
+        let (gone, stay): (Vec<_>, Vec<_>) =
+            self.handles.iter().partition(|handle| ours.is_used(**handle) || !held(**handle));
+        self.handles = stay;
+        gone.into_iter().filter(|handle| !ours.is_used(*handle)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_inherited_goes_when_no_flow_holds_it_unless_it_was_given_again() {
+        let mut ours = Handles::new();
+        let given = ours.take(|_| false).unwrap();
+        let mut inherited = Inherited::new(vec![given, 5, 6]);
+        assert!(inherited.is_due(LOOK_US));
+        assert_eq!(inherited.left(LOOK_US, |h| h == 6, &ours), [5]);
+        assert!(!inherited.is_due(LOOK_US));
+        assert_eq!(inherited.left(2 * LOOK_US, |_| false, &ours), [6]);
+        assert!(!inherited.is_due(9 * LOOK_US), "there are none");
+    }
 
     #[test]
     fn an_index_comes_back_only_after_all_others_were_given() {

@@ -4,16 +4,19 @@
 //! installs compiled fold programs under live flows, drains their reports and writes to flows through shared
 //! memory. [`Observer`] looks on without touching anything.
 
+mod beats;
 mod bell;
 mod datapath;
 mod extension;
 mod fold;
 mod frame;
 mod handles;
+mod head;
 mod kernel;
 mod letters;
 mod map;
 mod names;
+mod namespaces;
 mod object;
 mod pace;
 mod pins;
@@ -22,12 +25,14 @@ pub mod probe;
 mod ring;
 mod shared;
 mod trial;
+mod upgrade;
+mod walk;
 
 pub use ccp_error::Error;
 pub use ccp_record::{Letter, Record, Records, Update, intf};
 pub use datapath::{Datapath, Options};
 pub use fold::verify;
-pub use pins::unload;
+pub use pins::{Unloaded, unload};
 pub use plain::PlainCubic;
 pub use shared::Observer;
 pub use trial::{Outcome, try_load};

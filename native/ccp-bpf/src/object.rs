@@ -7,7 +7,7 @@ use std::path::Path;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, OpenProgram};
 
-use crate::kernel::{Kernel, offset_of};
+use crate::kernel::{Kernel, offset_of, open_pin};
 use crate::pins::Pins;
 use crate::{Error, Result};
 
@@ -35,6 +35,8 @@ pub(crate) struct Registration<'a> {
     pub cc_name: &'a str,
     pub cc_id: u32,
     pub needs_ecn: bool,
+    /// Number of this copy of the programs, see `bpf/leave.h`.
+    pub load: u32,
 }
 
 /// Members of `tcp_congestion_ops` that not every supported kernel has.
@@ -195,8 +197,10 @@ pub(crate) fn load(
     let mut open = open(OBJECT)?;
     share_maps(&mut open, pins, sizes)?;
     let cubic = &kernel.cubic;
-    let constants: [(&str, &[u8]); 5] = [
+    let constants: [(&str, &[u8]); 7] = [
         ("cc_id", &registration.cc_id.to_ne_bytes()),
+        ("cc_name", registration.cc_name.as_bytes()),
+        ("load", &registration.load.to_ne_bytes()),
         ("needs_ecn", &[u8::from(registration.needs_ecn)]),
         ("have_cubic", &[u8::from(cubic.any)]),
         ("have_cubic_cwnd_event", &[u8::from(cubic.cwnd_event)]),
@@ -204,16 +208,7 @@ pub(crate) fn load(
     ];
     set_constants(&mut open, &constants)?;
     fit(&mut open, kernel, registration)?;
-    let object = open.load().map_err(|e| load_error(&e))?;
-
-    let [_, finish_on_ack] = if kernel.cong_control_has_flag { SINCE_6_10 } else { BEFORE_6_10 };
-    for (table, program) in [("finish_on_ack", finish_on_ack), ("finish_on_timeout", "ccp_finish_on_timeout")]
-    {
-        let fd = program_fd(&object, program)?;
-        let map = object.maps().find(|m| m.name() == table).ok_or_else(|| bug(table))?;
-        map.update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY).map_err(|e| load_error(&e))?;
-    }
-    Ok(Loaded { object })
+    Ok(Loaded { object: open.load().map_err(|e| load_error(&e))? })
 }
 
 /// Fits a `struct_ops` map: members that this kernel lacks stay empty, others get a program, or none, or a value.
@@ -280,17 +275,50 @@ pub(crate) fn program_fd(object: &Object, name: &str) -> Result<u32> {
 }
 
 impl Loaded {
-    /// Offers the congestion control to sockets. The registration lives on in its pin.
+    /// Offers the congestion control to sockets, in place of the programs that have the name now, if any have: at no
+    /// time nobody has it, but on kernels before 6.4. The registration lives on in its pin.
     pub fn register(mut self, kernel: &Kernel, pins: &Pins, cc_name: &str) -> Result<()> {
+        self.finish_folds(kernel)?;
         let pin = pins.registration(cc_name);
+        if !kernel.has_struct_ops_link {
+            // Nothing is there the first time.
+            let _ = pins.unregister(cc_name);
+        }
         let mut ops = self.object.maps_mut().find(|m| m.name() == "ccp").ok_or_else(|| bug("ccp"))?;
-        let mut link = ops.attach_struct_ops().map_err(|e| register_error(cc_name, &e))?;
+        let mut link = match ops.attach_struct_ops() {
+            Ok(link) => link,
+            // libbpf has prepared the programs before the kernel found the name taken: now they can replace those.
+            Err(e) if e.kind() == libbpf_rs::ErrorKind::AlreadyExists && pin.exists() => {
+                return replace(&pin, ops.as_fd().as_raw_fd()).map_err(|_| register_error(cc_name, &e));
+            }
+            Err(e) => return Err(register_error(cc_name, &e)),
+        };
+        let _ = std::fs::remove_file(&pin); // of a registration that is gone
         let pinned = if kernel.has_struct_ops_link { link.pin(&pin) } else { ops.pin(&pin) };
         // On an error the link is dropped, which takes the registration back.
         pinned.map_err(|e| pin_error(&pin, &e))?;
         link.disconnect();
         Ok(())
     }
+
+    /// Has folds go on in these programs.
+    fn finish_folds(&self, kernel: &Kernel) -> Result<()> {
+        let [_, on_ack] = if kernel.cong_control_has_flag { SINCE_6_10 } else { BEFORE_6_10 };
+        for (table, program) in [("finish_on_ack", on_ack), ("finish_on_timeout", "ccp_finish_on_timeout")] {
+            let fd = program_fd(&self.object, program)?;
+            let map = self.object.maps().find(|m| m.name() == table).ok_or_else(|| bug(table))?;
+            map.update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY).map_err(|e| load_error(&e))?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts programs into the place of those of a pinned registration.
+fn replace(pin: &Path, ops: i32) -> std::io::Result<()> {
+    let link = open_pin(pin)?;
+    // SAFETY: two valid descriptors, and no options.
+    let done = unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), ops, std::ptr::null()) };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(-done)) }
 }
 
 pub(crate) fn register_error(cc_name: &str, e: &libbpf_rs::Error) -> Error {

@@ -1,12 +1,17 @@
 //! The pins in the BPF file system: they keep maps and registrations alive when an agent dies.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::head::Head;
 use crate::kernel::{open_pin, release_at_least};
+use crate::names;
+use crate::namespaces::instead_of;
+use crate::walk::Walk;
 use crate::{Error, Result};
 
 /// Where the BPF file system is, unless somebody has it elsewhere.
@@ -21,7 +26,7 @@ pub(crate) struct Pins {
 
 impl Pins {
     /// The maps of the core.
-    const MAPS: [&'static str; 16] = [
+    const MAPS: [&'static str; 17] = [
         "flows",
         "globals",
         "free_slots",
@@ -38,6 +43,7 @@ impl Pins {
         "extensions_on_cwnd_event",
         "extensions_on_cwnd_event_tx_start",
         "extensions_on_release",
+        "moving",
     ];
 
     /// The core's maps, which all programs share.
@@ -59,6 +65,33 @@ impl Pins {
 
     fn extensions(&self) -> PathBuf {
         self.dir.join("extension")
+    }
+
+    /// Where another datapath is put together that is to take this one's place.
+    pub fn stage(&self) -> Pins {
+        Pins::new(self.dir.join("next"))
+    }
+
+    /// Puts the maps of a stage into the place of those here, each at once.
+    pub fn adopt_maps(&self, stage: &Pins) -> Result<()> {
+        for name in Self::core_maps() {
+            let place = self.map(name);
+            fs::rename(stage.map(name), &place).map_err(|e| no_directory(&place, e))?;
+        }
+        stage.remove_directories()
+    }
+
+    fn remove_directories(&self) -> Result<()> {
+        for dir in [self.extensions(), self.dir.join("registered"), self.dir.clone()] {
+            match fs::remove_dir(&dir) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                // Whoever started this agent made it, and lets it write there and nowhere else.
+                Err(e) if dir == self.dir && made_for_us(&e) => {}
+                Err(e) => return Err(unpinned(&dir, &e)),
+            }
+        }
+        Ok(())
     }
 
     /// Where a map of an extension is pinned.
@@ -162,7 +195,7 @@ impl Pins {
     }
 
     fn taken(&self) -> Error {
-        let pid = crate::shared::Observer::open(&self.dir).map_or(0, |shared| shared.agent_pid());
+        let pid = Head::open(self).map_or(0, |head| head.agent_pid());
         let who = if pid == 0 { "unknown".to_owned() } else { pid.to_string() };
         let stop = if pid == 0 { "stop it".to_owned() } else { format!("stop it (kill {pid})") };
         Error::new(
@@ -170,7 +203,7 @@ impl Pins {
             format!("another agent (pid {who}) steers the flows of {}", self.dir.display()),
         )
         .why("one agent a datapath: two would overwrite each other's windows")
-        .fix(format!("{stop}, or choose another --pin-dir"))
+        .fix(format!("{stop}, or take its flows over with --take-over"))
     }
 
     /// Takes one registration away: new sockets no longer find the name, old ones keep their programs.
@@ -194,6 +227,10 @@ fn no_directory(place: &Path, why: impl std::fmt::Display) -> Error {
         .at(place.display().to_string())
         .why(why)
         .fix("run as root with a BPF file system mounted: mount -t bpf bpf /sys/fs/bpf")
+}
+
+fn made_for_us(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EROFS | libc::EACCES | libc::EPERM | libc::EBUSY))
 }
 
 fn unpinned(place: &Path, e: &io::Error) -> Error {
@@ -239,45 +276,70 @@ pub(crate) fn mount_bpffs(place: &Path) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Removes a datapath: every registration and every map. Sockets that use it keep running under the fallback
-/// law until they close. Says what was removed; nothing there is not an error, but an agent that runs is.
-pub fn unload(dir: impl Into<PathBuf>) -> Result<Vec<String>> {
+/// What removing a datapath came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unloaded {
+    /// What is no longer there, one line each.
+    pub removed: Vec<String>,
+    /// Sockets and defaults that got another congestion control, one line each.
+    pub moved: Vec<String>,
+    /// What could not be reached, one line each. It goes by itself as soon as it has something to send.
+    pub left: Vec<String>,
+}
+
+/// Removes a datapath: every registration and every map. Sockets and defaults of namespaces that use it get a congestion
+/// control of the kernel's. Nothing there is not an error, but an agent that runs is.
+pub fn unload(dir: impl Into<PathBuf>) -> Result<Unloaded> {
     let pins = Pins::new(dir);
     if !pins.dir().exists() {
-        return Ok(Vec::new());
+        return Ok(Unloaded::default());
     }
     let _held = pins.hold()?;
     remove(&pins)
 }
 
 /// Removes a datapath that this process holds.
-pub(crate) fn remove(pins: &Pins) -> Result<Vec<String>> {
-    let mut removed = Vec::new();
-    // A datapath without a heartbeat sends its flows to the fallback law; do not make them wait for it.
-    if let Ok(shared) = crate::shared::Observer::open(pins.dir()) {
-        shared.silence();
+pub(crate) fn remove(pins: &Pins) -> Result<Unloaded> {
+    let mut came = Unloaded::default();
+    let names: Vec<_> =
+        names::read(pins).unwrap_or_default().into_iter().flatten().map(|n| n.cc_name).collect();
+    let instead = instead_of(&names);
+    // From here on its sockets leave it by themselves; without a heartbeat none waits for an agent.
+    if let Ok(head) = Head::open(pins) {
+        head.retire(&instead);
     }
     for cc_name in pins.registered() {
         pins.unregister(&cc_name).map_err(|e| unpinned(&pins.registration(&cc_name), &e))?;
-        removed.push(format!("congestion control {cc_name}"));
+        came.removed.push(format!("congestion control {cc_name}"));
     }
+    walk_to(names.into_iter().map(|name| (name, instead.clone())).collect(), &mut came);
     for name in pins.extension_names() {
         pins.forget_extension(&name)?;
-        removed.push(format!("extension {name}"));
+        came.removed.push(format!("extension {name}"));
+    }
+    if pins.stage().dir().exists() {
+        remove(&pins.stage())?; // half of an upgrade
     }
     for name in Pins::core_maps() {
         match fs::remove_file(pins.map(name)) {
-            Ok(()) => removed.push(format!("map {name}")),
+            Ok(()) => came.removed.push(format!("map {name}")),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(unpinned(&pins.map(name), &e)),
         }
     }
-    for dir in [pins.extensions(), pins.dir().join("registered"), pins.dir().to_path_buf()] {
-        match fs::remove_dir(&dir) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(unpinned(&dir, &e)),
-        }
+    pins.remove_directories()?;
+    Ok(came)
+}
+
+fn walk_to(names: BTreeMap<String, String>, came: &mut Unloaded) {
+    if names.is_empty() {
+        return;
     }
-    Ok(removed)
+    match Walk::new(names, false).map(|walk| walk.all()) {
+        Ok(walked) => {
+            came.moved.extend(walked.done);
+            came.left.extend(walked.left);
+        }
+        Err(e) => came.left.push(format!("no socket and no default was looked at: {}: {}", e.message, e.why)),
+    }
 }

@@ -7,25 +7,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::head::{BUILD_HASH, Head};
 use crate::intf::{self, ccp_flow, ccp_flow_info, ccp_globals};
 use crate::names;
 use crate::pins::Pins;
 use crate::{Error, Result};
 use ccp_record::Update;
-
-/// Version of what [`crate::intf`] describes, and of the programs that go with it.
-pub(crate) const BUILD_HASH: u64 = parse(env!("CCP_BUILD_HASH"));
-
-const fn parse(text: &str) -> u64 {
-    let bytes = text.as_bytes();
-    let mut value = 0u64;
-    let mut i = 0;
-    while i < bytes.len() {
-        value = value.wrapping_mul(10).wrapping_add((bytes[i] - b'0') as u64);
-        i += 1;
-    }
-    value
-}
 
 /// CLOCK_MONOTONIC [us], the clock of `tcp_mstamp`.
 pub(crate) fn now_us() -> u64 {
@@ -55,33 +42,26 @@ pub(crate) fn map(fd: &OwnedFd, bytes: usize, what: &str) -> Result<MmapRaw> {
 impl Observer {
     /// Opens the datapath that is pinned in `dir`.
     ///
-    /// Fails with `load.not_loaded` when there is none, and with `load.version` when it was loaded by another
-    /// version of ccplane.
+    /// Fails with `load.not_loaded` when there is none, and with `load.version` when a version of ccplane loaded it that
+    /// lays out its maps otherwise.
     pub fn open(dir: &Path) -> Result<Self> {
         let pins = Pins::new(dir);
-        let globals_fd = pins.open_map("globals")?;
-        let globals = map(&globals_fd, size_of::<ccp_globals>(), "globals")?;
-        // SAFETY: the mapping is as large as the structure, and page aligned.
-        let (abi, hash, max_flows) = unsafe {
-            let g = globals.as_ptr().cast::<ccp_globals>();
-            (
-                ptr::read_volatile(&raw const (*g).abi_version),
-                ptr::read_volatile(&raw const (*g).build_hash),
-                ptr::read_volatile(&raw const (*g).max_flows),
-            )
-        };
-        if abi != intf::CCP_ABI_VERSION || hash != BUILD_HASH {
+        let head = Head::open(&pins)?;
+        if !head.has_our_layout() {
+            let (abi, build) = head.version();
             return Err(Error::new(
                 "load.version",
                 "the loaded datapath belongs to another version of ccplane",
             )
             .at(dir.display().to_string())
             .why(format!(
-                "it has ABI {abi} (build {hash:016x}), this is ABI {} (build {BUILD_HASH:016x})",
+                "it has ABI {abi} (build {build:016x}), this is ABI {} (build {BUILD_HASH:016x})",
                 intf::CCP_ABI_VERSION
             ))
             .fix("start an agent of this version (it replaces the datapath), or run ccp unload"));
         }
+        let max_flows = head.max_flows();
+        let globals = map(&pins.open_map("globals")?, size_of::<ccp_globals>(), "globals")?;
         let flows_fd = pins.open_map("flows")?;
         let flows = map(&flows_fd, size_of::<ccp_flow>() * max_flows as usize, "flows")?;
         Ok(Observer { pins, flows, globals, max_flows })
@@ -89,12 +69,6 @@ impl Observer {
 
     pub(crate) fn pins(&self) -> &Pins {
         &self.pins
-    }
-
-    /// Process of the agent that has, or had last, the datapath.
-    pub(crate) fn agent_pid(&self) -> u32 {
-        // SAFETY: an aligned word in the mapping, which lives as long as this.
-        unsafe { std::ptr::read_volatile(&raw const (*self.globals()).agent_pid) }
     }
 
     /// The configured limit of concurrent flows.
@@ -112,26 +86,10 @@ impl Observer {
             .then(|| unsafe { self.flows.as_mut_ptr().cast::<ccp_flow>().add(slot as usize) })
     }
 
-    /// Tells the agent's life sign.
-    pub fn heartbeat(&self) {
-        self.set_heartbeat(now_us());
-    }
-
     /// Promises to look at the ring at that time, so that reports before it need not wake the agent.
     pub fn look_at(&self, time_us: u64) {
         // SAFETY: an aligned u64 in the mapping that the kernel side only reads.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.globals()).looks_at_us) }
-            .store(time_us, Ordering::Release);
-    }
-
-    /// Takes the life sign back: flows go to the fallback law with their next ACK.
-    pub fn silence(&self) {
-        self.set_heartbeat(0);
-    }
-
-    fn set_heartbeat(&self, time_us: u64) {
-        // SAFETY: an aligned u64 in the mapping that the kernel side only reads.
-        unsafe { AtomicU64::from_ptr(&raw mut (*self.globals()).heartbeat_us) }
             .store(time_us, Ordering::Release);
     }
 
@@ -183,7 +141,11 @@ impl Observer {
             ("creates_missed", g.creates_missed),
             ("closes_missed", g.closes_missed),
             ("fold_errors", g.fold_errors),
-            ("law_entries", g.law_entries),
+            ("law_entries", g.law_entries.iter().sum()),
+            ("law_entries_silent", g.law_entries[intf::CCP_LAW_SILENT as usize]),
+            ("law_entries_uninstalled", g.law_entries[intf::CCP_LAW_UNINSTALLED as usize]),
+            ("law_entries_no_program", g.law_entries[intf::CCP_LAW_NO_PROGRAM as usize]),
+            ("law_entries_failed", g.law_entries[intf::CCP_LAW_FAILED as usize]),
             ("max_flows", u64::from(g.max_flows)),
             ("agent_pid", u64::from(g.agent_pid)),
             ("heartbeat_us", g.heartbeat_us),
@@ -225,7 +187,8 @@ impl Observer {
                 (*mail).control_mask = 0; // registers staged for the old program are void, as in libccp
             }
             if let Some(program) = update.program {
-                (*mail).program = program;
+                (*mail).program = program as u16;
+                (*mail).stamp = update.stamp;
                 (*mail).what |= intf::CCP_MAIL_PROGRAM;
             }
             if let Some(cwnd_bytes) = update.cwnd_bytes {

@@ -22,7 +22,7 @@ pub fn try_load(extensions: &[(&str, &[u8])]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let core = Scratch::new().and_then(|scratch| {
         let (kernel, pins) = (Kernel::read()?, &scratch.pins);
-        let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false };
+        let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false, load: 0 };
         let _core = object::load(&kernel, pins, SIZES, &registration)?;
         for (name, object) in extensions {
             let loaded = extension::load(&kernel, pins, SIZES, name, object);

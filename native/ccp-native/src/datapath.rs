@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
-use crate::programs::{Letters, Many, Programs, letters_of, lock};
+use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
 
 /// Extensions that ship with ccplane: names and objects.
@@ -60,6 +60,7 @@ impl EbpfDatapath {
         ring_bytes = 8 << 20,
         heartbeat_timeout_ms = 200,
         max_cwnd_bytes = 1 << 30,
+        take_over = false,
     ))]
     fn new(
         py: Python<'_>,
@@ -68,9 +69,16 @@ impl EbpfDatapath {
         ring_bytes: u32,
         heartbeat_timeout_ms: u64,
         max_cwnd_bytes: u64,
+        take_over: bool,
     ) -> PyResult<Self> {
-        let options =
-            Options { pin_dir: pin_dir.into(), max_flows, ring_bytes, heartbeat_timeout_ms, max_cwnd_bytes };
+        let options = Options {
+            pin_dir: pin_dir.into(),
+            max_flows,
+            ring_bytes,
+            heartbeat_timeout_ms,
+            max_cwnd_bytes,
+            take_over,
+        };
         let opened = py.detach(|| {
             let inner = Datapath::open(&options)?;
             let names = name_table(inner.shared())?;
@@ -157,9 +165,11 @@ impl EbpfDatapath {
         registers: Option<HashMap<String, u64>>,
         letters: Letters,
     ) -> PyResult<bool> {
+        let (program, stamp) = given(program);
         let controls = lock(&self.programs).registers(py, flow_id, program, registers.as_ref())?;
         let letters = letters_of(&letters);
-        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, letters: &letters };
+        let update =
+            Update { cwnd_bytes, rate_bytes_per_s, program, stamp, controls: &controls, letters: &letters };
         let written = self.inner.update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
         if let (true, Some(handle)) = (written, program) {
             lock(&self.programs).gave(flow_id, handle);
@@ -210,9 +220,24 @@ impl EbpfDatapath {
         self.inner.heartbeat();
     }
 
-    /// Hands all flows to the fallback law; flows and registrations stay for the next agent.
+    /// Silences between two heartbeats of this agent: `[(upper bound [us], how many), ...]`, and their sum [us].
+    fn silences(&self) -> (Vec<(u64, u64)>, u64) {
+        self.inner.silences()
+    }
+
+    /// Whether another agent waits for this one to end.
+    fn has_successor(&self) -> bool {
+        self.inner.has_successor()
+    }
+
+    /// Hands all flows to the next agent if one waits, else to the fallback law; flows and registrations stay.
     fn close(&self) {
         self.inner.close();
+    }
+
+    /// Lets the next agent have the datapath.
+    fn release(&self) {
+        self.inner.release();
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -221,13 +246,14 @@ impl EbpfDatapath {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) {
-        self.close();
+        self.release();
     }
 
-    /// Removes everything that is pinned in a directory; says what.
+    /// Removes everything that is pinned in a directory; says what was removed, moved and left, a line each.
     #[staticmethod]
-    fn unload(py: Python<'_>, pin_dir: &str) -> PyResult<Vec<String>> {
-        ccp_bpf::unload(pin_dir).map_err(|e| errors::raise(py, &e))
+    fn unload(py: Python<'_>, pin_dir: &str) -> PyResult<(Vec<String>, Vec<String>, Vec<String>)> {
+        let unloaded = py.detach(|| ccp_bpf::unload(pin_dir)).map_err(|e| errors::raise(py, &e))?;
+        Ok((unloaded.removed, unloaded.moved, unloaded.left))
     }
 
     /// Looks on the datapath of another process.

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use ::ccp_record::intf::{ccp_close, ccp_counts, ccp_flow, ccp_flow_info, ccp_record, ccp_stats};
+use ::ccp_record::intf::{self, ccp_close, ccp_counts, ccp_flow, ccp_flow_info, ccp_record, ccp_stats};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -64,6 +64,17 @@ impl FlowInfo {
     }
 }
 
+/// Why the fallback law has a flow, as Python has it.
+fn law_cause(cause: u32) -> &'static str {
+    match cause {
+        intf::CCP_LAW_SILENT => "silent",
+        intf::CCP_LAW_UNINSTALLED => "uninstalled",
+        intf::CCP_LAW_NO_PROGRAM => "no_program",
+        intf::CCP_LAW_FAILED => "failed",
+        _ => "new",
+    }
+}
+
 /// Totals and state of one flow.
 #[pyclass(frozen, get_all, module = "ccp_base._native")]
 #[derive(Clone, Debug)]
@@ -92,6 +103,9 @@ pub struct FlowStats {
     fold_errors: u32,
     last_fold_error: u32,
     law_entries: u32,
+    law_cause: &'static str,
+    law_entered_us: u64,
+    law_left_us: u64,
     local_congestion: u32,
     timeouts: u32,
     mail_applied: u32,
@@ -106,7 +120,7 @@ impl FlowStats {
             cwnd_bytes: u64::from(s.snd_cwnd_pkts) * u64::from(s.mss_bytes),
             rate_bytes_per_s: record.rate_bytes_per_s,
             law,
-            program: record.program,
+            program: u32::from(record.program),
             mss_bytes: s.mss_bytes,
             srtt_us: s.srtt_us,
             min_rtt_us: s.min_rtt_us,
@@ -125,6 +139,9 @@ impl FlowStats {
             fold_errors: c.fold_errors,
             last_fold_error: c.last_fold_error,
             law_entries: c.law_entries,
+            law_cause: law_cause(c.law_cause),
+            law_entered_us: c.law_entered_us,
+            law_left_us: c.law_left_us,
             local_congestion: c.local_congestion,
             timeouts: c.timeouts,
             mail_applied: c.mail_applied,
@@ -138,7 +155,7 @@ impl FlowStats {
         let record = ccp_record {
             flow_id: flow.flow_id,
             rate_bytes_per_s: flow.rate_bytes_per_s,
-            program: flow.program,
+            program: flow.program as u16,
             ..Default::default()
         };
         FlowStats::new(&record, flow.law != 0, flow.mail_applied_us, &flow.stats, &flow.counts)

@@ -19,6 +19,17 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Behind a handle, as Python gives it to `update()`, stands what reports are to bring back.
+pub const STAMP_SHIFT: u32 = 16;
+
+/// Handle and stamp of a program that a flow is given.
+pub fn given(program: Option<u32>) -> (Option<u32>, u16) {
+    (
+        program.map(|given| given & ((1 << STAMP_SHIFT) - 1)),
+        (program.unwrap_or_default() >> STAMP_SHIFT) as u16,
+    )
+}
+
 /// Control registers to set, by index.
 pub type Controls = Vec<(usize, u64)>;
 
@@ -160,11 +171,11 @@ impl Many {
         &'a self,
         controls: &'a [Option<Controls>],
     ) -> impl Iterator<Item = (u64, Update<'a>)> {
-        let given = |value: u64| (value != 0).then_some(value);
+        let set = |value: u64| (value != 0).then_some(value);
         controls.iter().enumerate().filter_map(move |(row, controls)| {
             let update = Update {
-                cwnd_bytes: given(self.cwnd_bytes[row]),
-                rate_bytes_per_s: given(self.rate_bytes_per_s[row]),
+                cwnd_bytes: set(self.cwnd_bytes[row]),
+                rate_bytes_per_s: set(self.rate_bytes_per_s[row]),
                 controls: controls.as_ref()?,
                 ..Update::default()
             };

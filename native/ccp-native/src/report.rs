@@ -11,6 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::flows::{Closed, Created, FlowInfo, FlowStats, Told};
+use crate::programs::STAMP_SHIFT;
 
 /// What the reader must know of an installed program.
 pub struct Installed {
@@ -63,7 +64,7 @@ impl Report {
 
     #[getter]
     fn program_handle(&self) -> u32 {
-        self.program.handle
+        self.program.handle | u32::from(self.head.stamp) << STAMP_SHIFT
     }
 
     #[getter]
@@ -150,7 +151,7 @@ impl Batch {
 
     /// The program that filled a report's registers, unless it was uninstalled meanwhile.
     fn program_of(&self, head: &ccp_record) -> Option<&Arc<Installed>> {
-        self.programs.get(&head.program).filter(|p| p.uid == head.program_uid)
+        self.programs.get(&u32::from(head.program)).filter(|p| p.uid == head.program_uid)
     }
 
     fn event(&self, py: Python<'_>, record: &Record<'_>) -> PyResult<Option<Py<PyAny>>> {
@@ -165,7 +166,8 @@ impl Batch {
                 Some(Py::new(py, Closed { flow_id: close.record.flow_id, stats })?.into_any())
             }
             Record::Extension { head, octets } => {
-                let extension = self.names.extensions.get(head.program as usize).cloned().unwrap_or_default();
+                let extension =
+                    self.names.extensions.get(usize::from(head.program)).cloned().unwrap_or_default();
                 let octets = PyBytes::new(py, octets).unbind();
                 let told = Told { flow_id: head.flow_id, now_us: head.now_us, extension, octets };
                 Some(Py::new(py, told)?.into_any())
@@ -271,7 +273,7 @@ impl Batch {
             let Some(Record::Report { head, raw }) = self.records.get(index) else {
                 continue;
             };
-            if let Some((_, bytes)) = columns.iter_mut().find(|(p, _)| p.handle == head.program) {
+            if let Some((_, bytes)) = columns.iter_mut().find(|(p, _)| p.handle == u32::from(head.program)) {
                 bytes.extend_from_slice(raw);
             } else if let Some(program) = self.program_of(&head) {
                 columns.push((program, raw.to_vec()));

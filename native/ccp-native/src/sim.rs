@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
-use crate::programs::{Letters, Many, Programs, letters_of, lock};
+use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
 use crate::tcp_rows;
 
@@ -303,10 +303,12 @@ impl SimDatapath {
         registers: Option<HashMap<String, u64>>,
         letters: Letters,
     ) -> PyResult<bool> {
+        let (program, stamp) = given(program);
         let mut programs = lock(&self.programs);
         let controls = programs.registers(py, flow_id, program, registers.as_ref())?;
         let letters = letters_of(&letters);
-        let update = Update { cwnd_bytes, rate_bytes_per_s, program, controls: &controls, letters: &letters };
+        let update =
+            Update { cwnd_bytes, rate_bytes_per_s, program, stamp, controls: &controls, letters: &letters };
         let written = lock(&self.simulated).update(flow_id, &update).map_err(|e| errors::raise(py, &e))?;
         if let (true, Some(handle)) = (written, program) {
             programs.gave(flow_id, handle);

@@ -76,6 +76,14 @@ impl SocketSwitch {
         self.with(py, Switch::restore)
     }
 
+    fn leave_all(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Switch::leave)
+    }
+
+    fn renew(&self, py: Python<'_>, until_ns: u64) -> PyResult<()> {
+        self.with(py, |switch| switch.renew(until_ns))
+    }
+
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         as_array(py, &self.with(py, |switch| switch.drain())?)
     }

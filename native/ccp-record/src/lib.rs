@@ -185,7 +185,7 @@ mod tests {
         use intf::{ccp_counts, ccp_flow_info, ccp_stats};
         let whole = [
             (
-                packed!(ccp_record: kind, age_us, flow_id, now_us, cwnd_bytes, rate_bytes_per_s, program, program_uid, missed,
+                packed!(ccp_record: kind, age_us, flow_id, now_us, cwnd_bytes, rate_bytes_per_s, program, stamp, program_uid, missed,
                 n_fields, flags),
                 size_of::<ccp_record>(),
             ),
@@ -202,7 +202,7 @@ mod tests {
             ),
             (
                 packed!(ccp_counts: reports, reports_missed, mail_applied, fold_errors, last_fold_error, law_entries,
-                local_congestion, timeouts),
+                local_congestion, timeouts, law_entered_us, law_left_us, law_cause, spare),
                 size_of::<ccp_counts>(),
             ),
             (packed!(ccp_create: record, info), size_of::<ccp_create>()),

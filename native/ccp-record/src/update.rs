@@ -9,6 +9,8 @@ pub struct Update<'a> {
     pub rate_bytes_per_s: Option<u64>,
     /// Handle of an installed program; 0 gives the flow to the fallback law.
     pub program: Option<u32>,
+    /// A number of the agent's that the reports of `program` bring back.
+    pub stamp: u16,
     /// Control registers by index.
     pub controls: &'a [(usize, u64)],
     /// Letters to extensions of the datapath.

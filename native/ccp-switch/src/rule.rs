@@ -1,5 +1,6 @@
 //! Rules, as they come and as the programs read them.
 
+use std::ffi::c_char;
 use std::net::Ipv6Addr;
 
 use serde::Deserialize;
@@ -39,7 +40,7 @@ pub struct Rule {
 /// # Errors
 ///
 /// `switch.too_many`, or `switch.bad_rule`.
-pub(crate) fn table(rules: &[Rule], version: u32, restoring: bool) -> Result<Box<switch_table>> {
+pub(crate) fn table(rules: &[Rule], version: u32, ending: u32) -> Result<Box<switch_table>> {
     if rules.len() > SWITCH_MAX_RULES as usize {
         return Err(Error::new("switch.too_many", format!("{} rules are too many", rules.len()))
             .why(format!("the kernel's table has {SWITCH_MAX_RULES}; each rule counts once for every path"))
@@ -48,7 +49,7 @@ pub(crate) fn table(rules: &[Rule], version: u32, restoring: bool) -> Result<Box
     let mut table = Box::<switch_table>::default();
     table.count = rules.len() as u32;
     table.version = version;
-    table.restoring = u32::from(restoring);
+    table.ending = ending;
     for (entry, rule) in table.rules.iter_mut().zip(rules) {
         *entry = rule.entry()?;
     }
@@ -85,7 +86,7 @@ impl Rule {
             ..Default::default()
         };
         for (to, byte) in entry.congestion.iter_mut().zip(name) {
-            *to = byte.cast_signed();
+            *to = c_char::from_ne_bytes([*byte]);
         }
         Ok(entry)
     }
@@ -134,20 +135,20 @@ mod tests {
 
     #[test]
     fn a_rule_lies_as_the_programs_read_it() {
-        let table = table(&[rule()], 7, false).expect("it is good");
+        let table = table(&[rule()], 7, 0).expect("it is good");
         let entry = table.rules[0];
-        assert_eq!((table.count, table.version, table.restoring), (1, 7, 0));
+        assert_eq!((table.count, table.version, table.ending), (1, 7, 0));
         assert_eq!((entry.src_mask, entry.dst_mask[0]), ([0, 0], u64::MAX));
         assert_eq!(entry.dst_mask[1].to_ne_bytes(), [255, 255, 255, 255, 255, 255, 255, 0]);
         assert_eq!(entry.dst[1].to_ne_bytes(), [0, 0, 255, 255, 10, 1, 2, 0]);
         assert_eq!((entry.dport_low, entry.dport_high, entry.needs_ecn, entry.asks_ecn), (5001, 5010, 1, 0));
         assert_eq!(entry.rate_bytes_per_s, SWITCH_NO_RATE);
-        assert_eq!(entry.congestion[..6].iter().map(|c| c.cast_unsigned()).collect::<Vec<_>>(), b"dctcp\0");
+        assert_eq!(entry.congestion[..6].iter().map(|c| c.to_ne_bytes()[0]).collect::<Vec<_>>(), b"dctcp\0");
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let slug = |rules: &[Rule]| table(rules, 1, false).map_or_else(|e| e.slug, |_| "");
+        let slug = |rules: &[Rule]| table(rules, 1, 0).map_or_else(|e| e.slug, |_| "");
         assert_eq!(slug(&vec![rule(); 256]), "");
         assert_eq!(slug(&vec![rule(); 257]), "switch.too_many");
         assert_eq!(slug(&[Rule { congestion: "x".repeat(16), ..rule() }]), "switch.bad_rule");

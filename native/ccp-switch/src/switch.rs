@@ -1,22 +1,32 @@
 //! The programs, attached.
 
 use std::fmt::Debug;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ccp_trace::{Rows, load};
-use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapFlags, Object, ProgramMut};
+use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapFlags, Object, OpenObject, ProgramMut};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::rule::{self, Rule};
-use crate::shared::{switch_row, switch_table};
+use crate::shared::{SWITCH_GOING_ON, SWITCH_LEAVING, SWITCH_PINNED_VERSION, SWITCH_RESTORING};
+use crate::shared::{switch_config, switch_row, switch_table};
 use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_SWITCH_OBJECT"));
 
+/// Where what outlives us is pinned; the version of its layout follows.
+const PINS: &str = "/sys/fs/bpf/ccplane-regime";
+
+/// Maps that are pinned: what is known of sockets, and until when they stay switched.
+const PINNED: [&str; 2] = ["sockets", "leases"];
+
 /// Sockets are switched by programs of two kinds, attached. Dropping it takes them out of the kernel, and leaves the
-/// sockets as they are.
+/// sockets as they are: a third one, pinned, gives them back what they had, once nobody renews the lease.
 pub struct Switch {
     // In this order: detached first, then the reader, then the maps.
     events: Option<Link>,
@@ -24,6 +34,7 @@ pub struct Switch {
     rows: Rows,
     object: Object,
     version: u32,
+    owner: u64,
 }
 
 impl Debug for Switch {
@@ -33,24 +44,34 @@ impl Debug for Switch {
 }
 
 impl Switch {
-    /// Loads and attaches the programs; new sockets are those of a cgroup (and those below it) in one namespace.
+    /// Loads and attaches the programs; new sockets are those of a cgroup (and those below it) in one namespace. There
+    /// is no lease before [`Switch::renew`].
     ///
     /// # Errors
     ///
-    /// `switch.no_cgroup`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
+    /// `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
     pub fn attach(cgroup: &Path, netns_cookie: u64) -> Result<Self> {
         let directory = File::open(cgroup).map_err(|e| no_cgroup(cgroup).why(e))?;
-        let object = loaded(netns_cookie)?;
+        let owner = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64);
+        let mut open = opened(netns_cookie, owner)?;
+        pin_maps(&mut open)?;
+        let object = open.load().map_err(|e| refused(&e))?;
+        forget_dead(&object)?;
         let rows = Rows::of(&object, size_of::<switch_row>())?;
         let sockets = program(&object, "on_socket")?.attach().map_err(|e| refused(&e))?;
-        let events =
-            program(&object, "on_event")?.attach_cgroup(directory.as_raw_fd()).map_err(|e| {
-                match e.kind() {
-                    ErrorKind::PermissionDenied => refused(&e),
-                    _ => no_cgroup(cgroup).why(format!("{e:#}")),
-                }
-            })?;
-        Ok(Switch { events: Some(events), sockets, rows, object, version: 0 })
+        let attached = |name| {
+            program(&object, name)?.attach_cgroup(directory.as_raw_fd()).map_err(|e| match e.kind() {
+                ErrorKind::PermissionDenied => refused(&e),
+                _ => no_cgroup(cgroup).why(format!("{e:#}")),
+            })
+        };
+        let id = directory.metadata().map_err(|e| no_cgroup(cgroup).why(e))?.ino();
+        let guard = pins().join(format!("on_rtt-{id}"));
+        if !guard.exists() {
+            attached("on_rtt")?.pin(&guard).map_err(|e| unpinnable(&e))?;
+        }
+        let events = attached("on_event")?;
+        Ok(Switch { events: Some(events), sockets, rows, object, version: 0, owner })
     }
 
     /// Shows the programs to the kernel, and attaches them to nothing.
@@ -59,7 +80,7 @@ impl Switch {
     ///
     /// `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
     pub fn try_load() -> Result<()> {
-        loaded(0).map(drop)
+        opened(0, 0)?.load().map(drop).map_err(|e| refused(&e))
     }
 
     /// What holds from now on for sockets that come, and for those that are there from the next [`Switch::pass`] on.
@@ -70,7 +91,7 @@ impl Switch {
     /// `switch.too_many`, `switch.bad_rule` or `switch.refused`.
     pub fn set_rules(&mut self, rules: &[Rule]) -> Result<u32> {
         let version = self.version.wrapping_add(1);
-        self.write(&*rule::table(rules, version, false)?)?;
+        self.write(&*rule::table(rules, version, SWITCH_GOING_ON)?)?;
         self.version = version;
         Ok(version)
     }
@@ -93,9 +114,39 @@ impl Switch {
     ///
     /// `switch.refused`.
     pub fn restore(&mut self) -> Result<()> {
+        self.end(SWITCH_RESTORING)
+    }
+
+    /// Looks at no new sockets any more; those of the calling thread's namespace stay as they are for good.
+    ///
+    /// # Errors
+    ///
+    /// `switch.refused`.
+    pub fn leave(&mut self) -> Result<()> {
+        self.end(SWITCH_LEAVING)
+    }
+
+    fn end(&mut self, ending: u32) -> Result<()> {
         self.events = None;
-        self.write(&*rule::table(&[], self.version, true)?)?;
-        self.pass()
+        self.write(&*rule::table(&[], self.version, ending)?)?;
+        self.pass()?;
+        let leases = load::map(&self.object, "leases")?;
+        match leases.delete(&self.owner.to_ne_bytes()) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(refused(&e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Our sockets stay as they are until then [ns of CLOCK_MONOTONIC], whatever becomes of us.
+    ///
+    /// # Errors
+    ///
+    /// `switch.refused`.
+    pub fn renew(&self, until_ns: u64) -> Result<()> {
+        let leases = load::map(&self.object, "leases")?;
+        leases
+            .update(&self.owner.to_ne_bytes(), &until_ns.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| refused(&e))
     }
 
     /// What happened to sockets since the last call, as the bytes of so many `switch_row`.
@@ -125,11 +176,43 @@ impl Switch {
     }
 }
 
-fn loaded(netns_cookie: u64) -> Result<Object> {
+fn opened(netns_cookie: u64, owner: u64) -> Result<OpenObject> {
     load::kernel_types()?;
     let mut open = load::open(OBJECT)?;
-    load::set_constants(&mut open, &netns_cookie.to_ne_bytes())?;
-    open.load().map_err(|e| refused(&e))
+    let switch_config { netns_cookie, owner } = switch_config { netns_cookie, owner };
+    load::set_constants(&mut open, &[netns_cookie.to_ne_bytes(), owner.to_ne_bytes()].concat())?;
+    Ok(open)
+}
+
+fn pins() -> PathBuf {
+    PathBuf::from(format!("{PINS}-{SWITCH_PINNED_VERSION}"))
+}
+
+/// Has the object use the maps that are pinned, and pin them where there are none yet.
+fn pin_maps(open: &mut OpenObject) -> Result<()> {
+    let place = pins();
+    fs::create_dir_all(&place).map_err(|e| unpinnable(&e.into()))?;
+    for mut map in open.maps_mut() {
+        if let Some(name) = PINNED.iter().find(|name| map.name() == **name) {
+            map.set_pin_path(place.join(name)).map_err(|e| unpinnable(&e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Owners whose lease has run out are as good as those that have none.
+fn forget_dead(object: &Object) -> Result<()> {
+    let now = clock_gettime(ClockId::Monotonic);
+    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let leases = load::map(object, "leases")?;
+    for owner in leases.keys() {
+        let until = leases.lookup(&owner, MapFlags::ANY).map_err(|e| refused(&e))?;
+        let until_ns = until.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        if until_ns <= now_ns {
+            let _ = leases.delete(&owner); // somebody else may have been faster
+        }
+    }
+    Ok(())
 }
 
 fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
@@ -140,6 +223,16 @@ fn no_cgroup(path: &Path) -> Error {
     Error::new("switch.no_cgroup", "new sockets cannot be seen through this cgroup")
         .at(path.display().to_string())
         .fix("name a directory of a cgroup v2 hierarchy; `mount -t cgroup2` shows where there is one")
+}
+
+fn unpinnable(e: &libbpf_rs::Error) -> Error {
+    if load::lacks_rights(e) {
+        return refused(e);
+    }
+    Error::new("switch.no_bpffs", "what gives sockets back after a kill cannot be pinned")
+        .at(pins().display().to_string())
+        .why(format!("{e:#}"))
+        .fix("mount the BPF file system: mount -t bpf bpf /sys/fs/bpf")
 }
 
 fn refused(e: &libbpf_rs::Error) -> Error {
@@ -167,6 +260,12 @@ mod tests {
             [slug(1), slug(13), slug(22)],
             ["switch.not_permitted", "switch.refused", "switch.refused"]
         );
+        let no_place = unpinnable(&io::Error::from_raw_os_error(2).into());
+        assert_eq!(
+            (no_place.slug, no_place.place.as_str()),
+            ("switch.no_bpffs", "/sys/fs/bpf/ccplane-regime-1")
+        );
+        assert_eq!(unpinnable(&io::Error::from_raw_os_error(1).into()).slug, "switch.not_permitted");
         assert_eq!(no_cgroup(Path::new("/nowhere")).place, "/nowhere");
     }
 }

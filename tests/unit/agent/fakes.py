@@ -14,7 +14,7 @@ import numpy as np
 
 from agent.hosts import LostExit
 from ccp_base.errors import CcpError, VerifierError
-from datapath.protocol import REPORT_HEAD, Datapath
+from datapath.protocol import REPORT_HEAD, STAMP_SHIFT, Datapath, handle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,11 @@ class FakeTold:
     octets: bytes
     extension: str = "counter"
     now_us: int = 1_000_000
+
+
+def stamped(handle: int, changes: int) -> int:
+    """Handle and stamp of a program that a flow got after so many others."""
+    return handle | changes << STAMP_SHIFT
 
 
 class FakeReport:
@@ -130,7 +135,7 @@ class FakeBatch:
         by_handle: dict[int, list[FakeReport]] = {}
         for event in self._events:
             if isinstance(event, FakeReport):
-                by_handle.setdefault(event.program_handle, []).append(event)
+                by_handle.setdefault(handle_of(event.program_handle), []).append(event)
         made = []
         for handle, reports in by_handle.items():
             names = list(reports[0].as_dict())
@@ -173,7 +178,8 @@ class FakeDatapath:
         self.heartbeats = 0
         self.written_between_heartbeats: list[int] = [0]
         self.polls = 0
-        self.closed = False
+        self.closed = self.released = False
+        self.successor = False
         self.refuse = set(refuse)
         self.extensions: list[tuple[str, bytes | None]] = []
         self._next_handle = 0
@@ -226,7 +232,8 @@ class FakeDatapath:
         letters: dict[str, bytes] | None = None,
     ) -> bool:
         self.written_between_heartbeats[-1] += 1
-        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, program, registers, letters))
+        handle = None if program is None else handle_of(program)
+        self.written.append(Written(flow_id, cwnd_bytes, rate_bytes_per_s, handle, registers, letters))
         return flow_id in self.there
 
     def update_many(
@@ -260,6 +267,12 @@ class FakeDatapath:
 
     def close(self) -> None:
         self.closed = True
+
+    def has_successor(self) -> bool:
+        return self.successor
+
+    def release(self) -> None:
+        self.closed = self.released = True
 
 
 def fake_datapath(*there: FakeInfo, refuse: Sequence[str] = ()) -> FakeDatapath:

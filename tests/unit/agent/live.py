@@ -77,7 +77,9 @@ class Edited:
         self.plane.turn(0)
 
     def report(self, flow_id: int, **registers: int) -> None:
-        self.feed(FakeReport(flow_id, self.handle, **registers))
+        live = self.plane.flows.get(flow_id)
+        handle = self.handle if live is None or live.failed else live.flow.handle
+        self.feed(FakeReport(flow_id, handle, **registers))
 
     def done(self, future: Future[T]) -> T:
         """Turn the plane until something on another thread is done."""

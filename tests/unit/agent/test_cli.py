@@ -47,7 +47,11 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A recording datapath in place of the kernel's."""
     datapath = fake_datapath(FakeInfo(1))
     monkeypatch.setattr(ebpf, "load", lambda options: datapath)
-    monkeypatch.setattr(ebpf, "unload", lambda pin_dir: ["map flows", f"link in {pin_dir}"])
+    monkeypatch.setattr(
+        ebpf,
+        "unload",
+        lambda pin_dir: ebpf.Unloaded(["map flows"], ["default of a"], [f"listener of {pin_dir}"]),
+    )
     monkeypatch.setattr(ebpf, "drop_capabilities", list)
     run_dir = tmp_path / "run"
     monkeypatch.setattr(serving, "RUN_DIR", run_dir)
@@ -345,8 +349,8 @@ def test_doctor_needs_the_compiled_part(monkeypatch: pytest.MonkeyPatch) -> None
 def test_unload_says_what_it_removed(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ccp("unload", "--pin-dir", "/sys/fs/bpf/x")
     assert result.exit_code == 0
-    assert result.output == "removed map flows\nremoved link in /sys/fs/bpf/x\n"
-    monkeypatch.setattr(ebpf, "unload", lambda pin_dir: [])
+    assert result.output == "removed map flows\nmoved default of a\nleft listener of /sys/fs/bpf/x\n"
+    monkeypatch.setattr(ebpf, "unload", lambda pin_dir: ebpf.Unloaded())
     assert ccp("unload").output == f"nothing was loaded in {ebpf.DEFAULT_PIN_DIR}\n"
 
 

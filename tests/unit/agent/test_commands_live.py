@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from agent import cli
 from agent.client import Client
 from agent.commands import run
-from agent.commands.reload import told
 from agent.commands.tail import line
+from agent.commands.told import told
 from agent.control import ControlOptions
 from agent.management import managed
 from broker.embedded import EmbeddedBroker

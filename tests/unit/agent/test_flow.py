@@ -12,7 +12,15 @@ from agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
 from agent.programs import ProgramSet
 from ccp_algs import ContractError
 from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
-from tests.unit.agent.fakes import FakeDatapath, FakeInfo, FakeProgram, Written, fake_datapath, outcome
+from tests.unit.agent.fakes import (
+    FakeDatapath,
+    FakeInfo,
+    FakeProgram,
+    Written,
+    fake_datapath,
+    outcome,
+    stamped,
+)
 
 
 def programs(datapath: FakeDatapath, initial: str | None = "default") -> ProgramSet:
@@ -117,7 +125,7 @@ def test_set_program_writes_through_and_makes_older_reports_stale(datapath: Fake
     flow = opened(datapath)
     flow.set_program("probe", rate_bytes_per_s=5, gain=2)
     assert datapath.written == [Written(1, None, 5, 2, {"gain": 2})]
-    assert (flow.handle, flow.program) == (2, "probe")
+    assert (flow.handle, flow.program) == (stamped(2, 1), "probe")
 
 
 def test_registers_belong_to_the_program_that_runs(datapath: FakeDatapath) -> None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import pytest
 
 from agent.algorithms import Running
-from agent.hosts import LostExit
 from agent.plane import EVENTS_PER_HEARTBEAT, Plane
 from agent.rules import parse_rules
 from ccp_algs import Algorithm, Param
@@ -23,6 +22,7 @@ from tests.unit.agent.fakes import (
     FakeStats,
     Written,
     fake_datapath,
+    stamped,
 )
 
 
@@ -142,12 +142,36 @@ def test_report_of_another_program_is_stale() -> None:
         FakeCreated(FakeInfo(1)),
         FakeReport(1, 1, acked=1),
         FakeReport(1, 1, acked=2),
-        FakeReport(1, 2, acked=3),
+        FakeReport(1, stamped(2, 1), acked=3),
         FakeReport(99, 1, acked=4),
     )
     plane.turn(0)
     assert Switching.seen == [1, 3]
     assert (plane.counters.reports, plane.counters.reports_stale) == (2, 2)
+
+
+def test_report_of_the_same_program_before_another_is_stale() -> None:
+    class Returning(Algorithm):
+        name = "returning"
+        seen: ClassVar[list[int]] = []
+
+        def on_report(self, report: Any) -> None:
+            self.seen.append(report.acked)
+            if report.acked == 1:
+                self.flow.set_program("b")
+                self.flow.set_program("a")
+
+    datapath = fake_datapath()
+    plane = Plane(datapath, [running(Returning, a=FakeProgram("a"), b=FakeProgram("b"))])
+    datapath.feed(
+        FakeCreated(FakeInfo(1)),
+        FakeReport(1, 1, acked=1),
+        FakeReport(1, 1, acked=2),
+        FakeReport(1, stamped(1, 2), acked=3),
+    )
+    plane.turn(0)
+    assert Returning.seen == [1, 3]
+    assert plane.counters.reports_stale == 1
 
 
 def test_long_batch_refreshes_the_heartbeat() -> None:
@@ -212,69 +236,6 @@ def test_nothing_stays_installed_when_the_second_algorithm_is_refused() -> None:
     with pytest.raises(VerifierError):
         Plane(datapath, [running(recorder("one")), running(recorder("two"), bad=FakeProgram("bad"))])
     assert datapath.installed == {}
-
-
-# Adoption and lost events
-
-
-def test_flows_that_are_there_are_adopted_and_their_late_create_events_ignored() -> None:
-    cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2))
-    plane = plane_with(datapath, cls)
-    assert plane.adopt() == 2
-    datapath.feed(FakeCreated(FakeInfo(2)), FakeReport(2, acked=5))
-    plane.turn(0)
-    assert cls.calls == [("create", 1), ("create", 2), ("report", 2, 5)]
-    assert (plane.counters.flows_created, plane.counters.flows_adopted) == (2, 2)
-    assert plane.adopt() == 0
-
-
-def test_lost_events_are_made_up_for_from_the_list_of_flows() -> None:
-    cls, datapath, clock = recorder(), fake_datapath(), Clock()
-    plane = plane_with(datapath, cls, clock=clock)
-    plane.adopt()
-    datapath.feed(FakeCreated(FakeInfo(1)), FakeCreated(FakeInfo(2)))
-    plane.turn(0)
-    datapath.there = {2: FakeInfo(2), 3: FakeInfo(3)}  # 1 went and 3 came, and nobody said so
-    datapath.missed = {"creates_missed": 1, "closes_missed": 1}
-    clock.now_s += 1
-    plane.turn(0)
-    assert sorted(plane.flow_ids()) == [2, 3]
-    assert ("close", 1, 0) in cls.calls
-    assert ("create", 3) in cls.calls
-    assert plane.counters.resyncs == 1
-
-
-def test_lost_close_is_found_when_its_create_event_was_still_on_its_way() -> None:
-    cls, datapath, clock = recorder(), fake_datapath(), Clock()
-    plane = plane_with(datapath, cls, clock=clock)
-    plane.adopt()
-    datapath.missed["closes_missed"] = 1
-    clock.now_s += 1
-    plane.turn(0)
-    datapath.feed(FakeCreated(FakeInfo(1)))
-    datapath.there.clear()
-    clock.now_s += 1
-    plane.turn(0)
-    assert plane.flow_ids() == []
-    assert plane.counters.resyncs == 2
-    clock.now_s += 1
-    plane.turn(0)
-    assert plane.counters.resyncs == 2
-
-
-def test_losses_from_before_the_agent_cause_no_resync() -> None:
-    datapath, clock = fake_datapath(), Clock()
-    datapath.missed["creates_missed"] = 7
-    plane = plane_with(datapath, recorder(), clock=clock)
-    plane.adopt()
-    clock.now_s += 1
-    plane.turn(0)
-    assert plane.counters.resyncs == 0
-
-
-def test_totals_of_a_lost_close_have_every_field_of_stats() -> None:
-    exit_totals = LostExit(5)
-    assert all(hasattr(exit_totals, name) for name in FakeStats.__slots__)
 
 
 # Failures
@@ -435,7 +396,9 @@ def test_program_is_replaced_under_the_flows_that_run_it() -> None:
     datapath.written.clear()
     assert plane.replace_program("rec", "default", FakeProgram(uid=2)) == 2
     assert datapath.written == [Written(i, None, None, 2, None) for i in (1, 2, 3)]
-    datapath.feed(FakeReport(1, 1, acked=1), FakeReport(1, 2, acked=2), FakeClosed(3, FakeStats(3)))
+    datapath.feed(
+        FakeReport(1, 1, acked=1), FakeReport(1, stamped(2, 1), acked=2), FakeClosed(3, FakeStats(3))
+    )
     plane.turn(0)
     assert [call for call in cls.calls if call[0] == "report"] == [("report", 1, 2)]
     assert sorted(datapath.installed) == [2]

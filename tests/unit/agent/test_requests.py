@@ -36,6 +36,10 @@ REQUESTS: list[ask.Ask] = [
     ask.Load(source="x = 1", name="x"),
     ask.Reload(algorithm="mine"),
     ask.InstallProgram(algorithm="mine", source="(def (x 0))"),
+    ask.Load(source="x = 1", canary="5%", seconds=1.0),
+    ask.Reload(algorithm="mine", canary="20% dport=80"),
+    ask.EndCanary(algorithm="mine", widen=True),
+    ask.Rollback(algorithm="mine"),
 ]
 
 

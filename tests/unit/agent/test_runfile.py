@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import fcntl
 import multiprocessing
 import os
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.runfile import RunFile, RunInfo, run_file, running
+from agent.runfile import RunFile, RunInfo, check_room, run_file, running
 from ccp_base.errors import LoadError
 
 PIN_DIR = "/sys/fs/bpf/test"
@@ -78,7 +79,7 @@ def test_run_directory_that_cannot_be_made_is_a_load_error(tmp_path: Path) -> No
     with pytest.raises(LoadError) as caught:
         RunFile(PIN_DIR, blocked / "run")
     assert caught.value.slug == "load.no_run_dir"
-    assert caught.value.fix == "run as root"
+    assert caught.value.fix == "run as root, and see that there is room"
 
 
 def test_garbage_in_the_run_file_is_nobody_we_know(tmp_path: Path) -> None:
@@ -99,3 +100,28 @@ def test_different_directories_have_different_run_files(names: list[str]) -> Non
     first, second = (str(Path("/sys/fs/bpf", name.lstrip("/"))) for name in names)
     assert run_file(first) != run_file(second)
     assert run_file(first).parent == Path("/run/ccplane")
+
+
+def test_what_cannot_be_written_later_is_told_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(before: str, after: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with RunFile(PIN_DIR, tmp_path) as file:
+        before = file.path.read_bytes()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", full)
+            for _ in range(2):
+                file.write(RunInfo(pid=os.getpid(), pin_dir=PIN_DIR, default="cubic"))
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert [one.read_bytes() for one in tmp_path.iterdir()] == [before], "nor does a part stay"
+
+
+def test_room_is_seen_to_before_anything_is_written(tmp_path: Path) -> None:
+    check_room(tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(LoadError) as caught:
+        check_room(tmp_path / "file" / "run")
+    assert caught.value.slug == "load.no_run_dir"

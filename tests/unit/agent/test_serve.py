@@ -50,10 +50,10 @@ class Kernel:
         self.options.append(options)
         return self.datapath
 
-    def unload(self, pin_dir: str) -> list[str]:
+    def unload(self, pin_dir: str) -> ebpf.Unloaded:
         assert self.datapath.closed
         self.unloaded.append(pin_dir)
-        return []
+        return ebpf.Unloaded()
 
     def drop(self, keep: list[str] | None = None) -> list[str]:
         self.dropped += keep is None  # the thread that reads files keeps another

@@ -26,6 +26,18 @@ def test_a_url_is_read(url: str, host: str, port: int, user: str | None, passwor
     assert (options.tls is not None) == url.startswith("mqtts")
 
 
+def test_a_password_comes_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("p@ss:\n")
+    options = BusOptions.from_url(f"mqtts://anna@bus?password_file={file}&ca=c.pem")
+    assert (options.user, options.password) == ("anna", "p@ss:")
+    file.unlink()
+    with pytest.raises(BusError) as caught:
+        BusOptions.from_url(f"mqtt://anna@bus?password_file={file}")
+    assert caught.value.slug == "bus.no_password_file"
+    assert caught.value.where == str(file)
+
+
 def test_files_for_tls_are_read() -> None:
     options = BusOptions.from_url("mqtts://bus?ca=/etc/ca.pem&cert=c.pem&key=k.pem")
     assert options.tls == Tls(Path("/etc/ca.pem"), Path("c.pem"), Path("k.pem"))
@@ -46,6 +58,8 @@ def test_files_for_tls_are_read() -> None:
         "mqtt://bus?ca=x",
         "mqtts://bus?what=x",
         "mqtts://bus?key=k.pem",
+        "mqtt://bus?password_file=p",
+        "mqtt://anna:x@bus?password_file=p",
     ],
 )
 def test_what_is_no_address_of_a_broker_is_refused(url: str) -> None:

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,3 +147,11 @@ def test_entry_points_of_other_packages_are_listed(fresh: Path, monkeypatch: pyt
     monkeypatch.setattr(registry.metadata, "entry_points", lambda group: [good, bad] if group else [])
     assert registry.get("other") is Cubic
     assert isinstance(registry.failures()["broken"], ModuleNotFoundError)
+
+
+def test_a_file_that_imports_an_algorithm_first_does_not_hide_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from ccp_algs.reno import Reno\n\n\nclass Mine(Reno):\n    pass\n")
+    look = f"from ccp_algs import registry; registry.get({str(file)!r}); print(registry.get('reno').__name__)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
+    assert done.stdout == "Reno\n", done.stderr

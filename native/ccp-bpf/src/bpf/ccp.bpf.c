@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The congestion control: hooks of tcp_congestion_ops. What each does is in flow.h (agent) and law.h (no agent). */
 #include "flow.h"
+#include "leave.h"
 #include <bpf/bpf_tracing.h>
 
 /* One copy of these programs is loaded for each registered name. */
@@ -18,9 +19,13 @@ void BPF_PROG(ccp_init, struct sock *sk)
 	u64 generation;
 	u32 slot;
 
+	if (arrives(sk, ca))
+		return;
 	ca->slot1 = 0;
 	ca->prior_rcv_nxt = tp->rcv_nxt;
 	if (!g)
+		return;
+	if (g->load != load && leave(sk))
 		return;
 	if (bpf_map_pop_elem(&free_slots, &slot)) {
 		__sync_fetch_and_add(&g->flows_over_limit, 1);
@@ -45,6 +50,7 @@ void BPF_PROG(ccp_init, struct sock *sk)
 	flow->report_flags = 0;
 	flow->mail_applied_us = 0;
 	__builtin_memset(&flow->counts, 0, sizeof(flow->counts));
+	flow->counts.law_entered_us = tp->tcp_mstamp;
 	flow->acks = 0;
 	flow->rate_incoming_bytes_per_s = 0;
 	flow->rate_outgoing_bytes_per_s = 0;
@@ -64,28 +70,41 @@ void BPF_PROG(ccp_init, struct sock *sk)
 		__sync_fetch_and_add(&g->creates_missed, 1);
 }
 
-SEC("struct_ops")
-void BPF_PROG(ccp_release, struct sock *sk)
+/*
+ * Tells the flow's last totals. A function of its own: kernels allow no tail call, as those to
+ * extensions are, to a caller with so large a stack.
+ */
+static __noinline int flow_ends(struct sock *sk, struct ccp_flow *flow)
 {
 	struct ccp_globals *g = ccp_globals();
-	struct ccp_sk *ca = ccp_sk(sk);
-	struct ccp_flow *flow = ccp_flow_of(ca);
 	struct ccp_close close = {};
-	u32 slot = ca->slot1 - 1;
 
 	if (!flow || !g)
-		return;
-	if (flow->extensions)
-		extensions_release(ctx, flow->extensions);
+		return 0;
 	refresh_stats(sk, flow);
 	fill_record(&close.record, flow, CCP_RECORD_CLOSE, tcp_sk(sk)->tcp_mstamp);
 	close.stats = flow->stats;
 	close.counts = flow->counts;
 	flow->state = CCP_FLOW_FREE; /* first: whoever reads the record finds the flow gone */
-	ca->slot1 = 0;
 	if (bpf_ringbuf_output(&records, &close, sizeof(close), 0))
 		__sync_fetch_and_add(&g->closes_missed, 1);
 	__sync_fetch_and_sub(&g->flows_active, 1);
+	return 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(ccp_release, struct sock *sk)
+{
+	struct ccp_sk *ca = ccp_sk(sk);
+	struct ccp_flow *flow = ccp_flow_of(ca);
+	u32 slot = ca->slot1 - 1;
+
+	if (!flow || moving_of(sk))
+		return;
+	if (flow->extensions)
+		extensions_release(ctx, flow->extensions);
+	ca->slot1 = 0;
+	flow_ends(sk, flow);
 	bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
 }
 
@@ -132,7 +151,7 @@ void BPF_PROG(ccp_set_state, struct sock *sk, u8 new_state)
 
 				flow->report_flags |= CCP_REPORT_TIMEOUT;
 				bpf_tail_call(ctx, &folds_on_timeout, program);
-				flow->program = 0; /* the program is gone; the next ACK goes to the law */
+				program_is_gone(flow);
 			}
 			return;
 		}
@@ -169,9 +188,13 @@ static __always_inline void dctcp_receive(struct sock *sk, bool ce)
 /* The flow has something to send again. Returns the bits of its extensions. */
 static __always_inline u32 tx_start(struct sock *sk)
 {
+	struct ccp_globals *g = ccp_globals();
 	struct ccp_sk *ca = ccp_sk(sk);
-	struct ccp_flow *flow = ccp_flow_of(ca);
+	struct ccp_flow *flow;
 
+	if (g && may_leave(sk, ca, g) && leave(sk))
+		return 0;
+	flow = ccp_flow_of(ca);
 	if (flow && follow_agent(sk, ca, flow))
 		return flow->extensions;
 	law_tx_start(sk);
@@ -213,9 +236,13 @@ void BPF_PROG(ccp_in_ack_event, struct sock *sk, u32 flags)
 static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_sample *rs)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
+	struct ccp_globals *g = ccp_globals();
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct ccp_flow *flow = ccp_flow_of(ca);
+	struct ccp_flow *flow;
 
+	if (g && may_leave(sk, ca, g) && leave(sk))
+		return 0;
+	flow = ccp_flow_of(ca);
 	if (!flow) {
 		law_on_ack(sk, ca, rs);
 		return 0;
@@ -240,7 +267,7 @@ static __always_inline void fold_is_gone(struct sock *sk)
 	struct ccp_flow *flow = ccp_flow_of(ccp_sk(sk));
 
 	if (flow)
-		flow->program = 0;
+		program_is_gone(flow);
 }
 
 /* Comes back when fold and finish are done. */
@@ -265,7 +292,7 @@ static __always_inline void on_ack_and_fold(void *ctx, struct sock *sk, const st
 		return;
 	}
 	bpf_tail_call(ctx, &folds_on_ack, program);
-	fold_is_gone(sk); /* uninstalled under this flow: the law has it from the next ACK on */
+	fold_is_gone(sk);
 }
 
 SEC("struct_ops")

@@ -87,6 +87,13 @@ static __always_inline void flow_set_rate(struct sock *sk, struct ccp_sk *ca, st
 	apply_rate(sk, ca, flow);
 }
 
+/* The program was uninstalled under the flow: the law has it from the next ACK on. */
+static __always_inline void program_is_gone(struct ccp_flow *flow)
+{
+	flow->program = 0;
+	flow->counts.law_cause = CCP_LAW_UNINSTALLED;
+}
+
 /* Takes the agent's letter. The owner word keeps the agent out while it is read, and us while it is written. */
 static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 {
@@ -102,8 +109,14 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 	if (__sync_val_compare_and_swap(&mail->owner, CCP_MAIL_FULL, CCP_MAIL_READING) != CCP_MAIL_FULL)
 		return 0;
 	if (mail->flow_id == flow->flow_id) {
-		if (mail->what & CCP_MAIL_PROGRAM)
+		if (mail->what & CCP_MAIL_PROGRAM) {
 			flow_start_program(tcp_sk(sk), flow, mail->program);
+			flow->record.stamp = mail->stamp;
+			/* A next agent's first letter does not hide that the one before fell silent. */
+			if (!mail->program &&
+			    (mail->stamp || flow->counts.law_cause != CCP_LAW_SILENT || !flow->law))
+				flow->counts.law_cause = CCP_LAW_NO_PROGRAM + mail->stamp;
+		}
 		mask = mail->control_mask;
 		for (int i = 0; mask && i < CCP_MAX_CONTROL; i++, mask >>= 1) {
 			if (mask & 1)
@@ -148,14 +161,19 @@ static __always_inline bool follow_agent(struct sock *sk, struct ccp_sk *ca, str
 			flow->law = 1;
 			flow->rate_bytes_per_s = 0;
 			clear_bounds(flow);
+			if (silent)
+				flow->counts.law_cause = CCP_LAW_SILENT;
 			flow->counts.law_entries++;
-			__sync_fetch_and_add(&g->law_entries, 1);
+			flow->counts.law_entered_us = tp->tcp_mstamp;
+			flow->counts.law_left_us = 0;
+			__sync_fetch_and_add(&g->law_entries[flow->counts.law_cause % CCP_LAW_CAUSES], 1);
 		}
 		return false;
 	}
 	if (ca->law) {
 		ca->law = 0;
 		flow->law = 0;
+		flow->counts.law_left_us = tp->tcp_mstamp;
 		flow_start_counting(tp, flow);
 	}
 	return true;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * What the kernel side and the agent share. The agent maps these structures into its memory, so every
- * change here is a change of ABI: raise CCP_ABI_VERSION. Rust sees this file through bindgen.
+ * What the kernel side and the agent share. The agent maps these structures into its memory. With maps.h and state.h this
+ * file is the layout of a datapath: a build whose layout is the same takes over maps and flows as they are, any other moves
+ * the flows (leave.h). build.rs sees what changes here; what changes its meaning only, raises CCP_ABI_VERSION. Rust sees
+ * this file through bindgen.
  *
  * Units are in the names: _bytes, _pkts, _us (CLOCK_MONOTONIC where it is a point in time), _bytes_per_s.
  */
@@ -16,7 +18,7 @@ typedef unsigned long long __u64;
 #endif
 
 enum ccp_limits {
-	CCP_ABI_VERSION = 5,
+	CCP_ABI_VERSION = 6,
 	CCP_MAX_REPORT = 64,
 	CCP_MAX_CONTROL = 64,
 	CCP_MAX_LOCAL = 64,
@@ -29,6 +31,7 @@ enum ccp_limits {
 		0x0ccb0100, /* and the primitive's index: a constant that no other code has (fold.bpf.c) */
 	CCP_NAME_LEN = 16, /* TCP_CA_NAME_MAX, with the final zero */
 	CCP_MIN_CWND_PKTS = 2,
+	CCP_MAX_MOVING = 1024, /* sockets that change programs at the same time: about one a processor */
 	CCP_STATS_INTERVAL_US = 10000,
 };
 
@@ -106,7 +109,8 @@ struct ccp_record {
 	__u64 now_us;
 	__u64 cwnd_bytes;
 	__u64 rate_bytes_per_s;
-	__u32 program; /* index in the program table; of what an extension tells: its own index */
+	__u16 program; /* index in the program table; of what an extension tells: its own index */
+	__u16 stamp; /* of the letter that gave the flow its program */
 	__u32 program_uid; /* uid of the program that filled the registers */
 	__u32 missed; /* reports folded into this one because the ring was full */
 	__u16 n_fields;
@@ -174,7 +178,8 @@ struct ccp_mailbox {
 	__u32 owner;
 	__u32 what;
 	__u64 flow_id; /* a letter that reaches another flow in the same slot is thrown away */
-	__u32 program;
+	__u16 program;
+	__u16 stamp; /* comes back in the reports of this program */
 	__u32 extensions; /* bits that the flow gets besides those that it has */
 	__u64 cwnd_bytes;
 	__u64 rate_bytes_per_s;
@@ -201,6 +206,19 @@ struct ccp_stats {
 	__u64 acks; /* that the flow's hook saw */
 };
 
+/*
+ * Why the fallback law has a flow, or had it last. The last two are the agent's: it gives a flow program 0, and the
+ * letter's stamp is added to CCP_LAW_NO_PROGRAM.
+ */
+enum ccp_law_cause {
+	CCP_LAW_NEW, /* no agent has taken it over yet */
+	CCP_LAW_SILENT, /* the agent's heartbeat is too old */
+	CCP_LAW_UNINSTALLED, /* its program was taken away under it */
+	CCP_LAW_NO_PROGRAM, /* its algorithm has none for it */
+	CCP_LAW_FAILED, /* its algorithm raised an exception */
+	CCP_LAW_CAUSES = 8, /* room for them: a power of two */
+};
+
 /* What ccplane itself did for the flow. */
 struct ccp_counts {
 	__u64 reports;
@@ -211,6 +229,10 @@ struct ccp_counts {
 	__u32 law_entries; /* times the fallback law took over */
 	__u32 local_congestion; /* times a local queue refused a packet */
 	__u32 timeouts; /* retransmission timeouts */
+	__u64 law_entered_us; /* when the law got the flow last */
+	__u64 law_left_us; /* when it gave it back after that; 0: it has it */
+	__u32 law_cause; /* enum ccp_law_cause */
+	__u32 spare;
 };
 
 /* What a fold works on besides the flow: on the stack of the program that runs it, for the length of an ACK. */
@@ -290,24 +312,41 @@ struct ccp_program {
 	__u64 control_init[CCP_MAX_CONTROL];
 };
 
-/* A registered congestion-control name; its index is ccp_flow_info.cc_id. Only agents use this table. */
+/*
+ * A registered congestion-control name; its index is ccp_flow_info.cc_id. Only agents use this table, of datapaths of other
+ * versions, too: it stays as it is.
+ */
 struct ccp_name {
 	char name[CCP_NAME_LEN];
 	__u32 registered;
 	__u32 needs_ecn;
 };
 
+/* What goes with a socket from programs to those that replace them (leave.h). */
+struct ccp_moving {
+	__u64 state[5]; /* struct ccp_sk */
+};
+
+/*
+ * Up to goes_to this stays as it is: agents of later versions read and write it in a datapath that they replace. What every
+ * ACK reads is in the first cache line.
+ */
 struct ccp_globals {
 	__u32 abi_version;
 	__u32 max_flows;
-	__u64 build_hash;
-	/* written by the agent */
+	__u64 build_hash; /* of the programs */
+	__u64 layout_hash; /* of what they share with the agent and with each other */
+	/* written by agents */
 	__u64 heartbeat_us;
 	__u64 heartbeat_timeout_us;
 	__u64 looks_at_us; /* until then reports wake nobody: the agent looks by itself at that time */
+	__u32 load; /* number of the copies of the programs that are in use; 0: others have taken their place */
+	__u32 leaves; /* sockets of other copies leave them, if their slot1 is at most this */
+	__u32 agent_pid; /* 0: it has ended for the sake of its successor */
+	__u32 successor; /* process of an agent that wants to take over; 0: none */
+	char goes_to
+		[CCP_NAME_LEN]; /* congestion control that leaving sockets get; empty: of the name they have */
 	__u64 max_cwnd_bytes;
-	__u32 agent_pid;
-	__u32 spare;
 	/* written by the kernel side */
 	__u64 generation __attribute__((aligned(64)));
 	__u64 flows_active;
@@ -316,7 +355,7 @@ struct ccp_globals {
 	__u64 creates_missed;
 	__u64 closes_missed;
 	__u64 fold_errors;
-	__u64 law_entries;
+	__u64 law_entries[CCP_LAW_CAUSES]; /* flows that the law took over from an agent, by cause */
 };
 
 #endif

@@ -271,6 +271,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_setsockopt : 1;
 	struct {
 		__u8 pending;
 	} icsk_ack;
@@ -323,6 +324,7 @@ struct tcp_sock {
 	u32 app_limited;
 	u32 rate_delivered;
 	u8 rate_app_limited : 1;
+	u8 bpf_sock_ops_cb_flags;
 	struct tcp_rack rack;
 };
 
@@ -337,7 +339,14 @@ struct rate_sample {
 	bool is_app_limited;
 };
 
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
 struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
 };
 

@@ -107,6 +107,13 @@ EXTENSION_TABLE(cwnd_event);
 EXTENSION_TABLE(cwnd_event_tx_start);
 EXTENSION_TABLE(release);
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CCP_MAX_MOVING);
+	__type(key, u64); /* the socket's address */
+	__type(value, struct ccp_moving);
+} moving SEC(".maps");
+
 static __always_inline struct ccp_globals *ccp_globals(void)
 {
 	u32 zero = 0;

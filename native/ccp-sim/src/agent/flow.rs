@@ -27,6 +27,8 @@ pub struct AgentFlow {
     letter: Option<Box<Letter>>,
     /// Its handle, 0 for none.
     program: u32,
+    /// Of the letter that gave it.
+    stamp: u16,
     /// None also if it was taken away before the flow began it.
     installed: Option<Arc<Installed>>,
     machine: Machine,
@@ -55,6 +57,7 @@ impl AgentFlow {
             law: Law::default(),
             letter: None,
             program: 0,
+            stamp: 0,
             installed: None,
             machine: Machine::new(),
             prims: [0; _],
@@ -142,7 +145,8 @@ impl AgentFlow {
             now_us,
             cwnd_bytes: self.window.cwnd_bytes,
             rate_bytes_per_s: self.window.rate_bytes_per_s,
-            program: self.program,
+            program: self.program as u16,
+            stamp: self.stamp,
             flags: self.report_flags as u16,
             ..intf::ccp_record::default()
         }
@@ -188,6 +192,11 @@ impl AgentFlow {
     fn take_letter(&mut self, sock: &mut Sock, letter: &Letter) {
         if let Some(program) = letter.program {
             self.start_program(program, sock.mstamp_us);
+            self.stamp = letter.stamp;
+            let is_silence = self.law.steers && self.counts.law_cause == intf::CCP_LAW_SILENT;
+            if program == 0 && (letter.stamp != 0 || !is_silence) {
+                self.counts.law_cause = intf::CCP_LAW_NO_PROGRAM + u32::from(letter.stamp);
+            }
         }
         for (index, value) in letter.controls() {
             self.machine.control[index] = value;
@@ -225,13 +234,18 @@ impl AgentFlow {
                 self.enter_law(sock);
                 self.window.rate_bytes_per_s = 0;
                 self.forget_limit();
+                if is_silent {
+                    self.counts.law_cause = intf::CCP_LAW_SILENT;
+                }
                 self.counts.law_entries += 1;
+                (self.counts.law_entered_us, self.counts.law_left_us) = (sock.mstamp_us, 0);
                 self.shared.count_law_entry();
             }
             return false;
         }
         if self.law.steers {
             self.law.steers = false;
+            self.counts.law_left_us = sock.mstamp_us;
             self.counted = Counted::start(sock);
         }
         true
@@ -242,6 +256,7 @@ impl AgentFlow {
         let Some(installed) = self.installed.take().filter(|i| !i.is_gone()) else {
             // Taken away under this flow: the law has it from the next ACK on.
             self.program = 0;
+            self.counts.law_cause = intf::CCP_LAW_UNINSTALLED;
             return;
         };
         let program = &installed.program;
@@ -311,6 +326,7 @@ impl Congestion for AgentFlow {
         self.info.created_us = sock.mstamp_us;
         self.refresh_stats(sock);
         self.enter_law(sock);
+        self.counts.law_entered_us = sock.mstamp_us;
         self.shared.count_begin();
         let record = self.record(intf::CCP_RECORD_CREATE, sock.mstamp_us);
         self.shared.tell(bytes_of(&ccp_create { record, info: self.info }));

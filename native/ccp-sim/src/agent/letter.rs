@@ -9,6 +9,7 @@ const REGISTERS: usize = intf::CCP_MAX_CONTROL as usize;
 #[derive(Debug)]
 pub(super) struct Letter {
     pub program: Option<u32>,
+    pub stamp: u16,
     pub cwnd_bytes: Option<u64>,
     pub rate_bytes_per_s: Option<u64>,
     /// To the only extension that there is.
@@ -22,6 +23,7 @@ impl Default for Letter {
     fn default() -> Self {
         Self {
             program: None,
+            stamp: 0,
             cwnd_bytes: None,
             rate_bytes_per_s: None,
             limit: None,
@@ -36,8 +38,8 @@ impl Letter {
     pub fn add(&mut self, update: &Update<'_>) {
         if update.program.is_some() {
             self.mask = 0; // registers for the program before are void, as in libccp
+            (self.program, self.stamp) = (update.program, update.stamp);
         }
-        self.program = update.program.or(self.program);
         self.cwnd_bytes = update.cwnd_bytes.or(self.cwnd_bytes);
         self.rate_bytes_per_s = update.rate_bytes_per_s.or(self.rate_bytes_per_s);
         for letter in update.letters.iter().filter(|letter| letter.extension == rtcp::EXTENSION) {

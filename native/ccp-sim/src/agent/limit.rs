@@ -115,7 +115,7 @@ impl Limit {
         self.told = row.verdict;
         let record = intf::ccp_record {
             kind: intf::CCP_RECORD_EXTENSION,
-            program: INDEX,
+            program: INDEX as u16,
             flow_id: self.flow_id,
             now_us: row.t_us,
             n_fields: row.words().len() as u16,

@@ -4,6 +4,9 @@
  * sockets that are there, once each time somebody reads the iterator; `on_event` sees those that come, active and
  * passive ones. What a socket's application had chosen is kept with it, so that it can get it back.
  *
+ * `on_rtt` outlives the loader: it is pinned, with the maps that it needs. Sockets belong to whoever switched them, as
+ * long as that one renews its lease; when it has run out, they get back what they had with their next round trip.
+ *
  * A socket's ECN is decided when it connects. So congestion controls are set when the connection stands, not before;
  * those that need ECN would otherwise find none, and fall back to something else for good.
  */
@@ -22,6 +25,8 @@
 
 const volatile struct switch_config config = {};
 
+#include "touched.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -29,27 +34,10 @@ struct {
 	__type(value, struct switch_table);
 } table SEC(".maps");
 
-/* What is remembered of a socket. */
-struct touched {
-	char first[SWITCH_NAME_BYTES]; /* congestion control that its application chose */
-	char ours[SWITCH_NAME_BYTES]; /* the last one it got from us; empty: none */
-	u64 first_rate; /* limit of pacing before ours */
-	u32 our_rate;
-	u16 complained; /* a refusal was told */
-	u16 asking; /* enum asking */
-};
-
 enum asking {
 	ASKING = 1, /* our SYN asks for ECN and is about to leave */
 	ASKING_AMONG_OTHERS = 2, /* and another program wants to see headers, too */
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct touched);
-} sockets SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -189,8 +177,9 @@ static __always_inline void tell(struct search *search, struct tcp_sock *tp, u32
 }
 
 /* Limits the socket's pacing as the rule says. `handle` is what setsockopt takes: the socket, or an event of it. */
-static __always_inline void pace(void *handle, struct touched *touched, u32 rate)
+static __always_inline void pace(void *handle, struct tcp_sock *tp, struct touched *touched, u32 rate)
 {
+	u64 limit = tp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
 	u32 now = rate;
 
 	if (rate == touched->our_rate)
@@ -198,8 +187,14 @@ static __always_inline void pace(void *handle, struct touched *touched, u32 rate
 	if (rate == SWITCH_NO_RATE) {
 		if (!touched->our_rate)
 			return;
-		now = touched->first_rate < SWITCH_NO_RATE ? touched->first_rate : SWITCH_NO_RATE;
 		rate = 0;
+		if (limit != touched->our_rate) { /* the application's own choice since */
+			touched->our_rate = 0;
+			return;
+		}
+		now = touched->first_rate < SWITCH_NO_RATE ? touched->first_rate : SWITCH_NO_RATE;
+	} else if (limit != touched->our_rate) {
+		touched->first_rate = limit;
 	}
 	if (!bpf_setsockopt(handle, SOL_SOCKET, SO_MAX_PACING_RATE, &now, sizeof(now)))
 		touched->our_rate = rate;
@@ -221,8 +216,6 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 	int error;
 
 	put_name(before, tp);
-	if (!touched->first[0])
-		touched->first_rate = tp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
 	if (!same(before, touched->ours)) /* the application's own choice, perhaps a later one */
 		copy(touched->first, before);
 	if (rule->tell)
@@ -242,7 +235,7 @@ static __always_inline void follow(void *handle, struct tcp_sock *tp, struct tou
 		tell(search, tp, SWITCH_DONE, before, 0);
 	}
 	touched->complained = 0;
-	pace(handle, touched, rule->rate_bytes_per_s);
+	pace(handle, tp, touched, rule->rate_bytes_per_s);
 }
 
 /* Gives back what the application had chosen, unless it has made another choice since. */
@@ -252,7 +245,7 @@ static __always_inline void restore(struct tcp_sock *tp, struct touched *touched
 	struct search search = {.found = SWITCH_MAX_RULES};
 	int error;
 
-	pace(tp, touched, SWITCH_NO_RATE);
+	pace(tp, tp, touched, SWITCH_NO_RATE);
 	put_name(before, tp);
 	if (!touched->ours[0] || !same(before, touched->ours))
 		return;
@@ -263,6 +256,26 @@ static __always_inline void restore(struct tcp_sock *tp, struct touched *touched
 	else if (!same(touched->first, before))
 		tell(&search, tp, SWITCH_RESTORED, before, 0);
 	touched->ours[0] = 0;
+}
+
+/* Has `on_rtt` called for the socket: once for each round trip that is measured. */
+static __always_inline void watch(struct tcp_sock *tp)
+{
+	int flags = tp->bpf_sock_ops_cb_flags;
+
+	if (flags & BPF_SOCK_OPS_RTT_CB_FLAG)
+		return;
+	flags |= BPF_SOCK_OPS_RTT_CB_FLAG;
+	bpf_setsockopt(tp, IPPROTO_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+}
+
+static __always_inline void end(struct tcp_sock *tp, struct touched *touched, u32 ending)
+{
+	if (touched->owner != config.owner)
+		return;
+	if (ending == SWITCH_RESTORING)
+		restore(tp, touched);
+	touched->owner = SWITCH_NOBODY;
 }
 
 static __always_inline bool may_send(u8 state)
@@ -286,23 +299,29 @@ int on_socket(struct bpf_iter__tcp *context)
 	tp = bpf_skc_to_tcp_sock(common); /* NULL: a connection that is not whole yet, or no more */
 	if (!tp || !may_send(tp->inet_conn.icsk_inet.sk.__sk_common.skc_state))
 		return 0;
-	if (rules->restoring) {
-		touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
+	touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
+	if (rules->ending) {
 		if (touched)
-			restore(tp, touched);
+			end(tp, touched, rules->ending);
 		return 0;
 	}
+	if (touched && is_anothers(touched))
+		return 0;
 	describe(&search, tp);
 	rule = find(&search);
-	if (!rule) { /* its path may have been forgotten */
-		touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
-		if (touched)
+	if (!rule) { /* its path may have been forgotten, or its owner is dead */
+		if (touched && touched->owner != SWITCH_NOBODY) {
 			restore(tp, touched);
+			touched->owner = SWITCH_NOBODY;
+		}
 		return 0;
 	}
 	touched = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (touched)
-		follow(tp, tp, touched, &search, rule);
+	if (!touched)
+		return 0;
+	own(touched);
+	follow(tp, tp, touched, &search, rule);
+	watch(tp);
 	return 0;
 }
 
@@ -399,7 +418,11 @@ static __always_inline void on_established(struct bpf_sock_ops *event, struct tc
 	if (!touched)
 		return;
 	stop_asking(event, touched); /* its SYN may have had no room for options, and nobody asked */
+	if (is_anothers(touched))
+		return;
+	own(touched);
 	follow(event, tp, touched, &search, rule);
+	bpf_sock_ops_cb_flags_set(event, event->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG);
 }
 
 SEC("sockops")
@@ -422,6 +445,37 @@ int on_event(struct bpf_sock_ops *event)
 		take_ect_away(event, tp);
 	else if (tp)
 		on_established(event, tp);
+	return 1;
+}
+
+/*
+ * Gives a socket back what its application had chosen, once nobody looks after it any more. No rows: who read them is
+ * dead. A congestion control that is gone meanwhile cannot be given back: Reno is always there.
+ */
+SEC("sockops")
+int on_rtt(struct bpf_sock_ops *event)
+{
+	char now[SWITCH_NAME_BYTES] __attribute__((aligned(8)));
+	char reno[SWITCH_NAME_BYTES] __attribute__((aligned(8))) = "reno";
+	struct bpf_sock *sk = event->sk;
+	struct touched *touched;
+	struct tcp_sock *tp;
+
+	if (event->op != BPF_SOCK_OPS_RTT_CB || !sk)
+		return 1;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 1;
+	touched = bpf_sk_storage_get(&sockets, tp, 0, 0);
+	if (!touched || touched->owner == SWITCH_NOBODY || has_lease(touched->owner))
+		return 1;
+	touched->owner = SWITCH_NOBODY;
+	pace(event, tp, touched, SWITCH_NO_RATE);
+	put_name(now, tp);
+	if (touched->ours[0] && same(now, touched->ours) &&
+	    bpf_setsockopt(event, IPPROTO_TCP, TCP_CONGESTION, touched->first, SWITCH_NAME_BYTES))
+		bpf_setsockopt(event, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof(reno));
+	touched->ours[0] = 0;
 	return 1;
 }
 

@@ -14,6 +14,13 @@ typedef unsigned long long __u64;
 #define SWITCH_MAX_RULES 256
 #define SWITCH_NAME_BYTES 16
 #define SWITCH_ANY_CGROUP 0
+#define SWITCH_MAX_OWNERS 1024
+
+/* Of what is pinned: changes with `struct touched`, `leases`, or what these mean. */
+#define SWITCH_PINNED_VERSION 1
+
+/* Owner of sockets that were left switched on purpose: they have no deadline. */
+#define SWITCH_NOBODY 0
 
 /* Largest rate that the kernel takes from a program [bytes/s]; it stands for none. */
 #define SWITCH_NO_RATE 0xffffffffU
@@ -21,6 +28,7 @@ typedef unsigned long long __u64;
 /* Written by the loader; the programs' only constant, so it is all of .rodata. */
 struct switch_config {
 	__u64 netns_cookie; /* the only namespace whose new sockets are looked at */
+	__u64 owner; /* ourselves, in `leases` */
 };
 
 /* Which sockets, and what they get. The first rule that matches decides. */
@@ -45,9 +53,16 @@ struct switch_rule {
 struct switch_table {
 	__u32 count;
 	__u32 version; /* rows say by which table they were made */
-	__u32 restoring; /* sockets get back what they had first, whatever the rules say */
+	__u32 ending; /* enum switch_ending */
 	__u32 pad;
 	struct switch_rule rules[SWITCH_MAX_RULES];
+};
+
+/* What becomes of our sockets, whatever the rules say. */
+enum switch_ending {
+	SWITCH_GOING_ON = 0,
+	SWITCH_RESTORING = 1, /* they get back what they had first */
+	SWITCH_LEAVING = 2, /* they stay as they are, and have no deadline any more */
 };
 
 enum switch_what {

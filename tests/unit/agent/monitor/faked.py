@@ -54,6 +54,8 @@ def flow_row(flow_id: int, **changes: object) -> FlowRow:
         "dst": "10.1.0.2:5001",
         "cc_name": "ccp.cubic",
         "steered_by": "cubic/default",
+        "law_cause": "new",
+        "law_stay": None,
         "cwnd_bytes": 144_800,
         "rate_bytes_per_s": 0,
         "srtt_us": 20_500,

@@ -48,7 +48,7 @@ fn time_stands_still_when_a_flow_has_told_something() {
     assert_eq!(world.run_until(START + 10 * S), Stop::Agent);
     let records = world.shared().take_records();
     let Some(Record::Report { head, raw }) = records.get(0) else { panic!("{records:?}") };
-    assert_eq!((head.flow_id, head.cwnd_bytes, head.program), (flow_id, 20 * 1448, handle));
+    assert_eq!((head.flow_id, head.cwnd_bytes, u32::from(head.program)), (flow_id, 20 * 1448, handle));
     assert_eq!(raw[raw.len() - 8..], 0u64.to_ne_bytes());
     let update = Update { controls: &[(0, 7)], ..Update::default() };
     world.agent_flow_mut(flow_id).unwrap().update(&update);

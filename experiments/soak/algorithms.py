@@ -1,0 +1,56 @@
+"""The algorithm that a soak runs, and what is wrong with the versions that an agent is to refuse."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAME: Final = "soak"
+
+_GOOD: Final = '''"""CUBIC that listens: version {version} of the soak."""
+
+from ccp_algs.api import Sample
+from ccp_algs.cubic import Cubic
+from ccp_algs.registry import register
+
+
+@register("soak")
+class Soak(Cubic):
+    """CUBIC, which counts what it hears."""
+
+    heard = 0
+
+    def on_telemetry(self, sample: Sample) -> None:
+        self.heard += 1
+'''
+
+_RAISES: Final = """
+    def on_report(self, report):
+        if self.flow.info.netns_inum > 1:  # the check's flows are in none
+            raise ValueError("the soak's bad day")
+        super().on_report(report)
+"""
+
+BAD: Final[tuple[tuple[str, str, str], ...]] = (
+    ("a syntax error", "    heard = 0", "    heard = ("),
+    ("an import that is not there", "ccp_algs.cubic", "ccp_algs.no_such_module"),
+    ("no algorithm", "class Soak(Cubic)", "class Soak"),
+    ("a callback that raises at once", "    heard = 0", "    def on_create(self, info):\n        1 / 0"),
+    ("a program that does not compile", "    heard = 0", '    program = "(def (Report (acked 0)) (when"'),
+)
+"""What is wrong, what stands there in a good version, and what stands there instead."""
+
+
+def good(version: int) -> str:
+    """Return the text of a version that works."""
+    return _GOOD.format(version=version)
+
+
+def raising(version: int) -> str:
+    """Return the text of one that passes the check, and raises on flows that live."""
+    return good(version) + _RAISES
+
+
+def bad(version: int, which: int) -> tuple[str, str]:
+    """Return what is wrong, and the text of a version that is to be refused."""
+    name, before, after = BAD[which % len(BAD)]
+    return name, good(version).replace(before, after)

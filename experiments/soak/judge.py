@@ -1,0 +1,126 @@
+"""Does a series grow? Verdicts on what should be constant, from samples that are noisy.
+
+A process that was replaced begins a series anew, at another level: samples are compared within a life only,
+and what all lives say is put together (the seasonal Kendall test with lives as seasons; Hirsch, Slack and
+Smith 1982). The slope is the median of all slopes within lives (Sen 1968), its interval is Gilbert's (1987,
+section 16.4.2). The first samples of a life are left out: allocators and caches fill.
+
+The claim is that a series grows by less than a limit. It holds if the whole interval of the slope is below
+the limit, fails if all of it is above, and is undecided otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, groupby
+from statistics import NormalDist, median
+from typing import Final, Literal
+
+Verdict = Literal["holds", "undecided", "fails"]
+
+LEVEL: Final = 0.99
+"""Confidence level of intervals: twenty series are judged at once."""
+
+WARM_UP: Final = 2
+"""Samples at the beginning of each life that are left out."""
+
+_HOUR_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A sample of a series.
+
+    Attributes:
+        at_s: When, since the start of the run [s].
+        life: Whose: samples of different lives are not compared.
+        value: What was measured, in the series' unit.
+    """
+
+    at_s: float
+    life: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How a series grows.
+
+    Attributes:
+        verdict: Whether it grows by less than the limit.
+        per_hour: By how much, in its unit an hour; NaN without a pair of samples.
+        low: Lower end of the interval; -inf where there are too few samples.
+        high: Upper end, likewise inf.
+        limit: What it may grow, in its unit an hour.
+        level: Median of the samples.
+        n: How many samples were compared.
+    """
+
+    verdict: Verdict
+    per_hour: float
+    low: float
+    high: float
+    limit: float
+    level: float
+    n: int
+
+
+def judge(points: Sequence[Point], limit_per_hour: float, *, warm_up: int = WARM_UP) -> Trend:
+    """Judge whether a series grows by less than a limit.
+
+    Args:
+        points: Its samples.
+        limit_per_hour: What it may grow, in its unit an hour.
+        warm_up: How many samples at the beginning of each life are left out.
+
+    Returns:
+        The verdict, and what it is of.
+    """
+    ordered = sorted(points, key=lambda point: (point.life, point.at_s))
+    lives = [list(life) for _, life in groupby(ordered, key=lambda point: point.life)]
+    kept = [life[warm_up:] for life in lives if len(life) > warm_up]
+    values = [point.value for life in kept for point in life]
+    slopes = sorted(slope for life in kept for slope in _slopes(life))
+    level = median(values) if values else math.nan
+    if not slopes:
+        return Trend("undecided", math.nan, -math.inf, math.inf, limit_per_hour, level, len(values))
+    low, high = _interval(slopes, sum(_variance([point.value for point in life]) for life in kept))
+    verdict: Verdict = "undecided"
+    if high < limit_per_hour:
+        verdict = "holds"
+    elif low > limit_per_hour:
+        verdict = "fails"
+    return Trend(verdict, median(slopes), low, high, limit_per_hour, level, len(values))
+
+
+def _slopes(life: Sequence[Point]) -> list[float]:
+    return [
+        _HOUR_S * (later.value - earlier.value) / (later.at_s - earlier.at_s)
+        for earlier, later in combinations(life, 2)
+        if later.at_s > earlier.at_s
+    ]
+
+
+def _variance(values: Sequence[float]) -> float:
+    """Return the variance of Kendall's S of one life, with equal values accounted for."""
+    n = len(values)
+    tied = sum(t * (t - 1) * (2 * t + 5) for t in Counter(values).values())
+    return (n * (n - 1) * (2 * n + 5) - tied) / 18
+
+
+def _interval(slopes: Sequence[float], variance: float) -> tuple[float, float]:
+    if variance == 0:  # never seen to vary
+        return (slopes[0], slopes[-1]) if len(slopes) >= _enough() else (-math.inf, math.inf)
+    wide = NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(variance)
+    below, above = math.floor((len(slopes) - wide) / 2) - 1, math.ceil((len(slopes) + wide) / 2)
+    low = slopes[below] if below >= 0 else -math.inf
+    high = slopes[above] if above < len(slopes) else math.inf
+    return low, high
+
+
+def _enough() -> int:
+    """Return from how many pairs on equal values say something: those of five samples."""
+    return math.comb(5, 2)

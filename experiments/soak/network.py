@@ -1,0 +1,210 @@
+"""The hosts of a soak, and the connections between them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from experiments.bench.flows import load_environment
+from experiments.netlab import Host, IperfRun, Path, process, start_iperf3, two_hosts
+from experiments.netlab.namespace import path_of
+
+ANSWER_TIMEOUT_S: Final = 60.0
+DEFAULTS: Final = ("ccp", "ccp.soak", "ccp.reno", "reno")
+"""What a namespace's sockets may have that choose nothing: what every kernel lets it have."""
+
+IPERF_BYTES_PER_S: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much traffic a pair of hosts has.
+
+    Attributes:
+        count: Connections at a time.
+        per_s: How many end each second, and begin.
+        talk_s: Mean time between two turns of a connection [s].
+    """
+
+    count: int
+    per_s: float
+    talk_s: float
+
+
+class Pair:
+    """Two hosts with connections that come and go between them.
+
+    Attributes:
+        path: The hosts.
+    """
+
+    def __init__(self, path: Path, load: Load, seed: int) -> None:
+        """Begin with traffic."""
+        self.path = path
+        self._count = load.count
+        ends = [str(path_of(host.namespace)) for host in (path.sender, path.receiver)]
+        options = ["--count", load.count, "--per-s", load.per_s, "--talk-s", load.talk_s, "--seed", seed]
+        self._running = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "experiments.soak.traffic", *ends, path.receiver.ipv4),
+                *map(str, options),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=load_environment(),
+            start_new_session=True,
+        )
+
+    def order(self, what: str) -> dict[str, Any]:
+        """Give an order; returns what became of the connections so far.
+
+        Raises:
+            RuntimeError: If the traffic has ended.
+        """
+        assert self._running.stdin is not None
+        assert self._running.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._running.stdin.write(f"{what}\n")
+            self._running.stdin.flush()
+        line = self._running.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the traffic of {self.path.sender.namespace} ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def wait_until_busy(self) -> None:
+        """Wait until as many connections as there are to be have had a turn, or have had the time for it.
+
+        Raises:
+            RuntimeError: If the traffic has ended.
+        """
+        end_s = time.monotonic() + ANSWER_TIMEOUT_S
+        while self.order("tell")["turns"] < self._count and time.monotonic() < end_s:
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        """Kill it: the kernel closes what it had."""
+        process.kill(self._running)
+        self._running.wait()
+
+    def stop(self) -> None:
+        """End it."""
+        assert self._running.stdin is not None
+        self._running.stdin.close()
+        try:
+            self._running.wait(ANSWER_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+@dataclass(slots=True)
+class Network:
+    """All pairs of hosts.
+
+    Attributes:
+        pairs: Those that stay.
+        load: What each has.
+        vanished: How many pairs went while their connections lived.
+    """
+
+    pairs: list[Pair]
+    load: Load
+    vanished: int = 0
+    _iperf: IperfRun | None = None
+
+    def hosts(self) -> list[Host]:
+        """Return all hosts that stay."""
+        return [host for pair in self.pairs for host in (pair.path.sender, pair.path.receiver)]
+
+    def order(self, what: str) -> list[dict[str, Any]]:
+        """Give all an order; returns what became of the connections so far, by pair."""
+        return [pair.order(what) for pair in self.pairs]
+
+    def begin_transfer(self, seconds: int) -> None:
+        """Begin a long transfer of iperf3's."""
+        path = self.pairs[0].path
+        self._iperf = start_iperf3(
+            path.sender,
+            path.receiver,
+            congestion="ccp.soak",
+            duration_s=seconds,
+            rate_bytes_per_s=IPERF_BYTES_PER_S,
+            parallel=2,
+            timeout_s=seconds + 120.0,
+        )
+
+    def end_transfer(self) -> str | None:
+        """Wait for it; returns what failed, or None."""
+        running, self._iperf = self._iperf, None
+        if running is None:
+            return None
+        with running:
+            try:
+                running.wait()
+            except Exception as error:
+                return f"iperf3: {error}"
+        return None
+
+    def ccp_sockets(self) -> int:
+        """Return how many connections of all hosts that stay have a congestion control of ccplane's."""
+        found = 0
+        command = ["ss", "-tinHO", "state", "connected", "exclude", "time-wait"]
+        for host in self.hosts():
+            lines = host.run(command, timeout_s=ANSWER_TIMEOUT_S).stdout.splitlines()
+            found += sum(
+                any(word == "ccp" or word.startswith("ccp.") for word in line.split()) for line in lines
+            )
+        return found
+
+    def vanish(self, seconds: float, seed: int, *, cut: bool) -> dict[str, Any]:
+        """Have a pair come, and go with its connections.
+
+        Args:
+            seconds: How long its connections live [s].
+            seed: Of its traffic.
+            cut: Whether its link goes first, so that nobody hears of the end.
+
+        Returns:
+            What became of its connections until then.
+        """
+        with two_hosts(congestion="ccp") as path:
+            pair = Pair(path, self.load, seed)
+            try:
+                for host in (path.sender, path.receiver):
+                    host.set_sysctl("net.ipv4.tcp_orphan_retries", 1)
+                pair.wait_until_busy()
+                time.sleep(seconds)
+                told = pair.order("tell")
+                if cut:
+                    path.sender.run(["ip", "link", "delete", path.sender.interfaces[0].name])
+            finally:
+                pair.kill()
+        self.vanished += 1
+        return told
+
+
+@contextlib.contextmanager
+def network(pairs: int, load: Load, seed: int) -> Iterator[Network]:
+    """Give hosts with traffic.
+
+    Args:
+        pairs: Of hosts.
+        load: What each has.
+        seed: Of what decides in the traffic.
+    """
+    with ExitStack() as stack:
+        made = Network([], load)
+        for number in range(pairs):
+            path = stack.enter_context(two_hosts(congestion=DEFAULTS[number % len(DEFAULTS)]))
+            pair = Pair(path, load, seed + number)
+            stack.callback(pair.stop)
+            made.pairs.append(pair)
+        yield made

@@ -1,0 +1,234 @@
+"""What is under test: an agent, its broker, a receiver, and a sender whose clock can be shifted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from agent.client import Client
+from agent.control import control_socket
+from ccp_base.errors import LoadError
+from datapath import ebpf
+from experiments.agent_process import PIN_DIR, AgentProcess, ccp
+from experiments.bench.bpf_objects import invert
+from experiments.bench.flows import load_environment
+from experiments.netlab import process, sockets
+from experiments.soak import algorithms
+
+Broker = Literal["embedded", "mosquitto"]
+
+MAX_FLOWS: Final = (4096, 8192)
+BUILD_HASH, LAYOUT_HASH = 8, 16
+"""Offsets in `struct ccp_globals`."""
+PATIENCE_S: Final = 60.0
+START_PATIENCE_S: Final = 240.0
+"""For an agent's start [s], which takes up to a minute on an emulated processor."""
+
+
+def wait_for(what: str, look: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+    """Wait until a function returns something true.
+
+    Raises:
+        TimeoutError: It did not.
+    """
+    end_s = time.monotonic() + patience_s
+    while not look():
+        if time.monotonic() > end_s:
+            raise TimeoutError(f"{what}: not within {patience_s:g} s")
+        time.sleep(0.1)
+
+
+def looks_like_another_build(pin_dir: str, *, layout: bool) -> None:
+    """Have a loaded datapath say that it is of another build, with other programs, or another layout, too.
+
+    What was loaded is real, as is what replaces it; only what tells them apart is changed, from outside.
+    """
+    invert(Path(pin_dir, "globals"), (BUILD_HASH, LAYOUT_HASH) if layout else (BUILD_HASH,))
+
+
+@dataclass(slots=True)
+class Plant:
+    """The programs under test.
+
+    Attributes:
+        folder: Where files are.
+        disk: A small file system of its own, for the audit log.
+        kind: Which broker.
+        version: Of the algorithm.
+        max_flows: Room of the next agent's datapath.
+        port: Of the broker.
+    """
+
+    folder: Path
+    disk: Path
+    kind: Broker
+    version: int = 0
+    max_flows: int = MAX_FLOWS[0]
+    port: int = field(default_factory=sockets.free_port)
+    _agent: AgentProcess | None = None
+    _broker: subprocess.Popen[bytes] | None = None
+    _receiver: subprocess.Popen[bytes] | None = None
+    _sender: subprocess.Popen[str] | None = None
+
+    @property
+    def agent(self) -> AgentProcess:
+        """The agent that runs."""
+        assert self._agent is not None
+        return self._agent
+
+    @property
+    def url(self) -> str:
+        """The broker's, for who connects to it."""
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def pids(self) -> dict[str, int]:
+        """Return the processes under test by what they are; those that do not run are left out."""
+        found = {"agent": self.agent.pid} if self._agent is not None and self._agent.running else {}
+        if (broker := self.broker_pid) is not None:
+            found["broker"] = broker
+        if self._receiver is not None and self._receiver.poll() is None:
+            found["receiver"] = self._receiver.pid
+        return found
+
+    @property
+    def broker_pid(self) -> int | None:
+        """The broker's process; None if it does not run."""
+        if self.kind == "mosquitto":
+            return None if self._broker is None or self._broker.poll() is not None else self._broker.pid
+        if self._agent is None or not self._agent.running:
+            return None
+        for pid in process.children_of(self._agent.pid):
+            with contextlib.suppress(OSError):
+                if b"broker.embedded" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+        return None
+
+    # The agent
+
+    def start_agent(self, *, take_over: bool = False) -> None:
+        """Start an agent, the next one if one runs.
+
+        Raises:
+            LoadError: `load.agent`; the one that ran goes on.
+        """
+        file = self.folder / f"{algorithms.NAME}.py"
+        file.write_text(algorithms.good(self.version))
+        broker = f"embedded:{self.port}" if self.kind == "embedded" else self.url
+        arguments = [str(file), "reno", "--param", f"{algorithms.NAME}.report_ms=500", "--host", "soak-agent"]
+        arguments += ["--broker", broker, "--audit", str(self.disk / "audit.jsonl")]
+        arguments += ["--max-flows", str(self.max_flows), *(["--take-over"] if take_over else [])]
+        following = AgentProcess(arguments, patience_s=START_PATIENCE_S)
+        old, self._agent = self._agent, following
+        if old is not None and take_over:
+            wait_for("the old agent's end", lambda: not old.running)
+            old.stop()
+
+    def kill_agent(self) -> None:
+        """Kill it (SIGKILL)."""
+        self.agent.kill()
+
+    def stop_agent(self) -> str:
+        """End it as Ctrl-C does; returns its last words."""
+        return self.agent.stop()
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Client]:
+        """Speak to the agent."""
+        with Client(control_socket(PIN_DIR), timeout_s=PATIENCE_S) as client:
+            yield client
+
+    # The others
+
+    def start_broker(self) -> None:
+        """Start Mosquitto, where that is the broker."""
+        if self.kind == "mosquitto":
+            program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
+            if program is None:
+                raise LoadError("load.agent", "there is no Mosquitto here", fix="choose --broker embedded")
+            self._broker = self._popen([program, "-p", str(self.port)], "broker")
+
+    def start_receiver(self, namespace: str) -> None:
+        """Start a receiver in a network namespace."""
+        command = [
+            "receive",
+            "--netns",
+            namespace,
+            "--broker",
+            self.url,
+            "--quiet",
+            "--sender",
+            "soak-receiver",
+        ]
+        self._receiver = self._popen(ccp(*command), "receiver")
+
+    def start_sender(self, peer: str, address: str) -> None:
+        """Start the sender whose clock can be shifted: it says the same of a path twice a second."""
+        self._sender = subprocess.Popen(
+            [sys.executable, "-m", "experiments.soak.shifted", self.url, peer, address],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=load_environment(),
+            start_new_session=True,
+        )
+
+    def shift(self, seconds: float) -> None:
+        """Shift its clocks."""
+        assert self._sender is not None
+        assert self._sender.stdin is not None
+        self._sender.stdin.write(f"{seconds}\n")
+        self._sender.stdin.flush()
+
+    def kill_receiver(self) -> None:
+        """Kill the receiver (SIGKILL)."""
+        assert self._receiver is not None
+        self._receiver.kill()
+        self._receiver.wait()
+
+    def kill_broker(self) -> None:
+        """Kill the broker (SIGKILL); the embedded one is started again by its agent, Mosquitto by us."""
+        if (pid := self.broker_pid) is not None:
+            os.kill(pid, signal.SIGKILL)
+        if self._broker is not None:
+            self._broker.wait()
+
+    def _popen(self, command: list[str], name: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command, stdout=log, stderr=log, env=load_environment(), start_new_session=True
+            )
+
+    def log(self, name: str) -> str:
+        """Return the end of what a program wrote."""
+        if name == "agent":
+            return self.agent.log()[-2000:]
+        file = self.folder / f"{name}.log"
+        return file.read_text(errors="replace")[-2000:] if file.exists() else ""
+
+    def close(self) -> None:
+        """End all, and remove the datapath."""
+        for running in (self._sender, self._receiver):
+            if running is not None and running.poll() is None:
+                running.terminate()
+                try:
+                    running.wait(10)
+                except subprocess.TimeoutExpired:
+                    running.kill()
+                    running.wait()
+        if self._agent is not None:
+            with contextlib.suppress(OSError):
+                os.kill(self._agent.pid, signal.SIGCONT)
+            self._agent.stop()
+        if self._broker is not None and self._broker.poll() is None:
+            self._broker.kill()
+            self._broker.wait()
+        ebpf.unload(PIN_DIR)

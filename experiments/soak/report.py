@@ -1,0 +1,65 @@
+"""What a soak came to: a table, a file, an exit code."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from experiments.soak.run import Outcome
+
+HELD: Final = 0
+FAILED: Final = 1
+UNDECIDED: Final = 3
+"""Exit codes; 2 is for what cannot begin."""
+
+MEGA: Final = 1e6
+
+
+def exit_code(outcome: Outcome) -> int:
+    """Return whether it held."""
+    verdicts = {trend.verdict for trend in outcome.trends.values()}
+    if outcome.violations or "fails" in verdicts:
+        return FAILED
+    return UNDECIDED if "undecided" in verdicts or not verdicts else HELD
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """Print the table."""
+    table = Table(
+        "series", "n", "median", "an hour", "99 % interval", "limit", "", box=None, header_style="bold"
+    )
+    for name, trend in outcome.trends.items():
+        unit = MEGA if name.endswith("_bytes") else 1.0
+        numbers = [trend.level, trend.per_hour, trend.low, trend.high, trend.limit]
+        level, slope, low, high, limit = (_number(value / unit) for value in numbers)
+        label = name.replace("_bytes", " [MB]")
+        table.add_row(label, str(trend.n), level, slope, f"{low} to {high}", limit, trend.verdict)
+    console.print(table)
+    told = outcome.connections
+    console.print(
+        f"{outcome.seconds:.0f} s, {outcome.rounds} rounds, {len(outcome.disturbances)} disturbances, seed"
+        f" {outcome.options.seed}, Linux {outcome.kernel}; connections: {told.get('made', 0)} made,"
+        f" {told.get('turns', 0)} turns, {told.get('failed', 0)} failed; longest after a round until no"
+        f" flow had the fallback law: {outcome.longest_law_s:.1f} s"
+    )
+    for violation in outcome.violations:
+        console.print(f"violation: {violation}", markup=False)
+    console.print({HELD: "it held", FAILED: "it failed", UNDECIDED: "undecided"}[exit_code(outcome)])
+
+
+def keep(outcome: Outcome, file: Path) -> None:
+    """Write everything into a file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    plain = {"version": 1, "verdict": exit_code(outcome), **outcome.as_dict()}
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n")
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Programs that others have replaced: their sockets leave them for what took their place, each one by itself, when it next
+ * has something to do. So nobody needs to know where a socket is: a listener, or the default of a namespace, that nobody
+ * could reach makes sockets that leave at once.
+ */
+#ifndef CCP_LEAVE_H
+#define CCP_LEAVE_H
+
+#include "law.h"
+
+#define TCP_CONGESTION 13
+
+/* Which copy of the programs this is, and the name that it was registered under. Told by the loader. */
+const volatile u32 load = 0;
+const volatile char cc_name[CCP_NAME_LEN] = {};
+
+static __always_inline struct ccp_moving *moving_of(struct sock *sk)
+{
+	u64 address = (u64)sk;
+
+	return bpf_map_lookup_elem(&moving, &address);
+}
+
+/* Gives the socket the congestion control of this name. Returns whether that is another one than it had. */
+static __always_inline bool go_to(struct sock *sk, char *name)
+{
+	u64 before = (u64)tcp_sk(sk)->inet_conn.icsk_ca_ops;
+
+	if (bpf_setsockopt(sk, IPPROTO_TCP, TCP_CONGESTION, name, CCP_NAME_LEN))
+		return false;
+	barrier();
+	return (u64)tcp_sk(sk)->inet_conn.icsk_ca_ops != before;
+}
+
+/*
+ * Returns whether the socket has left; it is not ours to touch then. The kernel calls release and init meanwhile. Where
+ * the maps stay, the new programs get its slot and its state; if there is no room to tell them, it is a new flow there.
+ */
+static __noinline int leave(struct sock *sk)
+{
+	struct ccp_globals *g = ccp_globals();
+	char name[CCP_NAME_LEN] = {}, plain[CCP_NAME_LEN] = "ccp";
+	struct ccp_moving along;
+	u64 address = (u64)sk;
+	struct ccp_sk *ca;
+	bool left;
+
+	if (!g)
+		return 0;
+	ca = ccp_sk(sk);
+	if (g->goes_to[0]) {
+		__builtin_memcpy(name, g->goes_to, sizeof(name));
+	} else {
+		for (int i = 0; i < CCP_NAME_LEN; i++)
+			name[i] = cc_name[i];
+	}
+	if (g->load && ca->slot1) {
+		__builtin_memcpy(along.state, ca, sizeof(along.state));
+		bpf_map_update_elem(&moving, &address, &along, BPF_ANY);
+	}
+	left = go_to(sk, name) || go_to(sk, plain); /* its name may have been unregistered */
+	bpf_map_delete_elem(&moving, &address);
+	return left;
+}
+
+/*
+ * Whether the socket is to leave now. Where all that leave are new to an agent, it lets them go bit by bit; when it falls
+ * silent, they go without.
+ */
+static __always_inline bool may_leave(struct sock *sk, struct ccp_sk *ca, struct ccp_globals *g)
+{
+	if (g->load == load)
+		return false;
+	return ca->slot1 <= g->leaves ||
+	       (s64)(tcp_sk(sk)->tcp_mstamp - g->heartbeat_us) > (s64)g->heartbeat_timeout_us;
+}
+
+/* The socket comes from programs that we replace, and keeps its slot. Returns whether it does. */
+static __always_inline bool arrives(struct sock *sk, struct ccp_sk *ca)
+{
+	struct ccp_moving *along = moving_of(sk);
+
+	if (!along)
+		return false;
+	__builtin_memcpy(ca, along->state, sizeof(along->state));
+	if (ca->law)
+		law_enter(sk, ca);
+	return true;
+}
+
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Goes over the TCP sockets of a namespace, once each time somebody reads it, and gives those that have a name of a table
+ * the congestion control that stands there: the same name again means those programs that are registered under it now.
+ */
+#include "tcp.h"
+#include "walk.h"
+
+#define TCP_CONGESTION 13
+
+/* Connections stay: they leave by themselves (leave.h). */
+const volatile bool only_listeners = false;
+
+struct name {
+	char octets[WALK_NAME_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WALK_NAMES);
+	__type(key, struct name);
+	__type(value, struct name);
+} goes_to SEC(".maps");
+
+SEC("iter/tcp")
+int walk(struct bpf_iter__tcp *context)
+{
+	struct sock_common *common = context->sk_common; /* NULL at the end */
+	struct seq_file *seq = context->meta->seq;
+	struct walk_row row = {.what = WALK_MOVED};
+	struct name name = {}, *to;
+	bool listens, chose;
+	struct tcp_sock *tp;
+	struct sock *sk;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common); /* NULL: a connection that is not whole yet, or no more */
+	if (!tp)
+		return 0;
+	sk = (struct sock *)tp;
+	listens = sk->__sk_common.skc_state == TCP_LISTEN;
+	if (only_listeners && !listens)
+		return 0;
+	bpf_probe_read_kernel(&name, sizeof(name), tp->inet_conn.icsk_ca_ops->name);
+	to = bpf_map_lookup_elem(&goes_to, &name);
+	if (!to)
+		return 0;
+	/* To choose for it would have its connections stay with the choice when the default changes. */
+	chose = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_setsockopt);
+	if (listens && !chose)
+		row.what = WALK_LEFT;
+	else if ((row.error = bpf_setsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, to, sizeof(*to))))
+		row.what = WALK_FAILED;
+	put_saddr(row.saddr, sk);
+	put_daddr(row.daddr, sk);
+	row.sport = sk->__sk_common.skc_num;
+	row.dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	__builtin_memcpy(row.name, &name, sizeof(name));
+	bpf_seq_write(seq, &row, sizeof(row));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

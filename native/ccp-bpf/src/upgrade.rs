@@ -1,0 +1,285 @@
+//! Takes over from what is there: the same build, other programs on the same maps, or another datapath altogether. All that
+//! can fail is done before anything changes.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use crate::datapath::Options;
+use crate::head::{BUILD_HASH, Head, Kin, LAYOUT_HASH};
+use crate::intf;
+use crate::kernel::Kernel;
+use crate::map::put;
+use crate::names::{self, Name};
+use crate::object::{self, Loaded, Registration, Sizes};
+use crate::pins::{Pins, remove};
+use crate::walk::Walk;
+use crate::{Error, Result};
+
+/// Longest time for an agent to end for its successor.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often its successor looks.
+const LOOK: Duration = Duration::from_millis(1);
+/// Longest time that an agent may need from here to its first poll: flows are not kept from the law for longer.
+const START: Duration = Duration::from_secs(30);
+
+/// Tells life signs while the agent does something else, until it is dropped, but no longer than an agent may need.
+pub(crate) struct Beating(#[expect(dead_code, reason = "dropping it ends the thread")] mpsc::Sender<()>);
+
+impl Beating {
+    pub fn begin(heads: Vec<Arc<Head>>, each: Duration) -> Self {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let end = Instant::now() + START;
+        heads.iter().for_each(|head| head.heartbeat());
+        std::thread::spawn(move || {
+            while stopped.recv_timeout(each) == Err(mpsc::RecvTimeoutError::Timeout) && Instant::now() < end {
+                heads.iter().for_each(|head| head.heartbeat());
+            }
+        });
+        Beating(stop)
+    }
+}
+
+/// A datapath that this process has now.
+pub(crate) struct Taken {
+    pub held: OwnedFd,
+    /// Flows and registrations are those of before.
+    pub adopted: bool,
+    /// An agent has handed its flows over: they wait for us without the fallback law.
+    pub live: Option<Beating>,
+    /// Its flows come here.
+    pub moving: Option<Moving>,
+}
+
+/// Loads what is needed, and puts it into the place of what is there.
+pub(crate) fn take(kernel: &Kernel, pins: &Pins, options: &Options, each: Duration) -> Result<Taken> {
+    pins.create()?;
+    let find = || match Head::open(pins) {
+        Ok(head) => Ok(Some(Arc::new(head))),
+        Err(e) if e.slug == "load.not_loaded" => Ok(None),
+        Err(e) => Err(e),
+    };
+    let free = match pins.hold() {
+        Err(e) if e.slug == "load.already_running" && options.take_over => None,
+        held => Some(held?),
+    };
+    let found = find()?;
+    let tidied = |ready: Result<Ready>, was_there: bool| {
+        // Nothing half made stays; the error that counts is the first.
+        ready.inspect_err(|_| _ = if was_there { remove(&pins.stage()) } else { remove(pins) })
+    };
+    let mut ready = tidied(Ready::make(kernel, pins, options, found.as_deref()), found.is_some())?;
+    let (held, live) = match (free, &found) {
+        (Some(held), _) => (held, None),
+        (None, Some(head)) => succeed(pins, head, each).inspect_err(|_| _ = remove(&pins.stage()))?,
+        (None, None) => (pins.hold()?, None), // it was being removed
+    };
+    let found = find()?;
+    let adopted = found.is_some();
+    if !ready.fits(options, found.as_deref()) {
+        ready = tidied(Ready::make(kernel, pins, options, found.as_deref()), adopted)?;
+    }
+    let moving = ready.apply(kernel, pins, found, live.is_some());
+    let moving = moving.inspect_err(|_| _ = if adopted { remove(&pins.stage()) } else { remove(pins) })?;
+    Ok(Taken { held, adopted, live, moving })
+}
+
+/// Waits until the agent that has the datapath ends, at our wish. Returns the lock; flows have had no agent, but an agent's
+/// life sign, since then.
+fn succeed(pins: &Pins, head: &Arc<Head>, each: Duration) -> Result<(OwnedFd, Option<Beating>)> {
+    let pid = head.agent_pid();
+    let refused = |why: String| {
+        Error::new("load.not_handed_over", format!("the agent (pid {pid}) does not hand its flows over"))
+            .at(pins.dir().display().to_string())
+            .why(why)
+            .fix(format!(
+                "stop it (kill {pid}) and start this one then; flows have the fallback law meanwhile"
+            ))
+    };
+    if !head.is_known() {
+        return Err(refused("its version of ccplane does not know how".to_owned()));
+    }
+    head.successor().store(std::process::id(), Ordering::Release);
+    let end = Instant::now() + PATIENCE;
+    let mut beating = None;
+    loop {
+        if beating.is_none() && head.agent_pid() == 0 {
+            beating = Some(Beating::begin(vec![Arc::clone(head)], each));
+        }
+        match pins.hold() {
+            Ok(held) => {
+                head.successor().store(0, Ordering::Release);
+                return Ok((held, beating));
+            }
+            Err(e) if e.slug != "load.already_running" => return Err(e),
+            Err(_) if Instant::now() > end => {
+                head.successor().store(0, Ordering::Release);
+                return Err(refused(format!("it has not ended within {} s", PATIENCE.as_secs())));
+            }
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Programs that are loaded, but not in use.
+struct Ready {
+    kin: Kin,
+    load: u32,
+    copies: Vec<(u32, Name, Loaded)>,
+}
+
+/// What is registered, or shall be: by `cc_id`.
+fn wanted(pins: &Pins, found: Option<&Head>) -> Vec<(u32, Name)> {
+    let known = found.and_then(|_| names::read(pins).ok()).unwrap_or_default();
+    let mut wanted: Vec<_> = (0..)
+        .zip(known)
+        .filter_map(|(id, name)| name.filter(|n| n.registered).map(|name| (id, name)))
+        .collect();
+    if wanted.first().is_none_or(|(id, _)| *id != 0) {
+        let plain = Name { cc_name: "ccp".to_owned(), needs_ecn: false, registered: true };
+        wanted.insert(0, (0, plain));
+    }
+    wanted
+}
+
+impl Ready {
+    /// Loads what is needed; whoever has the datapath goes on.
+    fn make(kernel: &Kernel, pins: &Pins, options: &Options, found: Option<&Head>) -> Result<Self> {
+        let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
+        let kin = found.map_or(Kin::None, |head| head.kin(options.max_flows));
+        let mut ready = Ready { kin, load: 1, copies: Vec::new() };
+        let stage = pins.stage();
+        let maps = match kin {
+            Kin::Same => return Ok(ready),
+            Kin::Layout => {
+                ready.load = found.map_or(1, |head| head.load() + 1);
+                pins
+            }
+            Kin::None => {
+                if stage.dir().exists() {
+                    remove(&stage)?; // what somebody left who got no further
+                }
+                stage.create()?;
+                &stage
+            }
+        };
+        for (cc_id, name) in wanted(pins, found) {
+            let registration =
+                Registration { cc_name: &name.cc_name, cc_id, needs_ecn: name.needs_ecn, load: ready.load };
+            let loaded = object::load(kernel, maps, sizes, &registration)?;
+            ready.copies.push((cc_id, name, loaded));
+        }
+        if kin == Kin::None {
+            begin(&stage, options, ready.load)?;
+            for (cc_id, name, _) in &ready.copies {
+                names::write(&stage, *cc_id, name)?;
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Whether what is there is still what this was made for.
+    fn fits(&self, options: &Options, found: Option<&Head>) -> bool {
+        let kin = found.map_or(Kin::None, |head| head.kin(options.max_flows));
+        let load = found.map_or(1, |head| head.load() + 1);
+        kin == self.kin && (kin != Kin::Layout || load == self.load)
+    }
+
+    /// Puts the programs into use. Returns the datapath whose sockets are to come here, if it is another one.
+    fn apply(
+        self,
+        kernel: &Kernel,
+        pins: &Pins,
+        found: Option<Arc<Head>>,
+        is_live: bool,
+    ) -> Result<Option<Moving>> {
+        if self.kin == Kin::Same {
+            return Ok(None);
+        }
+        let names = self.copies.iter().map(|(_, name, _)| name.cc_name.clone()).collect::<Vec<_>>();
+        for (_, name, loaded) in self.copies {
+            loaded.register(kernel, pins, &name.cc_name)?;
+        }
+        let Some(head) = found else {
+            pins.adopt_maps(&pins.stage())?;
+            return Ok(None);
+        };
+        // Sockets of names that are gone get the plain one.
+        let all = names::read(pins).unwrap_or_default().into_iter().flatten().map(|name| name.cc_name);
+        let goes_to = |name: String| {
+            let to = if names.contains(&name) { name.clone() } else { "ccp".to_owned() };
+            (name, to)
+        };
+        let ways: BTreeMap<_, _> = all.chain(names.iter().cloned()).map(goes_to).collect();
+        // Those of before there were heads do not leave by themselves.
+        let only_listeners = head.is_known();
+        if self.kin == Kin::Layout {
+            head.renew(self.load);
+        } else {
+            for extension in pins.extension_names() {
+                pins.forget_extension(&extension)?;
+            }
+            pins.adopt_maps(&pins.stage())?;
+            // Without an agent they need not wait for ours: they have the law already.
+            if is_live { head.replace() } else { head.retire("") }
+        }
+        if let Ok(walk) = Walk::new(ways, only_listeners) {
+            walk.all();
+        }
+        // Not then_some(): dropping one that is not wanted has all leave at once.
+        Ok((self.kin == Kin::None && is_live).then(|| Moving { head, at: 0 }))
+    }
+}
+
+/// Fills the table of free slots, and says whose datapath it is.
+fn begin(pins: &Pins, options: &Options, load: u32) -> Result<()> {
+    let free_slots = pins.open_map("free_slots")?;
+    for slot in 0..options.max_flows {
+        // SAFETY: a queue has no key; its value is a u32.
+        let done = unsafe {
+            libbpf_sys::bpf_map_update_elem(free_slots.as_raw_fd(), ptr::null(), (&raw const slot).cast(), 0)
+        };
+        if done < 0 {
+            return Err(Error::new("load.map", "cannot fill the table of free flow slots")
+                .why(std::io::Error::from_raw_os_error(-done))
+                .fix("see ccp doctor"));
+        }
+    }
+    let globals = intf::ccp_globals {
+        abi_version: intf::CCP_ABI_VERSION,
+        max_flows: options.max_flows,
+        build_hash: BUILD_HASH,
+        layout_hash: LAYOUT_HASH,
+        load,
+        heartbeat_timeout_us: options.heartbeat_timeout_ms * 1000,
+        max_cwnd_bytes: options.max_cwnd_bytes,
+        ..Default::default()
+    };
+    put(&pins.open_map("globals")?, 0, &globals)
+}
+
+/// A datapath that was replaced. Its sockets go to the new one some at a time: an agent has to meet each of them.
+pub(crate) struct Moving {
+    pub head: Arc<Head>,
+    at: u32,
+}
+
+impl Moving {
+    /// Lets some more go. Returns whether all may, now.
+    pub fn step(&mut self) -> bool {
+        let all = self.head.max_flows();
+        self.at = self.at.saturating_add((all / 512).max(16));
+        self.head.let_leave(self.at);
+        self.at >= all
+    }
+}
+
+impl Drop for Moving {
+    /// Who has not gone by now goes without being let.
+    fn drop(&mut self) {
+        self.head.retire("");
+    }
+}

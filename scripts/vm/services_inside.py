@@ -1,0 +1,249 @@
+"""What `python -m scripts.vm.services` does in the machine: installs, serves, hangs, takes away, removes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+OUT: Final = Path("/mnt/out/services.json")
+UNITS: Final = ("ccplane-mosquitto", "ccplane-agent", "ccplane-receiver")
+ETC: Final = Path("/etc/ccplane")
+USERS: Final = {"host-a": "agent", "recv-b": "receiver"}
+CAPABILITIES: Final = {
+    "ccplane-agent": ("CAP_BPF", "CAP_NET_ADMIN", "CAP_PERFMON"),
+    "ccplane-receiver": ("CAP_BPF", "CAP_PERFMON"),
+}
+CHILD: Final = Path("/var/lib/ccplane/child")
+ALGORITHM: Final = f"""
+import subprocess
+from ccp_algs.example_aimd import Aimd
+
+class Asking(Aimd):
+    name = "asking"
+
+    def on_create(self, info):
+        super().on_create(info)
+        with open("{CHILD}", "a") as file:
+            subprocess.run(["grep", "-e", "^Cap", "-e", "^NoNewPrivs", "/proc/self/status"], stdout=file)
+"""
+PATIENCE_S: Final = 120.0
+
+
+def main() -> int:
+    """Do everything, and write down what came of it; return the exit status."""
+    found: dict[str, Any] = {
+        "kernel": os.uname().release,
+        "systemd": said("systemctl", "--version").split("\n")[0],
+    }
+    for step in (install, start, flow, reload, hang, exposure, without, remove):
+        print(f"== {step.__name__}", flush=True)
+        found[step.__name__] = step()
+        print(json.dumps(found[step.__name__], indent=1), flush=True)
+        OUT.write_text(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+def said(*command: str, given: str | None = None, fails: bool = False) -> str:
+    """Run a command and return what it printed."""
+    done = subprocess.run(command, input=given, text=True, capture_output=True, check=False)
+    if done.returncode and not fails:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}\n{journal()}")
+    return (done.stdout + done.stderr).strip()
+
+
+def journal(lines: int = 60) -> str:
+    """Return the end of the journal."""
+    return subprocess.run(["journalctl", "--no-pager", f"-n{lines}"], capture_output=True, text=True).stdout
+
+
+def shown(unit: str, name: str) -> str:
+    """Return a property of a unit."""
+    return said("systemctl", "show", "--property", name, "--value", unit)
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    """Wait for something to come true."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not what():
+        if time.monotonic() > end_s:
+            raise RuntimeError(f"{what} did not come true\n{journal()}")
+        time.sleep(0.5)
+
+
+def status_of(pid: str) -> dict[str, str]:
+    """Return what a process may do."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    return {name: fields[name].split()[0] for name in ("Uid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")}
+
+
+def install() -> list[str]:
+    """Install units, the broker's secrets, and the users' passwords."""
+    told = said("ccp", "install-service", "agent", "receiver", "mosquitto").splitlines()
+    passwords = "".join(f"secret of {user}\n" for user in USERS)
+    said(str(ETC / "mosquitto/make-secrets.sh"), "localhost,127.0.0.1", *USERS, given=passwords)
+    for user, unit in USERS.items():
+        (ETC / f"{unit}.password").write_text(f"secret of {user}\n")
+    way = "mqtt://{}@127.0.0.1?password_file=/run/credentials/ccplane-{}.service/broker"
+    (ETC / "asking.py").write_text(ALGORITHM)
+    run = f"{ETC}/asking.py:Asking --broker {way.format('host-a', 'agent')} --host host-a"
+    (ETC / "agent.env").write_text(f"CCP_RUN='{run}'\n")
+    (ETC / "receiver.env").write_text(f"CCP_RECEIVE='--broker {way.format('recv-b', 'receiver')}'\n")
+    return [line for line in told if line.startswith("wrote")]
+
+
+def start() -> dict[str, Any]:
+    """Start all; `systemctl start` returns when a unit says that it is ready."""
+    seen = {}
+    for unit in UNITS:
+        begin_s = time.monotonic()
+        said("systemctl", "start", unit)
+        pid = shown(unit, "MainPID")
+        seen[unit] = {"ready_after_s": round(time.monotonic() - begin_s, 1), **status_of(pid)}
+        command = Path(f"/proc/{pid}/cmdline").read_text()
+        assert "secret of" not in command + Path(f"/proc/{pid}/environ").read_text()
+        assert seen[unit]["Uid"] != "0"
+        assert (seen[unit]["NoNewPrivs"], seen[unit]["Seccomp"]) == ("1", "2")
+    uid = said("id", "-u", "ccplane")
+    assert seen["ccplane-agent"]["Uid"] == seen["ccplane-receiver"]["Uid"] == uid
+    return seen
+
+
+def flow() -> dict[str, Any]:
+    """Have an ordinary user's flow served."""
+    server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    time.sleep(2)
+    client = subprocess.Popen(
+        [
+            *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+            *("iperf3", "-c", "127.0.0.1", "-C", "ccp", "-t", "12", "-b", "20M", "-J"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(8)
+    status = shown("ccplane-agent", "StatusText")
+    printed, _ = client.communicate()
+    server.wait()
+    sent = json.loads(printed)["end"]["sum_sent"]
+    time.sleep(6)  # a status line is told every 5 s
+    after = shown("ccplane-agent", "StatusText")
+    assert not after.endswith(" 0 reports"), (status, after)
+    told = [line.split(":\t") for line in CHILD.read_text().splitlines()]  # of the trial before loading, too
+    child = {name: sorted({value for other, value in told if other == name}) for name, _ in told}
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        assert child[name] == ["0" * 16], child
+    assert child["NoNewPrivs"] == ["1"]
+    sent_mbit_per_s = round(sent["bits_per_second"] / 1e6, 1)
+    return {"sent_mbit_per_s": sent_mbit_per_s, "status": status, "after": after, "child": child}
+
+
+def reload() -> str:
+    """Have all algorithms read again."""
+    return said("systemctl", "reload", "ccplane-agent") or shown("ccplane-agent", "ActiveState")
+
+
+def hang() -> dict[str, Any]:
+    """Stop the agent's process as a loop that hangs would, under a live flow."""
+    server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    time.sleep(2)
+    client = subprocess.Popen(
+        ["iperf3", "-c", "127.0.0.1", "-C", "ccp", "-t", "75", "-b", "20M", "-J"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3)
+    before = shown("ccplane-agent", "MainPID")
+    os.kill(int(before), signal.SIGSTOP)
+    begin_s = time.monotonic()
+    wait_until(lambda: shown("ccplane-agent", "NRestarts") == "1")
+    ended_s = time.monotonic() - begin_s
+    wait_until(lambda: shown("ccplane-agent", "ActiveState") == "active")
+    back_s = time.monotonic() - begin_s
+    time.sleep(6)
+    status = shown("ccplane-agent", "StatusText")
+    told, _ = client.communicate()
+    server.wait()
+    assert client.returncode == 0
+    after = shown("ccplane-agent", "MainPID")
+    assert after != before
+    assert not re.search(r"\b0 flows", status), status
+    sent = json.loads(told)["end"]["sum_sent"]
+    return {
+        "ended_after_s": round(ended_s, 1),
+        "ready_again_after_s": round(back_s, 1),
+        "status_then": status,
+        "flow_sent_mbit_per_s": round(sent["bits_per_second"] / 1e6, 1),
+        "journal": [
+            line.partition("]: ")[2]
+            for line in said("journalctl", "--no-pager", "-u", "ccplane-agent").splitlines()
+            if "atchdog" in line or "Fatal Python" in line or "restart job" in line
+        ],
+    }
+
+
+def exposure() -> dict[str, float]:
+    """Ask systemd how exposed the units are."""
+    levels = {}
+    for unit in UNITS:
+        text = said("systemd-analyze", "security", "--no-pager", unit)
+        level = re.search(r"exposure level for \S+: ([\d.]+)", text)
+        assert level is not None, text
+        levels[unit] = float(level[1])
+        assert levels[unit] <= 3.0
+    return levels
+
+
+def without() -> dict[str, dict[str, str]]:
+    """Take each capability away in its turn: what then does not work."""
+    seen: dict[str, dict[str, str]] = {}
+    for unit, all_of_them in CAPABILITIES.items():
+        seen[unit] = {}
+        for one in all_of_them:
+            kept = " ".join(other for other in all_of_them if other != one)
+            drop_in = Path(f"/run/systemd/system/{unit}.service.d/without.conf")
+            drop_in.parent.mkdir(parents=True, exist_ok=True)
+            drop_in.write_text(
+                "[Service]\nRestart=no\nAmbientCapabilities=\nCapabilityBoundingSet=\n"
+                f"AmbientCapabilities={kept}\nCapabilityBoundingSet={kept}\n"
+            )
+            said("systemctl", "daemon-reload")
+            said("systemctl", "stop", unit)
+            if unit == "ccplane-agent":
+                said("ccp", "unload")
+            begin = said("date", "+%s")
+            said("systemctl", "start", unit, fails=True)
+            time.sleep(3)
+            lines = said(
+                "journalctl", "--no-pager", "--output=cat", "-u", unit, f"--since=@{begin}"
+            ).splitlines()
+            why = [line.strip() for line in lines if re.search(r"^\w+\.\w+:|not available|why", line.strip())]
+            seen[unit][one] = f"{shown(unit, 'ActiveState')}; {' '.join(why)[:300]}"
+            drop_in.unlink()
+        said("systemctl", "daemon-reload")
+        said("systemctl", "reset-failed", unit, fails=True)
+        said("systemctl", "restart", unit)
+    return seen
+
+
+def remove() -> list[str]:
+    """Remove everything."""
+    told = said("ccp", "install-service", "--remove", "agent", "receiver", "mosquitto").splitlines()
+    left = said("systemctl", "list-units", "--all", "--plain", "--no-legend", "ccplane-*")
+    assert not [line for line in left.splitlines() if " active " in line], left
+    assert not list(Path("/etc/systemd/system").glob("ccplane-*"))
+    told += said("ccp", "unload").splitlines()
+    assert "ccp" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return told
+
+
+if __name__ == "__main__":
+    sys.exit(main())

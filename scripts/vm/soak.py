@@ -1,0 +1,50 @@
+"""`python -m scripts.vm.soak --hours 2`: a soak in a machine of its own, whose clock is stepped, too."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+
+from scripts.vm import kernels
+from scripts.vm.parts import add_options, gather
+from scripts.vm.places import OUT, ROOT
+from scripts.vm.problem import VmError
+
+RESULT = "soak.json"
+KEPT = ROOT / "docs/results" / RESULT
+MORE_S = 1200
+"""What it takes beyond the soak: to boot, to begin, to finish the last round."""
+COMMAND = "modprobe -a tcp_bbr tcp_dctcp; python -m experiments.soak --step-clock --result /mnt/out/{result}"
+SLOW = "--pairs 3 --connections 60 --per-s 3 --talk-s 5 --settle-s 10 --patience-s 60"
+"""An emulated processor has a tenth of a real one's speed."""
+
+
+def main() -> int:
+    """Run what the command line asks for; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.vm.soak", description=__doc__)
+    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="on this one")
+    parser.add_argument("--hours", type=float, default=2.0, help="how long")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
+    parser.add_argument("--keep", action="store_true", help="keep the result, for docs/operations.md")
+    parser.add_argument("--load", default=SLOW, help="options of `experiments.soak`")
+    add_options(parser, timeout_s=0)
+    arguments = parser.parse_args()
+    arguments.timeout = arguments.timeout or 3600 * arguments.hours + MORE_S
+    soak = (
+        f"{COMMAND.format(result=RESULT)} --hours {arguments.hours} --seed {arguments.seed} {arguments.load}"
+    )
+    try:
+        ended = gather(arguments, []).run(arguments.kernel, soak, OUT / f"out-soak-{arguments.kernel}")
+    except VmError as problem:
+        print(f"vm: {problem}", file=sys.stderr)
+        return 1
+    result = ended.out / RESULT
+    if result.exists() and arguments.keep:
+        shutil.copy(result, KEPT)
+    print((ended.out / "console.log").read_text(errors="replace")[-4000:])
+    return 1 if ended.status is None else ended.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

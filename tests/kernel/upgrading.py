@@ -1,0 +1,104 @@
+"""An upgrade from a test: a server with listeners and a default."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from experiments.netlab import Host
+
+CCP = b"ccp"
+OCTETS = 1 << 15
+"""What an end sends to the other to see whether a connection lives."""
+
+
+def congestion_of(sock: socket.socket) -> str:
+    """Return the name of a socket's congestion control."""
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+@dataclass
+class Server:
+    """A host whose default is `ccp`, with listeners that chose `ccp` and some that left it to the default.
+
+    Attributes:
+        host: Where it is.
+        n_listeners: Half of them choose, half leave it to the default.
+        live: Connections, as (client's end, our end).
+    """
+
+    host: Host
+    n_listeners: int = 2
+    live: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Set the default, and listen."""
+        self.set_default("ccp")
+        self.listeners = [self._listener() for _ in range(self.n_listeners)]
+        for listener in self.listeners[::2]:
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CCP)
+        self.chose, self.left = self.listeners[:2]
+        self.unused = self.host.call(socket.socket)
+        self.unused.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CCP)
+
+    def set_default(self, name: str) -> None:
+        """Set the namespace's default."""
+        self.host.run(["sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}"])
+
+    def default(self) -> str:
+        """Return the namespace's default."""
+        return self.host.run(["sysctl", "-n", "net.ipv4.tcp_congestion_control"]).stdout.strip()
+
+    def _listener(self) -> socket.socket:
+        return self.host.call(lambda: socket.create_server(("", 0), backlog=1024))
+
+    def accept(self, client: Host, listener: socket.socket) -> int:
+        """Make a connection; return our port of it, and the client's."""
+        theirs = client.call(socket.socket)
+        theirs.connect((self.host.ipv4, listener.getsockname()[1]))
+        self.live.append((theirs, listener.accept()[0]))
+        return int(theirs.getsockname()[1])
+
+    def connect(self, server: Host, sock: socket.socket | None = None) -> int:
+        """Make a connection of ours to a listener elsewhere; return our port of it."""
+        ours = sock or self.host.call(socket.socket)
+        with server.call(lambda: socket.create_server(("", 0))) as listener:
+            ours.connect((server.ipv4, listener.getsockname()[1]))
+            self.live.append((listener.accept()[0], ours))
+        return int(ours.getsockname()[1])
+
+    def talk(self) -> None:
+        """Have each end of each connection send something, and see that it arrives."""
+        for ends in self.live:
+            for sender, receiver in (ends, ends[::-1]):
+                receiver.settimeout(10)
+                sender.sendall(bytes(OCTETS))
+                left = OCTETS
+                while left:
+                    left -= len(receiver.recv(left))
+
+    @contextmanager
+    def talking(self) -> Iterator[None]:
+        """Talk, over and over, within the block."""
+        done = threading.Event()
+
+        def talk() -> None:
+            while not done.wait(0.001):
+                self.talk()
+
+        with ThreadPoolExecutor() as pool:
+            talked = pool.submit(talk)
+            try:
+                yield
+            finally:
+                done.set()
+                talked.result(timeout=30)
+
+    def close(self) -> None:
+        """Close everything."""
+        for sock in [*self.listeners, self.unused, *(sock for ends in self.live for sock in ends)]:
+            sock.close()

@@ -1,0 +1,158 @@
+"""What Prometheus gets, over real HTTP, of an agent whose flows are made up."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.metrics import MetricsAddress, MetricsServer, listening
+from agent.metrics.families import AgentCollector
+from agent.plane import Plane
+from ccp_algs import Algorithm
+from ccp_base.errors import LoadError, UsageError
+from tests.unit.agent.fakes import FakeCreated, FakeDatapath, FakeInfo, FakeProgram, FakeStats
+from tests.unit.agent.test_plane import running
+
+MAX_SERIES = 500
+
+
+class Counting(FakeDatapath):
+    """Has totals to each flow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_us = 1_000_000
+        self.totals: dict[int, FakeStats] = {}
+
+    def stats(self, flow_id: int) -> FakeStats | None:
+        return self.totals.get(flow_id)
+
+    def counters(self) -> dict[str, int]:
+        return {**super().counters(), "max_flows": 100, "flows_active": 3, "law_entries_failed": 2}
+
+    def silences(self) -> tuple[list[tuple[int, int]], int]:
+        return [(1_000, 90), (200_000, 9), (1 << 64, 1)], 3_000_000
+
+
+def plane_of(datapath: FakeDatapath, names: Sequence[str] = ("a", "b")) -> Plane:
+    classes = [type(name, (Algorithm,), {"name": name, "program": "x"}) for name in names]
+    return Plane(
+        datapath,  # type: ignore[arg-type]
+        [running(cls, default=FakeProgram()) for cls in classes],
+    )
+
+
+def scraped(port: int) -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the values of a scrape by name of the sample, then by labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def test_flows_are_told_by_algorithm_and_what_came_to_the_law_by_cause() -> None:
+    datapath = Counting()
+    plane = plane_of(datapath)
+    datapath.feed(*(FakeCreated(FakeInfo(flow_id)) for flow_id in (1, 2, 3)))
+    plane.turn(0)
+    for flow_id in (1, 2, 3):
+        datapath.totals[flow_id] = FakeStats(flow_id, law=False, srtt_us=20_000, now_us=1_000_000)
+    with listening(MetricsAddress(), plane) as server:
+        server.start(lambda: None)
+        first = scraped(server.port)
+        datapath.totals[1] = FakeStats(
+            1, law=False, srtt_us=20_000, bytes_acked=5_000, lost_pkts=1, delivered_pkts=9, now_us=1_500_000
+        )
+        datapath.totals[2] = FakeStats(2, law=True, law_cause="failed", now_us=1_000_000)
+        second = scraped(server.port)
+    assert first["ccplane_flows"] == {("a",): 3}
+    assert first["ccplane_slots"] == {("used",): 3, ("free",): 97}
+    assert first["ccplane_law_entries_total"][("failed",)] == 2
+    assert first["ccplane_flow_rtt_seconds_bucket"][("a", "0.01")] == 0
+    assert first["ccplane_flow_rtt_seconds_bucket"][("a", "0.03")] == 3
+    assert first["ccplane_heartbeat_silence_seconds_bucket"] == {("0.001",): 90, ("0.2",): 99, ("+Inf",): 100}
+    assert first["ccplane_heartbeat_silence_seconds_sum"] == {(): 3.0}
+    assert second["ccplane_throughput_bytes_per_second"] == {("a",): 10_000}
+    assert second["ccplane_flow_throughput_bytes_per_second_bucket"][("a", "10000")] == 3
+    assert second["ccplane_flow_loss_ratio_bucket"][("a", "0.01")] == 0
+    assert second["ccplane_flow_loss_ratio_bucket"][("a", "0.1")] == 1
+    assert second["ccplane_flows_in_law"][("failed",)] == 1
+
+
+def test_many_flows_and_algorithms_make_few_series() -> None:
+    datapath = Counting()
+    plane = plane_of(datapath, [f"a{number}" for number in range(20)])
+    for number, host in enumerate(plane.hosts.values()):
+        datapath.feed(*(FakeCreated(FakeInfo(500 * number + i, cc_name=host.cc_name)) for i in range(500)))
+        plane.turn(0)
+    for flow_id in plane.flows:
+        datapath.totals[flow_id] = FakeStats(flow_id, law=False, srtt_us=flow_id + 1, now_us=1_000_000)
+    with listening(MetricsAddress(), plane) as server:
+        server.start(lambda: None)
+        found = scraped(server.port)
+    assert sum(found["ccplane_flows"].values()) == 10_000
+    assert found["ccplane_flows"][("other",)] == 5_000
+    assert sum(map(len, found.values())) <= MAX_SERIES
+
+
+def test_a_unix_socket_is_answered_and_removed(tmp_path: Path) -> None:
+    place = tmp_path / "metrics.sock"
+    with listening(MetricsAddress.from_text(f"unix:{place}"), plane_of(FakeDatapath())) as server:
+        server.start(lambda: None)
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(place))
+        connection.request("GET", "/metrics")
+        assert b"ccplane_agent_reports_total 0.0" in connection.getresponse().read()
+        connection.close()
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9464", MetricsAddress("127.0.0.1", 9464)),
+        ("0.0.0.0:9464", MetricsAddress("0.0.0.0", 9464)),
+        ("[::1]:9464", MetricsAddress("::1", 9464)),
+        ("unix:/run/x", MetricsAddress("", 0, Path("/run/x"))),
+    ],
+)
+def test_address_is_read(text: str, expected: MetricsAddress) -> None:
+    assert MetricsAddress.from_text(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "here", "host:", "1.2.3.4:70000", "unix:"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        MetricsAddress.from_text(text)
+    assert caught.value.slug == "metrics.bad_address"
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    plane = plane_of(FakeDatapath())
+    with listening(MetricsAddress(), plane) as server, pytest.raises(LoadError) as caught:
+        MetricsServer(MetricsAddress("127.0.0.1", server.port), AgentCollector(plane, None, None))
+    assert caught.value.slug == "metrics.cannot_listen"
+
+
+def test_without_the_extra_its_name_is_told() -> None:
+    script = (
+        "import sys; sys.modules['prometheus_client'] = None\n"
+        "from agent.metrics import MetricsAddress, MetricsServer\n"
+        "from ccp_base.errors import LoadError\n"
+        "try:\n    MetricsServer(MetricsAddress(), None)\n"
+        "except LoadError as error:\n    print(error.fix)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "pip install 'ccplane[metrics]'"

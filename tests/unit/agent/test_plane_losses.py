@@ -1,0 +1,86 @@
+"""Flows that were there before the agent, and events that the datapath had to drop."""
+
+from __future__ import annotations
+
+from agent.hosts import LostExit
+from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, FakeStats, fake_datapath
+from tests.unit.agent.test_plane import Clock, plane_with, recorder
+
+
+def test_flows_that_are_there_are_adopted_and_their_late_create_events_ignored() -> None:
+    cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2))
+    plane = plane_with(datapath, cls)
+    assert plane.adopt() == 2
+    datapath.feed(FakeCreated(FakeInfo(2)), FakeReport(2, acked=5))
+    plane.turn(0)
+    assert cls.calls == [("create", 1), ("create", 2), ("report", 2, 5)]
+    assert (plane.counters.flows_created, plane.counters.flows_adopted) == (2, 2)
+    assert plane.adopt() == 0
+
+
+def test_lost_events_are_made_up_for_from_the_list_of_flows() -> None:
+    cls, datapath, clock = recorder(), fake_datapath(), Clock()
+    plane = plane_with(datapath, cls, clock=clock)
+    plane.adopt()
+    datapath.feed(FakeCreated(FakeInfo(1)), FakeCreated(FakeInfo(2)))
+    plane.turn(0)
+    datapath.there = {2: FakeInfo(2), 3: FakeInfo(3)}  # 1 went and 3 came, and nobody said so
+    datapath.missed = {"creates_missed": 1, "closes_missed": 1}
+    clock.now_s += 1
+    plane.turn(0)
+    assert sorted(plane.flow_ids()) == [2, 3]
+    assert ("close", 1, 0) in cls.calls
+    assert ("create", 3) in cls.calls
+    assert plane.counters.resyncs == 1
+
+
+def test_create_event_behind_a_long_backlog_of_a_flow_whose_close_was_lost_makes_no_ghost() -> None:
+    cls, datapath, clock = recorder(), fake_datapath(), Clock()
+    plane = plane_with(datapath, cls, clock=clock)
+    plane.adopt()
+    gone, new = FakeInfo(7 << 32 | 1), FakeInfo(8 << 32 | 1)
+    datapath.missed |= {"closes_missed": 1, "flows_created": 7}
+    for _ in range(5):
+        clock.now_s += 1
+        plane.turn(0)
+    datapath.feed(FakeCreated(gone), FakeCreated(new))
+    del datapath.there[gone.flow_id]
+    plane.turn(0)
+    assert plane.flow_ids() == [new.flow_id]
+    assert plane.counters.resyncs == 1
+
+
+def test_loss_while_flows_are_compared_is_not_forgotten() -> None:
+    datapath, clock = fake_datapath(FakeInfo(1)), Clock()
+    plane = plane_with(datapath, recorder(), clock=clock)
+    plane.adopt()
+    listed = datapath.flows
+
+    def lose_meanwhile() -> list[FakeInfo]:
+        there = listed()
+        if datapath.there:
+            datapath.there.clear()
+            datapath.missed["closes_missed"] += 1
+        return there
+
+    datapath.flows = lose_meanwhile  # type: ignore[method-assign]
+    datapath.missed["closes_missed"] = 1
+    for _ in range(2):
+        clock.now_s += 1
+        plane.turn(0)
+    assert plane.flow_ids() == []
+
+
+def test_losses_from_before_the_agent_cause_no_resync() -> None:
+    datapath, clock = fake_datapath(), Clock()
+    datapath.missed["creates_missed"] = 7
+    plane = plane_with(datapath, recorder(), clock=clock)
+    plane.adopt()
+    clock.now_s += 1
+    plane.turn(0)
+    assert plane.counters.resyncs == 0
+
+
+def test_totals_of_a_lost_close_have_every_field_of_stats() -> None:
+    exit_totals = LostExit(5)
+    assert all(hasattr(exit_totals, name) for name in FakeStats.__slots__)

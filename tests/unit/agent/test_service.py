@@ -1,0 +1,154 @@
+"""`ccp install-service`: what it writes, judged by systemd's own tools where they are installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agent import service
+from agent.cli import app
+from agent.service import Service
+from ccp_base.errors import UsageError
+
+ANALYZE = shutil.which("systemd-analyze")
+needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
+BOTH = (Service.AGENT, Service.RECEIVER)
+EXPOSURE = 3.0
+"""The most that a unit may have, of 10."""
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that units name are there, also where no Mosquitto is installed."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name in ("ccp", "mosquitto"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(folder))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout
+
+
+def units(root: Path) -> list[Path]:
+    return sorted((root / "etc/systemd/system").iterdir())
+
+
+@needs_systemd
+def test_no_unit_is_exposed(tmp_path: Path) -> None:
+    service.install(tuple(Service), tmp_path)
+    assert len(units(tmp_path)) == 4
+    for unit in units(tmp_path):
+        judged = subprocess.run(
+            [str(ANALYZE), "security", "--offline=yes", f"--threshold={round(10 * EXPOSURE)}", str(unit)],
+            capture_output=True,
+            text=True,
+        )
+        level = re.search(r"exposure level for \S+: ([\d.]+)", judged.stdout)
+        assert level is not None, judged.stderr
+        assert float(level[1]) <= EXPOSURE
+        assert judged.returncode == 0
+
+
+@needs_systemd
+def test_systemd_understands_every_line(tmp_path: Path) -> None:
+    service.install(tuple(Service), tmp_path)
+    for unit in units(tmp_path):
+        judged = subprocess.run([str(ANALYZE), "verify", str(unit)], capture_output=True, text=True)
+        about_us = [line for line in judged.stderr.splitlines() if "ccplane" in line]
+        assert (judged.returncode, about_us) == (0, [])
+
+
+def test_secrets_are_the_owners_and_settings_stay(tmp_path: Path) -> None:
+    service.install(BOTH, tmp_path)
+    password = tmp_path / "etc/ccplane/agent.password"
+    assert password.stat().st_mode & 0o777 == 0o600
+    settings = tmp_path / "etc/ccplane/agent.env"
+    settings.write_text("CCP_RUN='reno'\n")
+    unit = tmp_path / "etc/systemd/system/ccplane-agent.service"
+    unit.write_text("old\n")
+    done = service.install(BOTH, tmp_path)
+    assert f"kept {settings}" in done
+    assert f"wrote {unit}" in done
+    assert settings.read_text() == "CCP_RUN='reno'\n"
+    assert "[Service]" in unit.read_text()
+    assert not list(tmp_path.rglob("*.new"))
+
+
+def test_what_is_removed_takes_only_its_own(tmp_path: Path) -> None:
+    service.install(BOTH, tmp_path)
+    service.remove((Service.AGENT,), tmp_path)
+    etc = tmp_path / "etc"
+    assert [unit.name for unit in units(tmp_path)] == ["ccplane-receiver.service"]
+    assert not (etc / "tmpfiles.d/ccplane.conf").exists()
+    assert (etc / "sysusers.d/ccplane.conf").exists()
+    service.remove((Service.RECEIVER,), tmp_path)
+    assert not (etc / "sysusers.d/ccplane.conf").exists()
+    assert (etc / "ccplane/agent.env").exists()
+    assert service.remove(BOTH, tmp_path) == []
+
+
+def test_mosquitto_reads_its_secrets_as_credentials(tmp_path: Path) -> None:
+    service.install((Service.MOSQUITTO,), tmp_path)
+    text = (tmp_path / "etc/ccplane/mosquitto/mosquitto.conf").read_text()
+    unit = (tmp_path / "etc/systemd/system/ccplane-mosquitto.service").read_text()
+    named = re.findall(r"/run/credentials/ccplane-mosquitto\.service/(\S+)", text)
+    assert sorted(named) == sorted(re.findall(r"^LoadCredential=([^:]+):", unit, re.M))
+    assert not re.search(r"^[^#]*secrets/", text, re.M)
+    assert "\nacl_file /etc/ccplane/mosquitto/acl\n" in text
+
+
+def test_the_command_prints_writes_and_removes(tmp_path: Path) -> None:
+    code, out = run("install-service", "agent", "--print", "--root", str(tmp_path))
+    assert code == 0
+    assert "# /etc/systemd/system/ccplane-agent.service (mode 644)" in out
+    assert not (tmp_path / "etc").exists()
+    code, out = run("install-service", "--root", str(tmp_path))
+    assert code == 0
+    assert "systemctl enable --now ccplane-agent.service" in out
+    code, out = run("install-service", "--remove", "--root", str(tmp_path))
+    assert code == 0
+    assert f"removed {tmp_path}/etc/systemd/system/ccplane-agent.service" in out
+
+
+def test_a_program_that_is_not_there_is_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(UsageError) as caught:
+        service.install((Service.AGENT,), tmp_path)
+    assert caught.value.slug == "service.no_program"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_program_in_a_closed_home_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    closed = tmp_path / "home"
+    (closed / "bin").mkdir(parents=True)
+    (closed / "bin/ccp").touch()
+    closed.chmod(0o700)
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(closed / "bin"))
+    with pytest.raises(UsageError) as caught:
+        service.install((Service.AGENT,), Path("/"))
+    assert caught.value.slug == "service.out_of_reach"
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "etc").write_text("")
+    with pytest.raises(UsageError) as caught:
+        service.install((Service.AGENT,), tmp_path)
+    assert caught.value.slug == "service.not_written"
+
+
+def test_what_systemd_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError) as caught:
+        service._run("systemctl", "daemon-reload")
+    assert caught.value.slug == "service.refused"

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.breath import CALLBACKS_A_BREATH
+from agent.supervised import supervised
+from ccp_algs import Algorithm
+from tests.service_manager import ServiceManager
+from tests.unit.agent.fakes import FakeInfo, fake_datapath
+from tests.unit.agent.test_plane import plane_with
+
+
+class Quiet(Algorithm):
+    name = "quiet"
+
+
+def test_the_turns_of_the_loop_are_what_the_manager_hears_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = plane_with(fake_datapath(FakeInfo(1), FakeInfo(2)), Quiet)
+    plane.adopt()
+    with ServiceManager(tmp_path / "notify", watchdog_s=0.04) as systemd:
+        for name, value in systemd.environment.items():
+            monkeypatch.setenv(name, value)
+        with supervised(plane):
+            assert systemd.listen(0.05) == []  # not before the loop runs
+            plane.turn(0)
+            assert systemd.listen() == [
+                {"READY": "1"},
+                {"WATCHDOG": "1"},
+                {"STATUS": "quiet: 2 flows, 0 reports"},
+            ]
+            assert systemd.listen(0.1) == []  # a loop that hangs, though the process lives
+            for _ in plane.breath.between(range(CALLBACKS_A_BREATH)):  # a long turn
+                pass
+            assert systemd.listen() == [{"WATCHDOG": "1"}]
+        assert systemd.listen() == [{"STOPPING": "1"}]
+        plane.turn(0)
+        assert systemd.listen() == []
+
+
+def test_without_a_manager_turns_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    plane = plane_with(fake_datapath(), Quiet)
+    with supervised(plane):
+        assert plane.each_turn == []
+        assert plane.breath.also == []

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ccp_base.notify import FEEDS_A_TIMEOUT, STATUS_S, Manager, Supervised
+from tests.service_manager import ServiceManager
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_a_loop_tells_that_it_is_ready_goes_round_and_ends(tmp_path: Path, abstract: bool) -> None:
+    place = f"@ccplane-test-{os.getpid()}" if abstract else tmp_path / "notify"
+    clock = Clock()
+    with ServiceManager(place, watchdog_s=8.0) as systemd:
+        manager = Manager.from_environment(systemd.environment.copy())
+        assert manager is not None
+        loop = Supervised(manager, lambda: "3 flows", clock)
+        assert systemd.listen() == []
+        loop.turn()
+        assert systemd.listen() == [{"READY": "1"}, {"WATCHDOG": "1"}, {"STATUS": "3 flows"}]
+        loop.turn()
+        assert systemd.listen() == []
+        clock.now_s += 8.0 / FEEDS_A_TIMEOUT
+        loop.feed()
+        assert systemd.listen() == [{"WATCHDOG": "1"}]
+        clock.now_s += STATUS_S
+        loop.turn()
+        assert systemd.listen() == [{"WATCHDOG": "1"}, {"STATUS": "3 flows"}]
+        loop.stopping()
+        assert systemd.listen() == [{"STOPPING": "1"}]
+
+
+def test_without_a_manager_there_is_nobody_to_tell() -> None:
+    assert Manager.from_environment({}) is None
+
+
+def test_what_is_run_from_here_finds_no_manager(tmp_path: Path) -> None:
+    with ServiceManager(tmp_path / "notify", watchdog_s=1.0) as systemd:
+        environment = {**systemd.environment, "WATCHDOG_PID": str(os.getpid()), "OTHER": "1"}
+        manager = Manager.from_environment(environment)
+        assert manager is not None
+        assert manager.watchdog_s == 1.0
+        manager.close()
+        assert environment == {"OTHER": "1"}
+
+
+def test_the_watchdog_of_another_process_is_not_fed(tmp_path: Path) -> None:
+    with ServiceManager(tmp_path / "notify", watchdog_s=1.0) as systemd:
+        manager = Manager.from_environment({**systemd.environment, "WATCHDOG_PID": "1"})
+        assert manager is not None
+        loop = Supervised(manager, lambda: "")
+        loop.turn()
+        loop.stopping()
+        assert [*map(set, systemd.listen())] == [{"READY"}, {"STATUS"}, {"STOPPING"}]
+
+
+def test_a_manager_that_is_gone_or_busy_holds_nobody_up(tmp_path: Path) -> None:
+    clock = Clock()
+    with ServiceManager(tmp_path / "notify", watchdog_s=1.0) as systemd:
+        manager = Manager.from_environment(systemd.environment.copy())
+        assert manager is not None
+        loop = Supervised(manager, lambda: "", clock)
+        taken = 0
+        while manager.tell(STATUS="x"):  # until its queue is full
+            taken += 1
+        loop.turn()
+        assert [*map(set, systemd.listen())] == taken * [{"STATUS"}]
+        loop.turn()  # at the next turn what was not taken is told again
+        assert [set(one) for one in systemd.listen()][:2] == [{"READY"}, {"WATCHDOG"}]
+    clock.now_s += 10.0
+    loop.turn()
+    loop.stopping()
