@@ -9,7 +9,9 @@ from experiments.papers.variants import steady
 from experiments.run import run
 from experiments.scenario import Flow, Graph, ReceiverAgent, Scenario, SetLink, SocketSwitch
 
-DELAY_US, LONGER_US = 5_000, 25_000
+DELAY_US, LONGER_US = 20_000, 100_000
+ROOM_MS = 40.0
+"""What a busy machine may be late by before the receiver takes it for a queue [ms]."""
 CHANGE_S = 3.0
 OURS, ORDINARY = "ours", "ordinary"
 NAMES = {OURS: ("cubic", "dctcp"), ORDINARY: ("cubic", "ccp.dctcp")}
@@ -31,7 +33,7 @@ def scenario() -> Scenario:
         ),
         events=tuple(SetLink(CHANGE_S, f"path-{name}>", {"delay_us": LONGER_US}) for name in NAMES),
         duration_s=5,
-        receivers=(ReceiverAgent("receiver", detector={"baseline_ms": 2 * DELAY_US // 1000}),),
+        receivers=(ReceiverAgent("receiver", detector={"baseline_ms": 2 * DELAY_US // 1000, "delta_ms": ROOM_MS}),),
         switches=(SocketSwitch(ORDINARY, rules=("dst={receiver}",)),),
     )
 

@@ -246,7 +246,8 @@ with two_hosts() as path:
     inside = path.sender.popen(["sh", "-c", "echo inside; exec sleep 1000"], stdout=subprocess.PIPE)
     inside.stdout.readline()
     print(path.sender.namespace, path.receiver.namespace, inside.pid, flush=True)
-    time.sleep(100)
+    while True:  # a signal that comes just before a sleep begins does not end it
+        time.sleep(0.1)
 """
 
 

@@ -98,7 +98,8 @@ class Rows:
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 def test_the_last_row_agrees_with_the_sockets_own_account(path_100mbit: Path, family: Family) -> None:
-    with TcpTrace(1_000, ends(path_100mbit)) as trace:
+    # A row for every segment: where the machine stood still, all ACKs of a recovery may come within 1 ms.
+    with TcpTrace(0, ends(path_100mbit), ring_bytes=1 << 23) as trace:
         rows = Rows(trace)
         with transfer(path_100mbit, family, 12_000_000, "cubic") as sender:
             info = tcp_info(sender)
@@ -122,7 +123,7 @@ def test_the_last_row_agrees_with_the_sockets_own_account(path_100mbit: Path, fa
     assert 10_000 < mine["srtt_us"].max() < 500_000  # the buffer holds 20 ms
     assert 10_000 < mine["rtt_us"].max() < 500_000
     assert mine["bytes_in_flight"].max() > 100_000
-    assert 3 in mine["ca_state"]  # fast recovery
+    assert {3, 4} & set(mine["ca_state"])  # Recovery, or Loss after a timeout
     assert mine["ssthresh_bytes"][0] == NONE
     assert 1e6 < np.median(mine["pacing_rate_bytes_per_s"]) < 1e9
 
