@@ -33,7 +33,9 @@ def scenario() -> Scenario:
         ),
         events=tuple(SetLink(CHANGE_S, f"path-{name}>", {"delay_us": LONGER_US}) for name in NAMES),
         duration_s=5,
-        receivers=(ReceiverAgent("receiver", detector={"baseline_ms": 2 * DELAY_US // 1000, "delta_ms": ROOM_MS}),),
+        receivers=(
+            ReceiverAgent("receiver", detector={"baseline_ms": 2 * DELAY_US // 1000, "delta_ms": ROOM_MS}),
+        ),
         switches=(SocketSwitch(ORDINARY, rules=("dst={receiver}",)),),
     )
 
