@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,18 +175,20 @@ class Cluster:
             SweepError: `sweep.other_version`, `sweep.no_root`.
         """
         told: dict[str, Any] = self._client.run(_asked(), on_error="return")
+        workers = {}
         for address, worker in sorted(told.items()):
             if isinstance(worker, Worker):
+                workers[address] = worker
                 if differs := this_build().differences(worker.build):
                     raise _other_version(
                         address, f"it has {worker.build}, here is {this_build()}; different: {differs}"
                     )
             elif isinstance(worker, ImportError | AttributeError):
                 raise _other_version(address, f"it has no ccplane that could be asked ({worker})") from worker
-            else:
+            elif not isinstance(worker, OSError):  # that would be one that has just gone
                 raise _failed(worker, address) from worker
         if any(one.scenario.datapath != SIM for one in runs):
-            _check_root(told)
+            _check_root(workers)
 
     def outcomes(self, runs: Sequence[PlannedRun]) -> Iterator[tuple[PlannedRun, away.Outcome]]:
         """Do runs; yields what became of each, in the order in which they end.
@@ -248,8 +250,8 @@ class Cluster:
         return outcome
 
 
-def _check_root(told: dict[str, Worker]) -> None:
-    offering = {address: worker for address, worker in told.items() if worker.kernel}
+def _check_root(workers: Mapping[str, Worker]) -> None:
+    offering = {address: worker for address, worker in workers.items() if worker.kernel}
     without = [address for address, worker in offering.items() if not worker.root]
     if offering and not without:
         return

@@ -214,6 +214,28 @@ def test_a_worker_that_joins_later_is_asked_too(monkeypatch: pytest.MonkeyPatch,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "slug"),
+    [
+        (ModuleNotFoundError("No module named 'experiments'"), "sweep.other_version"),
+        (ZeroDivisionError("what?"), "sweep.worker_failed"),
+        (OSError("it has gone"), None),
+    ],
+)
+def test_a_worker_that_cannot_say_what_it_has(
+    here: Here, monkeypatch: pytest.MonkeyPatch, said: Exception, slug: str | None
+) -> None:
+    with Cluster(here.address) as connected:
+        monkeypatch.setattr(connected._client, "run", lambda *_what, **_how: {"tcp://w:1": said})
+        if slug is None:
+            connected.check([])
+        else:
+            with pytest.raises(SweepError) as caught:
+                connected.check([])
+            assert caught.value.slug == slug
+            assert str(said) in caught.value.why
+
+
 def test_builds_differ_by_what_is_in_them() -> None:
     build = Build("1", "a", "b", "")
     assert build == Build("1", "a", "b", "a commit") != Build("1", "a", "c", "")
