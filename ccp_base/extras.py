@@ -18,6 +18,7 @@ EXTRA_OF: Final = {
     "anywidget": "notebooks",
     "boto3": "aws",
     "botocore": "aws",
+    "distributed": "cluster",
     "gymnasium": "env",
     "ipykernel": "notebooks",
     "matplotlib": "lab",

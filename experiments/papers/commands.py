@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ccp_base.errors import UsageError
 from ccp_base.names import close_names
+from experiments.commands import On
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Size
@@ -95,6 +96,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         as_json: _Json = False,
         keep: _Keep = None,
         datapath: _Datapath = "ebpf",
+        on: On = None,
         video: bool = with_video,
         traces: list[str] | None = with_traces,
     ) -> None:
@@ -107,7 +109,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
             )
         size = Size(quick, repeats, seconds, datapath, tuple(traces or ()))
         chosen = _parts(paper, part, video)
-        _do(paper, chosen, size, out, jobs, dry_run, no_run, formats or ["png"], as_json, keep)
+        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep)
 
 
 _add(
@@ -145,6 +147,7 @@ def _do(
     size: Size,
     out: Path | None,
     jobs: int,
+    on: str | None,
     dry_run: bool,
     no_run: bool,
     formats: list[str],
@@ -167,7 +170,7 @@ def _do(
     complete = True
     for part in parts:
         if not no_run:
-            run_part(part, size, out, jobs=jobs, report=Screen())
+            run_part(part, size, out, jobs=jobs, on=on, report=Screen())
         runs = read_part(part, size, out)
         found = findings(part, runs)
         complete = complete and runs.done == runs.planned

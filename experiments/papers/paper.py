@@ -231,7 +231,15 @@ def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
     return Extent(n_planned, n_missing, sum(known_s) if len(known_s) == len(took_s) else None)
 
 
-def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: Report | None = None) -> None:
+def run_part(
+    part: Part,
+    size: Size,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    on: str | None = None,
+    report: Report | None = None,
+) -> None:
     """Do all runs of a part that are not done yet.
 
     Args:
@@ -239,6 +247,7 @@ def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: 
         size: How much is run.
         out: Directory of the paper's results; what is there already is not run again.
         jobs: How many runs at once; those with ccplane's algorithms take turns.
+        on: Who does them instead, as `experiments.sweep.sweep`; a measurement is of this machine.
         report: Told how it goes; by default nobody.
 
     Raises:
@@ -247,7 +256,7 @@ def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: 
         ResultError: If results cannot be read or written.
     """
     for grid in grids_of(part, size):
-        sweep(grid, out=directory_of(out, part, grid), jobs=jobs, report=report)
+        sweep(grid, out=directory_of(out, part, grid), jobs=jobs, on=on, report=report)
     file = _measured(part, size, out)
     if part.measurement is not None and not file.exists():
         try:

@@ -172,16 +172,15 @@ mod tests {
             |last: u8| Rule { dst: (format!("::ffff:10.1.2.{last}").parse().expect("one"), 128), ..rule() };
         let rules = [to(1), rule(), to(2), to(1), rule(), to(1)];
         let table = table(&rules, 1, 0).expect("they are good");
-        let all_from = |first: u16| {
-            std::iter::successors(Some(first), |&index| Some(table.next[usize::from(index)]))
-                .take_while(|&index| u32::from(index) != SWITCH_NO_RULE)
-                .collect::<Vec<_>>()
+        let is_one = |&index: &u16| u32::from(index) != SWITCH_NO_RULE;
+        let all_from = |first: u16| -> Vec<u16> {
+            let next = |&index: &u16| Some(table.next[usize::from(index)]).filter(is_one);
+            std::iter::successors(Some(first).filter(is_one), next).collect()
         };
         let of = |index: usize| all_from(table.first[chain_of(table.rules[index].dst)]);
         assert_ne!(chain_of(table.rules[0].dst), chain_of(table.rules[2].dst));
         assert_eq!((of(0), of(2), all_from(table.first_of_all[0])), (vec![0, 3, 5], vec![2], vec![1, 4]));
-        let chains = table.first.iter().filter(|&&first| u32::from(first) != SWITCH_NO_RULE);
-        assert_eq!(chains.count(), 2);
+        assert_eq!(table.first.iter().filter(|first| is_one(first)).count(), 2);
     }
 
     #[test]
