@@ -288,6 +288,9 @@ class EbpfDatapath:
         heartbeat_timeout_ms: int = ...,
         max_cwnd_bytes: int = ...,
         take_over: bool = ...,
+        max_flows_per_user: int | None = ...,
+        max_flows_per_cgroup: int | None = ...,
+        reap_after_ms: int = ...,
     ) -> EbpfDatapath: ...
     @property
     def adopted(self) -> bool: ...
