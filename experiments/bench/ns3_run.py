@@ -1,0 +1,64 @@
+"""One run of ns-3, in a process of its own: a plan comes as JSON on standard input, what it came to leaves.
+
+It is started by path, and needs nothing but the wheel `ns3`: see `ns3_peer`, which makes plans.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("ns3_flows.cc")
+
+
+def run(plan: dict[str, Any]) -> dict[str, Any]:
+    """Run a plan.
+
+    Args:
+        plan: As of `ns3_peer.plan_of`.
+
+    Returns:
+        `cpu_s` of the simulation alone; for each flow `received_bytes`, `retrans_pkts`, `rtts_us`.
+    """
+    import cppyy
+    from ns import ns  # noqa: F401 -- loads the libraries
+
+    cppyy.cppdef(SOURCE.read_text())
+    ours = cppyy.gbl.ccplane
+    told = ours.Run()
+    for name in (
+        "rate_bytes_per_s",
+        "delay_us",
+        "buffer_pkts",
+        "mark_pkts",
+        "duration_s",
+        "sample_s",
+        "seed",
+    ):
+        setattr(told, name, plan[name])
+    for one in plan["flows"]:
+        flow = ours.Flow()
+        flow.algorithm, flow.start_s = one["algorithm"], one["start_s"]
+        told.flows.push_back(flow)
+    ours.RunFlows(told)
+    flows = [
+        {
+            "received_bytes": int(one.received_bytes),
+            "retrans_pkts": int(one.retrans_pkts),
+            "rtts_us": [float(rtt_us) for rtt_us in one.rtts_us],
+        }
+        for one in told.flows
+    ]
+    return {"cpu_s": float(told.cpu_s), "flows": flows}
+
+
+if __name__ == "__main__":
+    # What C++ prints must not stand in the answer.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    json.dump(run(json.load(sys.stdin)), answer)
+    answer.close()
+    os._exit(0)  # destructors of two C++ runtimes in an order that nobody chose
