@@ -1,6 +1,6 @@
 """`ccp bench sim --peer ns3`: the same flows here and in ns-3, their cost, and who is nearer to the kernel.
 
-ns-3 comes as a wheel (extra `ns3`). Each of its runs has a process of its own (`ns3_run.py`). There it is
+ns-3 comes as a wheel (extra `ns3`). It runs in a process of its own (`ns3_process`). There it is
 set up as Linux is, where it can be: segments of 1,448 bytes, an initial window of 10, timestamps, SACK,
 PRR, an RTO of at least 200 ms, delayed ACKs of 40 ms. Its timestamps have a resolution of 1 ms, and so have
 its RTTs.
@@ -11,22 +11,16 @@ seconds; of ours that of the whole run, from the scenario to its tables.
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ccp_base.extras import extra_part
 from experiments.bench.disturbance import Watch
-from experiments.bench.errors import BenchError
+from experiments.bench.ns3_process import Ns3
 from experiments.bench.progress import RoundsProgress
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Tally
@@ -59,11 +53,8 @@ FIGURES: Final = {
 }
 """Name of a figure -> column of a run's row, its factor, its unit."""
 
-TIMEOUT_S: Final = 600.0
 _SECONDS: Final = 10.0
 _PACKET_BYTES: Final = 1500
-_SCRIPT: Final = Path(__file__).with_name("ns3_run.py")
-_LINES_TOLD: Final = 5
 
 
 def _case(
@@ -112,12 +103,12 @@ def run(plan: Plan, *, beside_kernel: bool) -> BenchResult:
     values: dict[str, list[float]] = {}
     tally = Tally(stopped="max_rounds")
     sides = SIDES if beside_kernel else SIDES[1:]
-    with RoundsProgress(result.name, plan.rounds * len(CASES)) as progress:
+    with Ns3() as ns3, RoundsProgress(result.name, plan.rounds * len(CASES)) as progress:
         for number in range(1, plan.rounds + 1):
             for name, first in CASES.items():
                 for side in sides if _is_kernels(first) else SIDES[1:]:
                     with Watch() as watch:
-                        found = measured(side, in_round(first, number))
+                        found = measured(side, in_round(first, number), ns3)
                     tally.taken_ratio = max(tally.taken_ratio, watch.seen.taken_ratio)
                     if found is None:
                         tally.disturbed += 1
@@ -144,7 +135,7 @@ def _figures() -> dict[str, str]:
     return {"simulated_ratio": "ratio", **{name: unit for name, (_, _, unit) in FIGURES.items()}}
 
 
-def measured(side: str, scenario: Scenario) -> dict[str, float] | None:
+def measured(side: str, scenario: Scenario, ns3: Ns3) -> dict[str, float] | None:
     """Run a scenario on one side.
 
     Returns:
@@ -152,7 +143,7 @@ def measured(side: str, scenario: Scenario) -> dict[str, float] | None:
     """
     if side == NS3:
         plan = plan_of(scenario)
-        return figures_of(plan, run_ns3(plan))
+        return figures_of(plan, ns3.run(plan))
     begin_s = time.process_time()
     done = run_scenario(scenario, datapath=SIM if side == "ccplane" else KERNEL)
     cpu_s = time.process_time() - begin_s
@@ -197,53 +188,12 @@ def plan_of(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def run_ns3(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Run ns-3 in a process of its own.
-
-    Args:
-        plan: As of `plan_of`.
-
-    Returns:
-        As of `ns3_run.run`.
-
-    Raises:
-        LoadError: `load.no_extra`.
-        BenchError: `bench.peer_failed`.
-    """
-    with extra_part():
-        if find_spec("ns") is None:
-            raise ModuleNotFoundError("No module named 'ns'", name="ns")
-    # -P: the script's folder has modules that are called as some of Python's own.
-    command = [sys.executable, "-P", str(_SCRIPT)]
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(plan), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise _failed(f"it took more than {TIMEOUT_S:g} s") from error
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-_LINES_TOLD:]
-        raise _failed("\n".join(last) or f"it ended with {done.returncode}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
-
-
-def _failed(why: str) -> BenchError:
-    return BenchError(
-        "bench.peer_failed",
-        "a run of ns-3 failed",
-        _SCRIPT.name,
-        why,
-        "see whether `python -c 'from ns import ns'` works",
-    )
-
-
 def figures_of(plan: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, float]:
     """Return what a run of ns-3 comes to.
 
     Args:
         plan: As of `plan_of`.
-        told: As of `run_ns3`.
+        told: As of `ns3_run.run`.
 
     Returns:
         Figure -> value, in the units of `FIGURES`: percentiles are means over the flows.

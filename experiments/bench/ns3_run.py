@@ -1,6 +1,6 @@
-"""One run of ns-3, in a process of its own: a plan comes as JSON on standard input, what it came to leaves.
+"""Runs of ns-3, in a process of their own: plans come as lines of JSON on standard input, answers leave so.
 
-It is started by path, and needs nothing but the wheel `ns3`: see `ns3_peer`, which makes plans.
+It is started by path, and needs nothing but the wheel `ns3`: see `ns3_process`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,25 @@ from typing import Any
 SOURCE = Path(__file__).with_name("ns3_flows.cc")
 
 
-def run(plan: dict[str, Any]) -> dict[str, Any]:
+def loaded() -> Any:
+    """Load ns-3, which takes ten seconds, and return what `ns3_flows.cc` has."""
+    import cppyy
+    from ns import ns  # noqa: F401 -- loads the libraries
+
+    cppyy.cppdef(SOURCE.read_text())
+    return cppyy.gbl.ccplane
+
+
+def run(ours: Any, plan: dict[str, Any]) -> dict[str, Any]:
     """Run a plan.
 
     Args:
+        ours: As of `loaded`.
         plan: As of `ns3_peer.plan_of`.
 
     Returns:
         `cpu_s` of the simulation alone; for each flow `received_bytes`, `retrans_pkts`, `rtts_us`.
     """
-    import cppyy
-    from ns import ns  # noqa: F401 -- loads the libraries
-
-    cppyy.cppdef(SOURCE.read_text())
-    ours = cppyy.gbl.ccplane
     told = ours.Run()
     for name in (
         "rate_bytes_per_s",
@@ -59,6 +64,7 @@ if __name__ == "__main__":
     # What C++ prints must not stand in the answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    json.dump(run(json.load(sys.stdin)), answer)
-    answer.close()
+    simulator = loaded()
+    for line in sys.stdin:
+        print(json.dumps(run(simulator, json.loads(line))), file=answer, flush=True)
     os._exit(0)  # destructors of two C++ runtimes in an order that nobody chose

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import sys
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ccp_base.errors import LoadError
-from experiments.bench import ns3_peer
+from experiments.bench import ns3_peer, ns3_process
 from experiments.bench.cli import app
 from experiments.bench.errors import BenchError
+from experiments.bench.ns3_process import Ns3
 from experiments.bench.rounds import Plan
 from experiments.validation.cases import in_round
 
@@ -25,9 +26,17 @@ ANSWER: dict[str, Any] = {
 }
 
 
+ECHO = "import sys, json\nfor line in sys.stdin: print(json.dumps({'got': json.loads(line)}), flush=True)"
+FAILS = "import sys; sys.stdin.readline(); sys.exit('a line\\nno such attribute')"
+
+
+def stand_in(code: str, timeout_s: float = 60.0) -> Ns3:
+    return Ns3((sys.executable, "-c", code), timeout_s)
+
+
 @pytest.fixture
 def there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ns3_peer, "find_spec", lambda name: name)
+    monkeypatch.setattr(ns3_process, "find_spec", lambda name: name)
 
 
 def test_ns3_is_told_the_same_scenario() -> None:
@@ -63,36 +72,38 @@ def test_figures_of_ns3_are_as_those_of_a_run() -> None:
 
 
 def test_without_ns3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ns3_peer, "find_spec", lambda name: None)
-    with pytest.raises(LoadError) as caught:
-        ns3_peer.run_ns3({})
+    monkeypatch.setattr(ns3_process, "find_spec", lambda name: None)
+    with pytest.raises(LoadError) as caught, Ns3():
+        pass
     assert caught.value.slug == "load.no_extra"
     assert caught.value.fix == "pip install 'ccplane[ns3]'"
 
 
-def test_a_run_of_ns3_that_fails_says_why(there: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = subprocess.CompletedProcess([], 1, "", "a line\nno such attribute\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(BenchError) as caught:
-        ns3_peer.run_ns3({})
+def test_one_process_answers_plan_after_plan(there: None) -> None:
+    with stand_in(ECHO) as ns3:
+        assert [ns3.run({"seed": seed}) for seed in (1, 2)] == [{"got": {"seed": 1}}, {"got": {"seed": 2}}]
+
+
+def test_a_run_of_ns3_that_fails_says_why(there: None) -> None:
+    with stand_in(FAILS) as ns3:
+        for _ in range(2):
+            with pytest.raises(BenchError) as caught:
+                ns3.run({})
+            assert caught.value.slug == "bench.peer_failed"
+            assert "no such attribute" in caught.value.why
+
+
+def test_a_run_of_ns3_that_does_not_end_is_ended(there: None) -> None:
+    with stand_in("import time; time.sleep(60)", 0.1) as ns3, pytest.raises(BenchError) as caught:
+        ns3.run({})
     assert caught.value.slug == "bench.peer_failed"
-    assert "no such attribute" in caught.value.why
+    assert "more than 0.1 s" in caught.value.why
 
 
-def test_a_run_of_ns3_that_does_not_end_is_ended(there: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(*_: Any, **__: Any) -> None:
-        raise subprocess.TimeoutExpired("python", 1)
-
-    monkeypatch.setattr(subprocess, "run", late)
-    with pytest.raises(BenchError) as caught:
-        ns3_peer.run_ns3({})
-    assert caught.value.slug == "bench.peer_failed"
-
-
-def test_both_simulators_are_measured_in_the_same_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_simulators_are_measured_in_each_round(there: None, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, str, int]] = []
 
-    def measured(side: str, scenario: Any) -> dict[str, float] | None:
+    def measured(side: str, scenario: Any, ns3: Any) -> dict[str, float] | None:
         told.append((side, scenario.name, scenario.seed))
         if side == "kernel" and scenario.seed == 2:
             return None
@@ -101,6 +112,7 @@ def test_both_simulators_are_measured_in_the_same_rounds(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(ns3_peer, "CASES", {"reno-20": ns3_peer.CASES["reno-20"]})
     monkeypatch.setattr(ns3_peer, "measured", measured)
+    monkeypatch.setattr(ns3_peer, "Ns3", lambda: stand_in(ECHO))
     result = ns3_peer.run(Plan(2, 12), beside_kernel=True)
     assert told == [(side, "reno-20", number) for number in (1, 2) for side in ("kernel", "ccplane", "ns3")]
     assert result.metrics["goodput.reno-20.kernel"].values == (1.0,)
@@ -111,22 +123,25 @@ def test_both_simulators_are_measured_in_the_same_rounds(monkeypatch: pytest.Mon
 
 def test_ours_is_measured_as_a_whole_run() -> None:
     scenario = ns3_peer.CASES["reno-20"].replace(duration_s=2.0)
-    found = ns3_peer.measured("ccplane", scenario)
+    found = ns3_peer.measured("ccplane", scenario, Ns3())
     assert found is not None
     assert found["simulated_ratio"] > 1
     assert 10 < found["goodput"] < 20
     assert found["rtt_p50"] >= 40
 
 
-def test_the_kernel_is_asked_for_its_own_congestion_controls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_has_its_own_congestion_controls_alone(
+    there: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
 
-    def measured(side: str, scenario: Any) -> dict[str, float]:
+    def measured(side: str, scenario: Any, ns3: Any) -> dict[str, float]:
         told.append(side)
         return dict.fromkeys(ns3_peer.FIGURES, 1.0)
 
     monkeypatch.setattr(ns3_peer, "CASES", {"dctcp-100": ns3_peer.CASES["dctcp-100"]})
     monkeypatch.setattr(ns3_peer, "measured", measured)
+    monkeypatch.setattr(ns3_peer, "Ns3", lambda: stand_in(ECHO))
     ns3_peer.run(Plan(1, 1), beside_kernel=True)
     assert told == ["ccplane", "ns3"]
 
@@ -139,10 +154,16 @@ def test_a_peer_must_be_known(options: list[str]) -> None:
 
 
 @pytest.mark.skipif(find_spec("ns") is None, reason="ns-3 is not installed (extra `ns3`)")
-@pytest.mark.parametrize("name", ["reno-20", "cubic-bbr-20", "dctcp-100"])
-def test_ns3_fills_a_link(name: str) -> None:
-    plan = ns3_peer.plan_of(ns3_peer.CASES[name].replace(duration_s=4.0))
-    found = ns3_peer.figures_of(plan, ns3_peer.run_ns3(plan))
-    rate_mbit = plan["rate_bytes_per_s"] * 8e-6
-    assert 0.5 * rate_mbit < found["goodput"] < 1.5 * rate_mbit, "each flow's by its own time"
-    assert found["rtt_p50"] >= 2e-3 * plan["delay_us"]
+def test_ns3_fills_a_link_run_after_run() -> None:
+    answers: dict[str, list[Any]] = {}
+    with Ns3() as ns3:
+        for name in ("dctcp-100", "reno-20", "cubic-bbr-20", "reno-20"):
+            plan = ns3_peer.plan_of(ns3_peer.CASES[name].replace(duration_s=4.0))
+            told = ns3.run(plan)
+            found = ns3_peer.figures_of(plan, told)
+            rate_mbit = plan["rate_bytes_per_s"] * 8e-6
+            assert 0.5 * rate_mbit < found["goodput"] < 1.5 * rate_mbit, "each flow's by its own time"
+            assert found["rtt_p50"] >= 2e-3 * plan["delay_us"]
+            answers.setdefault(name, []).append(told["flows"])
+    first, again = answers["reno-20"]
+    assert first == again, "nothing of a run is left for the next"
