@@ -1,19 +1,19 @@
 """`ccp bench sim --peer ns3`: the same flows here and in ns-3, their cost, and who is nearer to the kernel.
 
-ns-3 comes as a wheel (extra `ns3`). It runs in a process of its own (`ns3_process`). There it is
-set up as Linux is, where it can be: segments of 1,448 bytes, an initial window of 10, timestamps, SACK,
-PRR, an RTO of at least 200 ms, delayed ACKs of 40 ms. Its timestamps have a resolution of 1 ms, and so have
-its RTTs.
+ns-3 comes as a wheel (extra `ns3`), and runs in a process of its own (`ns3_process`). There it is set up as
+Linux is, where it can be: segments of 1,448 bytes, an initial window of 10, timestamps, SACK, PRR, an RTO of
+at least 200 ms, delayed ACKs of 40 ms. Its timestamps have a resolution of 1 ms, and so have its RTTs.
 
-What is compared: simulated time by CPU time. Of ns-3 that of its event loop alone, as its start takes ten
-seconds; of ours that of the whole run, from the scenario to its tables.
+Cost is simulated time by CPU time: in ns-3 of its event loop alone, as its start takes ten seconds; here of the
+whole run, from the scenario to its tables. Goodput is in ns-3 what receivers got by the time since the flow's
+start, and otherwise what was acknowledged between the first and the last sample.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -23,9 +23,8 @@ from experiments.bench.disturbance import Watch
 from experiments.bench.ns3_process import Ns3
 from experiments.bench.progress import RoundsProgress
 from experiments.bench.result import BenchResult
-from experiments.bench.rounds import Plan, Tally
+from experiments.bench.rounds import UNFIT, Plan, Tally
 from experiments.netlab.spec import Buffer, Direction, DropTail
-from experiments.results import Result
 from experiments.run import run as run_scenario
 from experiments.runs.check import SIM
 from experiments.runs.shapes import Dumbbell
@@ -103,27 +102,30 @@ def run(plan: Plan, *, beside_kernel: bool) -> BenchResult:
     values: dict[str, list[float]] = {}
     tally = Tally(stopped="max_rounds")
     sides = SIDES if beside_kernel else SIDES[1:]
-    with Ns3() as ns3, RoundsProgress(result.name, plan.rounds * len(CASES)) as progress:
+    with Ns3() as ns3, RoundsProgress(result.name, plan.rounds) as progress:
         for number in range(1, plan.rounds + 1):
-            for name, first in CASES.items():
-                for side in sides if _is_kernels(first) else SIDES[1:]:
-                    with Watch() as watch:
-                        found = measured(side, in_round(first, number), ns3)
-                    tally.taken_ratio = max(tally.taken_ratio, watch.seen.taken_ratio)
-                    if found is None:
-                        tally.disturbed += 1
-                        tally.causes["processes"] += 1
-                        continue
-                    for figure, value in found.items():
-                        values.setdefault(f"{figure}.{name}.{side}", []).append(value)
-                tally.counted += 1
-                progress.show(tally.counted, tally.disturbed)
-    tally.counted = plan.rounds
+            with Watch() as watch:
+                _round(number, sides, ns3, values, tally)
+            tally.taken_ratio = max(tally.taken_ratio, watch.seen.taken_ratio)
+            tally.counted = number
+            progress.show(tally.counted, tally.disturbed)
     result.rounds[result.name] = tally
     for metric in (f"{figure}.{name}.{side}" for name in CASES for figure in _figures() for side in sides):
         if metric in values:
             result.add(metric, values[metric], _figures()[metric.partition(".")[0]])
     return result
+
+
+def _round(number: int, sides: Sequence[str], ns3: Ns3, values: dict[str, list[float]], tally: Tally) -> None:
+    for name, first in CASES.items():
+        for side in sides if _is_kernels(first) else SIDES[1:]:
+            found = measured(side, in_round(first, number), ns3)
+            if found is None:
+                tally.disturbed += 1
+                tally.causes[UNFIT] += 1
+                continue
+            for figure, value in found.items():
+                values.setdefault(f"{figure}.{name}.{side}", []).append(value)
 
 
 def _is_kernels(scenario: Scenario) -> bool:
@@ -150,17 +152,8 @@ def measured(side: str, scenario: Scenario, ns3: Ns3) -> dict[str, float] | None
     row = row_of(done)
     if rules.reason(pd.Series(row)) is not None:
         return None
-    found = _of_row(done, row)
+    found = {name: float(row[column] * factor) for name, (column, factor, _) in FIGURES.items()}
     return found if side == "kernel" else {"simulated_ratio": scenario.duration_s / cpu_s} | found
-
-
-def _of_row(done: Result, row: Mapping[str, Any]) -> dict[str, float]:
-    # What receivers got, by the length of the run: ns-3 tells no other goodput.
-    received = float(
-        (done.flows["received_bytes"] / (done.scenario.duration_s - done.flows["start_s"])).sum()
-    )
-    values = {**row, "goodput_bytes_per_s": received}
-    return {name: values[column] * factor for name, (column, factor, _) in FIGURES.items()}
 
 
 # --- ns-3 --------------------------------------------------------------------------------------------------

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from ccp_base.errors import LoadError
+from experiments import run as runs
 from experiments.bench import ns3_peer, ns3_process
 from experiments.bench.cli import app
 from experiments.bench.errors import BenchError
 from experiments.bench.ns3_process import Ns3
 from experiments.bench.rounds import Plan
 from experiments.validation.cases import in_round
+from tests.unit.experiments.recorded import record
 
 ANSWER: dict[str, Any] = {
     "cpu_s": 2.0,
@@ -144,6 +147,17 @@ def test_the_kernel_has_its_own_congestion_controls_alone(
     monkeypatch.setattr(ns3_peer, "Ns3", lambda: stand_in(ECHO))
     ns3_peer.run(Plan(1, 1), beside_kernel=True)
     assert told == ["ccplane", "ns3"]
+
+
+def test_a_run_has_a_goodput_when_its_application_did_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(scenario: Any, into: Any, directory: Path, progress: Any) -> None:
+        record(scenario, into, directory, progress)
+        into.flows[0].traffic = None
+
+    monkeypatch.setitem(runs.DATAPATHS, "ebpf", silent)
+    found = ns3_peer.measured("kernel", ns3_peer.CASES["reno-20"], Ns3())
+    assert found is not None
+    assert found["goodput"] == pytest.approx(8.0, rel=0.01), "1e6 bytes/s"
 
 
 @pytest.mark.parametrize("options", [["--peer", "ns2"], ["--beside-kernel"]])
