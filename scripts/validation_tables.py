@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from experiments.bench.ns3_peer import CASES, FIGURES, NS3, SIDES
 from experiments.bench.result import BenchResult, interval, short
+from experiments.statistics import Estimate
 from experiments.validation.heldout import HEADINGS, Heldout
 from scripts.bench_tables import END, ROOT
 
@@ -99,17 +101,34 @@ def _compared(found: BenchResult, name: str, figure: str) -> list[str]:
     sides = [found.metrics.get(f"{figure}.{name}.{side}") for side in SIDES]
     unit = FIGURES[figure][2]
     cells = ["" if one is None else f"{short(one.value)} ({interval(one)})" for one in sides]
-    nearer = ""
-    if all(sides):
-        kernel, ours, other = (one.value for one in sides if one is not None)
-        away, others = abs(ours - kernel), abs(other - kernel)
-        nearer = "alike" if away == others else "ccplane" if away < others else "ns-3"
+    nearer = nearer_of(*(one.estimate for one in sides if one is not None)) if all(sides) else ""
     return [
         f"`{name}`",
         f"{figure.replace('_', ' ')}, {unit}",
         *(cell.replace(" ()", "") for cell in cells),
         nearer,
     ]
+
+
+def nearer_of(kernel: Estimate, ours: Estimate, other: Estimate) -> str:
+    """Return who is nearer to the kernel, whatever the values are within their intervals.
+
+    Args:
+        kernel: The kernel's median.
+        ours: The simulator's.
+        other: The one of ns-3.
+    """
+    if any(math.isnan(one.low) for one in (kernel, ours, other)):
+        return "too few runs"
+    if ours.low > other.high:
+        above, below = "ccplane", "ns-3"
+    elif other.low > ours.high:
+        above, below = "ns-3", "ccplane"
+    else:
+        return "undecided"
+    if kernel.low > (ours.high + other.high) / 2:
+        return above
+    return below if kernel.high < (ours.low + other.low) / 2 else "undecided"
 
 
 def _cost(found: BenchResult, name: str) -> list[str]:

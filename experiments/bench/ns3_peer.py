@@ -4,9 +4,9 @@ ns-3 comes as a wheel (extra `ns3`), and runs in a process of its own (`ns3_proc
 Linux is, where it can be: segments of 1,448 bytes, an initial window of 10, timestamps, SACK, PRR, an RTO of
 at least 200 ms, delayed ACKs of 40 ms. Its timestamps have a resolution of 1 ms, and so have its RTTs.
 
-Cost is simulated time by CPU time: in ns-3 of its event loop alone, as its start takes ten seconds; here of the
-whole run, from the scenario to its tables. Goodput is in ns-3 what receivers got by the time since the flow's
-start, and otherwise what was acknowledged between the first and the last sample.
+Cost is simulated time by CPU time: in ns-3 of its event loop alone, as its start takes ten seconds; here of
+the whole run, from the scenario to its tables. Goodput is in ns-3 what receivers got by the time since the
+flow's start, and otherwise what was acknowledged between the first and the last sample.
 """
 
 from __future__ import annotations

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from experiments.bench.ns3_peer import CASES
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Tally
+from experiments.statistics import Estimate
 from scripts.bench_tables import END
-from scripts.validation_tables import DOCUMENT, begin, beside, beside_tables, drawn, written
+from scripts.validation_tables import DOCUMENT, begin, beside, beside_tables, drawn, nearer_of, written
 
 
 def test_the_document_has_the_tables_of_the_kept_results() -> None:
@@ -34,3 +39,22 @@ def test_a_line_says_who_is_nearer_to_the_kernel() -> None:
     assert "| `reno-20` | goodput, Mbit/s |  |  |  |  |" in lines
     assert "| `cubic-100` | 100 | 4 | 25 |" in lines
     assert lines[0].endswith("5 rounds; 1 runs of the kernel do not count.")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ours", "other", "nearer"),
+    [
+        ((10, 10), (11, 11), (20, 20), "ccplane"),
+        ((15, 15.4), (11, 11), (20, 20), "ccplane"),
+        ((15, 15.6), (11, 11), (20, 20), "undecided"),
+        ((16, 30), (11, 11), (20, 20), "ns-3"),
+        ((16, 30), (20, 20), (11, 11), "ccplane"),
+        ((10, 10), (11, 15), (14, 20), "undecided"),
+        ((math.nan, math.nan), (11, 11), (20, 20), "too few runs"),
+    ],
+)
+def test_who_is_nearer_is_so_within_the_whole_intervals(
+    kernel: tuple[float, float], ours: tuple[float, float], other: tuple[float, float], nearer: str
+) -> None:
+    found = [Estimate(low, low, high, 5) for low, high in (kernel, ours, other)]
+    assert nearer_of(*found) == nearer
