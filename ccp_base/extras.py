@@ -22,6 +22,7 @@ EXTRA_OF: Final = {
     "gymnasium": "env",
     "ipykernel": "notebooks",
     "matplotlib": "lab",
+    "ns": "ns3",
     "prometheus_client": "metrics",
     "pyarrow": "lab",
     "safetensors": "train",
