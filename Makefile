@@ -124,6 +124,7 @@ docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.paper_tables
 	$(BIN)/python -m scripts.panel_table
 	$(BIN)/python -m scripts.validation_tables
+	$(BIN)/python -m scripts.cluster_table
 
 # --- check -------------------------------------------------------------------------------------------------------
 
