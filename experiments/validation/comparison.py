@@ -17,11 +17,12 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from experiments.left_out import LATE_US, late_us
 from experiments.metrics import NAN
-from experiments.papers.tables import LEVEL, figures_of
+from experiments.papers.tables import figures_of
 from experiments.plots import quantity
 from experiments.results import Result
-from experiments.statistics import Estimate, bootstrap, bootstrap_quotient
+from experiments.statistics import LEVEL, Estimate, bootstrap, bootstrap_quotient
 
 KERNEL: Final = "ebpf"
 SIMULATOR: Final = "sim"
@@ -34,9 +35,6 @@ GOALS: Final = {
 }
 """Quantity -> deviation from the kernel that is accepted, as a ratio."""
 
-LATE_US: Final = 20_000
-"""A run of the kernel in which the emulator was once so late does not count: the machine stood still [us]."""
-
 Verdict = Literal["met", "within the kernel's range", "missed", "unknown"]
 
 
@@ -48,7 +46,7 @@ def row_of(result: Result) -> dict[str, Any]:
         together, percentiles of RTT as means over the flows. Goodput of downloads is their size by the time
         that they took. `late_us`: by how much the emulator was late at most; 0 in the simulator.
     """
-    figures, emulator = figures_of(result), result.metadata.get("emulator")
+    figures = figures_of(result)
     if len(objects := result.objects.dropna(subset=["completion_s"])):
         figures["goodput_bytes_per_s"] = objects["size_bytes"].sum() / objects["completion_s"].sum()
     return {
@@ -56,7 +54,7 @@ def row_of(result: Result) -> dict[str, Any]:
         "datapath": result.scenario.datapath,
         "round": result.scenario.seed,
         **{name: float(figures[name]) for name in GOALS},
-        "late_us": 0.0 if emulator is None else float(emulator["lateness_us"]["max"]),
+        "late_us": late_us(result),
     }
 
 
