@@ -39,19 +39,19 @@ PATHS: Final = {
     "cellular-2": "Cellular 2",
 }
 
-_SLOW_START: Final = "both heed the policy in slow start, too: less delay there, and less throughput"
+_LESS_OF_BOTH: Final = "it has a little less delay, with less throughput"
 _FULL: Final = "it fills the link, with several times the delay"
 WHY: Final = {
-    ("wired-1", HYBRID): _SLOW_START,
-    ("wired-1", POLICY): _SLOW_START,
-    ("wired-2", HYBRID): _SLOW_START,
-    ("wired-2", POLICY): _SLOW_START,
-    ("wired-2", BBR): "BBR has 1 % less delay, with less throughput",
+    ("wired-1", HYBRID): _LESS_OF_BOTH,
+    ("wired-1", POLICY): _LESS_OF_BOTH,
+    ("wired-2", HYBRID): _LESS_OF_BOTH,
+    ("wired-2", POLICY): _LESS_OF_BOTH,
+    ("wired-2", BBR): _LESS_OF_BOTH,
     ("cellular-1", KERNEL): _FULL,
     ("cellular-2", KERNEL): _FULL,
     ("cellular-2", BBR): _FULL,
-    ("cellular-2", HYBRID): "its MTP is shorter, so it follows the link sooner, with more delay",
-    ("cellular-2", POLICY): "its MTP is shorter, so it follows the link sooner, with more delay",
+    ("cellular-2", HYBRID): "it has a little more throughput, with more delay",
+    ("cellular-2", POLICY): "it has a little more throughput, with more delay",
 }
 """Why a path and a competitor do not agree with the slides."""
 
