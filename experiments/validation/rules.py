@@ -10,7 +10,7 @@ from typing import Final
 
 import pandas as pd
 
-from experiments.validation.comparison import LATE_US
+from experiments.left_out import LATE_US
 
 LATE_P99_US: Final = 1_000
 """A run in which the emulator was so late with a packet in a hundred does not count [us]."""
