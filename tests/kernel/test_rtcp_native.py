@@ -87,6 +87,8 @@ def sending(
         try:
             yield near
         finally:
+            # What it has not sent is dropped: no orphan keeps namespace and table of clients.
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
             for sock in (near, far):
                 sock.shutdown(socket.SHUT_RDWR)
             for thread in threads:
@@ -229,11 +231,9 @@ def test_a_namespace_with_the_inode_of_one_that_is_gone_has_clients_of_its_own()
         return emulated(point_to_point(POLICED, Direction(delay_us=RTT_US // 2)))
 
     with attached() as attachment:
-        with network() as net, sending(net, "rtcp_cubic") as sock:
+        with network() as net, sending(net, "rtcp_cubic"):
             inode = inode_of(net)
             until(attachment, lambda told: "capped" in states(told))
-            # What it has not sent is dropped: no orphan keeps the namespace.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
         for _ in range(100):
             with network() as net:
                 if inode_of(net) == inode:
