@@ -278,11 +278,15 @@ def rtcp_attached(options: bytes, *, max_clients: int, records: bool) -> _native
     return _native.RtcpAttached(options, max_clients=max_clients, records=records)
 
 
-def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
-    """Return what these congestion controls know of each client, wherever they were attached last.
+def rtcp_tables(now_us: int, pin_dir: str) -> list[tuple[bool, int, list[dict[str, Any]]]]:
+    """Return what these congestion controls, wherever they were attached last, and an agent know of clients.
 
     Args:
         now_us: The time, of CLOCK_MONOTONIC [us].
+        pin_dir: Directory of the agent's datapath.
+
+    Returns:
+        Whether the table is the agent's, connections that it had no room for, and its clients.
 
     Raises:
         LoadError: `load.no_native_module`.
@@ -290,4 +294,4 @@ def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
     """
     with native_part():
         from ccp_base import _native
-    return _native.rtcp_clients(now_us)
+    return _native.rtcp_tables(now_us, pin_dir)
