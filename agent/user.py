@@ -21,6 +21,7 @@ from ccp_base.errors import UsageError
 _PR_SET_SECUREBITS: Final = 28
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
+_CAPABILITY_VERSION_3: Final = 0x20080522
 _NO_SETUID_FIXUP: Final = 1 << 2  # a new user id leaves capabilities as they are; capabilities(7)
 
 
@@ -73,13 +74,27 @@ def settle(user: str | None, pin_dir: str, run_dir: Path) -> None:
     """
     if sys.platform != "linux":
         return  # loading tells
-    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)  # a service manager gives a user rights in this way
+    _inherit_nothing()
     if user is not None:
         become(user, pin_dir, run_dir)
     elif os.geteuid() == 0:
         # An agent before gave them to its user: without capabilities, root may not write there.
         with contextlib.suppress(OSError):  # a root with fewer rights: loading tells which it misses
             _hand_over(Path(pin_dir), run_dir, 0, 0)
+
+
+def _inherit_nothing() -> None:
+    """Take from programs that this process executes what a service manager gives a user in this way."""
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    libc = ctypes.CDLL(None, use_errno=True)
+    of_this_process = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    # Effective, permitted, inheritable, 32 capabilities each, and once more for those above.
+    sets = (ctypes.c_uint32 * 6)()
+    for call in (libc.capget, libc.capset):
+        sets[2] = sets[5] = 0  # what capget wrote, before capset
+        if call(of_this_process, sets) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
 
 
 def _hand_over(pin_dir: Path, run_dir: Path, uid: int, gid: int) -> None:

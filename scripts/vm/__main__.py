@@ -30,6 +30,7 @@ TESTS = tuple(
         "regime_sockets",
         "tcp_info",
         "trace",
+        "upgrade",
     )
 )
 """What depends on the kernel. Others compare rates and times, for which an emulated processor is too slow."""

@@ -21,6 +21,12 @@ cat >/etc/profile-of-guest <<-'END'
 	PYTHONUNBUFFERED=1
 	CCPLANE_EMULATED=1
 END
+mkdir -p /etc/systemd/system.conf.d
+cat >/etc/systemd/system.conf.d/guest.conf <<-'END'
+	[Manager]
+	# The usual 90 s are for real processors.
+	DefaultTimeoutStartSec=900s
+END
 units=/etc/systemd/system
 cat >$units/guest.service <<-'END'
 	[Unit]

@@ -114,6 +114,17 @@ def test_children_of_an_algorithm_have_no_capability_and_get_none(
             assert one["Uid"].split() == 4 * [str(uid)]
 
 
+def test_before_an_algorithm_is_tried_nothing_is_left_to_inherit(tmp_path: Path) -> None:
+    given = ["setpriv", "--inh-caps=+bpf,+net_admin", "--ambient-caps=+bpf,+net_admin"]  # as systemd does
+    settles = (
+        "import subprocess, sys; from pathlib import Path; from agent.user import settle;"
+        "settle(None, sys.argv[1], Path(sys.argv[2])); subprocess.run(['cat', '/proc/self/status'])"
+    )
+    command = [*given, sys.executable, "-c", settles, str(tmp_path / "pins"), str(tmp_path / "run")]
+    told = status_of(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert {told[name] for name in ("CapInh", "CapAmb")} == {"0" * 16}
+
+
 def test_agents_of_different_users_follow_each_other(wire: NetworkPath, readable: Path) -> None:
     file = readable / "mine.py"
     file.write_text("from ccp_algs.reno import Reno\n\nclass Mine(Reno):\n    name = 'mine'\n")
