@@ -122,7 +122,10 @@ docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.bench_tables
 	$(BIN)/python -m scripts.wakeful_table
 	$(BIN)/python -m scripts.paper_tables
+	$(BIN)/python -m scripts.coverage_table
 	$(BIN)/python -m scripts.panel_table
+	$(BIN)/python -m scripts.validation_tables
+	$(BIN)/python -m scripts.cluster_table
 
 # --- check -------------------------------------------------------------------------------------------------------
 

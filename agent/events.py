@@ -21,7 +21,7 @@ class Event:
     """Something happened.
 
     Attributes:
-        kind: What: `flow:created`, `flow:closed`, `flow:failed`, `flows:law`, `param:set`,
+        kind: What: `flow:created`, `flow:closed`, `flow:failed`, `flows:law`, `flows:reaped`, `param:set`,
             `algorithm:reloaded`, `algorithm:refused`, `algorithm:loaded`, `algorithm:switched`,
             `program:replaced`, `telemetry:lost`, `canary:started`, `canary:widened`,
             `canary:taken_back`; and what algorithms tell of their flows.

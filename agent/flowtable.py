@@ -158,8 +158,8 @@ def render(
         failures: What algorithms raised, a line each.
     """
     who = "no agent: flows run the fallback law" if agent is None else f"agent pid {agent.pid}"
-    over = counters.get("flows_over_limit", 0)
-    caption = f"{len(flows)} flows; {who}" + (f"; {over} sockets found no slot (--max-flows)" if over else "")
+    slotless = exits.slotless(counters)
+    caption = f"{len(flows)} flows; {who}" + (f"; {slotless}" if slotless else "")
     caption = "\n".join([caption, *failures])
     table = Table(caption=caption, caption_justify="left", box=None, header_style="bold")
     table.add_column("local", overflow="fold")

@@ -129,6 +129,7 @@ class Plane:
         self._missed_before = 0
         self._created_before = 0
         self._silent_before = 0
+        self._reaped_before = 0
         self._next_check_s = 0.0
         names = [running.name for running in algorithms]
         for name in names:
@@ -211,7 +212,9 @@ class Plane:
 
     def adopt(self) -> int:
         """Take over the flows that are there already and not yet ours; returns how many."""
-        self._silent_before = self.datapath.counters().get("law_entries_silent", 0)
+        counters = self.datapath.counters()
+        self._silent_before = counters.get("law_entries_silent", 0)
+        self._reaped_before = counters.get("flows_reaped", 0)
         return self._take_over(self._look())
 
     def _look(self) -> Sequence[FlowInfo]:
@@ -444,6 +447,11 @@ class Plane:
                 "the agent was silent for too long: %d flows were with the fallback law meanwhile", lost
             )
             self.events.tell("flows:law", cause="silent", flows=lost)
+        reaped = counters.get("flows_reaped", 0)
+        if reaped != self._reaped_before:
+            lost, self._reaped_before = reaped - self._reaped_before, reaped
+            log.warning("slots are scarce: %d flows that had long been silent lost theirs", lost)
+            self.events.tell("flows:reaped", flows=lost)
         if _missed(counters) != self._missed_before:
             log.warning("create or close events were lost: comparing flows with the datapath")
             self.resync()

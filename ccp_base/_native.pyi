@@ -48,8 +48,8 @@ __all__ = [
     "ioam_remove",
     "ioam_work",
     "probe",
-    "rtcp_clients",
     "rtcp_replay",
+    "rtcp_tables",
     "rtcp_work",
     "try_load",
     "verify",
@@ -288,6 +288,9 @@ class EbpfDatapath:
         heartbeat_timeout_ms: int = ...,
         max_cwnd_bytes: int = ...,
         take_over: bool = ...,
+        max_flows_per_user: int | None = ...,
+        max_flows_per_cgroup: int | None = ...,
+        reap_after_ms: int = ...,
     ) -> EbpfDatapath: ...
     @property
     def adopted(self) -> bool: ...
@@ -657,8 +660,9 @@ class RtcpAttached:
     @property
     def dropped(self) -> int:
         """How many rows of both were lost, because nobody drained them in time."""
-    def sweep(self, now_us: int) -> list[dict[str, Any]]:
-        """Forget clients as the options say, and return the others, as `rtcp_clients`."""
+    @property
+    def no_room(self) -> int:
+        """How many connections are not bounded, because there was no room for their client."""
     def close(self) -> None:
         """Take the names away."""
 
@@ -777,20 +781,6 @@ def int_overhead_bytes(source_spec_json: bytes) -> int:
         CcpError: `ioam.cannot_write`.
     """
 
-def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
-    """Return what R-TCP's congestion controls know of each client: those attached last on this machine.
-
-    `netns`, `address`, `verdict` (`enum rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`,
-    `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`, `delivered_pkts`, `lost_pkts`, `last_us`
-    (of the latest ACK).
-
-    Args:
-        now_us: The time, of CLOCK_MONOTONIC [us].
-
-    Raises:
-        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
-    """
-
 def rtcp_replay(
     options: bytes, mss_bytes: int, rows: list[tuple[bool, int, int, int, int]], *, in_kernel: bool = False
 ) -> list[tuple[int | None, int | None, int, int, int, int]]:
@@ -808,6 +798,22 @@ def rtcp_replay(
 
     Raises:
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
+    """
+
+def rtcp_tables(now_us: int, pin_dir: str) -> list[tuple[bool, int, list[dict[str, Any]]]]:
+    """Return the tables of clients: of the congestion controls attached last, and of an agent's extension.
+
+    Whether it is an agent's, how many connections it had no room for, and of each client `netns` (inode),
+    `netns_cookie`, `address`, `verdict` (`enum rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`,
+    `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`, `delivered_pkts`, `lost_pkts`, `last_us`
+    (of the latest ACK).
+
+    Args:
+        now_us: The time, of CLOCK_MONOTONIC [us].
+        pin_dir: Directory of the agent's datapath.
+
+    Raises:
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
 
 def rtcp_work(options: bytes, state: str, acks: int) -> None:

@@ -33,6 +33,10 @@ class LoadOptions:
         heartbeat_timeout_ms: Silence of the agent after which flows go to the fallback law [ms].
         max_cwnd_bytes: No window ever gets larger [bytes]; the default is TCP's largest receive window.
         take_over: Have an agent that runs hand its flows over, once all is loaded that the kernel can refuse.
+        max_flows_per_user: Slots of one user's sockets; None for no quota.
+        max_flows_per_cgroup: Slots of the sockets that were made in one cgroup (v2), those below it left
+            out; None for no quota.
+        reap_after_ms: When slots are scarce, flows that were silent for so long lose theirs [ms].
     """
 
     pin_dir: str = DEFAULT_PIN_DIR
@@ -41,6 +45,9 @@ class LoadOptions:
     heartbeat_timeout_ms: int = 200
     max_cwnd_bytes: int = 1 << 30
     take_over: bool = False
+    max_flows_per_user: int | None = None
+    max_flows_per_cgroup: int | None = None
+    reap_after_ms: int = 300_000
 
 
 def load(options: LoadOptions) -> _native.EbpfDatapath:
@@ -64,6 +71,9 @@ def load(options: LoadOptions) -> _native.EbpfDatapath:
         heartbeat_timeout_ms=options.heartbeat_timeout_ms,
         max_cwnd_bytes=options.max_cwnd_bytes,
         take_over=options.take_over,
+        max_flows_per_user=options.max_flows_per_user,
+        max_flows_per_cgroup=options.max_flows_per_cgroup,
+        reap_after_ms=options.reap_after_ms,
     )
 
 
@@ -268,11 +278,15 @@ def rtcp_attached(options: bytes, *, max_clients: int, records: bool) -> _native
     return _native.RtcpAttached(options, max_clients=max_clients, records=records)
 
 
-def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
-    """Return what these congestion controls know of each client, wherever they were attached last.
+def rtcp_tables(now_us: int, pin_dir: str) -> list[tuple[bool, int, list[dict[str, Any]]]]:
+    """Return what these congestion controls, wherever they were attached last, and an agent know of clients.
 
     Args:
         now_us: The time, of CLOCK_MONOTONIC [us].
+        pin_dir: Directory of the agent's datapath.
+
+    Returns:
+        Whether the table is the agent's, connections that it had no room for, and its clients.
 
     Raises:
         LoadError: `load.no_native_module`.
@@ -280,4 +294,4 @@ def rtcp_clients(now_us: int) -> list[dict[str, Any]]:
     """
     with native_part():
         from ccp_base import _native
-    return _native.rtcp_clients(now_us)
+    return _native.rtcp_tables(now_us, pin_dir)

@@ -44,6 +44,11 @@ _Datapath = Annotated[
     typer.Option(help="Run it there: `ebpf`, on real sockets, or `sim`, simulated. By default as it says."),
 ]
 
+On = Annotated[
+    str | None,
+    typer.Option(help="dask://HOST:PORT: the workers of this Dask scheduler do the runs."),
+]
+
 _MAX_ROWS: Final = 40
 
 
@@ -91,6 +96,7 @@ def sweep_(
     ] = None,
     changes: _Set = None,
     datapath: _Datapath = None,
+    on: On = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs, and run nothing.")] = False,
     as_json: _Json = False,
 ) -> None:
@@ -109,7 +115,7 @@ def sweep_(
     if dry_run:
         _show_plan(planned(grid, repeats), out, jobs, as_json)
         return
-    results = sweep(grid, out=out, repeats=repeats, jobs=jobs, report=Screen())
+    results = sweep(grid, out=out, repeats=repeats, jobs=jobs, on=on, report=Screen())
     failed = results.failed
     if as_json:
         print_json(
@@ -125,7 +131,7 @@ def sweep_(
     else:
         _show_sweep(results)
         typer.echo(f"results: {out}")
-    if failed:
+    if results.missing:
         raise typer.Exit(1)
 
 

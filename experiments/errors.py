@@ -31,8 +31,18 @@ SLUGS: Final[dict[str, str]] = {
     "result.newer": "a result was written by a newer ccplane",
     "result.not_found": "there is no result",
     "sweep.aborted": "a sweep was given up, because its runs cannot succeed here",
+    "sweep.bad_place": "the place where runs are to be done is none",
     "sweep.busy": "another sweep is under way in the directory",
+    "sweep.cluster_lost": "the scheduler of the workers that did runs is gone",
+    "sweep.no_root": "runs on real sockets have no worker that may do them",
+    "sweep.no_workers": "there is a scheduler, but nobody who does runs",
     "sweep.other": "the directory holds something else than this sweep's runs",
+    "sweep.other_algorithm": "an algorithm of an installed package is another one on a worker",
+    "sweep.other_version": "a worker has another ccplane, which may give other results",
+    "sweep.two_places": "runs are to be done in processes of this machine, and elsewhere",
+    "sweep.unreachable": "no scheduler answers where one should be",
+    "sweep.worker_died": "workers died with a run, one after the other",
+    "sweep.worker_failed": "a worker failed outside of a run",
     "sweep.workers": "a process that does runs died",
 }
 """Slug -> what it means; each has a test that names it."""

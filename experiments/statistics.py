@@ -16,6 +16,9 @@ from experiments.metrics import NAN, MetricError, need
 
 Statistic = Literal["mean", "median"]
 
+LEVEL: Final = 0.95
+"""Of intervals, if nothing else is said."""
+
 _STATISTICS: Final[dict[str, Callable[..., Any]]] = {"mean": np.mean, "median": np.median}
 _RESAMPLES: Final = 9_999
 
@@ -26,7 +29,7 @@ class Estimate:
 
     Attributes:
         value: Mean or median; NaN without a single known value.
-        low: Lower end of the interval; NaN with fewer than two known values.
+        low: Lower end of the interval; NaN with too few known values.
         high: Upper end, likewise.
         n: How many values are behind it; missing ones (NaN) are not counted.
     """
@@ -104,7 +107,12 @@ def bootstrap_quotient(
     return Estimate(value, float(low), float(high), n)
 
 
-def median_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
+def least_runs(level: float = LEVEL) -> int:
+    """Return with how many values a median has an interval of a level: 6 with 95 %, 8 with 99 %."""
+    return 1 + math.ceil(-math.log2(1 - level))
+
+
+def median_interval(values: ArrayLike, *, level: float = LEVEL) -> Estimate:
     """Estimate a median from few repeats, with an interval that needs no assumption about their distribution.
 
     Args:
@@ -113,9 +121,9 @@ def median_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
 
     Returns:
         The estimate. The ends are values themselves: those nearest to each other, at equal distance from the
-        least and the greatest, between which the median lies with the level. Up to five values they are the
-        least and the greatest, and the interval covers in 1 - 2^(1 - n) of all cases: 93.75 % with five
-        values, and less than any level worth having with fewer.
+        least and the greatest, between which the median lies with the level. There is no interval with
+        fewer values than `least_runs`: all of five values have 93.75 %, and what promises 95 % of five
+        assumes a distribution (docs/verdicts.md has how often such intervals are right).
 
         It covers the median of the values' distribution, which must be the same for all repeats, and these
         independent. It says nothing about the mean, and nothing about other hours or machines.
@@ -128,12 +136,39 @@ def median_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
     _compute("median", level)
     known = np.sort(_known(values))
     n = known.size
-    if n < 2:
-        return Estimate(float(known[0]) if n else NAN, NAN, NAN, n)
+    if n < least_runs(level):
+        return Estimate(float(np.median(known)) if n else NAN, NAN, NAN, n)
     cut, outside = 0, 0.5**n  # the probability that at most `cut` values are below the median
     while 2 * (more := outside + math.comb(n, cut + 1) * 0.5**n) <= 1 - level:
         cut, outside = cut + 1, more
     return Estimate(float(np.median(known)), float(known[cut]), float(known[n - 1 - cut]), n)
+
+
+def quotient_interval(above: ArrayLike, below: ArrayLike, *, level: float = LEVEL) -> Estimate:
+    """Estimate the quotient of two medians of repeats that do not correspond, without assumptions as above.
+
+    Where repeats correspond, the interval of their quotients is narrower: `median_interval`.
+
+    Args:
+        above: One value for each repeat, none negative; NaN is left out.
+        below: The same for what it is divided by; they need not be as many.
+        level: Confidence level, between 0 and 1.
+
+    Returns:
+        The estimate; `n` is that of the smaller side. Its ends are quotients of the ends of both medians'
+        intervals, each of which is wrong half as often as the level allows, so that both hold together.
+        There is no interval if a side has too few values for that (7 for 95 %), nor one below that has 0.
+
+    Raises:
+        MetricError: `metric.bad_value`, as `median_interval`.
+    """
+    top, bottom = (median_interval(side, level=(1 + level) / 2) for side in (above, below))
+    n = min(top.n, bottom.n)
+    if not n or bottom.value == 0:
+        return Estimate(NAN, NAN, NAN, n)
+    if not bottom.low > 0:
+        return Estimate(top.value / bottom.value, NAN, NAN, n)
+    return Estimate(top.value / bottom.value, top.low / bottom.high, top.high / bottom.low, n)
 
 
 def _compute(statistic: Statistic, level: float) -> Callable[..., Any]:

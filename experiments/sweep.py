@@ -81,6 +81,7 @@ def sweep(
     repeats: int | None = None,
     jobs: int = 1,
     executor: Executor | None = None,
+    on: str | None = None,
     report: Report | None = None,
 ) -> ResultSet:
     """Do all runs of a grid that are not done yet.
@@ -92,6 +93,7 @@ def sweep(
         jobs: How many runs at once, in processes of this machine. Runs with ccplane's algorithms take turns.
         executor: What does the runs instead; anything of the interface of `concurrent.futures`. It must see
             `out` under the same path.
+        on: `dask://HOST:PORT`: the runs are done by the workers of this Dask scheduler, wherever they are.
         report: Told how it goes; by default nobody.
 
     Returns:
@@ -99,19 +101,24 @@ def sweep(
 
     Raises:
         ScenarioError: If a point of the grid cannot be; nothing was run then.
-        SweepError: `sweep.other`, `sweep.busy`, `sweep.workers`, or `sweep.aborted` if all runs fail alike.
+        SweepError: `sweep.other`, `sweep.busy`, `sweep.workers`, or `sweep.aborted` if all runs fail alike;
+            `sweep.two_places` or `sweep.bad_place`, and what `experiments.runs.cluster` raises.
         ResultError: If the results cannot be written.
     """
     out, report = Path(out), report or Report()
+    address = None if on is None else _elsewhere(on, jobs, executor)
     runs = planned(grid, repeats)
     for one in runs:
         recorder_of(one.scenario)
     with _own(out, grid.title):
         _write_plan(out, grid, runs)
         missing = list({one.key: one for one in runs if not is_complete(out / one.key)}.values())
-        report.begin(grid.title, runs, missing, estimate_s(missing, jobs) if executor is None else None)
+        here = executor is None and address is None
+        report.begin(grid.title, runs, missing, estimate_s(missing, jobs) if here else None)
         try:
-            if executor is None and jobs == 1:
+            if address is not None:
+                _on_cluster(missing, out, report, address)
+            elif executor is None and jobs == 1:
                 _one_by_one(missing, out, report)
             elif executor is None:
                 _on_workers(missing, out, report, jobs)
@@ -172,6 +179,42 @@ def _on_executor(missing: list[PlannedRun], out: Path, report: Report, executor:
         for future in futures:
             future.cancel()
         raise
+
+
+def _on_cluster(missing: list[PlannedRun], out: Path, report: Report, address: str) -> None:
+    from experiments.runs import away
+    from experiments.runs.cluster import Cluster
+
+    if not missing:
+        return
+    judge = _Judge()
+    with Cluster(address) as cluster:
+        cluster.check(missing)
+        for one in missing:
+            report.started(one)
+        for one, outcome in cluster.outcomes(missing):
+            error = away.put(outcome, out / one.key)
+            report.done(one, error)
+            judge.take(error)
+
+
+def _elsewhere(on: str, jobs: int, executor: Executor | None) -> str:
+    """Return the address of the scheduler whose workers do the runs.
+
+    Raises:
+        SweepError: `sweep.two_places`, `sweep.bad_place`.
+    """
+    from experiments.runs.cluster import address_of
+
+    if jobs != 1 or executor is not None:
+        raise SweepError(
+            "sweep.two_places",
+            "runs cannot be done here and elsewhere",
+            f"--on {on}",
+            "jobs and executors are ways to do them without a cluster",
+            "leave --jobs out: the cluster does as many runs at once as its workers have threads",
+        )
+    return address_of(on)
 
 
 def do_remotely(scenario: dict[str, Any], out: str) -> dict[str, str] | None:

@@ -1,11 +1,12 @@
-"""Writes the results of papers' parts into docs/papers, from docs/results/papers (`make docs-tables`).
+"""Writes papers' results and claims into docs/papers, from docs/results/papers (`make docs-tables`).
 
 `ccp paper NAME --part PART --keep docs/results/papers` makes them. A page shows those of a part between
 
     <!-- begin PART: made by `make docs-tables` -->
     <!-- end PART -->
 
-and a test finds what was changed by hand.
+and its claims with their verdicts, as `ccp paper NAME --claims`, where PART is `claims`. A test finds what
+was changed by hand.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ import re
 from pathlib import Path
 from typing import Final
 
+from experiments.papers import claims
 from experiments.papers.kept import Kept
+
+CLAIMS: Final = "claims"
+"""Name of the block with a paper's claims."""
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ROOT / "docs/papers"
@@ -39,6 +44,9 @@ def written(text: str, paper: str, folder: Path = RESULTS) -> str:
     """
 
     def made(block: re.Match[str]) -> str:
+        if block["part"] == CLAIMS:
+            shown = claims.markdown(claims.judge(claims.paper_of(paper), claims.kept(paper, folder)))
+            return f"{block['begin']}\n{shown}\n\n{block['end']}"
         kept = Kept.read(Kept.place(folder, paper, block["part"]))
         return f"{block['begin']}\n{kept.markdown()}\n\n{block['end']}"
 
@@ -47,7 +55,7 @@ def written(text: str, paper: str, folder: Path = RESULTS) -> str:
 
 def shown(text: str) -> list[str]:
     """Return the names of the parts that a page shows results of."""
-    return [block["part"] for block in BLOCK.finditer(text)]
+    return [block["part"] for block in BLOCK.finditer(text) if block["part"] != CLAIMS]
 
 
 if __name__ == "__main__":

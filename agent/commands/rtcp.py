@@ -13,9 +13,9 @@ from rich.table import Table
 
 from agent import console, params
 from agent.ack_trace import START, read_ack_trace, read_acks
-from agent.commands.connection import AsJson
+from agent.commands.connection import PIN_DIR, AsJson, PinDir
 from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict, known_clients
+from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict, known_tables
 from agent.rtcp.settings import options_of
 from ccp_algs.rtcp import Detector, Transfer
 from ccp_algs.rtcp.baselines import BASELINES
@@ -139,19 +139,21 @@ def attach(
 
 
 @app.command()
-def show(as_json: AsJson = False) -> None:
-    """Show what `ccp rtcp attach` knows of each client."""
-    clients = known_clients()
+def show(as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
+    """Show what `ccp rtcp attach`, and an agent's algorithms such as r_tcp_cubic, know of each client."""
+    known = known_tables(pin_dir)
     if as_json:
-        console.print_json(clients)
+        console.print_json([msgspec.to_builtins(one) for one in known])
         return
     table = Table(box=None, header_style="bold")
-    for column in ("client", "netns", "state", "bucket_KB", "rate_Mbit/s", "tokens_KB", "flows", "active"):
-        table.add_column(column, justify="left" if column in ("client", "state") else "right")
-    for one in clients:
+    columns = ("client", "netns", "by", "state", "bucket_KB", "rate_Mbit/s", "tokens_KB", "flows", "active")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("client", "by", "state") else "right")
+    for by, one in ((found.by, client) for found in known for client in found.clients):
         table.add_row(
             one["client"],
             str(one["netns"]),
+            by,
             one["state"],
             f"{one['bucket_bytes'] / 1e3:.0f}",
             f"{one['rate_bytes_per_s'] * 8 / 1e6:.3f}",
@@ -160,6 +162,11 @@ def show(as_json: AsJson = False) -> None:
             str(one["active_flows"]),
         )
     Console().print(table)
+    for found in known:
+        if found.no_room:
+            typer.echo(
+                f"{found.by}: no room for the clients of {found.no_room} connections, which are not bounded"
+            )
 
 
 def _tell_json(verdicts: list[Verdict]) -> None:

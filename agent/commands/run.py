@@ -54,6 +54,12 @@ def run(
         str | None, typer.Option(help="Algorithm of `ccp` flows that no rule matches; else the first one.")
     ] = None,
     max_flows: Annotated[int, typer.Option(help="Concurrent flows; more run the fallback law.")] = 65_536,
+    max_flows_per_user: Annotated[
+        int | None, typer.Option(help="Of them, those of one user; else no user has a quota.")
+    ] = None,
+    max_flows_per_cgroup: Annotated[
+        int | None, typer.Option(help="Of them, those made in one cgroup (v2); else none has a quota.")
+    ] = None,
     heartbeat_timeout_ms: Annotated[
         int, typer.Option(help="Silence of this agent after which flows go to the fallback law, in ms.")
     ] = 200,
@@ -139,6 +145,8 @@ def run(
         load=LoadOptions(
             pin_dir=pin_dir,
             max_flows=max_flows,
+            max_flows_per_user=max_flows_per_user,
+            max_flows_per_cgroup=max_flows_per_cgroup,
             heartbeat_timeout_ms=heartbeat_timeout_ms,
             take_over=take_over,
         ),

@@ -37,7 +37,9 @@ LOSS_BOUNDS: Final = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 
 DATAPATH_TOTALS: Final = {
     "flows_created": "Flows that came to the datapath.",
-    "flows_over_limit": "Sockets that found no slot, and run the fallback law.",
+    "flows_over_limit": "Sockets that found no slot, and got the fallback law.",
+    "flows_over_quota": "Sockets whose user or cgroup had as many slots as it may, and that got the law.",
+    "flows_reaped": "Silent flows whose slots were taken away because slots were scarce.",
     "reports_missed": "Reports that found no room, and were summed up in later ones.",
     "creates_missed": "Events of new flows that found no room.",
     "closes_missed": "Events of closed flows that found no room.",
@@ -137,6 +139,9 @@ class AgentCollector:
         yield self._by(
             "gauge", "slots", "Slots for flows, by state.", "state", {"used": used, "free": most - used}
         )
+        without = {why: counters.get(f"without_slot_{why}", 0) for why in ("limit", "quota")}
+        about = "Sockets that run the fallback law because they have no slot, by what refused them one."
+        yield self._by("gauge", "sockets_without_slot", about, "cause", without)
         yield self._by(
             "counter",
             "law_entries",

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
+from agent import exits
 from agent.monitor import units
 from agent.monitor.history import Histories
 from agent.monitor.model import MAX_SHOWN, Chosen
@@ -81,8 +82,8 @@ class Overview(Screen[None]):
         else:
             running = sorted({name.partition("/")[0] for name in look.agent.programs.values()})
             head.append(f"agent pid {look.agent.pid}: {', '.join(running)}")
-        if over := look.counters.get("flows_over_limit", 0):
-            head.append(f"   {over} sockets found no slot", style=WARNING)
+        if slotless := exits.slotless(look.counters):
+            head.append(f"   {slotless}", style=WARNING)
         if self.chosen.filter:
             head.append(f"   {found} of {there} match ", style="dim").append(self.chosen.filter, style="bold")
         if found > MAX_SHOWN:

@@ -27,7 +27,7 @@ from ccp_base.errors import UsageError
 from telemetry.regime.detector import SHARED, Regime
 from telemetry.regime.follow import Path, Standing
 
-MAX_ENTRIES: Final = 256
+MAX_ENTRIES: Final = 4096
 """Entries of the kernel's table: SWITCH_MAX_RULES of native/ccp-switch."""
 
 MAX_RATE_BYTES_PER_S: Final = 2**32 - 2

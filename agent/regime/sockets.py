@@ -83,6 +83,7 @@ class SocketActuator:
         self._netns = netns
         self._key: dict[Path, tuple[Regime, str]] | None = None
         self._due_us = 0
+        self._telling = False
         self._tables: deque[tuple[int, list[Standing]]] = deque(maxlen=_TABLES_KEPT)
         self._dropped = 0
         with inside(netns):
@@ -105,8 +106,10 @@ class SocketActuator:
         key = {path: (standing.regime, standing.lost) for path, standing in regimes.items()}
         now_us = mono_us()
         self._renew()
-        if key != self._key or now_us >= self._due_us:
-            self._write(regimes, self._newly_lost(regimes))
+        changed = key != self._key
+        if changed or now_us >= self._due_us:
+            if changed or self._telling:  # of each loss sockets are told of once
+                self._write(regimes, self._newly_lost(regimes))
             self._key, self._due_us = key, now_us + LOOK_AGAIN_US
             with inside(self._netns):
                 self._switch.switch_all()
@@ -144,6 +147,7 @@ class SocketActuator:
         made = entries(self._rules, self._treatments, regimes, tell, self._cgroup)
         version = self._switch.set_rules(msgspec.json.encode([entry for entry, _ in made]))
         self._tables.append((version, [standing for _, standing in made]))
+        self._telling = bool(tell)
 
     def _events(self) -> list[RegimeEvent]:
         dropped = self._switch.dropped

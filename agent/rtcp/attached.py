@@ -19,9 +19,6 @@ log = logging.getLogger("ccplane.rtcp")
 MAX_CLIENTS: Final = 65_536
 """Clients there is room for, unless told otherwise: about 1 KB each, taken when they come."""
 
-SWEEP_US: Final = 10_000_000
-"""How often clients are forgotten whose time is up [us]."""
-
 
 class Verdict(Struct, frozen=True, kw_only=True):
     """What is known of a client has become something else.
@@ -52,6 +49,20 @@ class Verdict(Struct, frozen=True, kw_only=True):
     active_flows: int
 
 
+class Clients(Struct, frozen=True, kw_only=True):
+    """A table of clients.
+
+    Attributes:
+        by: Whose it is: `attach` (`ccp rtcp attach`) or `agent` (`ccp run r_tcp_cubic`).
+        no_room: Connections that are not bounded, because there was no room for their client.
+        clients: What is known of each.
+    """
+
+    by: str
+    no_room: int
+    clients: list[dict[str, Any]]
+
+
 class Attachment:
     """R-TCP's congestion controls are there to be chosen while it is open."""
 
@@ -66,7 +77,7 @@ class Attachment:
 
         Args:
             options: Parameters of detector and limiter.
-            max_clients: Sockets of further clients are not bounded.
+            max_clients: Sockets of further clients are not bounded; a warning says so, once.
             recorder: Gets every ACK; None: ACKs are not recorded.
 
         Raises:
@@ -76,7 +87,8 @@ class Attachment:
         """
         self._recorder = recorder
         self._dropped = 0
-        self._sweep_due_us = 0
+        self._max_clients = max_clients
+        self._was_full = False
         self._native = ebpf.rtcp_attached(
             options.to_bytes(), max_clients=max_clients, records=recorder is not None
         )
@@ -84,15 +96,11 @@ class Attachment:
         """What sockets can choose: `rtcp_cubic` and `rtcp_bbr`, as far as the kernel has CUBIC and BBR."""
 
     def turn(self) -> list[Verdict]:
-        """Return the verdicts since the last call, and do what there is to be done from time to time.
+        """Return the verdicts since the last call, and warn of what was lost.
 
         Raises:
             CcpError: `rtcp.refused` or `trace.refused`.
         """
-        now_us = mono_us()
-        if now_us >= self._sweep_due_us:
-            self._native.sweep(now_us)
-            self._sweep_due_us = now_us + SWEEP_US
         if self._recorder is not None:
             self._recorder.take(self._native.drain_acks())
         verdicts = [_verdict(row) for row in self._native.drain()]
@@ -100,6 +108,13 @@ class Attachment:
         if dropped != self._dropped:
             log.warning("%d verdicts or recorded ACKs were lost: too many at once", dropped)
             self._dropped = dropped
+        if not self._was_full and self._native.no_room:
+            self._was_full = True
+            log.warning(
+                "connections to further clients are not bounded: there is room for %d (--max-clients); "
+                "`ccp rtcp show` counts them",
+                self._max_clients,
+            )
         return verdicts
 
     def close(self) -> list[Verdict]:
@@ -112,23 +127,40 @@ class Attachment:
                 self._recorder.close()
 
 
-def known_clients() -> list[dict[str, Any]]:
-    """Return what is known of each client by whatever is attached, as plain data.
+def known_tables(pin_dir: str = ebpf.DEFAULT_PIN_DIR) -> list[Clients]:
+    """Return what is known of each client, by whatever is attached and by the agent.
+
+    Args:
+        pin_dir: Directory of the agent's datapath.
 
     Raises:
         LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
-    found = ebpf.rtcp_clients(mono_us())
+    found = ebpf.rtcp_tables(mono_us(), pin_dir)
     return [
-        {
-            "netns": one.pop("netns"),
-            "client": one.pop("address"),
-            "state": LIMIT_STATES[one.pop("verdict")],
-            **one,
-        }
-        for one in found
+        Clients(by="agent" if of_agent else "attach", no_room=no_room, clients=list(map(_client, clients)))
+        for of_agent, no_room, clients in found
     ]
+
+
+def known_clients() -> list[dict[str, Any]]:
+    """Return the clients of all tables.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+    """
+    return [client for table in known_tables() for client in table.clients]
+
+
+def _client(told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "netns": told.pop("netns"),
+        "client": told.pop("address"),
+        "state": LIMIT_STATES[told.pop("verdict")],
+        **told,
+    }
 
 
 def _verdict(row: Any) -> Verdict:

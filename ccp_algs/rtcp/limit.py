@@ -12,7 +12,7 @@ from ccp_algs.rtcp.options import Options
 EXTENSION: Final = "rate_limits"
 """Name of the extension."""
 
-LIMIT_STATES: Final = ("unlimited", "limited", "capped", "probing", "raised", "gone")
+LIMIT_STATES: Final = ("unlimited", "limited", "capped", "probing", "raised", "gone", "no_room")
 """`enum rtcp_verdict` of native/ccp-rtcp/src/bpf/rtcp.h, in its order."""
 
 CAP_CWND: Final = 1
@@ -42,7 +42,8 @@ class RateLimit:
 
     Attributes:
         state: `limited`: there is a limit, and tokens enough not to mind; `capped`, `probing`, `raised`: what
-            is sent is bounded by the rate, by a little more, or by much more; `gone`.
+            is sent is bounded by the rate, by a little more, or by much more; `gone`; `no_room`: the table of
+            clients is full, and no limit is looked for.
         bucket_bytes: Estimated bucket size [bytes].
         rate_bytes_per_s: Estimated rate limit [bytes/s].
         tokens_bytes: Estimated level of the bucket [bytes].

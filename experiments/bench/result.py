@@ -17,6 +17,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from experiments import verdicts
 from experiments.bench.errors import BenchError
 from experiments.bench.rounds import LEAST_ROUNDS, Plan, Tally
 from experiments.runs.metadata import git_revision
@@ -24,10 +25,14 @@ from experiments.statistics import Estimate, median_interval
 
 Verdict = Literal["met", "missed", "undecided"]
 
+_OF_GOALS: Final[Mapping[verdicts.Verdict, Verdict]] = {
+    "holds": "met",
+    "fails": "missed",
+    "undecided": "undecided",
+}
+
 FORMAT: Final = 1
 """Of kept results."""
-MOST_ROUNDS: Final = 100_000
-"""More rounds than that are not worth a number: the goal is where the figure is."""
 _COLORS: Final = {"met": "green", "missed": "red", "undecided": "yellow"}
 
 
@@ -47,10 +52,8 @@ class Metric:
 
     @property
     def estimate(self) -> Estimate:
-        """The median over the rounds, with its 95 % interval, whose ends are NaN with fewer than five."""
-        found = median_interval(self.values)
-        enough = len(self.values) >= LEAST_ROUNDS
-        return found if enough else Estimate(found.value, math.nan, math.nan, found.n)
+        """The median over the rounds, with its 95 % interval, whose ends are NaN with fewer than six."""
+        return median_interval(self.values)
 
     @property
     def value(self) -> float:
@@ -65,27 +68,14 @@ class Metric:
         """
         if self.goal is None or len(self.values) < LEAST_ROUNDS:
             return None
-        direction, bound = _parsed(self.goal)
-        found = self.estimate
-        sides = {end <= bound if direction == "<=" else end >= bound for end in (found.low, found.high)}
-        if len(sides) == 2:
-            return "undecided"
-        return "met" if sides == {True} else "missed"
+        return _OF_GOALS[verdicts.verdict(self.estimate, *_bounds(self.goal))]
 
     @property
     def rounds_needed(self) -> int | None:
-        """About how many rounds would decide, if the median stays; None if decided, or if none would.
-
-        Intervals become narrower with the root of the number of rounds.
-        """
+        """About how many rounds would decide, if the median stays; None if decided, or if none would."""
         if self.verdict != "undecided" or self.goal is None:
             return None
-        found, bound = self.estimate, _parsed(self.goal)[1]
-        away = abs(bound - found.value)
-        side = found.high - found.value if bound > found.value else found.value - found.low
-        if away * math.sqrt(MOST_ROUNDS) <= side * math.sqrt(found.n):
-            return None
-        return math.ceil(found.n * (side / away) ** 2)
+        return verdicts.runs_needed(self.estimate, *_bounds(self.goal))
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it for JSON; what is not known is null."""
@@ -103,9 +93,10 @@ class Metric:
         }
 
 
-def _parsed(goal: str) -> tuple[str, float]:
+def _bounds(goal: str) -> tuple[float | None, float | None]:
+    """Return the least and the most that a goal allows."""
     direction, bound = goal.split()
-    return direction, float(bound)
+    return (None, float(bound)) if direction == "<=" else (float(bound), None)
 
 
 @dataclass(slots=True)

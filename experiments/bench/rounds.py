@@ -21,11 +21,11 @@ from typing import Final, Generic, TypeVar
 from experiments.bench.disturbance import CAUSES, TAKEN_APART, TAKEN_MOST, Seen, Watch, disturbances
 from experiments.bench.errors import BenchError
 from experiments.bench.progress import RoundsProgress
-from experiments.statistics import median_interval
+from experiments.statistics import least_runs, median_interval
 
 T = TypeVar("T")
 
-LEAST_ROUNDS: Final = 5
+LEAST_ROUNDS: Final = least_runs()
 """Below so many there is no interval and no verdict."""
 UNFIT: Final = "unfit"
 """The cause where a measurement did not come about."""

@@ -12,8 +12,7 @@ The interval is that of the signed-rank test. It assumes that logarithms of rati
 the true one, and nothing else about them: where noise is the same for both builds, which random order in each
 pair sees to, the difference of two noises is symmetric, however they are distributed.
 
-Two results that were measured apart have no pairs. Their medians have intervals of 99.5 % each
-(`median_interval`), so that the quotient of the ends has 99 %.
+Two results that were measured apart have no pairs, but the interval of two medians (`quotient_interval`).
 
 Error rate: where the true ratio is within the margin, "worse" comes in at most 0.5 % of comparisons. Of
 five figures one is worse by mistake in at most 2.5 %, and that only where the truth is at the margins: with a
@@ -31,16 +30,16 @@ from typing import Final
 
 import numpy as np
 
-from experiments.statistics import median_interval
+from experiments.statistics import least_runs, quotient_interval
 
 LEVEL: Final = 0.99
 PAIRS: Final = 10
 """Enough that one pair that is far off does not decide."""
-FEWEST_PAIRS: Final = 8
-"""With fewer the interval cannot have the level: 2 * 2^-8 is the first to be less than 1 %."""
+FEWEST_PAIRS: Final = least_runs(LEVEL)
+"""With fewer the interval cannot have the level."""
 
 
-FEWEST_APART: Final = 9
+FEWEST_APART: Final = least_runs((1 + LEVEL) / 2)
 """The same of a result that is compared with another one, whose interval has 99.5 %."""
 
 
@@ -133,8 +132,8 @@ def judge_apart(these: Sequence[float], those: Sequence[float], rule: Rule) -> J
     """
     if min(len(these), len(those)) < FEWEST_APART:
         raise ValueError(f"{len(these)} and {len(those)} rounds: {FEWEST_APART} are needed")
-    above, below = (median_interval(values, level=(1 + LEVEL) / 2) for values in (these, those))
-    return _judged(above.value / below.value, above.low / below.high, above.high / below.low, rule)
+    found = quotient_interval(these, those, level=LEVEL)
+    return _judged(found.value, found.low, found.high, rule)
 
 
 def _judged(value: float, low: float, high: float, rule: Rule) -> Judgement:

@@ -12,9 +12,10 @@ from rich.console import Console
 
 from ccp_base.errors import UsageError
 from ccp_base.names import close_names
+from experiments.commands import On
 
 if TYPE_CHECKING:
-    from experiments.papers.paper import Findings, Paper, Part, Size
+    from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 
 # The modules that work are imported by the commands: pandas takes a while, and `ccp --help` imports this one.
 
@@ -49,6 +50,17 @@ _Format = Annotated[
 _Keep = Annotated[
     Path | None,
     typer.Option(help="Keep what parts come to in this folder, as JSON; documents show docs/results/papers."),
+]
+_Claims = Annotated[
+    bool,
+    typer.Option("--claims", help="Print every claim of the paper with its verdict; run nothing."),
+]
+_Kept = Annotated[
+    Path | None,
+    typer.Option(
+        help="With --claims: the folder of kept results; by default docs/results/papers. With --out, what is"
+        " in that directory counts."
+    ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
@@ -95,6 +107,9 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         as_json: _Json = False,
         keep: _Keep = None,
         datapath: _Datapath = "ebpf",
+        on: On = None,
+        claims: _Claims = False,
+        kept: _Kept = None,
         video: bool = with_video,
         traces: list[str] | None = with_traces,
     ) -> None:
@@ -106,8 +121,12 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
                 "paper.no_cells", f"no part of {name} has a cellular path", "--trace", fix="leave it out"
             )
         size = Size(quick, repeats, seconds, datapath, tuple(traces or ()))
+        if claims:
+            results = None if out is None else (size, out)
+            _show_claims([paper.name], kept, results, as_json)
+            return
         chosen = _parts(paper, part, video)
-        _do(paper, chosen, size, out, jobs, dry_run, no_run, formats or ["png"], as_json, keep)
+        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep)
 
 
 _add(
@@ -139,12 +158,55 @@ _add(
 )
 
 
+@app.command("all")
+def _all(claims: _Claims = False, kept: _Kept = None, as_json: _Json = False) -> None:
+    """Print every claim of all papers with its verdict (--claims)."""
+    from experiments.papers.claims import PAPERS
+
+    if not claims:
+        raise UsageError(
+            "paper.all_runs",
+            "all papers at once can only be asked for their claims",
+            "ccp paper all",
+            "their experiments take days",
+            "ccp paper all --claims, or ccp paper NAME",
+        )
+    _show_claims(list(PAPERS), kept, None, as_json)
+
+
+def _show_claims(
+    names: list[str], kept: Path | None, results: tuple[Size, Path] | None, as_json: bool
+) -> None:
+    """Print the claims of papers: by what was kept, or by the results of one in a directory."""
+    from experiments.papers import claims
+
+    console = Console()
+    console = console if console.is_terminal else Console(width=_PIPE_WIDTH)
+    every: list[claims.Judged] = []
+    for name in names:
+        paper = claims.paper_of(name)
+        if results is None:
+            checks = claims.kept(name, kept or claims.KEPT)
+        else:
+            checks = claims.of_results(paper, *results)
+        rows = claims.judge(paper, checks)
+        every += rows
+        if not as_json:
+            claims.show(console, paper.title, rows)
+    if as_json:
+        told = [row.records() for row in every]
+        typer.echo(json.dumps({"counts": claims.counted(every), "claims": told}, indent=2))
+    elif len(names) > 1:
+        console.print(claims.told_count(every), style="bold", highlight=False)
+
+
 def _do(
     paper: Paper,
     parts: list[Part],
     size: Size,
     out: Path | None,
     jobs: int,
+    on: str | None,
     dry_run: bool,
     no_run: bool,
     formats: list[str],
@@ -167,7 +229,7 @@ def _do(
     complete = True
     for part in parts:
         if not no_run:
-            run_part(part, size, out, jobs=jobs, report=Screen())
+            run_part(part, size, out, jobs=jobs, on=on, report=Screen())
         runs = read_part(part, size, out)
         found = findings(part, runs)
         complete = complete and runs.done == runs.planned
@@ -176,6 +238,7 @@ def _do(
             "about": part.about,
             "planned": runs.planned,
             "done": runs.done,
+            "left_out": dict(runs.left_out),
             "checks": [one.records() for one in found.checks],
             "tables": [one.records() for one in found.tables],
             "figures": files,
@@ -183,7 +246,7 @@ def _do(
         if keep is not None and (runs.done or not runs.planned):
             Kept.of(paper, part, runs, found).keep(keep)
         if not as_json:
-            _show(part, found, runs.done, runs.planned, files)
+            _show(part, found, runs, files)
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     if not complete:
@@ -237,10 +300,17 @@ def _say_how_long(
     return {name: vars(one) for name, one in extents.items()}
 
 
-def _show(part: Part, found: Findings, n_done: int, n_planned: int, files: list[str]) -> None:
+def _show(part: Part, found: Findings, runs: Runs, files: list[str]) -> None:
+    from experiments.papers.kept import told_left_out
+
     console = Console()
     console = console if console.is_terminal else Console(width=_PIPE_WIDTH)
-    missing = "" if n_done == n_planned else f" ({n_done} of {n_planned} runs)"
+    left_out = told_left_out(runs.left_out)
+    missing = (
+        ""
+        if runs.done == runs.planned and not left_out
+        else f" ({runs.done} of {runs.planned} runs{left_out})"
+    )
     console.print(f"{part.name}: {part.about}{missing}", style="bold", highlight=False)
     for table in found.tables:
         console.print(table.screen())

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.bench.result import describe_run
 from experiments.errors import ResultError
-from experiments.papers.tables import LEVEL, Check, Table
+from experiments.papers.tables import INTERVALS, Check, Table
 from experiments.runs.check import SIM
 from experiments.runs.places import cannot_write
 
@@ -34,6 +35,7 @@ class Kept:
         part: Name of the part; with `-sim` behind it, if it was run in the simulator.
         planned: How many runs there were to be.
         done: How many of them are done.
+        left_out: Why runs that are done do not count -> how many.
         tables: Estimates.
         checks: Claims, held against what was measured.
         about: Command, git revision, date and machine of the newest run.
@@ -43,6 +45,7 @@ class Kept:
     part: str
     planned: int
     done: int
+    left_out: Mapping[str, int]
     tables: tuple[Table, ...]
     checks: tuple[Check, ...]
     about: dict[str, Any]
@@ -57,7 +60,8 @@ class Kept:
         about["command"] = _command(about["command"], part.name)
         simulated = "-sim" if runs.results and runs.results[0].metadata["datapath"] == SIM else ""
         name = f"{part.name}{simulated}"
-        return cls(paper.name, name, runs.planned, runs.done, tuple(found.tables), tuple(found.checks), about)
+        tables, checks = tuple(found.tables), tuple(found.checks)
+        return cls(paper.name, name, runs.planned, runs.done, runs.left_out, tables, checks, about)
 
     @staticmethod
     def place(folder: Path, paper: str, part: str) -> Path:
@@ -81,6 +85,7 @@ class Kept:
             "part": self.part,
             "planned": self.planned,
             "done": self.done,
+            "left_out": dict(self.left_out),
             **self.about,
             "checks": [one.records() for one in self.checks],
             "tables": [one.records() for one in self.tables],
@@ -107,6 +112,7 @@ class Kept:
                 told["part"],
                 told["planned"],
                 told["done"],
+                told["left_out"],
                 tuple(Table.from_records(one) for one in told["tables"]),
                 tuple(Check.from_records(one) for one in told["checks"]),
                 {name: told[name] for name in ("command", "git", "date", "host")},
@@ -128,16 +134,21 @@ class Kept:
             revision = f"`{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}"
         machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
         where = "simulated" if self.part.endswith("-sim") else machine
-        runs = f"{self.done} of {self.planned} runs; " if self.planned else ""
+        runs = f"{self.done} of {self.planned} runs{told_left_out(self.left_out)}; " if self.planned else ""
         lines = [
             f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
         ]
-        if judged := [one for one in self.checks if one.holds is not None]:
+        if judged := [one for one in self.checks if one.known]:
             lines += ["", *(one.markdown() for one in judged)]
         for table in self.tables:
-            several = f"; {table.statistic}s, in brackets {100 * LEVEL:g} % bootstrap intervals"
-            lines += ["", f"{table.title}{several if table.repeated else ''}:", "", *table.markdown()]
+            several = f"; {INTERVALS}" if table.repeated else ""
+            lines += ["", f"{table.title}{several}:", "", *table.markdown()]
         return "\n".join(lines)
+
+
+def told_left_out(left_out: Mapping[str, int]) -> str:
+    """Return how many runs do not count, and why, for behind their number; nothing if all count."""
+    return "".join(f", of which {n} do not count: {why}" for why, n in left_out.items())
 
 
 def _command(words: list[str], part: str) -> list[str]:

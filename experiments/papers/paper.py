@@ -11,6 +11,7 @@ print(findings(part, read_part(part, size, out)).checks)
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Any, Final
 import pandas as pd
 
 from ccp_base.errors import UsageError
+from experiments import left_out as left_out_rule
+from experiments.papers.comparisons import Claim, Comparison
+from experiments.papers.estimates import IN_RUN
 from experiments.papers.tables import Check, Table, figures_of
 from experiments.plots import Plot, save_as
 from experiments.results import SWEEP, Result, ResultSet, is_complete
@@ -87,21 +91,26 @@ class Runs:
             of the part's measurement.
         planned: How many there are to be; a measurement is one.
         measured: Whether the measurement is done.
+        left_out: Why finished runs are not among them (`experiments.left_out`) -> how many.
     """
 
     results: Sequence[Result]
     table: pd.DataFrame
     planned: int
     measured: bool = False
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def done(self) -> int:
         """How many are done."""
-        return len(self.results) + self.measured
+        return len(self.results) + sum(self.left_out.values()) + self.measured
 
     def rows(self, of: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
-        """Return the rows that a function gives of each run, one run behind the other, with its `seed`."""
-        each = [of(one).assign(seed=one.metadata["seed"]) for one in self.results]
+        """Return the rows that a function gives of each run, with its `seed`, and `IN_RUN`."""
+        each = [
+            of(one).assign(**{"seed": one.metadata["seed"], IN_RUN: number})
+            for number, one in enumerate(self.results)
+        ]
         return pd.concat(each, ignore_index=True)
 
 
@@ -130,6 +139,8 @@ class Part:
         row: What a run adds to the table: its conditions and figures.
         video: Whether it plays video, and so is run only where that is asked for.
         measurement: What it measures besides.
+        comparisons: What the paper's claims compare.
+        compared: The table that they compare rows of; the table of runs, if None.
     """
 
     name: str
@@ -139,6 +150,8 @@ class Part:
     row: Callable[[Result], dict[str, Any]] = figures_of
     video: bool = False
     measurement: Measurement | None = None
+    comparisons: Sequence[Comparison] = ()
+    compared: Callable[[Runs], pd.DataFrame] | None = None
 
 
 @dataclass(frozen=True)
@@ -149,11 +162,24 @@ class Paper:
         name: On the command line, and of the directory of its results.
         title: Its own.
         parts: By name, in the order in which they are run.
+        claims: All that the paper claims, in its order.
     """
 
     name: str
     title: str
     parts: Mapping[str, Part]
+    claims: Sequence[Claim]
+
+    @classmethod
+    def of(cls, name: str, title: str, parts: Sequence[Part], claims: Sequence[Claim]) -> Paper:
+        """Return a paper whose parts compare what its claims want to know."""
+        compared = {
+            part.name: tuple(test for claim in claims if claim.part == part.name for test in claim.tests)
+            for part in parts
+        }
+        return cls(
+            name, title, {part.name: replace(part, comparisons=compared[part.name]) for part in parts}, claims
+        )
 
 
 def grids_of(part: Part, size: Size) -> list[Grid]:
@@ -231,7 +257,15 @@ def extent(part: Part, size: Size, out: str | Path, jobs: int = 1) -> Extent:
     return Extent(n_planned, n_missing, sum(known_s) if len(known_s) == len(took_s) else None)
 
 
-def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: Report | None = None) -> None:
+def run_part(
+    part: Part,
+    size: Size,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    on: str | None = None,
+    report: Report | None = None,
+) -> None:
     """Do all runs of a part that are not done yet.
 
     Args:
@@ -239,6 +273,7 @@ def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: 
         size: How much is run.
         out: Directory of the paper's results; what is there already is not run again.
         jobs: How many runs at once; those with ccplane's algorithms take turns.
+        on: Who does them instead, as `experiments.sweep.sweep`; a measurement is of this machine.
         report: Told how it goes; by default nobody.
 
     Raises:
@@ -247,7 +282,7 @@ def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: 
         ResultError: If results cannot be read or written.
     """
     for grid in grids_of(part, size):
-        sweep(grid, out=directory_of(out, part, grid), jobs=jobs, report=report)
+        sweep(grid, out=directory_of(out, part, grid), jobs=jobs, on=on, report=report)
     file = _measured(part, size, out)
     if part.measurement is not None and not file.exists():
         try:
@@ -259,7 +294,7 @@ def run_part(part: Part, size: Size, out: str | Path, *, jobs: int = 1, report: 
 
 
 def read_part(part: Part, size: Size, out: str | Path) -> Runs:
-    """Return the finished runs of a part as they were planned last, without running any.
+    """Return the finished runs of a part that count, as they were planned last, without running any.
 
     Args:
         part: The part.
@@ -270,20 +305,23 @@ def read_part(part: Part, size: Size, out: str | Path) -> Runs:
         ResultError: If results cannot be read.
     """
     results: list[Result] = []
+    left_out: Counter[str] = Counter()
     n_planned = 0
     for grid in grids_of(part, size):
         there = directory_of(out, part, grid)
         if (there / SWEEP).exists():
             found = ResultSet.load(there)
-            results += found
+            reasons = [left_out_rule.why(one) for one in found]
+            results += [one for one, reason in zip(found, reasons, strict=True) if reason is None]
+            left_out.update(reason for reason in reasons if reason is not None)
             n_planned += len(found.planned)
         else:
             n_planned += len(planned(grid))
     if part.measurement is None:
-        return Runs(results, table_of(results, part.row), n_planned)
+        return Runs(results, table_of(results, part.row), n_planned, left_out=dict(left_out))
     file = _measured(part, size, out)
     rows = json.loads(file.read_text()) if file.exists() else []
-    return Runs(results, pd.DataFrame(rows), n_planned + 1, file.exists())
+    return Runs(results, pd.DataFrame(rows), n_planned + 1, file.exists(), dict(left_out))
 
 
 def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] = figures_of) -> pd.DataFrame:
@@ -308,8 +346,12 @@ def table_of(results: Iterable[Result], row: Callable[[Result], dict[str, Any]] 
 
 
 def findings(part: Part, runs: Runs) -> Findings:
-    """Return what runs come to: tables, figures, checks; nothing while none of the planned runs is done."""
-    return part.findings(runs) if runs.done or not runs.planned else Findings()
+    """Return what runs come to: tables, figures, checks; nothing while none of the planned runs counts."""
+    if runs.planned and not len(runs.results) + runs.measured:
+        return Findings()
+    found = part.findings(runs)
+    table = runs.table if part.compared is None else part.compared(runs)
+    return replace(found, checks=[*found.checks, *(one.check(table) for one in part.comparisons)])
 
 
 def draw(found: Findings, out: str | Path, formats: Sequence[str] = ("png",)) -> list[Path]:

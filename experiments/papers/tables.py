@@ -11,13 +11,15 @@ import pandas as pd
 from rich.table import Table as ScreenTable
 
 from experiments import metrics
+from experiments.papers.estimates import IN_RUN, over_runs
 from experiments.plots import quantity
 from experiments.plots.comparisons import written
 from experiments.results import Result
-from experiments.statistics import Estimate, Statistic, bootstrap
+from experiments.statistics import LEVEL, Estimate
+from experiments.verdicts import Verdict, runs_needed, verdict
 
-LEVEL: Final = 0.95
-"""Of all confidence intervals here."""
+INTERVALS: Final = f"medians over the runs, in brackets {100 * LEVEL:g} % intervals"
+"""What cells of tables have; fewer than six runs have no interval."""
 
 UNKNOWN: Final = "?"
 """Stands for what was not measured."""
@@ -56,7 +58,7 @@ def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any
 
 @dataclass(frozen=True)
 class Table:
-    """Estimates over repeats.
+    """Medians over runs.
 
     Attributes:
         title: What it shows.
@@ -64,32 +66,22 @@ class Table:
         values: Columns that are estimated.
         rows: A row for each combination of `by`; for each value the columns NAME, `NAME.low`, `NAME.high`,
             in the value's own unit; `n`, the number of runs.
-        statistic: "mean" or "median".
     """
 
     title: str
     by: tuple[str, ...]
     values: tuple[str, ...]
     rows: pd.DataFrame
-    statistic: Statistic
 
     @classmethod
-    def of(
-        cls,
-        runs: pd.DataFrame,
-        title: str,
-        by: Sequence[str],
-        values: Sequence[str],
-        statistic: Statistic = "median",
-    ) -> Table:
+    def of(cls, runs: pd.DataFrame, title: str, by: Sequence[str], values: Sequence[str]) -> Table:
         """Estimate columns over all runs that agree in others.
 
         Args:
-            runs: A row for each run.
+            runs: A row for each run; or for each of what runs have inside, with a column `IN_RUN`.
             title: What the table shows.
             by: The columns that tell experiments apart; rows are sorted by them.
             values: The columns to estimate.
-            statistic: "mean" or "median".
 
         Raises:
             MetricError: `metric.no_column`.
@@ -99,16 +91,15 @@ class Table:
         for key, own in runs.groupby(list(by), sort=False, dropna=False):
             row: dict[str, Any] = dict(zip(by, key, strict=True))
             for value in values:
-                found = bootstrap(own[value].to_numpy(dtype=float), statistic, level=LEVEL)
+                found = over_runs(own, value)
                 row |= {value: found.value, f"{value}.low": found.low, f"{value}.high": found.high}
-            rows.append({**row, "n": len(own)})
-        return cls(title, tuple(by), tuple(values), pd.DataFrame(rows), statistic)
+            rows.append({**row, "n": own[IN_RUN].nunique() if IN_RUN in own else len(own)})
+        return cls(title, tuple(by), tuple(values), pd.DataFrame(rows))
 
     def records(self) -> dict[str, Any]:
         """Return it as plain data; what is not known is None."""
         rows = json.loads(self.rows.to_json(orient="records"))
-        about = {"title": self.title, "by": self.by, "values": self.values, "statistic": self.statistic}
-        return {**about, "level": LEVEL, "rows": rows}
+        return {"title": self.title, "by": self.by, "values": self.values, "level": LEVEL, "rows": rows}
 
     @classmethod
     def from_records(cls, told: Mapping[str, Any]) -> Table:
@@ -116,7 +107,7 @@ class Table:
         by, values = tuple(told["by"]), tuple(told["values"])
         estimated = [f"{value}{end}" for value in values for end in ("", ".low", ".high")]
         rows = pd.DataFrame(told["rows"], columns=[*by, *estimated, "n"])
-        return cls(told["title"], by, values, rows.astype(dict.fromkeys(estimated, float)), told["statistic"])
+        return cls(told["title"], by, values, rows.astype(dict.fromkeys(estimated, float)))
 
     @property
     def repeated(self) -> bool:
@@ -144,11 +135,7 @@ class Table:
 
     def screen(self) -> ScreenTable:
         """Return it as people read it: units as in figures, intervals in brackets."""
-        table = ScreenTable(
-            title=self.title,
-            caption=f"{self.statistic}s, in brackets {100 * LEVEL:g} % bootstrap intervals",
-            caption_justify="left",
-        )
+        table = ScreenTable(title=self.title, caption=INTERVALS, caption_justify="left")
         for name in self.by:
             table.add_column(_heading(name))
         for name in self.values:
@@ -168,50 +155,82 @@ class Check:
         found: What was measured.
         low: The claim holds if the value is not below; None: no such end.
         high: The claim holds if the value is not above; None: no such end.
+        name: What a paper's claims call it, once in its part; empty: they do not.
     """
 
     claim: str
     found: Estimate
     low: float | None = None
     high: float | None = None
+    name: str = ""
 
     @property
-    def holds(self) -> bool | None:
-        """Whether the value is within the claim; None if nothing was measured."""
-        value = self.found.value
-        if value != value:
-            return None
-        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+    def verdict(self) -> Verdict | None:
+        """What the interval says of the claim; None if nothing was measured."""
+        return verdict(self.found, self.low, self.high) if self.known else None
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return self.found.value == self.found.value
 
     def records(self) -> dict[str, Any]:
         """Return it as plain data."""
         found = {name: None if value != value else value for name, value in vars(self.found).items()}
-        return {"claim": self.claim, **found, "at_least": self.low, "at_most": self.high, "holds": self.holds}
+        bounds = {"at_least": self.low, "at_most": self.high}
+        told = {"verdict": self.verdict, "runs_needed": self._needed}
+        return {"name": self.name, "claim": self.claim, **found, **bounds, **told}
 
     @classmethod
     def from_records(cls, told: Mapping[str, Any]) -> Check:
         """Return a check from what `records` returned."""
         found: dict[str, Any] = {one.name: told[one.name] for one in fields(Estimate)}
         unknown = {name: metrics.NAN for name, value in found.items() if value is None}
-        return cls(told["claim"], Estimate(**found | unknown), told["at_least"], told["at_most"])
+        return cls(
+            told["claim"], Estimate(**found | unknown), told["at_least"], told["at_most"], told["name"]
+        )
+
+    @property
+    def alike(self) -> bool:
+        """Whether all runs had the same value, as simulated ones have where nothing is drawn at random."""
+        return self.found.n > 1 and self.found.low == self.found.high
+
+    @property
+    def value(self) -> str:
+        """The value with its interval."""
+        if not self.known:
+            return "not measured"
+        value, low, high = (f"{one:.3f}" for one in (self.found.value, self.found.low, self.found.high))
+        return value if self.found.low != self.found.low or low == high else f"{value} [{low}, {high}]"
 
     @property
     def measured(self) -> str:
         """The value with its interval, and of how many runs."""
-        if self.holds is None:
-            return "not measured"
-        value, low, high = (f"{one:.3f}" for one in (self.found.value, self.found.low, self.found.high))
-        interval = "" if self.found.low != self.found.low or low == high else f" [{low}, {high}]"
-        return f"{value}{interval}, {self.found.n} run{'s' if self.found.n > 1 else ''}"
+        if not self.known:
+            return self.value
+        n = self.found.n
+        alike = ", all alike" if self.alike else ""
+        return f"{self.value}, {n} run{'s' if n > 1 else ''}{alike}" if n else f"{self.value}, computed"
+
+    @property
+    def told(self) -> str:
+        """The verdict; if it is undecided, with how many runs would decide."""
+        if self.verdict != "undecided":
+            return self.verdict or "open"
+        needed = self._needed
+        few = "too few runs, " if self.found.low != self.found.low else ""
+        return f"undecided ({few}try {needed})" if needed is not None else "undecided"
+
+    @property
+    def _needed(self) -> int | None:
+        return runs_needed(self.found, self.low, self.high) if self.verdict == "undecided" else None
 
     def __str__(self) -> str:
-        word = {None: "?     ", True: "holds ", False: "FAILS "}[self.holds]
-        return f"{word} {self.claim}: {self.measured}"
+        return f"{'FAILS' if self.verdict == 'fails' else self.told}: {self.claim}: {self.measured}"
 
     def markdown(self) -> str:
         """Return it as a line of a list in a document."""
-        word = {None: "open", True: "holds", False: "**fails**"}[self.holds]
-        return f"* {self.claim}: {self.measured} ({word})"
+        return f"* {self.claim}: {self.measured} ({'**fails**' if self.verdict == 'fails' else self.told})"
 
 
 def _words(column: str) -> list[str]:

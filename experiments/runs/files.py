@@ -24,6 +24,8 @@ from experiments.runs.shapes import Graph
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
+_ROOT: Final = Path(__file__).parents[2]
+
 _FILE_FIELDS: Final = ("algorithm", "becomes", "single", "shared", "trace")
 """Fields whose value may be the path of a file, wherever in a scenario they are."""
 
@@ -41,21 +43,27 @@ def resolved(raw: Any, directory: Path) -> Any:
             return value
         return os.path.normpath((directory / value).absolute())
 
-    return _with_files(raw, absolute)
+    return with_files(raw, absolute)
 
 
-def _with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
+def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
+    """Return a scenario's plain data with other values of the fields that may name a file.
+
+    Args:
+        raw: The data.
+        change: Gives the new value for a field's name and value.
+    """
     if isinstance(raw, Mapping):
         return {
             name: change(name, value)
             if name in _FILE_FIELDS and isinstance(value, str)
             else value
             if name == "params"
-            else _with_files(value, change)
+            else with_files(value, change)
             for name, value in raw.items()
         }
     if isinstance(raw, list | tuple):
-        return [_with_files(one, change) for one in raw]
+        return [with_files(one, change) for one in raw]
     return raw
 
 
@@ -71,7 +79,7 @@ def content_hash(scenario: Scenario) -> str:
     canonical = {
         "ccplane": metadata.version("ccplane"),
         # With all defaults: whether they are written out makes no difference.
-        "scenario": _with_files(reading.full(graph), content),
+        "scenario": with_files(reading.full(graph), content),
     }
     return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
 
@@ -92,7 +100,11 @@ def source_hash(algorithm: str) -> str:
         UsageError: If there is none.
     """
     digest = hashlib.sha256()
-    for path in sources(algorithm):
+    found = sources(algorithm)
+    if ":" in algorithm or algorithm.endswith(".py") or not all(map(is_of_ccplane, found)):
+        # They are not all in one place: what comes first on this disk may come last on another.
+        found.sort(key=lambda path: (path.name, path.read_bytes()))
+    for path in found:
         digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -121,6 +133,11 @@ def sources(algorithm: str) -> list[Path]:
             if digest is not None and (path := Path(name)).is_file():
                 found[path] = None
     return sorted(found)
+
+
+def is_of_ccplane(path: Path) -> bool:
+    """Return whether a file is in one of ccplane's packages."""
+    return path.is_relative_to(_ROOT) and path.relative_to(_ROOT).parts[0] in beside.OURS
 
 
 def _follow(file: Path, module: str, found: dict[Path, None]) -> None:
@@ -164,8 +181,17 @@ def file_hash(path: Path, field: str) -> str:
     Raises:
         ScenarioError: `scenario.no_file`.
     """
+    return hashlib.sha256(content_of(path, field)).hexdigest()
+
+
+def content_of(path: Path, field: str) -> bytes:
+    """Return what is in a file.
+
+    Raises:
+        ScenarioError: `scenario.no_file`.
+    """
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return path.read_bytes()
     except OSError as error:
         raise ScenarioError(
             "scenario.no_file", f"cannot read {path}", field, error.strerror or str(error), "check the path"

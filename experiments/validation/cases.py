@@ -8,6 +8,7 @@ flows, and applications that do not always have something to send.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -33,6 +34,7 @@ MBIT: Final = 125_000.0
 SAMPLE_INTERVAL_US: Final = 20_000
 """A thousand samples of RTT in 20 s: percentiles are of them."""
 
+_BULK: Final = Iperf3()
 _APART_S: Final = 1.0
 """Between the starts of flows that share a bottleneck."""
 _JITTER_S: Final = 0.2
@@ -81,13 +83,39 @@ def _path(
     backward = None
     if back_mbit is not None:
         backward = Direction(rate_bytes_per_s=back_mbit * MBIT, delay_us=delay_us, buffer=Buffer(packets=100))
+    return dumbbell(
+        name, bottleneck, algorithms, seconds=seconds, backward=backward, ecn=ecn, traffic=traffic or Iperf3()
+    )
+
+
+def dumbbell(
+    name: str,
+    bottleneck: Direction,
+    algorithms: Sequence[str],
+    *,
+    seconds: float,
+    backward: Direction | None = None,
+    ecn: bool = False,
+    traffic: Traffic = _BULK,
+) -> Scenario:
+    """Return flows, each from a host of its own, that start one after the other.
+
+    Args:
+        name: Of the scenario.
+        bottleneck: From the senders to the receivers.
+        algorithms: One for each flow.
+        seconds: Length of the run [s].
+        backward: The bottleneck's way back; as `Link.backward`, if None.
+        ecn: Whether flows ask for ECN.
+        traffic: What they send.
+    """
     flows = tuple(
         Flow(
             f"f{number}",
             f"s{number}",
             f"r{number}",
             algorithm,
-            traffic=traffic or Iperf3(),
+            traffic=traffic,
             start_s=_APART_S * (number - 1),
             ecn=ecn,
         )
@@ -168,7 +196,7 @@ def in_round(scenario: Scenario, number: int) -> Scenario:
     """Return a scenario as one round has it: with a seed, and with starts of flows, that others do not have.
 
     Args:
-        scenario: Of `CASES`.
+        scenario: As its first round has it.
         number: Of the round, from 1.
     """
     rng = random.Random(f"{scenario.name} {number}")
@@ -176,4 +204,4 @@ def in_round(scenario: Scenario, number: int) -> Scenario:
         msgspec.structs.replace(flow, start_s=round(flow.start_s + rng.uniform(0, _JITTER_S), 3))
         for flow in scenario.flows
     )
-    return scenario.replace(seed=number, flows=flows)
+    return scenario.replace(seed=scenario.seed + number - 1, flows=flows)

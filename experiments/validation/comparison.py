@@ -17,11 +17,12 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from experiments.left_out import LATE_US, late_us
 from experiments.metrics import NAN
-from experiments.papers.tables import LEVEL, figures_of
+from experiments.papers.tables import figures_of
 from experiments.plots import quantity
 from experiments.results import Result
-from experiments.statistics import Estimate, bootstrap, bootstrap_quotient
+from experiments.statistics import LEVEL, Estimate, bootstrap, bootstrap_quotient
 
 KERNEL: Final = "ebpf"
 SIMULATOR: Final = "sim"
@@ -34,9 +35,6 @@ GOALS: Final = {
 }
 """Quantity -> deviation from the kernel that is accepted, as a ratio."""
 
-LATE_US: Final = 20_000
-"""A run of the kernel in which the emulator was once so late does not count: the machine stood still [us]."""
-
 Verdict = Literal["met", "within the kernel's range", "missed", "unknown"]
 
 
@@ -46,17 +44,21 @@ def row_of(result: Result) -> dict[str, Any]:
     Returns:
         `case`, `datapath`, `round`, and the quantities of `GOALS`: goodput and retransmissions of all flows
         together, percentiles of RTT as means over the flows. Goodput of downloads is their size by the time
-        that they took. `late_us`: by how much the emulator was late at most; 0 in the simulator.
+        that they took. `jain_index` of the flows' goodputs. `late_us`, `late_p99_us`: by how much the
+        emulator was late at most, and with one packet in a hundred; `untaken_pkts`: packets that it did not
+        take from hosts. These three are 0 in the simulator.
     """
-    figures, emulator = figures_of(result), result.metadata.get("emulator")
+    figures, emulator = figures_of(result), result.metadata.get("emulator") or {}
     if len(objects := result.objects.dropna(subset=["completion_s"])):
         figures["goodput_bytes_per_s"] = objects["size_bytes"].sum() / objects["completion_s"].sum()
     return {
         "case": result.name,
         "datapath": result.scenario.datapath,
         "round": result.scenario.seed,
-        **{name: float(figures[name]) for name in GOALS},
-        "late_us": 0.0 if emulator is None else float(emulator["lateness_us"]["max"]),
+        **{name: float(figures[name]) for name in (*GOALS, "jain_index")},
+        "late_us": late_us(result),
+        "late_p99_us": float(emulator.get("lateness_us", {}).get("p99", 0.0)),
+        "untaken_pkts": float(emulator.get("untaken_pkts", 0.0)),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,11 +33,18 @@ class Extent:
         cases: Names of scenarios.
         rounds: How often each is run on each datapath.
         datapaths: On which.
+        known: Name -> scenario of its first round.
     """
 
     cases: Sequence[str]
     rounds: int
     datapaths: Sequence[str] = DATAPATHS
+    known: Mapping[str, Scenario] = field(default_factory=lambda: CASES)
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs it has."""
+        return len(self.cases) * self.rounds * len(self.datapaths)
 
     @classmethod
     def of(cls, *, quick: bool, cases: Sequence[str], rounds: int | None, datapaths: Sequence[str]) -> Extent:
@@ -68,24 +75,25 @@ def collect(
     rows: list[dict[str, Any]] = []
     for number in range(1, extent.rounds + 1):
         for datapath in extent.datapaths:
-            grid = _grid(extent.cases, number, datapath)
-            rows += [row_of(one) for one in _results(grid, _place(out, datapath, number), jobs, run, report)]
+            grid = _grid(extent, number, datapath)
+            done = _results(grid, _place(out, datapath, number), jobs, run, report)
+            rows += [row_of(one) | {"round": number} for one in done]
     order = {name: place for place, name in enumerate(extent.cases)}
     columns = ["case", "datapath", "round"]
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*columns, "late_us"])
     return table.sort_values(columns, key=lambda one: one.map(order) if one.name == _CASE else one)
 
 
-def _grid(cases: Sequence[str], number: int, datapath: str) -> Grid:
+def _grid(extent: Extent, number: int, datapath: str) -> Grid:
     """Return the scenarios of one round on one datapath, as points of one axis."""
-    points = {name: _fields(in_round(CASES[name], number)) for name in cases}
-    base = CASES[cases[0]].replace(datapath=datapath, seed=number)
+    points = {name: _fields(in_round(extent.known[name], number)) for name in extent.cases}
+    base = extent.known[extent.cases[0]].replace(datapath=datapath)
     return Grid(base, {_CASE: points}, f"{datapath}, round {number}")
 
 
 def _fields(scenario: Scenario) -> Mapping[str, Any]:
     fields = reading.full(scenario)
-    return {name: fields[name] for name in ("name", "topology", "flows", "duration_s")}
+    return {name: fields[name] for name in ("name", "topology", "flows", "duration_s", "seed")}
 
 
 def _place(out: Path, datapath: str, number: int) -> Path:

@@ -28,6 +28,7 @@ fn main() -> ccp_build::Result<()> {
     let include = ["-Wno-unused-function", "-I", SOURCES];
     ccp_build::compile("src/bpf/ccp.bpf.c", "CCP_BPF_OBJECT", &include)?;
     ccp_build::compile("src/bpf/fold.bpf.c", "CCP_FOLD_OBJECT", &include)?;
+    ccp_build::compile("src/bpf/holders.bpf.c", "CCP_HOLDERS_OBJECT", &include)?;
     ccp_build::compile("src/bpf/walk.bpf.c", "CCP_WALK_OBJECT", &include)?;
     ccp_build::bind("src/bpf/walk.h")?;
     ccp_build::compile("src/bpf/plain.bpf.c", "CCP_PLAIN_OBJECT", &include)?;

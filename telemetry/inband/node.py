@@ -36,6 +36,9 @@ REFRESH_S: Final = 0.1
 """How often to look at queue and air."""
 
 
+ANYWHERE: Final = ipaddress.IPv6Network("::/0")
+
+
 class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
     """What a source puts into packets.
 
@@ -73,13 +76,15 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
         roles: What of source, transit and sink it is.
         node_id: Its number in traces, 24 bits.
         to: Destinations whose packets get headers; headers must not leave the domain.
+        trusted: Senders whose telemetry a sink reads; that of others is taken off unread.
         source: What a source puts into packets.
         sink: How a sink summarises.
     """
 
     roles: tuple[Role, ...]
     node_id: int = 1
-    to: ipaddress.IPv6Network = ipaddress.IPv6Network("::/0")
+    to: ipaddress.IPv6Network = ANYWHERE
+    trusted: ipaddress.IPv6Network = ANYWHERE
     source: SourceOptions = SourceOptions()
     sink: SinkOptions = SinkOptions()
 
@@ -96,9 +101,11 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
         not_filled: Had a malformed trace, or one that asks for what the node does not know.
         removed: Had their headers taken out.
         not_removed: Kept their headers, since others' options are among them.
+        foreign: Had telemetry of senders that are not trusted, which was not read.
         ring_full: Came while the sink had no room, and are missing in summaries.
         summaries_dropped: Summaries that nobody took in time.
         unreadable: Had telemetry that could not be read.
+        records_lost: Rows of the file for records that the disk did not take.
     """
 
     inserted: int
@@ -109,9 +116,11 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
     not_filled: int
     removed: int
     not_removed: int
+    foreign: int
     ring_full: int
     summaries_dropped: int
     unreadable: int
+    records_lost: int
 
 
 class InterfaceNode:
@@ -174,7 +183,6 @@ class InterfaceNode:
 
     def _json(self) -> bytes:
         sink = {**msgspec.structs.asdict(self._spec.sink), "records": self._records is not None}
-        to = self._spec.to
         return msgspec.json.encode(
             {
                 "ifindex": self.interface.index,
@@ -183,7 +191,8 @@ class InterfaceNode:
                 "link_bytes": self.interface.link_bytes,
                 "is_veth": self.interface.is_veth,
                 "mtu_bytes": self.interface.mtu_bytes,
-                "to": (str(to.network_address), to.prefixlen),
+                "to": _bits(self._spec.to),
+                "trusted": _bits(self._spec.trusted),
                 "source": self._spec.source,
                 "sink": sink,
             }
@@ -210,3 +219,7 @@ class InterfaceNode:
     def counters(self) -> Counters:
         """Return what happened so far; also after the end."""
         return msgspec.json.decode(self._node.counters(), type=Counters)
+
+
+def _bits(prefix: ipaddress.IPv6Network) -> tuple[str, int]:
+    return str(prefix.network_address), prefix.prefixlen

@@ -62,6 +62,10 @@ def node(
     to: Annotated[
         str, typer.Option(help="Source: only packets to this prefix. Telemetry must not leave the domain.")
     ] = "::/0",
+    trusted: Annotated[
+        str,
+        typer.Option("--from", help="Sink: reads only what senders in this prefix say; takes off the rest."),
+    ] = "::/0",
     namespace_id: Annotated[int, typer.Option(min=0, max=0xFFFF, help="IOAM namespace of all roles.")] = 0,
     interval_ms: Annotated[int, typer.Option(min=1, help="Sink: time between summaries.")] = 10,
     nodes: Annotated[
@@ -92,7 +96,8 @@ def node(
         spec = NodeSpec(
             roles=_roles(role),
             node_id=node_id,
-            to=_prefix(to),
+            to=_prefix(to, "--to"),
+            trusted=_prefix(trusted, "--from"),
             source=SourceOptions(
                 namespace_id=namespace_id,
                 max_nodes=max_nodes,
@@ -119,12 +124,12 @@ def _roles(text: str) -> tuple[Role, ...]:
     return cast(tuple[Role, ...], names)
 
 
-def _prefix(text: str) -> ipaddress.IPv6Network:
+def _prefix(text: str, option: str) -> ipaddress.IPv6Network:
     try:
         return ipaddress.IPv6Network(text)
     except ValueError as error:
         raise NodeError(
-            "int.bad_option", f"`{text}` is no IPv6 prefix", "--to", str(error), "fd00::/8"
+            "int.bad_option", f"`{text}` is no IPv6 prefix", option, str(error), "fd00::/8"
         ) from None
 
 
@@ -168,6 +173,7 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
         with InterfaceNode(interface, spec, summaries.fileno(), records=records) as running:
             typer.echo(f"{interface}: node {spec.node_id}, {', '.join(spec.roles)}", err=True)
             refresh_s = time.monotonic() + REFRESH_S
+            disk_is_full = False
             while True:
                 wait_s = max(0.0, refresh_s - time.monotonic())
                 ready, _, _ = select.select([stopped, reading], [], [], wait_s)
@@ -177,6 +183,9 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
                     take(lines.read(READ_BYTES) or b"")
                 if time.monotonic() >= refresh_s:
                     running.refresh()
+                    if not disk_is_full and running.counters().records_lost:
+                        disk_is_full = True
+                        typer.echo(f"{records} cannot be written: rows are lost from now on", err=True)
                     refresh_s = time.monotonic() + REFRESH_S
         take(lines.read() or b"")
         return running.counters()

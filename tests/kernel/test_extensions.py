@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import platform
 import shutil
 import struct
 import subprocess
+import time
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
 
 from ccp_algs.rtcp import Options
-from ccp_algs.rtcp.limit import letter
+from ccp_algs.rtcp.limit import RateLimit, letter
 from ccp_base import _native
 from ccp_base.errors import CcpError
 from experiments import netlab
@@ -70,6 +72,74 @@ def test_an_extension_is_loaded_when_it_is_asked_for() -> None:
         assert {"limits", "mail", "rtcp_clients"} <= set(os.listdir(f"{PIN_DIR}/extension/rate_limits"))
         assert not datapath.update(1 << 32, letters={"rate_limits": limits})  # no such flow
     assert not os.path.exists(PIN_DIR), "unloading takes the extension's maps, too"
+
+
+def fill_with_clients_that_are_over(table: str, count: int) -> None:
+    """Write clients into a pinned table that nobody has come back to, as after ten minutes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
+    get, update = 7, 2  # BPF_OBJ_GET, BPF_MAP_UPDATE_ELEM
+
+    def bpf(command: int, attributes: bytes) -> int:
+        done = libc.syscall(number, command, attributes, len(attributes))
+        assert done >= 0, os.strerror(ctypes.get_errno())
+        return int(done)
+
+    path = ctypes.create_string_buffer(table.encode())
+    fd = bpf(get, struct.pack("=QII", ctypes.addressof(path), 0, 0))
+    try:
+        told = Path(f"/proc/self/fdinfo/{fd}").read_text(encoding="ascii")
+        sizes = dict(line.split(":\t") for line in told.splitlines())
+        born_us, over_us = 1, 1
+        value = ctypes.create_string_buffer(struct.pack("=QQ", born_us, over_us), int(sizes["value_size"]))
+        for n in range(count):
+            key = ctypes.create_string_buffer(struct.pack("=QQQ", 1, 0, n), int(sizes["key_size"]))
+            ends = ctypes.addressof(key), ctypes.addressof(value)
+            bpf(update, struct.pack("=IIQQQ", fd, 0, *ends, 0))
+    finally:
+        os.close(fd)
+
+
+def test_flows_of_clients_that_find_no_room_say_so_until_the_table_was_swept(
+    wire: netlab.Path, start_transfer: Start
+) -> None:
+    max_flows = 16
+
+    def table() -> tuple[bool, int, set[str]]:
+        ((of_agent, no_room, clients),) = (
+            one for one in _native.rtcp_tables(time.monotonic_ns() // 1000, PIN_DIR) if one[0]
+        )
+        return of_agent, no_room, {one["address"] for one in clients}
+
+    with loaded(max_flows=max_flows) as datapath:
+        datapath.extend("rate_limits")
+        assert table() == (True, 0, set())
+        fill_with_clients_that_are_over(f"{PIN_DIR}/extension/rate_limits/rtcp_clients", max_flows)
+        driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
+        limits = {"rate_limits": letter(Options(), cwnd=True)}
+
+        def give(info: _native.FlowInfo) -> None:
+            datapath.update(info.flow_id, letters=limits)
+
+        driver.on_create = give
+
+        def send() -> set[int]:
+            start_transfer(wire.sender, wire.receiver, congestion="ccp", duration_s=30, rate_bytes_per_s=1e6)
+            driver.until(lambda: any(info.flow_id not in earlier for info in driver.seen.created))
+            return {info.flow_id for info in driver.seen.created}
+
+        earlier: set[int] = set()
+        earlier = send()
+        driver.until(lambda: driver.seen.told)
+        told = RateLimit.from_bytes(driver.seen.told[0].octets)
+        assert (told.state, told.client) == ("no_room", wire.receiver.ipv4)
+        driver.until(lambda: not table()[2])
+        no_room = table()[1]
+        assert 1 <= no_room == len({one.flow_id for one in driver.seen.told})
+        send()
+        driver.until(lambda: wire.receiver.ipv4 in table()[2])
+        driver.run_for(0.2)
+        assert table()[1] == no_room
 
 
 def test_what_cannot_be_loaded_leaves_everything_as_it_was(compiled: Path) -> None:

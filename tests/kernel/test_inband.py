@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import math
 import re
 import socket
@@ -19,7 +20,7 @@ import pytest
 from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab, iperf3
 from experiments.netlab.topology import Shaper
-from telemetry.inband.node import InterfaceNode, NodeSpec, SinkOptions, SourceOptions
+from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.inband.nodes import NodeInfo, NodeTable
 from telemetry.ioam import EdgeToEdge, Node, State, TcpState, Trace, arrival_ns, decode
 from telemetry.schema import IntSummary
@@ -65,13 +66,17 @@ class Chain:
 
     @contextlib.contextmanager
     def nodes(
-        self, every_pkts: int = 1, records: Path | None = None, table: NodeTable | None = None
+        self,
+        every_pkts: int = 1,
+        records: Path | None = None,
+        table: NodeTable | None = None,
+        trusted: ipaddress.IPv6Network = ANYWHERE,
     ) -> Iterator[Running]:
         """Be source (and transit), transit and sink."""
         source = NodeSpec(
             roles=("source", "transit"), node_id=SOURCE, source=SourceOptions(every_pkts=every_pkts)
         )
-        sink = NodeSpec(roles=("sink",), node_id=SINK, sink=SinkOptions(nodes=table or {}))
+        sink = NodeSpec(roles=("sink",), node_id=SINK, trusted=trusted, sink=SinkOptions(nodes=table or {}))
         with (
             contextlib.closing(Summaries()) as summaries,
             node_on(self.sink, "eth0", sink, summaries.fd, records) as last,
@@ -214,6 +219,16 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
     # Of Linux' depth nobody said in what it is.
     assert summary.hops[1].queue_depth_pkts is None
     assert summary.hops[1].queue_depth_bytes is None
+
+
+def test_what_a_stranger_wrote_is_taken_off_unread(chain: Chain) -> None:
+    elsewhere = ipaddress.IPv6Network("2001:db8::/32")
+    with chain.datagrams() as (near, far), chain.nodes(trusted=elsewhere) as running:
+        near.send(b"payload")
+        assert far.recv(100) == b"payload"
+    counters = running.sink.counters()
+    assert (counters.foreign, counters.removed) == (1, 1)
+    assert running.decoded() == []
 
 
 @pytest.mark.emulated("the bucket fills again while a slow processor sends the burst")

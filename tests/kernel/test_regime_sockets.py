@@ -327,8 +327,25 @@ def test_each_flow_of_a_path_that_is_lost_is_told_of_once(peers: Peers) -> None:
 
 
 @without_ccp
+def test_the_first_entry_that_matches_decides_among_thousands(peers: Peers) -> None:
+    near, far = peers.path_to(peers.near), peers.path_to(peers.far)
+    strangers = {follow.Path(near.peer, f"192.0.{n // 250}.{n % 250}"): BUSY for n in range(1900)}
+    (one, _), (other, _), (elsewhere, _) = (
+        peers.connect(host) for host in (peers.near, peers.near, peers.far)
+    )
+    for sock in (one, other, elsewhere):
+        set_congestion(sock, "cubic")
+    # The rule that names a port stands before the entries of paths, which are found by their addresses.
+    with peers.switched(f"sport={port_of(one)} -> {far.address}", "dport=1-65535") as actuator:
+        actuator.apply({**strangers, near: ALONE, far: BUSY})
+        assert [congestion_of(sock) for sock in (one, other, elsewhere)] == ["reno", "cubic", "reno"]
+        late, _ = peers.connect(peers.near)
+        assert congestion_of(late) == "cubic"
+
+
+@without_ccp
 def test_what_cannot_be_a_rule_never_reaches_the_kernel(peers: Peers) -> None:
-    with peers.switched(*["dport=1"] * 300) as actuator, pytest.raises(CcpError) as caught:
+    with peers.switched(*["dport=1"] * 5000) as actuator, pytest.raises(CcpError) as caught:
         actuator.apply({})
     assert caught.value.slug == "switch.too_many"
     with inside(path_of(peers.sender.namespace)):

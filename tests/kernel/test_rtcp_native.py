@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
+import os
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -17,13 +20,14 @@ import pytest
 
 from agent.ack_trace import START, read_ack_trace
 from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import Attachment, Verdict, known_clients
+from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict, known_clients, known_tables
 from ccp_algs.rtcp import Detector, Options
 from ccp_base.errors import CcpError
 from datapath import ebpf
 from experiments.agent_process import ccp
 from experiments.netlab import Path
 from experiments.netlab.emulated import EmulatedNetwork, emulated
+from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import set_congestion
 from experiments.netlab.spec import Buffer, Direction, TokenBucket
 from experiments.netlab.topologies import point_to_point
@@ -45,8 +49,10 @@ POLICED = Direction(
 
 
 @contextlib.contextmanager
-def attached(options: Options | None = None, recorder: AckRecorder | None = None) -> Iterator[Attachment]:
-    attachment = Attachment(options or Options(), recorder=recorder)
+def attached(
+    options: Options | None = None, recorder: AckRecorder | None = None, max_clients: int = MAX_CLIENTS
+) -> Iterator[Attachment]:
+    attachment = Attachment(options or Options(), recorder=recorder, max_clients=max_clients)
     try:
         yield attachment
     finally:
@@ -81,6 +87,8 @@ def sending(
         try:
             yield near
         finally:
+            # What it has not sent is dropped: no orphan keeps namespace and table of clients.
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
             for sock in (near, far):
                 sock.shutdown(socket.SHUT_RDWR)
             for thread in threads:
@@ -112,6 +120,18 @@ def until(attachment: Attachment, done: Callable[[list[Verdict]], object]) -> li
 
 def states(verdicts: list[Verdict]) -> list[str]:
     return [one.state for one in verdicts]
+
+
+def connect_to_own(peers: Peers, address: str) -> socket.socket:
+    """Return a connection of the sender's to another of its loopback's addresses: a client like any other."""
+    with peers.sender.tcp_socket() as listener:
+        listener.bind((address, 0))
+        listener.listen()
+        near = peers.sender.tcp_socket()
+        near.connect(listener.getsockname())
+        peers.open += [near, listener.accept()[0]]
+    set_congestion(near, "rtcp_cubic")
+    return near
 
 
 @pytest.mark.parametrize("congestion", ["rtcp_cubic", "rtcp_bbr"])
@@ -167,6 +187,65 @@ def test_connections_to_a_client_share_its_limit_and_later_ones_begin_with_it(
             until(attachment, lambda _: max(map(pacing_limit_of, (one, other))) < 0.8 * RATE_BYTES_PER_S)
             (known,) = known_clients()
     assert (known["open_flows"], known["state"] in ("capped", "probing", "raised")) == (2, True)
+
+
+def test_who_finds_no_room_is_counted_and_there_is_room_once_a_limited_client_is_over(
+    policed: EmulatedNetwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    sender, receiver = policed.hosts["sender"], policed.hosts["receiver"]
+
+    def known() -> set[str]:
+        return {one["client"] for one in known_clients()}
+
+    with (
+        caplog.at_level(logging.WARNING, logger="ccplane.rtcp"),
+        attached(Options(kept_s=0.1), max_clients=2) as attachment,
+        contextlib.closing(Peers(sender, receiver, receiver)) as peers,
+    ):
+        stays = "127.0.0.2"
+        connect_to_own(peers, stays)
+        connect_to_own(peers, stays).close()  # its client is over, but for the other connection
+        with sending(policed, "rtcp_cubic"):
+            until(attachment, lambda told: "capped" in states(told))
+            for n in range(20):
+                connect_to_own(peers, f"127.0.1.{n + 1}")
+            attachment.turn()
+            assert known() == {stays, receiver.ipv4}
+        shown = subprocess.run(ccp("rtcp", "show", "--json"), capture_output=True, check=True)
+        (table,) = json.loads(shown.stdout)
+        assert (table["by"], table["no_room"]) == ("attach", 20)
+        said = subprocess.run(ccp("rtcp", "show"), capture_output=True, check=True, text=True).stdout
+        assert "no room for the clients of 20 connections" in said
+        until(attachment, lambda _: known() == {stays})
+        connect_to_own(peers, "127.0.2.1")
+        assert known() == {stays, "127.0.2.1"}
+        assert [one.no_room for one in known_tables()] == [20]
+    assert ["there is room for 2" in one.message for one in caplog.records] == [True]
+
+
+def test_a_namespace_with_the_inode_of_one_that_is_gone_has_clients_of_its_own() -> None:
+    def inode_of(net: EmulatedNetwork) -> int:
+        return os.stat(path_of(net.hosts["sender"].namespace)).st_ino
+
+    def network() -> contextlib.AbstractContextManager[EmulatedNetwork]:
+        return emulated(point_to_point(POLICED, Direction(delay_us=RTT_US // 2)))
+
+    with attached() as attachment:
+        with network() as net, sending(net, "rtcp_cubic"):
+            inode = inode_of(net)
+            until(attachment, lambda told: "capped" in states(told))
+        for _ in range(100):
+            with network() as net:
+                if inode_of(net) == inode:
+                    with sending(net, "rtcp_cubic"):
+                        before, after = sorted(known_clients(), key=lambda one: one["netns_cookie"])
+                    break
+        else:
+            pytest.fail("no namespace of a hundred got the inode of one that is gone")
+    assert (before["netns"], before["client"]) == (after["netns"], after["client"])
+    assert (before["open_flows"], after["open_flows"]) == (0, 1)
+    assert before["state"] != "unlimited"
+    assert after["state"] == "unlimited"
 
 
 def test_a_flow_that_nothing_limits_is_the_kernels_own(wire: Path) -> None:

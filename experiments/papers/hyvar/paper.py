@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from experiments.papers.hyvar.claims import CLAIMS
 from experiments.papers.hyvar.mtp import MTP
 from experiments.papers.hyvar.paths import PATHS
 from experiments.papers.hyvar.sensitivity import SENSITIVITY
@@ -14,8 +15,6 @@ from experiments.papers.paper import Paper
 
 _PARTS: Final = (MTP, PATHS, SENSITIVITY)
 
-PAPER: Final = Paper(
-    "hyvar",
-    "Hybrid Congestion Control with Variable Monitoring Time Period",
-    {part.name: part for part in _PARTS},
+PAPER: Final = Paper.of(
+    "hyvar", "Hybrid Congestion Control with Variable Monitoring Time Period", _PARTS, CLAIMS
 )

@@ -47,7 +47,7 @@ def _grids(size: Size) -> list[Grid]:
         for grid in rounds(
             one_flow(name, path, size.seconds(8, 15)),
             f"{size.name}-{name.partition(' ')[0].strip(',')}-{len(name)}",
-            size.times(1, 3),
+            size.times(1, 10),
             "variant",
             points,
         )

@@ -158,7 +158,7 @@ def exps(name: str, duration_s: float, repeats: int) -> Grid:
 
 
 def _grids(size: Size) -> list[Grid]:
-    return [exps(size.name, size.seconds(6, 10), size.times(1, 5))]
+    return [exps(size.name, size.seconds(6, 10), size.times(1, 10))]
 
 
 def exps_row(result: Result) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from experiments import plots
-from experiments.metrics import NAN, within
+from experiments.metrics import within
 from experiments.netlab.spec import Buffer, Direction, DropTail, Link, Topology
+from experiments.papers.estimates import of_pairs, over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_hybrid.path import DCTCP, OURS, SETTLED_S, settled, watching
 from experiments.papers.tables import Check, Table
@@ -23,7 +24,7 @@ from experiments.results import Result
 from experiments.runs import reading
 from experiments.runs.shapes import Graph
 from experiments.scenario import Flow, ReceiverAgent, Scenario, SocketSwitch
-from experiments.statistics import Estimate, bootstrap, bootstrap_quotient
+from experiments.statistics import Estimate
 from experiments.sweep import Grid
 
 NEAR: Final = "near"
@@ -175,20 +176,29 @@ def claims(found: pd.DataFrame) -> list[Check]:
         found: As `peers`, of one or more runs.
     """
 
-    def of(variant: str, peer: str, column: str) -> pd.Series:
-        own = found.loc[(found["variant"] == variant) & (found["peer"] == peer), column]
-        return own if len(own) else pd.Series([NAN])
+    def of(variant: str, peer: str) -> pd.DataFrame:
+        return found[(found["variant"] == variant) & (found["peer"] == peer)]
 
     def quotient(variant: str, peer: str, other: str) -> Estimate:
-        column = "goodput_bytes_per_s"
-        return bootstrap_quotient(of(variant, peer, column), of(other, peer, column))
+        ours, theirs = (of(one, peer).set_index("seed")["goodput_bytes_per_s"] for one in (variant, other))
+        return of_pairs(ours, theirs)
 
     checks = []
     for variant in BY_FLOW:
-        near, far = (bootstrap(of(variant, peer, "dctcp_ratio")) for peer in (NEAR, FAR))
+        near, far = (over_runs(of(variant, peer), "dctcp_ratio") for peer in (NEAR, FAR))
         checks += [
-            Check(f"{variant}: part of its time that the near flow has DCTCP", near, low=MOSTLY),
-            Check(f"{variant}: part of its time that the far flow has DCTCP", far, high=1 - MOSTLY),
+            Check(
+                f"{variant}: part of its time that the near flow has DCTCP",
+                near,
+                low=MOSTLY,
+                name=f"near, {variant}",
+            ),
+            Check(
+                f"{variant}: part of its time that the far flow has DCTCP",
+                far,
+                high=1 - MOSTLY,
+                name=f"far, {variant}",
+            ),
             Check(
                 f"{variant}: far goodput by that of a {ON_DCTCP}", quotient(variant, FAR, ON_DCTCP), low=1.0
             ),

@@ -11,9 +11,9 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import NAN
+from experiments.papers.estimates import computed
 from experiments.papers.paper import Findings, Part, Runs, nothing_to_run
 from experiments.papers.tables import Check, Table
-from experiments.statistics import Estimate
 from telemetry.regime import SHARED, SINGLE_OWNER, Detector, DetectorOptions, Observation
 
 INTERVAL_S: Final = 5.0
@@ -107,7 +107,11 @@ def claims(table: pd.DataFrame) -> list[Check]:
     to_shared = found[found["regime"] == SHARED].reset_index(drop=True)
     checks = [
         Check(
-            f"SHARED comes around {paper_s:g} s [s]", _exactly(at_s), paper_s - AROUND_S, paper_s + AROUND_S
+            f"SHARED comes around {paper_s:g} s [s]",
+            computed(at_s),
+            paper_s - AROUND_S,
+            paper_s + AROUND_S,
+            f"shared-{i + 1}",
         )
         for i, paper_s in enumerate(PAPER_S[SHARED])
         for at_s in (to_shared["t_s"].get(i, NAN),)
@@ -116,14 +120,13 @@ def claims(table: pd.DataFrame) -> list[Check]:
     return [
         *checks,
         Check(
-            "SHARED holds while losses go on [share of intervals]", _exactly((held == SHARED).mean()), low=1.0
+            "SHARED holds while losses go on [share of intervals]",
+            computed(float((held == SHARED).mean())),
+            low=1.0,
+            name="held",
         ),
-        Check("changes of the regime in all", _exactly(len(found)), 4, 4),
+        Check("changes of the regime in all", computed(len(found)), 4, 4, "changes"),
     ]
-
-
-def _exactly(value: float) -> Estimate:
-    return Estimate(float(value), NAN, NAN, 1)
 
 
 FIG5: Final = Part("fig5", "Figure 5: the detector over a synthetic series", nothing_to_run, _findings)

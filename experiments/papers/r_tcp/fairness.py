@@ -119,5 +119,10 @@ def over_time(result: Result, place: int) -> Plot:
 
 
 FAIRNESS: Final = Part(
-    "fairness", "Figure 22: with and without R-TCP to one client", _grids, _findings, conditions
+    "fairness",
+    "Figure 22: with and without R-TCP to one client",
+    _grids,
+    _findings,
+    conditions,
+    compared=lambda runs: runs.rows(shares),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from experiments.papers.paper import Paper
+from experiments.papers.r_tcp.claims import CLAIMS
 from experiments.papers.r_tcp.download import DOWNLOAD, LARGEST_DOWNLOAD
 from experiments.papers.r_tcp.fairness import FAIRNESS
 from experiments.papers.r_tcp.false import FALSE_POSITIVES
@@ -43,8 +44,6 @@ _PARTS: Final = (
     SHORT_VIDEO,
 )
 
-PAPER: Final = Paper(
-    "r-tcp",
-    "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks",
-    {part.name: part for part in _PARTS},
+PAPER: Final = Paper.of(
+    "r-tcp", "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", _PARTS, CLAIMS
 )

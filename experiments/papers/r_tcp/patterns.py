@@ -16,6 +16,7 @@ import pandas as pd
 from ccp_algs.rtcp.baselines import BASELINES
 from experiments import plots
 from experiments.metrics import NAN
+from experiments.papers.estimates import over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.acks import R_TCP, connections, judged, off, together
 from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, Pair, limit_of, side_by_side
@@ -24,7 +25,6 @@ from experiments.papers.r_tcp.traces import CCAS, START_S, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Flow, Scenario
-from experiments.statistics import bootstrap
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http
 
@@ -130,7 +130,7 @@ def _findings(runs: Runs) -> Findings:
     }
     title = "Limits found, and rates"
     return Findings(
-        [Table.of(found, title, ["pattern", "operator", "cca", "detector"], values, "mean")],
+        [Table.of(found, title, ["pattern", "operator", "cca", "detector"], values)],
         figures,
         claims(found),
     )
@@ -145,16 +145,14 @@ def claims(found: pd.DataFrame) -> list[Check]:
     checks = []
     for pattern in PATTERNS:
         own = found[found["pattern"] == pattern]
-        told = own["told_ratio"].dropna()
         claim = f"{pattern}: limits that {R_TCP} told of while the run lasted"
-        checks.append(Check(claim, bootstrap(told if len(told) else [NAN], "mean"), low=0.9))
+        checks.append(Check(claim, over_runs(own, "told_ratio"), low=0.9))
         for detector in (R_TCP, *PAPERS):
-            right = own.loc[own["detector"] == detector, "right_ratio"]
-            share = bootstrap(right if len(right) else [NAN], "mean")
+            share = over_runs(own[own["detector"] == detector], "right_ratio")
+            name = f"{pattern}, {detector}"
             claim = f"{pattern}: limits that {detector} found, with a rate within 10 %"
-            checks.append(
-                Check(claim, share, low=0.9) if detector == R_TCP else Check(claim, share, high=0.5)
-            )
+            low, high = (0.9, None) if detector == R_TCP else (None, 0.5)
+            checks.append(Check(claim, share, low, high, name))
     return checks
 
 

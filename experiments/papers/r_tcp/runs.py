@@ -13,13 +13,14 @@ import msgspec
 import pandas as pd
 
 from experiments.metrics import NAN
+from experiments.papers.estimates import IN_RUN, over_runs
 from experiments.papers.r_tcp.operators import Operator, limit_of, side_by_side
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot
 from experiments.results import Result
 from experiments.scenario import Flow, Scenario
-from experiments.statistics import Estimate, bootstrap
+from experiments.statistics import Estimate
 from experiments.traffic.spec import Http
 
 BBR: Final = "kernel/bbr"
@@ -168,24 +169,26 @@ def pairs_of(rows: pd.DataFrame, column: str) -> Iterator[tuple[str, pd.DataFram
         column: Which.
 
     Yields:
-        The congestion control; a row by `operator` and `number`, columns `without` and `under`.
+        The congestion control; a row for each limiter of each run, columns `without` and `under`, `operator`,
+        `number`, and `IN_RUN` if rows have it.
     """
-    keyed = rows.set_index(["operator", "number"])
+    key = [name for name in (IN_RUN, "operator", "number") if name in rows]
+    keyed = rows.set_index(key)
     for without, under in LIMITED_BY.items():
         sides = [
             keyed.loc[keyed["algorithm"] == one, column].rename(name)
             for one, name in ((without, "without"), (under, "under"))
         ]
-        yield without, pd.concat(sides, axis=1, join="inner")
+        yield without, pd.concat(sides, axis=1, join="inner").reset_index()
 
 
-def over_operators(quotients: pd.Series) -> Estimate:
-    """Return the median over numbers of the mean over operators.
+def fewer(both: pd.DataFrame) -> Estimate:
+    """Return what part R-TCP avoids: the median over the runs of the mean over their limiters.
 
     Args:
-        quotients: By `operator` and `number`.
+        both: As `pairs_of` yields.
     """
-    return bootstrap(quotients.groupby("number").mean(), "median")
+    return over_runs(both.assign(fewer=1 - both["under"] / both["without"]), "fewer")
 
 
 def in_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:

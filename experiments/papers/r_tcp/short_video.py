@@ -32,7 +32,7 @@ def _grids(size: Size) -> list[Grid]:
     duration_s = size.seconds(PATIENCE * n_videos * traffic.view_s, PATIENCE * n_videos * traffic.view_s)
     return [
         Grid(sessions(operators, number, traffic, APART_S, duration_s), {}, f"{size.name}-round-{number}")
-        for number in range(1, size.times(1, 5) + 1)
+        for number in range(1, size.times(1, 10) + 1)
     ]
 
 

@@ -71,4 +71,11 @@ def _findings(runs: Runs) -> Findings:
     )
 
 
-TUNING: Final = Part("tuning", "Tables 6 and 7: eta and gamma", _grids, _findings, conditions)
+TUNING: Final = Part(
+    "tuning",
+    "Tables 6 and 7: eta and gamma",
+    _grids,
+    _findings,
+    conditions,
+    compared=lambda runs: runs.rows(tuned),
+)

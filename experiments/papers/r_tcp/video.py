@@ -19,6 +19,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.metrics import viewing
+from experiments.papers.estimates import IN_RUN, less, over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, RECEIVER, SENDER, side_by_side
 from experiments.papers.r_tcp.runs import LIMITED_BY, VARIANTS, name_of
@@ -27,7 +28,6 @@ from experiments.plots import quantity
 from experiments.results import Result
 from experiments.runs import reading
 from experiments.scenario import Flow, Scenario
-from experiments.statistics import bootstrap
 from experiments.sweep import Grid
 from experiments.traffic.spec import Dash, Traffic
 
@@ -102,39 +102,41 @@ def claims(found: pd.DataFrame, reductions: Mapping[str, float], kept: str, whol
         for check in (
             Check(
                 f"{control}: part of its retransmissions that R-TCP saves",
-                bootstrap(1 - _quotients(found, control, "retrans_pct")),
+                less(1, over_runs(_quotients(found, control, "retrans_pct"), "value")),
                 low=least,
+                name=f"fewer, {control}",
             ),
             Check(
                 f"{control}: what R-TCP changes in {quantity(kept).name}, by {quantity(whole).name}",
-                bootstrap(_changes(found, control, kept, whole)),
+                over_runs(_changes(found, control, kept, whole), "value"),
                 low=-MOST_LOST,
+                name=f"kept, {control}",
             ),
         )
     ]
 
 
-def _quotients(found: pd.DataFrame, control: str, column: str) -> pd.Series:
-    """Return a value under R-TCP by that under its control, for each pair of sessions."""
+def _quotients(found: pd.DataFrame, control: str, column: str) -> pd.DataFrame:
+    """Return the `value` under R-TCP by that under its control, for each pair of sessions."""
     pairs = _pairs(found, control, column)
-    return (pairs["r-tcp"] / pairs["control"]).where(pairs["control"] > 0)
+    return pairs.assign(value=(pairs["r-tcp"] / pairs["control"]).where(pairs["control"] > 0))
 
 
-def _changes(found: pd.DataFrame, control: str, kept: str, whole: str) -> pd.Series:
-    """Return by how much R-TCP changes a value, as parts of the control's mean of another."""
+def _changes(found: pd.DataFrame, control: str, kept: str, whole: str) -> pd.DataFrame:
+    """Return by how much R-TCP changes a value (`value`), as parts of the control's mean of another."""
     pairs = _pairs(found, control, kept)
-    return (pairs["r-tcp"] - pairs["control"]) / _pairs(found, control, whole)["control"].mean()
+    mean = _pairs(found, control, whole)["control"].mean()
+    return pairs.assign(value=(pairs["r-tcp"] - pairs["control"]) / mean)
 
 
 def _pairs(found: pd.DataFrame, control: str, column: str) -> pd.DataFrame:
-    """Return a value of sessions that were side by side, with and without R-TCP."""
-    same = [name for name in ("operator", "abr", "seed") if name in found]
-    return pd.DataFrame(
-        {
-            what: found[found["algorithm"] == algorithm].set_index(same)[column]
-            for what, algorithm in (("control", control), ("r-tcp", LIMITED_BY[control]))
-        }
-    ).dropna()
+    """Return a value of sessions that were side by side, with and without R-TCP, and `IN_RUN`."""
+    same = [name for name in ("operator", "abr", "seed", IN_RUN) if name in found]
+    sides = {
+        what: found[found["algorithm"] == algorithm].set_index(same)[column]
+        for what, algorithm in (("control", control), ("r-tcp", LIMITED_BY[control]))
+    }
+    return pd.DataFrame(sides).dropna().reset_index()
 
 
 # --- the part ----------------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def _grids(size: Size) -> list[Grid]:
             {"abr": {abr: ABRS[abr] for abr in abrs}},
             f"{size.name}-{operator}-round-{number}",
         )
-        for number in range(1, size.times(1, 5) + 1)
+        for number in range(1, size.times(1, 10) + 1)
         for operator in operators
     ]
 

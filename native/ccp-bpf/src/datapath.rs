@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -17,13 +16,16 @@ use crate::fold;
 use crate::frame::Frames;
 use crate::handles::{Handles, Inherited};
 use crate::head::Head;
+use crate::holders::Holders;
 use crate::intf::{self, CCP_MAX_PROGRAMS as MAX_PROGRAMS, ccp_program};
 use crate::kernel::Kernel;
 use crate::map::put;
 use crate::names::{self, Name};
 use crate::object::{self, Registration, Sizes};
+use crate::options::Options;
 use crate::pace::{PERIOD_US, Pace};
 use crate::pins::Pins;
+use crate::reap::Reaper;
 use crate::ring::{Ring, Woken};
 use crate::shared::{Observer, now_us};
 use crate::upgrade::{self, Beating, Moving, Taken};
@@ -31,31 +33,12 @@ use crate::{Error, Records, Result, Update};
 
 /// While waiting for reports the heartbeat is told four times in the time after which flows give the agent up.
 const HEARTBEATS_PER_TIMEOUT: u64 = 4;
-/// Shortest such time [ms]: a shorter one takes flows from a healthy agent.
-const MIN_HEARTBEAT_TIMEOUT_MS: u64 = 40;
 
 /// Longest wait for records while sockets come from a datapath that was replaced [ms].
 const MOVING_MS: u64 = 2;
 
 /// Time for a record to be finished [us].
 const UNFINISHED_US: u64 = 20;
-
-/// How to load.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Directory in a BPF file system.
-    pub pin_dir: PathBuf,
-    /// Limit of concurrent flows.
-    pub max_flows: u32,
-    /// Size of the ring buffer of reports [bytes]: a power of two, a multiple of the page size.
-    pub ring_bytes: u32,
-    /// Age of the heartbeat at which flows go to the fallback law [ms].
-    pub heartbeat_timeout_ms: u64,
-    /// No window above this [bytes].
-    pub max_cwnd_bytes: u64,
-    /// Have an agent that runs end and hand its flows over.
-    pub take_over: bool,
-}
 
 /// The loaded datapath. One agent holds it at a time.
 pub struct Datapath {
@@ -79,6 +62,7 @@ pub struct Datapath {
     /// From taking over to the first poll.
     opening: Mutex<Option<Beating>>,
     extensions: Mutex<Vec<Extension>>,
+    reaper: Mutex<Reaper>,
     closed: AtomicBool,
     /// The lock of the pin directory, until the datapath is released.
     held: Mutex<Option<OwnedFd>>,
@@ -86,25 +70,6 @@ pub struct Datapath {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Options {
-    fn check(&self) -> Result<()> {
-        let bad = |what: String, fix: &str| Err(Error::new("load.option", what).fix(fix));
-        if !(1..=intf::CCP_MAX_FLOWS).contains(&self.max_flows) {
-            return bad(format!("max_flows is {}", self.max_flows), "choose 1 to 65536");
-        }
-        if !self.ring_bytes.is_power_of_two() || self.ring_bytes < 4096 {
-            return bad(format!("ring_bytes is {}", self.ring_bytes), "choose a power of two from 4096 on");
-        }
-        if self.heartbeat_timeout_ms < MIN_HEARTBEAT_TIMEOUT_MS {
-            return bad(
-                format!("heartbeat_timeout_ms is {}", self.heartbeat_timeout_ms),
-                "choose at least 40",
-            );
-        }
-        Ok(())
-    }
 }
 
 impl Datapath {
@@ -130,6 +95,10 @@ impl Datapath {
         }
         head.agent().store(std::process::id(), Ordering::Release);
         let extensions = extension::loaded(&pins, options.max_flows)?;
+        let mut holders = Holders::new(&pins, sizes);
+        holders.set(&shared, options.quotas)?;
+        let free_slots = pins.open_map("free_slots")?;
+        let reaper = Reaper::new(&shared, options.reap_after_ms * 1000, free_slots, holders, adopted);
         let is_live = live.is_some();
         let opening = is_live.then(|| {
             let heads = [Some(&head), moving.as_ref().map(|m| &m.head)].into_iter().flatten();
@@ -154,6 +123,7 @@ impl Datapath {
             moving: Mutex::new(moving),
             opening: Mutex::new(opening),
             extensions: Mutex::new(extensions),
+            reaper: Mutex::new(reaper),
             closed: AtomicBool::new(false),
             held: Mutex::new(Some(held)),
         };
@@ -341,6 +311,16 @@ impl Datapath {
         }
     }
 
+    /// Tells the ends of flows whose slots are taken away as if their sockets had closed.
+    fn reap(&self, now_us: u64, records: &mut Records) {
+        for close in lock(&self.reaper).look(&self.shared, now_us) {
+            // SAFETY: plain data without padding, see the tests of `ccp_record`.
+            let bytes =
+                unsafe { std::slice::from_raw_parts((&raw const close).cast::<u8>(), size_of_val(&close)) };
+            records.push(bytes);
+        }
+    }
+
     fn clear_folds(&self, handle: u32) {
         for folds in &self.folds {
             // SAFETY: the key is a u32. A missing entry is what we want.
@@ -387,6 +367,7 @@ impl Datapath {
             let mut records = ring.drain();
             let taken_us = now_us();
             self.clear_inherited(taken_us);
+            self.reap(taken_us, &mut records);
             (records.woken_us, records.taken_us) = (woken_us, taken_us);
             pace.looked(taken_us, waited, records.len());
             if woken.rang || !records.is_empty() || taken_us >= end_us {

@@ -165,6 +165,7 @@ pub(crate) fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> 
         }
         let entries = match name.as_str() {
             "flows" | "free_slots" => Some(sizes.max_flows),
+            "holders" => Some(2 * sizes.max_flows), // a flow has a user and a cgroup
             "records" => Some(sizes.ring_bytes),
             _ => None,
         };

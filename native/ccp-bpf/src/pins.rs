@@ -26,10 +26,11 @@ pub(crate) struct Pins {
 
 impl Pins {
     /// The maps of the core.
-    const MAPS: [&'static str; 17] = [
+    const MAPS: [&'static str; 18] = [
         "flows",
         "globals",
         "free_slots",
+        "holders",
         "programs",
         "names",
         "records",

@@ -80,7 +80,7 @@ impl Observer {
         self.globals.as_mut_ptr().cast()
     }
 
-    fn slot(&self, slot: u32) -> Option<*mut ccp_flow> {
+    pub(crate) fn slot(&self, slot: u32) -> Option<*mut ccp_flow> {
         // SAFETY: the index is below the number of mapped elements.
         (slot < self.max_flows)
             .then(|| unsafe { self.flows.as_mut_ptr().cast::<ccp_flow>().add(slot as usize) })
@@ -108,13 +108,36 @@ impl Observer {
         unsafe {
             let id = ptr::read_volatile(&raw const (*flow).flow_id);
             let state = ptr::read_volatile(&raw const (*flow).state);
-            (state == intf::CCP_FLOW_ACTIVE).then_some(id)
+            (state == intf::CCP_FLOW_ACTIVE && id != 0).then_some(id) // 0: it is just being taken out
         }
     }
 
     /// Ids of all active flows.
     pub fn flow_ids(&self) -> Vec<u64> {
         (0..self.max_flows).filter_map(|i| self.slot(i)).filter_map(|f| self.active_id(f)).collect()
+    }
+
+    /// Slots that an agent took away, and that are not free yet.
+    pub(crate) fn reaped_slots(&self) -> Vec<u32> {
+        let is_reaped = |slot: &u32| {
+            // SAFETY: an aligned word in the mapping.
+            let state = self.slot(*slot).map(|f| unsafe { ptr::read_volatile(&raw const (*f).state) });
+            state == Some(intf::CCP_FLOW_REAPED)
+        };
+        (0..self.max_flows).filter(is_reaped).collect()
+    }
+
+    /// Notes that a flow counts in the number of a holder; false when the flow is gone.
+    pub(crate) fn mark_held(&self, flow_id: u64, kind: u32) -> bool {
+        let mark = |flow: *const ccp_flow| {
+            // SAFETY: an aligned u32 in the mapping, which the kernel side reads when the flow ends.
+            let held = unsafe { AtomicU32::from_ptr((&raw const (*flow).info.held).cast_mut()) };
+            held.fetch_or(kind, Ordering::SeqCst);
+        };
+        self.slot(flow_id as u32)
+            .filter(|flow| self.active_id(*flow) == Some(flow_id))
+            .map(|f| mark(f))
+            .is_some()
     }
 
     /// Addresses and settings of a flow.
@@ -136,6 +159,10 @@ impl Observer {
         vec![
             ("flows_active", g.flows_active),
             ("flows_over_limit", g.flows_over_limit),
+            ("flows_over_quota", g.flows_over_quota),
+            ("without_slot_limit", g.without_slot[intf::CCP_NO_SLOT_LIMIT as usize]),
+            ("without_slot_quota", g.without_slot[intf::CCP_NO_SLOT_QUOTA as usize]),
+            ("flows_reaped", g.flows_reaped),
             ("flows_created", g.generation),
             ("reports_missed", g.reports_missed),
             ("creates_missed", g.creates_missed),

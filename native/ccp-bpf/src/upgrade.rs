@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::datapath::Options;
 use crate::head::{BUILD_HASH, Head, Kin, LAYOUT_HASH};
 use crate::intf;
 use crate::kernel::Kernel;
 use crate::map::put;
 use crate::names::{self, Name};
 use crate::object::{self, Loaded, Registration, Sizes};
+use crate::options::Options;
 use crate::pins::{Pins, remove};
 use crate::walk::Walk;
 use crate::{Error, Result};

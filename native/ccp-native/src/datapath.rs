@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use ccp_bpf::{Datapath, Error, Observer, Options, Update};
+use ccp_bpf::{Datapath, Error, Observer, Options, Quotas, Update};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
@@ -61,7 +61,11 @@ impl EbpfDatapath {
         heartbeat_timeout_ms = 200,
         max_cwnd_bytes = 1 << 30,
         take_over = false,
+        max_flows_per_user = None,
+        max_flows_per_cgroup = None,
+        reap_after_ms = 300_000,
     ))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         py: Python<'_>,
         pin_dir: &str,
@@ -70,6 +74,9 @@ impl EbpfDatapath {
         heartbeat_timeout_ms: u64,
         max_cwnd_bytes: u64,
         take_over: bool,
+        max_flows_per_user: Option<u32>,
+        max_flows_per_cgroup: Option<u32>,
+        reap_after_ms: u64,
     ) -> PyResult<Self> {
         let options = Options {
             pin_dir: pin_dir.into(),
@@ -78,6 +85,8 @@ impl EbpfDatapath {
             heartbeat_timeout_ms,
             max_cwnd_bytes,
             take_over,
+            quotas: Quotas { per_user: max_flows_per_user, per_cgroup: max_flows_per_cgroup },
+            reap_after_ms,
         };
         let opened = py.detach(|| {
             let inner = Datapath::open(&options)?;

@@ -20,7 +20,7 @@ const KERNEL_PART: [&str; 12] = [
     "TcpTrace",
     "drop_capabilities",
     "emulate",
-    "rtcp_clients",
+    "rtcp_tables",
     "verify",
 ];
 

@@ -1,8 +1,9 @@
 //! R-TCP's congestion controls for ordinary sockets, and what they know of the clients.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use ccp_rtcp::clients::{self, Client};
+use ccp_rtcp::clients::{self, Client, Table};
 use ccp_rtcp::core::Options;
 use ccp_rtcp::core::types::{rtcp_ack, rtcp_row};
 use ccp_rtcp::{Attached, Error, Result};
@@ -49,9 +50,10 @@ fn ack_columns() -> Vec<Column> {
 }
 
 fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound<'py, PyDict>> {
-    let Client { netns, address, state } = client;
+    let Client { netns_cookie, address, state } = client;
     let told = PyDict::new(py);
-    told.set_item("netns", netns)?;
+    told.set_item("netns", state.netns)?;
+    told.set_item("netns_cookie", netns_cookie)?;
     told.set_item("address", address.to_canonical().to_string())?;
     told.set_item("verdict", client.verdict())?;
     told.set_item("bucket_bytes", state.detector.bucket_bytes)?;
@@ -65,15 +67,18 @@ fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound
     Ok(told)
 }
 
-fn as_dicts<'py>(py: Python<'py>, clients: &[Client], now_us: u64) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    clients.iter().map(|client| as_dict(py, client, now_us)).collect()
-}
+/// Whether a table is an agent's, how many connections it had no room for, and who is in it.
+type Told<'py> = (bool, u64, Vec<Bound<'py, PyDict>>);
 
 /// What is known of each client.
 #[pyfunction]
-pub fn rtcp_clients(py: Python<'_>, now_us: u64) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let clients = py.detach(clients::all).map_err(|e| errors::raise(py, &e))?;
-    as_dicts(py, &clients, now_us)
+pub fn rtcp_tables(py: Python<'_>, now_us: u64, pin_dir: PathBuf) -> PyResult<Vec<Told<'_>>> {
+    let tables = py.detach(|| clients::tables(&pin_dir)).map_err(|e| errors::raise(py, &e))?;
+    let told = |table: Table| {
+        let rows = table.clients.iter().map(|client| as_dict(py, client, now_us)).collect::<PyResult<_>>()?;
+        Ok((table.of_agent, table.no_room, rows))
+    };
+    tables.into_iter().map(told).collect()
 }
 
 /// The congestion controls, registered while it is open.
@@ -125,9 +130,9 @@ impl RtcpAttached {
         self.with(py, Attached::dropped)
     }
 
-    fn sweep<'py>(&self, py: Python<'py>, now_us: u64) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let clients = self.with(py, |attached| attached.sweep(now_us))?;
-        as_dicts(py, &clients, now_us)
+    #[getter]
+    fn no_room(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, Attached::no_room)
     }
 
     fn close(&self, py: Python<'_>) {

@@ -358,6 +358,7 @@ impl SimDatapath {
             ("flows_active", counters.flows_active),
             ("flows_created", counters.flows_created),
             ("flows_over_limit", 0),
+            ("flows_over_quota", 0),
             ("reports_missed", 0),
             ("creates_missed", 0),
             ("closes_missed", 0),

@@ -24,12 +24,14 @@ const MISSING: u32 = shared::NODE_MISSING;
 /// `int.bad_spec`, or those of [`SourceSpec::check`].
 pub fn config(spec: &NodeSpec) -> Result<node_config> {
     let has = |role, bit: u32| if spec.roles.contains(&role) { bit } else { 0 };
-    if spec.node_id >= 1 << 24 || spec.to.1 > 128 {
-        return Err(Error::new("int.bad_spec", "a node cannot be like this")
-            .at("node_id, to")
-            .why(format!("node {} needs 24 bits, a prefix at most 128: {}", spec.node_id, spec.to.1)));
+    if spec.node_id >= 1 << 24 || spec.to.1.max(spec.trusted.1) > 128 {
+        return Err(Error::new("int.bad_spec", "a node cannot be like this").at("node_id, to, trusted").why(
+            format!(
+                "node {} needs 24 bits, a prefix at most 128: {}, {}",
+                spec.node_id, spec.to.1, spec.trusted.1
+            ),
+        ));
     }
-    let mask = u128::MAX.checked_shl(128 - u32::from(spec.to.1)).unwrap_or(0);
     let mut config = node_config {
         roles: has(Role::Source, shared::NODE_SOURCE)
             | has(Role::Transit, shared::NODE_TRANSIT)
@@ -42,12 +44,19 @@ pub fn config(spec: &NodeSpec) -> Result<node_config> {
         every_pkts: spec.source.every_pkts,
         is_veth: spec.is_veth.into(),
         prefix: words(spec.to.0),
-        prefix_mask: words(Ipv6Addr::from_bits(mask)),
+        prefix_mask: mask(spec.to.1),
+        trusted: words(spec.trusted.0),
+        trusted_mask: mask(spec.trusted.1),
         rate_time_ns: RATE_TIME_NS,
         ..node_config::default()
     };
     put_template(&mut config, &spec.source)?;
     Ok(config)
+}
+
+/// Of a prefix with so many bits, at most 128.
+fn mask(bits: u8) -> [u32; 4] {
+    words(Ipv6Addr::from_bits(u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0)))
 }
 
 fn words(address: Ipv6Addr) -> [u32; 4] {
@@ -126,6 +135,7 @@ mod tests {
             is_veth: true,
             mtu_bytes: 1500,
             to: ("fd00:1234::".parse().expect("an address"), 33),
+            trusted: ("fd00::".parse().expect("an address"), 8),
             source: SourceSpec { namespace_id: 5, ..SourceSpec::default() },
             sink: SinkSpec::default(),
         }
@@ -159,14 +169,17 @@ mod tests {
         assert_eq!(config.prefix[0].to_ne_bytes(), [0xfd, 0, 0x12, 0x34]);
         let mask: Vec<_> = config.prefix_mask.iter().flat_map(|word| word.to_ne_bytes()).collect();
         assert_eq!(mask[..6], [0xff, 0xff, 0xff, 0xff, 0x80, 0]);
+        assert_eq!((config.trusted[0], config.trusted_mask[0]), (u32::from_ne_bytes([0xfd, 0, 0, 0]), 0xff));
         assert_eq!((config.roles, config.ifindex), (shared::NODE_SOURCE | shared::NODE_SINK, 3));
     }
 
     #[test]
     fn a_prefix_or_number_that_cannot_be_is_refused() {
-        for broken in
-            [NodeSpec { node_id: 1 << 24, ..spec() }, NodeSpec { to: (Ipv6Addr::LOCALHOST, 129), ..spec() }]
-        {
+        for broken in [
+            NodeSpec { node_id: 1 << 24, ..spec() },
+            NodeSpec { to: (Ipv6Addr::LOCALHOST, 129), ..spec() },
+            NodeSpec { trusted: (Ipv6Addr::LOCALHOST, 129), ..spec() },
+        ] {
             assert_eq!(config(&broken).expect_err("too large").slug, "int.bad_spec");
         }
     }

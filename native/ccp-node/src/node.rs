@@ -44,12 +44,16 @@ pub struct Counters {
     pub removed: u64,
     /// Kept their headers, since others' options are among them.
     pub not_removed: u64,
+    /// Had telemetry of senders that are not trusted.
+    pub foreign: u64,
     /// Came while the reader had no room, and are missing in summaries.
     pub ring_full: u64,
     /// Summaries that nobody took in time [lines].
     pub summaries_dropped: u64,
     /// Packets with options that the sink could not read.
     pub unreadable: u64,
+    /// Rows of the file for records that the disk did not take, those that waited in memory not counted.
+    pub records_lost: u64,
 }
 
 /// What the programs are told, and where.
@@ -128,6 +132,7 @@ impl Node {
             is_veth: false,
             mtu_bytes: 1500,
             to: (Ipv6Addr::UNSPECIFIED, 0),
+            trusted: (Ipv6Addr::UNSPECIFIED, 0),
             source: SourceSpec::default(),
             sink: SinkSpec::default(),
         };
@@ -169,6 +174,7 @@ impl Node {
         let mut sum = Counters {
             summaries_dropped: self.reader.summaries_dropped(),
             unreadable: self.reader.unreadable(),
+            records_lost: self.reader.records_lost(),
             ..Counters::default()
         };
         for counted in each.iter().filter_map(|bytes| parse::<node_counters>(bytes)) {
@@ -180,6 +186,7 @@ impl Node {
             sum.not_filled += counted.not_filled;
             sum.removed += counted.removed;
             sum.not_removed += counted.not_removed;
+            sum.foreign += counted.foreign;
             sum.ring_full += counted.ring_full;
         }
         Ok(sum)

@@ -29,6 +29,7 @@ const BATCH_FLOWS: u32 = 256;
 struct Counted {
     summaries_dropped: AtomicU64,
     unreadable: AtomicU64,
+    records_lost: AtomicU64,
 }
 
 /// The thread, and what it counted.
@@ -81,6 +82,11 @@ impl Reader {
     /// Packets whose telemetry was malformed.
     pub fn unreadable(&self) -> u64 {
         self.counted.unreadable.load(Ordering::Relaxed)
+    }
+
+    /// Rows that the disk did not take.
+    pub fn records_lost(&self) -> u64 {
+        self.counted.records_lost.load(Ordering::Relaxed)
     }
 
     /// Ends the thread, when all that came is written.
@@ -184,6 +190,7 @@ impl Outlet {
         self.counted.unreadable.store(self.sink.malformed_pkts(), Ordering::Relaxed);
         if let Some(records) = &mut self.records {
             records.append(&self.sink.take_records());
+            self.counted.records_lost.store(records.lost(), Ordering::Relaxed);
         }
     }
 }

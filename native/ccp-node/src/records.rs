@@ -15,6 +15,7 @@ pub struct Records {
     file: BufWriter<File>,
     /// The first thing that went wrong.
     failed: Option<std::io::Error>,
+    lost: u64,
 }
 
 impl Records {
@@ -25,18 +26,27 @@ impl Records {
     /// `int.cannot_write`.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|e| cannot_write(path, e))?;
-        let mut records = Records { path: path.to_owned(), file: BufWriter::new(file), failed: None };
+        let mut records =
+            Records { path: path.to_owned(), file: BufWriter::new(file), failed: None, lost: 0 };
         records.put(RecordRow::HEADER);
         Ok(records)
     }
 
-    /// Appends rows. What the disk says is heard when the file is closed.
+    /// Appends rows. What the disk refuses is counted; why is told when the file is closed.
     pub fn append(&mut self, rows: &[RecordRow]) {
         let mut text = String::new();
         for row in rows {
             row.write(&mut text);
         }
         self.put(&text);
+        if self.failed.is_some() {
+            self.lost += rows.len() as u64;
+        }
+    }
+
+    /// Rows that the disk refused; more may have waited in memory then.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     fn put(&mut self, text: &str) {
@@ -65,6 +75,10 @@ fn cannot_write(path: &Path, e: std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
+    use ccp_int::FlowKey;
+
     use super::*;
 
     #[test]
@@ -73,7 +87,23 @@ mod tests {
             Records::create(Path::new("/nowhere/records.csv")).expect_err("no folder").slug,
             "int.cannot_write"
         );
-        let full = Records::create(Path::new("/dev/full")).expect("a device");
+        let mut full = Records::create(Path::new("/dev/full")).expect("a device");
+        assert_eq!(full.lost(), 0);
+        let flow = FlowKey::of(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), 1, 2, 17);
+        let row = RecordRow {
+            mono_ns: 0,
+            flow: flow.expect("UDP"),
+            sequence: None,
+            len_bytes: 100,
+            latency_us: None,
+            cwnd_bytes: None,
+            lost_wireless_pkts: 0,
+            lost_overflow_pkts: 0,
+            hop: None,
+            node: ccp_ioam::Node::default(),
+        };
+        full.append(&vec![row; 1000]); // more than waits in memory
+        assert_eq!(full.lost(), 1000);
         let error = full.close().expect_err("it is full");
         assert_eq!((error.slug, error.place.as_str()), ("int.cannot_write", "/dev/full"));
     }

@@ -35,6 +35,8 @@ pub struct NodeSpec {
     pub mtu_bytes: u32,
     /// Destinations whose packets get headers: an address, and how many of its bits count.
     pub to: (Ipv6Addr, u8),
+    /// Senders whose telemetry the sink reads, likewise; that of others is taken off unread.
+    pub trusted: (Ipv6Addr, u8),
     /// What the source puts into packets; its namespace is that of all roles.
     pub source: SourceSpec,
     /// How the sink summarises.

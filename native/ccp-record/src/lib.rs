@@ -191,7 +191,7 @@ mod tests {
             ),
             (
                 packed!(ccp_flow_info: saddr, daddr, sport, dport, family, ecn_ok, mss, init_cwnd_bytes, cc_id, netns_inum,
-                cgroup_id, created_us, sock_cookie),
+                cgroup_id, created_us, sock_cookie, uid, held),
                 size_of::<ccp_flow_info>(),
             ),
             (

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use ccp_trace::{Rows, load};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapType, Object, OpenObject};
 
-use crate::clients::{self, Client};
+use crate::clients;
 use crate::core::Options;
 use crate::core::types::{rtcp_ack, rtcp_config, rtcp_row};
 use crate::kernel::{self, Kernel};
@@ -26,7 +26,6 @@ pub struct Attached {
     acks: Rows,
     object: Object,
     names: Vec<&'static str>,
-    options: Options,
 }
 
 impl Debug for Attached {
@@ -51,7 +50,7 @@ impl Attached {
             let mut ops = object.maps_mut().find(|m| m.name() == *map).ok_or_else(|| load::bug(map))?;
             links.push(ops.attach_struct_ops().map_err(|e| not_registered(name, &e))?);
         }
-        Ok(Attached { _links: links, rows, acks, object, names, options })
+        Ok(Attached { _links: links, rows, acks, object, names })
     }
 
     /// Shows the programs to the kernel, and registers nothing.
@@ -96,13 +95,13 @@ impl Attached {
         load::dropped(&self.object)
     }
 
-    /// Forgets the clients that nobody has come back to for as long as the options say; the rest is returned.
+    /// How many connections are not bounded, because there was no room for their client.
     ///
     /// # Errors
     ///
     /// `rtcp.refused`.
-    pub fn sweep(&self, now_us: u64) -> Result<Vec<Client>> {
-        clients::sweep(&load::map(&self.object, clients::MAP)?, self.options.kept_us, now_us)
+    pub fn no_room(&self) -> Result<u64> {
+        clients::counted(&load::map(&self.object, clients::NO_ROOM)?)
     }
 }
 

@@ -1,23 +1,27 @@
 //! What the programs know of the clients.
 
 use std::net::Ipv6Addr;
+use std::path::Path;
 
 use ccp_trace::load;
 use libbpf_rs::query::MapInfoIter;
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use crate::attach::refused;
+use crate::core::EXTENSION;
 use crate::core::types::{rtcp_client, rtcp_key};
 use crate::{Error, Result};
 
 /// The map that the programs keep them in.
 pub(crate) const MAP: &str = "rtcp_clients";
+/// Where they count the connections of clients that it has no room for.
+pub(crate) const NO_ROOM: &str = "rtcp_no_room";
 
 /// A client, and the namespace that the connections to it are in.
 #[derive(Debug)]
 pub struct Client {
-    /// The namespace's inode.
-    pub netns: u32,
+    /// The namespace's cookie.
+    pub netns_cookie: u64,
     /// IPv4 mapped.
     pub address: Ipv6Addr,
     /// All the rest.
@@ -30,42 +34,66 @@ impl Client {
     pub fn verdict(&self) -> u32 {
         self.state.told
     }
-
-    fn is_over(&self, kept_us: u64, now_us: u64) -> bool {
-        self.state.open_flows == 0 && now_us.saturating_sub(self.state.closed_us) > kept_us
-    }
 }
 
-/// Clients of whatever is attached, or was when sockets began that still are.
+/// A table of clients.
+#[derive(Debug)]
+pub struct Table {
+    /// Whether it is that of an agent's extension; else of the congestion controls that were attached.
+    pub of_agent: bool,
+    /// Connections that are not bounded, because there was no room for their client.
+    pub no_room: u64,
+    /// Who is in it.
+    pub clients: Vec<Client>,
+}
+
+/// The table of whatever was attached last, while sockets have it, and that of the agent whose datapath is pinned there.
 ///
 /// # Errors
 ///
 /// `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
-pub fn all() -> Result<Vec<Client>> {
-    let newest = MapInfoIter::default().filter(|m| m.name == MAP).map(|m| m.id).max();
-    let Some(id) = newest else {
+pub fn tables(pin_dir: &Path) -> Result<Vec<Table>> {
+    let folder = pin_dir.join("extension").join(EXTENSION);
+    let agents = pinned(&folder.join(MAP))?.zip(pinned(&folder.join(NO_ROOM))?);
+    let mut agents_ids = Vec::new();
+    for map in agents.iter().flat_map(|(clients, no_room)| [clients, no_room]) {
+        agents_ids.push(map.info().map_err(|e| refused(&e))?.info.id);
+    }
+    let newest = |name: &str| {
+        MapInfoIter::default().filter(|m| m.name == name && !agents_ids.contains(&m.id)).map(|m| m.id).max()
+    };
+    let attached = newest(MAP).zip(newest(NO_ROOM)).map(|(clients, no_room)| {
+        let open = |id| MapHandle::from_map_id(id).map_err(|e| refused(&e));
+        Ok((open(clients)?, open(no_room)?))
+    });
+    let mut tables = Vec::new();
+    for (maps, of_agent) in [(attached.transpose()?, false), (agents, true)] {
+        if let Some((clients, no_room)) = maps {
+            tables.push(Table { of_agent, no_room: counted(&no_room)?, clients: read(&clients)? });
+        }
+    }
+    if tables.is_empty() {
         // Who may not look at maps at all finds none, too.
         return Err(Error::new("rtcp.not_attached", "R-TCP's congestion controls are not attached")
             .why("there is no table of clients in the kernel, or this process may not see it")
-            .fix("run `ccp rtcp attach` first, and look as root"));
-    };
-    read(&MapHandle::from_map_id(id).map_err(|e| refused(&e))?)
+            .fix("run `ccp rtcp attach` or an algorithm such as r_tcp_cubic first, and look as root"));
+    }
+    Ok(tables)
 }
 
-pub(crate) fn sweep(map: &impl MapCore, kept_us: u64, now_us: u64) -> Result<Vec<Client>> {
-    let (over, rest): (Vec<_>, Vec<_>) = read(map)?.into_iter().partition(|c| c.is_over(kept_us, now_us));
-    for client in over {
-        // A connection that began meanwhile finds its client gone, and makes it anew when it starts to send.
-        let key = rtcp_key { netns: client.netns, address: client.address.octets() };
-        // SAFETY: a whole structure of plain integers without gaps.
-        let bytes =
-            unsafe { std::slice::from_raw_parts((&raw const key).cast::<u8>(), size_of::<rtcp_key>()) };
-        map.delete(bytes).or_else(|e| match e.kind() {
-            libbpf_rs::ErrorKind::NotFound => Ok(()),
-            _ => Err(refused(&e)),
-        })?;
+/// A map that is pinned, if there is one.
+fn pinned(path: &Path) -> Result<Option<MapHandle>> {
+    match MapHandle::from_pinned_path(path) {
+        Ok(map) => Ok(Some(map)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(refused(&e)),
     }
-    Ok(rest)
+}
+
+/// The number in a [`NO_ROOM`].
+pub(crate) fn counted(no_room: &impl MapCore) -> Result<u64> {
+    let value = no_room.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| refused(&e))?;
+    Ok(value.unwrap_or_default().as_slice().try_into().map_or(0, u64::from_ne_bytes))
 }
 
 fn read(map: &impl MapCore) -> Result<Vec<Client>> {
@@ -86,25 +114,7 @@ fn read(map: &impl MapCore) -> Result<Vec<Client>> {
                 value.as_ptr().cast::<rtcp_client>().read_unaligned(),
             )
         };
-        clients.push(Client { netns: key.netns, address: key.address.into(), state });
+        clients.push(Client { netns_cookie: key.netns_cookie, address: key.address.into(), state });
     }
     Ok(clients)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_is_over_when_nobody_comes_back_for_long() {
-        let client = |open_flows, closed_us| Client {
-            netns: 1,
-            address: Ipv6Addr::LOCALHOST,
-            state: rtcp_client { open_flows, closed_us, ..Default::default() },
-        };
-        assert!(client(0, 100).is_over(50, 151));
-        assert!(!client(0, 100).is_over(50, 150));
-        assert!(!client(1, 100).is_over(50, 151));
-        assert!(!client(0, 100).is_over(50, 99), "closed after the clock was read");
-    }
 }

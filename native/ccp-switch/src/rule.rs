@@ -5,7 +5,8 @@ use std::net::Ipv6Addr;
 
 use serde::Deserialize;
 
-use crate::shared::{SWITCH_ANY_CGROUP, SWITCH_MAX_RULES, SWITCH_NAME_BYTES, SWITCH_NO_RATE};
+use crate::shared::{SWITCH_ANY_CGROUP, SWITCH_MAX_RULES, SWITCH_NAME_BYTES, SWITCH_NO_RATE, SWITCH_NO_RULE};
+use crate::shared::{SWITCH_HASH, SWITCH_HASH_BITS};
 use crate::shared::{switch_rule, switch_table};
 use crate::{Error, Result};
 
@@ -53,7 +54,26 @@ pub(crate) fn table(rules: &[Rule], version: u32, ending: u32) -> Result<Box<swi
     for (entry, rule) in table.rules.iter_mut().zip(rules) {
         *entry = rule.entry()?;
     }
+    chain(&mut table, rules.len());
     Ok(table)
+}
+
+/// Puts the rules into their chains, from the last to the first, so that each chain keeps their order.
+fn chain(table: &mut switch_table, count: usize) {
+    table.first.fill(SWITCH_NO_RULE as u16);
+    table.first_of_all.fill(SWITCH_NO_RULE as u16);
+    for (index, rule) in table.rules[..count].iter().enumerate().rev() {
+        let names_one = rule.dst_mask == [u64::MAX; 2];
+        let [any, ..] = &mut table.first_of_all;
+        let first = if names_one { &mut table.first[chain_of(rule.dst)] } else { any };
+        table.next[index] = *first;
+        *first = index as u16;
+    }
+}
+
+/// As the programs have it.
+fn chain_of([high, low]: [u64; 2]) -> usize {
+    ((high ^ low).wrapping_mul(SWITCH_HASH as u64) >> (64 - SWITCH_HASH_BITS)) as usize
 }
 
 impl Rule {
@@ -147,10 +167,27 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_one_address_are_found_by_it_and_the_others_in_their_order() {
+        let to =
+            |last: u8| Rule { dst: (format!("::ffff:10.1.2.{last}").parse().expect("one"), 128), ..rule() };
+        let rules = [to(1), rule(), to(2), to(1), rule(), to(1)];
+        let table = table(&rules, 1, 0).expect("they are good");
+        let is_one = |&index: &u16| u32::from(index) != SWITCH_NO_RULE;
+        let all_from = |first: u16| -> Vec<u16> {
+            let next = |&index: &u16| Some(table.next[usize::from(index)]).filter(is_one);
+            std::iter::successors(Some(first).filter(is_one), next).collect()
+        };
+        let of = |index: usize| all_from(table.first[chain_of(table.rules[index].dst)]);
+        assert_ne!(chain_of(table.rules[0].dst), chain_of(table.rules[2].dst));
+        assert_eq!((of(0), of(2), all_from(table.first_of_all[0])), (vec![0, 3, 5], vec![2], vec![1, 4]));
+        assert_eq!(table.first.iter().filter(|first| is_one(first)).count(), 2);
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         let slug = |rules: &[Rule]| table(rules, 1, 0).map_or_else(|e| e.slug, |_| "");
-        assert_eq!(slug(&vec![rule(); 256]), "");
-        assert_eq!(slug(&vec![rule(); 257]), "switch.too_many");
+        assert_eq!(slug(&vec![rule(); 4096]), "");
+        assert_eq!(slug(&vec![rule(); 4097]), "switch.too_many");
         assert_eq!(slug(&[Rule { congestion: "x".repeat(16), ..rule() }]), "switch.bad_rule");
         assert_eq!(slug(&[Rule { dst: (Ipv6Addr::UNSPECIFIED, 129), ..rule() }]), "switch.bad_rule");
         assert_eq!(slug(&[Rule { rate_bytes_per_s: Some(0), ..rule() }]), "switch.bad_rule");

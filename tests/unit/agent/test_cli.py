@@ -178,11 +178,21 @@ def test_run_passes_options_on(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> 
         "reno",
         "--duration=0",
         "--max-flows=10",
+        "--max-flows-per-user=3",
+        "--max-flows-per-cgroup=4",
         "--heartbeat-timeout-ms=500",
         "--pin-dir=/sys/fs/bpf/x",
     )
     (options,) = seen
     assert (options.max_flows, options.heartbeat_timeout_ms, options.pin_dir) == (10, 500, "/sys/fs/bpf/x")
+    assert (options.max_flows_per_user, options.max_flows_per_cgroup) == (3, 4)
+
+
+def test_run_has_no_quotas_unless_asked(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[ebpf.LoadOptions] = []
+    monkeypatch.setattr(ebpf, "load", lambda options: seen.append(options) or kernel)
+    ccp("run", "reno", "--duration=0")
+    assert (seen[0].max_flows_per_user, seen[0].max_flows_per_cgroup) == (None, None)
 
 
 @pytest.mark.parametrize(

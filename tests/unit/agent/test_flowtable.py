@@ -101,7 +101,7 @@ def test_table_shows_units_addresses_and_what_is_missing() -> None:
         "20.50",
         "cwnd kB",
         "throughput Mbit/s",
-        "1 flows; agent pid 77; 4 sockets found no slot",
+        "1 flows; agent pid 77; 4 sockets found no slot (--max-flows); without one now: none",
     ):
         assert shown in text
 

@@ -36,7 +36,13 @@ class Counting(FakeDatapath):
         return self.totals.get(flow_id)
 
     def counters(self) -> dict[str, int]:
-        return {**super().counters(), "max_flows": 100, "flows_active": 3, "law_entries_failed": 2}
+        return {
+            **super().counters(),
+            "max_flows": 100,
+            "flows_active": 3,
+            "law_entries_failed": 2,
+            "without_slot_quota": 6,
+        }
 
     def silences(self) -> tuple[list[tuple[int, int]], int]:
         return [(1_000, 90), (200_000, 9), (1 << 64, 1)], 3_000_000
@@ -88,6 +94,7 @@ def test_flows_are_told_by_algorithm_and_what_came_to_the_law_by_cause() -> None
     assert second["ccplane_flow_loss_ratio_bucket"][("a", "0.01")] == 0
     assert second["ccplane_flow_loss_ratio_bucket"][("a", "0.1")] == 1
     assert second["ccplane_flows_in_law"][("failed",)] == 1
+    assert second["ccplane_sockets_without_slot"] == {("limit",): 0, ("quota",): 6}
 
 
 def test_many_flows_and_algorithms_make_few_series() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from agent.events import Event
 from agent.hosts import LostExit
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, FakeStats, fake_datapath
 from tests.unit.agent.test_plane import Clock, plane_with, recorder
@@ -79,6 +82,21 @@ def test_losses_from_before_the_agent_cause_no_resync() -> None:
     clock.now_s += 1
     plane.turn(0)
     assert plane.counters.resyncs == 0
+
+
+def test_slots_that_were_taken_from_silent_flows_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    datapath, clock = fake_datapath(), Clock()
+    datapath.missed["flows_reaped"] = 5
+    plane = plane_with(datapath, recorder(), clock=clock)
+    told: list[Event] = []
+    plane.events.listen(told.append)
+    plane.adopt()  # what was before the agent is not its news
+    for reaped in (5, 8, 8):
+        datapath.missed["flows_reaped"] = reaped
+        clock.now_s += 1
+        plane.turn(0)
+    assert [(event.kind, event.detail) for event in told] == [("flows:reaped", {"flows": 3})]
+    assert "3 flows that had long been silent" in caplog.text
 
 
 def test_totals_of_a_lost_close_have_every_field_of_stats() -> None:

@@ -130,10 +130,10 @@ def test_a_cgroup_is_known_by_its_number(tmp_path: File) -> None:
 @pytest.mark.parametrize(
     ("texts", "most"),
     [
-        ([], 256),
-        (["dport=1"], 255),
-        (["dport=1", "dport=2", f"dport=3 -> {NEAR}"], 126),
-        (["dport=1"] * 128, 1),
+        ([], 4096),
+        (["dport=1"], 4095),
+        (["dport=1", "dport=2", f"dport=3 -> {NEAR}"], 2046),
+        (["dport=1"] * 2048, 1),
     ],
 )
 def test_as_many_paths_are_known_as_the_kernels_table_has_room_for(texts: list[str], most: int) -> None:

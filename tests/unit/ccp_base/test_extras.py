@@ -15,8 +15,8 @@ from ccp_base.errors import LoadError
 from ccp_base.extras import EXTRA_OF, extra_part
 
 PROJECT: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-BROUGHT_BY = {"IPython": "ipykernel", "botocore": "boto3", "torch": "stable-baselines3"}
-"""What comes with something else."""
+BROUGHT_BY = {"IPython": "ipykernel", "botocore": "boto3", "ns": "ns3", "torch": "stable-baselines3"}
+"""What comes with something else, or something of another name."""
 
 
 def distributions(requirements: list[str]) -> set[str]:
@@ -34,7 +34,7 @@ def test_what_an_extra_brings_is_known_and_is_not_there_without() -> None:
     brought = set().union(
         *(distributions(PROJECT["optional-dependencies"][extra]) for extra in set(EXTRA_OF.values()))
     )
-    assert brought - {"ccplane"} <= set(EXTRA_OF) | {"jupyterlab"}
+    assert brought - {"ccplane"} <= set(EXTRA_OF) | {"jupyterlab", *BROUGHT_BY.values()}
     assert not distributions(PROJECT["dependencies"]) & set(EXTRA_OF)
 
 

@@ -21,11 +21,13 @@ ABOUT = {
 
 def measured() -> Peers:
     options = {"names": [OURS, "plain_cubic", IN_PYTHON], "missing": ["bbr"]}
-    result = Peers("peers", Plan(), options, {"unlimited": Tally(5)}, about=ABOUT)
+    result = Peers("peers", Plan(), options, {"unlimited": Tally(6)}, about=ABOUT)
     for scenario in ("unlimited", "1gbit"):
         for label, value in (("", 1.01), (".plain_cubic", 0.99), (f".{IN_PYTHON}", 1.2)):
             result.add(
-                f"cpu_per_gb_ratio.{scenario}{label}", [value - 0.01, value, value, value, 1.3], "ratio"
+                f"cpu_per_gb_ratio.{scenario}{label}",
+                [value - 0.01, value, value, value, value, 1.3],
+                "ratio",
             )
         result.add(f"ack_ns.{scenario}", [255.0], "ns")
         result.add(f"ack_ns.{scenario}.plain_cubic", [230.0], "ns")

@@ -29,14 +29,14 @@ def result() -> BenchResult:
 @pytest.mark.parametrize(
     ("values", "goal", "verdict"),
     [
-        ((1.0, 1.01, 1.02, 1.03, 1.04), "<= 1.05", "met"),
-        ((1.06, 1.07, 1.08, 1.09, 1.1), "<= 1.05", "missed"),
-        ((1.0, 1.01, 1.02, 1.03, 1.06), "<= 1.05", "undecided"),
-        ((1.0, 1.07, 1.07, 1.07, 1.07), "<= 1.05", "undecided"),
-        ((10.0,) * 5, ">= 10", "met"),
-        ((9.0,) * 5, ">= 10", "missed"),
-        ((1.0,) * 4, "<= 1.05", None),
-        ((1.0,) * 5, None, None),
+        ((1.0, 1.01, 1.02, 1.02, 1.03, 1.04), "<= 1.05", "met"),
+        ((1.06, 1.07, 1.08, 1.08, 1.09, 1.1), "<= 1.05", "missed"),
+        ((1.0, 1.01, 1.02, 1.02, 1.03, 1.06), "<= 1.05", "undecided"),
+        ((1.0, 1.07, 1.07, 1.07, 1.07, 1.07), "<= 1.05", "undecided"),
+        ((10.0,) * 6, ">= 10", "met"),
+        ((9.0,) * 6, ">= 10", "missed"),
+        ((1.0,) * 5, "<= 1.05", None),
+        ((1.0,) * 6, None, None),
     ],
 )
 def test_the_verdict_needs_the_whole_interval(
@@ -47,14 +47,14 @@ def test_the_verdict_needs_the_whole_interval(
 
 def test_what_is_undecided_says_how_many_rounds_would_decide() -> None:
     # The interval reaches 0.08 upwards, the goal is 0.04 away: four times as many rounds halve it.
-    assert Metric((0.92, 0.98, 1.0, 1.02, 1.08), "ratio", "<= 1.04").rounds_needed == 20
-    assert Metric((0.92, 0.98, 1.0, 1.02, 1.08), "ratio", "<= 1.0").rounds_needed is None
-    assert Metric((0.92, 0.98, 1.0, 1.02, 1.08), "ratio", "<= 2").rounds_needed is None
+    assert Metric((0.92, 0.98, 1.0, 1.0, 1.02, 1.08), "ratio", "<= 1.04").rounds_needed == 24
+    assert Metric((0.92, 0.98, 1.0, 1.0, 1.02, 1.08), "ratio", "<= 1.0").rounds_needed is None
+    assert Metric((0.92, 0.98, 1.0, 1.0, 1.02, 1.08), "ratio", "<= 2").rounds_needed is None
 
 
-def test_below_five_rounds_there_is_no_interval() -> None:
-    told = Metric((1.0, 2.0, 3.0, 4.0), "s").as_dict()
-    assert (told["value"], told["low"], told["high"]) == (2.5, None, None)
+def test_below_six_rounds_there_is_no_interval() -> None:
+    told = Metric((1.0, 2.0, 3.0, 4.0, 5.0), "s").as_dict()
+    assert (told["value"], told["low"], told["high"]) == (3.0, None, None)
 
 
 def test_no_value_is_an_error_and_no_zero() -> None:
@@ -64,7 +64,7 @@ def test_no_value_is_an_error_and_no_zero() -> None:
 
 def test_json_has_all_of_the_run(tmp_path: Path) -> None:
     kept = result()
-    kept.add("metric", [1.0, 2.0, 3.0, 4.0, 5.0], "s", "<= 3")
+    kept.add("metric", [1.0, 2.0, 3.0, 3.0, 4.0, 5.0], "s", "<= 3")
     told = json.loads(kept.to_json())
     assert told["command"] == ["ccp", "bench", "name"]
     assert told["git"] == {"commit": "0" * 40, "dirty": True}
@@ -79,7 +79,7 @@ def test_json_has_all_of_the_run(tmp_path: Path) -> None:
         "goal": "<= 3",
         "verdict": "undecided",
         "rounds_needed": None,
-        "values": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "values": [1.0, 2.0, 3.0, 3.0, 4.0, 5.0],
     }
     file = kept.keep(tmp_path / "new")
     assert file == tmp_path / "new/name.json"
@@ -105,8 +105,8 @@ def test_a_result_that_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
 def test_the_table_cuts_no_figure_short(width: int) -> None:
     shown = result()
     shown.add("agent_memory_per_flow_bytes", [123_456.0], "bytes")
-    shown.add("flows_with_agent", [10_000.0] * 5, "flows", ">= 10000")
-    shown.add("cpu_ratio", [1.25] * 5, "ratio", "<= 1.05")
+    shown.add("flows_with_agent", [10_000.0] * 6, "flows", ">= 10000")
+    shown.add("cpu_ratio", [1.25] * 6, "ratio", "<= 1.05")
     out = io.StringIO()
     shown.print(Console(file=out, width=width))
     text = out.getvalue()

@@ -2,10 +2,9 @@
 /* The congestion control: hooks of tcp_congestion_ops. What each does is in flow.h (agent) and law.h (no agent). */
 #include "flow.h"
 #include "leave.h"
+#include "slot.h"
 #include <bpf/bpf_tracing.h>
 
-/* One copy of these programs is loaded for each registered name. */
-const volatile u32 cc_id = 0;
 const volatile bool needs_ecn = false;
 
 SEC("struct_ops")
@@ -13,83 +12,18 @@ void BPF_PROG(ccp_init, struct sock *sk)
 {
 	struct ccp_globals *g = ccp_globals();
 	struct ccp_sk *ca = ccp_sk(sk);
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct ccp_create create = {};
-	struct ccp_flow *flow;
-	u64 generation;
-	u32 slot;
 
 	if (arrives(sk, ca))
 		return;
 	ca->slot1 = 0;
-	ca->prior_rcv_nxt = tp->rcv_nxt;
+	ca->asks_at = 0;
+	ca->prior_rcv_nxt = tcp_sk(sk)->rcv_nxt;
 	if (!g)
 		return;
 	if (g->load != load && leave(sk))
 		return;
-	if (bpf_map_pop_elem(&free_slots, &slot)) {
-		__sync_fetch_and_add(&g->flows_over_limit, 1);
-		law_enter(sk, ca);
-		return;
-	}
-	flow = bpf_map_lookup_elem(&flows, &slot);
-	if (!flow)
-		return;
-	generation = __sync_add_and_fetch(&g->generation, 1);
-	flow->flow_id = generation << 32 | slot;
-	flow->program = 0;
-	flow->law = 1;
-	flow->applied_pkts = tp->snd_cwnd;
-	flow->cwnd_bytes = (u64)tp->snd_cwnd * tp->mss_cache;
-	flow->cwnd_floor_bytes = flow->cwnd_bytes;
-	flow->rate_bytes_per_s = 0;
-	flow->extensions = 0;
-	clear_bounds(flow);
-	flow->fold_error = CCP_FOLD_OK;
-	flow->missed = 0;
-	flow->report_flags = 0;
-	flow->mail_applied_us = 0;
-	__builtin_memset(&flow->counts, 0, sizeof(flow->counts));
-	flow->counts.law_entered_us = tp->tcp_mstamp;
-	flow->acks = 0;
-	flow->rate_incoming_bytes_per_s = 0;
-	flow->rate_outgoing_bytes_per_s = 0;
-	flow_fill_info(sk, &flow->info, cc_id);
-	flow_start_counting(tp, flow);
-	refresh_stats(sk, flow);
-	/* A letter for the slot's last flow may still lie here, or be in the writing: its flow_id gives it away. */
-	__sync_val_compare_and_swap(&flow->mail.owner, CCP_MAIL_FULL, CCP_MAIL_EMPTY);
 	law_enter(sk, ca);
-	flow->state = CCP_FLOW_ACTIVE;
-	ca->slot1 = slot + 1;
-	__sync_fetch_and_add(&g->flows_active, 1);
-
-	fill_record(&create.record, flow, CCP_RECORD_CREATE, tp->tcp_mstamp);
-	create.info = flow->info;
-	if (bpf_ringbuf_output(&records, &create, sizeof(create), 0))
-		__sync_fetch_and_add(&g->creates_missed, 1);
-}
-
-/*
- * Tells the flow's last totals. A function of its own: kernels allow no tail call, as those to
- * extensions are, to a caller with so large a stack.
- */
-static __noinline int flow_ends(struct sock *sk, struct ccp_flow *flow)
-{
-	struct ccp_globals *g = ccp_globals();
-	struct ccp_close close = {};
-
-	if (!flow || !g)
-		return 0;
-	refresh_stats(sk, flow);
-	fill_record(&close.record, flow, CCP_RECORD_CLOSE, tcp_sk(sk)->tcp_mstamp);
-	close.stats = flow->stats;
-	close.counts = flow->counts;
-	flow->state = CCP_FLOW_FREE; /* first: whoever reads the record finds the flow gone */
-	if (bpf_ringbuf_output(&records, &close, sizeof(close), 0))
-		__sync_fetch_and_add(&g->closes_missed, 1);
-	__sync_fetch_and_sub(&g->flows_active, 1);
-	return 0;
+	take_slot(sk);
 }
 
 SEC("struct_ops")
@@ -97,15 +31,16 @@ void BPF_PROG(ccp_release, struct sock *sk)
 {
 	struct ccp_sk *ca = ccp_sk(sk);
 	struct ccp_flow *flow = ccp_flow_of(ca);
-	u32 slot = ca->slot1 - 1;
 
-	if (!flow || moving_of(sk))
+	if (!flow) {
+		forget_slotless(ca);
+		return;
+	}
+	if (moving_of(sk))
 		return;
 	if (flow->extensions)
 		extensions_release(ctx, flow->extensions);
-	ca->slot1 = 0;
 	flow_ends(sk, flow);
-	bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
 }
 
 SEC("struct_ops")
@@ -194,7 +129,7 @@ static __always_inline u32 tx_start(struct sock *sk)
 
 	if (g && may_leave(sk, ca, g) && leave(sk))
 		return 0;
-	flow = ccp_flow_of(ca);
+	flow = flow_or_turn(sk, ca, g);
 	if (flow && follow_agent(sk, ca, flow))
 		return flow->extensions;
 	law_tx_start(sk);
@@ -242,7 +177,7 @@ static __always_inline u32 on_ack(void *ctx, struct sock *sk, const struct rate_
 
 	if (g && may_leave(sk, ca, g) && leave(sk))
 		return 0;
-	flow = ccp_flow_of(ca);
+	flow = flow_or_turn(sk, ca, g);
 	if (!flow) {
 		law_on_ack(sk, ca, rs);
 		return 0;

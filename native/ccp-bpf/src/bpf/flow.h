@@ -33,11 +33,10 @@ static __always_inline void flow_fill_info(struct sock *sk, struct ccp_flow_info
 	info->init_cwnd_bytes = tp->snd_cwnd * tp->mss_cache;
 	info->cc_id = cc_id;
 	info->netns_inum = netns_of(sk);
-	info->cgroup_id = 0;
-	if (bpf_core_field_exists(sk->sk_cgrp_data) && sk->sk_cgrp_data.cgroup)
-		info->cgroup_id = sk->sk_cgrp_data.cgroup->kn->id;
+	info->cgroup_id = cgroup_of(sk);
 	info->created_us = tp->tcp_mstamp;
 	info->sock_cookie = sk->__sk_common.skc_cookie.counter;
+	info->uid = sk->sk_uid.val;
 }
 
 static __always_inline void fill_record(struct ccp_record *record, struct ccp_flow *flow, u32 kind,

@@ -120,6 +120,26 @@ struct ccp_record {
 enum ccp_flow_state {
 	CCP_FLOW_FREE,
 	CCP_FLOW_ACTIVE,
+	CCP_FLOW_REAPED, /* taken away by the agent: the slot becomes free when no program can still be at it */
+};
+
+/* Why a socket has no slot. */
+enum ccp_no_slot {
+	CCP_NO_SLOT_LIMIT = 1, /* all were taken */
+	CCP_NO_SLOT_QUOTA, /* its user or its cgroup has as many as it may */
+	CCP_NO_SLOT_CAUSES = 4, /* room for them: a power of two */
+};
+
+/* Who has slots, where there is a quota. */
+enum ccp_holder_kind {
+	CCP_HOLDER_USER = 1, /* bits: ccp_flow_info.held has both */
+	CCP_HOLDER_CGROUP = 2,
+};
+
+struct ccp_holder {
+	__u64 id; /* uid, or cgroup id */
+	__u32 kind; /* enum ccp_holder_kind */
+	__u32 takes; /* in a request of the agent: one slot more, else one less; 0 in the key of a map */
 };
 
 /* Addresses are IPv6; IPv4 ones are mapped (::ffff:a.b.c.d). Ports in host order. */
@@ -137,6 +157,8 @@ struct ccp_flow_info {
 	__u64 cgroup_id;
 	__u64 created_us;
 	__u64 sock_cookie; /* 0 when the kernel has not given the socket one */
+	__u32 uid; /* of who made the socket */
+	__u32 held; /* bits of enum ccp_holder_kind: the flow is counted in holders, and is to be taken out */
 };
 
 /*
@@ -347,10 +369,15 @@ struct ccp_globals {
 	char goes_to
 		[CCP_NAME_LEN]; /* congestion control that leaving sockets get; empty: of the name they have */
 	__u64 max_cwnd_bytes;
+	__u32 flows_per_user; /* quotas of slots; 0: none */
+	__u32 flows_per_cgroup;
 	/* written by the kernel side */
 	__u64 generation __attribute__((aligned(64)));
 	__u64 flows_active;
 	__u64 flows_over_limit; /* sockets that found no slot: they run the fallback law */
+	__u64 flows_over_quota; /* sockets that were refused one */
+	__u64 without_slot[CCP_NO_SLOT_CAUSES]; /* sockets that have none now, by cause */
+	__u64 flows_reaped; /* slots that the agent took away */
 	__u64 reports_missed;
 	__u64 creates_missed;
 	__u64 closes_missed;

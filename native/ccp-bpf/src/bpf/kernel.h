@@ -233,6 +233,10 @@ typedef struct {
 	int owned;
 } socket_lock_t;
 
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
 struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
@@ -241,6 +245,7 @@ struct sock {
 	unsigned long sk_max_pacing_rate;
 	struct sock_cgroup_data sk_cgrp_data;
 	u16 sk_protocol;
+	kuid_t sk_uid;
 };
 
 struct sk_buff {

@@ -30,6 +30,15 @@ struct {
 	__type(value, u32);
 } free_slots SEC(".maps");
 
+/* How many slots somebody has, while there is a quota. Twice as many as there are slots. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 2);
+	__type(key, struct ccp_holder);
+	__type(value, u32);
+} holders SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CCP_MAX_PROGRAMS);

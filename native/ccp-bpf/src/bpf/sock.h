@@ -6,11 +6,13 @@
 #include "maps.h"
 #include "state.h"
 
+/* NULL where the socket has no slot, or its slot was taken away. */
 static __always_inline struct ccp_flow *ccp_flow_of(struct ccp_sk *ca)
 {
 	u32 slot = ca->slot1 - 1;
+	struct ccp_flow *flow = bpf_map_lookup_elem(&flows, &slot); /* NULL for slot1 == 0: out of range */
 
-	return bpf_map_lookup_elem(&flows, &slot); /* NULL for slot1 == 0: the index is out of range */
+	return flow && flow->flow_id >> 32 == ca->generation ? flow : NULL;
 }
 
 /* As the kernel judges it: in slow start half-used windows may still grow. */

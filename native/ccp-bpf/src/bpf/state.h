@@ -3,6 +3,7 @@
 #ifndef CCP_STATE_H
 #define CCP_STATE_H
 
+#include "intf.h"
 #include "tcp.h"
 
 /*
@@ -12,7 +13,11 @@
 #define CCP_SK_OFFSET 64
 
 struct ccp_sk {
-	u32 slot1; /* index in flows[] + 1; 0: the socket found no slot */
+	u32 slot1; /* index in flows[] + 1; 0: the socket has no slot */
+	union {
+		u32 generation; /* of the flow: where the slot has another, it was taken away */
+		u32 asks_at; /* without a slot: when to ask for one [ms], and in NO_SLOT_BITS why there is none */
+	};
 	u32 law; /* the kernel's CUBIC is initialised and steers */
 	u32 prr_delivered; /* packets delivered in this recovery (RFC 6937), for the law */
 	u32 prior_ca_state; /* ca_state at the law's last ACK */
@@ -23,6 +28,11 @@ struct ccp_sk {
 	u16 paced_by_us; /* we turned pacing on for an algorithm's rate */
 	u32 prior_rcv_nxt; /* DCTCP receiver */
 };
+
+#define NO_SLOT_BITS (CCP_NO_SLOT_CAUSES - 1)
+
+_Static_assert(CCP_SK_OFFSET + sizeof(struct ccp_sk) <= 104, "icsk_ca_priv");
+_Static_assert(sizeof(struct ccp_sk) <= sizeof(struct ccp_moving), "all of it goes along");
 
 static __always_inline struct ccp_sk *ccp_sk(struct sock *sk)
 {

@@ -62,6 +62,14 @@ static __always_inline void put_daddr(__u8 *out, struct sock *sk)
 		put_mapped(out, sk->__sk_common.skc_daddr);
 }
 
+/* Id of the socket's cgroup (v2); 0 where the kernel has none. */
+static __always_inline u64 cgroup_of(struct sock *sk)
+{
+	if (bpf_core_field_exists(sk->sk_cgrp_data) && sk->sk_cgrp_data.cgroup)
+		return sk->sk_cgrp_data.cgroup->kn->id;
+	return 0;
+}
+
 /* Inode of the socket's network namespace. */
 static __always_inline u32 netns_of(struct sock *sk)
 {

@@ -43,6 +43,8 @@ struct node_config {
 	__u32 is_veth; /* bool: what comes was sent on this machine */
 	__be32 prefix[4]; /* of destinations that the source serves */
 	__be32 prefix_mask[4];
+	__be32 trusted[4]; /* prefix of senders whose telemetry the sink reads */
+	__be32 trusted_mask[4];
 	__u64 rate_time_ns; /* of the mean of arrivals, see ccp_int::Meter */
 	/* What the source puts into packets, and where what differs between them lies; 0: not there. */
 	__u32 template_bytes;
@@ -110,6 +112,7 @@ struct node_counters {
 	__u64 not_filled; /* malformed, or asks for what this node does not know */
 	__u64 removed;
 	__u64 not_removed; /* other headers or options are among them */
+	__u64 foreign; /* telemetry of senders that are not trusted */
 	__u64 ring_full; /* came while the reader had no room: missing in summaries */
 };
 

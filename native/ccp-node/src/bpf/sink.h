@@ -78,8 +78,12 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 			tell(skb, packet, 0);
 		return;
 	}
-	bpf_map_update_elem(&sunk, &packet->flow, &one, BPF_ANY);
-	tell(skb, packet, bytes);
+	if (has_prefix(packet->flow.saddr, config.trusted, config.trusted_mask)) {
+		bpf_map_update_elem(&sunk, &packet->flow, &one, BPF_ANY);
+		tell(skb, packet, bytes);
+	} else {
+		COUNT(foreign, packet->pkts);
+	}
 	if (options.others)
 		COUNT(not_removed, packet->pkts);
 	else

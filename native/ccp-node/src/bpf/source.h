@@ -10,12 +10,13 @@ struct lengths {
 	u8 next_header;
 };
 
-static __always_inline bool is_in_prefix(const struct packet *packet)
+static __always_inline bool has_prefix(const u8 *address, const volatile __be32 *prefix,
+				       const volatile __be32 *mask)
 {
-	const __be32 *to = (const __be32 *)packet->flow.daddr;
+	const __be32 *words = (const __be32 *)address;
 
 	for (u32 i = 0; i < 4; i++) {
-		if ((to[i] ^ config.prefix[i]) & config.prefix_mask[i])
+		if ((words[i] ^ prefix[i]) & mask[i])
 			return false;
 	}
 	return true;
@@ -25,7 +26,7 @@ static __always_inline bool is_in_prefix(const struct packet *packet)
 static __always_inline bool is_served(const struct packet *packet)
 {
 	return packet->payload_bytes && packet->flow.protocol == packet->first && !packet->is_multicast &&
-	       is_in_prefix(packet);
+	       has_prefix(packet->flow.daddr, config.prefix, config.prefix_mask);
 }
 
 /* Counts packets of the flow; the number of the first of them. */

@@ -6,6 +6,8 @@
  * A connection remembers when its client was born: one that was deleted and made anew meanwhile is another one, which
  * it joins when it starts to send again. So nothing has to hold a client. Whoever finds it locked leaves it alone:
  * counters are cumulative, and the next ACK brings the difference.
+ *
+ * A timer of the table's own forgets those whose time is up. It runs as long as somebody has the table open or pinned.
  */
 #ifndef RTCP_CLIENTS_H
 #define RTCP_CLIENTS_H
@@ -26,14 +28,28 @@ struct rtcp_flow {
 	u8 limited; /* its client is */
 	u8 suspected; /* it seems to be: a verdict is on its way */
 	u8 seeks; /* enum rtcp_seeking: it is to find out whether more gets through now */
+	u8 no_room; /* when it wanted to join its client, the table was full */
 };
 
 #define NO_WINDOW (~0U)
+#define SWEEP_EVERY_NS (10 * 1000 * USEC_PER_SEC)
+#define SWEEP_AT_ONCE 500 /* clients: the processor does nothing else meanwhile */
+#define SWEEP_ON_NS (10 * USEC_PER_SEC) /* ... then others have it for 10 ms */
+#define CLOCK_MONOTONIC 1
+#define EEXIST 17
+
+struct bpf_map;
+
+/* The kernel's own; known by its name. */
+struct bpf_timer {
+	u64 opaque[2];
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536); /* fewer where the loader says so */
+	__uint(max_entries,
+	       65536); /* CCP_MAX_FLOWS: the loader sets it, that of extensions to the number of flows */
 	__type(key, struct rtcp_key);
 	__type(value, struct rtcp_client);
 } rtcp_clients SEC(".maps");
@@ -45,6 +61,37 @@ struct {
 	__type(key, u32);
 	__type(value, struct rtcp_client);
 } rtcp_blank SEC(".maps");
+
+/* Connections that are not bounded, because there was no room for their client. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} rtcp_no_room SEC(".maps");
+
+struct rtcp_sweeper {
+	struct bpf_timer timer;
+	u32 runs; /* 1 once it was started */
+	u32 swept; /* clients, this time */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rtcp_sweeper);
+} rtcp_sweep SEC(".maps");
+
+/* As later kernels have it. */
+struct ns_common___id {
+	u64 ns_id;
+} __attribute__((preserve_access_index));
+
+struct net___cookie {
+	struct ns_common___id ns;
+	u64 net_cookie;
+} __attribute__((preserve_access_index));
 
 /* Told by whoever includes this, if the verdict has become another. */
 static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us);
@@ -94,7 +141,7 @@ static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_f
 	row->bucket_bytes = client->detector.bucket_bytes;
 	row->rate_bytes_per_s = client->detector.rate_bytes_per_s;
 	row->tokens_bytes = rtcp_tokens_bytes(&client->detector, now_us);
-	row->netns = flow->key.netns;
+	row->netns = client->netns;
 	row->verdict = client_verdict(client);
 	row->active_flows = client->active_flows;
 	__builtin_memcpy(row->address, flow->key.address, sizeof(row->address));
@@ -102,10 +149,85 @@ static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_f
 }
 
 /* Whether it was limited, and nobody has come back for long. */
-static __always_inline bool is_over(const struct rtcp_client *client, const struct rtcp_options *o,
-				    u64 now_us)
+static __always_inline bool is_over(const struct rtcp_client *client, u64 now_us)
 {
-	return !client->open_flows && client->closed_us && now_us - client->closed_us > o->kept_us;
+	return !client->open_flows && client->over_us && now_us > client->over_us;
+}
+
+static __always_inline struct rtcp_sweeper *the_sweeper(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&rtcp_sweep, &zero);
+}
+
+static long sweep_client(struct bpf_map *map, const struct rtcp_key *key, struct rtcp_client *client,
+			 const u64 *now_us)
+{
+	struct rtcp_sweeper *sweeper;
+
+	if (!is_over(client, *now_us) || !client_lock(client))
+		return 0;
+	/* It stays locked, so nobody who has just found it joins what is no longer in the table. */
+	if (!is_over(client, *now_us) || bpf_map_delete_elem(&rtcp_clients, key)) {
+		client_unlock(client);
+		return 0;
+	}
+	sweeper = the_sweeper();
+	return sweeper && ++sweeper->swept >= SWEEP_AT_ONCE;
+}
+
+static int sweep(struct bpf_map *map, const u32 *key, struct rtcp_sweeper *sweeper)
+{
+	u64 now_us = bpf_ktime_get_ns() / 1000;
+
+	sweeper->swept = 0; /* not on the stack: the verifier would follow each value */
+	bpf_for_each_map_elem(&rtcp_clients, sweep_client, &now_us, 0);
+	bpf_timer_start(&sweeper->timer, sweeper->swept < SWEEP_AT_ONCE ? SWEEP_EVERY_NS : SWEEP_ON_NS, 0);
+	return 0;
+}
+
+static __noinline int sweep_from_now_on(void)
+{
+	struct rtcp_sweeper *sweeper = the_sweeper();
+
+	if (!sweeper || sweeper->runs || __sync_val_compare_and_swap(&sweeper->runs, 0, 1))
+		return 0;
+	if (bpf_timer_init(&sweeper->timer, &rtcp_sweep, CLOCK_MONOTONIC) ||
+	    bpf_timer_set_callback(&sweeper->timer, sweep) ||
+	    bpf_timer_start(&sweeper->timer, SWEEP_EVERY_NS, 0))
+		sweeper->runs = 0;
+	return 0;
+}
+
+static __always_inline void count_no_room(struct rtcp_flow *flow)
+{
+	u32 zero = 0;
+	u64 *count = bpf_map_lookup_elem(&rtcp_no_room, &zero);
+
+	if (count && !flow->no_room)
+		__sync_fetch_and_add(count, 1);
+	flow->no_room = 1;
+}
+
+/* What the kernel numbers namespaces by, one after the other. */
+static __always_inline u64 netns_cookie_of(struct sock *sk)
+{
+	struct net___cookie *net = (void *)sk->__sk_common.skc_net.net;
+
+	if (!net)
+		return 0;
+	if (bpf_core_field_exists(net->net_cookie))
+		return net->net_cookie;
+	return bpf_core_field_exists(net->ns.ns_id) ? net->ns.ns_id : netns_of(sk);
+}
+
+/* The connection is a new one. */
+static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow)
+{
+	__builtin_memset(flow, 0, sizeof(*flow));
+	flow->key.netns_cookie = netns_cookie_of(sk);
+	put_daddr(flow->key.address, sk);
 }
 
 /* The connection counts as one of its client's from now on, if there is room. */
@@ -115,7 +237,9 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 now_us = tp->tcp_mstamp;
 	u32 zero = 0;
+	long failed;
 
+	sweep_from_now_on();
 	flow->born_us = 0;
 	flow->active = 0;
 	flow->sharing = 0;
@@ -129,16 +253,22 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 		blank = bpf_map_lookup_elem(&rtcp_blank, &zero);
 		if (!blank)
 			return 0;
-		bpf_map_update_elem(&rtcp_clients, &flow->key, blank, BPF_NOEXIST);
+		failed = bpf_map_update_elem(&rtcp_clients, &flow->key, blank, BPF_NOEXIST);
+		if (failed && failed != -EEXIST) {
+			count_no_room(flow);
+			return 0;
+		}
 		client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
 	}
+	flow->no_room = 0;
 	if (!client || !client_lock(client))
 		return 0;
-	if (!client->born_us || is_over(client, o, now_us)) {
+	if (!client->born_us || is_over(client, now_us)) {
 		rtcp_detector_init(&client->detector, tp->mss_cache);
 		__builtin_memset(&client->limiter, 0, sizeof(client->limiter));
 		client->told = RTCP_OPEN;
 		client->born_us = now_us;
+		client->netns = netns_of(sk);
 	}
 	flow->born_us = client->born_us;
 	__sync_fetch_and_add(&client->open_flows, 1);
@@ -157,7 +287,7 @@ static __always_inline void flow_rest(struct rtcp_flow *flow, struct rtcp_client
 }
 
 /* The connection ends, or is no longer ours. */
-static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow)
+static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	struct rtcp_client *client = client_of(flow);
 
@@ -166,7 +296,7 @@ static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow)
 		return 0;
 	flow_rest(flow, client);
 	__sync_fetch_and_sub(&client->in_flight_bytes, (u64)flow->in_flight_bytes);
-	client->closed_us = tcp_sk(sk)->tcp_mstamp;
+	client->over_us = tcp_sk(sk)->tcp_mstamp + o->kept_us;
 	if (__sync_fetch_and_sub(&client->open_flows, 1) == 1 && !client->detector.limited)
 		bpf_map_delete_elem(&rtcp_clients, &flow->key);
 	return 0;

@@ -55,6 +55,26 @@ static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client
 	limit->told = verdict;
 }
 
+/* There is no room for the flow's client. */
+static __always_inline void tell_no_room(struct sock *sk, struct ccp_limit *limit)
+{
+	struct limit_told *told;
+
+	if (!limit->flow.no_room || limit->told == RTCP_NO_ROOM)
+		return;
+	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
+	if (!told)
+		return; /* told at the next ACK */
+	extension_tells(&told->record, sizeof(*told), limit->flow_id, tcp_sk(sk)->tcp_mstamp);
+	__builtin_memset(&told->row, 0, sizeof(told->row));
+	told->row.t_us = tcp_sk(sk)->tcp_mstamp;
+	told->row.netns = netns_of(sk);
+	told->row.verdict = RTCP_NO_ROOM;
+	__builtin_memcpy(told->row.address, limit->flow.key.address, sizeof(told->row.address));
+	bpf_ringbuf_submit(told, 0);
+	limit->told = RTCP_NO_ROOM;
+}
+
 /* Bounds window and pacing to what the client's limit lets this flow send now. */
 static __always_inline void limit_apply(struct sock *sk, struct ccp_sk *ca, struct ccp_flow *flow,
 					const struct ccp_limit *limit)
@@ -85,15 +105,14 @@ static __always_inline void limit_end(struct sock *sk, struct ccp_flow *flow, st
 {
 	limit->caps = 0;
 	clear_bounds(flow);
-	flow_leave(sk, &limit->flow);
+	flow_leave(sk, &limit->flow, &limit->options);
 }
 
 static __always_inline void limit_begin(struct sock *sk, struct ccp_flow *flow, struct ccp_limit *limit)
 {
 	limit->flow_id = flow->flow_id;
 	limit->told = RTCP_OPEN;
-	limit->flow.key.netns = flow->info.netns_inum;
-	__builtin_memcpy(limit->flow.key.address, flow->info.daddr, sizeof(flow->info.daddr));
+	flow_begin(sk, &limit->flow);
 	flow_join(sk, &limit->flow, &limit->options);
 	if (tcp_sk(sk)->packets_out) /* it sends already */
 		flow_start(sk, &limit->flow, &limit->options);
@@ -164,6 +183,7 @@ void BPF_PROG(limit_on_ack, struct sock *sk)
 	if (!it.flow || !it.limit)
 		return;
 	flow_ack(sk, &it.limit->flow, &it.limit->options);
+	tell_no_room(sk, it.limit);
 	limit_apply(sk, ccp_sk(sk), it.flow, it.limit);
 }
 

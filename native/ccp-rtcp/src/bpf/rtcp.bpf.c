@@ -110,10 +110,8 @@ static __always_inline void begin(struct sock *sk)
 	if (!ours)
 		return;
 	/* The limit of pacing is not forgotten: the socket may have had one of ours before, and have kept it. */
-	__builtin_memset(&ours->flow, 0, sizeof(ours->flow));
+	flow_begin(sk, &ours->flow);
 	ours->sought = 0;
-	ours->flow.key.netns = netns_of(sk);
-	put_daddr(ours->flow.key.address, sk);
 	flow_join(sk, &ours->flow, the_options());
 }
 
@@ -209,7 +207,7 @@ void BPF_PROG(cubic_release, struct sock *sk)
 	/* No program may call setsockopt here, so the limit of pacing stays: without pacing it does nothing. */
 	if (ours->our_max_rate)
 		pace_no_more(sk, ours);
-	flow_leave(sk, &ours->flow);
+	flow_leave(sk, &ours->flow, the_options());
 }
 
 SEC("struct_ops")
@@ -340,7 +338,7 @@ void BPF_PROG(rtcp_bbr_release, struct sock *sk)
 	struct rtcp_sock *ours = rtcp_sk(sk);
 
 	if (ours)
-		flow_leave(sk, &ours->flow);
+		flow_leave(sk, &ours->flow, the_options());
 }
 
 SEC("struct_ops")

@@ -13,14 +13,14 @@ struct rtcp_config {
 
 /* A client: the namespace that the connections are in, and the address of their other end; IPv4 mapped. */
 struct rtcp_key {
-	__u32 netns; /* inode */
+	__u64 netns_cookie; /* unlike an inode, never used again */
 	__u8 address[16];
 };
 
 /* What is known of a client, and of all connections to it together. */
 struct rtcp_client {
 	__u64 born_us; /* when it was seen first; 0: not yet filled in */
-	__u64 closed_us; /* when its last connection ended */
+	__u64 over_us; /* it is forgotten then, unless somebody comes back; 0: no connection has ended yet */
 	__u64 last_us; /* of the latest ACK */
 	__u64 delivered_pkts;
 	__u64 lost_pkts;
@@ -30,7 +30,7 @@ struct rtcp_client {
 	__u32 active_flows; /* of these, those with something to send */
 	__u32 sharing_flows; /* of these, those that would use up an equal share of the rate (equation 22) */
 	__u32 told; /* enum rtcp_verdict of the latest row */
-	__u32 pad;
+	__u32 netns; /* inode of the namespace, for people */
 	struct rtcp_detector detector;
 	struct rtcp_limiter limiter;
 };
@@ -45,6 +45,7 @@ enum rtcp_verdict {
 	RTCP_PROBING = 3,
 	RTCP_RAISED = 4, /* the limit seems to have become higher */
 	RTCP_GONE = 5,
+	RTCP_NO_ROOM = 6, /* the table of clients is full: nothing is looked for */
 };
 
 /* What is bounded by the limit; 0: none is looked for. */
@@ -66,7 +67,7 @@ struct rtcp_row {
 	__u64 bucket_bytes;
 	__u64 rate_bytes_per_s;
 	__u64 tokens_bytes;
-	__u32 netns;
+	__u32 netns; /* inode */
 	__u32 verdict; /* enum rtcp_verdict */
 	__u32 active_flows;
 	__u8 address[16];

@@ -52,6 +52,7 @@ struct search {
 	__u16 sport;
 	__u16 dport;
 	__u32 found; /* SWITCH_MAX_RULES: none */
+	__u32 next; /* to look at */
 };
 
 static __always_inline struct switch_table *the_table(void)
@@ -96,17 +97,27 @@ static __always_inline bool matches(const struct search *search, const struct sw
 	       is_within(search->cgroup, rule->cgroup);
 }
 
-static long look_at(u32 index, void *context)
+/* Rules behind the one that was found are not looked at: the first that matches decides. */
+static long look_at(u32 turn, void *context)
 {
 	struct switch_table *rules = the_table();
 	struct search *search = context;
+	u32 index = search->next;
 
-	if (!rules || index >= SWITCH_MAX_RULES || index >= rules->count)
+	if (!rules || index >= rules->count || index >= search->found)
 		return 1;
-	if (!matches(search, &rules->rules[index]))
-		return 0;
-	search->found = index;
-	return 1;
+	index &= SWITCH_MAX_RULES - 1; /* says to the verifier what the check before has made true */
+	if (matches(search, &rules->rules[index])) {
+		search->found = index;
+		return 1;
+	}
+	search->next = rules->next[index];
+	return 0;
+}
+
+static __always_inline u32 chain_of(const __u64 *address)
+{
+	return (address[0] ^ address[1]) * SWITCH_HASH >> (64 - SWITCH_HASH_BITS);
 }
 
 static __always_inline struct switch_rule *find(struct search *search)
@@ -115,8 +126,13 @@ static __always_inline struct switch_rule *find(struct search *search)
 	struct switch_rule *rule;
 
 	search->found = SWITCH_MAX_RULES;
+	if (!rules)
+		return NULL;
+	search->next = rules->first[chain_of(search->daddr)];
 	bpf_loop(SWITCH_MAX_RULES, look_at, search, 0);
-	if (!rules || search->found >= SWITCH_MAX_RULES)
+	search->next = rules->first_of_all[0];
+	bpf_loop(SWITCH_MAX_RULES, look_at, search, 0);
+	if (search->found >= SWITCH_MAX_RULES)
 		return NULL;
 	rule = &rules->rules[search->found];
 	/* Computed here: clang may spill the number before it is checked, and 6.1 does not know the copy's bounds. */

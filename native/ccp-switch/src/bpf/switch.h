@@ -11,7 +11,13 @@ typedef int __s32;
 typedef unsigned long long __u64;
 #endif
 
-#define SWITCH_MAX_RULES 256
+#define SWITCH_MAX_RULES 4096 /* a power of two */
+
+/* Rules that name one address of the other end are found by it: in chains by the top bits of this product. */
+#define SWITCH_HASH 0x9e3779b97f4a7c15ULL
+#define SWITCH_HASH_BITS 11
+#define SWITCH_CHAINS (1 << SWITCH_HASH_BITS)
+#define SWITCH_NO_RULE 0xffff
 #define SWITCH_NAME_BYTES 16
 #define SWITCH_ANY_CGROUP 0
 #define SWITCH_MAX_OWNERS 1024
@@ -55,6 +61,11 @@ struct switch_table {
 	__u32 version; /* rows say by which table they were made */
 	__u32 ending; /* enum switch_ending */
 	__u32 pad;
+	/* Index of each chain's first rule, the others follow in order; SWITCH_NO_RULE ends it. */
+	__u16 first[SWITCH_CHAINS];
+	__u16 first_of_all
+		[4]; /* the chain of rules that name a prefix, or nothing; the rest fills the line */
+	__u16 next[SWITCH_MAX_RULES];
 	struct switch_rule rules[SWITCH_MAX_RULES];
 };
 

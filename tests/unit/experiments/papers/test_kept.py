@@ -15,9 +15,9 @@ from scripts.paper_tables import PAGES, RESULTS, shown, written
 
 ROWS = pd.DataFrame(
     {
-        "algorithm": ["cubic", "cubic", "hyvar"],
-        "goodput_bytes_per_s": [1e6, 1.1e6, 2e6],
-        "rtt_p50_us": [10_000.0, 12_000.0, float("nan")],
+        "algorithm": ["cubic"] * 6 + ["hyvar"],
+        "goodput_bytes_per_s": [1e6, 1e6, 1.05e6, 1.05e6, 1.1e6, 1.1e6, 2e6],
+        "rtt_p50_us": [10_000.0, 12_000.0] * 3 + [float("nan")],
     }
 )
 
@@ -26,8 +26,8 @@ def kept() -> Kept:
     table = Table.of(ROWS, "two algorithms", ["algorithm"], ["goodput_bytes_per_s", "rtt_p50_us"])
     nothing = Estimate(float("nan"), float("nan"), float("nan"), 0)
     checks = (
-        Check("hyvar is faster", Estimate(2.0, 1.5, 2.5, 3), low=1.2),
-        Check("it is slower, too", Estimate(2.0, 1.5, 2.5, 3), high=1.0),
+        Check("hyvar is faster", Estimate(2.0, 1.5, 2.5, 6), low=1.2, name="faster"),
+        Check("it is slower, too", Estimate(2.0, 1.5, 2.5, 6), high=1.0),
         Check("nobody knows", nothing, low=0),
     )
     about = {
@@ -36,7 +36,7 @@ def kept() -> Kept:
         "date": "2026-11-24T01:00:00+00:00",
         "host": {"kernel": "6.18.0", "cpu": "a processor", "cores": 2},
     }
-    return Kept("hyvar", "paths", 3, 3, (table,), checks, about)
+    return Kept("hyvar", "paths", 9, 9, {"the emulator was late": 2}, (table,), checks, about)
 
 
 def test_what_is_kept_is_read_as_it_was(tmp_path: Path) -> None:
@@ -53,11 +53,11 @@ def test_what_is_kept_is_read_as_it_was(tmp_path: Path) -> None:
 def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
     lines = kept().markdown().splitlines()
     assert lines[0] == (
-        "`ccp paper hyvar --part paths`: 3 of 3 runs; 2026-11-24, `0123456789ab`, Linux 6.18.0, a processor, "
-        "2 processors."
+        "`ccp paper hyvar --part paths`: 9 of 9 runs, of which 2 do not count: the emulator was late; "
+        "2026-11-24, `0123456789ab`, Linux 6.18.0, a processor, 2 processors."
     )
-    assert "* hyvar is faster: 2.000 [1.500, 2.500], 3 runs (holds)" in lines
-    assert "* it is slower, too: 2.000 [1.500, 2.500], 3 runs (**fails**)" in lines
+    assert "* hyvar is faster: 2.000 [1.500, 2.500], 6 runs (holds)" in lines
+    assert "* it is slower, too: 2.000 [1.500, 2.500], 6 runs (**fails**)" in lines
     assert "nobody knows" not in "".join(lines)
     head = lines.index(next(one for one in lines if one.startswith("| ")))
     assert lines[head].count("[") == 2, "units"

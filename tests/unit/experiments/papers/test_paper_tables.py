@@ -10,14 +10,15 @@ import pytest
 from rich.console import Console
 
 from experiments.metrics import NAN, MetricError
+from experiments.papers.estimates import IN_RUN
 from experiments.papers.tables import Check, Table
 from experiments.statistics import Estimate
 
 RUNS = pd.DataFrame(
     {
-        "loss_ratio": [0.005] * 3 + [0.0],
-        "algorithm": ["cubic"] * 3 + ["kernel/cubic"],
-        "goodput_bytes_per_s": [1e6, 2e6, 6e6, 12e6],
+        "loss_ratio": [0.005] * 6 + [0.0],
+        "algorithm": ["cubic"] * 6 + ["kernel/cubic"],
+        "goodput_bytes_per_s": [1e6, 1.5e6, 2e6, 2e6, 3e6, 6e6, 12e6],
     }
 )
 
@@ -30,7 +31,7 @@ def test_a_table_has_an_estimate_for_each_combination() -> None:
     rows = table().rows
     assert list(rows["loss_ratio"]) == [0.005, 0.0]
     assert list(rows["goodput_bytes_per_s"]) == [2e6, 12e6]
-    assert list(rows["n"]) == [3, 1]
+    assert list(rows["n"]) == [6, 1]
     assert rows["goodput_bytes_per_s.low"][0] <= 2e6 <= rows["goodput_bytes_per_s.high"][0]
     assert math.isnan(rows["goodput_bytes_per_s.low"][1])
 
@@ -59,24 +60,37 @@ def test_a_column_that_is_missing_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "holds", "word"),
+    ("found", "low", "high", "verdict", "told"),
     [
-        (3.0, 3.0, None, True, "holds"),
-        (2.9, 3.0, None, False, "FAILS"),
-        (0.97, 0.97, 1.03, True, "holds"),
-        (1.04, 0.97, 1.03, False, "FAILS"),
-        (NAN, 3.0, None, None, "not measured"),
+        (Estimate(3.2, 3.0, 5.0, 10), 3.0, None, "holds", "holds: it is so: 3.200 [3.000, 5.000], 10 runs"),
+        (Estimate(3.2, 2.8, 5.0, 10), 3.0, None, "undecided", "undecided (try 40): it is so: 3.200"),
+        (Estimate(2.8, 2.0, 2.9, 10), 3.0, None, "fails", "FAILS: it is so: 2.800"),
+        (Estimate(1.0, 0.97, 1.03, 10), 0.97, 1.03, "holds", "holds: it is so"),
+        (
+            Estimate(3.2, NAN, NAN, 5),
+            3.0,
+            None,
+            "undecided",
+            "undecided (too few runs, try 6): it is so: 3.200, 5 runs",
+        ),
+        (Estimate(1.0, 1.0, 1.0, 10), 1.0, None, "holds", "holds: it is so: 1.000, 10 runs, all alike"),
+        (Estimate(70.0, 70.0, 70.0, 0), 65, 75, "holds", "holds: it is so: 70.000, computed"),
+        (Estimate(NAN, NAN, NAN, 0), 3.0, None, None, "open: it is so: not measured"),
     ],
 )
-def test_a_claim_holds_within_its_ends(
-    value: float, low: float | None, high: float | None, holds: bool | None, word: str
+def test_the_interval_decides_a_claim_and_not_the_value(
+    found: Estimate, low: float | None, high: float | None, verdict: str | None, told: str
 ) -> None:
-    check = Check("it is so", Estimate(value, 1.0, 5.0, 5), low, high)
-    assert check.holds is holds
-    assert word in str(check)
-    assert check.records()["holds"] is holds
+    check = Check("it is so", found, low, high, "so")
+    assert check.verdict == verdict
+    assert str(check).startswith(told)
+    assert check.records()["verdict"] == verdict
+    assert str(Check.from_records(check.records())) == str(check)
 
 
-def test_a_claim_says_its_interval_and_its_runs() -> None:
-    assert "3.200 [1.000, 5.000], 5 runs" in str(Check("it is so", Estimate(3.2, 1.0, 5.0, 5), 3.0))
-    assert "[" not in str(Check("it is so", Estimate(3.2, NAN, NAN, 1), 3.0))
+def test_flows_of_a_run_are_one_value() -> None:
+    rows = pd.DataFrame(
+        {IN_RUN: [0, 0, 1, 1], "algorithm": "cubic", "goodput_bytes_per_s": [1e6, 3e6, 4e6, 6e6]}
+    )
+    (row,) = Table.of(rows, "what", ["algorithm"], ["goodput_bytes_per_s"]).rows.to_dict("records")
+    assert (row["goodput_bytes_per_s"], row["n"]) == (3.5e6, 2)

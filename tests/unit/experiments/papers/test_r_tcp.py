@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.events import SetLink
+from experiments.papers.estimates import IN_RUN
 from experiments.papers.paper import Findings, Runs, Size, findings, table_of
 from experiments.papers.r_tcp import fairness as r_tcp_fairness
 from experiments.papers.r_tcp import lift as r_tcp_lift
@@ -221,6 +222,7 @@ def rows(fewer: float, goodput: float = 1.0) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
+                IN_RUN: number,
                 "operator": operator,
                 "number": number,
                 "algorithm": algorithm,
@@ -229,23 +231,23 @@ def rows(fewer: float, goodput: float = 1.0) -> pd.DataFrame:
                 "goodput_bytes_per_s": 1e5 * (goodput if algorithm not in LIMITED_BY else 1),
             }
             for operator in LIMITED
-            for number in range(3)
+            for number in range(6)
             for algorithm in VARIANTS
         ]
     )
 
 
 @pytest.mark.parametrize(
-    ("fewer", "goodput", "holds"),
+    ("fewer", "goodput", "verdicts"),
     [
-        (0.81, 1.0, [True] * 9),
-        (0.7, 1.0, [True] * 2 + [False] * 4 + [True] * 3),
-        (0.81, 0.9, [True] * 6 + [False] * 3),
+        (0.81, 1.0, ["holds"] * 9),
+        (0.7, 1.0, ["holds"] * 2 + ["fails"] * 4 + ["holds"] * 3),
+        (0.81, 0.9, ["holds"] * 6 + ["fails"] * 3),
     ],
 )
-def test_what_must_show_of_32_mb(fewer: float, goodput: float, holds: list[bool]) -> None:
+def test_what_must_show_of_32_mb(fewer: float, goodput: float, verdicts: list[str]) -> None:
     checks = claims(rows(fewer, goodput))
-    assert [check.holds for check in checks] == holds
+    assert [check.verdict for check in checks] == verdicts
     assert checks[0].found.value == pytest.approx(fewer)
 
 
@@ -262,9 +264,9 @@ def test_a_mean_of_shares_is_not_the_share_of_means() -> None:
 def test_pairs_are_those_with_the_same_limiter() -> None:
     table = rows(0.5).sample(frac=1, random_state=1)
     for _, both in pairs_of(table, "retrans_pct"):
-        assert len(both) == 9
+        assert len(both) == 18
         assert set(both["under"] / both["without"]) == {0.5}
-    assert [*in_order(table, "operator")["algorithm"][:6:3]] == [VARIANTS[0], VARIANTS[1]]
+    assert [*in_order(table, "operator")["algorithm"][:12:6]] == [VARIANTS[0], VARIANTS[1]]
 
 
 def test_connections_are_told_apart() -> None:
@@ -275,7 +277,7 @@ def test_connections_are_told_apart() -> None:
     assert set(found["size_bytes"]) == {MB}
     check = r_tcp_transfers.claim_of_state(found[found["connection"] == 2])
     assert check.found.value == pytest.approx(0)
-    assert check.holds is False
+    assert check.verdict == "undecided", "one run"
 
 
 def test_the_end_of_a_limit_counts_from_when_it_ended() -> None:
@@ -292,12 +294,12 @@ def test_the_end_of_a_limit_counts_from_when_it_ended() -> None:
     assert found["after_bytes_per_s"].tolist() == pytest.approx([125_000] * 2, rel=0.8)
     assert found["fast_s"].isna().all()
     checks = r_tcp_lift.claims(found)
-    assert [check.holds for check in checks] == [True, None, True, None]
+    assert [check.found.value for check in checks][::2] == pytest.approx([1.5, 1.5])
 
 
 def test_one_that_is_never_found_gone_is_late() -> None:
-    table = pd.DataFrame({"algorithm": "rtcp/bbr", "loss_ratio": 0.0, "gone_s": [np.nan] * 3})
-    assert r_tcp_lift.claims(table)[0].holds is False
+    table = pd.DataFrame({"algorithm": "rtcp/bbr", "loss_ratio": 0.0, "gone_s": [np.nan] * 6})
+    assert r_tcp_lift.claims(table)[0].verdict == "fails"
 
 
 def test_shares_are_those_of_two_flows_to_one_client() -> None:

@@ -109,7 +109,7 @@ def test_parts_have_a_table_figures_and_claims(part: Part) -> None:
     made = findings(part, runs)
     assert len(made.tables[0].rows) == len(VARIANTS)
     assert made.figures
-    assert [check.holds for check in made.checks[::2]] == [True, False, True]
+    assert [check.found.value for check in made.checks[::2]] == pytest.approx([0.5, 0.25, 1.0])
 
 
 def test_what_is_saved_and_changed_is_that_of_pairs() -> None:
@@ -118,7 +118,6 @@ def test_what_is_saved_and_changed_is_that_of_pairs() -> None:
     cubic_saved, cubic_kept, bbr_saved, bbr_kept, *_ = claims(found, least, "qoe", "quality")
     assert cubic_saved.found.value == pytest.approx(0.5)
     assert cubic_kept.found.value == pytest.approx(-0.05)
-    assert not cubic_kept.holds
     assert bbr_saved.found.value == pytest.approx(0.25)
     assert bbr_kept.found.value == pytest.approx(-0.05)  # of 2 Mbit/s, not of -1
 
@@ -126,4 +125,7 @@ def test_what_is_saved_and_changed_is_that_of_pairs() -> None:
 def test_nothing_is_claimed_of_what_was_not_run() -> None:
     found = pd.concat([viewed(one) for one in results_of(VIDEO).results]).assign(seed=1)
     without = found[~found["algorithm"].str.startswith("rtcp/")]
-    assert [check.holds for check in claims(without, {"kernel/cubic": 0.3}, "qoe", "quality")] == [None, None]
+    assert [check.verdict for check in claims(without, {"kernel/cubic": 0.3}, "qoe", "quality")] == [
+        None,
+        None,
+    ]

@@ -1,0 +1,21 @@
+"""Which runs do not count: a rule that is applied before anything looks at their figures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from experiments.results import Result
+
+LATE_US: Final = 20_000
+"""A run in which the emulator was once so late does not count: the machine stood still [us]."""
+
+
+def late_us(result: Result) -> float:
+    """Return by how much the emulator was late at most [us]; 0 where nothing was emulated in real time."""
+    emulator = result.metadata.get("emulator")
+    return 0.0 if emulator is None else float(emulator["lateness_us"]["max"])
+
+
+def why(result: Result) -> str | None:
+    """Return why a run does not count; None if it does."""
+    return "the emulator was late" if late_us(result) > LATE_US else None

@@ -1,0 +1,231 @@
+"""`ccp paper NAME --claims`: every claim of a paper, what was measured of it, and the verdict.
+
+From results that were kept (docs/results/papers), or from a directory of results.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.papers.comparisons import Claim
+from experiments.papers.kept import Kept
+from experiments.papers.paper import Paper, Size, findings, read_part
+from experiments.papers.tables import Check
+from experiments.runs.check import SIM
+
+PAPERS: Final[Mapping[str, str]] = {
+    "flex-cubic": "flex_cubic",
+    "int-adaptive": "int_adaptive",
+    "hyvar": "hyvar",
+    "r-hybrid": "r_hybrid",
+    "r-tcp": "r_tcp",
+}
+"""Name of a paper -> its package in `experiments.papers`."""
+
+KEPT: Final = Path(__file__).parents[2] / "docs/results/papers"
+
+NOT_RUN: Final = "not run"
+NOT_TESTED: Final = "not tested"
+LEFT_OUT: Final = "left out"
+VERDICTS: Final = ("holds", "fails", "undecided", NOT_RUN, LEFT_OUT, NOT_TESTED)
+"""In the order in which they are counted."""
+
+_SIMULATED: Final = f"-{SIM}"
+_COLORS: Final = {"holds": "green", "fails": "red", "undecided": "yellow"}
+
+
+def paper_of(name: str) -> Paper:
+    """Return a paper of `PAPERS`."""
+    paper: Paper = importlib.import_module(f"experiments.papers.{PAPERS[name]}.paper").PAPER
+    return paper
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, and what was measured of it.
+
+    Attributes:
+        paper: Name of the paper.
+        claim: The claim.
+        checks: What was measured, of what it wants to know.
+        where: Where: "simulated", or empty.
+    """
+
+    paper: str
+    claim: Claim
+    checks: Sequence[Check] = ()
+    where: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """One of `VERDICTS`; a claim holds if all of it does, and fails if any of it does."""
+        if self.claim.part is None:
+            return NOT_TESTED
+        if self.claim.withheld:
+            return LEFT_OUT
+        if not self.checks:
+            return NOT_RUN
+        found = [check.verdict for check in self.checks]
+        if "fails" in found:
+            return "fails"
+        return "holds" if found == ["holds"] * len(self.claim.names) else "undecided"
+
+    @property
+    def told(self) -> str:
+        """The verdict, with what would decide where it is undecided."""
+        if self.verdict != "undecided":
+            return self.verdict
+        open_checks = [check for check in self.checks if check.verdict == "undecided"]
+        missing = len(self.claim.names) - len(self.checks)
+        if not open_checks:
+            return f"undecided ({missing} of {len(self.claim.names)} not measured)"
+        return max(open_checks, key=lambda check: check.records()["runs_needed"] or 0).told
+
+    @property
+    def value(self) -> str:
+        """What was measured, with intervals."""
+        return "; ".join(check.value for check in self.checks)
+
+    @property
+    def n(self) -> str:
+        """Of how many runs, whether they were simulated, and whether they differed."""
+        counts = sorted({check.found.n for check in self.checks})
+        if not counts:
+            return ""
+        told = "computed" if counts == [0] else " to ".join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))
+        return ", ".join(
+            [told, *([self.where] if self.where else []), *(["all alike"] if self.alike else [])]
+        )
+
+    @property
+    def alike(self) -> bool:
+        """Whether it rests on runs that are all alike."""
+        return bool(self.checks) and all(check.alike for check in self.checks)
+
+    @property
+    def why(self) -> str:
+        """Why it does not hold, or the command that runs it."""
+        if self.verdict == NOT_RUN:
+            return f"`{self.command}`"
+        if self.verdict == "holds":
+            return ""
+        return self.claim.withheld or self.claim.why
+
+    @property
+    def command(self) -> str:
+        """What runs its part."""
+        assert self.claim.part is not None
+        video = " --video" if paper_of(self.paper).parts[self.claim.part].video else ""
+        return f"sudo ccp paper {self.paper}{video} --part {self.claim.part} --keep docs/results/papers"
+
+    def cells(self) -> list[str]:
+        """Return it as people read it."""
+        claim = self.claim
+        return [f"{claim.source}: {claim.says}", claim.tested, self.value, self.n, self.told, self.why]
+
+    def records(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        claim = self.claim
+        return {
+            "paper": self.paper,
+            "source": claim.source,
+            "claim": claim.says,
+            "part": claim.part,
+            "tested": claim.tested,
+            "where": self.where,
+            "checks": [check.records() for check in self.checks],
+            "verdict": self.verdict,
+            "why": self.why,
+        }
+
+
+HEADINGS: Final = ("claim", "tested by", "value", "runs", "verdict", "why, or how to run it")
+
+
+def kept(paper: str, folder: Path = KEPT) -> dict[str, Sequence[Check]]:
+    """Return the checks of a paper's parts as they were kept; simulated ones have `-sim` behind their name.
+
+    Raises:
+        ResultError: `result.broken`.
+    """
+    found = [Kept.read(file) for file in sorted((folder / paper).glob("*.json"))]
+    return {one.part: one.checks for one in found}
+
+
+def of_results(paper: Paper, size: Size, out: Path) -> dict[str, Sequence[Check]]:
+    """Return the checks of a paper's parts by the runs in a directory, as `kept`.
+
+    Raises:
+        ResultError: If results cannot be read.
+    """
+    simulated = _SIMULATED if size.datapath == SIM else ""
+    parts = [part for part in paper.parts.values() if part.measurement is None or not simulated]
+    return {
+        part.name + simulated: findings(part, read_part(part, size, out)).checks
+        for part in parts
+        if (out / part.name).exists()
+    }
+
+
+def judge(paper: Paper, results: Mapping[str, Sequence[Check]]) -> list[Judged]:
+    """Return a paper's claims with what was measured of them, in its order.
+
+    Of real sockets, or of the simulator where those decide nothing.
+    """
+    return [_judged(paper.name, claim, results) for claim in paper.claims]
+
+
+def _judged(paper: str, claim: Claim, results: Mapping[str, Sequence[Check]]) -> Judged:
+    found = []
+    for behind, where in (("", ""), (_SIMULATED, "simulated"))[: 1 + claim.simulable]:
+        known = {one.name: one for one in results.get(f"{claim.part}{behind}", ()) if one.known}
+        checks = [known[name] for name in claim.names if name in known]
+        if checks:
+            found.append(Judged(paper, claim, checks, where))
+    decided = [one for one in found if one.verdict in {"holds", "fails"}]
+    return next(iter([*decided, *found]), Judged(paper, claim))
+
+
+def counted(rows: Iterable[Judged]) -> dict[str, int]:
+    """Return how many claims have each of `VERDICTS`."""
+    found = Counter(one.verdict for one in rows)
+    return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def told_count(rows: Sequence[Judged]) -> str:
+    """Return the same as people read it, and how many verdicts rest on runs that are all alike."""
+    told = ", ".join(f"{n} {verdict}" for verdict, n in counted(rows).items() if n)
+    alike = sum(row.alike and row.verdict in {"holds", "fails"} for row in rows)
+    return f"{len(rows)} claims: {told}" + (
+        f"; {alike} verdicts rest on runs that are all alike" if alike else ""
+    )
+
+
+def markdown(rows: Sequence[Judged]) -> str:
+    """Return claims as a document shows them."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (HEADINGS, ["---"] * len(HEADINGS))]
+    for row in rows:
+        *others, verdict, why = row.cells()
+        lines.append(f"| {' | '.join([*others, f'**{verdict}**' if verdict == 'fails' else verdict, why])} |")
+    return "\n".join([f"{told_count(rows)}.", "", *lines])
+
+
+def show(console: Console, title: str, rows: Sequence[Judged]) -> None:
+    """Print claims, and how many have which verdict."""
+    table = Table(title=title, show_lines=True)
+    for heading in HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        *others, verdict, why = row.cells()
+        color = _COLORS.get(row.verdict)
+        table.add_row(*others, f"[{color}]{verdict}" if color else verdict, why.strip("`"))
+    console.print(table)
+    console.print(told_count(rows), highlight=False)

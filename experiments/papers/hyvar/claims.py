@@ -1,0 +1,145 @@
+"""What Hyvar's slides claim, and how it is tested here.
+
+Bounds that the slides do not state are ours: 5 % of throughput and 10 % of delay for "similar".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from experiments.papers.comparisons import Claim, Comparison
+from experiments.papers.variants import KERNEL
+
+HYVAR: Final = "hyvar"
+HYBRID: Final = "hybrid_mtp"
+POLICY: Final = "policy"
+BBR: Final = "kernel/bbr"
+
+MTPS_MS: Final = (10, 20, 50, 100, 200)
+CLAIM_THROUGHPUT: Final = 0.95
+CLAIM_DELAY: Final = 1.10
+CLAIM_CPU: Final = 0.80
+
+THROUGHPUT: Final = "throughput"
+DELAY: Final = "delay"
+CPU: Final = "cpu"
+CPU_OVER_IDLE: Final = "cpu over idle"
+"""Checks of the part `mtp`; the initial MTP comes behind."""
+
+COMPETITORS: Final = {
+    KERNEL: "CUBIC",
+    BBR: "BBR",
+    HYBRID: "the hybrid of a fixed MTP (for Orca and Spine)",
+    POLICY: "the policy alone (for Aurora and Sage)",
+}
+PATHS: Final = {
+    "wired-1": "Wired 1",
+    "wired-2": "Wired 2",
+    "cellular-1": "Cellular 1",
+    "cellular-2": "Cellular 2",
+}
+
+_LESS_OF_BOTH: Final = "it has a little less delay, with less throughput"
+_FULL: Final = "it fills the link, with several times the delay"
+WHY: Final = {
+    ("wired-1", HYBRID): _LESS_OF_BOTH,
+    ("wired-1", POLICY): _LESS_OF_BOTH,
+    ("wired-2", HYBRID): _LESS_OF_BOTH,
+    ("wired-2", POLICY): _LESS_OF_BOTH,
+    ("wired-2", BBR): _LESS_OF_BOTH,
+    ("cellular-1", KERNEL): _FULL,
+    ("cellular-2", KERNEL): _FULL,
+    ("cellular-2", BBR): _FULL,
+    ("cellular-2", HYBRID): "it has a little more throughput, with more delay",
+    ("cellular-2", POLICY): "it has a little more throughput, with more delay",
+}
+"""Why a path and a competitor do not agree with the slides."""
+
+
+def _beats(path: str, other: str) -> list[Comparison]:
+    ours, theirs = ({"path": path, "algorithm": one} for one in (HYVAR, other))
+    return [
+        Comparison(
+            f"throughput, {path}, {other}", "throughput by its", "throughput_bytes_per_s", ours, theirs, 1.0
+        ),
+        Comparison(f"delay, {path}, {other}", "delay by its", "delay_us", ours, theirs, at_most=1.0),
+    ]
+
+
+def _mtp(
+    name: str, says: str, column: str, of_ms: int, by_ms: int, at_least: float | None = None
+) -> Comparison:
+    of, by = ({"algorithm": HYBRID, "mtp_ms": float(one)} for one in (of_ms, by_ms))
+    return Comparison(name, says, column, of, by, at_least)
+
+
+CLAIMS: Final = (
+    Claim(
+        "Motivation (a)",
+        "with a small MTP the sending rate fluctuates at first",
+        why="no part looks at rates within the first second",
+    ),
+    Claim(
+        "Motivation (b)",
+        "with a large MTP the delay is longer",
+        "mtp",
+        [_mtp("large", "fixed MTP: delay with 200 ms by that with 10 ms", "delay_us", 200, 10, 1.0)],
+    ),
+    Claim(
+        "Motivation",
+        "with a small MTP the agent needs more processor time",
+        "mtp",
+        [_mtp("small", "fixed MTP: CPU time with 10 ms by that with 200 ms", "agent_cpu_pct", 10, 200, 1.0)],
+    ),
+    Claim(
+        "Motivation",
+        "hybrids need less processor time than learned ones",
+        "paths",
+        [
+            Comparison(
+                f"cpu, {path}",
+                f"{path}: CPU time of the hybrid of a fixed MTP by that of the policy alone",
+                "agent_cpu_pct",
+                {"path": path, "algorithm": HYBRID},
+                {"path": path, "algorithm": POLICY},
+                at_most=1.0,
+            )
+            for path in PATHS
+        ],
+    ),
+    Claim(
+        "MTP insensitivity (a)",
+        "whatever MTP it begins with, Hyvar's throughput is that of the best",
+        "mtp",
+        checks=[f"{THROUGHPUT}-{one}" for one in MTPS_MS],
+        how="throughput by the highest of a fixed MTP, from each initial MTP, is at least"
+        f" {CLAIM_THROUGHPUT:g}",
+    ),
+    Claim(
+        "MTP insensitivity (b)",
+        "and so is its delay",
+        "mtp",
+        checks=[f"{DELAY}-{one}" for one in MTPS_MS],
+        how=f"delay by that of the best fixed MTP, from each initial MTP, is at most {CLAIM_DELAY:g}",
+    ),
+    Claim(
+        "MTP insensitivity (c)",
+        "with up to 90 % less processor time",
+        "mtp",
+        checks=[f"{CPU_OVER_IDLE}-{one}" for one in MTPS_MS],
+        how="what the agent saves of the CPU time at a fixed MTP of 10 ms, without an idle agent's,"
+        f" from each initial MTP, is at least {CLAIM_CPU:g}",
+    ),
+    *(
+        Claim(
+            told,
+            f"Hyvar has more throughput and less delay than {name}",
+            "paths",
+            _beats(path, other),
+            why=WHY.get((path, other), ""),
+        )
+        for path, told in PATHS.items()
+        for other, name in COMPETITORS.items()
+    ),
+)
+"""In the slides' order. The conclusion repeats them."""

@@ -1,0 +1,289 @@
+"""What the R-Hybrid paper claims, and how it is tested here.
+
+Bounds that the paper does not state are ours: 5 % for "comparable", 2 % for "the same as DCTCP", 3 % for "as
+without marks".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from experiments.papers.comparisons import Claim, Comparison
+from experiments.papers.variants import KERNEL
+
+OURS: Final = "r_hybrid"
+BBR: Final = "kernel/bbr"
+DCTCP: Final = "dctcp"
+AGGRESSIVE: Final = "marking at 0.3 ms"
+BASELINE: Final = "no marking"
+
+LOSS: Final = 0.01
+RTT_US: Final = 1_000
+COMPARABLE: Final = 0.95
+SMALL_LOSS: Final = 0.95
+"""What is left with 1 % loss; in the paper 96 to 98 %."""
+MOST_LEFT: Final = 0.97
+"""DCTCP loses throughput if it has no more than this of the clean baseline's; in the paper it has 0.886."""
+SAME_AS_CLEAN: Final = 0.97
+SAME_AS_DCTCP: Final = 0.02
+FEWER: Final = 0.1
+"""R-Hybrid's retransmissions by BBR's, clean; in the paper they are 0.04."""
+AS_MANY: Final = (0.8, 1.25)
+"""The same with loss; in the paper they are 1.06."""
+MOSTLY: Final = 0.9
+
+TUNED: Final = (
+    "`noise_ce_marks` 600 was chosen from runs over this path: no verdict until it comes from others"
+)
+"""Nothing is judged on the runs that it was tuned on; the paper has a threshold of 1 (section 4.3)."""
+
+
+def _fig2(variant: str, loss: float) -> dict[str, Any]:
+    return {"variant": variant, "loss_ratio": loss, "rtt_us": RTT_US}
+
+
+def _against(name: str, column: str, loss: float, *bounds: float | None) -> list[Comparison]:
+    what = {"goodput_bytes_per_s": "goodput", "retrans_pkts": "retransmissions"}[column]
+    on = f"{100 * loss:g} % loss" if loss else "clean"
+    others = {KERNEL: "kernel CUBIC", BBR: "kernel BBR"}
+    chosen = [BBR] if column == "retrans_pkts" else list(others)
+    return [
+        Comparison(
+            f"{name}, {other}",
+            f"R-Hybrid's {what} by that of {others[other]}, {on},",
+            column,
+            _fig2(OURS, loss),
+            _fig2(other, loss),
+            *bounds,
+        )
+        for other in chosen
+    ]
+
+
+def _fig3(variant: str, marking: str) -> dict[str, str]:
+    return {"variant": variant, "marking": marking}
+
+
+def _by_baseline(name: str, who: str, variant: str, **bounds: float) -> Comparison:
+    return Comparison(
+        name,
+        f"{who}'s goodput under aggressive marking by the clean baseline's",
+        "goodput_bytes_per_s",
+        _fig3(variant, AGGRESSIVE),
+        _fig3(KERNEL, BASELINE),
+        **bounds,
+    )
+
+
+CLAIMS: Final = (
+    Claim(
+        "Figure 2",
+        "without loss R-Hybrid has as much throughput as CUBIC and BBR",
+        "fig2",
+        _against("clean", "goodput_bytes_per_s", 0.0, COMPARABLE),
+        withheld=TUNED,
+    ),
+    Claim(
+        "Figure 2",
+        "1 % random loss costs CUBIC and BBR 2 to 4 %",
+        "fig2",
+        [
+            Comparison(
+                f"loss, {variant}",
+                f"{name}'s goodput with 1 % loss by that without",
+                "goodput_bytes_per_s",
+                _fig2(variant, LOSS),
+                _fig2(variant, 0.0),
+                SMALL_LOSS,
+            )
+            for variant, name in ((KERNEL, "kernel CUBIC"), (BBR, "kernel BBR"))
+        ],
+    ),
+    Claim(
+        "Figure 2",
+        "with 1 % loss R-Hybrid has as much as CUBIC and BBR",
+        "fig2",
+        _against("lossy", "goodput_bytes_per_s", LOSS, COMPARABLE),
+        withheld=TUNED,
+    ),
+    Claim(
+        "Figure 3",
+        "DCTCP loses throughput where marks come too early",
+        "fig3",
+        [_by_baseline("dctcp", "DCTCP", DCTCP, at_most=MOST_LEFT)],
+    ),
+    Claim(
+        "Figure 3",
+        "R-Hybrid keeps it",
+        "fig3",
+        [_by_baseline("ours", "R-Hybrid", OURS, at_least=SAME_AS_CLEAN)],
+        how="while shared, R-Hybrid ignores marks",
+    ),
+    Claim(
+        "Figure 3",
+        "because the receiver takes the path for shared, and the sender changes to CUBIC",
+        "fig3",
+        [
+            Comparison(
+                "shared",
+                "share of the receiver's decisions that are SHARED",
+                "shared_ratio",
+                _fig3(OURS, AGGRESSIVE),
+                at_least=MOSTLY,
+            )
+        ],
+    ),
+    Claim(
+        "Section 5.1",
+        "segmentation in the network card goes past the rate of `fq`",
+        why="that is of AWS's network cards",
+    ),
+    Claim(
+        "Figure 4",
+        "without loss BBR retransmits far more than R-Hybrid",
+        "fig2",
+        _against("fewer", "retrans_pkts", 0.0, None, FEWER),
+        withheld=TUNED,
+    ),
+    Claim(
+        "Figure 4",
+        "BBR retransmits more with 1 % loss than without",
+        "fig2",
+        [
+            Comparison(
+                "bbr again",
+                "BBR's retransmissions with 1 % loss by those without",
+                "retrans_pkts",
+                _fig2(BBR, LOSS),
+                _fig2(BBR, 0.0),
+                1.0,
+            )
+        ],
+        why="what its probes lose at the full queue is ten times what is lost at random",
+    ),
+    Claim(
+        "Figure 4",
+        "with 1 % loss R-Hybrid retransmits as much as BBR",
+        "fig2",
+        _against("as many", "retrans_pkts", LOSS, *AS_MANY),
+        withheld=TUNED,
+    ),
+    Claim(
+        "Figure 5",
+        "SHARED comes around 70 s and around 220 s",
+        "fig5",
+        checks=["shared-1", "shared-2"],
+        how="the detector over the synthetic series, within 5 s",
+    ),
+    Claim(
+        "Figure 5",
+        "SHARED holds while losses go on",
+        "fig5",
+        checks=["held"],
+        how="share of intervals",
+    ),
+    Claim(
+        "Figure 5, section 5",
+        "decisions do not oscillate",
+        "fig5",
+        checks=["changes"],
+        how="changes of the regime in all are 4",
+    ),
+    Claim(
+        "Sections 5 and 9",
+        "alone on a link R-Hybrid is as good as DCTCP",
+        "clean",
+        [
+            Comparison(
+                f"as dctcp, {column}",
+                f"R-Hybrid's {what} by DCTCP's, clean,",
+                column,
+                {"variant": OURS},
+                {"variant": DCTCP},
+                1 - SAME_AS_DCTCP,
+                1 + SAME_AS_DCTCP,
+            )
+            for what, column in (
+                ("goodput", "goodput_bytes_per_s"),
+                ("median queueing delay", "queueing_delay_p50_us"),
+            )
+        ],
+        withheld=TUNED,
+    ),
+    Claim(
+        "Sections 4.2 and 4.3",
+        "alone on a link there is not more than one mark in an interval",
+        "clean",
+        [
+            Comparison(
+                "marks",
+                "marks in an interval, 95th percentile, DCTCP,",
+                "ce_marks_p95",
+                {"variant": DCTCP},
+                None,
+                None,
+                1.0,
+            )
+        ],
+        why="DCTCP works by marks: it has a quarter of its packets marked where nobody else sends",
+    ),
+    Claim(
+        "Section 4.4",
+        "live connections are switched",
+        "timing",
+        checks=[f"switched, {kind}" for kind in ("ccplane flow", "ordinary socket")],
+        how="share of changes of the path that switched the flow is 1, also for ordinary sockets",
+    ),
+    Claim(
+        "Section 6",
+        "a change of the regime is confirmed after 15 to 25 s",
+        "timing",
+        checks=["confirmed"],
+        how="seconds until a shared path has switched its flow, with the paper's constants",
+    ),
+    Claim(
+        "Section 6",
+        "short connections are over before",
+        why="that follows from the time to a switch",
+    ),
+    Claim(
+        "Sections 6 and 8",
+        "switching each flow by itself serves a near and a far peer at once, switching the host does not",
+        "two-peers",
+        checks=[
+            f"{peer}, {variant}"
+            for variant in (OURS, "ordinary sockets, switched")
+            for peer in ("near", "far")
+        ],
+        how="the near flow has DCTCP for at least 0.9 of its time, the far flow for at most 0.1",
+    ),
+    Claim(
+        "Section 6",
+        "a longer route passes for a shared bottleneck",
+        "false-switches",
+        checks=["route"],
+        how="time in SHARED on a longer route is at least 0.9",
+    ),
+    Claim(
+        "Section 8",
+        "a windowed minimum RTT ends that",
+        "false-switches",
+        checks=["horizon"],
+        how="the same with a baseline of the last 5 s is at most 0.6",
+    ),
+    Claim(
+        "Section 5",
+        "a quiet path stays SINGLE_OWNER, and one with a bulk transfer does not",
+        "false-switches",
+        checks=["quiet", "bulk"],
+        how="time in SHARED is 0 without a disturbance, and at least 0.8 beside a bulk transfer",
+    ),
+    Claim(
+        "Abstract",
+        "it has low latency within a zone, and is fair on shared bottlenecks",
+        why="the paper has no figures of it; `exps` runs its script's E1 to E17 over emulated paths",
+    ),
+    Claim("Abstract", "its overhead is minimal", why="the paper has no figures of it"),
+    Claim("Section 6", "without AWS's control plane it cannot adapt", why="AWS cannot be had here"),
+)
+"""In the paper's order."""

@@ -1,0 +1,254 @@
+"""Scenarios drawn at random from the space that the papers use.
+
+The same count, seed and recordings give the same scenarios, and more of them begin with those of fewer. Kinds
+of path come in turn, so that each is as frequent as the others; everything else is drawn.
+
+| what | from |
+| --- | --- |
+| rate | 1 Mbit/s to 1 Gbit/s, log-uniform; traces have a mean of 2 to 50 Mbit/s |
+| RTT without queues | 5 to 200 ms, log-uniform |
+| buffer | 0.1 to 4 times the BDP, log-uniform; with an AQM at least 1; of cellular links 1 to 10 |
+| flows | one, or 2 to 4 of one algorithm or of several |
+| algorithms | of the kernel two times in three, ccplane's otherwise; with step marking DCTCP |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular, draw, write_trace
+from experiments.netlab.spec import (
+    Bernoulli,
+    Buffer,
+    CoDel,
+    Direction,
+    DropTail,
+    GilbertElliott,
+    Queue,
+    Red,
+    TokenBucket,
+)
+from experiments.netlab.traces import read_trace
+from experiments.scenario import Scenario
+from experiments.validation.cases import MBIT, dumbbell
+
+Kind = Literal["drop-tail", "aqm", "loss", "cellular", "limiter"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+"""What is particular about a path."""
+
+KERNELS: Final = {"kernel/cubic": 3, "kernel/bbr": 2, "kernel/reno": 1}
+"""Congestion controls of the kernel -> how often, by the others."""
+OURS: Final = ("cubic", "reno", "bbr3", "flex_cubic")
+STEP_MARKED: Final = "dctcp"
+"""ccplane's; the simulator has none of the kernel's."""
+
+DURATION_S: Final = 12.0
+RATES_MBIT: Final = (1.0, 1000.0)
+CELL_RATES_MBIT: Final = (2.0, 50.0)
+RTTS_MS: Final = (5.0, 200.0)
+BUFFERS_BDP: Final = (0.1, 4.0)
+CELL_BUFFERS_BDP: Final = (1.0, 10.0)
+
+_LEAST_BUFFER_PKTS: Final = 4
+_LEAST_BUCKET_BYTES: Final = 15_000
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A scenario that was drawn.
+
+    Attributes:
+        scenario: As its first round has it.
+        kind: What is particular about its path.
+        rate_mbit: Of the bottleneck, or the mean of its trace; of a limiter, where there is one [Mbit/s].
+        told: The path, for people.
+    """
+
+    scenario: Scenario
+    kind: Kind
+    rate_mbit: float
+    told: str
+
+    @property
+    def name(self) -> str:
+        """Of the scenario: `sSEED-NUMBER`."""
+        return self.scenario.name
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """One for each flow."""
+        return tuple(flow.algorithm for flow in self.scenario.flows)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A bottleneck, what is said of it, and what its flows must be."""
+
+    bottleneck: Direction
+    rate_mbit: float
+    told: str
+    ecn: bool = False
+    step_marking: bool = False
+
+
+def draw_scenarios(count: int, seed: int, folder: Path, recordings: Sequence[Path] = ()) -> list[Drawn]:
+    """Draw scenarios.
+
+    Args:
+        count: How many.
+        seed: Of the generator.
+        folder: For the traces of cellular links, which are written there.
+        recordings: Mahimahi traces; with some, every other cellular link is a part of one of them.
+
+    Raises:
+        LabError: `lab.bad_value`, if a recording is no trace or a trace cannot be written.
+    """
+    recorded = {file.name: read_trace(file, "--trace") for file in recordings}
+    return [_drawn(number, seed, folder, recorded) for number in range(1, count + 1)]
+
+
+def _drawn(number: int, seed: int, folder: Path, recorded: dict[str, list[int]]) -> Drawn:
+    name = f"s{seed}-{number:03}"
+    rng = Random(name)
+    kind = KINDS[(number - 1) % len(KINDS)]
+    path = _cellular(rng, folder / f"{name}.trace", recorded) if kind == "cellular" else _wired(rng, kind)
+    backward = Direction(delay_us=path.bottleneck.delay_us) if path.bottleneck.trace else None
+    algorithms = _algorithms(rng, path)
+    scenario = dumbbell(
+        name, path.bottleneck, algorithms, seconds=DURATION_S, backward=backward, ecn=path.ecn
+    )
+    return Drawn(scenario.replace(seed=rng.getrandbits(31)), kind, path.rate_mbit, path.told)
+
+
+def _algorithms(rng: Random, path: _Path) -> list[str]:
+    flows = rng.choice((1, 1, 1, 2, 3, 4))
+    if path.step_marking:
+        return [STEP_MARKED] * flows
+    if rng.random() < 0.5:
+        return [_algorithm(rng)] * flows
+    return [_algorithm(rng) for _ in range(flows)]
+
+
+def _algorithm(rng: Random) -> str:
+    if rng.random() < 2 / 3:
+        (name,) = rng.choices(list(KERNELS), list(KERNELS.values()))
+        return name
+    return rng.choice(OURS)
+
+
+def _log_uniform(rng: Random, least: float, most: float) -> float:
+    """Return a number of three digits whose logarithm is uniformly distributed."""
+    return float(f"{math.exp(rng.uniform(math.log(least), math.log(most))):.3g}")
+
+
+# --- wired paths -------------------------------------------------------------------------------------------
+
+
+def _wired(rng: Random, kind: Kind) -> _Path:
+    rate_mbit, rtt_ms = _log_uniform(rng, *RATES_MBIT), _log_uniform(rng, *RTTS_MS)
+    bdp = _log_uniform(rng, 1.0 if kind == "aqm" else BUFFERS_BDP[0], BUFFERS_BDP[1])
+    bdp_bytes = rate_mbit * MBIT * rtt_ms / 1e3
+    bdp = max(bdp, _LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes)
+    plain = Direction(
+        rate_bytes_per_s=rate_mbit * MBIT, delay_us=round(rtt_ms * 500), buffer=Buffer(bdp=round(bdp, 3))
+    )
+    path = _Path(plain, rate_mbit, f"{rate_mbit:g} Mbit/s, {rtt_ms:g} ms, buffer {bdp:.3g} BDP")
+    if kind == "aqm":
+        return _with_aqm(rng, path, bdp_bytes)
+    if kind == "loss":
+        return _with_loss(rng, path)
+    if kind == "limiter":
+        return _with_limiter(rng, path, bdp_bytes)
+    return path
+
+
+def _with_aqm(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
+    which, ecn = rng.choice(("codel", "red", "step")), rng.random() < 0.5
+    queue: Queue
+    if which == "codel":
+        queue, told = CoDel(ecn=ecn), "CoDel"
+    elif which == "red":
+        least_bytes = round(max(bdp_bytes * rng.uniform(0.1, 0.3), 5 * OPPORTUNITY_BYTES))
+        queue, told = Red(least_bytes, 3 * least_bytes, ecn=ecn), f"RED of {least_bytes / 1e3:.3g} kB"
+    else:
+        ecn, threshold_us = True, round(rng.uniform(500, 5000))
+        queue, told = DropTail(ce_threshold_us=threshold_us), f"step of {threshold_us / 1e3:.3g} ms"
+    return _Path(
+        msgspec.structs.replace(path.bottleneck, queue=queue),
+        path.rate_mbit,
+        f"{path.told}, {told} {'marks' if ecn else 'drops'}",
+        ecn,
+        which == "step",
+    )
+
+
+def _with_loss(rng: Random, path: _Path) -> _Path:
+    loss: Bernoulli | GilbertElliott
+    if rng.random() < 0.5:
+        ratio = _log_uniform(rng, 1e-4, 0.03)
+        loss, told = Bernoulli(ratio), f"{100 * ratio:.3g} % lost"
+    else:
+        begins, ends = _log_uniform(rng, 1e-4, 3e-3), round(rng.uniform(0.2, 0.6), 2)
+        loss, told = GilbertElliott(begins, ends), f"bursts lost: {100 * begins:.3g} % begin, {ends:g} end"
+    bottleneck = msgspec.structs.replace(path.bottleneck, loss=loss)
+    return _Path(bottleneck, path.rate_mbit, f"{path.told}, {told}")
+
+
+def _with_limiter(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
+    rate_mbit = float(f"{path.rate_mbit * rng.uniform(0.1, 0.6):.3g}")
+    bucket_bytes = round(max(bdp_bytes * _log_uniform(rng, 0.05, 1.0), _LEAST_BUCKET_BYTES))
+    shaper = rng.random() < 0.5
+    limiter = TokenBucket(rate_mbit * MBIT, bucket_bytes, shaper=shaper)
+    told = f"{'shaper' if shaper else 'policer'} of {rate_mbit:g} Mbit/s, {bucket_bytes / 1e3:.3g} kB"
+    bottleneck = msgspec.structs.replace(path.bottleneck, token_bucket=limiter)
+    return _Path(bottleneck, rate_mbit, f"{path.told}, {told}")
+
+
+# --- cellular paths ----------------------------------------------------------------------------------------
+
+
+def _cellular(rng: Random, file: Path, recorded: dict[str, list[int]]) -> _Path:
+    duration_ms = round(DURATION_S * 1e3)
+    if recorded and rng.random() < 0.5:
+        source = rng.choice(sorted(recorded))
+        start_ms = rng.randrange(max(recorded[source][-1] - duration_ms, 1))
+        times_ms = part_of(recorded[source], start_ms, duration_ms)
+        told = f"{source} from {start_ms / 1e3:.1f} s"
+    else:
+        link = Cellular(
+            mean_bytes_per_s=_log_uniform(rng, *CELL_RATES_MBIT) * MBIT,
+            variation_ratio=round(rng.uniform(0.2, 1.0), 2),
+            coherence_s=_log_uniform(rng, 0.5, 8.0),
+        )
+        times_ms = draw(link, DURATION_S, rng.getrandbits(31)).tolist()
+        told = f"variation {link.variation_ratio:g} over {link.coherence_s:g} s"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_trace(file, np.asarray(times_ms, np.int64))
+    mean_bytes_per_s = len(times_ms) * OPPORTUNITY_BYTES / (times_ms[-1] / 1e3)
+    rtt_ms, bdp = _log_uniform(rng, *RTTS_MS), _log_uniform(rng, *CELL_BUFFERS_BDP)
+    packets = max(round(bdp * mean_bytes_per_s * rtt_ms / 1e3 / OPPORTUNITY_BYTES), _LEAST_BUFFER_PKTS)
+    bottleneck = Direction(trace=str(file), delay_us=round(rtt_ms * 500), buffer=Buffer(packets=packets))
+    rate_mbit = float(f"{mean_bytes_per_s / MBIT:.3g}")
+    return _Path(
+        bottleneck, rate_mbit, f"mean {rate_mbit:g} Mbit/s, {rtt_ms:g} ms, {packets} packets, {told}"
+    )
+
+
+def part_of(times_ms: Sequence[int], start_ms: int, duration_ms: int) -> list[int]:
+    """Return a part of a trace as a trace of its own.
+
+    Args:
+        times_ms: Times of the trace's opportunities, ascending [ms].
+        start_ms: Where the part begins [ms].
+        duration_ms: Its length; after that it begins anew [ms].
+    """
+    within = [one - start_ms for one in times_ms if start_ms < one < start_ms + duration_ms]
+    return [*within, duration_ms]

@@ -1,0 +1,398 @@
+"""How far the simulator is from the kernel on drawn scenarios: the distribution of its errors.
+
+A case's error compares the medians over its rounds. Beside it stands by how much two runs of the kernel
+differ from each other: nothing can be expected to be nearer than that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from experiments.bench.errors import BenchError
+from experiments.bench.result import describe_run
+from experiments.metrics import NAN
+from experiments.scenario import KERNEL as OF_KERNEL
+from experiments.validation import rules
+from experiments.validation.comparison import KERNEL, SIMULATOR
+from experiments.validation.drawing import Drawn
+
+FORMAT: Final = 1
+"""Of kept results."""
+
+LEAST_RETRANS_PKTS: Final = 25.0
+"""Retransmissions are compared by the kernel's or by this, whichever is more: 20 % of it are 5 packets."""
+RATE_BOUNDS_MBIT: Final = (10.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is compared.
+
+    Attributes:
+        column: Of a run's row.
+        told: For people.
+        goal: Largest error that is accepted: a ratio, of the index a difference.
+        scale: From the error to what is printed.
+        unit: Of what is printed.
+        value_scale: From the value itself to what is printed.
+        value_unit: Of that.
+    """
+
+    column: str
+    told: str
+    goal: float
+    scale: float = 100.0
+    unit: str = " %"
+    value_scale: float = 1.0
+    value_unit: str = ""
+
+    def error(self, value: float, kernel: float) -> float:
+        """Return by how much a value is away from the kernel's; NaN if either is unknown."""
+        away = abs(value - kernel)
+        if self.column == "jain_index":
+            return away
+        if self.column == "retrans_pkts":
+            return away / max(kernel, LEAST_RETRANS_PKTS)
+        return away / kernel if kernel else NAN
+
+    def value(self, value: float) -> str:
+        """Return a value for people, without its unit."""
+        scaled = value * self.value_scale
+        return f"{scaled:.0f}" if self.column == "retrans_pkts" else f"{scaled:.3g}"
+
+    def written(self, error: float) -> str:
+        """Return an error for people."""
+        return f"{error * self.scale:.{2 if self.scale == 1 else 1}f}{self.unit}"
+
+
+QUANTITIES: Final = (
+    Quantity("goodput_bytes_per_s", "goodput", 0.03, value_scale=8e-6, value_unit=" Mbit/s"),
+    Quantity("rtt_p50_us", "RTT p50", 0.05, value_scale=1e-3, value_unit=" ms"),
+    Quantity("rtt_p95_us", "RTT p95", 0.05, value_scale=1e-3, value_unit=" ms"),
+    Quantity("retrans_pkts", "retransmitted", 0.20),
+    Quantity("jain_index", "fairness", 0.05, 1.0, ""),
+)
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A scenario that was drawn, as results have it.
+
+    Attributes:
+        name: Of the scenario.
+        kind: What is particular about its path.
+        rate_mbit: Of its bottleneck [Mbit/s].
+        algorithms: One for each flow.
+        told: The path, for people.
+        scenario: All of it, as plain data.
+    """
+
+    name: str
+    kind: str
+    rate_mbit: float
+    algorithms: tuple[str, ...]
+    told: str
+    scenario: dict[str, Any]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return what it counts for in the table."""
+        low, high = RATE_BOUNDS_MBIT
+        several = set(self.algorithms)
+        rate = f"below {low:g}" if self.rate_mbit < low else f"{low:g} to {high:g}"
+        if len(several) > 1:
+            who = "several algorithms"
+        else:
+            who = self.algorithms[0] if self.algorithms[0].startswith(OF_KERNEL) else "one of ccplane's"
+        return (
+            "all",
+            self.kind,
+            f"above {high:g} Mbit/s" if self.rate_mbit > high else f"{rate} Mbit/s",
+            "one flow" if len(self.algorithms) == 1 else "2 to 4 flows",
+            who,
+        )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the errors of one quantity are distributed over cases.
+
+    Attributes:
+        median: Of the errors.
+        p90: Their 90th percentile.
+        within: How many are within the goal.
+        n: How many there are.
+    """
+
+    median: float
+    p90: float
+    within: int
+    n: int
+
+    @classmethod
+    def of(cls, errors: Iterable[float], goal: float) -> Self:
+        """Return that of errors; those that are NaN do not count."""
+        known = np.array([one for one in errors if not math.isnan(one)])
+        if not known.size:
+            return cls(NAN, NAN, 0, 0)
+        median, p90 = np.quantile(known, (0.5, 0.9))
+        return cls(float(median), float(p90), int((known <= goal).sum()), known.size)
+
+    def interval(self) -> tuple[float, float]:
+        """Return the 95 % interval of the share that is within the goal (Clopper and Pearson)."""
+        from scipy.stats import binomtest
+
+        found = binomtest(self.within, self.n).proportion_ci(0.95, "exact")
+        return float(found.low), float(found.high)
+
+
+@dataclass
+class Heldout:
+    """What drawn scenarios came to.
+
+    Attributes:
+        cases: What was drawn.
+        rows: A row for each run, as of `comparison.row_of`.
+        about: Command line, git revision, date and machine.
+    """
+
+    cases: Sequence[Case]
+    rows: pd.DataFrame
+    about: dict[str, Any]
+
+    @classmethod
+    def of(cls, drawn: Sequence[Drawn], rows: pd.DataFrame) -> Self:
+        """Take runs that were done now."""
+        cases = [
+            Case(one.name, one.kind, one.rate_mbit, one.algorithms, one.told, one.scenario.plain())
+            for one in drawn
+        ]
+        return cls(cases, rows, describe_run())
+
+    # What it comes to
+
+    def left_out(self) -> dict[str, int]:
+        """Return how many runs of the kernel do not count for which reason of `rules.REASONS`."""
+        return rules.judged(self.rows)[1]
+
+    def errors(self) -> dict[str, dict[str, float]]:
+        """Return the simulator's errors, case -> column -> error, of cases with runs that count."""
+        return {
+            name: {one.column: one.error(simulator[one.column], kernel[one.column]) for one in QUANTITIES}
+            for name, kernel, simulator in self._medians()
+        }
+
+    def kernels_own(self) -> dict[str, dict[str, float]]:
+        """Return by how much the kernel's first two runs that count differ, likewise."""
+        found = {}
+        for name, own in self._counting(KERNEL).groupby("case", sort=False):
+            if len(own) > 1:
+                first, second = own.iloc[0], own.iloc[1]
+                found[str(name)] = {
+                    one.column: one.error(float(second[one.column]), float(first[one.column]))
+                    for one in QUANTITIES
+                }
+        return found
+
+    def spreads(self, group: str, errors: dict[str, dict[str, float]]) -> list[Spread]:
+        """Return how errors of a group of cases are distributed, for each of `QUANTITIES`.
+
+        Fairness is that of cases with several flows.
+        """
+        own = [one for one in self.cases if group in one.groups and one.name in errors]
+        return [
+            Spread.of(
+                (
+                    errors[one.name][what.column]
+                    for one in own
+                    if what.column != "jain_index" or len(one.algorithms) > 1
+                ),
+                what.goal,
+            )
+            for what in QUANTITIES
+        ]
+
+    def groups(self) -> dict[str, int]:
+        """Return the groups of cases that can be judged, and how many each has; kinds together."""
+        judged = self.errors()
+        counted = [Counter[str]() for _ in range(5)]
+        for one in self.cases:
+            if one.name in judged:
+                for place, group in enumerate(one.groups):
+                    counted[place][group] += 1
+        return {group: count for each in counted for group, count in sorted(each.items())}
+
+    def cells(self) -> list[list[str]]:
+        """Return the table: a group, how many cases, and median, p90 and share within the goal of each."""
+        errors, own = self.errors(), self.kernels_own()
+        lines = [
+            [group, str(count), *map(_cell, QUANTITIES, self.spreads(group, errors))]
+            for group, count in self.groups().items()
+        ]
+        repeated = [*map(_cell, QUANTITIES, self.spreads("all", own))]
+        return [*lines, ["kernel against itself", str(len(own)), *repeated]]
+
+    def missed(self) -> list[list[str]]:
+        """Return the cases outside a goal: name, path, algorithms, and what missed.
+
+        That is each of the kernel's runs / the simulator's median.
+        """
+        errors, told = self.errors(), {one.name: one for one in self.cases}
+        runs = dict(iter(self._counting(KERNEL).groupby("case")))
+        lines = []
+        for name, _, simulator in self._medians():
+            missed = [
+                f"{one.told} {' and '.join(one.value(value) for value in runs[name][one.column])} / "
+                f"{one.value(simulator[one.column])}{one.value_unit}"
+                for one in QUANTITIES
+                if errors[name][one.column] > one.goal
+            ]
+            if missed:
+                case = told[name]
+                lines.append([name, case.told, ", ".join(_counted(case.algorithms)), "; ".join(missed)])
+        return lines
+
+    def _counting(self, datapath: str) -> pd.DataFrame:
+        return rules.judged(self.rows[self.rows["datapath"] == datapath])[0]
+
+    def _medians(self) -> Iterator[tuple[str, dict[str, float], dict[str, float]]]:
+        """Yield case, kernel's and simulator's medians, in the order of the cases."""
+        columns = [one.column for one in QUANTITIES]
+        sides = [
+            self._counting(datapath).groupby("case")[columns].median().to_dict("index")
+            for datapath in (KERNEL, SIMULATOR)
+        ]
+        for one in self.cases:
+            if one.name in sides[0] and one.name in sides[1]:
+                kernel, simulator = (
+                    {str(column): float(value) for column, value in side[one.name].items()} for side in sides
+                )
+                yield one.name, kernel, simulator
+
+    # Results
+
+    def to_json(self) -> str:
+        """Return all of it as a JSON object."""
+        runs = json.loads(self.rows.to_json(orient="records"))
+        spreads = {
+            group: {
+                what.column: asdict(spread)
+                for what, spread in zip(QUANTITIES, self.spreads(group, self.errors()), strict=True)
+                if spread.n
+            }
+            for group in self.groups()
+        }
+        told = {"format": FORMAT, **self.about, "left_out": self.left_out(), "spreads": spreads}
+        return json.dumps({**told, "cases": msgspec.to_builtins(self.cases), "runs": runs}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Self:
+        """Return what was kept.
+
+        Args:
+            text: As `to_json` wrote it.
+            where: Its file, for errors.
+
+        Raises:
+            BenchError: `bench.cannot_read`.
+        """
+        try:
+            told = json.loads(text)
+            if told["format"] != FORMAT:
+                raise ValueError(f"its format is {told['format']}, not {FORMAT}")
+            rows = pd.DataFrame(told["runs"])
+            figures = [one.column for one in QUANTITIES]
+            return cls(
+                msgspec.convert(told["cases"], list[Case]),
+                rows.astype(dict.fromkeys(figures, float)),
+                {name: told[name] for name in ("command", "git", "date", "host")},
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise BenchError(
+                "bench.cannot_read",
+                "this is no result of drawn scenarios",
+                where,
+                f"{type(error).__name__}: {error}",
+                "make it anew with `ccp bench validation --draw N --seed S --keep FOLDER`",
+            ) from error
+
+    def keep(self, file: Path) -> None:
+        """Write it to a file, whose folder is made if need be.
+
+        Raises:
+            BenchError: `bench.cannot_keep`.
+        """
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(self.to_json() + "\n")
+        except OSError as error:
+            raise BenchError(
+                "bench.cannot_keep",
+                "the result cannot be written",
+                str(file),
+                error.strerror or str(error),
+                "give --keep a folder that you may write to",
+            ) from error
+
+    def print(self, console: Console) -> None:
+        """Print what was drawn, the errors, and what is outside the goals."""
+        console.print(
+            _table(
+                "drawn",
+                ["case", "path", "flows"],
+                [[one.name, one.told, ", ".join(_counted(one.algorithms))] for one in self.cases],
+            )
+        )
+        console.print(_table("errors: median / p90, within the goal", HEADINGS, self.cells()))
+        console.print(
+            _table("outside the goals", ["case", "path", "flows", "kernel / simulator"], self.missed())
+        )
+        console.print(self.told_left_out(), highlight=False)
+
+    def told_left_out(self) -> str:
+        """Return how many runs and cases do not count, and why, as a sentence."""
+        kernel = int((self.rows["datapath"] == KERNEL).sum())
+        left_out = self.left_out()
+        why = "; ".join(f"{count} because {rules.REASONS[name]}" for name, count in left_out.items() if count)
+        told = f"{sum(left_out.values())} of {kernel} runs of the kernel do not count" + (
+            f": {why}" if why else ""
+        )
+        missing = len(self.cases) - len(self.errors())
+        return f"{told}. {missing} of {len(self.cases)} cases have none that counts."
+
+
+HEADINGS: Final = ["cases", "n", *(f"{one.told} ({one.written(one.goal)})" for one in QUANTITIES)]
+
+
+def _cell(what: Quantity, spread: Spread) -> str:
+    if not spread.n:
+        return ""
+    low, high = spread.interval()
+    return (
+        f"{what.written(spread.median)} / {what.written(spread.p90)}, "
+        f"{spread.within} of {spread.n} ({100 * low:.0f} to {100 * high:.0f} %)"
+    )
+
+
+def _counted(names: Sequence[str]) -> list[str]:
+    return [f"{count} {name}" if count > 1 else name for name, count in Counter(names).items()]
+
+
+def _table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title)
+    for heading in headings:
+        table.add_column(heading)
+    for line in lines:
+        table.add_row(*line)
+    return table

@@ -1,0 +1,43 @@
+"""Which runs of the kernel say nothing about TCP, because the machine was not there for them.
+
+The rules look at the emulator alone, never at what a run came to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import pandas as pd
+
+from experiments.left_out import LATE_US
+
+LATE_P99_US: Final = 1_000
+"""A run in which the emulator was so late with a packet in a hundred does not count [us]."""
+
+REASONS: Final = {
+    "stalled": f"the emulator was once more than {LATE_US / 1e3:g} ms late",
+    "late": f"it was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
+    "overrun": "it did not take packets from a host, which are lost then",
+}
+"""Why a run does not count -> for people."""
+
+
+def reason(row: pd.Series) -> str | None:
+    """Return why a run does not count, one of `REASONS`; None if it does.
+
+    Args:
+        row: As of `comparison.row_of`.
+    """
+    if row["late_us"] > LATE_US:
+        return "stalled"
+    if row["late_p99_us"] > LATE_P99_US:
+        return "late"
+    return "overrun" if row["untaken_pkts"] else None
+
+
+def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the runs that count, and how many do not for which reason."""
+    reasons = pd.Series([reason(row) for _, row in rows.iterrows()], rows.index, dtype=object)
+    left_out = Counter(reasons.dropna())
+    return rows[reasons.isna()], {name: left_out[name] for name in REASONS}

@@ -1,0 +1,210 @@
+"""What papers claim: all of it has a row, and a row says what was measured, or why nothing was."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from ccp_base.errors import UsageError
+from experiments import left_out
+from experiments.metrics import NAN
+from experiments.papers.claims import PAPERS, VERDICTS, Judged, counted, judge, kept, markdown, paper_of
+from experiments.papers.commands import app
+from experiments.papers.comparisons import Claim, Comparison
+from experiments.papers.estimates import computed
+from experiments.papers.paper import Paper, Part, nothing_to_run
+from experiments.papers.tables import Check
+from experiments.results import Result
+from experiments.statistics import Estimate
+
+FASTER = Comparison("faster", "goodput by theirs", "goodput_bytes_per_s", {"who": "us"}, {"who": "them"}, 1.0)
+CLAIM = Claim("Figure 1", "ours is faster", "race", [FASTER], why="it is not")
+
+
+def runs(ours: list[float], theirs: list[float]) -> pd.DataFrame:
+    sides = {"us": ours, "them": theirs}
+    return pd.DataFrame(
+        [
+            {"who": who, "seed": seed, "goodput_bytes_per_s": value}
+            for who, values in sides.items()
+            for seed, value in enumerate(values)
+        ]
+    )
+
+
+# --- the data ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_claim_says_how_it_is_tested_or_why_not(name: str) -> None:
+    paper = paper_of(name)
+    assert paper.name == name
+    assert paper.claims
+    for claim in paper.claims:
+        assert claim.source
+        assert claim.says
+        if claim.part is None:
+            assert claim.why, claim.says
+            assert not claim.names
+        else:
+            assert claim.part in paper.parts
+            assert claim.names
+            assert claim.how or not claim.checks, claim.says
+            assert all(one.at_least is not None or one.at_most is not None for one in claim.tests)
+    compared = Counter((part.name, one.name) for part in paper.parts.values() for one in part.comparisons)
+    assert set(compared.values()) <= {1}, "a name stands once in its part"
+
+
+# --- what is made of runs ----------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_of_runs_with_the_same_seed() -> None:
+    check = FASTER.check(runs([2, 4, 6, 8, 10, 12], [1, 2, 3, 4, 5, 6]))
+    assert (check.found.value, check.found.low, check.found.high, check.found.n) == (2, 2, 2, 6)
+    assert check.verdict == "holds"
+    assert check.alike
+    assert check.claim == "goodput by theirs is at least 1"
+
+
+def test_what_a_run_compares_inside_is_one_value() -> None:
+    table = runs([2, 4], [1, 1]).assign(seed=1, operator=["a", "b", "a", "b"])
+    found = FASTER.check(table).found
+    assert (found.value, found.n) == (3, 1)
+
+
+def test_nothing_is_divided_by_zero_and_a_missing_column_is_not_measured() -> None:
+    assert FASTER.check(runs([1.0] * 7, [0.0] + [1.0] * 6)).found.n == 6
+    assert FASTER.check(pd.DataFrame({"seed": [1]})).verdict is None
+    assert (
+        Comparison("alone", "goodput", "goodput_bytes_per_s", {"who": "us"}, None, 1.5)
+        .check(runs([1, 2, 2, 2, 2, 3, 3, 3, 3, 3], []))
+        .verdict
+        == "holds"
+    )
+
+
+def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
+    return Check("it", Estimate((low + high) / 2, low, high, n), 1.0, None, name)
+
+
+@pytest.mark.parametrize(
+    ("claim", "checks", "verdict", "told"),
+    [
+        (CLAIM, [check(1.1, 1.3)], "holds", "holds"),
+        (CLAIM, [check(0.8, 0.9)], "fails", "fails"),
+        (CLAIM, [check(0.9, 1.3)], "undecided", "undecided (try 40)"),
+        (CLAIM, [check(NAN, NAN, 3)], "not run", "not run"),
+        (CLAIM, [], "not run", "not run"),
+        (
+            Claim("s", "t", "race", checks=("faster", "slower")),
+            [check(1, 2)],
+            "undecided",
+            "undecided (1 of 2 not measured)",
+        ),
+        (
+            Claim("s", "t", "race", checks=("faster", "slower")),
+            [check(1, 2), check(0, 0.5, name="slower")],
+            "fails",
+            "fails",
+        ),
+        (Claim("s", "t", why="no"), [], "not tested", "not tested"),
+        (Claim("s", "t", "race", [FASTER], withheld="tuned on it"), [check(1, 2)], "left out", "left out"),
+    ],
+)
+def test_a_claim_holds_if_all_of_it_does(claim: Claim, checks: list[Check], verdict: str, told: str) -> None:
+    paper = Paper.of("p", "P", [Part("race", "a race", nothing_to_run, lambda _runs: None)], [claim])  # type: ignore[arg-type, return-value]
+    (row,) = judge(paper, {"race": checks})
+    assert (row.verdict, row.told) == (verdict, told)
+    assert counted([row]) == {one: int(one == verdict) for one in VERDICTS}
+
+
+def test_simulated_runs_decide_where_real_sockets_do_not() -> None:
+    paper = Paper.of("p", "P", [], [CLAIM])
+    both: dict[str, list[Check]] = {"race": [check(0.9, 1.3, 6)], "race-sim": [check(1.1, 1.3)]}
+    (row,) = judge(paper, both)
+    assert (row.verdict, row.n) == ("holds", "10, simulated")
+    both["race"] = [check(0.8, 0.9)]
+    (row,) = judge(paper, both)
+    assert (row.verdict, row.n, row.why) == ("fails", "10", "it is not")
+    real = Claim("s", "t", "race", [FASTER], simulable=False)
+    (row,) = judge(Paper.of("p", "P", [], [real]), {"race-sim": [check(1.1, 1.3)]})
+    assert row.verdict == "not run"
+
+
+def test_what_was_not_run_says_how_to_run_it() -> None:
+    paper = paper_of("r-tcp")
+    rows = {row.claim.part: row for row in judge(paper, {}) if row.claim.part}
+    assert rows["video"].why == "`sudo ccp paper r-tcp --video --part video --keep docs/results/papers`"
+    assert "--video" not in rows["grid"].why
+
+
+def test_a_table_counts_verdicts_and_runs_that_are_all_alike() -> None:
+    rows = [Judged("p", CLAIM, [check(2, 2)]), Judged("p", CLAIM, [check(0.5, 0.6)])]
+    rows.append(Judged("p", CLAIM, [Check("it", computed(2.0), 1.0, None, "faster")]))
+    text = markdown(rows)
+    assert text.startswith("3 claims: 2 holds, 1 fails; 1 verdicts rest on runs that are all alike.")
+    assert "| 2.000 | 10, all alike | holds |  |" in text
+    assert "| **fails** | it is not |" in text
+    assert "| 2.000 | computed | holds |  |" in text
+
+
+def test_late_runs_are_left_out_by_a_rule_that_sees_no_figures() -> None:
+    def late(max_us: float | None) -> Result:
+        facts: dict[str, Any] = {} if max_us is None else {"emulator": {"lateness_us": {"max": max_us}}}
+        return Result(None, facts, {}.__getitem__, "")
+
+    assert left_out.why(late(None)) is None
+    assert left_out.why(late(left_out.LATE_US)) is None
+    assert left_out.why(late(left_out.LATE_US + 1)) == "the emulator was late"
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+def test_all_claims_of_all_papers_are_printed() -> None:
+    told = json.loads(CliRunner().invoke(app, ["all", "--claims", "--json"]).stdout)
+    assert {one["paper"] for one in told["claims"]} == set(PAPERS)
+    assert sum(told["counts"].values()) == len(told["claims"])
+    said = CliRunner().invoke(app, ["all", "--claims"]).stdout
+    assert f"{len(told['claims'])} claims: " in said
+
+
+def test_claims_of_one_paper_are_those_of_what_was_kept(tmp_path: Path) -> None:
+    told = json.loads(
+        CliRunner().invoke(app, ["hyvar", "--claims", "--kept", str(tmp_path), "--json"]).stdout
+    )
+    assert set(told["counts"].items()) >= {("holds", 0), ("fails", 0), ("undecided", 0)}
+    assert kept("hyvar", tmp_path) == {}
+
+
+def test_claims_of_a_directory_of_results(tmp_path: Path) -> None:
+    few = [
+        "hyvar",
+        "--datapath",
+        "sim",
+        "--quick",
+        "--repeats",
+        "1",
+        "--seconds",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+    assert CliRunner().invoke(app, [*few, "--part", "mtp"]).exit_code == 0
+    told = json.loads(CliRunner().invoke(app, [*few, "--claims", "--json"]).stdout)
+    measured = [one for one in told["claims"] if one["checks"]]
+    assert measured
+    assert {one["where"] for one in measured} == {"simulated"}
+    assert {one["verdict"] for one in measured} <= {"undecided", "not run"}
+
+
+def test_all_papers_are_not_run_at_once() -> None:
+    found = CliRunner().invoke(app, ["all"]).exception
+    assert isinstance(found, UsageError)
+    assert found.slug == "paper.all_runs"
