@@ -179,8 +179,9 @@ def test_tcp_gets_the_rate_less_its_headers(family: Family, mtu_bytes: int) -> N
         )
         stats = net.stats()["link>"]
     share = (mtu_bytes - headers_bytes) / mtu_bytes
-    assert result.goodput_bytes_per_s == pytest.approx(RATE_BYTES_PER_S * share, rel=0.05)
-    assert stats.delivered_bytes > result.received_bytes
+    # What a busy machine takes from the rate, it takes from headers and payload alike.
+    assert 0.85 < result.goodput_bytes_per_s / (RATE_BYTES_PER_S * share) < 1.02
+    assert result.received_bytes / stats.delivered_bytes == pytest.approx(share, rel=0.02)
     assert stats.arrived_pkts is not None
     assert stats.arrived_pkts >= stats.delivered_pkts
 
