@@ -37,7 +37,7 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(
         [
             f"{found['date'][:10]}, ccplane {found['ccplane']}, {machine['cpu']}, {machine['processors']} "
-            "processors, shared with other work of changing load; each once.",
+            "processors; each once.",
             "",
             "| | one process | cluster |",
             "| --- | ---: | ---: |",
