@@ -1,9 +1,14 @@
-"""What happens in a soak, drawn from a seed: the same seed gives the same disturbances in the same order."""
+"""What happens in a soak, drawn from a seed: the same seed gives the same disturbances in the same order.
+
+Rounds in which programs are killed and replaced take turns with longer calm ones: whether the memory of a
+process grows can only be told of one that lives for long.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from random import Random
 from typing import Final, Literal
 
@@ -58,8 +63,14 @@ REPLACING: Final[dict[Kind, int]] = {
 }
 """Those after which another agent runs, likewise."""
 
-ROUNDS_OF_AN_AGENT: Final = 8
-"""An agent has to live for some rounds, so that its memory can be compared with its own."""
+KILLING: Final[frozenset[Kind]] = frozenset({"broker killed", "receiver killed"})
+"""Those of `LASTING` after which another broker or receiver runs."""
+
+RESTLESS, CALM = 16, 40
+"""Rounds in which programs are killed and replaced, and rounds in which none is, in turn."""
+
+ROUNDS_OF_AN_AGENT: Final = 4
+"""In restless rounds, an agent lives for so many."""
 
 PER_ROUND: Final = 3
 
@@ -90,11 +101,11 @@ def rounds(seed: int, *, clock: bool) -> Iterator[list[Disturbance]]:
     """
     random = Random(seed)
     lasting = {kind: weight for kind, weight in LASTING.items() if clock or kind != "clock steps"}
-    number = 0
-    while True:
-        number += 1
-        drawn = [_drawn(random, lasting) for _ in range(PER_ROUND)]
-        if number % ROUNDS_OF_AN_AGENT == 0:
+    calm = {kind: weight for kind, weight in lasting.items() if kind not in KILLING}
+    for number in cycle(range(1, RESTLESS + CALM + 1)):
+        restless = number <= RESTLESS
+        drawn = [_drawn(random, lasting if restless else calm) for _ in range(PER_ROUND)]
+        if restless and number % ROUNDS_OF_AN_AGENT == 0:
             drawn[random.randrange(PER_ROUND)] = _drawn(random, REPLACING)
         yield drawn
 

@@ -24,8 +24,9 @@ Verdict = Literal["holds", "undecided", "fails"]
 LEVEL: Final = 0.99
 """Confidence level of intervals: twenty series are judged at once."""
 
-WARM_UP: Final = 2
-"""Samples at the beginning of each life that are left out."""
+WARM_UP: Final = 8
+"""Samples at the beginning of each life that are left out: a round takes half a minute, and allocators and
+caches were seen to fill for three to four."""
 
 _HOUR_S: Final = 3600.0
 

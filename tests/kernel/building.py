@@ -1,4 +1,7 @@
-"""Other builds of ccplane, for tests of upgrades: its sources, changed in one place, compiled."""
+"""Other builds of ccplane, for tests of upgrades: its sources, changed in one place, compiled.
+
+`python -m tests.kernel.building` makes all of them: compiling takes longer than a test may.
+"""
 
 from __future__ import annotations
 
@@ -68,3 +71,8 @@ def built(name: str, change: tuple[str, str, str]) -> FilePath:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return place
+
+
+if __name__ == "__main__":
+    for name, change in (("programs", PROGRAMS), ("layout", LAYOUT)):
+        print(f"another build, for tests of upgrades: {built(name, change)}")

@@ -239,7 +239,7 @@ def test_a_namespace_with_the_inode_of_one_that_is_gone_has_clients_of_its_own()
             with network() as net:
                 if inode_of(net) == inode:
                     with sending(net, "rtcp_cubic"):
-                        # Each processor hands out cookies of its own: the later namespace's may be the smaller one.
+                        # Each processor hands out cookies of its own: the later one may be the smaller.
                         before, after = sorted(
                             known_clients(), key=lambda one: one["netns_cookie"] != first["netns_cookie"]
                         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from experiments.soak.draw import LASTING, REPLACING, ROUNDS_OF_AN_AGENT, rounds
+from experiments.soak.draw import CALM, KILLING, LASTING, REPLACING, RESTLESS, ROUNDS_OF_AN_AGENT, rounds
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -20,7 +20,10 @@ def test_every_kind_comes_and_the_clock_only_where_it_may_be_stepped() -> None:
     assert set(kinds) == {*LASTING, *REPLACING} - {"clock steps"}
 
 
-def test_an_agent_lives_for_some_rounds() -> None:
-    for number, drawn in enumerate(islice(rounds(3, clock=True), 100), 1):
-        replaced = [one for one in drawn if one.kind in REPLACING]
-        assert len(replaced) == (1 if number % ROUNDS_OF_AN_AGENT == 0 else 0)
+def test_programs_are_replaced_in_restless_rounds_and_live_through_the_calm_ones() -> None:
+    for number, drawn in enumerate(islice(rounds(3, clock=True), 200)):
+        at = number % (RESTLESS + CALM) + 1
+        kinds = {one.kind for one in drawn}
+        replaces = at <= RESTLESS and at % ROUNDS_OF_AN_AGENT == 0
+        assert len(kinds & set(REPLACING)) == replaces
+        assert at <= RESTLESS or not kinds & KILLING

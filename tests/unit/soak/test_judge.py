@@ -7,11 +7,18 @@ from random import Random
 
 import pytest
 
-from experiments.soak.judge import Point, judge
+from experiments.soak import judge as judging
+from experiments.soak.judge import Point, Trend
 
 EACH_S = 60.0
 LIMIT = 4e6
 MB = 1e6
+WARM_UP = 2
+
+
+def judge(points: list[Point], limit_per_hour: float, warm_up: int = WARM_UP) -> Trend:
+    """Judge with a warm-up that leaves most of short lives."""
+    return judging.judge(points, limit_per_hour, warm_up=warm_up)
 
 
 def series(
@@ -89,6 +96,15 @@ def test_a_descriptor_lost_now_and_then_is_found() -> None:
 def test_lives_are_told_apart_when_they_take_turns() -> None:
     points = [Point(n * EACH_S, f"room {n % 2}", 50.0 + 1000 * (n % 2)) for n in range(40)]
     assert judge(points, 2.0).verdict == "holds"
+
+
+def test_what_fills_for_minutes_is_no_leak_either() -> None:
+    points = [
+        Point(n * EACH_S, f"agent {life}", 100 * MB + 2 * MB * min(n, judging.WARM_UP))
+        for life in range(4)
+        for n in range(40)
+    ]
+    assert judging.judge(points, LIMIT).verdict == "holds"
 
 
 @pytest.mark.parametrize("samples", [0, 1, 3, 5])
