@@ -28,6 +28,7 @@ from experiments.run import recorder_of, run
 from experiments.runs import places
 from experiments.runs.check import SIM
 from experiments.runs.grid import Grid
+from experiments.runs.own_network import own_network
 from experiments.runs.planned import PlannedRun
 from experiments.runs.reports import Report
 from experiments.runs.session import Progress
@@ -45,7 +46,9 @@ _HOPELESS_IN_A_ROW: Final = 3
 
 
 def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
-    """Return all runs of a grid: the points in order, all repeats of one after the other.
+    """Return all runs of a grid, round by round: each round has all points, and begins with another one.
+
+    What a slow hour of the machine changes so changes all points alike.
 
     Args:
         grid: The grid.
@@ -56,9 +59,13 @@ def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
         Several: All problems, if there are more.
     """
     runs = []
-    for point in grid.points():
-        for repeat in range(grid.repeats if repeats is None else repeats):
+    points = grid.points()
+    for repeat in range(grid.repeats if repeats is None else repeats):
+        first = repeat % len(points)
+        for point in points[first:] + points[:first]:
             scenario = point.scenario.replace(seed=point.scenario.seed + repeat)
+            if grid.own_networks:
+                scenario = own_network(scenario)
             runs.append(PlannedRun(scenario.content_hash()[:KEY_DIGITS], point.axes, repeat, scenario))
     return runs
 

@@ -34,8 +34,7 @@ KEPT: Final = Path(__file__).parents[2] / "docs/results/papers"
 
 NOT_RUN: Final = "not run"
 NOT_TESTED: Final = "not tested"
-LEFT_OUT: Final = "left out"
-VERDICTS: Final = ("holds", "fails", "undecided", NOT_RUN, LEFT_OUT, NOT_TESTED)
+VERDICTS: Final = ("holds", "fails", "undecided", NOT_RUN, NOT_TESTED)
 """In the order in which they are counted."""
 
 _SIMULATED: Final = f"-{SIM}"
@@ -69,8 +68,6 @@ class Judged:
         """One of `VERDICTS`; a claim holds if all of it does, and fails if any of it does."""
         if self.claim.part is None:
             return NOT_TESTED
-        if self.claim.withheld:
-            return LEFT_OUT
         if not self.checks:
             return NOT_RUN
         found = [check.verdict for check in self.checks]
@@ -117,7 +114,7 @@ class Judged:
             return f"`{self.command}`"
         if self.verdict == "holds":
             return ""
-        return self.claim.withheld or self.claim.why
+        return self.claim.why
 
     @property
     def command(self) -> str:

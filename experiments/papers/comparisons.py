@@ -94,7 +94,6 @@ class Claim:
         checks: Names of checks that the part has itself, likewise.
         how: How it is tested, where `tests` do not say so.
         why: Why it fails or is undecided here, or why it is not tested, or not run.
-        withheld: Why there is no verdict though there are figures; empty: there is one.
         simulable: Whether simulated runs say anything about it.
     """
 
@@ -105,7 +104,6 @@ class Claim:
     checks: Sequence[str] = ()
     how: str = ""
     why: str = ""
-    withheld: str = ""
     simulable: bool = True
 
     @property

@@ -141,6 +141,7 @@ class Part:
         measurement: What it measures besides.
         comparisons: What the paper's claims compare.
         compared: The table that they compare rows of; the table of runs, if None.
+        own_networks: Whether each repeat has a network of its own (`experiments.runs.own_network`).
     """
 
     name: str
@@ -152,6 +153,7 @@ class Part:
     measurement: Measurement | None = None
     comparisons: Sequence[Comparison] = ()
     compared: Callable[[Runs], pd.DataFrame] | None = None
+    own_networks: bool = True
 
 
 @dataclass(frozen=True)
@@ -171,15 +173,33 @@ class Paper:
     claims: Sequence[Claim]
 
     @classmethod
-    def of(cls, name: str, title: str, parts: Sequence[Part], claims: Sequence[Claim]) -> Paper:
-        """Return a paper whose parts compare what its claims want to know."""
+    def of(
+        cls,
+        name: str,
+        title: str,
+        parts: Sequence[Part],
+        claims: Sequence[Claim],
+        *,
+        own_networks: bool = True,
+    ) -> Paper:
+        """Return a paper whose parts compare what its claims want to know.
+
+        Args:
+            name: On the command line.
+            title: Its own.
+            parts: In the order in which they are run.
+            claims: In its order.
+            own_networks: Of all parts.
+        """
         compared = {
             part.name: tuple(test for claim in claims if claim.part == part.name for test in claim.tests)
             for part in parts
         }
-        return cls(
-            name, title, {part.name: replace(part, comparisons=compared[part.name]) for part in parts}, claims
-        )
+        complete = {
+            part.name: replace(part, comparisons=compared[part.name], own_networks=own_networks)
+            for part in parts
+        }
+        return cls(name, title, complete, claims)
 
 
 def grids_of(part: Part, size: Size) -> list[Grid]:
@@ -196,7 +216,10 @@ def grids_of(part: Part, size: Size) -> list[Grid]:
             "it measures this machine, without a scenario",
             "choose other parts with --part",
         )
-    return [replace(grid, base=grid.base.replace(datapath=size.datapath)) for grid in part.grids(size)]
+    return [
+        replace(grid, base=grid.base.replace(datapath=size.datapath), own_networks=part.own_networks)
+        for grid in part.grids(size)
+    ]
 
 
 def nothing_to_run(_size: Size) -> Sequence[Grid]:

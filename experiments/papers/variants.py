@@ -25,7 +25,7 @@ def steered(algorithm: str, flow: str = "*", /, **params: ParamValue) -> dict[st
 
 
 def rounds(
-    base: Scenario,
+    base: Scenario | Callable[[int], Scenario],
     name: str,
     times: int,
     axis: str,
@@ -39,7 +39,7 @@ def rounds(
     Each round has a seed of its own, the same for all its points, and begins with another point.
 
     Args:
-        base: The scenario.
+        base: The scenario; or that of a round, counted from 0.
         name: What names of the grids begin with.
         times: How many rounds.
         axis: Name of the axis that is turned.
@@ -53,7 +53,8 @@ def rounds(
         first = number % len(names)
         turned = {point: points[point] for point in names[first:] + names[:first]}
         axes = {**(more_axes or {}), axis: turned}
-        grids.append(Grid(base.replace(seed=base.seed + number), axes, f"{name}-round-{number + 1}"))
+        scenario = base if isinstance(base, Scenario) else base(number)
+        grids.append(Grid(scenario.replace(seed=scenario.seed + number), axes, f"{name}-round-{number + 1}"))
     return grids
 
 

@@ -59,6 +59,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     format: Annotated[int, Meta(ge=1, le=FORMAT)] = FORMAT
     name: str = ""
     repeats: PositiveInt = 1
+    own_networks: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Grid:
         name: What people call it; the base's name, if empty.
         repeats: How often each point is run, each time with another seed.
         directory: What paths of files in the axes are relative to.
+        own_networks: Whether each repeat has a network of its own (`experiments.runs.own_network`).
     """
 
     base: Scenario
@@ -78,6 +80,7 @@ class Grid:
     name: str = ""
     repeats: int = 1
     directory: Path = field(default_factory=Path)
+    own_networks: bool = False
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -94,7 +97,7 @@ class Grid:
             base = Scenario.load(path.parent / file.base)
         else:
             base = Scenario.parse(file.base, f"{path}: base", path.parent)
-        return cls(base, file.axes, file.name, file.repeats, path.parent)
+        return cls(base, file.axes, file.name, file.repeats, path.parent, file.own_networks)
 
     @property
     def title(self) -> str:

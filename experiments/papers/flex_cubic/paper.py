@@ -14,9 +14,11 @@ import pandas as pd
 
 from experiments import plots
 from experiments.events import SetRoute
-from experiments.metrics import NAN, goodput_bytes_per_s, within
+from experiments.metrics import NAN, goodput_bytes_per_s, goodput_over_time, within
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
-from experiments.papers.flex_cubic.claims import BETA, CLAIMS, OURS
+from experiments.papers.flex_cubic.claims import BETA, CLAIM_LOSS, CLAIMS, OURS
+from experiments.papers.flex_cubic.overlap import OVERLAP
+from experiments.papers.flex_cubic.parameters import LIVE_PART, PARAMETERS
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Table, figures_of
 from experiments.papers.two_flows import (
@@ -47,15 +49,22 @@ BUFFERS_BDP: Final = (0.25, 0.5, 0.75, 1.0)
 BETAS: Final = (0.3, 0.7, 0.9)
 
 CLAIM_OWD_US: Final = 25_000
-CLAIM_LOSS: Final = 0.005
 FIGURE_OF_BETA: Final = {0.3: "figure-4", 0.7: "figure-5", 0.9: "figure-6"}
 """Number of the paper's figure, by beta."""
 
+_SLOW_START_S: Final = 2.0
+"""From when on a run's seconds are compared with each other [s]."""
 QUEUE_FRACTION: Final = 0.5
 MEMORY_MS: Final = 500
 MIN_RTT_WINDOW_MS: Final = 5_000
 
-_VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct", "retrans_pkts")
+_VALUES: Final = (
+    "throughput_bytes_per_s",
+    "goodput_bytes_per_s",
+    "retrans_pct",
+    "retrans_pkts",
+    "variation_ratio",
+)
 _MORE_VALUES: Final = ("goodput_bytes_per_s", "retrans_pct", "rtt_p95_us", "dropped_queue_pkts")
 
 
@@ -135,10 +144,16 @@ def _grids(size: Size) -> list[Grid]:
 
 
 def grid_row(result: Result) -> dict[str, Any]:
-    """Return what a run of the grid was, and what it came to."""
+    """Return what a run of the grid was, and what it came to.
+
+    `variation_ratio` is the coefficient of variation of a flow's goodput from second to second, from the
+    third on; the mean over the flows.
+    """
     params = result.scenario.flows[0].params
     own = {"beta": params.get("beta", BETA), "queue_fraction": params.get("queue_fraction", 0.0)}
-    return {**conditions(result), **own}
+    seconds = goodput_over_time(within(result.flow_samples, _SLOW_START_S), 1.0)
+    each = seconds.groupby("flow")["goodput_bytes_per_s"]
+    return {**conditions(result), **own, "variation_ratio": (each.std() / each.mean()).mean()}
 
 
 def _grid_findings(runs: Runs) -> Findings:
@@ -458,6 +473,9 @@ _PARTS: Final = (
     Part("bursts", "losses in bursts, with and without memory", _bursts_grids, _bursts_findings, conditions),
     Part("fairness", "against kernel CUBIC and BBR", _fairness_grids, _fairness_findings, shares),
     Part("reroute", "a path that becomes longer", _reroute_grids, _reroute_findings, _reroute_row),
+    PARAMETERS,
+    LIVE_PART,
+    OVERLAP,
     Part("defect", "the published program's cube root", _defect_grids, _defect_findings, conditions),
 )
 

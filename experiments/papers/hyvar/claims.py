@@ -77,7 +77,18 @@ CLAIMS: Final = (
     Claim(
         "Motivation (a)",
         "with a small MTP the sending rate fluctuates at first",
-        why="no part looks at rates within the first second",
+        "mtp",
+        [
+            _mtp(
+                "fluctuates",
+                "fixed MTP: change of the sending rate from one tenth of a second to the next, in the first"
+                " 2 s, with 10 ms by that with 200 ms",
+                "fluctuation_ratio",
+                10,
+                200,
+                1.0,
+            )
+        ],
     ),
     Claim(
         "Motivation (b)",

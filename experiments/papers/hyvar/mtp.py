@@ -56,7 +56,7 @@ def row(result: Result) -> dict[str, Any]:
 def _findings(runs: Runs) -> Findings:
     table = runs.table.sort_values(["algorithm", "mtp_ms"], kind="stable")
     compared = table[table["algorithm"] != IDLE]
-    values = [*VALUES, "reports_per_s", "agent_cpu_pct"]
+    values = [*VALUES, "fluctuation_ratio", "reports_per_s", "agent_cpu_pct"]
     drawn = {
         "mtp-throughput": ("throughput_bytes_per_s", "Throughput"),
         "mtp-delay": ("delay_us", "Delay"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,21 +12,22 @@ from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import rounds, steered
 from experiments.results import Result
+from experiments.scenario import Scenario
 from experiments.sweep import Grid
 
 
 def _grids(size: Size) -> list[Grid]:
     points = {algorithm: steered(algorithm) for algorithm in ALGORITHMS}
     recorded = {Path(file).name: cell(Path(file)) for file in size.traces}
+
+    def of_round(name: str, number: int) -> Scenario:
+        return one_flow(name, {**paths(number), **recorded}[name], size.seconds(8, 15))
+
     return [
         grid
-        for name, path in {**paths(), **recorded}.items()
+        for name in (*paths(), *recorded)
         for grid in rounds(
-            one_flow(name, path, size.seconds(8, 15)),
-            f"{size.name}-{name}",
-            size.times(6, 10),
-            "variant",
-            points,
+            partial(of_round, name), f"{size.name}-{name}", size.times(6, 10), "variant", points
         )
     ]
 

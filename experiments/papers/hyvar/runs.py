@@ -11,7 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from experiments.metrics import NAN
+import pandas as pd
+
+from experiments.metrics import NAN, within
 from experiments.netlab.cellular import Cellular, draw, write_trace
 from experiments.netlab.spec import Buffer, Direction
 from experiments.papers.tables import figures_of
@@ -32,6 +34,9 @@ VALUES: Final = ("throughput_bytes_per_s", "delay_us", "rtt_p95_us", "retrans_pc
 CLAIMED: Final = Direction(rate_bytes_per_s=6e6, delay_us=15_000, buffer=Buffer(bdp=1.0))
 """The path of the slides: 48 Mbit/s, 30 ms, 1 BDP."""
 
+INITIAL_S: Final = 2.0
+"""How long the initial phase is, in which rates are said to fluctuate [s]."""
+
 _TRACES: Final = Path(__file__).parents[3] / ".cache" / "traces"
 _TRACE_S: Final = 60.0
 _CELL_DELAY_US: Final = 20_000
@@ -44,6 +49,8 @@ CELLS: Final[Mapping[str, tuple[Cellular, int]]] = MappingProxyType(
     }
 )
 """What the cellular paths are drawn from, with which seed: a good one, and one as recordings of LTE are."""
+_BETWEEN_ROUNDS: Final = 100
+"""Between the seeds of two rounds' traces."""
 
 
 def cell(trace: Path) -> Direction:
@@ -51,23 +58,28 @@ def cell(trace: Path) -> Direction:
     return Direction(trace=str(trace), delay_us=_CELL_DELAY_US, buffer=_CELL_BUFFER)
 
 
-def drawn(name: str) -> Path:
-    """Return the file of a trace of `CELLS`; it is written if it is not there, or another."""
+def drawn(name: str, number: int = 0) -> Path:
+    """Return the file of a trace of `CELLS`; it is written if it is not there, or another.
+
+    Args:
+        name: Of the path.
+        number: Of the round: each has a trace of its own.
+    """
     link, seed = CELLS[name]
-    file = _TRACES / f"hyvar-{name}.down"
-    times_ms = draw(link, _TRACE_S, seed)
+    file = _TRACES / f"hyvar-{name}-{number}.down"
+    times_ms = draw(link, _TRACE_S, seed + _BETWEEN_ROUNDS * number)
     if not file.exists() or file.read_text().split() != [str(one) for one in times_ms]:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_trace(file, times_ms)
     return file
 
 
-def paths() -> dict[str, Direction]:
-    """Return two wired and two cellular paths by name."""
+def paths(number: int = 0) -> dict[str, Direction]:
+    """Return two wired and two cellular paths by name, as a round has them."""
     return {
         "wired-1": Direction(rate_bytes_per_s=6e6, delay_us=10_000, buffer=Buffer(bdp=2.0)),
         "wired-2": Direction(rate_bytes_per_s=12.5e6, delay_us=30_000, buffer=Buffer(bdp=0.5)),
-        **{name: cell(drawn(name)) for name in CELLS},
+        **{name: cell(drawn(name, number)) for name in CELLS},
     }
 
 
@@ -93,8 +105,10 @@ def came_to(result: Result) -> dict[str, Any]:
 
     Returns:
         `algorithm` and its parameters; the columns of `figures_of`; `delay_us`, mean smoothed RTT;
-        `reports_per_s` that the agent got; `agent_cpu_pct`, its CPU time, 100 is one processor. The last two
-        are NaN without an agent; in the simulator the agent has no process of its own, and no CPU time.
+        `fluctuation_ratio`, by how much the sending rate of a tenth of a second differs from that of the one
+        before, on the average over the initial phase, by its mean; `reports_per_s` that the agent got;
+        `agent_cpu_pct`, its CPU time, 100 is one processor. The last two are NaN without an agent; in the
+        simulator the agent has no process of its own, and no CPU time.
     """
     flow = result.scenario.flows[0]
     agent = result.metadata.get("agent") or {}
@@ -104,6 +118,13 @@ def came_to(result: Result) -> dict[str, Any]:
         **flow.params,
         **figures_of(result),
         "delay_us": float(result.flows["srtt_mean_us"].mean()),
+        "fluctuation_ratio": _fluctuation_ratio(result.flow_samples),
         "reports_per_s": agent.get("reports", NAN) / result.scenario.duration_s,
         "agent_cpu_pct": 100 * agent.get("cpu_us", NAN) / served_us,
     }
+
+
+def _fluctuation_ratio(samples: pd.DataFrame) -> float:
+    early = within(samples, 0, INITIAL_S)
+    rates = early["bytes_sent"].diff() / early["t_s"].diff()
+    return float(rates.diff().abs().mean() / rates.mean()) if len(rates) > 2 else NAN

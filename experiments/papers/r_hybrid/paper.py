@@ -19,6 +19,7 @@ from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.r_hybrid.claims import CLAIMS
 from experiments.papers.r_hybrid.exps import EXPS
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
+from experiments.papers.r_hybrid.own_marks import OWN_MARKS_PART
 from experiments.papers.r_hybrid.path import (
     AGGRESSIVE_US,
     BBR,
@@ -283,6 +284,7 @@ _PARTS: Final = (
     Part(
         "clean", "R-Hybrid against DCTCP where the link is its own", _clean_grids, _clean_findings, conditions
     ),
+    OWN_MARKS_PART,
     FIG5,
     EXPS,
     TIMING,

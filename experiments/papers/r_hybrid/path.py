@@ -29,6 +29,9 @@ LINK: Final = "link>"
 RATE_BYTES_PER_S: Final = 25e6
 RTT_US: Final = 1_000
 BUFFER_PKTS: Final = 100
+MTU_BYTES: Final = 1500
+WINDOW_S: Final = 0.1
+"""Interval in which the mode `fast` counts [s]."""
 STREAMS: Final = 4
 """Connections at once, `-P 4` of the authors' script."""
 
@@ -37,8 +40,8 @@ MARKED_US: Final = 1_000
 AGGRESSIVE_US: Final = 300
 """The same of figure 3 [us]."""
 
-OWN_MARKS: Final = 600
-"""More than DCTCP alone gets on this path in any window of 100 ms: at most 490 in 880 of them."""
+OWN_MARKS: Final = 650
+"""More than DCTCP alone gets in any window of 100 ms, by its share on other paths (`own_marks.py`)."""
 PAPER_NOISE: Final = 1
 """More marks in an interval than this are congestion (section 4.3)."""
 

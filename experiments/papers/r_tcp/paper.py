@@ -45,5 +45,9 @@ _PARTS: Final = (
 )
 
 PAPER: Final = Paper.of(
-    "r-tcp", "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", _PARTS, CLAIMS
+    "r-tcp",
+    "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks",
+    _PARTS,
+    CLAIMS,
+    own_networks=False,  # what is compared is in one run, and has a limiter of its own already
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -65,19 +66,24 @@ def screen() -> tuple[Screen, io.StringIO]:
 def test_a_grid_is_every_combination_in_order() -> None:
     runs_ = planned(GRID)
     assert len(runs_) == 2 * 3 * 2
-    assert [list(one.axes.values()) for one in runs_[::2]] == [
-        [1, 10],
-        [1, 20],
-        [1, 30],
-        [2, 10],
-        [2, 20],
-        [2, 30],
-    ]
-    assert [(one.repeat, one.scenario.seed) for one in runs_[:2]] == [(0, 1), (1, 2)]
+    points = [[1, 10], [1, 20], [1, 30], [2, 10], [2, 20], [2, 30]]
+    assert [list(one.axes.values()) for one in runs_] == [*points, *points[1:], points[0]]
+    assert [(one.repeat, one.scenario.seed) for one in runs_] == [(0, 1)] * 6 + [(1, 2)] * 6
     assert runs_[0].scenario.duration_s == 1
     assert runs_[0].scenario.network.links[0].forward.delay_us == 10
     assert len({one.key for one in runs_}) == 12
     assert [one.key for one in planned(GRID)] == [one.key for one in runs_]
+
+
+def test_repeats_may_have_networks_of_their_own_that_all_points_share() -> None:
+    grid = dataclasses.replace(GRID, own_networks=True)
+    runs_ = planned(grid)
+    assert {(one.repeat, one.scenario.flows[0].start_s) for one in runs_} == {
+        (n, runs_[6 * n].scenario.flows[0].start_s) for n in (0, 1)
+    }
+    assert runs_[0].scenario.flows != runs_[6].scenario.flows
+    assert all(one.axes[DELAY] == one.scenario.network.links[0].forward.delay_us for one in runs_)
+    assert [one.key for one in planned(grid)] == [one.key for one in runs_]
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,6 @@ def check(low: float, high: float, n: int = 10, name: str = "faster") -> Check:
             "fails",
         ),
         (Claim("s", "t", why="no"), [], "not tested", "not tested"),
-        (Claim("s", "t", "race", [FASTER], withheld="tuned on it"), [check(1, 2)], "left out", "left out"),
     ],
 )
 def test_a_claim_holds_if_all_of_it_does(claim: Claim, checks: list[Check], verdict: str, told: str) -> None:

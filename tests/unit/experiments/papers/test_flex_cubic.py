@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from experiments.events import SetRoute
+from experiments.events import SetParam, SetRoute
 from experiments.papers.flex_cubic import paper as flex_cubic
 from experiments.papers.flex_cubic.paper import BETAS, BUFFERS_BDP, KERNEL, LOSSES, OURS, OWDS_US, PAPER
 from experiments.papers.paper import Runs, Size, table_of
@@ -97,6 +97,31 @@ def test_the_path_becomes_another_one_while_the_flow_runs() -> None:
         assert near.at_s == 0 < far.at_s < run.scenario.duration_s
         delays = {link.name: link.forward.delay_us for link in run.scenario.network.links}
         assert delays["far"] == 4 * delays["near"]
+
+
+def test_k_is_set_at_half_of_a_run_and_compared_with_itself_from_the_start() -> None:
+    runs = {run.axes["variant"]: run.scenario for run in runs_of("live", FULL)}
+    ks = {name: (one.flows[0].params["rtt_multiplier"], one.events[0].value) for name, one in runs.items()}
+    assert ks == {"k 1": (1, 1), "k 2": (2, 2), "k 1, then 2": (1, 2), "k 2, then 1": (2, 1)}
+    for one in runs.values():
+        (event,) = one.events
+        assert isinstance(event, SetParam)
+        assert (event.flow, event.param, event.at_s) == ("flow", "rtt_multiplier", one.duration_s / 2)
+
+
+def test_parameters_have_their_defaults_among_them() -> None:
+    runs = runs_of("parameters", FULL)
+    assert {"C 0.4", "k 2", KERNEL} <= {run.axes["variant"] for run in runs}
+    for run in runs:
+        if "rtt_multiplier" in (params := run.scenario.flows[0].params):
+            assert run.scenario.topology.bottleneck.buffer.bdp + 1 > params["rtt_multiplier"]
+
+
+def test_flows_overlap_for_half_of_the_run() -> None:
+    for run in runs_of("overlap", FULL):
+        first, second = run.scenario.flows
+        assert 0 == first.start_s < second.start_s < first.stop_s < run.scenario.duration_s
+        assert second.stop_s is None
 
 
 # --- what is made of it ------------------------------------------------------------------------------------
@@ -199,7 +224,10 @@ def test_the_grid_has_a_table_and_three_figures_for_each_beta_and_two_for_queues
         + [grid_table({(OURS, 0.0): [8e6]}).assign(beta=beta) for beta in (0.3, 0.9)]
     )
     table = table.assign(
-        throughput_bytes_per_s=table["goodput_bytes_per_s"], retrans_pct=1.0, retrans_pkts=10.0
+        throughput_bytes_per_s=table["goodput_bytes_per_s"],
+        retrans_pct=1.0,
+        retrans_pkts=10.0,
+        variation_ratio=0.1,
     )
     found = PAPER.parts["grid"].findings(Runs([], table, 4))
     assert {"queue-goodput", "queue-retransmitted"} <= set(found.figures)
@@ -210,6 +238,25 @@ def test_the_grid_has_a_table_and_three_figures_for_each_beta_and_two_for_queues
     }
     assert "figure-6-goodput-beta-0.9" in found.figures
     assert len(found.tables[0].rows) == 5
+
+
+def test_seconds_of_a_flow_vary_about_their_mean() -> None:
+    result = result_of(dumbbell("x", 6), {"h1-h2": 4e6, "h3-h4": 2e6})
+    assert PAPER.parts["grid"].row(result)["variation_ratio"] == pytest.approx(0, abs=1e-6)
+
+
+def test_what_came_after_the_change_is_judged_by_its_own_bytes() -> None:
+    scenario = runs_of("live", FULL)[0].scenario
+    row = PAPER.parts["live"].row(result_of(scenario, {"flow": 3e6}))
+    assert row["after_goodput_bytes_per_s"] == pytest.approx(3e6)
+    assert row["before_retrans_pct"] == pytest.approx(10)
+
+
+def test_overlap_is_judged_while_both_send() -> None:
+    scenario = runs_of("overlap", FULL)[0].scenario
+    row = PAPER.parts["overlap"].row(result_of(scenario, {"h1-h2": 6e6, "h3-h4": 2e6}))
+    assert row["jain_index"] == pytest.approx(0.8)
+    assert row["together_goodput_bytes_per_s"] == pytest.approx(8e6)
 
 
 @pytest.mark.parametrize("part", ["bursts", "defect"])

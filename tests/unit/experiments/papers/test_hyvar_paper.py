@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,26 @@ def test_two_wired_and_two_cellular_paths_are_run_by_all(tmp_path: Path) -> None
     mine.write_text("1\n5\n9\n")
     more = runs_of("paths", Size(repeats=1, traces=(str(mine),)))
     assert len(more) == len(runs) + len(ALGORITHMS)
+
+
+def test_each_round_has_cellular_traces_of_its_own() -> None:
+    runs = runs_of("paths", Size(repeats=3))
+    traces = {one.scenario.topology.bottleneck.trace for one in runs} - {None}
+    assert len({Path(one).read_text() for one in traces}) == 3 * len(CELLS)
+    rounds = {(one.scenario.seed, one.scenario.topology.bottleneck.trace) for one in runs}
+    assert len(rounds) == 3 * (1 + len(CELLS))  # wired paths have none
+
+
+def test_rates_that_change_from_one_tenth_of_a_second_to_the_next_fluctuate() -> None:
+    def of(rates: list[float]) -> float:
+        sent = [0.0, *accumulate(rate / 10 for rate in rates)]
+        return hyvar_runs._fluctuation_ratio(
+            pd.DataFrame({"t_s": [n / 10 for n in range(len(sent))], "bytes_sent": sent})
+        )
+
+    assert of([5e6] * 10) == pytest.approx(0, abs=1e-9)
+    assert of([4e6, 6e6] * 5) == pytest.approx(0.4)
+    assert math.isnan(of([5e6]))
 
 
 def test_trace_that_is_there_is_not_written_again() -> None:

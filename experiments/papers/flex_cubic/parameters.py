@@ -1,0 +1,134 @@
+"""Flex-Cubic: parameters that the paper says little of, and what becomes of a flow when one changes.
+
+C and k as sections 5 and 3.4 mention them; and, as the title promises, k that is set while a flow runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments import plots
+from experiments.events import SetParam
+from experiments.metrics import NAN, goodput_bytes_per_s, within
+from experiments.papers.flex_cubic.claims import ALWAYS_K, C_PER_S3, LIVE_PHASES, OURS, TOLERANT_K
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.tables import Table
+from experiments.papers.two_flows import BUFFER_BDP, LOSS_RATIO, conditions, dumbbell
+from experiments.papers.variants import KERNEL, steered
+from experiments.results import Result
+from experiments.scenario import Scenario
+from experiments.sweep import Grid
+
+CS_PER_S3: Final = (0.1, C_PER_S3, 1.6)
+"""C of RFC 9438, a quarter and four times of it."""
+KS: Final = (TOLERANT_K, 3.0, 4.0, 5.0)
+"""Those of section 3.4."""
+DEEP_BDP: Final = 5.0
+"""A buffer in which each of `KS` can be reached."""
+LOSS: Final = 0.005
+
+_VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
+
+
+def _grids(size: Size) -> list[Grid]:
+    base = dumbbell("flex-cubic: parameters", size.seconds(8, 30))
+    losses = [0.0, LOSS]
+    cs = {f"C {one:g}": steered(OURS, c_per_s3=one) for one in CS_PER_S3}
+    ks = {f"k {one:g}": steered(OURS, rtt_multiplier=one) for one in KS}
+    axes: dict[str, dict[str, Any]] = {
+        "c": {LOSS_RATIO: losses, BUFFER_BDP: [1.0], "variant": cs},
+        "k": {LOSS_RATIO: losses, BUFFER_BDP: [DEEP_BDP], "variant": {KERNEL: steered(KERNEL), **ks}},
+    }
+    return [Grid(base, one, f"{size.name}-{name}", size.times(6, 10)) for name, one in axes.items()]
+
+
+def _findings(runs: Runs) -> Findings:
+    by = ["buffer.bdp", "loss_ratio", "variant"]
+    title = "C, and k in a deep buffer: two flows over 100 Mbit/s, OWD 25 ms"
+    return Findings([Table.of(runs.table, title, by, _VALUES)])
+
+
+# --- changed while a flow runs -----------------------------------------------------------------------------
+
+
+def _k_of(first: float, then: float) -> dict[str, Any]:
+    return {"flows.flow.params": {"rtt_multiplier": first}, "events.0.value": then}
+
+
+LIVE: Final[Mapping[str, Mapping[str, Any]]] = {
+    name: _k_of(*ks)
+    for name, ks in {
+        "k 1": (ALWAYS_K, ALWAYS_K),
+        "k 2": (TOLERANT_K, TOLERANT_K),
+        "k 1, then 2": (ALWAYS_K, TOLERANT_K),
+        "k 2, then 1": (TOLERANT_K, ALWAYS_K),
+    }.items()
+}
+"""Both values from the start, and each changed into the other."""
+
+
+def live(duration_s: float) -> Scenario:
+    """Return one flow over the network of the grid, with 0.5 % loss, whose k is set at half of the run.
+
+    Args:
+        duration_s: Length of the run [s].
+    """
+    one = dumbbell("flex-cubic: k is changed", duration_s, loss_ratio=LOSS)
+    first, _ = one.flows
+    flow = type(first)("flow", first.sender, first.receiver, OURS)
+    change = SetParam(duration_s / 2, "rtt_multiplier", TOLERANT_K, flow="flow")
+    return one.replace(flows=(flow,), events=(change,))
+
+
+def _live_grids(size: Size) -> list[Grid]:
+    return [Grid(live(size.seconds(40, 60)), {"variant": LIVE}, size.name, size.times(6, 10))]
+
+
+def live_row(result: Result) -> dict[str, Any]:
+    """Return what a flow came to before and after the change, once it had settled.
+
+    Returns:
+        `before_goodput_bytes_per_s`, `after_goodput_bytes_per_s`, and the same of `retrans_pct`.
+    """
+    end_s = result.scenario.duration_s
+    found: dict[str, Any] = {}
+    for name, (start, stop) in LIVE_PHASES.items():
+        samples = within(result.flow_samples, start * end_s, stop * end_s)
+        found[f"{name}_goodput_bytes_per_s"] = goodput_bytes_per_s(samples).get("flow", NAN)
+        ends = pd.concat([samples.head(1), samples.tail(1)]).set_index("flow")[
+            ["bytes_sent", "bytes_retrans"]
+        ]
+        sent, again = (ends[column].iloc[-1] - ends[column].iloc[0] for column in ends)
+        found[f"{name}_retrans_pct"] = 100 * again / sent if sent else NAN
+    return found
+
+
+def _live_findings(runs: Runs) -> Findings:
+    values = [f"{phase}_{what}" for phase in LIVE_PHASES for what in ("goodput_bytes_per_s", "retrans_pct")]
+    title = "k is set while the flow runs: 100 Mbit/s, OWD 25 ms, one BDP, 0.5 % loss"
+    first: dict[str, Result] = {}
+    for one in runs.results:
+        first.setdefault(str(one.axes["variant"]), one)
+    figures = {}
+    if first:
+        samples = [one.flow_samples.assign(flow=name) for name, one in first.items()]
+        events = runs.results[0].events
+        figures["live"] = plots.time_series(
+            pd.concat(samples, ignore_index=True),
+            pd.DataFrame({"flow": list(first), "algorithm": list(first)}),
+            events=events[events["kind"] == "set_param"],
+            panels=("cwnd_bytes", "goodput_bytes_per_s"),
+            goodput_interval_s=0.5,
+            title=title,
+            note="one run each, one flow alone; the dotted line is the change",
+        )
+    return Findings([Table.of(runs.table, title, ["variant"], values)], figures)
+
+
+PARAMETERS: Final = Part(
+    "parameters", "C and k beyond what the grid has (sections 3.4 and 5)", _grids, _findings, conditions
+)
+LIVE_PART: Final = Part("live", "k is changed while a flow runs", _live_grids, _live_findings, live_row)
