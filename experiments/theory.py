@@ -150,3 +150,29 @@ def sawtooth_queue_ratio(buffer_bdp: float) -> float:
 
     (time_high, area_high), (time_low, area_low) = up_to(buffer_bdp), up_to(lowest)
     return (area_high - area_low) / (empty + time_high - time_low) / buffer_bdp
+
+
+def bbr_share(
+    buffer_bdp: float, bdp_pkts: float, rtt_s: float, n_bbr: int = 1, probe_every_s: float = 10.0
+) -> float:
+    """Return the part of a link that BBRv1 flows have together beside loss-based ones, however many.
+
+    Their window of twice the estimated BDP limits them, in which the RTT that they estimate holds the others'
+    part of the queue; while they probe for the RTT they send nothing until their part has drained.
+
+    Args:
+        buffer_bdp: Room in front of the link, X [BDP], > 0.
+        bdp_pkts: The link's rate by the RTT without queue [packets].
+        rtt_s: That RTT [s].
+        n_bbr: How many BBR flows.
+        probe_every_s: How often they probe for the RTT [s].
+
+    Returns:
+        A share of the link, 0 to 1.
+
+    Source: Ware, Mukerjee, Seshan, Sherry, "Modeling BBR's Interactions with Loss-Based Congestion Control",
+    IMC 2019, equations 9 (share of the others), 10 and 11 (time spent probing).
+    """
+    others = max(0.0, 1 / 2 - 1 / (2 * buffer_bdp) - 4 * n_bbr / (buffer_bdp * bdp_pkts))
+    probing_ratio = (buffer_bdp * rtt_s + 0.2 + rtt_s) / probe_every_s
+    return (1 - others) * (1 - probing_ratio)

@@ -29,6 +29,8 @@ PAPERS: Final[Mapping[str, str]] = {
     "r-tcp": "r_tcp",
 }
 """Name of a paper -> its package in `experiments.papers`."""
+OTHERS: Final[Mapping[str, str]] = {"published": "published"}
+"""The same of what others have published of the kernel's congestion controls: none of the five papers."""
 
 KEPT: Final = Path(__file__).parents[2] / "docs/results/papers"
 
@@ -42,8 +44,9 @@ _COLORS: Final = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
 def paper_of(name: str) -> Paper:
-    """Return a paper of `PAPERS`."""
-    paper: Paper = importlib.import_module(f"experiments.papers.{PAPERS[name]}.paper").PAPER
+    """Return a paper of `PAPERS` or `OTHERS`."""
+    package = {**PAPERS, **OTHERS}[name]
+    paper: Paper = importlib.import_module(f"experiments.papers.{package}.paper").PAPER
     return paper
 
 

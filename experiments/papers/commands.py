@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -62,6 +64,13 @@ _Kept = Annotated[
         " in that directory counts."
     ),
 ]
+_TenthOf = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of the same parts, simulated: run only what claims are about and a random tenth of"
+        " the other points, and say by how much the simulator is off."
+    ),
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -110,6 +119,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         on: On = None,
         claims: _Claims = False,
         kept: _Kept = None,
+        tenth_of: _TenthOf = None,
         video: bool = with_video,
         traces: list[str] | None = with_traces,
     ) -> None:
@@ -126,7 +136,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
             _show_claims([paper.name], kept, results, as_json)
             return
         chosen = _parts(paper, part, video)
-        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep)
+        _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep, tenth_of)
 
 
 _add(
@@ -155,6 +165,13 @@ _add(
     "r_tcp",
     "R-TCP, which finds rate limits and keeps within them: the paper's figures and tables (needs root).",
     video=True,
+)
+
+
+_add(
+    "published",
+    "published",
+    "Published figures of others on Linux' CUBIC and BBR: does the same come out here (needs root)?",
 )
 
 
@@ -212,15 +229,21 @@ def _do(
     formats: list[str],
     as_json: bool,
     keep: Path | None,
+    tenth_of: Path | None,
 ) -> None:
     """Run parts of a paper, and report what they come to."""
+    from experiments.papers.agreement import agreement, tenth
     from experiments.papers.kept import Kept
     from experiments.papers.paper import draw, findings, read_part, run_part
     from experiments.runs.reports import Screen
 
     out = out or OUT / (paper.name if size.datapath == "ebpf" else f"{paper.name}-{size.datapath}")
+    sizes = {
+        part.name: size if tenth_of is None else replace(size, only=tenth(part, size, tenth_of))
+        for part in parts
+    }
     if dry_run or not no_run:
-        extents = _say_how_long(parts, size, out, jobs, as_json and dry_run)
+        extents = _say_how_long(parts, sizes, out, jobs, as_json and dry_run)
     if dry_run:
         if as_json:
             typer.echo(json.dumps(extents, indent=2))
@@ -229,9 +252,11 @@ def _do(
     complete = True
     for part in parts:
         if not no_run:
-            run_part(part, size, out, jobs=jobs, on=on, report=Screen())
-        runs = read_part(part, size, out)
+            run_part(part, sizes[part.name], out, jobs=jobs, on=on, report=Screen())
+        runs = read_part(part, sizes[part.name], out)
         found = findings(part, runs)
+        if tenth_of is not None and runs.results:
+            found = replace(found, tables=[agreement(part, size, runs, tenth_of), *found.tables])
         complete = complete and runs.done == runs.planned
         files = [str(one) for one in draw(found, out, formats)]
         document["parts"][part.name] = {
@@ -281,13 +306,13 @@ def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
 
 
 def _say_how_long(
-    parts: list[Part], size: Size, out: Path, jobs: int, quietly: bool
+    parts: list[Part], sizes: Mapping[str, Size], out: Path, jobs: int, quietly: bool
 ) -> dict[str, dict[str, float | None]]:
     """Print for each part how much there is to do; returns the same as plain data."""
     from experiments.papers.paper import extent
     from experiments.runs.reports import duration
 
-    extents = {part.name: extent(part, size, out, jobs) for part in parts}
+    extents = {part.name: extent(part, sizes[part.name], out, jobs) for part in parts}
     if not quietly:
         for part in parts:
             one = extents[part.name]

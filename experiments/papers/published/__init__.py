@@ -1,0 +1,1 @@
+"""Published figures of others on Linux' CUBIC and BBR: `paper.py` lists parts and claims."""

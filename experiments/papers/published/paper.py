@@ -1,0 +1,195 @@
+"""Published figures of others on Linux' CUBIC and BBR, under the conditions that they state.
+
+They are no papers of ccplane's: they tell whether emulator and simulator show what others have measured.
+`docs/papers/published.md` says what came out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from experiments import plots
+from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
+from experiments.netlab.spec import Bernoulli, Buffer, Direction
+from experiments.papers.paper import Findings, Paper, Part, Runs, Size
+from experiments.papers.published.claims import BBR, BUFFERS_BDP, CLAIMS, OTHERS, OTHERS_BDP
+from experiments.papers.tables import Table
+from experiments.papers.two_flows import PAYLOAD_SHARE
+from experiments.papers.variants import KERNEL, steered
+from experiments.results import Result
+from experiments.runs.shapes import Dumbbell
+from experiments.scenario import Flow, Scenario
+from experiments.sweep import Grid
+from experiments.theory import bbr_share
+
+MBIT: Final = 125_000
+"""1 Mbit/s [bytes/s]."""
+MTU_BYTES: Final = 1500
+
+
+def _network(
+    name: str, mbit: int, rtt_us: int, bdp: float, algorithms: list[str], duration_s: float
+) -> Scenario:
+    path = Direction(
+        rate_bytes_per_s=mbit * MBIT, delay_us=rtt_us // 2, buffer=Buffer(bdp=bdp), loss=Bernoulli(0.0)
+    )
+    flows = (
+        Flow(f"flow{number}", f"s{number}", f"r{number}", algorithm)
+        for number, algorithm in enumerate(algorithms, 1)
+    )
+    return Scenario(
+        name=f"published: {name}",
+        topology=Dumbbell(pairs=len(algorithms), bottleneck=path),
+        flows=tuple(flows),
+        duration_s=duration_s,
+    )
+
+
+def _payload_bytes_per_s(result: Result) -> float:
+    """Return what the bottleneck can carry of payload [bytes/s]."""
+    topology = result.scenario.topology
+    assert isinstance(topology, Dumbbell)
+    return PAYLOAD_SHARE * (topology.bottleneck.rate_bytes_per_s or NAN)
+
+
+# --- Cardwell et al., Figure 8 -----------------------------------------------------------------------------
+
+LOSSES: Final = (0.0001, 0.001, 0.01, 0.02, 0.05, 0.1, 0.15)
+LOSS_BUFFER_BDP: Final = 1.0
+"""The article does not say how much room the link has."""
+
+
+def _loss_grids(size: Size) -> list[Grid]:
+    base = _network("loss", 100, 100_000, LOSS_BUFFER_BDP, [KERNEL], size.seconds(60, 60))
+    axes: dict[str, Any] = {
+        "topology.bottleneck.loss.ratio": list(LOSSES),
+        "variant": {name: steered(name) for name in (KERNEL, BBR)},
+    }
+    return [Grid(base, axes, size.name, size.times(6, 10))]
+
+
+def _loss_row(result: Result) -> dict[str, Any]:
+    loss = result.axes["topology.bottleneck.loss.ratio"]
+    goodput = goodput_bytes_per_s(result.flow_samples).sum()
+    share = goodput / _payload_bytes_per_s(result)
+    return {
+        "loss_ratio": loss,
+        "goodput_bytes_per_s": goodput,
+        "share_of_link_ratio": share,
+        "share_of_delivered_ratio": share / (1 - loss),
+    }
+
+
+def _loss_findings(runs: Runs) -> Findings:
+    title = "One flow over 100 Mbit/s, RTT 100 ms, for 60 s"
+    values = ["goodput_bytes_per_s", "share_of_link_ratio", "share_of_delivered_ratio"]
+    table = runs.table.sort_values("loss_ratio", kind="stable")
+    figure = plots.lines(
+        table,
+        "goodput_bytes_per_s",
+        "loss_ratio",
+        by="variant",
+        log=True,
+        statistic="median",
+        title="Goodput under random loss",
+        subtitle=title,
+    )
+    return Findings([Table.of(table, title, ["loss_ratio", "variant"], values)], {"loss": figure})
+
+
+# --- Cardwell et al., Figure 7 -----------------------------------------------------------------------------
+
+FLOWS: Final = 5
+APART_S: Final = 2.0
+CONVERGED_S: Final = 20.0
+"""From when on shares are looked at [s]: all have probed for the RTT once."""
+
+
+def _converge_grids(size: Size) -> list[Grid]:
+    base = _network("five flows", 100, 10_000, 1.0, [BBR] * FLOWS, size.seconds(40, 60))
+    starts = {f"flows.flow{number}.start_s": APART_S * (number - 1) for number in range(1, FLOWS + 1)}
+    return [Grid(base, {"part": {"all": starts}}, size.name, size.times(6, 10))]
+
+
+def _converge_row(result: Result) -> dict[str, Any]:
+    goodput = goodput_bytes_per_s(within(result.flow_samples, CONVERGED_S))
+    shares = goodput.reindex([flow.name for flow in result.scenario.flows])
+    return {
+        "jain_index": jain_index(shares),
+        "share_of_link_ratio": shares.sum() / _payload_bytes_per_s(result),
+    }
+
+
+def _converge_findings(runs: Runs) -> Findings:
+    title = "Five BBR flows, 2 s apart, over 100 Mbit/s, RTT 10 ms"
+    figures = {}
+    if runs.results:
+        first = runs.results[0]
+        figures["converge"] = plots.time_series(
+            first.flow_samples,
+            first.flows,
+            panels=("goodput_bytes_per_s",),
+            goodput_interval_s=0.5,
+            title=title,
+            note=f"one run, seed {first.scenario.seed}",
+        )
+    return Findings([Table.of(runs.table, title, ["part"], ["jain_index", "share_of_link_ratio"])], figures)
+
+
+# --- Ware et al., Figure 8 ---------------------------------------------------------------------------------
+
+SHARE_MBIT: Final = 10
+SHARE_RTT_US: Final = 40_000
+SETTLED_AT: Final = 0.5
+"""From when on shares are looked at, as a share of the run: with 32 BDP it takes 300 s until they stay."""
+QUICK_BDP: Final = (2, 4, 8)
+"""Buffers in which 100 s are enough."""
+
+
+def _share_grids(size: Size) -> list[Grid]:
+    seconds, times = size.seconds(240, 800), size.times(6, 10)
+    buffers = QUICK_BDP if size.quick else BUFFERS_BDP
+    grids = []
+    for others in OTHERS:
+        base = _network("shares", SHARE_MBIT, SHARE_RTT_US, 1.0, [BBR] + [KERNEL] * others, seconds)
+        bdps = [float(one) for one in (buffers if others == 1 else (OTHERS_BDP,))]
+        name = f"{size.name}-{others}"
+        grids.append(Grid(base, {"topology.bottleneck.buffer.bdp": bdps}, name, times))
+    return grids
+
+
+def _share_row(result: Result) -> dict[str, Any]:
+    goodput = goodput_bytes_per_s(within(result.flow_samples, SETTLED_AT * result.scenario.duration_s))
+    share = goodput.get("flow1", NAN) / goodput.sum()
+    bdp = float(result.axes["topology.bottleneck.buffer.bdp"])
+    bdp_pkts = SHARE_MBIT * MBIT * SHARE_RTT_US / 1e6 / MTU_BYTES
+    model = bbr_share(bdp, bdp_pkts, SHARE_RTT_US / 1e6)
+    return {
+        "buffer.bdp": bdp,
+        "others": len(result.scenario.flows) - 1,
+        "share_of_link_ratio": share,
+        "model_ratio": model,
+        "by_model_ratio": share / model,
+    }
+
+
+def _share_findings(runs: Runs) -> Findings:
+    title = "One BBR flow beside CUBIC flows over 10 Mbit/s, RTT 40 ms"
+    values = ["share_of_link_ratio", "model_ratio", "by_model_ratio"]
+    table = runs.table.sort_values(["others", "buffer.bdp"], kind="stable")
+    return Findings([Table.of(table, title, ["others", "buffer.bdp"], values)])
+
+
+_PARTS: Final = (
+    Part("loss", "Cardwell et al., Figure 8: random loss", _loss_grids, _loss_findings, _loss_row),
+    Part(
+        "converge",
+        "Cardwell et al., Figure 7: five BBR flows",
+        _converge_grids,
+        _converge_findings,
+        _converge_row,
+    ),
+    Part("share", "Ware et al., Figure 8: BBR beside CUBIC", _share_grids, _share_findings, _share_row),
+)
+
+PAPER: Final = Paper.of("published", "Published figures of Linux' CUBIC and BBR", _PARTS, CLAIMS)
