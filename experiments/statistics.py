@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,13 +13,8 @@ from numpy.typing import ArrayLike
 
 from experiments.metrics import NAN, MetricError, need
 
-Statistic = Literal["mean", "median"]
-
 LEVEL: Final = 0.95
 """Of intervals, if nothing else is said."""
-
-_STATISTICS: Final[dict[str, Callable[..., Any]]] = {"mean": np.mean, "median": np.median}
-_RESAMPLES: Final = 9_999
 
 
 @dataclass(frozen=True)
@@ -28,7 +22,7 @@ class Estimate:
     """A value with its confidence interval.
 
     Attributes:
-        value: Mean or median; NaN without a single known value.
+        value: The median; NaN without a single known value.
         low: Lower end of the interval; NaN with too few known values.
         high: Upper end, likewise.
         n: How many values are behind it; missing ones (NaN) are not counted.
@@ -38,73 +32,6 @@ class Estimate:
     low: float
     high: float
     n: int
-
-
-def bootstrap(
-    values: ArrayLike, statistic: Statistic = "mean", *, level: float = 0.95, seed: int = 0
-) -> Estimate:
-    """Estimate a mean or median from repeats, with a bootstrap confidence interval.
-
-    Args:
-        values: One value for each repeat; NaN is a repeat that has none, and is left out.
-        statistic: "mean" or "median".
-        level: Confidence level, between 0 and 1.
-        seed: Of the resampling: the same values give the same interval.
-
-    Returns:
-        The estimate, in the unit of the values. Equal values have an interval of no width: what was never
-        seen to vary cannot be resampled. With fewer than about ten repeats the interval is too narrow rather
-        than too wide, as all bootstraps are.
-
-    Raises:
-        MetricError: `metric.bad_value`, if a value is infinite, or level or statistic cannot be.
-
-    Source: bias-corrected and accelerated bootstrap, Efron 1987, as `scipy.stats.bootstrap` has it; the
-    percentile method where acceleration is not defined, as for some medians.
-    """
-    compute, known = _compute(statistic, level), _known(values)
-    if known.size == 0:
-        return Estimate(NAN, NAN, NAN, 0)
-    value = float(compute(known))
-    if known.size == 1:
-        return Estimate(value, NAN, NAN, 1)
-    if np.ptp(known) == 0:
-        return Estimate(value, value, value, known.size)
-    low, high = _interval(known, compute, level, seed)
-    return Estimate(value, low, high, known.size)
-
-
-def bootstrap_quotient(
-    above: ArrayLike, below: ArrayLike, statistic: Statistic = "median", *, level: float = 0.95, seed: int = 0
-) -> Estimate:
-    """Estimate the quotient of two means or medians, with a bootstrap confidence interval.
-
-    Args:
-        above: One value for each repeat; NaN is left out.
-        below: The same for what it is divided by; repeats need not correspond, nor be as many.
-        statistic: "mean" or "median".
-        level: Confidence level, between 0 and 1.
-        seed: Of the resampling.
-
-    Returns:
-        The estimate; `n` is that of the smaller side. NaN where a side has no value, or the lower one is 0.
-        The interval is the percentile one: both sides are resampled by themselves.
-
-    Raises:
-        MetricError: `metric.bad_value`, as `bootstrap`.
-    """
-    compute, sides = _compute(statistic, level), [_known(above), _known(below)]
-    n = min(known.size for known in sides)
-    if n == 0 or compute(sides[1]) == 0:
-        return Estimate(NAN, NAN, NAN, n)
-    value = float(compute(sides[0]) / compute(sides[1]))
-    if n < 2:
-        return Estimate(value, NAN, NAN, n)
-    rng = np.random.default_rng(seed)
-    top, bottom = (compute(rng.choice(known, (_RESAMPLES, known.size)), axis=1) for known in sides)
-    quotients = top[bottom != 0] / bottom[bottom != 0]
-    low, high = np.quantile(quotients, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value, float(low), float(high), n)
 
 
 def least_runs(level: float = LEVEL) -> int:
@@ -133,7 +60,8 @@ def median_interval(values: ArrayLike, *, level: float = LEVEL) -> Estimate:
 
     Source: the sign test turned round, W. R. Thompson 1936: how many values are below the median is binomial.
     """
-    _compute("median", level)
+    if not 0 < level < 1:
+        raise MetricError("metric.bad_value", "the level is between 0 and 1", f"level={level}")
     known = np.sort(_known(values))
     n = known.size
     if n < least_runs(level):
@@ -171,89 +99,34 @@ def quotient_interval(above: ArrayLike, below: ArrayLike, *, level: float = LEVE
     return Estimate(top.value / bottom.value, top.low / bottom.high, top.high / bottom.low, n)
 
 
-def _compute(statistic: Statistic, level: float) -> Callable[..., Any]:
-    """Return what computes a statistic; refuse one that is none, and a level that cannot be."""
-    if not 0 < level < 1 or statistic not in _STATISTICS:
-        raise MetricError(
-            "metric.bad_value",
-            "the level is between 0 and 1, the statistic mean or median",
-            f"level={level}, statistic={statistic!r}",
-        )
-    return _STATISTICS[statistic]
-
-
 def _known(values: ArrayLike) -> np.ndarray:
     """Return the values that are known."""
     known = np.asarray(values, dtype=np.float64).ravel()
     known = known[~np.isnan(known)]
     if np.isinf(known).any():
-        raise MetricError("metric.bad_value", "infinity has no mean", f"values {known.tolist()}")
+        raise MetricError("metric.bad_value", "infinity has no interval", f"values {known.tolist()}")
     return known
 
 
-def _interval(known: np.ndarray, compute: Callable[..., Any], level: float, seed: int) -> tuple[float, float]:
-    from scipy import stats  # takes a second to import
-
-    def interval(method: str) -> tuple[float, float]:
-        # Where acceleration is 0/0 the ends are NaN, which says it better than a warning.
-        with (
-            np.errstate(all="ignore"),
-            warnings.catch_warnings(action="ignore", category=stats.DegenerateDataWarning),
-        ):
-            found = stats.bootstrap(
-                (known,),
-                compute,
-                n_resamples=_RESAMPLES,
-                confidence_level=level,
-                method=method,
-                rng=np.random.default_rng(seed),
-                vectorized=True,
-            ).confidence_interval
-        return float(found.low), float(found.high)
-
-    low, high = interval("BCa")
-    return (low, high) if np.isfinite([low, high]).all() else interval("percentile")
-
-
-def over_repeats(
-    table: pd.DataFrame,
-    value: str,
-    by: Sequence[str],
-    statistic: Statistic = "mean",
-    *,
-    level: float = 0.95,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Estimate a column over all rows that agree in others.
+def over_repeats(table: pd.DataFrame, value: str, by: Sequence[str], *, level: float = LEVEL) -> pd.DataFrame:
+    """Estimate a column's median over all rows that agree in others.
 
     Args:
         table: A row for each repeat, such as `ResultSet.table()`.
         value: The column to estimate.
         by: The columns that tell experiments apart, at least one.
-        statistic: "mean" or "median".
         level: Confidence level.
-        seed: Of the resampling.
 
     Returns:
         A row for each combination, in order of appearance: the columns of `by`, then `value`, `low`, `high`
         and `n`, as of `Estimate`.
 
     Raises:
-        MetricError: `metric.no_column`, or as `bootstrap`.
+        MetricError: `metric.no_column`, or as `median_interval`.
     """
     need(table, value, *by)
     rows = []
     for key, group in table.groupby(list(by), sort=False, dropna=False):
-        estimate = bootstrap(
-            group[value].to_numpy(dtype=np.float64, na_value=NAN), statistic, level=level, seed=seed
-        )
-        rows.append(
-            {
-                **dict(zip(by, key, strict=True)),
-                "value": estimate.value,
-                "low": estimate.low,
-                "high": estimate.high,
-                "n": estimate.n,
-            }
-        )
+        estimate = median_interval(group[value].to_numpy(dtype=np.float64, na_value=NAN), level=level)
+        rows.append({**dict(zip(by, key, strict=True)), **vars(estimate)})
     return pd.DataFrame(rows, columns=[*by, "value", "low", "high", "n"])

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from experiments.metrics import MetricError, need
 from experiments.plots import style
 from experiments.plots.quantities import Quantity, quantity
-from experiments.statistics import Statistic, over_repeats
+from experiments.statistics import least_runs, over_repeats
 
 COLOUR_MAP: Final = "viridis"
 """Even steps of lightness, for any kind of colour vision and in print."""
@@ -31,26 +31,24 @@ def bars(
     *,
     group: str | None = None,
     by: str = "algorithm",
-    statistic: Statistic = "mean",
     level: float = 0.95,
     log: bool = False,
     title: str = "",
     subtitle: str = "",
     note: str | None = None,
 ) -> style.Plot:
-    """Draw a bar with a bootstrap confidence interval for each algorithm, in groups.
+    """Draw a bar with the median over its repeats and a confidence interval for each algorithm, in groups.
 
     Args:
         table: A row for each repeat.
         value: Column that the bars are of.
         group: One group of bars for each value of this column; a single group, if None.
         by: One colour for each value of this column.
-        statistic: "mean" or "median".
         level: Of the confidence intervals.
         log: A logarithmic vertical axis; linear from 0 to 1, so that 0 has a place.
         title: What the figure shows.
         subtitle: On what path.
-        note: Footnote; statistic, number of repeats and seeds, if None (`repeats_note`).
+        note: Footnote; number of repeats and seeds, if None (`repeats_note`).
 
     Returns:
         The figure. Repeats are small points; of less than two there is no interval; where a combination has
@@ -63,7 +61,7 @@ def bars(
     table = table.assign(_all="") if group is None else table
     group = group or "_all"
     groups, names = in_order(table[group]), list(dict.fromkeys(table[by]))
-    estimates = over_repeats(table, value, [group, by], statistic, level=level)
+    estimates = over_repeats(table, value, [group, by], level=level)
     what = quantity(value)
     looks = style.looks(str(name) for name in names)
     width = _BAR_SHARE / len(names)
@@ -105,7 +103,7 @@ def bars(
             axes,
             title,
             subtitle,
-            repeats_note(table, estimates, statistic, level) if note is None else note,
+            repeats_note(table, estimates, level) if note is None else note,
             handles,
         )
     return plot
@@ -117,26 +115,24 @@ def lines(
     x: str,
     *,
     by: str = "algorithm",
-    statistic: Statistic = "mean",
     level: float = 0.95,
     log: bool = False,
     title: str = "",
     subtitle: str = "",
     note: str | None = None,
 ) -> style.Plot:
-    """Draw a column against a number that a sweep changes, with bootstrap confidence intervals.
+    """Draw a column against a number that a sweep changes, with medians and confidence intervals.
 
     Args:
         table: A row for each repeat.
         value: Column for the vertical axis.
         x: Column for the horizontal axis, numbers.
         by: One line for each value of this column.
-        statistic: "mean" or "median".
         level: Of the confidence intervals.
         log: A logarithmic vertical axis.
         title: What the figure shows.
         subtitle: On what path.
-        note: Footnote; statistic, number of repeats and seeds, if None.
+        note: Footnote; number of repeats and seeds, if None.
 
     Returns:
         The figure.
@@ -145,7 +141,7 @@ def lines(
         MetricError: `metric.no_column`, `metric.bad_value`.
     """
     need(table, value, x, by)
-    estimates = over_repeats(table, value, [by, x], statistic, level=level)
+    estimates = over_repeats(table, value, [by, x], level=level)
     across, what = quantity(x), quantity(value)
     looks = style.looks(str(name) for name in table[by])
     with style.styled():
@@ -173,7 +169,7 @@ def lines(
             axes.set_xticks(across.of(ticks), [written(one, x) for one in ticks])
         axes.set_xlabel(across.axis)
         axes.set_ylabel(what.axis)
-        text = repeats_note(table, estimates, statistic, level) if note is None else note
+        text = repeats_note(table, estimates, level) if note is None else note
         style.finish(plot, axes, title, subtitle, text, handles)
     return plot
 
@@ -185,7 +181,6 @@ def heat_map(
     y: str,
     *,
     by: str | None = "algorithm",
-    statistic: Statistic = "median",
     title: str = "",
     subtitle: str = "",
     note: str | None = None,
@@ -198,10 +193,9 @@ def heat_map(
         x: Column for the horizontal axis.
         y: Column for the vertical axis.
         by: One panel for each value of this column; a single one, if None.
-        statistic: "mean" or "median" of the repeats.
         title: What the figure shows.
         subtitle: On what path.
-        note: Footnote; statistic, number of repeats and seeds, if None.
+        note: Footnote; number of repeats and seeds, if None.
 
     Returns:
         The figure; cells without a value are hatched.
@@ -218,7 +212,7 @@ def heat_map(
         raise MetricError(
             "metric.bad_value", f"no row has a value of `{value}`", fix="were there finished runs?"
         )
-    cells = known.groupby([key, y, x], sort=False)[value].agg(statistic)
+    cells = known.groupby([key, y, x], sort=False)[value].median()
     what = quantity(value)
     columns, rows = in_order(table[x]), in_order(table[y])
     scale = Normalize(float(what.of(cells).min()), float(what.of(cells).max()))
@@ -239,28 +233,27 @@ def heat_map(
         bar.set_label(what.axis)
         bar.outline.set_visible(False)
         counts = known.groupby([key, y, x]).size().reset_index(name="n")
-        text = repeats_note(table, counts, statistic, None) if note is None else note
+        text = repeats_note(table, counts, None) if note is None else note
         # Panels have titles of their own, so that the subtitle goes to the footnote.
         style.head(plot, title, " · ".join(part for part in (subtitle, text) if part))
     return plot
 
 
-def repeats_note(table: pd.DataFrame, estimates: pd.DataFrame, statistic: str, level: float | None) -> str:
-    """Return the footnote of a figure over repeats: statistic, interval, how many, which seeds.
+def repeats_note(table: pd.DataFrame, estimates: pd.DataFrame, level: float | None) -> str:
+    """Return the footnote of a figure over repeats: interval, how many, which seeds.
 
     Args:
         table: A row for each repeat; seeds are those of its column `seed`, if there is one.
         estimates: With a column `n`.
-        statistic: What is shown.
         level: Of the confidence intervals; None: there are none.
     """
     least, most = int(estimates["n"].min()), int(estimates["n"].max())
     n = f"n = {least}" if least == most else f"n = {least} to {most}"
-    interval = f" and {100 * level:g} % bootstrap interval" if level is not None and most > 1 else ""
+    interval = f" and {100 * level:g} % interval" if level is not None and most >= least_runs(level) else ""
     seeds = ""
     if "seed" in table.columns:
         seeds = f"; {_seeds(sorted(set(table['seed'].dropna().astype(int))))}"
-    return f"{statistic}{interval}, {n} each{seeds}"
+    return f"median{interval}, {n} each{seeds}"
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from experiments.metrics import need
 from experiments.plots import style
 from experiments.plots.comparisons import draw_intervals, in_order, repeats_note, written
 from experiments.plots.quantities import quantity
-from experiments.statistics import Statistic, over_repeats
+from experiments.statistics import over_repeats
 
 _LEGEND_IN: Final = 0.26
 """Height of a line of legend [inches]."""
@@ -29,7 +29,6 @@ def panels(
     rows: str | None = None,
     *,
     by: str = "algorithm",
-    statistic: Statistic = "mean",
     level: float = 0.95,
     limit: float | None = None,
     title: str = "",
@@ -44,11 +43,10 @@ def panels(
         columns: One column of panels for each of its values.
         rows: One row of panels for each of its values; a single row, if None.
         by: One line for each value of this column.
-        statistic: "mean" or "median".
-        level: Of the bootstrap confidence intervals.
+        level: Of the confidence intervals.
         limit: A value that is drawn as the most that can be, in the unit of the column; none, if None.
         title: What the figure shows.
-        note: Footnote; statistic, number of repeats and seeds, if None.
+        note: Footnote; number of repeats and seeds, if None.
 
     Returns:
         The figure; a panel without values is empty.
@@ -62,7 +60,7 @@ def panels(
     across, what = quantity(x), quantity(value)
     names, ticks = list(dict.fromkeys(table[by])), in_order(table[x])
     looks = style.looks(str(name) for name in names)
-    estimates = over_repeats(table, value, [columns, down, by, x], statistic, level=level)
+    estimates = over_repeats(table, value, [columns, down, by, x], level=level)
     lefts, tops = in_order(table[columns]), in_order(table[down])
     with style.styled():
         plot = style.new_plot(1.2 + 1.35 * max(len(tops), 1.3))
@@ -84,7 +82,7 @@ def panels(
         grid[0, 0].set_xticks(across.of(ticks), [written(one, x) for one in ticks])
         for axes in grid[-1]:
             axes.set_xlabel(across.axis)
-        style.head(plot, title, repeats_note(table, estimates, statistic, level) if note is None else note)
+        style.head(plot, title, repeats_note(table, estimates, level) if note is None else note)
         handles = [_handle(looks[str(name)], style.label(str(name))) for name in names]
         _legend(plot, handles, bool(title))
     return plot

@@ -22,7 +22,7 @@ from experiments.metrics import NAN
 from experiments.papers.tables import figures_of
 from experiments.plots import quantity
 from experiments.results import Result
-from experiments.statistics import LEVEL, Estimate, bootstrap, bootstrap_quotient
+from experiments.statistics import LEVEL, Estimate, median_interval, quotient_interval
 
 KERNEL: Final = "ebpf"
 SIMULATOR: Final = "sim"
@@ -135,8 +135,8 @@ def compare(rows: pd.DataFrame) -> list[Deviation]:
                 Deviation(
                     str(case),
                     name,
-                    bootstrap(kernel, "median", level=LEVEL),
-                    bootstrap(simulator, "median", level=LEVEL),
+                    median_interval(kernel),
+                    median_interval(simulator),
                     (float(known.min()), float(known.max())) if known.size else (NAN, NAN),
                     _deviation(simulator, kernel),
                     goal,
@@ -146,7 +146,7 @@ def compare(rows: pd.DataFrame) -> list[Deviation]:
 
 
 def _deviation(simulator: np.ndarray, kernel: np.ndarray) -> Estimate:
-    quotient = bootstrap_quotient(simulator, kernel, level=LEVEL)
+    quotient = quotient_interval(simulator, kernel)
     if math.isnan(quotient.value) and not simulator.any() and not kernel.any():
         return Estimate(0.0, 0.0, 0.0, quotient.n) if quotient.n else quotient
     return Estimate(quotient.value - 1, quotient.low - 1, quotient.high - 1, quotient.n)
@@ -156,7 +156,7 @@ def screen(deviations: Iterable[Deviation]) -> Table:
     """Return a table with every deviation, for people."""
     table = Table(
         title="simulator against kernel",
-        caption=f"medians over the rounds, in brackets {100 * LEVEL:g} % bootstrap intervals; spread: the "
+        caption=f"medians over the rounds, in brackets {100 * LEVEL:g} % intervals; spread: the "
         "kernel's round that is farthest from its median",
         caption_justify="left",
     )

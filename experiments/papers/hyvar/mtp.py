@@ -66,9 +66,7 @@ def _findings(runs: Runs) -> Findings:
     return Findings(
         [Table.of(table, "48 Mbit/s, 30 ms, 1 BDP", ["algorithm", "mtp_ms"], values)],
         {
-            name: plots.lines(
-                compared, column, "mtp_ms", statistic="median", title=f"{what} by the (initial) MTP"
-            )
+            name: plots.lines(compared, column, "mtp_ms", title=f"{what} by the (initial) MTP")
             for name, (column, what) in drawn.items()
             if compared[column].notna().any()
         },

@@ -86,7 +86,6 @@ def _findings(runs: Runs) -> Findings:
                 column,
                 option,
                 by="path",
-                statistic="median",
                 title=f"Hyvar by {option}",
             )
             for option in OPTIONS

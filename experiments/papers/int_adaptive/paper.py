@@ -218,7 +218,6 @@ def figure_6(table: pd.DataFrame) -> dict[str, Plot]:
     """
     words: dict[str, Any] = {
         "by": "variant",
-        "statistic": "median",
         "title": "Goodput over a lossy hop",
         "subtitle": "wired hop of 20 Mbit/s with room for 50 packets, RTT 10 ms, loss in both directions",
     }

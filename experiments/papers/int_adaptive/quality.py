@@ -223,7 +223,6 @@ def _overhead_findings(runs: Runs) -> Findings:
                 quotient,
                 group="load",
                 by="telemetry",
-                statistic="median",
                 title=f"{what}, by that without telemetry",
                 subtitle="one flow over three hops; runs of one round are compared",
             )

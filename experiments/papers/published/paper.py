@@ -90,7 +90,6 @@ def _loss_findings(runs: Runs) -> Findings:
         "loss_ratio",
         by="variant",
         log=True,
-        statistic="median",
         title="Goodput under random loss",
         subtitle=title,
     )

@@ -199,7 +199,7 @@ def figures(table: pd.DataFrame) -> dict[str, Plot]:
     Args:
         table: A row for each run.
     """
-    words: dict[str, Any] = {"group": "setting", "statistic": "median", "subtitle": "four streams"}
+    words: dict[str, Any] = {"group": "setting", "subtitle": "four streams"}
     return {
         "exps-goodput": plots.bars(table, "goodput_bytes_per_s", title="E1 to E17: goodput", **words),
         "exps-retransmitted": plots.bars(

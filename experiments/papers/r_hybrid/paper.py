@@ -119,7 +119,7 @@ def figures_2_and_4(table: pd.DataFrame) -> dict[str, Plot]:
     loss = table["loss_ratio"].map(lambda ratio: f"{100 * ratio:g} % loss" if ratio else "clean")
     far = table["rtt_us"].map(lambda rtt_us: "" if rtt_us == RTT_US else f", RTT {rtt_us / 1000:g} ms")
     named = table.assign(path=loss + far)
-    words: dict[str, Any] = {"group": "path", "by": "variant", "statistic": "median", "subtitle": ON_PATH}
+    words: dict[str, Any] = {"group": "path", "by": "variant", "subtitle": ON_PATH}
     return {
         "figure-2": plots.bars(named, "goodput_bytes_per_s", title="Throughput resilience", **words),
         "figure-4": plots.bars(named, "retrans_pkts", log=True, title="Retransmission signature", **words),
@@ -206,7 +206,6 @@ def figure_3(table: pd.DataFrame) -> Plot:
         "goodput_bytes_per_s",
         group="marking",
         by="variant",
-        statistic="median",
         title="Goodput under aggressive marking",
         subtitle=f"{ON_PATH}; while shared, r_hybrid ignores marks",
     )
@@ -265,7 +264,7 @@ def _clean_grids(size: Size) -> list[Grid]:
 def _clean_findings(runs: Runs) -> Findings:
     table = runs.table.sort_values("variant", key=lambda names: names.map([*OWNERS].index))
     values = ["goodput_bytes_per_s", "queueing_delay_p50_us", "rtt_p95_us", "marked_ratio", "ce_marks_p95"]
-    words: dict[str, Any] = {"by": "variant", "statistic": "median", "subtitle": ON_PATH}
+    words: dict[str, Any] = {"by": "variant", "subtitle": ON_PATH}
     return Findings(
         [Table.of(table, "Clean, with marks as DCTCP needs them", ["variant"], [*values, "shared_ratio"])],
         {

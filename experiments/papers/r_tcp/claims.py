@@ -217,6 +217,13 @@ CLAIMS: Final = (
         how="share of limits found where there is none is 0",
     ),
     Claim(
+        "Section 6.1",
+        "nor where R-TCP acts on what it finds",
+        "closed-loop",
+        checks=["none acted on"],
+        how="share of transfers limited where nothing does is at most 0.001",
+    ),
+    Claim(
         "Figure 8",
         "a second connection has up to 88 % fewer",
         "stateful",

@@ -21,6 +21,7 @@ from experiments.papers.r_tcp.runs import (
     BBR3,
     LIMITED_BY,
     VARIANTS,
+    apart,
     at_once,
     conditions,
     fewer,
@@ -48,7 +49,7 @@ SAME_GOODPUT: Final = 0.95
 def downloads(
     name: str,
     size_bytes: int,
-    repeats: int,
+    numbers: Sequence[int],
     *,
     operators: Sequence[str] = LIMITED,
     algorithms: Sequence[str] = VARIANTS,
@@ -59,7 +60,7 @@ def downloads(
     Args:
         name: What people call it.
         size_bytes: Of the file [bytes].
-        repeats: How often each operator and algorithm is run, each time with another limiter.
+        numbers: Of limiters: each operator and algorithm is run once with each.
         operators: Names.
         algorithms: What is compared.
         **params: Of the algorithms.
@@ -68,7 +69,7 @@ def downloads(
         name,
         [OPERATORS[one] for one in operators],
         algorithms,
-        range(1, repeats + 1),
+        numbers,
         lambda operator, number, algorithm: [
             download(name_of(operator, number, algorithm), algorithm, size_bytes, params=params)
         ],
@@ -78,10 +79,14 @@ def downloads(
 
 def _grids(size: Size) -> list[Grid]:
     sizes = (MB, 4 * MB) if size.quick else SIZES
-    repeats = size.times(3, 5)
     return [
-        Grid(downloads("R-TCP: downloads", size_bytes, repeats), {}, f"{size.name}-{size_bytes}")
+        grid
         for size_bytes in sizes
+        for grid in apart(
+            f"{size.name}-{size_bytes}",
+            size.times(6, 10),
+            partial(downloads, "R-TCP: downloads", size_bytes),
+        )
     ]
 
 
@@ -103,7 +108,7 @@ def found_of(rows: pd.DataFrame, title: str) -> Findings:
         figures_of_both(
             "figure-6",
             "Downloads",
-            partial(plots.panels, rows, x="size_bytes", columns="operator", statistic="median"),
+            partial(plots.panels, rows, x="size_bytes", columns="operator"),
         ),
     )
 
@@ -112,13 +117,13 @@ def found_of(rows: pd.DataFrame, title: str) -> Findings:
 
 
 def _largest_grids(size: Size) -> list[Grid]:
-    return [Grid(downloads("R-TCP: 32 MB", LARGEST, size.times(3, 5)), {}, f"{size.name}-{LARGEST}")]
+    return apart(f"{size.name}-{LARGEST}", size.times(6, 10), partial(downloads, "R-TCP: 32 MB", LARGEST))
 
 
 def _largest_findings(runs: Runs) -> Findings:
     rows = runs.rows(transfers)
     found = found_of(rows, "32 MB over operators that limit")
-    draw = partial(plots.bars, in_order(rows, "operator"), group="operator", statistic="median")
+    draw = partial(plots.bars, in_order(rows, "operator"), group="operator")
     figures = figures_of_both("32mb", "32 MB", draw)
     return Findings(found.tables, figures, claims(rows))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -11,7 +13,7 @@ from experiments.metrics import goodput_bytes_per_s, jain_index, within
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.download import MB
 from experiments.papers.r_tcp.operators import OPERATORS, Pair, download, side_by_side
-from experiments.papers.r_tcp.runs import BBR, LIMITED_BY, R_BBR, R_CUBIC, conditions, name_of
+from experiments.papers.r_tcp.runs import BBR, LIMITED_BY, R_BBR, R_CUBIC, apart, conditions, name_of
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot, label
@@ -38,15 +40,15 @@ ORDERS: Final = (
 """Who comes first, and who joins; those without R-TCP for comparison."""
 
 
-def joined(name: str, repeats: int) -> Scenario:
+def joined(name: str, numbers: Sequence[int]) -> Scenario:
     """Return a run of pairs of flows, each pair to one client of operator 1.
 
     Args:
         name: What people call it.
-        repeats: How often each order is run.
+        numbers: Of limiters: each order is run once with each.
     """
     pairs: list[Pair] = []
-    for number in range(1, repeats + 1):
+    for number in numbers:
         for order in ORDERS:
             start_s = APART_S * len(pairs)
             flows = [
@@ -59,7 +61,7 @@ def joined(name: str, repeats: int) -> Scenario:
                 for place, algorithm in enumerate(order)
             ]
             pairs.append(OPERATORS["op1"].pair(number, flows, 0.0))
-    return side_by_side(name, pairs, APART_S * len(pairs) + DURATION_S)
+    return side_by_side(name, pairs, APART_S * len(pairs) + DURATION_S, seed=numbers[0])
 
 
 def shares(result: Result) -> pd.DataFrame:
@@ -84,7 +86,7 @@ def shares(result: Result) -> pd.DataFrame:
 
 
 def _grids(size: Size) -> list[Grid]:
-    return [Grid(joined("R-TCP: fairness", size.times(2, 5)), {}, size.name)]
+    return apart(size.name, size.times(6, 10), partial(joined, "R-TCP: fairness"))
 
 
 def _findings(runs: Runs) -> Findings:

@@ -1,46 +1,56 @@
 """R-TCP: transfers that nothing limits, and what its detector takes for a limit among them.
 
 Links of 1 to 10 Mbit/s, RTTs of 15 to 100 ms, buffers of half a BDP to three, random loss of 0 to 2 %, rates
-that stay or vary as those of mobile links. R-TCP only watches the kernel's own CUBIC and BBRv1.
+that stay or vary as those of mobile links. R-TCP watches the kernel's own CUBIC and BBRv1; once it does only
+that, and once it acts on what it finds.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 import pandas as pd
 
+from experiments.events import ParamValue
 from experiments.netlab.spec import Bernoulli, Buffer
 from experiments.papers.estimates import over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.acks import DETECTORS, R_TCP, compared, connections, judged
 from experiments.papers.r_tcp.operators import MBIT, Operator, Pair, side_by_side
 from experiments.papers.r_tcp.runs import conditions
-from experiments.papers.r_tcp.traces import CCAS, START_S, recorded
+from experiments.papers.r_tcp.runs import transfers as of_flows
+from experiments.papers.r_tcp.traces import CCAS, START_S, WATCHED, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Scenario
 from experiments.sweep import Grid
 
-TRANSFERS: Final = 200
+TRANSFERS: Final = 1_000
 AT_ONCE: Final = 50
+QUICK_TRANSFERS: Final = 120
+QUICK_AT_ONCE: Final = 20
+"""The same where few are run: a run has so many at once."""
 
 RTTS_US: Final = (15_000, 36_000, 100_000)
 RATES_MBIT: Final = (1, 3, 10)
 VARIATIONS: Final = (0.0, 0.0, 0.1, 0.23)
 BUFFERS_BDP: Final = (0.5, 1.0, 3.0)
 LEAST_BUFFER_BYTES: Final = 15_000
+MOST_FALSE: Final = 0.001
+"""Of transfers without a limit, where R-TCP acts on what it finds."""
 LOSSES: Final = (0.0, 0.002, 0.01, 0.02)
 
 
-def free_pair(number: int, duration_s: float) -> Pair:
+def free_pair(number: int, duration_s: float, params: Mapping[str, ParamValue] = WATCHED) -> Pair:
     """Return a pair of hosts with a link that is not limited; its conditions depend on its number.
 
     Args:
         number: Of the transfer. Even ones are CUBIC's, odd ones BBRv1's.
         duration_s: For how long a link's rate varies, if it does [s].
+        params: Of R-TCP.
     """
     drawn = random.Random(number // len(CCAS))
     rtt_us, rate_mbit = drawn.choice(RTTS_US), drawn.choice(RATES_MBIT)
@@ -48,7 +58,8 @@ def free_pair(number: int, duration_s: float) -> Pair:
     bdp_bytes = rate_mbit * MBIT * rtt_us / 1e6
     buffer_bytes = max(LEAST_BUFFER_BYTES, round(drawn.choice(BUFFERS_BDP) * bdp_bytes))
     operator = Operator(f"free {number}", rtt_us, rate_mbit * MBIT, variation_ratio=variation)
-    flow = recorded(f"free-{CCAS[number % len(CCAS)]}-{number}", CCAS[number % len(CCAS)], number)
+    cca = CCAS[number % len(CCAS)]
+    flow = recorded(f"free-{number}-{cca}", cca, number, params)
     pair = operator.pair(number, [flow], duration_s)
     forward = msgspec.structs.replace(
         pair.forward, buffer=Buffer(bytes=buffer_bytes), loss=Bernoulli(loss) if loss else None
@@ -56,27 +67,36 @@ def free_pair(number: int, duration_s: float) -> Pair:
     return Pair(forward, pair.flows, pair.events)
 
 
-def transfers(numbers: range, duration_s: float) -> Scenario:
+def transfers(numbers: range, duration_s: float, params: Mapping[str, ParamValue] = WATCHED) -> Scenario:
     """Return a run of such transfers at once.
 
     Args:
         numbers: Of the transfers.
         duration_s: How long each lasts, about [s].
+        params: Of R-TCP.
     """
     until_s = START_S + duration_s
-    pairs = [free_pair(number, until_s) for number in numbers]
+    pairs = [free_pair(number, until_s, params) for number in numbers]
     return side_by_side("r-tcp: nothing limits", pairs, until_s, seed=1 + numbers[0])
 
 
 def _grids(size: Size) -> list[Grid]:
-    count = size.times(AT_ONCE, TRANSFERS)
+    return _all(size, WATCHED)
+
+
+def _closed_grids(size: Size) -> list[Grid]:
+    return _all(size, {})
+
+
+def _all(size: Size, params: Mapping[str, ParamValue]) -> list[Grid]:
+    count, at_once = size.times(QUICK_TRANSFERS, TRANSFERS), QUICK_AT_ONCE if size.quick else AT_ONCE
     return [
         Grid(
-            transfers(range(first, min(first + AT_ONCE, count)), size.seconds(10, 20)),
+            transfers(range(first, min(first + at_once, count)), size.seconds(10, 20), params),
             {},
             f"{size.name}-{first}",
         )
-        for first in range(0, count, AT_ONCE)
+        for first in range(0, count, at_once)
     ]
 
 
@@ -126,5 +146,34 @@ def claims(found: pd.DataFrame) -> list[Check]:
 
 
 FALSE_POSITIVES: Final = Part(
-    "false-positives", "200 transfers that nothing limits", _grids, _findings, conditions
+    "false-positives", "transfers that nothing limits, R-TCP only watching", _grids, _findings, conditions
+)
+
+
+# --- where R-TCP acts on what it finds ---------------------------------------------------------------------
+
+
+def told(result: Result) -> pd.DataFrame:
+    """Return a row for each transfer: `cca`, and `limited_ratio`, 1 if R-TCP acted on a limit, else 0."""
+    return of_flows(result).assign(cca=lambda rows: rows["algorithm"].str.removeprefix("rtcp/"))
+
+
+def _closed_findings(runs: Runs) -> Findings:
+    found = runs.rows(told)
+    title = "Limits that R-TCP acted on where there is none"
+    check = Check(
+        "share of transfers that R-TCP limited where nothing does",
+        over_runs(found, "limited_ratio"),
+        high=MOST_FALSE,
+        name="none acted on",
+    )
+    return Findings([Table.of(found, title, ["cca"], ["limited_ratio", "retrans_pct"])], {}, [check])
+
+
+CLOSED_LOOP: Final = Part(
+    "closed-loop",
+    "the same transfers, R-TCP acting on what it finds",
+    _closed_grids,
+    _closed_findings,
+    conditions,
 )

@@ -81,7 +81,7 @@ def _grids(size: Size) -> list[Grid]:
             {},
             f"{size.name}-{variant}-{number}",
         )
-        for number in range(size.times(1, 5))
+        for number in range(size.times(6, 10))
         for variant in VARIANTS
     ]
 
@@ -128,7 +128,6 @@ def _findings(runs: Runs) -> Findings:
                 "rate_bytes_per_s",
                 "bucket_bytes",
                 by="variant",
-                statistic="mean",
                 title=title,
                 subtitle="hatched: not found",
             )

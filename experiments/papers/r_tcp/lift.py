@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +37,7 @@ from experiments.papers.r_tcp.runs import (
     R_BBR,
     R_BBR3,
     VARIANTS,
+    apart,
     conditions,
     in_order,
     name_of,
@@ -65,17 +67,17 @@ SOON_S: Final = 2.0
 _ENDLESS: Final = Http(objects=(1 << 40,))
 
 
-def lifted(name: str, algorithms: Sequence[str], repeats: int) -> Scenario:
+def lifted(name: str, algorithms: Sequence[str], numbers: Sequence[int]) -> Scenario:
     """Return a run of flows whose limit ends.
 
     Args:
         name: What people call it.
         algorithms: What is compared.
-        repeats: How often each is run, with each loss.
+        numbers: Of repeats: each is run once in each, with each loss.
     """
     assert BUCKET_BYTES is not None
     pairs: list[Pair] = []
-    for number in range(repeats):
+    for number in numbers:
         for loss in LOSSES:
             for algorithm in algorithms:
                 start_s = APART_S * len(pairs)
@@ -98,7 +100,7 @@ def lifted(name: str, algorithms: Sequence[str], repeats: int) -> Scenario:
                 more = TokenBucket(LIFTED_BYTES_PER_S, BUCKET_BYTES)
                 event = SetLink(start_s + LIFTED_S, LINK, {"token_bucket": msgspec.to_builtins(more)})
                 pairs.append(Pair(forward, [flow], [event]))
-    return side_by_side(name, pairs, APART_S * len(pairs) + LIFTED_S + AFTER_S)
+    return side_by_side(name, pairs, APART_S * len(pairs) + LIFTED_S + AFTER_S, seed=numbers[0])
 
 
 def lifts(result: Result) -> pd.DataFrame:
@@ -135,7 +137,7 @@ def lifts(result: Result) -> pd.DataFrame:
 
 def _grids(size: Size) -> list[Grid]:
     algorithms = (BBR, *LIMITED_BY.values()) if size.quick else VARIANTS
-    return [Grid(lifted("R-TCP: a limit that ends", algorithms, size.times(2, 5)), {}, size.name)]
+    return apart(size.name, size.times(6, 10), partial(lifted, "R-TCP: a limit that ends", algorithms))
 
 
 def _findings(runs: Runs) -> Findings:
@@ -156,7 +158,7 @@ def figures(result: Result) -> dict[str, plots.Plot]:
     """
     found = {}
     for loss in LOSSES:
-        flows = [flow for flow in result.scenario.flows if flow.name.startswith(f"loss{100 * loss:g}-0-")]
+        flows = [flow for flow in result.scenario.flows if flow.name.startswith(f"loss{100 * loss:g}-")]
         parts = []
         for flow in flows:
             own = result.flow_samples[result.flow_samples["flow"] == flow.name]

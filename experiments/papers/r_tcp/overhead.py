@@ -86,7 +86,6 @@ def _findings(runs: Runs) -> Findings:
         "cpu_quotient",
         group="load",
         by="congestion",
-        statistic="median",
         title="CPU time for the same bytes, by that without R-TCP",
         subtitle=f"{CONNECTIONS:,} connections, each to a client of its own",
     )

@@ -13,7 +13,7 @@ from experiments.papers.paper import Paper
 from experiments.papers.r_tcp.claims import CLAIMS
 from experiments.papers.r_tcp.download import DOWNLOAD, LARGEST_DOWNLOAD
 from experiments.papers.r_tcp.fairness import FAIRNESS
-from experiments.papers.r_tcp.false import FALSE_POSITIVES
+from experiments.papers.r_tcp.false import CLOSED_LOOP, FALSE_POSITIVES
 from experiments.papers.r_tcp.grid import GRID
 from experiments.papers.r_tcp.lift import LIFT
 from experiments.papers.r_tcp.overhead import OVERHEAD
@@ -39,6 +39,7 @@ _PARTS: Final = (
     TRACES,
     GRID,
     FALSE_POSITIVES,
+    CLOSED_LOOP,
     OVERHEAD,
     VIDEO,
     SHORT_VIDEO,

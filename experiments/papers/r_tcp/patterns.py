@@ -7,7 +7,8 @@ watches the client with all its connections; the baselines get the ACKs of each 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -20,7 +21,7 @@ from experiments.papers.estimates import over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.acks import R_TCP, connections, judged, off, together
 from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, Pair, limit_of, side_by_side
-from experiments.papers.r_tcp.runs import conditions
+from experiments.papers.r_tcp.runs import apart, conditions
 from experiments.papers.r_tcp.traces import CCAS, START_S, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
@@ -49,7 +50,7 @@ RIGHT: Final = 0.1
 DURATION_S: Final = 60.0
 
 
-def clients(pattern: str, operators: tuple[str, ...], numbers: range) -> Scenario:
+def clients(pattern: str, operators: tuple[str, ...], numbers: Sequence[int]) -> Scenario:
     """Return a run of clients with a pattern in several networks at once, a pair of hosts each.
 
     Args:
@@ -70,8 +71,11 @@ def clients(pattern: str, operators: tuple[str, ...], numbers: range) -> Scenari
 
 
 def _grids(size: Size) -> list[Grid]:
-    numbers = range(size.times(2, 10))
-    return [Grid(clients(pattern, LIMITED, numbers), {}, f"{size.name}-{pattern}") for pattern in PATTERNS]
+    return [
+        grid
+        for pattern in PATTERNS
+        for grid in apart(f"{size.name}-{pattern}", size.times(6, 10), partial(clients, pattern, LIMITED))
+    ]
 
 
 def verdicts(result: Result) -> pd.DataFrame:

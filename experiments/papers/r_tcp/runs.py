@@ -6,7 +6,8 @@ the same limiter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,7 @@ from experiments.plots import Plot
 from experiments.results import Result
 from experiments.scenario import Flow, Scenario
 from experiments.statistics import Estimate
+from experiments.sweep import Grid
 from experiments.traffic.spec import Http
 
 BBR: Final = "kernel/bbr"
@@ -88,6 +90,23 @@ def at_once(
                 start_s += APART_S
     duration_s = round(start_s + idle_s + _SPARE * took_s + _SPARE_S)
     return side_by_side(name, pairs, duration_s, seed=numbers[0])
+
+
+def apart(
+    name: str,
+    times: int,
+    scenario_of: Callable[[Sequence[int]], Scenario],
+    axes: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({}),
+) -> list[Grid]:
+    """Return repeats as runs of their own, each with limiters, seed and order of its own.
+
+    Args:
+        name: What names of the grids begin with.
+        times: How many repeats.
+        scenario_of: Returns a run with the limiters of these numbers.
+        axes: Of each.
+    """
+    return [Grid(scenario_of([number]), axes, f"{name}-{number}") for number in range(1, times + 1)]
 
 
 def conditions(_result: Result) -> dict[str, Any]:

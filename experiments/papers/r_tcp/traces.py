@@ -68,15 +68,13 @@ def transfers(operators: tuple[str, ...], numbers: range, duration_s: float) -> 
 
 
 def _grids(size: Size) -> list[Grid]:
-    seconds, times = size.seconds(15, 30), size.times(3, 20)
+    seconds, times = size.seconds(15, 30), size.times(12, 20)
     free = tuple(name for name in OPERATORS if name not in LIMITED)
     grids = []
-    for first in range(0, times, 10):
-        numbers = range(first, min(first + 10, times))
-        grids.append(Grid(transfers(LIMITED, numbers, seconds), {}, f"{size.name}-limited-{first}"))
     for first in range(0, times, 2):
         numbers = range(first, min(first + 2, times))
-        grids.append(Grid(transfers(free, numbers, seconds), {}, f"{size.name}-free-{first}"))
+        for name, operators in (("limited", LIMITED), ("free", free)):
+            grids.append(Grid(transfers(operators, numbers, seconds), {}, f"{size.name}-{name}-{first}"))
     return grids
 
 

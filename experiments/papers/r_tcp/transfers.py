@@ -26,6 +26,7 @@ from experiments.papers.r_tcp.runs import (
     R_BBR,
     R_CUBIC,
     VARIANTS,
+    apart,
     at_once,
     conditions,
     fewer,
@@ -51,20 +52,20 @@ BEST_FEWER: Final = 0.88
 IDLE_S: Final = 5.0
 
 
-def twice(name: str, size_bytes: int, repeats: int) -> Scenario:
+def twice(name: str, size_bytes: int, numbers: Sequence[int]) -> Scenario:
     """Return runs of two downloads of one size, each over a connection of its own, with 5 s in between.
 
     Args:
         name: What people call it.
         size_bytes: Of each [bytes].
-        repeats: How often each algorithm is run.
+        numbers: Of limiters: each algorithm is run once with each.
     """
     traffic = Http(objects=(size_bytes, size_bytes), gaps_s=(IDLE_S,), persistent=False)
     return at_once(
         name,
         [OPERATORS["op1"]],
         VARIANTS,
-        range(1, repeats + 1),
+        numbers,
         lambda operator, number, algorithm: [
             Flow(name_of(operator, number, algorithm), SENDER, RECEIVER, algorithm, traffic=traffic)
         ],
@@ -95,9 +96,12 @@ def connections(result: Result) -> pd.DataFrame:
 
 def _stateful_grids(size: Size) -> list[Grid]:
     sizes = (2 * MB, 4 * MB) if size.quick else (MB, 2 * MB, 4 * MB, 8 * MB)
-    repeats = size.times(3, 5)
     return [
-        Grid(twice("R-TCP: a second connection", one, repeats), {}, f"{size.name}-{one}") for one in sizes
+        grid
+        for one in sizes
+        for grid in apart(
+            f"{size.name}-{one}", size.times(6, 10), partial(twice, "R-TCP: a second connection", one)
+        )
     ]
 
 
@@ -114,7 +118,6 @@ def _stateful_findings(runs: Runs) -> Findings:
                 plots.bars,
                 second,
                 group="size_bytes",
-                statistic="median",
                 subtitle="operator 1, 5 s after the first",
             ),
         ),
@@ -141,21 +144,21 @@ def claim_of_state(second: pd.DataFrame) -> Check:
 # --- Figures 9 and 10, section 3.3: idle times, and connections at once ------------------------------------
 
 
-def pattern(name: str, kind: str, operators: Sequence[str], repeats: int) -> Scenario:
+def pattern(name: str, kind: str, operators: Sequence[str], numbers: Sequence[int]) -> Scenario:
     """Return runs of clients that download with a pattern.
 
     Args:
         name: What people call it.
         kind: `MULTI` or `CONCURRENT`.
         operators: Names.
-        repeats: How often each operator and algorithm is run.
+        numbers: Of limiters: each operator and algorithm is run once with each.
     """
     traffics = PATTERNS[kind]
     return at_once(
         name,
         [OPERATORS[one] for one in operators],
         VARIANTS,
-        range(1, repeats + 1),
+        numbers,
         lambda operator, number, algorithm: [
             Flow(name_of(operator, number, algorithm, place), SENDER, RECEIVER, algorithm, traffic=traffic)
             for place, traffic in enumerate(traffics)
@@ -194,7 +197,8 @@ def clients(result: Result) -> pd.DataFrame:
 def _pattern_part(kind: str, about: str) -> Part:
     def grids(size: Size) -> list[Grid]:
         operators = ("op1", "op3") if size.quick else LIMITED
-        return [Grid(pattern(f"R-TCP: {kind}", kind, operators, size.times(2, 5)), {}, size.name)]
+        of_numbers = partial(pattern, f"R-TCP: {kind}", kind, operators)
+        return apart(size.name, size.times(6, 10), of_numbers)
 
     def found(runs: Runs) -> Findings:
         rows = in_order(runs.rows(clients), "operator")
@@ -204,7 +208,7 @@ def _pattern_part(kind: str, about: str) -> Part:
             figures_of_both(
                 kind,
                 about,
-                partial(plots.bars, rows, group="operator", statistic="median"),
+                partial(plots.bars, rows, group="operator"),
                 "goodput of objects",
             ),
             claims_of_pattern(rows, kind),
@@ -242,15 +246,19 @@ def _bdp_grids(size: Size) -> list[Grid]:
         dataclasses.replace(OPERATORS["op1"], name=f"rtt{rtt_us // 1000}", rtt_us=rtt_us)
         for rtt_us in RTTS_US
     ]
-    return [Grid(_far(operators, one, size.times(2, 5)), {}, f"{size.name}-{one}") for one in sizes]
+    return [
+        grid
+        for one in sizes
+        for grid in apart(f"{size.name}-{one}", size.times(6, 10), partial(_far, operators, one))
+    ]
 
 
-def _far(operators: Sequence[Operator], size_bytes: int, repeats: int) -> Scenario:
+def _far(operators: Sequence[Operator], size_bytes: int, numbers: Sequence[int]) -> Scenario:
     return at_once(
         "R-TCP: longer paths",
         operators,
         (KERNEL, R_CUBIC, BBR, R_BBR),
-        range(1, repeats + 1),
+        numbers,
         lambda operator, number, algorithm: [
             download(name_of(operator, number, algorithm), algorithm, size_bytes)
         ],
@@ -272,7 +280,7 @@ def _bdp_findings(runs: Runs) -> Findings:
         figures_of_both(
             "figure-14",
             title,
-            partial(plots.panels, rows, x="size_bytes", columns="rtt_us", statistic="median"),
+            partial(plots.panels, rows, x="size_bytes", columns="rtt_us"),
         ),
     )
 
@@ -281,10 +289,9 @@ def _bdp_findings(runs: Runs) -> Findings:
 
 
 def _errors_grids(size: Size) -> list[Grid]:
-    base = downloads(
-        "R-TCP: errors", (4 if size.quick else 8) * MB, size.times(5, 15), algorithms=(*LIMITED_BY.values(),)
-    )
-    return [Grid(base, {}, size.name)]
+    size_bytes = (4 if size.quick else 8) * MB
+    base_of = partial(downloads, "R-TCP: errors", size_bytes, algorithms=(*LIMITED_BY.values(),))
+    return apart(size.name, size.times(6, 15), base_of)
 
 
 def _errors_findings(runs: Runs) -> Findings:

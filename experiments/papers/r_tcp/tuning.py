@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pandas as pd
 from experiments import plots
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.download import MB, downloads
-from experiments.papers.r_tcp.runs import R_BBR, R_CUBIC, conditions, transfers
+from experiments.papers.r_tcp.runs import R_BBR, R_CUBIC, apart, conditions, transfers
 from experiments.papers.tables import Table
 from experiments.plots import label
 from experiments.results import Result
@@ -25,10 +26,10 @@ _PROBING: Final = ("probe_every_rounds", "probe_gain_ratio")
 
 def _grids(size: Size) -> list[Grid]:
     points = QUICK if size.quick else [(eta, gamma) for eta in ETAS for gamma in GAMMAS]
-    base = downloads(
+    base_of = partial(
+        downloads,
         "R-TCP: tuning",
         2 * MB if size.quick else 8 * MB,
-        size.times(3, 5),
         operators=OPERATORS,
         algorithms=(R_CUBIC, R_BBR),
     )
@@ -38,7 +39,7 @@ def _grids(size: Size) -> list[Grid]:
         }
         for eta, gamma in points
     }
-    return [Grid(base, {"probing": axis}, size.name)]
+    return apart(size.name, size.times(6, 10), base_of, {"probing": axis})
 
 
 def tuned(result: Result) -> pd.DataFrame:
@@ -60,7 +61,6 @@ def _findings(runs: Runs) -> Findings:
                 "probe_gain_ratio",
                 "case",
                 by="probe_every_rounds",
-                statistic="median",
                 title=f"{what} by gamma, a line for each eta",
             )
             for column, name, what in (

@@ -203,7 +203,7 @@ def test_the_ellipse_is_that_of_one_standard_deviation() -> None:
 # --- comparisons ---
 
 
-def test_bars_are_means_with_intervals_in_groups_of_ascending_numbers() -> None:
+def test_bars_are_medians_with_intervals_in_groups_of_ascending_numbers() -> None:
     figure = plots.bars(repeats(), "goodput_bytes_per_s", group="loss_ratio", title="what", subtitle="where")
     (axes,) = figure.axes
     assert axes.get_ylabel() == "goodput [Mbit/s]"
@@ -212,7 +212,7 @@ def test_bars_are_means_with_intervals_in_groups_of_ascending_numbers() -> None:
     kernel = axes.containers[0]
     assert [bar.get_height() for bar in kernel] == pytest.approx([40.24, 36.24, 32.24])
     assert legend_of(figure) == ["kernel CUBIC", "ccplane CUBIC"]
-    assert "mean and 95 % bootstrap interval, n = 10 each; seeds 1 to 5" in texts(figure)
+    assert "median and 95 % interval, n = 10 each; seeds 1 to 5" in texts(figure)
 
 
 def test_bars_have_the_colour_of_their_algorithm() -> None:
@@ -242,11 +242,11 @@ def test_a_single_run_has_no_interval_and_the_note_says_so() -> None:
     figure = plots.bars(
         repeats(1)[lambda one: one["delay_us"] == 10_000], "goodput_bytes_per_s", group="loss_ratio"
     )
-    assert "mean, n = 1 each; seed 1" in texts(figure)
+    assert "median, n = 1 each; seed 1" in texts(figure)
 
 
 def test_lines_are_in_order_of_the_axis_and_in_its_unit() -> None:
-    figure = plots.lines(repeats(), "goodput_bytes_per_s", "loss_ratio", statistic="median")
+    figure = plots.lines(repeats(), "goodput_bytes_per_s", "loss_ratio")
     (axes,) = figure.axes
     drawn = [line for line in axes.lines if len(line.get_xdata()) == 3 and line.get_linestyle() == "-"]
     assert [line.get_xdata().tolist() for line in drawn] == [[0, 1, 2], [0, 1, 2]]

@@ -78,11 +78,21 @@ def test_the_grid_has_a_limiter_for_each_size_and_rate(tmp_path: Path) -> None:
 
 def test_the_grid_of_the_paper_is_planned() -> None:
     grids = r_tcp_grid.GRID.grids(Size())
-    assert len(grids) == 5 * len(r_tcp_grid.VARIANTS)
+    assert len(grids) == 10 * len(r_tcp_grid.VARIANTS)
     capped = [all("observe" not in flow.params for flow in grid.base.flows) for grid in grids]
     assert capped == [grid.title.removeprefix("full-").count("capped") == 1 for grid in grids]
     limiters = {one.forward.token_bucket for grid in grids for one in grid.base.network.links} - {None}
     assert len(limiters) == len(r_tcp_grid.BUCKETS_KB) * len(r_tcp_grid.RATES_MBIT)
+
+
+def test_the_same_transfers_are_run_with_r_tcp_acting_on_what_it_finds() -> None:
+    watching, acting = (
+        [flow for grid in part.grids(Size()) for flow in grid.base.flows]
+        for part in (r_tcp_false.FALSE_POSITIVES, r_tcp_false.CLOSED_LOOP)
+    )
+    assert [flow.name for flow in acting] == [flow.name for flow in watching]
+    assert {flow.params.get("observe") for flow in watching} == {True}
+    assert {tuple(flow.params) for flow in acting} == {()}
 
 
 def test_two_hundred_transfers_are_planned_and_none_is_limited(tmp_path: Path) -> None:
