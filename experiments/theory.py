@@ -176,3 +176,23 @@ def bbr_share(
     others = max(0.0, 1 / 2 - 1 / (2 * buffer_bdp) - 4 * n_bbr / (buffer_bdp * bdp_pkts))
     probing_ratio = (buffer_bdp * rtt_s + 0.2 + rtt_s) / probe_every_s
     return (1 - others) * (1 - probing_ratio)
+
+
+def padhye_pkts_per_s(loss_ratio: float, rtt_s: float, rto_s: float, pkts_per_growth: float = 1.0) -> float:
+    """Return Reno's rate under loss with timeouts, after Padhye, Firoiu, Towsley and Kurose.
+
+    Args:
+        loss_ratio: Loss probability of a packet, 0 < p < 1.
+        rtt_s: RTT [s].
+        rto_s: T0, how long a first timeout takes [s].
+        pkts_per_growth: b, as of `mathis_pkts`.
+
+    Returns:
+        Packets sent by time [packets/s]; those that are lost count, as in the paper's equation.
+
+    Source: Padhye et al., "Modeling TCP Throughput: A Simple Model and its Empirical Validation", SIGCOMM
+    1998, equation 30 without a largest window.
+    """
+    repaired_s = rtt_s * math.sqrt(2 * pkts_per_growth * loss_ratio / 3)
+    timeouts = min(1.0, 3 * math.sqrt(3 * pkts_per_growth * loss_ratio / 8))
+    return 1 / (repaired_s + rto_s * timeouts * loss_ratio * (1 + 32 * loss_ratio**2))

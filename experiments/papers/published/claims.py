@@ -1,8 +1,8 @@
 """What others have published of Linux' CUBIC and BBR, and how it is tested here.
 
 Bounds that a publication does not state are ours: twice for "ten times", 3 % of the link for "stalls", 5 and
-15 % for "meets" and "is close to" a limit, 15 % for a model whose median error is 5 %, a fifth for what does
-not depend on a number of flows.
+15 % for "meets" and "is close to" a limit, 15 % for formulas and for a model whose median error is 5 %, a
+fifth for what does not depend on a number of flows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.variants import KERNEL
 
 BBR: Final = "kernel/bbr"
+RENO: Final = "kernel/reno"
 
 CARDWELL: Final = "Cardwell et al., ACM Queue 14(5), 2016"
 WARE: Final = "Ware et al., IMC 2019"
@@ -24,6 +25,9 @@ CLOSE: Final = 0.85
 FAIR: Final = 0.9
 MODEL: Final = (0.85, 1.15)
 ALIKE: Final = (0.8, 1.2)
+
+FORMULA: Final = (0.85, 1.15)
+FORMULA_LOSSES: Final = (0.001, 0.005, 0.01, 0.02, 0.05)
 
 BUFFERS_BDP: Final = (2, 4, 8, 16, 32)
 OTHERS: Final = (1, 2, 4, 8)
@@ -41,7 +45,32 @@ def _loss(variant: str, loss: float, says: str, column: str, **bounds: float) ->
     )
 
 
+def _formula(variant: str, loss: float, column: str, name: str) -> Comparison:
+    what = "Reno" if variant == RENO else "CUBIC"
+    of: dict[str, Any] = {"variant": variant, "loss_ratio": loss}
+    says = f"{what}'s goodput by {name}, {100 * loss:g} % loss,"
+    return Comparison(f"{name}, {loss:g}", says, column, of, None, *FORMULA)
+
+
 CLAIMS: Final = (
+    Claim(
+        "Mathis et al., CCR 27(3), 1997, equation 3",
+        "Reno's window is 1.31 / sqrt(p) under random loss, where timeouts are rare",
+        "formulas",
+        [_formula(RENO, loss, "by_mathis_ratio", "Mathis") for loss in (0.001, 0.005, 0.01)],
+    ),
+    Claim(
+        "Padhye et al., SIGCOMM 1998, equation 30",
+        "timeouts make Reno slower than that, the more is lost",
+        "formulas",
+        [_formula(RENO, loss, "by_padhye_ratio", "Padhye") for loss in FORMULA_LOSSES],
+    ),
+    Claim(
+        "RFC 9438, section 5.1",
+        "CUBIC's window is 1.054 RTT^0.75 / p^0.75, or Reno's",
+        "formulas",
+        [_formula(KERNEL, loss, "by_rfc9438_ratio", "RFC 9438") for loss in (0.001, 0.005, 0.01)],
+    ),
     Claim(
         f"{CARDWELL}, Figure 8",
         "0.1 % random loss makes CUBIC's throughput ten times smaller",

@@ -10,39 +10,17 @@ from typing import Any, Final
 
 from experiments import plots
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
-from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.published.claims import BBR, BUFFERS_BDP, CLAIMS, OTHERS, OTHERS_BDP
+from experiments.papers.published.formulas import FORMULAS
+from experiments.papers.published.network import MBIT, MTU_BYTES, network
 from experiments.papers.tables import Table
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
-from experiments.scenario import Flow, Scenario
 from experiments.sweep import Grid
 from experiments.theory import bbr_share
-
-MBIT: Final = 125_000
-"""1 Mbit/s [bytes/s]."""
-MTU_BYTES: Final = 1500
-
-
-def _network(
-    name: str, mbit: int, rtt_us: int, bdp: float, algorithms: list[str], duration_s: float
-) -> Scenario:
-    path = Direction(
-        rate_bytes_per_s=mbit * MBIT, delay_us=rtt_us // 2, buffer=Buffer(bdp=bdp), loss=Bernoulli(0.0)
-    )
-    flows = (
-        Flow(f"flow{number}", f"s{number}", f"r{number}", algorithm)
-        for number, algorithm in enumerate(algorithms, 1)
-    )
-    return Scenario(
-        name=f"published: {name}",
-        topology=Dumbbell(pairs=len(algorithms), bottleneck=path),
-        flows=tuple(flows),
-        duration_s=duration_s,
-    )
 
 
 def _payload_bytes_per_s(result: Result) -> float:
@@ -60,7 +38,7 @@ LOSS_BUFFER_BDP: Final = 1.0
 
 
 def _loss_grids(size: Size) -> list[Grid]:
-    base = _network("loss", 100, 100_000, LOSS_BUFFER_BDP, [KERNEL], size.seconds(60, 60))
+    base = network("loss", 100, 100_000, LOSS_BUFFER_BDP, [KERNEL], size.seconds(60, 60))
     axes: dict[str, Any] = {
         "topology.bottleneck.loss.ratio": list(LOSSES),
         "variant": {name: steered(name) for name in (KERNEL, BBR)},
@@ -105,7 +83,7 @@ CONVERGED_S: Final = 20.0
 
 
 def _converge_grids(size: Size) -> list[Grid]:
-    base = _network("five flows", 100, 10_000, 1.0, [BBR] * FLOWS, size.seconds(40, 60))
+    base = network("five flows", 100, 10_000, 1.0, [BBR] * FLOWS, size.seconds(40, 60))
     starts = {f"flows.flow{number}.start_s": APART_S * (number - 1) for number in range(1, FLOWS + 1)}
     return [Grid(base, {"part": {"all": starts}}, size.name, size.times(6, 10))]
 
@@ -150,7 +128,7 @@ def _share_grids(size: Size) -> list[Grid]:
     buffers = QUICK_BDP if size.quick else BUFFERS_BDP
     grids = []
     for others in OTHERS:
-        base = _network("shares", SHARE_MBIT, SHARE_RTT_US, 1.0, [BBR] + [KERNEL] * others, seconds)
+        base = network("shares", SHARE_MBIT, SHARE_RTT_US, 1.0, [BBR] + [KERNEL] * others, seconds)
         bdps = [float(one) for one in (buffers if others == 1 else (OTHERS_BDP,))]
         name = f"{size.name}-{others}"
         grids.append(Grid(base, {"topology.bottleneck.buffer.bdp": bdps}, name, times))
@@ -180,6 +158,7 @@ def _share_findings(runs: Runs) -> Findings:
 
 
 _PARTS: Final = (
+    FORMULAS,
     Part("loss", "Cardwell et al., Figure 8: random loss", _loss_grids, _loss_findings, _loss_row),
     Part(
         "converge",

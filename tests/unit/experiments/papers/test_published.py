@@ -9,14 +9,15 @@ import pytest
 from experiments.papers.claims import OTHERS, PAPERS, paper_of
 from experiments.papers.paper import Size
 from experiments.papers.published import paper as published
-from experiments.papers.published.claims import BBR, BUFFERS_BDP
+from experiments.papers.published.claims import BBR, BUFFERS_BDP, RENO
 from experiments.papers.published.paper import PAPER
 from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL
 from experiments.sweep import PlannedRun, planned
-from experiments.theory import bbr_share
+from experiments.theory import bbr_share, mathis_pkts, padhye_pkts_per_s
 from tests.unit.experiments.papers.fakes import result_of
 
+LOSS = "topology.bottleneck.loss.ratio"
 LINK = 12.5e6 * PAYLOAD_SHARE
 
 
@@ -50,12 +51,28 @@ def test_conditions_are_those_that_were_published() -> None:
 
 
 def test_what_the_link_delivers_is_what_is_not_lost() -> None:
-    run = next(one for one in runs_of("loss") if one.axes["topology.bottleneck.loss.ratio"] == 0.1)
+    run = next(one for one in runs_of("loss") if one.axes[LOSS] == 0.1)
     result = result_of(run.scenario, {"flow1": 0.45 * LINK})
     result.axes = run.axes
     row = published._loss_row(result)
     assert row["share_of_link_ratio"] == pytest.approx(0.45)
     assert row["share_of_delivered_ratio"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("variant", "ratios"), [(RENO, 2), (KERNEL, 1)])
+def test_goodput_is_compared_with_what_formulas_leave_of_what_is_sent(variant: str, ratios: int) -> None:
+    run = next(one for one in runs_of("formulas") if one.axes == {LOSS: 0.01, "variant": variant})
+    result = result_of(run.scenario, {"flow1": 1448 * 0.99 * mathis_pkts(0.01) / 0.05})
+    result.axes = run.axes
+    row = PAPER.parts["formulas"].row(result)
+    assert len([name for name in row if name.startswith("by_")]) == ratios
+    assert row.get("by_mathis_ratio", 1) == pytest.approx(1)
+
+
+def test_timeouts_make_the_formula_of_padhye_slower() -> None:
+    assert padhye_pkts_per_s(1e-6, 0.1, 0.3) == pytest.approx((1.5e6) ** 0.5 / 0.1, rel=2e-3)
+    # 0.1 s sqrt(0.02 / 3) + 0.3 s * 3 sqrt(0.03 / 8) * 0.01 * 1.0032
+    assert padhye_pkts_per_s(0.01, 0.1, 0.3) == pytest.approx(1 / (0.0081650 + 0.00055288), rel=1e-3)
 
 
 def test_a_share_is_compared_with_the_models() -> None:
