@@ -19,6 +19,8 @@ from experiments.statistics import least_runs, over_repeats
 
 COLOUR_MAP: Final = "viridis"
 """Even steps of lightness, for any kind of colour vision and in print."""
+_DECADES: Final = 100
+"""From this quotient of the largest and the least on an axis is logarithmic."""
 _MOST_TICKS: Final = 8
 """Of more values of a sweep not each is written below the axis."""
 _BAR_SHARE: Final = 0.8
@@ -123,6 +125,8 @@ def lines(
 ) -> style.Plot:
     """Draw a column against a number that a sweep changes, with medians and confidence intervals.
 
+    The horizontal axis is logarithmic where the numbers are positive and span two decades or more.
+
     Args:
         table: A row for each repeat.
         value: Column for the vertical axis.
@@ -165,7 +169,11 @@ def lines(
             axes.set_yscale("log")
         else:
             axes.set_ylim(bottom=0)
-        if len(ticks := in_order(estimates[x])) <= _MOST_TICKS:
+        ticks = in_order(estimates[x])
+        if len(ticks) > 1 and 0 < _DECADES * ticks[0] <= ticks[-1]:
+            axes.set_xscale("log")
+            axes.minorticks_off()
+        if len(ticks) <= _MOST_TICKS:
             axes.set_xticks(across.of(ticks), [written(one, x) for one in ticks])
         axes.set_xlabel(across.axis)
         axes.set_ylabel(what.axis)

@@ -255,6 +255,17 @@ def test_lines_are_in_order_of_the_axis_and_in_its_unit() -> None:
     assert any(text.startswith("median and 95 %") for text in texts(figure))
 
 
+def test_numbers_that_span_decades_have_a_logarithmic_axis() -> None:
+    table = repeats().assign(
+        loss_ratio=lambda rows: rows["loss_ratio"].map({0.0: 0.001, 0.01: 0.01, 0.02: 0.15})
+    )
+    (axes,) = plots.lines(table, "goodput_bytes_per_s", "loss_ratio").axes
+    assert axes.get_xscale() == "log"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.1", "1", "15"]
+    (axes,) = plots.lines(repeats(), "goodput_bytes_per_s", "loss_ratio").axes
+    assert axes.get_xscale() == "linear"
+
+
 def test_a_heat_map_has_a_panel_an_algorithm_and_writes_its_values() -> None:
     table = repeats()
     gap = (table["algorithm"] == "cubic") & (table["loss_ratio"] == 0.01) & (table["delay_us"] == 25_000)
