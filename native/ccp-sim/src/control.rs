@@ -101,6 +101,10 @@ impl Congestion for Control {
         each!(self, c => c.pacing_ratios_percent())
     }
 
+    fn buffered_windows(&self) -> u32 {
+        each!(self, c => c.buffered_windows())
+    }
+
     fn min_tso_segs(&self, sock: &Sock) -> u32 {
         each!(self, c => c.min_tso_segs(sock))
     }

@@ -1,6 +1,6 @@
 //! What travels between sender and receiver.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// Most ranges that an ACK with a timestamp has room for.
 const MAX_SACKS: usize = 3;
@@ -38,6 +38,12 @@ impl Deref for Sacks {
 
     fn deref(&self) -> &[SackRange] {
         &self.ranges[..usize::from(self.len)]
+    }
+}
+
+impl DerefMut for Sacks {
+    fn deref_mut(&mut self) -> &mut [SackRange] {
+        &mut self.ranges[..usize::from(self.len)]
     }
 }
 

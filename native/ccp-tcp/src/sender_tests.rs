@@ -325,8 +325,8 @@ fn pacing_sends_at_its_rate() {
 #[test]
 fn bursts_have_the_length_of_a_millisecond() {
     for (rate, pkts) in [(100_000, 2), (12_500_000, 8), (100_000_000, 45)] {
-        let mut sender = Sender::new(&exact(), Steered, 0, Some(20_000));
-        sender.sock.snd_cwnd = 200;
+        let config = Config { init_cwnd: 200, ..exact() };
+        let mut sender = Sender::new(&config, Steered, 0, Some(20_000));
         sender.sock.is_paced = true;
         sender.sock.pacing_rate_bytes_per_s = rate;
         sender.on_ack(0, &ack(0, &[], 0));
@@ -374,10 +374,55 @@ fn the_send_buffer_holds_what_is_written() {
     let config = Config { send_buffer_bytes: 10_000, ..exact() };
     let mut path = Path::new(&config, Reno::default(), 12_500_000, 20 * MS, 1 << 30);
     path.sender.write(0, 100_000);
-    assert_eq!((path.sender.unsent_bytes(), path.sender.sock.write_seq), (100_000, 10_000));
+    // 25 bytes of data take 26 of memory.
+    assert_eq!((path.sender.unsent_bytes(), path.sender.sock.write_seq), (100_000, 9_615));
     path.finish();
     assert_eq!(path.receiver.totals.in_order_bytes, 100_000);
     assert_eq!(path.sender.unacked_bytes(), 0);
+}
+
+/// RFC 2018, section 4: the first range is that of the newest segment. Ranges of one ACK are no reordering.
+#[test]
+fn the_order_of_ranges_is_not_that_of_arrivals() {
+    let mut sender = with_segments(10);
+    take(&mut sender, 0);
+    sender.on_ack(20 * MS, &ack(0, &[(7, 9), (3, 5)], 0));
+    assert!(!sender.rack.reordering_seen);
+    sender.on_ack(21 * MS, &ack(0, &[(5, 6), (7, 9), (3, 5)], 0));
+    assert!(sender.rack.reordering_seen, "this one came behind others that were sent after it");
+}
+
+/// `sk_stream_is_writeable`, over the 46,080 bytes that 10 segments get.
+#[test]
+fn an_application_is_woken_when_a_third_of_the_buffer_is_free() {
+    let mut sender = Sender::new(&exact(), Steered, 0, Some(20_000));
+    sender.sock.snd_cwnd = 10;
+    sender.write_endless(0);
+    assert_eq!(sender.sock.write_seq, 46_080 * 25 / 26);
+    let full = sender.sock.write_seq;
+    for acked in 1..=11 {
+        take(&mut sender, acked * MS);
+        sender.on_ack(acked * MS, &ack(acked, &[], 0));
+        let is_awake = 3 * (full - acked * MSS) * 26 / 25 <= 2 * 46_080;
+        assert_eq!((acked, is_awake), (acked, acked == 11));
+        assert_eq!(sender.sock.write_seq, full + if is_awake { 11 * MSS } else { 0 });
+    }
+}
+
+/// `tcp_sndbuf_expand`: two windows of segments of 2,304 bytes, where the window is not filled.
+#[test]
+fn the_send_buffer_grows_with_the_window_that_it_keeps_from_being_filled() {
+    let mut sender = Sender::new(&exact(), Steered, 0, Some(20_000));
+    sender.sock.snd_cwnd = 100;
+    sender.write_endless(0);
+    take(&mut sender, 0);
+    assert_eq!(sender.sock.packets_out, 31, "what the first buffer holds");
+    sender.on_ack(20 * MS, &ack(20, &[], 0));
+    assert_eq!(sender.sock.write_seq - sender.sock.snd_una, 2 * 100 * 2_304 * 25 / 26);
+    sender.sock.snd_cwnd = 10_000;
+    take(&mut sender, 21 * MS);
+    sender.on_ack(40 * MS, &ack(170, &[], 21 * MS));
+    assert_eq!(sender.sock.write_seq - sender.sock.snd_una, (4 << 20) * 25 / 26, "net.ipv4.tcp_wmem");
 }
 
 /// Minshall's variant: a small segment waits for the ACK of the small one before it, not for that of a full one.

@@ -99,6 +99,11 @@ pub trait Congestion {
         (200, 120)
     }
 
+    /// How many windows the send buffer has room for (`sndbuf_expand`).
+    fn buffered_windows(&self) -> u32 {
+        2
+    }
+
     /// Least number of segments that leave as one burst.
     fn min_tso_segs(&self, _sock: &Sock) -> u32 {
         2

@@ -5,6 +5,7 @@ mod ack;
 mod loss;
 mod rack;
 mod sack;
+mod send_buffer;
 mod timers;
 mod transmit;
 mod undo;
@@ -16,6 +17,7 @@ use crate::scoreboard::Scoreboard;
 use crate::{CaState, Config, Congestion, Data, Sock, pacing_rate_bytes_per_s};
 
 use rack::Rack;
+use send_buffer::SendBuffer;
 use timers::Timers;
 
 /// Window of the minimum RTT (net.ipv4.tcp_min_rtt_wlen) [us].
@@ -51,7 +53,7 @@ pub struct Sender<C> {
     pub sock: Sock,
     /// The congestion control.
     pub congestion: C,
-    send_buffer_bytes: u64,
+    buffer: SendBuffer,
     init_cwnd: u32,
     nagle: bool,
     tick_ns: u64,
@@ -126,7 +128,7 @@ impl<C: Congestion> Sender<C> {
         let mut sender = Self {
             sock,
             congestion,
-            send_buffer_bytes: config.send_buffer_bytes,
+            buffer: SendBuffer::new(config.send_buffer_bytes, config.mss_bytes),
             init_cwnd: config.init_cwnd,
             nagle: config.nagle,
             tick_ns: config.tick_ns,
@@ -171,6 +173,7 @@ impl<C: Congestion> Sender<C> {
         }
         sender.update_pacing_rate();
         sender.congestion.init(&mut sender.sock);
+        sender.buffer.expand(sender.congestion.buffered_windows(), config.init_cwnd, REORDERING);
         sender
     }
 
@@ -227,24 +230,44 @@ impl<C: Congestion> Sender<C> {
         }
     }
 
-    /// Moves what waits into the send buffer.
+    /// Moves what waits into the send buffer, if the application is awake.
     fn fill(&mut self) {
-        let source = &mut self.source;
-        if source.fin_seq.is_some() {
+        if self.source.fin_seq.is_some() {
             return;
         }
         let used_bytes = self.sock.write_seq - self.sock.snd_una;
-        let room_bytes = self.send_buffer_bytes.saturating_sub(used_bytes);
+        if self.buffer.is_blocked {
+            self.expand_buffer();
+            if !self.buffer.wakes(used_bytes) {
+                return;
+            }
+            self.note_app_limited();
+        }
+        let room_bytes = self.buffer.room_bytes(used_bytes);
+        let source = &mut self.source;
         if source.is_endless {
             self.sock.write_seq += room_bytes;
+            self.buffer.is_blocked = true;
             return;
         }
         let bytes = source.waiting_bytes.min(room_bytes);
         source.waiting_bytes -= bytes;
         self.sock.write_seq += bytes;
+        self.buffer.is_blocked = source.waiting_bytes > 0;
         if source.is_finished && source.waiting_bytes == 0 {
             source.fin_seq = Some(self.sock.write_seq);
             self.sock.write_seq += 1;
+        }
+    }
+
+    /// Where the window is not filled, the buffer may be the reason (`tcp_new_space`).
+    fn expand_buffer(&mut self) {
+        let sock = &self.sock;
+        let unsent_bytes = if sock.is_paced { 0 } else { sock.write_seq - sock.snd_nxt.min(sock.write_seq) };
+        let unsent = u32::try_from(unsent_bytes / u64::from(sock.mss_bytes)).unwrap_or(u32::MAX);
+        if sock.packets_in_flight().saturating_add(unsent) < sock.snd_cwnd {
+            self.buffer.expand(self.congestion.buffered_windows(), sock.snd_cwnd, self.reordering);
+            self.cwnd_stamp_us = self.sock.mstamp_us;
         }
     }
 

@@ -13,12 +13,15 @@ impl<C: Congestion> Sender<C> {
 
     /// Marks what the ranges of an ACK are about.
     pub(super) fn take_sacks(&mut self, ack: &Ack, prior_una: u64, found: &mut Found) {
-        let mut ranges: &[SackRange] = &ack.sacks;
+        let mut sacks = ack.sacks;
+        let mut ranges: &mut [SackRange] = &mut sacks;
         if let Some(duplicate) = duplicate_of(ack) {
             self.take_dsack(duplicate, prior_una, found);
-            ranges = &ranges[1..];
+            ranges = &mut ranges[1..];
         }
-        for &range in ranges {
+        // In order, as Linux walks its queue: the newest range comes first, and is no sign that others are late.
+        ranges.sort_unstable_by_key(|range| range.start);
+        for &range in ranges.iter() {
             if range.end <= range.start || range.end > self.sock.snd_nxt || range.start < self.sock.snd_una {
                 continue;
             }

@@ -352,8 +352,7 @@ impl<C: Congestion> Sender<C> {
 
     /// A window that was not used for a timeout comes down (`tcp_cwnd_application_limited`, RFC 2861).
     fn shrink_unused_cwnd(&mut self) {
-        let is_buffer_full = self.source.is_endless || self.source.waiting_bytes > 0;
-        if self.sock.ca_state == CaState::Open && !is_buffer_full {
+        if self.sock.ca_state == CaState::Open && !self.buffer.is_blocked {
             let used = self.cwnd_used.max(self.init_cwnd);
             if used < self.sock.snd_cwnd {
                 self.sock.snd_ssthresh = self.current_ssthresh();

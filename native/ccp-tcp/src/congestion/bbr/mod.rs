@@ -368,6 +368,10 @@ impl Congestion for Bbr {
         sock.snd_cwnd
     }
 
+    fn buffered_windows(&self) -> u32 {
+        3
+    }
+
     fn min_tso_segs(&self, sock: &Sock) -> u32 {
         if sock.pacing_rate_bytes_per_s < MIN_TSO_BYTES_PER_S { 1 } else { 2 }
     }
