@@ -272,6 +272,7 @@ CLAIMS: Final = (
             )
             for k in (3, 4, 5)
         ],
+        why="a buffer that holds the queue of k x minRTT hardly drops anything, whatever k is",
     ),
     Claim(
         "Section 3.4",
@@ -292,6 +293,7 @@ CLAIMS: Final = (
             )
             for loss in (0.0, CLAIM_LOSS)
         ],
+        why="who has the larger window keeps it for a while: from run to run shares differ widely",
     ),
     Claim(
         "Title, section 3.2",

@@ -40,8 +40,13 @@ PATHS: Final = {
 }
 
 _LESS_OF_BOTH: Final = "it has a little less delay, with less throughput"
+_SAME: Final = "both have the same throughput, within what traces and rounding make of it"
 _FULL: Final = "it fills the link, with several times the delay"
 WHY: Final = {
+    ("wired-1", KERNEL): _SAME,
+    ("cellular-1", BBR): _SAME,
+    ("cellular-1", HYBRID): _SAME,
+    ("cellular-1", POLICY): _SAME,
     ("wired-1", HYBRID): _LESS_OF_BOTH,
     ("wired-1", POLICY): _LESS_OF_BOTH,
     ("wired-2", HYBRID): _LESS_OF_BOTH,

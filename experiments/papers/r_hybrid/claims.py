@@ -158,6 +158,7 @@ CLAIMS: Final = (
         "with 1 % loss R-Hybrid retransmits as much as BBR",
         "fig2",
         _against("as many", "retrans_pkts", LOSS, *AS_MANY),
+        why="BBR's probes overflow this queue; R-Hybrid sends again little more than is lost at random",
     ),
     Claim(
         "Figure 5",
