@@ -107,6 +107,14 @@ class Runs:
         """How many are done."""
         return len(self.results) + sum(self.left_out.values()) + self.measured
 
+    @property
+    def first_of_variants(self) -> dict[str, Result]:
+        """The first run of each variant."""
+        first: dict[str, Result] = {}
+        for one in self.results:
+            first.setdefault(str(one.axes["variant"]), one)
+        return first
+
     def rows(self, of: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
         """Return the rows that a function gives of each run, with its `seed`, and `IN_RUN`."""
         each = [

@@ -400,9 +400,7 @@ def _reroute_row(result: Result) -> dict[str, Any]:
 def _reroute_findings(runs: Runs) -> Findings:
     values = ["near_goodput_bytes_per_s", "far_goodput_bytes_per_s", "retrans_pct", "rtt_p95_us"]
     title = "The path becomes four times as long: RTT 20 ms, then 80 ms, 0.5 % random loss"
-    first: dict[str, Result] = {}
-    for one in runs.results:
-        first.setdefault(str(one.axes["variant"]), one)
+    first = runs.first_of_variants
     samples = [one.flow_samples.assign(flow=name) for name, one in first.items()]
     events = runs.results[0].events
     changed = (events["kind"] == "set_route") & (events["t_s"] > events["t_s"].max() / 4)

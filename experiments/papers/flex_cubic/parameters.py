@@ -12,8 +12,8 @@ import pandas as pd
 
 from experiments import plots
 from experiments.events import SetParam
-from experiments.metrics import NAN, goodput_bytes_per_s, within
-from experiments.papers.flex_cubic.claims import ALWAYS_K, C_PER_S3, LIVE_PHASES, OURS, TOLERANT_K
+from experiments.metrics import NAN, goodput_bytes_per_s, retrans_pct, within
+from experiments.papers.flex_cubic.claims import ALWAYS_K, C_PER_S3, CLAIM_LOSS, LIVE_PHASES, OURS, TOLERANT_K
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.two_flows import BUFFER_BDP, LOSS_RATIO, conditions, dumbbell
@@ -28,14 +28,13 @@ KS: Final = (TOLERANT_K, 3.0, 4.0, 5.0)
 """Those of section 3.4."""
 DEEP_BDP: Final = 5.0
 """A buffer in which each of `KS` can be reached."""
-LOSS: Final = 0.005
 
 _VALUES: Final = ("throughput_bytes_per_s", "goodput_bytes_per_s", "retrans_pct", "rtt_p95_us")
 
 
 def _grids(size: Size) -> list[Grid]:
     base = dumbbell("flex-cubic: parameters", size.seconds(8, 30))
-    losses = [0.0, LOSS]
+    losses = [0.0, CLAIM_LOSS]
     cs = {f"C {one:g}": steered(OURS, c_per_s3=one) for one in CS_PER_S3}
     ks = {f"k {one:g}": steered(OURS, rtt_multiplier=one) for one in KS}
     axes: dict[str, dict[str, Any]] = {
@@ -76,7 +75,7 @@ def live(duration_s: float) -> Scenario:
     Args:
         duration_s: Length of the run [s].
     """
-    one = dumbbell("flex-cubic: k is changed", duration_s, loss_ratio=LOSS)
+    one = dumbbell("flex-cubic: k is changed", duration_s, loss_ratio=CLAIM_LOSS)
     first, _ = one.flows
     flow = type(first)("flow", first.sender, first.receiver, OURS)
     change = SetParam(duration_s / 2, "rtt_multiplier", TOLERANT_K, flow="flow")
@@ -98,20 +97,14 @@ def live_row(result: Result) -> dict[str, Any]:
     for name, (start, stop) in LIVE_PHASES.items():
         samples = within(result.flow_samples, start * end_s, stop * end_s)
         found[f"{name}_goodput_bytes_per_s"] = goodput_bytes_per_s(samples).get("flow", NAN)
-        ends = pd.concat([samples.head(1), samples.tail(1)]).set_index("flow")[
-            ["bytes_sent", "bytes_retrans"]
-        ]
-        sent, again = (ends[column].iloc[-1] - ends[column].iloc[0] for column in ends)
-        found[f"{name}_retrans_pct"] = 100 * again / sent if sent else NAN
+        found[f"{name}_retrans_pct"] = retrans_pct(samples).get("flow", NAN)
     return found
 
 
 def _live_findings(runs: Runs) -> Findings:
     values = [f"{phase}_{what}" for phase in LIVE_PHASES for what in ("goodput_bytes_per_s", "retrans_pct")]
     title = "k is set while the flow runs: 100 Mbit/s, OWD 25 ms, one BDP, 0.5 % loss"
-    first: dict[str, Result] = {}
-    for one in runs.results:
-        first.setdefault(str(one.axes["variant"]), one)
+    first = runs.first_of_variants
     figures = {}
     if first:
         samples = [one.flow_samples.assign(flow=name) for name, one in first.items()]

@@ -282,10 +282,7 @@ def _fig7_findings(runs: Runs) -> Findings:
 
 def figure_7(runs: Runs) -> Plot:
     """Return the paper's figure: the windows of the first run of each variant."""
-    first: dict[str, Result] = {}
-    for one in runs.results:
-        first.setdefault(str(one.axes["variant"]), one)
-    samples = []
+    first, samples = runs.first_of_variants, []
     for name, one in first.items():
         own = one.flow_samples
         samples.append(own.assign(flow=name, t_s=own["t_s"] - own["t_s"].iloc[0]))

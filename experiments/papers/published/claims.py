@@ -36,13 +36,19 @@ OTHERS_BDP: Final = 8
 """Buffer in which there is more than one."""
 
 
-def _loss(variant: str, loss: float, says: str, column: str, **bounds: float) -> Comparison:
+def _loss(
+    variant: str,
+    loss: float,
+    says: str,
+    column: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Comparison:
     of: dict[str, Any] = {"variant": variant, "loss_ratio": loss}
     name = "CUBIC" if variant == KERNEL else "BBR"
     sentence = f"{name}'s {says} at {100 * loss:g} % loss"
-    return Comparison(
-        f"{name}, {loss:g}", sentence, column, of, None, bounds.get("at_least"), bounds.get("at_most")
-    )
+    return Comparison(f"{name}, {loss:g}", sentence, column, of, None, at_least, at_most)
 
 
 def _formula(variant: str, loss: float, column: str, name: str) -> Comparison:

@@ -8,8 +8,9 @@ from experiments import plots
 from experiments.metrics import goodput_bytes_per_s, within
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.published.claims import FORMULA_LOSSES, RENO
-from experiments.papers.published.network import MBIT, MSS_BYTES, network
+from experiments.papers.published.network import MBIT, MSS_BYTES, MTU_BYTES, network
 from experiments.papers.tables import Table
+from experiments.papers.two_flows import LOSS_RATIO
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
 from experiments.sweep import Grid
@@ -26,7 +27,7 @@ SETTLED_S: Final = 10.0
 def _grids(size: Size) -> list[Grid]:
     base = network("formulas", RATE_MBIT, RTT_US, 1.0, [RENO], size.seconds(60, 120))
     axes: dict[str, Any] = {
-        "topology.bottleneck.loss.ratio": list(FORMULA_LOSSES),
+        LOSS_RATIO: list(FORMULA_LOSSES),
         "variant": {name: steered(name) for name in (RENO, KERNEL)},
     }
     return [Grid(base, axes, size.name, size.times(6, 10))]
@@ -39,11 +40,11 @@ def row(result: Result) -> dict[str, Any]:
         `loss_ratio`, `goodput_bytes_per_s`; of Reno `by_mathis_ratio` and `by_padhye_ratio`, of CUBIC
         `by_rfc9438_ratio`. Formulas of what is sent are taken without what is lost.
     """
-    loss, rtt_s = float(result.axes["topology.bottleneck.loss.ratio"]), RTT_US / 1e6
+    loss, rtt_s = float(result.axes[LOSS_RATIO]), RTT_US / 1e6
     goodput = float(goodput_bytes_per_s(within(result.flow_samples, SETTLED_S)).sum())
     found: dict[str, Any] = {"loss_ratio": loss, "goodput_bytes_per_s": goodput}
     goodput_pkts_per_s = goodput / MSS_BYTES
-    most_pkts_per_s = RATE_MBIT * MBIT / (MSS_BYTES + 52)
+    most_pkts_per_s = RATE_MBIT * MBIT / MTU_BYTES
 
     def by(pkts_per_s: float) -> float:
         return goodput_pkts_per_s / min(most_pkts_per_s, (1 - loss) * pkts_per_s)

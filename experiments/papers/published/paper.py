@@ -15,7 +15,7 @@ from experiments.papers.published.claims import BBR, BUFFERS_BDP, CLAIMS, OTHERS
 from experiments.papers.published.formulas import FORMULAS
 from experiments.papers.published.network import MBIT, MTU_BYTES, network
 from experiments.papers.tables import Table
-from experiments.papers.two_flows import PAYLOAD_SHARE
+from experiments.papers.two_flows import BUFFER_BDP, LOSS_RATIO, PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
@@ -40,14 +40,14 @@ LOSS_BUFFER_BDP: Final = 1.0
 def _loss_grids(size: Size) -> list[Grid]:
     base = network("loss", 100, 100_000, LOSS_BUFFER_BDP, [KERNEL], size.seconds(60, 60))
     axes: dict[str, Any] = {
-        "topology.bottleneck.loss.ratio": list(LOSSES),
+        LOSS_RATIO: list(LOSSES),
         "variant": {name: steered(name) for name in (KERNEL, BBR)},
     }
     return [Grid(base, axes, size.name, size.times(6, 10))]
 
 
 def _loss_row(result: Result) -> dict[str, Any]:
-    loss = result.axes["topology.bottleneck.loss.ratio"]
+    loss = result.axes[LOSS_RATIO]
     goodput = goodput_bytes_per_s(result.flow_samples).sum()
     share = goodput / _payload_bytes_per_s(result)
     return {
@@ -131,14 +131,14 @@ def _share_grids(size: Size) -> list[Grid]:
         base = network("shares", SHARE_MBIT, SHARE_RTT_US, 1.0, [BBR] + [KERNEL] * others, seconds)
         bdps = [float(one) for one in (buffers if others == 1 else (OTHERS_BDP,))]
         name = f"{size.name}-{others}"
-        grids.append(Grid(base, {"topology.bottleneck.buffer.bdp": bdps}, name, times))
+        grids.append(Grid(base, {BUFFER_BDP: bdps}, name, times))
     return grids
 
 
 def _share_row(result: Result) -> dict[str, Any]:
     goodput = goodput_bytes_per_s(within(result.flow_samples, SETTLED_AT * result.scenario.duration_s))
     share = goodput.get("flow1", NAN) / goodput.sum()
-    bdp = float(result.axes["topology.bottleneck.buffer.bdp"])
+    bdp = float(result.axes[BUFFER_BDP])
     bdp_pkts = SHARE_MBIT * MBIT * SHARE_RTT_US / 1e6 / MTU_BYTES
     model = bbr_share(bdp, bdp_pkts, SHARE_RTT_US / 1e6)
     return {
