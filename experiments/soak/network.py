@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from experiments.bench.flows import load_environment
 from experiments.netlab import Host, IperfRun, Path, process, start_iperf3, two_hosts
@@ -105,6 +105,14 @@ class Pair:
             self.kill()
 
 
+class Ends(NamedTuple):
+    """A connection, as seen from one of its hosts."""
+
+    netns_inum: int
+    src_port: int
+    dst_port: int
+
+
 @dataclass(slots=True)
 class Network:
     """All pairs of hosts.
@@ -153,15 +161,17 @@ class Network:
                 return f"iperf3: {error}"
         return None
 
-    def ccp_sockets(self) -> int:
-        """Return how many connections of all hosts that stay have a congestion control of ccplane's."""
-        found = 0
+    def ccp_sockets(self) -> set[Ends]:
+        """Return the connections of all hosts that stay which have a congestion control of ccplane's."""
+        found = set()
         command = ["ss", "-tinHO", "state", "connected", "exclude", "time-wait"]
         for host in self.hosts():
-            lines = host.run(command, timeout_s=ANSWER_TIMEOUT_S).stdout.splitlines()
-            found += sum(
-                any(word == "ccp" or word.startswith("ccp.") for word in line.split()) for line in lines
-            )
+            netns_inum = path_of(host.namespace).stat().st_ino
+            for line in host.run(command, timeout_s=ANSWER_TIMEOUT_S).stdout.splitlines():
+                words = line.split()
+                if any(word == "ccp" or word.startswith("ccp.") for word in words):
+                    local, peer = (int(end.rpartition(":")[2]) for end in words[3:5])
+                    found.add(Ends(netns_inum, local, peer))
         return found
 
     def vanish(self, seconds: float, seed: int, *, cut: bool) -> dict[str, Any]:

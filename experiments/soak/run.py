@@ -6,7 +6,7 @@ import contextlib
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from experiments.soak.disk import small
 from experiments.soak.disturbances import BrokenError, Disturber
 from experiments.soak.draw import Disturbance, rounds
 from experiments.soak.judge import Trend, judge
-from experiments.soak.network import Load, Network, network
+from experiments.soak.network import Ends, Load, Network, network
 from experiments.soak.plant import Broker, Plant, wait_for
 
 LOOKS: Final = 3
@@ -28,6 +28,7 @@ LOOKS: Final = 3
 LOOK_EACH_S: Final = 0.5
 ORPHANS_S: Final = 30.0
 """How long slots of connections that vanished may stay after the others have settled [s]."""
+TOLD_SLOTS: Final = 5
 DISK_KB: Final = 256
 
 
@@ -139,6 +140,23 @@ def _prepared(options: Options, say: Callable[[str], None]) -> Iterator[_Run]:
         first = hosts.pairs[0].path
         plant.start_sender(first.sender.ipv4, first.receiver.ipv4)
         yield _Run(options, plant, hosts, disturber, say)
+
+
+def slots_without(sockets: Set[Ends]) -> list[str]:
+    """Tell of each flow that has a slot and is none of these connections, since when it has been silent."""
+    now_us = time.monotonic_ns() // 1000
+    view = ebpf.observe(PIN_DIR)
+    seen_us = {stats.flow_id: stats.now_us for stats in view.all_stats()}
+    told = []
+    for info in view.flows():
+        if Ends(info.netns_inum, info.src_port, info.dst_port) not in sockets:
+            silent_s = (now_us - seen_us.get(info.flow_id, now_us)) / 1e6
+            told.append(
+                f"{info.cc_name} {info.src_addr}:{info.src_port} -> {info.dst_addr}:{info.dst_port} "
+                f"in namespace {info.netns_inum}, begun {(now_us - info.created_us) / 1e6:.0f} s ago, "
+                f"silent for {silent_s:.0f} s"
+            )
+    return told
 
 
 class _Run:
@@ -262,7 +280,7 @@ class _Run:
         for name, pid in self._plant.pids().items():
             with contextlib.suppress(OSError):
                 found[name] = samples.process(pid)
-        found["kernel"] = samples.kernel(self._network.ccp_sockets())
+        found["kernel"] = samples.kernel(len(self._network.ccp_sockets()))
         return found
 
     def _wait_for_agent(self) -> None:
@@ -280,11 +298,13 @@ class _Run:
         """Wait until connections whose namespace vanished have given their slots back."""
         end_s = time.monotonic() + ORPHANS_S
         while True:
-            left = ebpf.observe(PIN_DIR).counters()["flows_active"] - self._network.ccp_sockets()
+            sockets = self._network.ccp_sockets()
+            left = ebpf.observe(PIN_DIR).counters()["flows_active"] - len(sockets)
             if left == 0:
                 return
             if time.monotonic() > end_s:
-                self._violated(f"{left} more slots are taken than there are connections")
+                told = "; ".join(slots_without(sockets)[:TOLD_SLOTS])
+                self._violated(f"{left} more slots are taken than there are connections: {told}")
                 return
             time.sleep(1.0)
 
