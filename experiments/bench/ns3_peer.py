@@ -30,8 +30,9 @@ from experiments.runs.check import SIM
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import KERNEL as OF_KERNEL
 from experiments.scenario import Scenario
+from experiments.units import MBIT
 from experiments.validation import rules
-from experiments.validation.cases import MBIT, dumbbell, in_round
+from experiments.validation.cases import dumbbell, in_round
 from experiments.validation.comparison import KERNEL, row_of
 
 NS3: Final = "ns3"

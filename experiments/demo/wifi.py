@@ -20,13 +20,12 @@ from rich.table import Table
 
 from ccp_base.extras import extra_part
 from experiments.mininet_wifi.conditions import AIR_DELAY_MS, RATE_BYTES_PER_S, Conditions
+from experiments.units import MBIT
 
 if TYPE_CHECKING:
     from experiments.mininet_wifi.recipes import Recipe, Run
     from experiments.mininet_wifi.transfers import Transfer
 
-_BYTES_PER_S: Final = 125_000
-"""Of a Mbit/s."""
 
 NEXT: Final = (
     "sudo ccp demo wifi --figure 6                           kernel CUBIC, New L1, New L2 at three losses",
@@ -68,7 +67,7 @@ def wifi(
         ),
     ] = None,
     rate_mbit: Annotated[float, typer.Option(min=0.1, max=50, help="Rate of the wire, in Mbit/s.")] = (
-        RATE_BYTES_PER_S / _BYTES_PER_S
+        RATE_BYTES_PER_S / MBIT
     ),
     delay_ms: Annotated[
         float, typer.Option(min=0, max=2000, help="Delay of the second air towards the receiver, in ms.")
@@ -98,7 +97,7 @@ def wifi(
     from experiments.mininet_wifi.recipes import choose
 
     recipe = choose(figure, algorithm or (), param or (), loss_ratio=loss, seconds=seconds)
-    conditions = Conditions(rate_mbit * _BYTES_PER_S, delay_ms)
+    conditions = Conditions(rate_mbit * MBIT, delay_ms)
     must_be_ready()
     transfers = _measured(recipe, conditions, mininet_wifi=mininet_wifi)
     if as_json:
@@ -160,7 +159,7 @@ def table(title: str, transfers: Sequence[Transfer], conditions: Conditions) -> 
     from experiments.plots import label
 
     shown = Table(
-        title=f"{title}: {conditions.rate_bytes_per_s / _BYTES_PER_S:g} Mbit/s, {conditions.delay_ms:g} ms",
+        title=f"{title}: {conditions.rate_bytes_per_s / MBIT:g} Mbit/s, {conditions.delay_ms:g} ms",
         caption="Goodput and RTT by the socket; all else as packets told it.",
         caption_justify="left",
     )
@@ -180,7 +179,7 @@ def table(title: str, transfers: Sequence[Transfer], conditions: Conditions) -> 
         shown.add_row(
             f"{one.run.loss_ratio:.1%}",
             label(one.run.variant.label),
-            _written(figures["goodput_bytes_per_s"], 1 / _BYTES_PER_S, 3),
+            _written(figures["goodput_bytes_per_s"], 1 / MBIT, 3),
             _written(figures["rtt_p50_us"], 1e-3, 0),
             _written(figures["cwnd_bytes"], 1e-3, 1),
             _written(figures["queue_depth_pkts"], 1, 1),

@@ -14,8 +14,7 @@ from msgspec import Meta
 
 from experiments.netlab.cellular import Cellular, draw
 from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
-
-BYTES_PER_S_PER_MBIT: Final = 125_000.0
+from experiments.units import MBIT
 
 Range = tuple[PositiveFloat, PositiveFloat]
 """Least and most, both possible. Logarithmic: a factor of 2 is as probable everywhere."""
@@ -24,7 +23,7 @@ Heuristic = Literal["cubic", "reno", "bbr"]
 """What moves the window between actions where the learner is not alone."""
 
 TRACE_SECONDS: Final = 20.0
-CELLULAR_MAX_BYTES_PER_S: Final = 48 * BYTES_PER_S_PER_MBIT
+CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT
 """No trace is faster on average, unless all paths of the domain are: cells of one operator are not."""
 
 
@@ -51,7 +50,7 @@ class Domain(Plain, frozen=True, omit_defaults=False):
         episode_us: How long an episode lasts, in virtual time.
     """
 
-    rate_bytes_per_s: Range = (6 * BYTES_PER_S_PER_MBIT, 192 * BYTES_PER_S_PER_MBIT)
+    rate_bytes_per_s: Range = (6 * MBIT, 192 * MBIT)
     rtt_us: Range = (10e3, 200e3)
     buffer_bdp: Range = (0.2, 4.0)
     loss_ratio: Range = (1e-4, 0.02)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import typer
@@ -17,8 +17,7 @@ from experiments.run import run as run_scenario
 from experiments.runs.check import SIM, is_ours
 from experiments.runs.sim_order import SimOrder
 from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
-
-_BYTES_PER_S_IN_MBIT: Final = 125e3
+from experiments.units import MBIT
 
 
 def run(order: SimOrder) -> None:
@@ -80,7 +79,7 @@ def _path(order: SimOrder, own: dict[str, dict[str, Any]]) -> Scenario:
     """Return flows that share one path."""
     names = [name for name in order.algorithms for _ in range(order.flows)]
     path = Direction(
-        rate_bytes_per_s=order.rate_mbit * _BYTES_PER_S_IN_MBIT,
+        rate_bytes_per_s=order.rate_mbit * MBIT,
         delay_us=round(order.rtt_ms * 1000 / 2),
         buffer=Buffer(bdp=order.buffer_bdp),
         loss=Bernoulli(ratio=order.loss) if order.loss else None,

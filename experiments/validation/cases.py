@@ -27,9 +27,7 @@ from experiments.netlab.spec import (
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import Flow, Scenario
 from experiments.traffic.spec import Http, Iperf3, OnOff, Traffic
-
-MBIT: Final = 125_000.0
-"""Bytes/s."""
+from experiments.units import MBIT
 
 SAMPLE_INTERVAL_US: Final = 20_000
 """A thousand samples of RTT in 20 s: percentiles are of them."""

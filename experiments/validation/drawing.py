@@ -38,7 +38,8 @@ from experiments.netlab.spec import (
 )
 from experiments.netlab.traces import read_trace
 from experiments.scenario import Scenario
-from experiments.validation.cases import MBIT, dumbbell
+from experiments.units import MBIT
+from experiments.validation.cases import dumbbell
 
 Kind = Literal["drop-tail", "aqm", "loss", "cellular", "limiter"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

@@ -40,6 +40,6 @@ def test_clients_behind_token_buckets_are_found_limited() -> None:
     for pair in pairs:
         assert pair.kernel.retrans_ratio > 0.02
         assert pair.cost.clients == COUNT // 10
-        # How many depends on the time that each has had: 31 of 100 under CUBIC after 6 s, 57 after 12 s. Without
-        # limits none is found, which the test above asserts.
+        # How many depends on the time that each has had: under CUBIC 31 of 100 after 6 s, 57 after 12 s.
+        # Without limits none is found, which the test above asserts.
         assert pair.cost.limited > 0

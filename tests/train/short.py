@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.learning.domain import BYTES_PER_S_PER_MBIT, Domain, Reward
+from experiments.learning.domain import Domain, Reward
 from experiments.learning.training import Training
+from experiments.units import MBIT
 
 SHORT = Training(
     seed=3,
@@ -12,7 +13,7 @@ SHORT = Training(
     batches=2,
     learning_rate=3e-3,
     domain=Domain(
-        rate_bytes_per_s=(4 * BYTES_PER_S_PER_MBIT, 12 * BYTES_PER_S_PER_MBIT),
+        rate_bytes_per_s=(4 * MBIT, 12 * MBIT),
         rtt_us=(10e3, 40e3),
         buffer_bdp=(1.0, 4.0),
         mtp_us=(20e3, 60e3),

@@ -8,13 +8,14 @@ from experiments import plots
 from experiments.metrics import goodput_bytes_per_s, within
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.published.claims import FORMULA_LOSSES, RENO
-from experiments.papers.published.network import MBIT, MSS_BYTES, MTU_BYTES, network
+from experiments.papers.published.network import MSS_BYTES, MTU_BYTES, network
 from experiments.papers.tables import Table
 from experiments.papers.two_flows import LOSS_RATIO
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
 from experiments.sweep import Grid
 from experiments.theory import cubic_pkts, mathis_pkts, padhye_pkts_per_s
+from experiments.units import MBIT
 
 RATE_MBIT: Final = 100
 RTT_US: Final = 50_000

@@ -8,9 +8,8 @@ from typing import Final
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.runs.shapes import Dumbbell
 from experiments.scenario import Flow, Scenario
+from experiments.units import MBIT
 
-MBIT: Final = 125_000
-"""1 Mbit/s [bytes/s]."""
 MTU_BYTES: Final = 1500
 MSS_BYTES: Final = 1448
 """Payload of such a packet, with TCP timestamps."""

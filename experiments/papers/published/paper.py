@@ -13,7 +13,7 @@ from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.published.claims import BBR, BUFFERS_BDP, CLAIMS, OTHERS, OTHERS_BDP
 from experiments.papers.published.formulas import FORMULAS
-from experiments.papers.published.network import MBIT, MTU_BYTES, network
+from experiments.papers.published.network import MTU_BYTES, network
 from experiments.papers.tables import Table
 from experiments.papers.two_flows import BUFFER_BDP, LOSS_RATIO, PAYLOAD_SHARE
 from experiments.papers.variants import KERNEL, steered
@@ -21,6 +21,7 @@ from experiments.results import Result
 from experiments.runs.shapes import Dumbbell
 from experiments.sweep import Grid
 from experiments.theory import bbr_share
+from experiments.units import MBIT
 
 
 def _payload_bytes_per_s(result: Result) -> float:

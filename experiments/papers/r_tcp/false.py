@@ -19,7 +19,7 @@ from experiments.netlab.spec import Bernoulli, Buffer
 from experiments.papers.estimates import over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.acks import DETECTORS, R_TCP, compared, connections, judged
-from experiments.papers.r_tcp.operators import MBIT, Operator, Pair, side_by_side
+from experiments.papers.r_tcp.operators import Operator, Pair, side_by_side
 from experiments.papers.r_tcp.runs import conditions
 from experiments.papers.r_tcp.runs import transfers as of_flows
 from experiments.papers.r_tcp.traces import CCAS, START_S, WATCHED, recorded
@@ -27,6 +27,7 @@ from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Scenario
 from experiments.sweep import Grid
+from experiments.units import MBIT
 
 TRANSFERS: Final = 1_000
 AT_ONCE: Final = 50

@@ -17,13 +17,14 @@ from experiments import plots
 from experiments.papers.estimates import IN_RUN, over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.acks import R_TCP, compared, connections, judged
-from experiments.papers.r_tcp.operators import MBIT, Operator, Pair, side_by_side
+from experiments.papers.r_tcp.operators import Operator, Pair, side_by_side
 from experiments.papers.r_tcp.runs import conditions
 from experiments.papers.r_tcp.traces import CAPPING, START_S, WATCHED, recorded
 from experiments.papers.tables import Check, Table
 from experiments.results import Result
 from experiments.scenario import Scenario
 from experiments.sweep import Grid
+from experiments.units import MBIT
 
 BUCKETS_KB: Final = (4, 16, 65, 130, 260, 520, 1000, 2000, 3000)
 RATES_MBIT: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 6.0, 10.0, 20.0)

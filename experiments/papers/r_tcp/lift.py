@@ -23,7 +23,6 @@ from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.operators import (
     BUFFER_PKTS,
     LINK,
-    MBIT,
     OPERATORS,
     RECEIVER,
     SENDER,
@@ -48,6 +47,7 @@ from experiments.results import Result
 from experiments.scenario import Flow, Scenario
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http
+from experiments.units import MBIT
 
 LIFTED_S: Final = 20.0
 AFTER_S: Final = 12.0

@@ -28,14 +28,13 @@ from experiments.papers.two_flows import PAYLOAD_SHARE
 from experiments.runs.shapes import Graph
 from experiments.scenario import Flow, Scenario
 from experiments.traffic.spec import Http
+from experiments.units import MBIT
 
 SENDER: Final = "sender"
 RECEIVER: Final = "receiver"
 LINK: Final = "link>"
 """What the two hosts of a pair, and the direction between them, are called before they are side by side."""
 
-MBIT: Final = 125_000
-"""1 Mbit/s [bytes/s]."""
 BUFFER_PKTS: Final = 1000
 """In front of a radio link: base stations keep much, so that what is lost is lost at the limiter."""
 SAMPLE_INTERVAL_US: Final = 200_000

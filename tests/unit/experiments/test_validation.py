@@ -17,8 +17,9 @@ from experiments.bench.cli import app
 from experiments.netlab.spec import Bernoulli, CoDel, Direction, Red
 from experiments.runs.recording import Recording
 from experiments.scenario import Scenario
+from experiments.units import MBIT
 from experiments.validation import comparison, running
-from experiments.validation.cases import CASES, MBIT, QUICK, in_round
+from experiments.validation.cases import CASES, QUICK, in_round
 from experiments.validation.comparison import GOALS, compare, counted
 from tests.unit.experiments.recorded import record
 

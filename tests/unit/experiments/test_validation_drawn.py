@@ -22,8 +22,8 @@ from experiments.netlab.cellular import Cellular, draw, write_trace
 from experiments.netlab.spec import Bernoulli, CoDel, Direction, DropTail, GilbertElliott, Red
 from experiments.run import run
 from experiments.runs.shapes import Dumbbell
+from experiments.units import MBIT
 from experiments.validation import drawing, rules, running
-from experiments.validation.cases import MBIT
 from experiments.validation.drawing import KINDS, Drawn, draw_scenarios, part_of
 from experiments.validation.heldout import LEAST_RETRANS_PKTS, QUANTITIES, Heldout, Spread
 from tests.unit.experiments.recorded import record

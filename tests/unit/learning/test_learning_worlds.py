@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from ccp_algs.hyvar.observation import observe
-from experiments.learning.domain import BYTES_PER_S_PER_MBIT, Domain, Reward, single_path, traces_ms
+from experiments.learning.domain import Domain, Reward, single_path, traces_ms
 from experiments.learning.errors import LearningError
 from experiments.learning.worlds import COLUMNS, Worlds
+from experiments.units import MBIT
 from tests.unit.learning.small import SMALL
 
 SEEN = tuple(inspect.signature(observe).parameters)
@@ -72,7 +73,7 @@ def test_rewards_are_those_of_the_formula(yardstick: str) -> None:
 def test_a_flow_that_was_never_fast_is_praised_by_its_own_yardstick_only(
     yardstick: str, bounds: tuple[float, float]
 ) -> None:
-    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=80e3)
+    path = single_path(rate_bytes_per_s=20 * MBIT, rtt_us=40e3, mtp_us=80e3)
     worlds = Worlds(1, msgspec.structs.replace(path, steered_share=1.0), Reward(yardstick=yardstick))
     worlds.reset(1)
     # 10 segments a round trip; the path would take 67.
@@ -81,7 +82,7 @@ def test_a_flow_that_was_never_fast_is_praised_by_its_own_yardstick_only(
 
 
 def test_an_action_multiplies_the_window() -> None:
-    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=40e3)
+    path = single_path(rate_bytes_per_s=20 * MBIT, rtt_us=40e3, mtp_us=40e3)
     worlds = Worlds(1, path)
     worlds.reset(1)
     for _ in range(40):
@@ -94,7 +95,7 @@ def test_an_action_multiplies_the_window() -> None:
 
 
 def test_cubic_fills_the_path_and_its_buffer_when_nobody_acts() -> None:
-    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=40e3)
+    path = single_path(rate_bytes_per_s=20 * MBIT, rtt_us=40e3, mtp_us=40e3)
     worlds = Worlds(1, path)
     worlds.reset(1)
     rows = np.concatenate([worlds.step([0.0]) for _ in range(200)])[50:]
@@ -104,7 +105,7 @@ def test_cubic_fills_the_path_and_its_buffer_when_nobody_acts() -> None:
 
 
 def test_nothing_moves_the_window_between_actions_when_the_policy_is_alone() -> None:
-    path = single_path(rate_bytes_per_s=20 * BYTES_PER_S_PER_MBIT, rtt_us=40e3, mtp_us=40e3)
+    path = single_path(rate_bytes_per_s=20 * MBIT, rtt_us=40e3, mtp_us=40e3)
     worlds = Worlds(1, msgspec.structs.replace(path, steered_share=1.0))
     first = worlds.reset(1)
     assert first["steered"][0] == 1

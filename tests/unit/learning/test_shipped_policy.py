@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ccp_algs.hyvar.policy import SHIPPED, load_policy
-from experiments.learning.domain import BYTES_PER_S_PER_MBIT, single_path
+from experiments.learning.domain import single_path
 from experiments.learning.evaluation import Contender, evaluate
+from experiments.units import MBIT
 
 
 def contenders() -> dict[str, Contender]:
@@ -16,7 +17,7 @@ def contenders() -> dict[str, Contender]:
 
 @pytest.mark.parametrize("mtp_ms", [10, 50, 200])
 def test_it_fills_the_path_of_the_slides_without_the_queue_of_cubic(mtp_ms: int) -> None:
-    path = single_path(rate_bytes_per_s=48 * BYTES_PER_S_PER_MBIT, rtt_us=30e3, mtp_us=mtp_ms * 1e3)
+    path = single_path(rate_bytes_per_s=48 * MBIT, rtt_us=30e3, mtp_us=mtp_ms * 1e3)
     found = evaluate(contenders(), path, n_paths=1).set_index("contender")
     assert found.loc["hybrid", "utilisation"] > 0.97
     assert found.loc["hybrid", "queueing_us"] < 6e3 < 15e3 < found.loc["cubic", "queueing_us"]

@@ -16,8 +16,8 @@ from experiments.papers.r_tcp import grid as r_tcp_grid
 from experiments.papers.r_tcp import patterns as r_tcp_patterns
 from experiments.papers.r_tcp import traces as r_tcp_traces
 from experiments.papers.r_tcp.acks import DETECTORS, R_TCP, connections, together
-from experiments.papers.r_tcp.operators import MBIT
 from experiments.papers.r_tcp.sensitivity import GREEK, VALUES, errors_by_option, figure_18
+from experiments.units import MBIT
 from tests.unit.experiments.papers.rtcp_fakes import played
 
 

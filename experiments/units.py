@@ -1,0 +1,8 @@
+"""Units that people speak in, in those that the code has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MBIT: Final = 125_000
+"""1 Mbit/s [bytes/s]."""
