@@ -17,6 +17,7 @@ import pandas as pd
 
 from ccp_base.errors import UsageError
 from experiments.metrics import NAN
+from experiments.papers.comparisons import chosen
 from experiments.papers.estimates import IN_RUN
 from experiments.papers.paper import Part, Runs, Size, read_part
 from experiments.papers.tables import Table
@@ -79,9 +80,8 @@ def _simulated(part: Part, size: Size, simulated: str | Path) -> Runs:
 def _rows_of(runs: Runs, part: Part, which: Mapping[str, Any]) -> list[int]:
     """Return which runs a comparison is about: their places."""
     table = runs.table if part.compared is None else part.compared(runs)
-    for column, value in which.items():
-        table = table[table[column] == value]
-    return [int(one) for one in table.get(IN_RUN, table.index)]
+    rows = chosen(table, which)
+    return [int(one) for one in rows.get(IN_RUN, rows.index)]
 
 
 def agreement(part: Part, size: Size, real: Runs, simulated: str | Path) -> Table:

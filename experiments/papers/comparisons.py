@@ -57,17 +57,18 @@ class Comparison:
         if {self.column, *self.of, *(self.by or {})} - set(table.columns):
             return Estimate(NAN, NAN, NAN, 0)
         if self.by is None:
-            return over_runs(_chosen(table, self.of), self.column)
+            return over_runs(chosen(table, self.of), self.column)
         told_apart = {"seed", *(_WITHIN & set(table.columns))} - self.of.keys() - self.by.keys()
         above, below = (
-            _chosen(table, which).groupby(sorted(told_apart))[self.column].mean()
+            chosen(table, which).groupby(sorted(told_apart))[self.column].mean()
             for which in (self.of, self.by)
         )
         quotients = (above.astype(float) / below.astype(float).where(below != 0)).groupby("seed").mean()
         return median_interval(quotients.to_numpy())
 
 
-def _chosen(table: pd.DataFrame, which: Mapping[str, Any]) -> pd.DataFrame:
+def chosen(table: pd.DataFrame, which: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of a table that have these values in these columns."""
     for column, value in which.items():
         table = table[table[column] == value]
     return table

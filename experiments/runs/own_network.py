@@ -45,13 +45,11 @@ def own_network(scenario: Scenario) -> Scenario:
     changed = {event.link.rstrip("<>") for event in scenario.events if isinstance(event, SetLink)}
     topology: Network = scenario.topology
     match topology:
-        case Dumbbell():
+        case Dumbbell() if not any(name.startswith("access-") for name in changed):
             access = (
                 topology.access if isinstance(topology.access, tuple) else [topology.access] * topology.pairs
             )
-            own = tuple(farther(one) for one in access)
-            if not any(name.startswith("access-") for name in changed):
-                topology = msgspec.structs.replace(topology, access=own)
+            topology = msgspec.structs.replace(topology, access=tuple(farther(one) for one in access))
         case PointToPoint():
             back = topology.backward or topology.forward.one_way_back()
             topology = msgspec.structs.replace(topology, backward=farther(back))
