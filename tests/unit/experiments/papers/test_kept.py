@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from ccp_base.errors import UsageError
 from experiments.errors import ResultError
-from experiments.papers.kept import Kept, _command
+from experiments.papers.commands import app
+from experiments.papers.kept import MOST_ROWS, Kept, _command
 from experiments.papers.tables import Check, Table
 from experiments.statistics import Estimate
 from scripts.paper_tables import PAGES, RESULTS, shown, written
@@ -64,6 +68,34 @@ def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
     assert lines[head + 1] == "| --- | ---: | ---: | ---: |"
     assert lines[head + 2].startswith("| ccplane CUBIC | 8.40 [8.00, 8.80] | ")
     assert lines[head + 3] == "| hyvar | 16.0 | ? | 1 |"
+
+
+def test_a_document_says_how_to_see_a_long_table(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"seed": range(MOST_ROWS + 1), "goodput_bytes_per_s": 1e6})
+    many = replace(
+        kept(), part="paths-sim", tables=(Table.of(rows, "many", ["seed"], ["goodput_bytes_per_s"]),)
+    )
+    text = many.markdown()
+    assert (
+        f"many: {MOST_ROWS + 1} rows; `ccp paper hyvar --kept docs/results/papers --part paths-sim`" in text
+    )
+    assert "\n| " not in text
+    many.keep(tmp_path)
+    kept().keep(tmp_path)
+
+    def said(*options: str) -> str:
+        done = CliRunner().invoke(app, ["hyvar", "--kept", str(tmp_path), *options])
+        assert done.exception is None
+        return done.output
+
+    assert "paths-sim: `ccp paper" in said("--part", "paths-sim")
+    assert "paths: `ccp paper" not in said("--part", "paths-sim")
+    assert said("--part", "paths") == said()
+    assert all(words in said() for words in ("paths: `ccp paper", "paths-sim: `ccp paper", "two algorithms"))
+    with pytest.raises(UsageError, match="nothing is kept of a part `tables`"):
+        CliRunner().invoke(
+            app, ["hyvar", "--kept", str(tmp_path), "--part", "tables"], catch_exceptions=False
+        )
 
 
 def test_what_is_no_result_is_told(tmp_path: Path) -> None:
