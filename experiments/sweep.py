@@ -25,7 +25,7 @@ from ccp_base.errors import CcpError, LoadError
 from experiments.errors import SweepError
 from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
 from experiments.run import recorder_of, run
-from experiments.runs import places
+from experiments.runs import files, places
 from experiments.runs.check import SIM
 from experiments.runs.grid import Grid
 from experiments.runs.own_network import own_network
@@ -60,13 +60,16 @@ def planned(grid: Grid, repeats: int | None = None) -> list[PlannedRun]:
     """
     runs = []
     points = grid.points()
+    content = functools.cache(files.content)  # reading all sources takes longer than a simulated run
     for repeat in range(grid.repeats if repeats is None else repeats):
         first = repeat % len(points)
         for point in points[first:] + points[:first]:
             scenario = point.scenario.replace(seed=point.scenario.seed + repeat)
             if grid.own_networks:
                 scenario = own_network(scenario)
-            runs.append(PlannedRun(scenario.content_hash()[:KEY_DIGITS], point.axes, repeat, scenario))
+            runs.append(
+                PlannedRun(files.content_hash(scenario, content)[:KEY_DIGITS], point.axes, repeat, scenario)
+            )
     return runs
 
 

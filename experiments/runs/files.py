@@ -67,21 +67,41 @@ def with_files(raw: Any, change: Callable[[str, str], Any]) -> Any:
     return raw
 
 
-def content_hash(scenario: Scenario) -> str:
-    """Return the hash of a scenario; see `Scenario.content_hash`."""
+def content(name: str, value: str) -> Any:
+    """Return what the hash of a scenario has in the place of a field that may name a file.
 
-    def content(name: str, value: str) -> Any:
-        if name == "trace":
-            return file_hash(Path(value), "trace")
-        return [_label(value), source_hash(value)] if is_ours(value) else value
+    Args:
+        name: Of the field.
+        value: Its value.
 
+    Raises:
+        ScenarioError: `scenario.no_file`, of a trace.
+        UsageError: If there is no such algorithm.
+    """
+    if name == "trace":
+        return file_hash(Path(value), "trace")
+    return [_label(value), source_hash(value)] if is_ours(value) else value
+
+
+def content_hash(scenario: Scenario, content: Callable[[str, str], Any] = content) -> str:
+    """Return the hash of a scenario; see `Scenario.content_hash`.
+
+    Args:
+        scenario: The scenario.
+        content: As the function of that name; who hashes many while no file changes remembers what it said.
+    """
     graph = scenario.replace(topology=Graph.of(scenario.network))
     canonical = {
-        "ccplane": metadata.version("ccplane"),
+        "ccplane": _version(),
         # With all defaults: whether they are written out makes no difference.
         "scenario": with_files(reading.full(graph), content),
     }
     return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _version() -> str:
+    return metadata.version("ccplane")
 
 
 def _label(algorithm: str) -> str:
