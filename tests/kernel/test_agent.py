@@ -220,7 +220,7 @@ def test_ccp_flows_shows_live_flows(path_100mbit: Path, start_transfer: Start) -
             [sys.executable, "-c", command, "flows", "--once", "--json", "--pin-dir", PIN_DIR],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=True,
         ).stdout
     assert path_100mbit.receiver.ipv4 in out
