@@ -5,8 +5,8 @@
     <!-- begin PART: made by `make docs-tables` -->
     <!-- end PART -->
 
-and its claims with their verdicts, as `ccp paper NAME --claims`, where PART is `claims`. A test finds what
-was changed by hand.
+and its claims with their verdicts, as `ccp paper NAME --claims`, where PART is `claims`; a part does not tell
+again what those tell. A test finds what was changed by hand.
 """
 
 from __future__ import annotations
@@ -42,13 +42,16 @@ def written(text: str, paper: str, folder: Path = RESULTS) -> str:
     Raises:
         ResultError: `result.broken`, if those of a part are missing.
     """
+    judged = []
+    if f" {CLAIMS}: " in text:
+        judged = claims.judge(claims.paper_of(paper), claims.kept(paper, folder))
+    told = {str(check) for row in judged for check in row.checks}
 
     def made(block: re.Match[str]) -> str:
         if block["part"] == CLAIMS:
-            shown = claims.markdown(claims.judge(claims.paper_of(paper), claims.kept(paper, folder)))
-            return f"{block['begin']}\n{shown}\n\n{block['end']}"
+            return f"{block['begin']}\n{claims.markdown(judged)}\n\n{block['end']}"
         kept = Kept.read(Kept.place(folder, paper, block["part"]))
-        return f"{block['begin']}\n{kept.markdown()}\n\n{block['end']}"
+        return f"{block['begin']}\n{kept.markdown(told)}\n\n{block['end']}"
 
     return BLOCK.sub(made, text)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -141,10 +141,14 @@ class Kept:
         runs = f"{self.done} of {self.planned} runs{told_left_out(self.left_out)}; " if self.planned else ""
         return f"`{shlex.join(self.about['command'])}`: {runs}{self.about['date'][:10]}, {revision}, {where}."
 
-    def markdown(self) -> str:
-        """Return it as documents show it: of a table with more than `MOST_ROWS` rows, how to see it."""
+    def markdown(self, told: Collection[str] = ()) -> str:
+        """Return it as documents show it: of a table with more than `MOST_ROWS` rows, how to see it.
+
+        Args:
+            told: Checks that the document has already, as text.
+        """
         lines = [self.source]
-        if judged := [one for one in self.checks if one.known]:
+        if judged := [one for one in self.checks if one.known and str(one) not in told]:
             lines += ["", *(one.markdown() for one in judged)]
         for table in self.tables:
             several = f"; {INTERVALS}" if table.repeated else ""

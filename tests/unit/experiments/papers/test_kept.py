@@ -63,6 +63,9 @@ def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
     assert "* hyvar is faster: 2.000 [1.500, 2.500], 6 runs (holds)" in lines
     assert "* it is slower, too: 2.000 [1.500, 2.500], 6 runs (**fails**)" in lines
     assert "nobody knows" not in "".join(lines)
+    again = kept().markdown([str(kept().checks[0])])
+    assert "* hyvar is faster" not in again, "the document has told that"
+    assert "* it is slower, too" in again
     head = lines.index(next(one for one in lines if one.startswith("| ")))
     assert lines[head].count("[") == 2, "units"
     assert lines[head + 1] == "| --- | ---: | ---: | ---: |"
