@@ -68,3 +68,8 @@ def test_images_are_built_from_what_is_here() -> None:
     for target in targets - {"base"}:
         stage = CONTAINERFILE.partition(f" AS {target}\n")[2].partition("\nFROM ")[0]
         assert re.findall(r"^USER (\S+)", stage, re.M)[-1] == "ccplane"
+
+
+def test_an_image_takes_the_wheel_of_its_architecture() -> None:
+    taken = re.findall(r"^RUN set -- (\S+)", CONTAINERFILE, re.M)
+    assert taken == ['/tmp/ccplane-*_"$(uname', '/tmp/ccplane-*_"$(uname']
