@@ -245,6 +245,11 @@ test-services: build .venv/.dev ## the units of ccp install-service under system
 	scripts/setup-vm.sh
 	$(BIN)/python -m scripts.vm.services $(KEEP)
 
+.PHONY: test-compose
+test-compose: build .venv/.dev ## all services of docker-compose.yml, by podman in a virtual machine, after make wheel (needs root; KEEP=--keep: docs/operations.md)
+	scripts/setup-vm.sh podman
+	$(SUDO) $(BIN)/python -m scripts.vm.compose $(KEEP)
+
 HOURS ?= 1
 SEED ?=
 # More options of `python -m experiments.soak`, such as --broker mosquitto.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what virtual machines are built and run with (Debian and Ubuntu packages). May run again at any time: what is
-# there is left alone.
+# Installs what virtual machines are built and run with (Debian and Ubuntu packages), and the programs that are named
+# (setup-vm.sh [PROGRAM...]). May run again at any time: what is there is left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,9 @@ need mmdebstrap has mmdebstrap
 need genext2fs has genext2fs
 need kmod has depmod
 need debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
+for program in "$@"; do
+	need "$program" has "$program"
+done
 if [ ${#missing[@]} -gt 0 ]; then
 	apt_install "${missing[@]}"
 fi

@@ -5,5 +5,6 @@ checkout mounted, runs `pytest tests/kernel` inside, and prints a table. `places
 
 `debian` fetches packages, `kernels` and `userland` make what a machine boots from, `machine` boots it,
 `__main__` puts them together, and `results` keeps what came out. `smoke` is the short form
-(`smoke_inside` runs in the machine), `wifi` one with simulated Wi-Fi.
+(`smoke_inside` runs in the machine), `wifi` one with simulated Wi-Fi, `compose` one with containers, whose
+`images` are built here.
 """

@@ -16,11 +16,12 @@ class VmError(Exception):
         super().__init__(f"{what}\n  why  {why}\n  fix  {fix}")
 
 
-def need_programs(names: Sequence[str]) -> None:
+def need_programs(names: Sequence[str], script: str = "scripts/setup-vm.sh") -> None:
     """Check that programs are installed.
 
     Args:
         names: Of the programs.
+        script: What installs them.
 
     Raises:
         VmError: Names all that are missing.
@@ -30,7 +31,7 @@ def need_programs(names: Sequence[str]) -> None:
         raise VmError(
             f"missing programs: {', '.join(lost)}",
             "virtual machines are built and run with them",
-            "scripts/setup-vm.sh installs them, as root",
+            f"{script} installs them, as root",
         )
 
 

@@ -116,7 +116,7 @@ def make_venv(userland: Userland) -> Path:
     site = venv / "lib" / f"python{userland.python}" / "site-packages"
     if not (venv / "pyvenv.cfg").exists():
         shutil.rmtree(venv, ignore_errors=True)
-        run([*PIP, "install", "--target", str(site), *_fitting(userland), *wanted])
+        install(userland, wanted, site)
         (venv / "bin").mkdir()
         for alias in ("python", "python3"):
             (venv / "bin" / alias).symlink_to("/usr/bin/python3")
@@ -137,6 +137,21 @@ def download(userland: Userland, wanted: str, into: Path) -> None:
         VmError: If a package has no wheel for that Python.
     """
     run([*PIP, "download", "--dest", str(into), *_fitting(userland), wanted])
+
+
+def install(userland: Userland, wanted: Sequence[str], into: Path) -> None:
+    """Install packages, and all that they need, for the userland's Python, into a folder that is made anew.
+
+    Args:
+        userland: Which release.
+        wanted: What pip is to install.
+        into: Folder for the packages.
+
+    Raises:
+        VmError: If a package has no wheel for that Python.
+    """
+    shutil.rmtree(into, ignore_errors=True)
+    run([*PIP, "install", "--target", str(into), *_fitting(userland), *wanted])
 
 
 def _fitting(userland: Userland) -> list[str]:

@@ -1,0 +1,130 @@
+"""`python -m scripts.vm.compose`: all services of docker-compose.yml, brought up by podman in a machine.
+
+The images are built here from the wheel in dist; the machine has no network. `compose_inside` runs in it.
+What came out is kept in docs/results, and shown in docs/operations.md; `--write` only writes that table anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.vm import kernels, userland
+from scripts.vm.compose_inside import RESULT
+from scripts.vm.images import make_images
+from scripts.vm.machine import Run
+from scripts.vm.parts import add_options, gather
+from scripts.vm.places import OUT, ROOT
+from scripts.vm.problem import VmError, need_programs
+from scripts.vm.results import revision
+
+PACKAGES: Final = ["crun", "dbus", "netavark", "podman", "systemd-sysv"]
+PODMAN_COMPOSE: Final = "podman-compose>=1.6,<2"
+"""Debian 12's, 1.0.3, gives a service with `network_mode: host` a network of the project, too."""
+KEPT: Final = ROOT / "docs/results" / RESULT
+PAGE: Final = ROOT / "docs/operations.md"
+BEGIN: Final = "<!-- python -m scripts.vm.compose --write writes what follows -->\n"
+END: Final = "<!-- until here -->\n"
+TIMEOUT_S: Final = 3000
+MEMORY_MB: Final = 8192
+"""Images and volumes are in memory, too."""
+COMMAND: Final = """modprobe -a overlay tcp_bbr tcp_dctcp
+mkdir /mnt/containers
+mount -t 9p -o ro,cache=loose,trans=virtio,version=9p2000.L,msize=262144 containers /mnt/containers
+mount -o remount,size=70% /var
+PYTHONPATH=/mnt/containers/python python -m scripts.vm.compose_inside"""
+
+Result = dict[str, Any]
+"""What `compose_inside` leaves, and command, kernel, revision, date."""
+
+
+def main() -> int:
+    """Run what the command line asks for; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.vm.compose", description=__doc__)
+    parser.add_argument("--kernel", default="6.12", choices=kernels.KERNELS, help="on this one")
+    parser.add_argument("--keep", action="store_true", help="keep the result, and show it in the page")
+    parser.add_argument("--write", action="store_true", help="only write the page's table anew")
+    add_options(parser, timeout_s=TIMEOUT_S)
+    parser.set_defaults(memory=MEMORY_MB)
+    arguments = parser.parse_args()
+    if arguments.write:
+        write_page()
+        return 0
+    try:
+        need_programs(["podman"], "scripts/setup-vm.sh podman")
+        tested = revision()
+        parts = gather(arguments, PACKAGES)
+        release = userland.choose_userland()
+        containers = OUT / "containers"
+        containers.mkdir(parents=True, exist_ok=True)
+        with parts.console.status("images"):
+            make_images(release, parts.mirrors, containers, update=arguments.update)
+            userland.install(release, [PODMAN_COMPOSE], containers / "python")
+        ended = parts.run(
+            arguments.kernel,
+            COMMAND,
+            OUT / f"out-compose-{arguments.kernel}",
+            shares={"containers": containers},
+            init="systemd-init.sh",
+        )
+    except VmError as problem:
+        print(f"vm: {problem}", file=sys.stderr)
+        return 1
+    result = ended.out / RESULT
+    if result.exists():
+        parts.console.print_json(result.read_text())
+        if arguments.keep and ended.status == 0:
+            keep(ended, tested)
+            write_page()
+    return 0 if ended.status == 0 else 1
+
+
+def keep(ended: Run, tested: str) -> None:
+    """Keep what a machine left.
+
+    Args:
+        ended: A run that ended well.
+        tested: As `results.revision` returned.
+    """
+    found: Result = {
+        "command": "python -m scripts.vm.compose",
+        "revision": tested,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "kernel": ended.kernel.version,
+        **json.loads((ended.out / RESULT).read_text()),
+    }
+    KEPT.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def table(found: Result) -> str:
+    """Return a result as the page has it."""
+    lines = [
+        f"On {found['date']}, at {found['revision']}: Linux {found['kernel']}, podman {found['podman']}, "
+        f"podman-compose {found['podman-compose']}.",
+        "",
+        "| what | came out | s |",
+        "| --- | --- | ---: |",
+    ]
+    for step in found["steps"].values():
+        lines.append(f"| {step['what']} | {step['came_out']} | {step['seconds']} |")
+    return "\n".join(lines)
+
+
+def page(text: str, found: Result) -> str:
+    """Return a page with the table of a result between its marks."""
+    pattern = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)
+    return pattern.sub(lambda _: f"\n{table(found)}\n\n", text)
+
+
+def write_page(kept: Path = KEPT) -> None:
+    """Write the table of what is kept into the page."""
+    PAGE.write_text(page(PAGE.read_text(), json.loads(kept.read_text())))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,383 @@
+"""What `python -m scripts.vm.compose` does in the machine: all services up, a look at each, all down.
+
+A step that fails is written down like the others, and does not keep the later ones from being tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import time
+import traceback
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+
+RESULT: Final = "compose.json"
+OUT: Final = Path("/mnt/out")
+STORAGE: Final = """[storage]
+driver = "overlay"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+[storage.options]
+additionalimagestores = ["/mnt/containers/store"]
+"""
+PROJECT: Final = "ccplane"
+COMPOSE: Final = (sys.executable, "-m", "podman_compose", "--project-name", PROJECT)
+SERVICES: Final = ("mosquitto", "agent", "receiver", "prometheus", "notebook")
+"""Those that stay; `secrets` ends."""
+PATIENCE_S: Final = 600.0
+"""An emulated processor is slow, and may be shared."""
+CCPLANE_UID: Final = "10001"
+NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_PERFMON": 38, "CAP_BPF": 39}
+KILLED: Final = 128 + signal.SIGKILL
+PLAIN: Final = 1883
+TLS: Final = 8883
+PORTS: Final = (PLAIN, TLS, 8888, 9090, 9464)
+OTHER_RUN: Final = 'cubic reno --rule "dst=10.0.0.0/8 -> reno"'
+ASK_STATUS: Final = "import json; from agent.client import Client; print(json.dumps(Client().status()))"
+
+ONLINE: Final = {"ccp/v1/status/agent", "ccp/v1/status/receiver"}
+SIGNALS: Final = "ccp/v1/signal/receiver/"
+QUERIES: Final = (
+    "sum(ccplane_flows)",
+    "sum(ccplane_throughput_bytes_per_second)",
+    "ccplane_telemetry_delivered_total",
+)
+"""Of Prometheus: what a flow makes more than 0."""
+
+Facts = dict[str, Any]
+
+
+class StepError(Exception):
+    """A step does not hold."""
+
+
+def main() -> int:
+    """Take all steps, and write down what came of each; return the exit status."""
+    Path("/etc/containers/storage.conf").write_text(STORAGE)
+    found: Facts = {
+        "podman": said("podman", "--version").split()[-1],
+        "podman-compose": re.findall(r"podman-compose version (\S+)", said(*COMPOSE, "version"))[0],
+        "steps": {},
+    }
+    failed = False
+    for step in (images, up, secrets, bus, agent, receiver, flow, notebook, prometheus, change, down, unload):
+        print(f"== {step.__name__}", flush=True)
+        begin_s = time.monotonic()
+        one: Facts = {"what": (step.__doc__ or "").rstrip(".")}
+        try:
+            one["came_out"], facts = step()
+        except Exception as error:  # whatever it is, the next step is tried
+            traceback.print_exc()
+            failed = True
+            one["came_out"], facts = f"failed: {error}".split("\n")[0], {}
+            logs()
+        one |= {"seconds": round(time.monotonic() - begin_s, 1), **facts}
+        print(json.dumps(one, indent=1), flush=True)
+        found["steps"][step.__name__] = one
+        (OUT / RESULT).write_text(json.dumps(found, indent=1) + "\n")
+    return int(failed)
+
+
+def said(*command: str, fails: bool = False) -> str:
+    """Run a command and return what it printed."""
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    if done.returncode and not fails:
+        raise StepError(f"`{' '.join(command)}` ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return (done.stdout + done.stderr).strip()
+
+
+def container(service: str) -> str:
+    """Return the name of a service's container."""
+    return f"{PROJECT}_{service}_1"
+
+
+def inside(service: str, *command: str) -> str:
+    """Run a command in a service's container."""
+    return said("podman", "exec", container(service), *command)
+
+
+def wait_until(name: str, what: Callable[[], Any]) -> Any:
+    """Wait for something to come true, and return it; that it fails is as good as false."""
+    end_s = time.monotonic() + PATIENCE_S
+    error: Exception | None = None
+    while time.monotonic() < end_s:
+        try:
+            if value := what():
+                return value
+        except (StepError, OSError, ValueError) as raised:
+            error = raised
+        time.sleep(1)
+    raise StepError(f"not within {PATIENCE_S:g} s: {name}; {error}")
+
+
+def logs() -> None:
+    """Leave what all containers said."""
+    for service in ("secrets", *SERVICES):
+        text = said("podman", "logs", container(service), fails=True)
+        (OUT / f"{service}.log").write_text(text + "\n")
+
+
+def state(service: str) -> Facts:
+    """Return what podman says of a service's container."""
+    found: list[Facts] = json.loads(said("podman", "inspect", container(service)))
+    return found[0]
+
+
+def images() -> tuple[str, Facts]:
+    """Images, built by `podman build`."""
+    listed = json.loads(said("podman", "images", "--format", "json"))
+    mb = {image["Names"][0]: round(image["Size"] / 1e6) for image in listed}
+    told = (f"`{name.rpartition('/')[2].partition(':')[0]}` {size} MB" for name, size in mb.items())
+    return ", ".join(told), {"images_mb": mb}
+
+
+def up() -> tuple[str, Facts]:
+    """Services up (`up -d`)."""
+    print(said(*COMPOSE, "up", "--detach", "--no-build"))
+    states = wait_until("all run", running)
+    return f"{len(states)} services run", {"restarts": states}
+
+
+def running() -> dict[str, int]:
+    """Return how often each service was restarted; nothing, if one of them does not run."""
+    states = {service: state(service) for service in SERVICES}
+    if not all(one["State"]["Running"] for one in states.values()):
+        return {}
+    return {service: one["RestartCount"] for service, one in states.items()}
+
+
+def secrets() -> tuple[str, Facts]:
+    """Passwords, certificates (`secrets`)."""
+    wait_until("secrets end", lambda: state("secrets")["State"]["Status"] == "exited")
+    if (code := state("secrets")["State"]["ExitCode"]) != 0:
+        raise StepError(f"`secrets` ended with {code}")
+    for user in ("agent", "receiver", "notebook"):
+        files = inside(user, "find", "/secrets", "-type", "f")
+        if files != "/secrets/password":
+            raise StepError(f"`{user}` sees {files}")
+    return "`secrets` ended with 0; each service sees its own password only", {"exit_code": code}
+
+
+def volume(name: str) -> Path:
+    """Return where a volume is."""
+    return Path(said("podman", "volume", "inspect", "--format", "{{.Mountpoint}}", f"{PROJECT}_{name}"))
+
+
+@functools.cache
+def password() -> str:
+    """Return the notebook's."""
+    return (volume("notebook-secrets") / "password").read_text().strip()
+
+
+@contextlib.contextmanager
+def on_bus(port: int, user: str | None = None, secret: str | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Connect to the broker; yield its answer, and the topics of all messages while the block runs."""
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    answers: list[str] = []
+    topics: list[str] = []
+    client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(str(reason))
+    client.on_message = lambda _client, _data, message: topics.append(message.topic)
+    if user is not None:
+        client.username_pw_set(user, secret)
+    if port == TLS:
+        client.tls_set(ca_certs=str(volume("bus-secrets") / "ca.crt"), tls_version=ssl.PROTOCOL_TLS_CLIENT)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    try:
+        answer = wait_until("the broker answers", lambda: answers and answers[0])
+        if answer == "Success":
+            client.subscribe("ccp/v1/#")
+        yield answer, topics
+    finally:
+        client.loop_stop()
+        client.disconnect()
+
+
+def bus() -> tuple[str, Facts]:
+    """Mosquitto: users, TLS."""
+    tries = {
+        "anonymous": (PLAIN, None, None),
+        "anonymous, TLS": (TLS, None, None),
+        "wrong password, TLS": (TLS, "notebook", "wrong"),
+        "password": (PLAIN, "notebook", password()),
+        "password, TLS": (TLS, "notebook", password()),
+    }
+    answers = {}
+    for name, (port, user, secret) in tries.items():
+        with on_bus(port, user, secret) as (answer, _):
+            answers[name] = answer
+        if (answer == "Success") != name.startswith("password"):
+            raise StepError(f"{name}: {answer}")
+    told = "a password is let in, with TLS and without; a wrong one and none are refused"
+    return told, {"answers": answers}
+
+
+def status_of(service: str) -> dict[str, str]:
+    """Return as whom a service's first process runs, and what it may do."""
+    pid = state(service)["State"]["Pid"]
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    return {name: fields[name].split()[0] for name in ("Uid", "CapPrm", "CapEff", "NoNewPrivs", "Seccomp")}
+
+
+def agent() -> tuple[str, Facts]:
+    """Agent ready, as the user `ccplane`."""
+    told = wait_until("the agent is ready", lambda: inside("agent", "ccp", "flows", "--once"))
+    seen = {service: status_of(service) for service in SERVICES}
+    for service, one in seen.items():
+        mask = sum(1 << bit for bit in CAPABILITIES.values()) if service == "agent" else 0
+        if (one["Uid"], int(one["CapEff"], 16), int(one["CapPrm"], 16)) != (CCPLANE_UID, mask, mask):
+            raise StepError(f"{service}: {one}")
+        if (one["NoNewPrivs"], one["Seccomp"]) != ("1", "2"):
+            raise StepError(f"{service}: {one}")
+    names = ", ".join(sorted(CAPABILITIES))
+    return f"it has {names}; the other services have none", {"may": seen, "ccp_flows": told.splitlines()}
+
+
+@contextlib.contextmanager
+def sending() -> Iterator[Facts]:
+    """Have an ordinary user's flow over loopback that sends as long as the block runs."""
+    sent: Facts = {}
+    server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    time.sleep(2)
+    command = [*NOBODY, "iperf3", "-c", "127.0.0.1", "-C", "ccp", "-t", "3600", "-b", "20M", "-J"]
+    client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield sent
+    finally:
+        client.send_signal(signal.SIGINT)
+        told, _ = client.communicate()
+        server.kill()
+        server.wait()
+    sent["sent_mbit_per_s"] = round(json.loads(told)["end"]["sum_sent"]["bits_per_second"] / 1e6, 1)
+
+
+def scraped(query: str) -> float:
+    """Return what Prometheus says to a query that has one value; 0 if it has none."""
+    address = f"http://127.0.0.1:9090/api/v1/query?query={urllib.parse.quote(query)}"
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        found = json.load(answer)["data"]["result"]
+    return float(found[0]["value"][1]) if found else 0.0
+
+
+def receiver() -> tuple[str, Facts]:
+    """Agent and receiver on the bus."""
+    with on_bus(TLS, "notebook", password()) as (_, topics):
+        wait_until("both are online", lambda: set(topics) >= ONLINE)
+    return "both are online on the bus", {"topics": sorted(set(topics))}
+
+
+def flow() -> tuple[str, Facts]:
+    """An ordinary user's flow over loopback, `iperf3 -C ccp`."""
+    seen: Facts = {}
+    with sending() as sent, on_bus(TLS, "notebook", password()) as (_, topics):
+        rows = seen["steered"] = wait_until("the flow is steered", steered)
+        wait_until("signals", lambda: any(one.startswith(SIGNALS) for one in topics))
+        seen["scraped"] = {one: wait_until(one, functools.partial(scraped, one)) for one in QUERIES}
+    seen |= sent
+    told = f"steered by `{rows[0]['steered_by']}` at {sent['sent_mbit_per_s']:g} Mbit/s; "
+    return told + "the receiver's signals are delivered to it; Prometheus counts both", seen
+
+
+def steered() -> list[Facts]:
+    """Return the flows that the agent's algorithm steers."""
+    rows: list[Facts] = json.loads(inside("agent", "ccp", "flows", "--once", "--json"))["flows"]
+    return [row for row in rows if row["steered_by"].startswith("cubic")]
+
+
+def notebook() -> tuple[str, Facts]:
+    """Notebook: token, and `agent.client.Client()`."""
+    log = functools.partial(said, "podman", "logs", container("notebook"))
+    token = wait_until("a token", lambda: re.findall(r"token=(\w+)", log()))[0]
+    answers: Facts = {}
+    for name, query in {"without token": "", "with token": f"?token={token}"}.items():
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:8888/api/status{query}", timeout=120) as answer:
+                answers[name] = answer.status
+        except urllib.error.HTTPError as error:
+            answers[name] = error.code
+    if answers != {"without token": 403, "with token": 200}:
+        raise StepError(f"it answers {answers}")
+    status = asked()
+    algorithms = [one["name"] for one in status["algorithms"]]
+    told = f"answers with the token only; `Client().status()` names `{algorithms[0]}`"
+    return told, {**answers, "telemetry": status["telemetry"]}
+
+
+def asked() -> Facts:
+    """Return what the agent says to a client in the notebook's container."""
+    status: Facts = json.loads(inside("notebook", "python", "-c", ASK_STATUS).splitlines()[-1])
+    return status
+
+
+def change() -> tuple[str, Facts]:
+    """Other arguments for the agent (`CCP_RUN=... up -d agent`)."""
+    said("env", f"CCP_RUN={OTHER_RUN}", *COMPOSE, "up", "--detach", "--no-build", "agent")
+    status = wait_until("the agent has the rule", lambda: (now := asked())["rules"] and now)
+    algorithms = [one["name"] for one in status["algorithms"]]
+    if algorithms != ["cubic", "reno"]:
+        raise StepError(f"it runs {algorithms}")
+    wait_until("all run", running)
+    return f"`CCP_RUN='{OTHER_RUN}'`: it has both algorithms and the rule", {"rules": status["rules"]}
+
+
+def prometheus() -> tuple[str, Facts]:
+    """Prometheus: the agent as a target."""
+    if not scraped('up{job="ccplane"}'):
+        raise StepError("the agent's metrics are not there")
+    count = int(scraped('count({__name__=~"ccplane_.+"})'))
+    return f"up, {count} series", {"series": count}
+
+
+def down() -> tuple[str, Facts]:
+    """All stopped and taken down (`stop`, `down`)."""
+    logs()
+    restarts = {service: state(service)["RestartCount"] for service in SERVICES}
+    if any(restarts.values()):
+        raise StepError(f"restarted: {restarts}")
+    said(*COMPOSE, "stop", "--timeout", "120")
+    codes = {service: state(service)["State"]["ExitCode"] for service in SERVICES}
+    said(*COMPOSE, "down")
+    if KILLED in codes.values():
+        raise StepError(f"one had to be killed: {codes}")
+    none_left()
+    return "each ended when it was told to; no container is left", {"exit_codes": codes}
+
+
+def none_left() -> None:
+    """Check that no container is left."""
+    if left := said("podman", "ps", "--all", "--format", "{{.Names}}"):
+        raise StepError(f"left: {left}")
+
+
+def unload() -> tuple[str, Facts]:
+    """What the agent left in the kernel, removed (`run --rm agent ccp unload`)."""
+    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    before = known.read_text().split()
+    told = said(*COMPOSE, "run", "--rm", "--no-deps", "-T", "agent", "ccp", "unload")
+    after = known.read_text().split()
+    if "ccp" not in before or "ccp" in after or any(one.startswith("ccp.") for one in after):
+        raise StepError(f"before {before}, after {after}: {told}")
+    none_left()
+    return "no congestion control of ours is registered", {"before": before, "after": after}
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LC_ALL", "C.UTF-8")
+    sys.exit(main())

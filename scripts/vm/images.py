@@ -1,0 +1,84 @@
+"""The images of docker-compose.yml, built by podman from a Debian made here, not a registry's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from scripts.vm.debian import Mirrors
+from scripts.vm.places import ROOT
+from scripts.vm.problem import VmError, run
+from scripts.vm.userland import Userland
+
+COMPOSE: Final = ROOT / "docker-compose.yml"
+CONTAINERFILE: Final = ROOT / "containers/Containerfile"
+STORE: Final = "store"
+"""Folder of the images as podman keeps them: an emulated processor would load an archive for 15 minutes."""
+
+
+def targets(compose: dict[str, Any]) -> dict[str, str]:
+    """Return image -> stage of the Containerfile, for the services of a compose file."""
+    return {one["image"]: one["build"]["target"] for one in compose["services"].values() if "build" in one}
+
+
+def make_images(release: Userland, mirrors: Mirrors, into: Path, *, update: bool) -> None:
+    """Build all images, and leave them in a store of their own.
+
+    Args:
+        release: What the images are built from.
+        mirrors: Where from.
+        into: Folder for the store.
+        update: Whether to build them from newer packages even if they are there.
+
+    Raises:
+        VmError: If there is not one wheel in `dist`, this is not root, or something cannot be built.
+    """
+    if os.geteuid() != 0:
+        raise VmError(
+            "images cannot be built", "only root can give files the owners that they have in them", "use sudo"
+        )
+    wheels = list((ROOT / "dist").glob("ccplane-*_x86_64.whl"))
+    if len(wheels) != 1:
+        raise VmError("there is not one wheel in dist", f"found: {len(wheels)}", "make wheel")
+    base = _make_base(release, mirrors, into, update=update)
+    images = targets(yaml.safe_load(COMPOSE.read_text()))
+    for image, target in images.items():
+        options = ["--file", str(CONTAINERFILE), "--target", target, "--tag", image]
+        options += ["--build-arg", f"BASE={base}", *_trusted(into)]
+        if update:
+            options.append("--no-cache")
+        run(["podman", "build", "--isolation", "chroot", *options, str(ROOT)])
+    archive, store = into / "images.tar", into / STORE
+    shutil.rmtree(store, ignore_errors=True)
+    run(["podman", "save", "--quiet", "--multi-image-archive", "--output", str(archive), *images])
+    with tempfile.TemporaryDirectory() as state:
+        own = ["--root", str(store), "--runroot", state, "--storage-driver", "overlay"]
+        run(["podman", *own, "load", "--quiet", "--input", str(archive)])
+    archive.unlink()
+
+
+def _make_base(release: Userland, mirrors: Mirrors, into: Path, *, update: bool) -> str:
+    name = f"localhost/ccplane-debian:{release.suite}"
+    if update or name not in run(["podman", "images", "--format", "{{.Repository}}:{{.Tag}}"]).split():
+        root = into / "base.tar"
+        source = f"deb {mirrors.main} {release.suite} main"
+        run(["mmdebstrap", "--variant=minbase", "--architectures=amd64", release.suite, str(root), source])
+        run(["podman", "import", "--quiet", str(root), name])
+        root.unlink()
+    return name
+
+
+def _trusted(folder: Path) -> list[str]:
+    """Return options with which pip, in a build, trusts whom this machine's pip trusts: a proxy, say."""
+    certificates = os.environ.get("PIP_CERT")
+    if not certificates:
+        return []
+    settings = folder / "pip.conf"
+    settings.write_text("[global]\ncert = /run/certificates.pem\n")
+    mounts = {settings: "/etc/pip.conf", Path(certificates).resolve(): "/run/certificates.pem"}
+    return [part for here, there in mounts.items() for part in ("--volume", f"{here}:{there}:ro")]

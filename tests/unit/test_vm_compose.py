@@ -1,0 +1,50 @@
+"""All services together, in a machine: the page shows what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.vm import compose
+from scripts.vm.compose_inside import RESULT, SERVICES
+from scripts.vm.images import COMPOSE, targets
+from scripts.vm.kernels import Kernel
+from scripts.vm.machine import Run
+
+LEFT = {
+    "podman": "4.3.1",
+    "podman-compose": "1.6.0",
+    "steps": {
+        "up": {"what": "Services up", "came_out": "5 services run", "seconds": 12.5, "restarts": {}},
+        "down": {"what": "All taken down", "came_out": "no container is left", "seconds": 3.0},
+    },
+}
+
+
+def test_the_page_shows_what_is_kept() -> None:
+    text = compose.PAGE.read_text()
+    assert compose.page(text, json.loads(compose.KEPT.read_text())) == text, (
+        "python -m scripts.vm.compose --write"
+    )
+
+
+def test_what_a_machine_leaves_is_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compose, "KEPT", tmp_path / "kept.json")
+    (tmp_path / RESULT).write_text(json.dumps(LEFT))
+    compose.keep(Run(Kernel("6.12", "6.12.0-1", tmp_path, tmp_path), 0, 9.0, tmp_path), "0123456")
+    found = json.loads(compose.KEPT.read_text())
+    shown = compose.page(f"above\n{compose.BEGIN}old\n{compose.END}below\n", found)
+    assert shown.startswith("above\n")
+    assert shown.endswith("below\n")
+    assert "old" not in shown
+    assert "at 0123456: Linux 6.12.0-1, podman 4.3.1, podman-compose 1.6.0." in shown
+    assert "| Services up | 5 services run | 12.5 |" in shown
+
+
+def test_every_service_is_looked_at_and_every_image_built_once() -> None:
+    file = yaml.safe_load(COMPOSE.read_text())
+    assert set(file["services"]) == {"secrets", *SERVICES}
+    assert len(targets(file)) == len({service["image"] for service in file["services"].values()})
