@@ -307,17 +307,24 @@ def notebook() -> tuple[str, Facts]:
     token = wait_until("a token", lambda: re.findall(r"token=(\w+)", log()))[0]
     answers: Facts = {}
     for name, query in {"without token": "", "with token": f"?token={token}"}.items():
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:8888/api/status{query}", timeout=120) as answer:
-                answers[name] = answer.status
-        except urllib.error.HTTPError as error:
-            answers[name] = error.code
+        address = f"http://127.0.0.1:8888/api/status{query}"
+        # The token is in the log a moment before it listens.
+        answers[name] = wait_until("the notebook answers", functools.partial(http_status, address))
     if answers != {"without token": 403, "with token": 200}:
         raise StepError(f"it answers {answers}")
     status = asked()
     algorithms = [one["name"] for one in status["algorithms"]]
     told = f"answers with the token only; `Client().status()` names `{algorithms[0]}`"
     return told, {**answers, "telemetry": status["telemetry"]}
+
+
+def http_status(address: str) -> int:
+    """Return with which status a server answers."""
+    try:
+        with urllib.request.urlopen(address, timeout=120) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def asked() -> Facts:
