@@ -175,7 +175,9 @@ def run(
 def _ending(plane: Plane, unloaded: bool) -> str:
     if plane.handed_over:
         return "another agent has the flows now"
-    return "unloaded" if unloaded else f"{PLAIN} stays registered, flows run the fallback law"
+    if unloaded:
+        return "unloaded"
+    return f"flows run the fallback law, {PLAIN} stays registered until `ccp unload`"
 
 
 def _planned(

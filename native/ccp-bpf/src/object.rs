@@ -327,7 +327,7 @@ pub(crate) fn register_error(cc_name: &str, e: &libbpf_rs::Error) -> Error {
     match e.kind() {
         libbpf_rs::ErrorKind::AlreadyExists => error
             .why("another congestion control of this name is registered, and not by ccplane under this pin directory")
-            .fix("find it with `bpftool struct_ops list` and unregister it, or `ccp unload --pin-dir` where it is pinned"),
+            .fix("if `ccp run` registered it: `ccp stop` and `ccp unload`, with its --pin-dir; else find it with `bpftool struct_ops list`"),
         _ => error.why(format!("{e:#}")).fix("see ccp doctor"),
     }
 }

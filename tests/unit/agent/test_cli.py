@@ -155,7 +155,8 @@ def test_run_says_what_is_loaded_and_how_to_use_it(kernel: Any, mine: Path) -> N
     assert first.startswith(
         "ccp: reno (ccp, ccp.reno), mine (ccp.m) loaded, 1 flow adopted; use: iperf3 -C ccp"
     )
-    assert last == "ccp: stopped; 1 flows, 0 reports; ccp stays registered, flows run the fallback law"
+    assert last.startswith("ccp: stopped; 1 flows, 0 reports; ")
+    assert last.endswith("flows run the fallback law, ccp stays registered until `ccp unload`")
     assert kernel.closed
 
 
