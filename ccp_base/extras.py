@@ -7,8 +7,11 @@ extra is missing.
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from ccp_base.errors import LoadError
@@ -44,8 +47,14 @@ def lacking(error: ModuleNotFoundError) -> LoadError | None:
         "load.no_extra",
         f"this needs {module}, which is not installed",
         why=f"it comes with ccplane's extra `{extra}`",
-        fix=f"pip install 'ccplane[{extra}]'",
+        fix=f"{_pip()} install 'ccplane[{extra}]'",
     )
+
+
+def _pip() -> str:
+    """Return the pip of this Python; its path, where the shell finds none or another."""
+    own = Path(sys.executable).with_name("pip")
+    return str(own) if own.exists() and shutil.which("pip") != str(own) else "pip"
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ccp_base.errors import LoadError
-from ccp_base.extras import EXTRA_OF, extra_part
+from ccp_base.extras import EXTRA_OF, extra_part, lacking
 
 PROJECT: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 BROUGHT_BY = {"IPython": "ipykernel", "botocore": "boto3", "ns": "ns3", "torch": "stable-baselines3"}
@@ -45,7 +45,27 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     with pytest.raises(LoadError) as caught, extra_part():
         import scipy  # noqa: F401
     assert caught.value.slug == "load.no_extra"
-    assert caught.value.fix == "pip install 'ccplane[lab]'"
+    assert caught.value.fix.endswith("pip install 'ccplane[lab]'")
+
+
+def test_the_command_has_the_path_of_pip_where_the_shell_finds_another_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "pip"
+    own.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+
+    def fix() -> str:
+        told = lacking(ModuleNotFoundError(name="scipy"))
+        assert told is not None
+        return told.fix
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert fix() == "pip install 'ccplane[lab]'"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert fix() == f"{own} install 'ccplane[lab]'"
+    own.unlink()
+    assert fix() == "pip install 'ccplane[lab]'"
 
 
 def test_what_no_extra_brings_is_pythons_own_error() -> None:
