@@ -351,7 +351,7 @@ class Client:
     def _must_be_there(self) -> None:
         if not self.address.startswith("ipc://"):
             return
-        path = self.address.removeprefix("ipc://")
+        path, fix = self.address.removeprefix("ipc://"), "start one with `ccp run`"
         try:
             with socket.socket(socket.AF_UNIX) as trial:
                 trial.connect(path)
@@ -361,6 +361,7 @@ class Client:
             reason = "nobody listens there any more: the agent was killed"
         except PermissionError:
             reason = "this user may not open it"
+            fix = "use sudo, or start the agent with `ccp run --control-user NAME`"
         except OSError as error:
             reason = str(error)
         else:
@@ -370,7 +371,7 @@ class Client:
             "no agent can be reached",
             where=path,
             why=reason,
-            fix="start one with `ccp run`; only its user may control it, or who --control-user names",
+            fix=fix,
         )
 
 

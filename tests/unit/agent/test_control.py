@@ -376,6 +376,19 @@ def test_socket_that_a_killed_agent_left_is_told_at_once(tmp_path: Path) -> None
     assert "killed" in caught.value.why
 
 
+def test_whom_the_socket_does_not_let_in_is_told_what_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(self: socket.socket, address: str) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    with pytest.raises(LoadError) as caught:
+        Client(f"ipc://{tmp_path / 'a.control.sock'}")
+    assert caught.value.slug == "control.no_agent"
+    assert "--control-user" in caught.value.fix
+
+
 def test_socket_may_be_handed_to_another_user_before_anything_else_is_dropped(tmp_path: Path) -> None:
     served = Served(tmp_path)
     user = pwd.getpwuid(os.getuid()).pw_name
