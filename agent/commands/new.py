@@ -54,4 +54,4 @@ def new(
             fix=f"make it: mkdir -p {directory}",
         )
     path.write_text(text_for(name), encoding="utf-8")
-    typer.echo(f"wrote {path}; next: ccp check {path}, then (as root) ccp run {path}")
+    typer.echo(f"wrote {path}; next: ccp check {path}, then sudo ccp run {path} --reload")

@@ -115,8 +115,8 @@ def show(transfers: Sequence[Transfer], seconds: int, where: Where) -> None:
         title=f"one flow through {RATE_BYTES_PER_S / 125e3:.0f} Mbit/s, base RTT {RTT_US / 1e3:.0f} ms, "
         f"{seconds} s each; {where.name}",
         caption=f"Payload acknowledged, of which {PAYLOAD_SHARE * RATE_BYTES_PER_S / 125e3:.1f} Mbit/s fit.\n"
-        "CUBIC takes each lost packet for congestion. flex_cubic looks for a queue first;\n"
-        f"so does mine.py from {seconds / 2:g} s on, when an edited version is saved under its flow.",
+        "CUBIC takes each lost packet for congestion. flex_cubic looks for a\n"
+        f"queue first; so does mine.py once edited, {seconds / 2:g} s after its flow began.",
         caption_justify="left",
     )
     table.add_column("loss", justify="right")
