@@ -224,7 +224,7 @@ impl Pins {
 }
 
 fn no_directory(place: &Path, why: impl std::fmt::Display) -> Error {
-    Error::new("load.pin", "cannot make the pin directory")
+    Error::new("load.pin", "cannot make, or lock, the pin directory")
         .at(place.display().to_string())
         .why(why)
         .fix("run as root with a BPF file system mounted: mount -t bpf bpf /sys/fs/bpf")
