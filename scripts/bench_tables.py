@@ -6,7 +6,6 @@ stands between the markers is made here, and a test finds what was changed by ha
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 from experiments.bench import peers
 from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult, interval, short, told_rounds, told_verdict
+from scripts.marks import filled
 
 ROOT: Final = Path(__file__).parents[1]
 DOCUMENT: Final = ROOT / "docs/benchmarks.md"
@@ -88,8 +88,7 @@ def _without_keep(command: list[str]) -> list[str]:
 
 def written(text: str, found: list[BenchResult]) -> str:
     """Return a document with the tables of results between its markers."""
-    pattern = re.compile(f"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{tables(found)}\n\n", text)
+    return filled(text, f"{BEGIN}\n", END, tables(found))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 from scripts.bench_tables import BEGIN, END, ROOT
+from scripts.marks import filled
 
 DOCUMENT: Final = ROOT / "docs/experiments.md"
 RESULT: Final = ROOT / "docs/results/cluster.json"
@@ -52,8 +52,7 @@ def _whole(figure: float | None) -> str:
 
 def written(text: str, found: dict[str, Any]) -> str:
     """Return a document with the table between its markers."""
-    pattern = re.compile(f"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{table(found)}\n\n", text)
+    return filled(text, f"{BEGIN}\n", END, table(found))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from experiments.bench.result import BenchResult, interval, short
 from scripts.bench_tables import BEGIN, END, ROOT
+from scripts.marks import filled
 
 DOCUMENT: Final = ROOT / "docs/panel.md"
 RESULT: Final = ROOT / "docs/results/panel/panel.json"
@@ -61,8 +61,7 @@ def table(found: BenchResult) -> str:
 
 def written(text: str, found: BenchResult) -> str:
     """Return a document with the table between its markers."""
-    pattern = re.compile(f"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{table(found)}\n\n", text)
+    return filled(text, f"{BEGIN}\n", END, table(found))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from experiments.bench.result import BenchResult, interval, short
 from experiments.statistics import Estimate
 from experiments.validation.heldout import HEADINGS, Heldout
 from scripts.bench_tables import END, ROOT
+from scripts.marks import filled
 
 DOCUMENT: Final = ROOT / "docs/validation.md"
 RESULTS: Final = ROOT / "docs/results/validation"
@@ -157,8 +157,7 @@ def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]
 def written(text: str, draws: dict[str, Heldout], peer: BenchResult | None) -> str:
     """Return the document with the tables between their markers."""
     for name, tables in (("drawn", drawn_tables(draws)), ("ns-3", beside_tables(peer))):
-        pattern = re.compile(f"(?<={re.escape(begin(name))}\n).*?(?={re.escape(END)})", re.DOTALL)
-        text = pattern.sub(lambda _, tables=tables: f"\n{tables}\n\n", text)  # type: ignore[misc]
+        text = filled(text, f"{begin(name)}\n", END, tables)
     return text
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +12,7 @@ from experiments.bench.latency import STATES
 from experiments.bench.result import BenchResult, Metric, interval, short
 from experiments.bench.wakeful import OFF
 from scripts.bench_tables import BEGIN, END, ROOT
+from scripts.marks import filled
 
 DOCUMENT: Final = ROOT / "docs/architecture.md"
 RESULTS: Final = ROOT / "docs/results/wakeful"
@@ -64,8 +64,7 @@ def _cell(metric: Metric | None) -> str:
 
 def written(text: str, found: Sequence[BenchResult]) -> str:
     """Return a document with the table between its markers."""
-    pattern = re.compile(f"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{table(found)}\n\n", text)
+    return filled(text, f"{BEGIN}\n", END, table(found))
 
 
 if __name__ == "__main__":

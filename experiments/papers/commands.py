@@ -195,14 +195,18 @@ def _all(claims: _Claims = False, kept: _Kept = None, as_json: _Json = False) ->
     _show_claims(list(PAPERS), kept, None, as_json)
 
 
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_PIPE_WIDTH)
+
+
 def _show_claims(
     names: list[str], kept: Path | None, results: tuple[Size, Path] | None, as_json: bool
 ) -> None:
     """Print the claims of papers: by what was kept, or by the results of one in a directory."""
     from experiments.papers import claims
 
-    console = Console()
-    console = console if console.is_terminal else Console(width=_PIPE_WIDTH)
+    console = _console()
     every: list[claims.Judged] = []
     for name in names:
         paper = claims.paper_of(name)
@@ -365,8 +369,7 @@ def _show(part: Part, found: Findings, runs: Runs, files: list[str]) -> None:
 
 
 def _print(title: str, tables: Sequence[Table], checks: Sequence[Check]) -> None:
-    console = Console()
-    console = console if console.is_terminal else Console(width=_PIPE_WIDTH)
+    console = _console()
     console.print(title, style="bold", markup=False, highlight=False)
     for table in tables:
         console.print(table.screen())

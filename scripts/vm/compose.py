@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.marks import filled
 from scripts.vm import kernels, userland
 from scripts.vm.compose_inside import RESULT
 from scripts.vm.images import make_images
@@ -117,8 +117,7 @@ def table(found: Result) -> str:
 
 def page(text: str, found: Result) -> str:
     """Return a page with the table of a result between its marks."""
-    pattern = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{table(found)}\n\n", text)
+    return filled(text, BEGIN, END, table(found))
 
 
 def write_page(kept: Path = KEPT) -> None:

@@ -26,6 +26,8 @@ from typing import Any, Final
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
+from scripts.vm.inside import NOBODY, sending, status_of
+
 RESULT: Final = "compose.json"
 OUT: Final = Path("/mnt/out")
 STORAGE: Final = """[storage]
@@ -42,12 +44,11 @@ SERVICES: Final = ("mosquitto", "agent", "receiver", "prometheus", "notebook")
 PATIENCE_S: Final = 600.0
 """An emulated processor is slow, and may be shared."""
 CCPLANE_UID: Final = "10001"
-NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+STATUS: Final = ("Uid", "CapPrm", "CapEff", "NoNewPrivs", "Seccomp")
 CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_PERFMON": 38, "CAP_BPF": 39}
 KILLED: Final = 128 + signal.SIGKILL
 PLAIN: Final = 1883
 TLS: Final = 8883
-PORTS: Final = (PLAIN, TLS, 8888, 9090, 9464)
 OTHER_RUN: Final = 'cubic reno --rule "dst=10.0.0.0/8 -> reno"'
 ASK_STATUS: Final = "import json; from agent.client import Client; print(json.dumps(Client().status()))"
 
@@ -228,18 +229,10 @@ def bus() -> tuple[str, Facts]:
     return told, {"answers": answers}
 
 
-def status_of(service: str) -> dict[str, str]:
-    """Return as whom a service's first process runs, and what it may do."""
-    pid = state(service)["State"]["Pid"]
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-    return {name: fields[name].split()[0] for name in ("Uid", "CapPrm", "CapEff", "NoNewPrivs", "Seccomp")}
-
-
 def agent() -> tuple[str, Facts]:
     """Agent ready, as the user `ccplane`."""
     told = wait_until("the agent is ready", lambda: inside("agent", "ccp", "flows", "--once"))
-    seen = {service: status_of(service) for service in SERVICES}
+    seen = {service: status_of(state(service)["State"]["Pid"], *STATUS) for service in SERVICES}
     for service, one in seen.items():
         mask = sum(1 << bit for bit in CAPABILITIES.values()) if service == "agent" else 0
         if (one["Uid"], int(one["CapEff"], 16), int(one["CapPrm"], 16)) != (CCPLANE_UID, mask, mask):
@@ -248,24 +241,6 @@ def agent() -> tuple[str, Facts]:
             raise StepError(f"{service}: {one}")
     names = ", ".join(sorted(CAPABILITIES))
     return f"it has {names}; the other services have none", {"may": seen, "ccp_flows": told.splitlines()}
-
-
-@contextlib.contextmanager
-def sending() -> Iterator[Facts]:
-    """Have an ordinary user's flow over loopback that sends as long as the block runs."""
-    sent: Facts = {}
-    server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
-    time.sleep(2)
-    command = [*NOBODY, "iperf3", "-c", "127.0.0.1", "-C", "ccp", "-t", "3600", "-b", "20M", "-J"]
-    client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        yield sent
-    finally:
-        client.send_signal(signal.SIGINT)
-        told, _ = client.communicate()
-        server.kill()
-        server.wait()
-    sent["sent_mbit_per_s"] = round(json.loads(told)["end"]["sum_sent"]["bits_per_second"] / 1e6, 1)
 
 
 def scraped(query: str) -> float:
@@ -286,7 +261,7 @@ def receiver() -> tuple[str, Facts]:
 def flow() -> tuple[str, Facts]:
     """An ordinary user's flow over loopback, `iperf3 -C ccp`."""
     seen: Facts = {}
-    with sending() as sent, on_bus(TLS, "notebook", password()) as (_, topics):
+    with sending(*NOBODY) as sent, on_bus(TLS, "notebook", password()) as (_, topics):
         rows = seen["steered"] = wait_until("the flow is steered", steered)
         wait_until("signals", lambda: any(one.startswith(SIGNALS) for one in topics))
         seen["scraped"] = {one: wait_until(one, functools.partial(scraped, one)) for one in QUERIES}

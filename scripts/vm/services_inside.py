@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -10,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+from scripts.vm.inside import NOBODY, sending, status_of
 
 OUT: Final = Path("/mnt/out/services.json")
 UNITS: Final = ("ccplane-mosquitto", "ccplane-agent", "ccplane-receiver")
@@ -22,6 +23,7 @@ CAPABILITIES: Final = {
     "ccplane-agent": ("CAP_BPF", "CAP_NET_ADMIN", "CAP_PERFMON"),
     "ccplane-receiver": ("CAP_BPF", "CAP_PERFMON"),
 }
+STATUS: Final = ("Uid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
 CHILD: Final = Path("/var/lib/ccplane/child")
 ALGORITHM: Final = f"""
 import subprocess
@@ -80,13 +82,6 @@ def wait_until(what: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
-def status_of(pid: str) -> dict[str, str]:
-    """Return what a process may do."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-    return {name: fields[name].split()[0] for name in ("Uid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")}
-
-
 def install() -> list[str]:
     """Install units, the broker's secrets, and the users' passwords."""
     told = said("ccp", "install-service", "agent", "receiver", "mosquitto").splitlines()
@@ -109,7 +104,7 @@ def start() -> dict[str, Any]:
         begin_s = time.monotonic()
         said("systemctl", "start", unit)
         pid = shown(unit, "MainPID")
-        seen[unit] = {"ready_after_s": round(time.monotonic() - begin_s, 1), **status_of(pid)}
+        seen[unit] = {"ready_after_s": round(time.monotonic() - begin_s, 1), **status_of(pid, *STATUS)}
         command = Path(f"/proc/{pid}/cmdline").read_text()
         assert "secret of" not in command + Path(f"/proc/{pid}/environ").read_text()
         assert seen[unit]["Uid"] != "0"
@@ -121,7 +116,7 @@ def start() -> dict[str, Any]:
 
 def flow() -> dict[str, Any]:
     """Have an ordinary user's flow served."""
-    with sending("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") as sent:
+    with sending(*NOBODY) as sent:
         wait_until(lambda: served(shown("ccplane-agent", "StatusText")))
         status = shown("ccplane-agent", "StatusText")
     told = [line.split(":\t") for line in CHILD.read_text().splitlines()]  # of the trial before loading, too
@@ -135,41 +130,6 @@ def flow() -> dict[str, Any]:
 def served(status: str) -> bool:
     """Tell whether an agent's status line names a flow and reports."""
     return not re.search(r"\b0 (flows|reports)\b", status)
-
-
-@contextlib.contextmanager
-def sending(*as_whom: str) -> Iterator[dict[str, float]]:
-    """Have a flow that sends as long as the block runs, however slow the processor is.
-
-    Args:
-        as_whom: What the client's command begins with.
-
-    Yields:
-        What becomes of the flow, filled in when the block has ended.
-
-    Raises:
-        RuntimeError: If it did not send to its end.
-    """
-    sent: dict[str, float] = {}
-    server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
-    time.sleep(2)
-    client = subprocess.Popen(
-        [*as_whom, "iperf3", "-c", "127.0.0.1", "-C", "ccp", "-t", "3600", "-b", "20M", "-J"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield sent
-    finally:
-        client.send_signal(signal.SIGINT)
-        told, _ = client.communicate()
-        server.kill()
-        server.wait()
-    said = json.loads(told)
-    last = said["intervals"][-2]["sum"]  # the one after it is as short as the signal made it
-    if "terminated" not in said.get("error", "") or not last["bytes"]:
-        raise RuntimeError(f"the flow ended by itself, or stood still: {said.get('error')}, {last}")
-    sent["sent_mbit_per_s"] = round(said["end"]["sum_sent"]["bits_per_second"] / 1e6, 1)
 
 
 def reload() -> str:

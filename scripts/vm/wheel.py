@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import sys
 import time
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.marks import filled
 from scripts.vm import kernels, userland
 from scripts.vm.machine import Run
 from scripts.vm.parts import Parts, add_options, gather
@@ -160,8 +160,7 @@ def _goodputs(demo: dict[str, Any]) -> str:
 
 def page(text: str, found: list[Result]) -> str:
     """Return a page with the table of results between its marks."""
-    pattern = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{table(found)}\n\n", text)
+    return filled(text, BEGIN, END, table(found))
 
 
 def write_page() -> None:

@@ -1,0 +1,57 @@
+"""What the programs that run inside machines share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+NOBODY: Final = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+"""What a command of an ordinary user begins with."""
+
+
+def status_of(pid: int | str, *names: str) -> dict[str, str]:
+    """Return what the kernel says of a process: the first word of these fields of /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    return {name: fields[name].split()[0] for name in names}
+
+
+@contextlib.contextmanager
+def sending(*as_whom: str) -> Iterator[dict[str, float]]:
+    """Have a flow that sends as long as the block runs, however slow the processor is.
+
+    Args:
+        as_whom: What the client's command begins with.
+
+    Yields:
+        What becomes of the flow, filled in when the block has ended.
+
+    Raises:
+        RuntimeError: If it did not send to its end.
+    """
+    sent: dict[str, float] = {}
+    server = subprocess.Popen(["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    time.sleep(2)
+    client = subprocess.Popen(
+        [*as_whom, "iperf3", "-c", "127.0.0.1", "-C", "ccp", "-t", "3600", "-b", "20M", "-J"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield sent
+    finally:
+        client.send_signal(signal.SIGINT)
+        told, _ = client.communicate()
+        server.kill()
+        server.wait()
+    said = json.loads(told)
+    last = said["intervals"][-2]["sum"]  # the one after it is as short as the signal made it
+    if "terminated" not in said.get("error", "") or not last["bytes"]:
+        raise RuntimeError(f"the flow ended by itself, or stood still: {said.get('error')}, {last}")
+    sent["sent_mbit_per_s"] = round(said["end"]["sum_sent"]["bits_per_second"] / 1e6, 1)
