@@ -23,13 +23,16 @@ def test_flows_without_a_program_run_the_law(path_100mbit: Path, start_transfer:
 def test_past_the_limit_flows_run_the_law_and_are_counted(path_100mbit: Path, start_transfer: Start) -> None:
     with loaded(max_flows=4) as datapath:
         driver = Driver(datapath, datapath.install(_native.compile(CONST)))
+        at_once: list[int] = []
+        driver.on_create = lambda _: at_once.append(len(driver.seen.created) - len(driver.seen.closed))
         transfer = start_transfer(
             path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=2, parallel=8
         )
         driver.until(lambda: datapath.counters()["flows_over_limit"] >= 8)
         driver.until(lambda: not transfer.running)
         assert transfer.wait().goodput_bit_per_s > 80e6 * (1 - TEST.share)
-        assert len(driver.seen.created) <= 10
+        # How many there were in all depends on which of the 18 sockets end first: a refused one asks again.
+        assert max(at_once) == 4
 
 
 def test_a_silent_agent_loses_its_flows_and_gets_them_back(path_100mbit: Path, start_transfer: Start) -> None:
