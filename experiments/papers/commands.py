@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from ccp_base.errors import UsageError
+from ccp_base.errors import CcpError, UsageError
 from ccp_base.names import close_names
 from experiments.commands import On
 
@@ -125,6 +125,7 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
         traces: list[str] | None = with_traces,
     ) -> None:
         from experiments.papers.paper import Size
+        from experiments.runs.check import SIM
 
         paper: Paper = importlib.import_module(f"experiments.papers.{module}.paper").PAPER
         if traces and not cellular:
@@ -140,6 +141,8 @@ def _add(name: str, module: str, text: str, *, video: bool = False, cellular: bo
             _show_kept(paper, kept, part)
             return
         chosen = _parts(paper, part, video)
+        if not part and size.datapath == SIM:
+            chosen = _that_can_be_simulated(chosen, size)
         _do(paper, chosen, size, out, jobs, on, dry_run, no_run, formats or ["png"], as_json, keep, tenth_of)
 
 
@@ -332,6 +335,22 @@ def _parts(paper: Paper, names: list[str] | None, video: bool) -> list[Part]:
     return [
         part for name, part in paper.parts.items() if (name in names if names else video or not part.video)
     ]
+
+
+def _that_can_be_simulated(parts: list[Part], size: Size) -> list[Part]:
+    """Return the parts that can be, and say of each other one why not."""
+    from experiments.papers.paper import grids_of
+
+    found = []
+    for part in parts:
+        try:
+            for grid in grids_of(part, size):
+                grid.points()
+        except CcpError as error:
+            typer.echo(f"{part.name} ({part.about}): not simulated: {error.message} ({error.why})", err=True)
+        else:
+            found.append(part)
+    return found
 
 
 def _say_how_long(
