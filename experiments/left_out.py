@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from experiments.disturbance import TAKEN_MOST
 from experiments.results import Result
 
 LATE_US: Final = 20_000
@@ -16,6 +17,14 @@ def late_us(result: Result) -> float:
     return 0.0 if emulator is None else float(emulator["lateness_us"]["max"])
 
 
+def taken_ratio(result: Result) -> float:
+    """Return the share of the machine that others took, its hypervisor or other processes; 0 if not known."""
+    processors = result.metadata.get("processors", {})
+    return float(processors.get("stolen_ratio", 0.0) + processors.get("foreign_ratio", 0.0))
+
+
 def why(result: Result) -> str | None:
     """Return why a run does not count; None if it does."""
-    return "the emulator was late" if late_us(result) > LATE_US else None
+    if late_us(result) > LATE_US:
+        return "the emulator was late"
+    return "others had the processors" if taken_ratio(result) > TAKEN_MOST else None

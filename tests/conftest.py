@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ccp_base import _native
-from experiments.bench import disturbance
+from experiments import disturbance
 
 # No deadline: the machines that run this have other work, and a slow example is no wrong one.
 settings.register_profile("fast", max_examples=100, deadline=None, derandomize=True)

@@ -1,6 +1,6 @@
 """Benchmarks: every figure in the docs is printed by one of these.
 
 `ccp bench NAME` runs one. All measure in rounds (`experiments.bench.rounds`), throw away those that others
-disturbed (`experiments.bench.disturbance`), and return figures with intervals and verdicts
+disturbed (`experiments.disturbance`), and return figures with intervals and verdicts
 (`experiments.bench.result`).
 """

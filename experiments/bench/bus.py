@@ -27,10 +27,10 @@ from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
 from ccp_base.names import close_names
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.netlab import LabError
 from telemetry.schema import Sample
 

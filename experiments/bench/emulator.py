@@ -28,10 +28,10 @@ from typing import Final
 import numpy as np
 
 from experiments.bench import probes
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.flows import load_environment
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.netlab import Host, iperf3, process
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.linkstats import LinkStats

@@ -25,10 +25,10 @@ from typing import Any, Final
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.bench.bpf_objects import memory_of_maps
-from experiments.bench.disturbance import Watch
 from experiments.bench.flow_load import BACKLOG, CHUNK
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.disturbance import Watch
 from experiments.netlab import LabError, Path, process, two_hosts
 
 KERNEL: Final = "cubic"

@@ -10,9 +10,9 @@ import time
 from typing import Final
 
 from ccp_base import _native
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
+from experiments.disturbance import disturbances_alone
 
 PACKETS: Final = 500_000
 """Packets a round."""

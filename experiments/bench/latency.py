@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from agent.plane import Plane
 from experiments.bench import spans
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.floor import wake_ups
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.netlab import Path, bottleneck, start_iperf3, two_hosts
 
 RATE_BYTES_PER_S: Final = 125e6

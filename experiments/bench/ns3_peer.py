@@ -19,11 +19,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from experiments.bench.disturbance import Watch
 from experiments.bench.ns3_process import Ns3
 from experiments.bench.progress import RoundsProgress
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import UNFIT, Plan, Tally
+from experiments.disturbance import Watch
 from experiments.netlab.spec import Buffer, Direction, DropTail
 from experiments.run import run as run_scenario
 from experiments.runs.check import SIM

@@ -21,11 +21,11 @@ from typing import Final
 from agent.client import Client
 from agent.control import control_socket
 from experiments.agent_process import PIN_DIR, running_agent
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.flow_load import BACKLOG
 from experiments.bench.flows import open_flows
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.netlab import LabError, Path, two_hosts
 
 GOAL: Final = "<= 50000"

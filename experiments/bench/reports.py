@@ -18,9 +18,9 @@ from agent.description import Description
 from agent.plane import Plane
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from experiments.agent_process import agent_here
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.netlab import Path, start_iperf3, two_hosts
 
 RING_BYTES = 64 << 20

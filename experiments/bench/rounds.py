@@ -1,7 +1,7 @@
 """Paired rounds: what all benchmarks measure in.
 
 A round measures each way once, in random order, so that a slow hour or a warm cache meets all ways alike. A
-round in which others disturbed one of its measurements (`experiments.bench.disturbance`) is thrown away
+round in which others disturbed one of its measurements (`experiments.disturbance`) is thrown away
 whole, counted, and repeated. Rounds go on until the intervals of the headline figures are as narrow as asked.
 
 Whoever looks at an interval after each round, and stops when he likes it, deceives himself: narrow intervals
@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from experiments.bench.disturbance import CAUSES, TAKEN_APART, TAKEN_MOST, Seen, Watch, disturbances
 from experiments.bench.errors import BenchError
 from experiments.bench.progress import RoundsProgress
+from experiments.disturbance import CAUSES, TAKEN_APART, TAKEN_MOST, Seen, Watch, disturbances
 from experiments.statistics import least_runs, median_interval
 
 T = TypeVar("T")

@@ -29,12 +29,12 @@ from agent.rtcp.attached import known_clients
 from ccp_algs.rtcp import Options
 from ccp_base import _native
 from experiments.bench.bpf_objects import PROGRAM_NAME_CHARACTERS, counting_runs, runs_of_programs
-from experiments.bench.disturbance import Watch
 from experiments.bench.flow_load import BACKLOG
 from experiments.bench.flows import open_flows, open_load
 from experiments.bench.kernel_memory import kernel_memory
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Rounds, Tally, measure_rounds
+from experiments.disturbance import Watch
 from experiments.netlab import Host, Path, process, two_hosts
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.spec import Direction

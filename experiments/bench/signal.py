@@ -31,9 +31,9 @@ from agent.priority import raise_priority
 from broker.options import PORT, BusOptions
 from ccp_algs import Algorithm
 from experiments.agent_process import agent_here
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.netlab import Host, Lab, Path, bottleneck, start_iperf3
 from experiments.netlab.iperf import wait_until_listening
 from telemetry.schema import Sample

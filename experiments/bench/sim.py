@@ -24,9 +24,9 @@ import msgspec
 import numpy as np
 
 from datapath import sim
-from experiments.bench.disturbance import disturbances_alone
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.learning.domain import Domain, single_path
 from experiments.learning.worlds import Worlds
 from experiments.netlab.network_spec import emulator_spec

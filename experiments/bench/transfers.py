@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.bench.disturbance import Watch
 from experiments.bench.result import BenchResult
+from experiments.disturbance import Watch
 from experiments.netlab import Path, iperf3
 from experiments.netlab.spec import Family
 

@@ -16,10 +16,10 @@ from typing import Final
 from agent.plane import Plane
 from experiments.bench import spans
 from experiments.bench.awake import awake
-from experiments.bench.disturbance import Watch
 from experiments.bench.latency import PERCENTS, STATES, paths, percentiles
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
+from experiments.disturbance import Watch
 from experiments.netlab import Path, start_iperf3
 
 OFF: Final = "off"

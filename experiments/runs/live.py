@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from ccp_base import _native
+from experiments.disturbance import Watch
 from experiments.events import Event
 from experiments.netlab import LabError, namespace
 from experiments.netlab.emulated import EmulatedNetwork, emulated
@@ -105,10 +106,17 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         others = [one for one in (agent, outlet.publisher, limiting, *programs) if one is not None]
         session = _Session(scenario, recording, net, agent, others, variants, trace, progress)
         joining.callback(session.join)
+        watch = Watch()
         try:
-            session.run()
+            with watch:
+                session.run()
         finally:
             session.finish()
+            recording.facts["processors"] = {
+                "own_ratio": watch.seen.own_ratio,
+                "stolen_ratio": watch.seen.stolen_ratio,
+                "foreign_ratio": watch.seen.foreign_ratio,
+            }
 
 
 @contextlib.contextmanager

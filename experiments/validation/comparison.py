@@ -17,7 +17,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.left_out import LATE_US, late_us
+from experiments.left_out import LATE_US, late_us, taken_ratio
 from experiments.metrics import NAN
 from experiments.papers.tables import figures_of
 from experiments.plots import quantity
@@ -46,7 +46,8 @@ def row_of(result: Result) -> dict[str, Any]:
         together, percentiles of RTT as means over the flows. Goodput of downloads is their size by the time
         that they took. `jain_index` of the flows' goodputs. `late_us`, `late_p99_us`: by how much the
         emulator was late at most, and with one packet in a hundred; `untaken_pkts`: packets that it did not
-        take from hosts. These three are 0 in the simulator.
+        take from hosts; `taken_ratio`: share of the machine that others had. These four are 0 in the
+        simulator.
     """
     figures, emulator = figures_of(result), result.metadata.get("emulator") or {}
     if len(objects := result.objects.dropna(subset=["completion_s"])):
@@ -59,6 +60,7 @@ def row_of(result: Result) -> dict[str, Any]:
         "late_us": late_us(result),
         "late_p99_us": float(emulator.get("lateness_us", {}).get("p99", 0.0)),
         "untaken_pkts": float(emulator.get("untaken_pkts", 0.0)),
+        "taken_ratio": taken_ratio(result),
     }
 
 

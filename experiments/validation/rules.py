@@ -1,6 +1,6 @@
 """Which runs of the kernel say nothing about TCP, because the machine was not there for them.
 
-The rules look at the emulator alone, never at what a run came to.
+The rules look at the emulator and the machine alone, never at what a run came to.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from experiments.left_out import LATE_US
 
 LATE_P99_US: Final = 1_000
 """A run in which the emulator was so late with a packet in a hundred does not count [us]."""
+TAKEN_MOST: Final = 0.1
+"""A run in which others had more of the processors does not count."""
 
 REASONS: Final = {
     "stalled": f"the emulator was once more than {LATE_US / 1e3:g} ms late",
     "late": f"it was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
     "overrun": "it did not take packets from a host, which are lost then",
+    "taken": f"others had more than {TAKEN_MOST:.0%} of the processors, for which hosts wait then",
 }
 """Why a run does not count -> for people."""
 
@@ -33,7 +36,9 @@ def reason(row: pd.Series) -> str | None:
         return "stalled"
     if row["late_p99_us"] > LATE_P99_US:
         return "late"
-    return "overrun" if row["untaken_pkts"] else None
+    if row["untaken_pkts"]:
+        return "overrun"
+    return "taken" if row["taken_ratio"] > TAKEN_MOST else None
 
 
 def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from experiments.bench.disturbance import (
+from experiments.bench.errors import BenchError
+from experiments.bench.rounds import LEAST_ROUNDS, Plan, Rounds, Unfit, measure_rounds, precise
+from experiments.disturbance import (
     CLOCKS_APART_S,
     TAKEN_APART,
     TAKEN_MOST,
@@ -19,10 +21,8 @@ from experiments.bench.disturbance import (
     disturbances,
     disturbances_alone,
 )
-from experiments.bench.errors import BenchError
-from experiments.bench.processes import Process, family, foreign_s, parse
-from experiments.bench.rounds import LEAST_ROUNDS, Plan, Rounds, Unfit, measure_rounds, precise
 from experiments.netlab import CpuSeconds
+from experiments.processes import Process, family, foreign_s, parse
 from experiments.statistics import median_interval
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]

@@ -153,14 +153,18 @@ def test_a_table_counts_verdicts_and_runs_that_are_all_alike() -> None:
     assert "| 2.000 | computed | holds |  |" in text
 
 
-def test_late_runs_are_left_out_by_a_rule_that_sees_no_figures() -> None:
-    def late(max_us: float | None) -> Result:
-        facts: dict[str, Any] = {} if max_us is None else {"emulator": {"lateness_us": {"max": max_us}}}
-        return Result(None, facts, {}.__getitem__, "")
+def test_runs_of_a_machine_that_was_not_there_are_left_out_by_a_rule_that_sees_no_figures() -> None:
+    def why(**facts: Any) -> str | None:
+        return left_out.why(Result(None, facts, {}.__getitem__, ""))
 
-    assert left_out.why(late(None)) is None
-    assert left_out.why(late(left_out.LATE_US)) is None
-    assert left_out.why(late(left_out.LATE_US + 1)) == "the emulator was late"
+    def late(max_us: float) -> dict[str, Any]:
+        return {"emulator": {"lateness_us": {"max": max_us}}}
+
+    assert why() is None
+    assert why(**late(left_out.LATE_US)) is None
+    assert why(**late(left_out.LATE_US + 1)) == "the emulator was late"
+    assert why(processors={"stolen_ratio": 0.2, "foreign_ratio": 0.1, "own_ratio": 0.7}) is None
+    assert why(processors={"stolen_ratio": 0.2, "foreign_ratio": 0.21}) == "others had the processors"
 
 
 # --- the command -------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from experiments.bench import processes
+from experiments import processes
 from experiments.netlab import CpuSeconds, cpu_counts
 
 TAKEN_MOST: Final = 0.4
@@ -59,6 +59,11 @@ class Seen:
     def own_busy_s(self) -> float:
         """CPU time of the machine without that of other processes [s]."""
         return max(self.cpu.busy_s - self.foreign_s, 0.0)
+
+    @property
+    def own_ratio(self) -> float:
+        """Share of the machine that the measurement had, interrupts included."""
+        return self.own_busy_s / (self.processors * self.cpu.elapsed_s)
 
     @property
     def stolen_ratio(self) -> float:
