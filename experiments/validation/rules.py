@@ -30,7 +30,7 @@ def reason(row: pd.Series) -> str | None:
     """Return why a run does not count, one of `REASONS`; None if it does.
 
     Args:
-        row: As of `comparison.row_of`.
+        row: As of `comparison.row_of`; kept ones of before may not know what others had.
     """
     if row["late_us"] > LATE_US:
         return "stalled"
@@ -38,7 +38,7 @@ def reason(row: pd.Series) -> str | None:
         return "late"
     if row["untaken_pkts"]:
         return "overrun"
-    return "taken" if row["taken_ratio"] > TAKEN_MOST else None
+    return "taken" if row.get("taken_ratio", 0.0) > TAKEN_MOST else None
 
 
 def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
