@@ -23,6 +23,11 @@ def taken_ratio(result: Result) -> float:
     return float(processors.get("stolen_ratio", 0.0) + processors.get("foreign_ratio", 0.0))
 
 
+def idle_ratio(result: Result) -> float:
+    """Return the share of the machine that nobody wanted; 1 where that is not known."""
+    return 1.0 - float(sum(result.metadata.get("processors", {}).values()))
+
+
 def why(result: Result) -> str | None:
     """Return why a run does not count; None if it does."""
     if late_us(result) > LATE_US:

@@ -17,7 +17,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from experiments.left_out import LATE_US, late_us, taken_ratio
+from experiments.left_out import LATE_US, idle_ratio, late_us, taken_ratio
 from experiments.metrics import NAN
 from experiments.papers.tables import figures_of
 from experiments.plots import quantity
@@ -47,7 +47,7 @@ def row_of(result: Result) -> dict[str, Any]:
         that they took. `jain_index` of the flows' goodputs. `late_us`, `late_p99_us`: by how much the
         emulator was late at most, and with one packet in a hundred; `untaken_pkts`: packets that it did not
         take from hosts; `taken_ratio`: share of the machine that others had. These four are 0 in the
-        simulator.
+        simulator. `idle_ratio`: share that nobody had, 1 there.
     """
     figures, emulator = figures_of(result), result.metadata.get("emulator") or {}
     if len(objects := result.objects.dropna(subset=["completion_s"])):
@@ -61,6 +61,7 @@ def row_of(result: Result) -> dict[str, Any]:
         "late_p99_us": float(emulator.get("lateness_us", {}).get("p99", 0.0)),
         "untaken_pkts": float(emulator.get("untaken_pkts", 0.0)),
         "taken_ratio": taken_ratio(result),
+        "idle_ratio": idle_ratio(result),
     }
 
 

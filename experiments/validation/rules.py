@@ -16,12 +16,15 @@ LATE_P99_US: Final = 1_000
 """A run in which the emulator was so late with a packet in a hundred does not count [us]."""
 TAKEN_MOST: Final = 0.1
 """A run in which others had more of the processors does not count."""
+IDLE_LEAST: Final = 0.1
+"""A run in which less of the processors was idle does not count: hosts waited for the emulator."""
 
 REASONS: Final = {
     "stalled": f"the emulator was once more than {LATE_US / 1e3:g} ms late",
     "late": f"it was more than {LATE_P99_US / 1e3:g} ms late with one packet in a hundred",
     "overrun": "it did not take packets from a host, which are lost then",
     "taken": f"others had more than {TAKEN_MOST:.0%} of the processors, for which hosts wait then",
+    "full": f"less than {IDLE_LEAST:.0%} of the processors was idle: the run wants more than there is",
 }
 """Why a run does not count -> for people."""
 
@@ -38,7 +41,9 @@ def reason(row: pd.Series) -> str | None:
         return "late"
     if row["untaken_pkts"]:
         return "overrun"
-    return "taken" if row.get("taken_ratio", 0.0) > TAKEN_MOST else None
+    if row.get("taken_ratio", 0.0) > TAKEN_MOST:
+        return "taken"
+    return "full" if row.get("idle_ratio", 1.0) < IDLE_LEAST else None
 
 
 def judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:

@@ -129,6 +129,7 @@ def row(case: str = "s1-001", datapath: str = "ebpf", number: int = 1, **changes
         "late_p99_us": 100.0,
         "untaken_pkts": 0.0,
         "taken_ratio": 0.05,
+        "idle_ratio": 0.5,
     }
     return {"case": case, "datapath": datapath, "round": number, **usual, **changes}
 
@@ -141,6 +142,7 @@ def row(case: str = "s1-001", datapath: str = "ebpf", number: int = 1, **changes
         ({"late_p99_us": 1_001.0}, "late"),
         ({"untaken_pkts": 1.0}, "overrun"),
         ({"taken_ratio": 0.11}, "taken"),
+        ({"idle_ratio": 0.09}, "full"),
         ({"goodput_bytes_per_s": 0.0, "retrans_pkts": 1e6}, None),
     ],
 )
@@ -152,7 +154,7 @@ def test_runs_that_do_not_count_are_counted() -> None:
     rows = pd.DataFrame([row(), row(late_us=1e5), row(late_us=1e5), row(untaken_pkts=2)])
     counting, left_out = rules.judged(rows)
     assert len(counting) == 1
-    assert left_out == {"stalled": 2, "late": 0, "overrun": 1, "taken": 0}
+    assert left_out == {"stalled": 2, "late": 0, "overrun": 1, "taken": 0, "full": 0}
     assert list(rules.judged(rows[:0])[0].columns) == list(rows.columns)
 
 
@@ -214,7 +216,7 @@ def test_cases_are_judged_by_medians_of_runs_that_count(heldout: Heldout) -> Non
     assert list(found) == ["s1-001", "s1-002"]
     assert found["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.1)
     assert heldout.kernels_own()["s1-001"]["goodput_bytes_per_s"] == pytest.approx(0.02)
-    assert heldout.left_out() == {"stalled": 2, "late": 0, "overrun": 0, "taken": 0}
+    assert heldout.left_out() == {"stalled": 2, "late": 0, "overrun": 0, "taken": 0, "full": 0}
     told = heldout.told_left_out()
     assert told.startswith("2 of 6 runs of the kernel do not count: 2 because the emulator was once more")
     assert told.endswith("1 of 3 cases have none that counts.")
