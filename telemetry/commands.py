@@ -143,7 +143,9 @@ def receive(
         )
         watch = channel = None
         if mode is not None:
-            watch = Watch(with_settings(mode.options, regime_set or ()), window_ms // interval_ms)
+            watch = Watch(
+                with_settings(mode.options_for(window_ms), regime_set or ()), window_ms // interval_ms
+            )
             channel = ssm.channel_for(regime_ssm, regime_ssm_broker, regime_ssm_ttl_ms, regime_ssm_command)
         telling = _Telling(
             broker,

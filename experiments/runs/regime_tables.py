@@ -18,13 +18,14 @@ from agent.events import Event
 from agent.regime.actuator import RegimeEvent
 from experiments.runs.messages import ENDS, Flows, columns_of, lines_of
 from experiments.runs.recording import Recording
+from telemetry.regime import Observation
 from telemetry.schema import About, ReceiverSignal, RegimeDecision
 
 _F64, _I64, _TEXT, _BOOL = pa.float64(), pa.int64(), pa.string(), pa.bool_()
 _OF_PEER: Final = {"t_s": _F64, "host": _TEXT, "peer": _TEXT}
 _SIGNAL: Final = [name for name in ReceiverSignal.__struct_fields__ if name not in About.__struct_fields__]
 _DECISION: Final = ["score", "density", "estimate", "regime", "reason"]
-_SEEN: Final = ["rtt_tail_ms", "ce_marks", "retransmits", "baseline_ms"]
+_SEEN: Final = [*(name for name in Observation.__struct_fields__ if name != "t_s"), "baseline_ms"]
 _EVENT: Final = {"event": "kind", "before": "before", "regime": "regime"}
 """Column -> field of `RegimeEvent`."""
 

@@ -80,7 +80,7 @@ class SimReceiver:
         self._lines = lines
         self._bus = bus.join(f"{receiver.host}-receiver", status=online("receiver"))
         intervals = window_ms // interval_ms
-        self._watch = Watch(with_settings(mode.options, settings_of(receiver)), intervals)
+        self._watch = Watch(with_settings(mode.options_for(window_ms), settings_of(receiver)), intervals)
         self._windows = Windows(datapath.now_us, intervals, tuple(self._own))
         self._windows.add_sockets(datapath.now_us, ())
         self._sockets: dict[int, SocketReading] = {}

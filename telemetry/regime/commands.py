@@ -34,7 +34,8 @@ def replay(
         Path,
         typer.Argument(
             metavar="TRACE.csv",
-            help="Series with t_s, rtt_tail_ms, ce_marks, retransmits; an empty field is a missing sample.",
+            help="Series with t_s, rtt_tail_ms, ce_marks, retransmits, and rtt_min_ms if there is one; an "
+            "empty field is a missing sample.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object an interval.")] = False,
@@ -42,11 +43,13 @@ def replay(
         float, typer.Option(help="Tail RTT above the baseline that is no congestion yet.")
     ] = _DEFAULTS.delta_ms,
     noise_ce_marks: Annotated[
-        float, typer.Option(help="New CE marks in an interval that are no congestion yet.")
-    ] = _DEFAULTS.noise_ce_marks,
+        float | None,
+        typer.Option(help="New CE marks in an interval that are no congestion yet (the mode's)."),
+    ] = None,
     noise_retransmits: Annotated[
-        float, typer.Option(help="Retransmissions in an interval that are no congestion yet.")
-    ] = _DEFAULTS.noise_retransmits,
+        float | None,
+        typer.Option(help="Retransmissions in an interval that are no congestion yet (the mode's)."),
+    ] = None,
     window: Annotated[int, typer.Option(help="Scores in the window, N.")] = _DEFAULTS.window,
     majority: Annotated[
         float, typer.Option(help="Share of the window that makes the estimate SHARED.")
@@ -60,18 +63,22 @@ def replay(
     baseline_ms: Annotated[
         float | None, typer.Option(help="RTT of the empty path (learned from the first samples).")
     ] = None,
+    baseline_of: Annotated[
+        str,
+        typer.Option(help="Of which RTT it is the least: min, or tail where the receiver is late itself."),
+    ] = _DEFAULTS.baseline_of,
     baseline_samples: Annotated[
-        int, typer.Option(help="From how many first samples it is learned.")
+        int, typer.Option(help="After how many samples it is known; the path is SHARED till then.")
     ] = _DEFAULTS.baseline_samples,
     baseline_horizon_s: Annotated[
         float | None,
-        typer.Option(help="Take the least tail RTT of so long as baseline, for routes that change (never)."),
+        typer.Option(help="Take the least RTT of so long as baseline, for routes that change (never)."),
     ] = None,
     mode: Annotated[
-        str, typer.Option(help=f"Of `ccp receive`, {' or '.join(MODES)}: they have other cooldowns.")
+        str, typer.Option(help=f"Of `ccp receive`, {' or '.join(MODES)}: whose cooldown and noise it is.")
     ] = "paper",
     start: Annotated[
-        str, typer.Option(help="Regime before the first change: single_owner or shared.")
+        str, typer.Option(help="Regime once the baseline is known: single_owner or shared.")
     ] = "single_owner",
 ) -> None:
     """Print what the detector makes of a recorded series, interval by interval.
@@ -80,21 +87,22 @@ def replay(
     the times in the file counts, so that a day is replayed in a moment.
     """
     try:
-        detector = Detector(
-            DetectorOptions(
-                delta_ms=delta_ms,
-                noise_ce_marks=noise_ce_marks,
-                noise_retransmits=noise_retransmits,
-                window=window,
-                majority=majority,
-                persistence=persistence,
-                cooldown_s=mode_of(mode).options.cooldown_s if cooldown_s is None else cooldown_s,
-                baseline_ms=baseline_ms,
-                baseline_samples=baseline_samples,
-                baseline_horizon_s=baseline_horizon_s,
-                start=start_of(start),
-            )
-        )
+        given = {
+            "delta_ms": delta_ms,
+            "noise_ce_marks": noise_ce_marks,
+            "noise_retransmits": noise_retransmits,
+            "window": window,
+            "majority": majority,
+            "persistence": persistence,
+            "cooldown_s": cooldown_s,
+            "baseline_ms": baseline_ms,
+            "baseline_of": baseline_of,
+            "baseline_samples": baseline_samples,
+            "baseline_horizon_s": baseline_horizon_s,
+            "start": start_of(start),
+        }
+        chosen = {name: value for name, value in given.items() if value is not None}
+        detector = Detector(msgspec.structs.replace(mode_of(mode).options, **chosen))
         if not as_json:
             typer.echo(f"{'t_s':>12}  score  density  {'estimate':<12}  regime")
         for observation in read_trace(trace):

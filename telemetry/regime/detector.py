@@ -1,16 +1,20 @@
 """The regime detector of R-Hybrid: observations in, decisions out, no I/O and no clock.
 
     detector = Detector(DetectorOptions(baseline_ms=1.0))
-    verdict = detector.observe(Observation(t_s=5.0, rtt_tail_ms=9.0, ce_marks=0, retransmits=0))
+    verdict = detector.observe(
+        Observation(t_s=5.0, rtt_min_ms=1.0, rtt_tail_ms=9.0, ce_marks=0, retransmits=0)
+    )
 
 In each interval:
 
 1. *Score*: 1 if the tail of the RTTs is more than delta above the baseline, or there were more new CE marks,
    or more retransmissions, than noise. What is missing speaks for nothing.
 2. *Density*: share of the window of the last N scores that are 1; scores that are not there yet count as 0.
-3. *Estimate*: SHARED if at least ceil(majority x N) of the scores are 1, else SINGLE_OWNER.
-4. *Regime*: changes on the M-th estimate in a row that differs from it, if the last change is at least the
-   cooldown ago; if it is not, on the first such estimate after that.
+3. *Estimate*: SHARED if at least ceil(majority x N) of the scores are 1, or if none of these intervals has an
+   RTT and a baseline for it, else SINGLE_OWNER.
+4. *Regime*: SHARED until the baseline is known; then the start, unless the estimate is SHARED. Changes on the
+   M-th estimate in a row that differs from it, if the last change is at least the cooldown ago; if it is not,
+   on the first such estimate after that.
 
 Source: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion Control
 Switching in AWS", sections 4.2 and 4.3; for the windowed baseline and the start in SHARED sections 6 and 8.
@@ -19,8 +23,11 @@ Deviations, with reasons:
 
 * A count of exactly the noise threshold is no congestion (section 4.3 has both "> 0" and "exceeding a noise
   threshold, e.g. > 1"; the second is the stricter one).
-* The baseline is the least tail RTT of the first samples, where the paper takes the least RTT: an observation
-  has the tail only. With a horizon it is the least one of that time, for routes that become longer.
+* The paper learns the baseline, the least RTT, at its start (section 8). Here a lower RTT lowers it later,
+  too: a receiver that starts under load would take the queue for the empty path for ever. With a horizon it
+  is the least one of that time, for routes that become longer.
+* The paper has an RTT in every interval. A path without any is SHARED here: no marks and no losses are no
+  sign of an owner, as most queues neither mark nor drop (section 6: fresh metrics, and CUBIC for safety).
 * Time that goes back does not count: a step of a clock never shortens the cooldown.
 """
 
@@ -34,6 +41,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from telemetry.regime.errors import RegimeError
+from telemetry.regime.greatest import Greatest
 
 Regime = Literal["SINGLE_OWNER", "SHARED"]
 
@@ -48,12 +56,14 @@ class Observation(Struct, frozen=True, kw_only=True):
 
     Attributes:
         t_s: When the interval ended, on any clock [s].
+        rtt_min_ms: Least RTT [ms]; the tail stands for it where it is missing.
         rtt_tail_ms: Tail of the RTTs, such as the 99th percentile [ms].
         ce_marks: Packets with ECN CE, new in the interval.
         retransmits: Retransmissions, new in the interval.
     """
 
     t_s: float
+    rtt_min_ms: float | None = None
     rtt_tail_ms: float | None = None
     ce_marks: float | None = None
     retransmits: float | None = None
@@ -80,20 +90,23 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 class DetectorOptions(Struct, frozen=True, kw_only=True):
-    """Parameters; the defaults are the paper's (section 4.3).
+    """Parameters; the defaults are the paper's (section 4.3), for its intervals of 5 s.
 
     Attributes:
         delta_ms: Tail RTT above the baseline that is no congestion yet [ms].
-        noise_ce_marks: New CE marks that are none yet.
-        noise_retransmits: Retransmissions that are none yet.
+        noise_ce_marks: New CE marks in an interval that are none yet.
+        noise_retransmits: Retransmissions in an interval that are none yet.
         window: Scores in the window, N.
         majority: Share of them that makes the estimate SHARED.
         persistence: Estimates in a row that change the regime, M.
         cooldown_s: Least time between two changes [s].
         baseline_ms: RTT of the empty path [ms]; None: learned.
-        baseline_samples: Of so many first samples with an RTT it is the least one.
-        baseline_horizon_s: Learned anew all the time, as the least one of so long [s]; None: never again.
-        start: Regime before the first change.
+        baseline_of: Of which RTT the baseline is the least one: `min`, as in the paper, or `tail`, for
+            receivers that are themselves late with some probes of every interval. Their tail is never near
+            the least RTT, and would be a queue for ever.
+        baseline_samples: Learned, it is known after so many intervals with an RTT.
+        baseline_horizon_s: Only RTTs of so long ago count for it [s]; None: all.
+        start: Regime once the baseline is known.
     """
 
     delta_ms: float = 5.0
@@ -104,6 +117,7 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
     persistence: int = 3
     cooldown_s: float = 15.0
     baseline_ms: float | None = None
+    baseline_of: Literal["min", "tail"] = "min"
     baseline_samples: int = 5
     baseline_horizon_s: float | None = None
     start: Regime = SINGLE_OWNER
@@ -120,6 +134,7 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
         _check(horizon_s is None or horizon_s > 0, "baseline_horizon_s", horizon_s, "give more than 0")
         both = self.baseline_ms is not None and horizon_s is not None
         _check(not both, "baseline_horizon_s", horizon_s, "leave baseline_ms out to have it learned")
+        _check(self.baseline_of in ("min", "tail"), "baseline_of", self.baseline_of, "min or tail")
         _check(self.start in (SINGLE_OWNER, SHARED), "start", self.start, f"{SINGLE_OWNER} or {SHARED}")
 
     @property
@@ -139,16 +154,19 @@ class Detector:
     Attributes:
         options: Its parameters.
         regime: What holds now.
-        last_switch_s: When it changed, by the observations' clock [s]; None: never yet.
+        last_switch_s: When it changed, by the observations' clock [s]; None: never yet. The start is no
+            change.
     """
 
     def __init__(self, options: DetectorOptions | None = None) -> None:
         """Start without a history."""
         self.options = options or DetectorOptions()
-        self.regime: Regime = self.options.start
+        self.regime: Regime = SHARED
         self.last_switch_s: float | None = None
         self._scores: deque[int] = deque(maxlen=self.options.window)
+        self._delays: deque[bool] = deque(maxlen=self.options.window)
         self._baseline = _Baseline(self.options)
+        self._started = False
         self._differing = 0
         self._seen_s: float | None = None
         self._since_switch_s = math.inf
@@ -164,13 +182,21 @@ class Detector:
         passed_s = 0.0 if self._seen_s is None else max(0.0, t_s - self._seen_s)
         self._seen_s = t_s
         self._since_switch_s += passed_s
-        score = int(self._congested(observation, passed_s))
+        self._baseline.learn(observation, passed_s)
+        score = int(self._congested(observation))
         self._scores.append(score)
+        self._delays.append(observation.rtt_tail_ms is not None and self._baseline.is_known)
         congested = sum(self._scores)
-        estimate: Regime = SHARED if congested >= self.options.needed else SINGLE_OWNER
+        is_shared = congested >= self.options.needed or not any(self._delays)
+        estimate: Regime = SHARED if is_shared else SINGLE_OWNER
+        if not self._started and self._delays[-1]:
+            self._started = True
+            self.regime = SHARED if is_shared else self.options.start
         self._differing = self._differing + 1 if estimate != self.regime else 0
         switched = (
-            self._differing >= self.options.persistence and self._since_switch_s >= self.options.cooldown_s
+            self._started
+            and self._differing >= self.options.persistence
+            and self._since_switch_s >= self.options.cooldown_s
         )
         if switched:
             self.regime = estimate
@@ -186,9 +212,8 @@ class Detector:
             switched=switched,
         )
 
-    def _congested(self, observation: Observation, passed_s: float) -> bool:
-        rtt_ms = observation.rtt_tail_ms
-        baseline_ms = self._baseline.learn(rtt_ms, passed_s)
+    def _congested(self, observation: Observation) -> bool:
+        rtt_ms, baseline_ms = observation.rtt_tail_ms, self._baseline.value_ms
         return (
             (rtt_ms is not None and baseline_ms is not None and rtt_ms > baseline_ms + self.options.delta_ms)
             or (observation.ce_marks or 0) > self.options.noise_ce_marks
@@ -197,32 +222,28 @@ class Detector:
 
 
 class _Baseline:
-    """The RTT of the empty path: given, learned at the start, or the least one of a horizon."""
+    """The RTT of the empty path: given, or the least one, of all or of a horizon."""
 
     def __init__(self, options: DetectorOptions) -> None:
         self.value_ms = options.baseline_ms
-        self._to_learn = options.baseline_samples if options.baseline_ms is None else 0
-        self._horizon_s = options.baseline_horizon_s
-        self._clock_s = 0.0
-        # Times and RTTs that may become the least one: RTTs ascend, since a later lower one ends an earlier.
-        self._candidates: deque[tuple[float, float]] = deque()
+        self._is_given = options.baseline_ms is not None
+        self._of_tail = options.baseline_of == "tail"
+        self._to_learn = 0 if self._is_given else options.baseline_samples
+        horizon_s = options.baseline_horizon_s
+        self._negative = Greatest(math.inf if horizon_s is None else horizon_s)
 
-    def learn(self, rtt_ms: float | None, passed_s: float) -> float | None:
-        """Take a sample in; returns the baseline that it is held against."""
-        self._clock_s += passed_s
-        if rtt_ms is None:
-            return self.value_ms
-        if self._horizon_s is not None:
-            self._slide(rtt_ms, self._clock_s - self._horizon_s)
-        elif self._to_learn:
-            self._to_learn -= 1
-            self.value_ms = rtt_ms if self.value_ms is None else min(self.value_ms, rtt_ms)
-        return self.value_ms
+    @property
+    def is_known(self) -> bool:
+        """Whether it was given, or enough has been seen to hold an RTT against it."""
+        return not self._to_learn
 
-    def _slide(self, rtt_ms: float, oldest_s: float) -> None:
-        while self._candidates and self._candidates[-1][1] >= rtt_ms:
-            self._candidates.pop()
-        self._candidates.append((self._clock_s, rtt_ms))
-        while self._candidates[0][0] < oldest_s:
-            self._candidates.popleft()
-        self.value_ms = self._candidates[0][1]
+    def learn(self, observation: Observation, passed_s: float) -> None:
+        """Take an interval in, so long after the one before [s]."""
+        if self._is_given:
+            return
+        tail_ms, least_ms = observation.rtt_tail_ms, observation.rtt_min_ms
+        rtt_ms = tail_ms if self._of_tail or least_ms is None else least_ms
+        self._negative.add(None if rtt_ms is None else -rtt_ms, passed_s)
+        if rtt_ms is not None and self._negative.value is not None:
+            self._to_learn = max(0, self._to_learn - 1)
+            self.value_ms = -self._negative.value

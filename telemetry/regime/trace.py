@@ -1,6 +1,7 @@
 """Recorded series for the detector: CSV with the columns `t_s, rtt_tail_ms, ce_marks, retransmits`.
 
-An empty field is a missing sample. Other columns are passed over, and columns may stand in any order.
+There may be the observation's other fields, too, such as `rtt_min_ms`. An empty field is a missing sample.
+Other columns are passed over, and columns may stand in any order.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from telemetry.regime.detector import Observation
 from telemetry.regime.errors import RegimeError
 
 COLUMNS: Final = ("t_s", "rtt_tail_ms", "ce_marks", "retransmits")
+"""What there must be."""
 
 
 def read_trace(path: Path) -> Iterator[Observation]:
@@ -54,10 +56,11 @@ def _rows(reader: csv.DictReader[str], where: str) -> Iterator[Observation]:
         )
     for row in reader:
         line = f"{where}, line {reader.line_num}"
-        t_s, rtt_tail_ms, ce_marks, retransmits = (_number(row[name], name, line) for name in COLUMNS)
+        seen = {name: _number(row.get(name), name, line) for name in Observation.__struct_fields__}
+        t_s = seen.pop("t_s")
         if t_s is None:
             raise _bad("t_s", "", line, "each row needs its time")
-        yield Observation(t_s=t_s, rtt_tail_ms=rtt_tail_ms, ce_marks=ce_marks, retransmits=retransmits)
+        yield Observation(t_s=t_s, **seen)
 
 
 def _number(text: str | None, name: str, line: str) -> float | None:

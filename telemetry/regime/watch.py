@@ -35,10 +35,15 @@ def observation_of(signal: ReceiverSignal, t_s: float) -> Observation:
     retransmits = (signal.retrans_pkts, signal.resent_pkts, signal.reordered_pkts)
     return Observation(
         t_s=t_s,
-        rtt_tail_ms=None if signal.rtt_p99_us is None else signal.rtt_p99_us / 1000,
+        rtt_min_ms=_ms(signal.rtt_min_us),
+        rtt_tail_ms=_ms(signal.rtt_p99_us),
         ce_marks=signal.ce_marks,
         retransmits=next((count for count in retransmits if count is not None), None),
     )
+
+
+def _ms(us: int | None) -> float | None:
+    return None if us is None else us / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,9 @@ class Watch:
         if path is None:
             path = self._paths[signal.peer] = _Path(Detector(self.options), wall_us)
         path.seen_us = now_us
+        before = path.detector.regime
         verdict = path.detector.observe(observation)
-        if verdict.switched:
+        if verdict.regime != before:
             path.since_wall_us = wall_us
         decision = RegimeDecision(
             peer=signal.peer,
@@ -144,7 +150,9 @@ def _has_any(observation: Observation) -> bool:
 def _reason(verdict: Verdict, seen: Observation, detector: Detector) -> str:
     baseline_ms, intervals = detector.baseline_ms, detector.options.window
     parts = [f"{round(verdict.density * intervals)} of {intervals} intervals congested"]
-    if seen.rtt_tail_ms is not None and baseline_ms is not None:
+    if seen.rtt_tail_ms is None:
+        parts.append("no RTT")
+    elif baseline_ms is not None:
         parts.append(f"tail RTT {seen.rtt_tail_ms:.1f} ms, empty {baseline_ms:.1f} ms")
     if seen.ce_marks is not None:
         parts.append(f"CE marks {seen.ce_marks:g}")

@@ -73,7 +73,7 @@ def test_a_path_that_becomes_slow_is_told_as_shared_and_an_unmeasured_one_not_at
         url = f"mqtt://{broker.options.host}:{broker.options.port}"  # out of the receiver's reach
         options = ["--peer", sender.ipv4, "--broker", url, *FAST]
         with receiving(receiver, *options, outside=True) as agent:
-            quiet = heard_until(heard, lambda one: one.score == 0).body
+            quiet = heard_until(heard, lambda one: one.regime == "SINGLE_OWNER").body
             net.change("link>", delay_us=40_000)
             shared = heard_until(heard, lambda one: one.regime == "SHARED")
             lines = decided(agent, lambda one: bool(one["switched"]))

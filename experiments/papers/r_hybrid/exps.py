@@ -18,7 +18,17 @@ from experiments.metrics import NAN
 from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, DropTail
 from experiments.netlab.topologies import dumbbell
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_hybrid.path import BBR, DCTCP, FLOW, OURS, STREAMS, decided, settled, watching
+from experiments.papers.r_hybrid.path import (
+    BBR,
+    DCTCP,
+    FLOW,
+    OURS,
+    PAPER_NOISE,
+    STREAMS,
+    decided,
+    settled,
+    watching,
+)
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot
@@ -112,7 +122,7 @@ class Experiment:
             topology=Graph.of(dumbbell(3 if shared else 1, forward, backward=back)),
             flows=tuple(flows),
             duration_s=duration_s,
-            receivers=(watching("r1", noise_ce_marks=1),),
+            receivers=(watching("r1", PAPER_NOISE),),
         )
 
 

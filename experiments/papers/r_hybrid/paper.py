@@ -229,7 +229,7 @@ def decisions(results: Sequence[Result]) -> dict[str, Plot]:
 
 # --- the clean case -----------------------------------------------------------------------------------------
 
-STRICT: Final = f"{OURS}, more than 1 mark is congestion"
+STRICT: Final = f"{OURS}, a mark is congestion"
 OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
     DCTCP: marked(DCTCP),
     OURS: marked(OURS),

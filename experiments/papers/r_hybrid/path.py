@@ -18,6 +18,7 @@ from experiments.runs.shapes import PointToPoint
 from experiments.scenario import Flow, ReceiverAgent, Scenario
 from experiments.traffic.spec import Iperf3
 from telemetry.regime import SHARED
+from telemetry.regime.modes import MODES
 
 BBR: Final = "kernel/bbr"
 DCTCP: Final = "dctcp"
@@ -42,8 +43,8 @@ AGGRESSIVE_US: Final = 300
 
 OWN_MARKS: Final = 650
 """More than DCTCP alone gets in any window of 100 ms, by its share on other paths (`own_marks.py`)."""
-PAPER_NOISE: Final = 1
-"""More marks in an interval than this are congestion (section 4.3)."""
+PAPER_NOISE: Final = MODES["fast"].options.noise_ce_marks
+"""More marks in an interval than this are congestion: of section 4.3, for the length of the interval."""
 
 SETTLED_S: Final = 2.0
 """From when on throughput and delay count [s]: slow start and the first decision are over."""
@@ -56,7 +57,7 @@ NOISE: Final = "receivers.0.detector.noise_ce_marks"
 """Fields, as axes of a grid set them."""
 
 
-def watching(host: str, noise_ce_marks: int = OWN_MARKS) -> ReceiverAgent:
+def watching(host: str, noise_ce_marks: float = OWN_MARKS) -> ReceiverAgent:
     """Return a receiver agent in the mode for faster networks: it decides within half a second.
 
     Args:

@@ -19,6 +19,7 @@ from experiments.runs.variants import variants_of
 from experiments.scenario import Scenario, SetLink
 from experiments.sweep import planned
 from experiments.traffic.spec import Iperf3
+from telemetry.regime import Observation
 from telemetry.regime.modes import MODES
 from tests.unit.experiments.papers import fakes
 
@@ -178,8 +179,9 @@ def observed(disturbance: str, tails_ms: list[float]) -> Result:
     (run,) = (one for one in planned(misled._grids(QUICK)[0]) if one.axes["disturbance"] == disturbance)
     all_ms = [10.0] * 100 + tails_ms
     regimes = pd.DataFrame(
-        {"t_s": 0.1 * np.arange(1, len(all_ms) + 1), "rtt_tail_ms": all_ms, "ce_marks": 0.0}
-    ).assign(retransmits=np.nan)
+        {"t_s": 0.1 * np.arange(1, len(all_ms) + 1), "rtt_tail_ms": all_ms, "ce_marks": 0.0},
+        columns=list(Observation.__struct_fields__),
+    )
     result = result_of(run.scenario, regimes=regimes)
     result.axes = run.axes
     return result

@@ -25,6 +25,7 @@ amounts = st.none() | st.integers(0, 5)
 observations = st.builds(
     Observation,
     t_s=st.floats(0, 1000),
+    rtt_min_ms=st.none() | st.floats(0, 50),
     rtt_tail_ms=st.none() | st.floats(0, 50),
     ce_marks=amounts,
     retransmits=amounts,
@@ -36,6 +37,8 @@ all_options = st.builds(
     persistence=st.integers(1, 6),
     cooldown_s=st.floats(0, 60),
     baseline_ms=st.none() | st.floats(0, 10),
+    baseline_of=st.sampled_from(["min", "tail"]),
+    baseline_samples=st.integers(1, 6),
     start=st.sampled_from([SINGLE_OWNER, SHARED]),
 )
 
@@ -47,8 +50,10 @@ def observed(options: DetectorOptions, series: list[Observation]) -> list[Verdic
 
 def scored(scores: str, options: DetectorOptions | None = None) -> list[Verdict]:
     """Let a detector see intervals that look congested (`1`) or not (`0`)."""
-    series = [Observation(t_s=INTERVAL_S * i, retransmits=2 * int(c)) for i, c in enumerate(scores)]
-    return observed(options or DetectorOptions(), series)
+    series = [
+        Observation(t_s=INTERVAL_S * i, rtt_tail_ms=1.0, retransmits=2 * int(c)) for i, c in enumerate(scores)
+    ]
+    return observed(options or DetectorOptions(baseline_ms=1.0), series)
 
 
 def switches(verdicts: list[Verdict]) -> list[tuple[float, str]]:
@@ -67,8 +72,14 @@ def test_the_baseline_is_learned_from_the_first_samples() -> None:
     learned = observed(DetectorOptions(), figure_5())
     assert switches(learned) == switches(observed(DetectorOptions(baseline_ms=1.5), figure_5()))
     detector = Detector(DetectorOptions(baseline_samples=2))
-    for rtt_ms, expected_ms in ((None, None), (4.0, 4.0), (3.0, 3.0), (1.0, 3.0)):
-        detector.observe(Observation(t_s=0, rtt_tail_ms=rtt_ms))
+    for rtt_ms, expected_ms, regime in (
+        (None, None, SHARED),
+        (4.0, 4.0, SHARED),
+        (3.0, 3.0, SINGLE_OWNER),
+        (5.0, 3.0, SINGLE_OWNER),
+        (1.0, 1.0, SINGLE_OWNER),
+    ):
+        assert detector.observe(Observation(t_s=0, rtt_tail_ms=rtt_ms)).regime == regime
         assert detector.baseline_ms == expected_ms
 
 
@@ -106,9 +117,9 @@ def test_the_regime_changes_on_the_third_estimate_in_a_row() -> None:
 
 
 def test_the_cooldown_delays_a_change_but_does_not_lose_it() -> None:
-    soon = scored("1111100000000", DetectorOptions(cooldown_s=0))
+    soon = scored("1111100000000", DetectorOptions(baseline_ms=1.0, cooldown_s=0))
     assert switches(soon) == [(20, SHARED), (45, SINGLE_OWNER)]
-    late = scored("1111100000000", DetectorOptions(cooldown_s=30))
+    late = scored("1111100000000", DetectorOptions(baseline_ms=1.0, cooldown_s=30))
     assert switches(late) == [(20, SHARED), (50, SINGLE_OWNER)]
 
 
@@ -120,11 +131,16 @@ def test_a_longer_route_is_no_congestion_for_ever_with_a_horizon() -> None:
 
 
 def test_a_clock_that_goes_back_does_not_end_the_cooldown() -> None:
-    detector = Detector(DetectorOptions(window=1, persistence=1, cooldown_s=10))
-    assert detector.observe(Observation(t_s=100, retransmits=9)).switched
-    for t_s in (50.0, 55.0, 40.0, 44.0):
-        assert not detector.observe(Observation(t_s=t_s, retransmits=0)).switched
-    assert detector.observe(Observation(t_s=46.0, retransmits=0)).switched  # 5 + 4 + 2 s have passed
+    detector = Detector(DetectorOptions(window=1, persistence=1, cooldown_s=10, baseline_ms=1.0))
+
+    def switches_at(t_s: float, retransmits: float) -> bool:
+        seen = Observation(t_s=t_s, rtt_tail_ms=1.0, retransmits=retransmits)
+        return detector.observe(seen).switched
+
+    assert not switches_at(90.0, 0)
+    assert switches_at(100.0, 9)
+    assert not any(switches_at(t_s, 0) for t_s in (50.0, 55.0, 40.0, 44.0))
+    assert switches_at(46.0, 0)  # 5 + 4 + 2 s have passed
 
 
 @given(all_options, st.lists(observations, max_size=80))
@@ -135,10 +151,13 @@ def test_switches_keep_the_cooldown_and_need_agreement(
     verdicts = observed(options, series)
     times = [one.t_s for one in verdicts if one.switched]
     assert all(b - a >= options.cooldown_s - 1e-9 for a, b in itertools.pairwise(times))
-    regime = options.start
+    regime, started = SHARED, False
     for i, one in enumerate(verdicts):
-        assert one.switched == (one.regime != regime)
+        if one.regime != regime and not one.switched:
+            assert (one.regime, started) == (options.start, False)  # the start, once the baseline is known
+            started = True
         if one.switched:
+            assert one.regime != regime
             agreeing = verdicts[max(0, i - options.persistence + 1) : i + 1]
             assert len(agreeing) == options.persistence
             assert {before.estimate for before in agreeing} == {one.regime}
@@ -162,6 +181,7 @@ def test_any_clock_and_any_gap_is_borne(options: DetectorOptions, series: list[O
         {"majority": 0.0},
         {"baseline_horizon_s": 0.0},
         {"baseline_horizon_s": 5.0, "baseline_ms": 1.0},
+        {"baseline_of": "p50"},
         {"start": "OURS"},
     ],
 )

@@ -24,17 +24,18 @@ def trace(path: Path, rows: list[str], header: str = HEADER) -> Path:
 
 @pytest.fixture
 def lossy(tmp_path: Path) -> Path:
-    return trace(tmp_path / "a.csv", [f"{5 * i},1.0,0,{3 if i else ''}" for i in range(6)])
+    return trace(tmp_path / "a.csv", [f"{5 * i},1.0,0,{3 if i > 4 else ''}" for i in range(11)])
 
 
 def test_programs_read_an_object_an_interval(lossy: Path) -> None:
     result = replay(lossy, "--json")
     assert result.exit_code == 0
     rows = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [row["score"] for row in rows] == [0, 1, 1, 1, 1, 1]
-    assert [row["density"] for row in rows] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert rows[-1] == {
-        "t_s": 25.0,
+    assert [row["score"] for row in rows] == [*5 * [0], *6 * [1]]
+    assert [row["density"] for row in rows[4:10]] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert [row["regime"] for row in rows[3:5]] == ["SHARED", "SINGLE_OWNER"]  # the baseline is known
+    assert rows[-2] == {
+        "t_s": 45.0,
         "score": 1,
         "density": 1.0,
         "estimate": "SHARED",
@@ -46,28 +47,38 @@ def test_programs_read_an_object_an_interval(lossy: Path) -> None:
 def test_people_read_a_table(lossy: Path) -> None:
     lines = replay(lossy).stdout.splitlines()
     assert lines[0].split() == ["t_s", "score", "density", "estimate", "regime"]
-    assert lines[-1].split() == ["25", "1", "1.00", "SHARED", "SHARED", "<-", "changed"]
+    assert lines[-2].split() == ["45", "1", "1.00", "SHARED", "SHARED", "<-", "changed"]
 
 
 def test_every_parameter_is_an_option(lossy: Path, tmp_path: Path) -> None:
     def regimes(*options: str, of: Path = lossy) -> list[str]:
         return [json.loads(line)["regime"] for line in replay(of, "--json", *options).stdout.splitlines()]
 
-    assert regimes("--start", "shared")[0] == "SHARED"
-    assert regimes("--window", "1", "--persistence", "1").index("SHARED") == 1
-    assert regimes("--majority", "0.2", "--persistence", "1").index("SHARED") == 1
-    assert set(regimes("--noise-retransmits", "3")) == {"SINGLE_OWNER"}
+    known = ("--baseline-ms", "1")
+    assert regimes(*known)[0] == "SINGLE_OWNER"
+    assert set(regimes(*known, "--start", "shared", "--persistence", "99")) == {"SHARED"}
+    assert regimes(*known, "--window", "1", "--persistence", "1").index("SHARED") == 5
+    assert regimes(*known, "--majority", "0.2", "--persistence", "1").index("SHARED") == 5
+    assert set(regimes(*known, "--noise-retransmits", "3")) == {"SINGLE_OWNER"}
+    lost = trace(tmp_path / "lost.csv", [f"{5 * i},1.0,0,1" for i in range(9)])
+    assert set(regimes(*known, of=lost)) == {"SINGLE_OWNER"}
+    assert "SHARED" in regimes(*known, "--mode", "fast", of=lost)  # one is much for a tenth of a second
     slow = trace(tmp_path / "slow.csv", [f"{5 * i},9,2," for i in range(9)])
     assert "SHARED" in regimes("--baseline-ms", "1", "--noise-ce-marks", "2", of=slow)
     assert "SHARED" not in regimes("--baseline-ms", "1", "--noise-ce-marks", "2", "--delta-ms", "8", of=slow)
-    assert "SHARED" not in regimes("--noise-ce-marks", "2", of=slow)  # 9 ms are the baseline
+    assert regimes("--noise-ce-marks", "2", of=slow)[-1] == "SINGLE_OWNER"  # 9 ms are the baseline
     late = trace(tmp_path / "late.csv", [f"{5 * i},{9 if i else 1},," for i in range(9)])
-    assert "SHARED" in regimes("--baseline-samples", "1", of=late)
-    assert "SHARED" not in regimes("--baseline-horizon-s", "4", of=late)
-    back = trace(tmp_path / "back.csv", [f"{i},,,{9 if i < 3 else 0}" for i in range(9)])
-    quick = ("--window", "1", "--persistence", "1", "--cooldown-s")
-    assert regimes(*quick, "2", of=back).index("SINGLE_OWNER") == 3
-    assert set(regimes(*quick, "60", of=back)) == {"SHARED"}
+    assert regimes("--baseline-samples", "1", of=late)[0] == "SINGLE_OWNER"
+    assert regimes("--baseline-samples", "1", of=late)[-1] == "SHARED"
+    assert regimes("--baseline-horizon-s", "4", of=late)[-1] == "SINGLE_OWNER"
+    header = "t_s,rtt_min_ms,rtt_tail_ms,ce_marks,retransmits\n"
+    busy = trace(tmp_path / "busy.csv", [f"{5 * i},1,9,," for i in range(9)], header)
+    assert regimes(of=busy)[-1] == "SHARED"
+    assert regimes("--baseline-of", "tail", of=busy)[-1] == "SINGLE_OWNER"
+    back = trace(tmp_path / "back.csv", [f"{i},1,,{9 if 0 < i < 4 else 0}" for i in range(9)])
+    quick = (*known, "--window", "1", "--persistence", "1", "--cooldown-s")
+    assert regimes(*quick, "2", of=back)[:5] == ["SINGLE_OWNER", *3 * ["SHARED"], "SINGLE_OWNER"]
+    assert set(regimes(*quick, "60", of=back)[1:]) == {"SHARED"}
 
 
 @pytest.mark.parametrize(

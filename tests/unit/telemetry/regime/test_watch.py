@@ -36,8 +36,10 @@ def signal(peer: str = PEER, **measured: int | None) -> ReceiverSignal:
 
 
 def test_the_tail_is_the_99th_percentile_and_marks_are_marks() -> None:
-    seen = observation_of(signal(rtt_p50_us=1000, rtt_p99_us=9500, rtt_max_us=80_000, ce_marks=4), 12.5)
-    assert seen == Observation(t_s=12.5, rtt_tail_ms=9.5, ce_marks=4)
+    measured = signal(rtt_min_us=800, rtt_p99_us=9500, rtt_max_us=80_000, ce_marks=4)
+    assert observation_of(measured, 12.5) == Observation(
+        t_s=12.5, rtt_min_ms=0.8, rtt_tail_ms=9.5, ce_marks=4
+    )
     assert observation_of(signal(), 0.0) == Observation(t_s=0.0)
 
 
@@ -76,7 +78,7 @@ def test_figure_5_comes_out_of_signals_too() -> None:
 
 
 def test_a_decision_says_what_it_is_of_and_why() -> None:
-    watch = Watch(DetectorOptions(window=1, persistence=2, cooldown_s=0), intervals=1)
+    watch = Watch(DetectorOptions(window=1, persistence=2, cooldown_s=0, baseline_ms=2.0), intervals=1)
     found = []
     for second, marks in enumerate((0, 5, 5, 5), 1):
         measured = signal(rtt_p99_us=2000, ce_marks=marks)
@@ -114,22 +116,23 @@ def test_of_what_nobody_measured_nothing_is_decided() -> None:
 
 
 def test_each_peer_has_its_own_detector_and_flows_have_none() -> None:
-    watch = Watch(DetectorOptions(window=1, persistence=1), intervals=1)
+    watch = Watch(DetectorOptions(window=1, persistence=1, baseline_ms=1.0), intervals=1)
     of_flow = ReceiverSignal(peer=PEER, address=OURS, flow=FLOW, ce_marks=50)
-    found = watch.take([signal(ce_marks=0), signal(OTHER, ce_marks=9), of_flow], SECOND, WALL_US)
+    both = signal(ce_marks=0, rtt_p99_us=1000), signal(OTHER, ce_marks=9, rtt_p99_us=1000)
+    found = watch.take([*both, of_flow], SECOND, WALL_US)
     assert {one.peer: one.decision.regime for one in found} == {PEER: SINGLE_OWNER, OTHER: SHARED}
 
 
 def test_a_peer_that_was_away_for_long_begins_anew() -> None:
-    watch = Watch(DetectorOptions(window=1, persistence=1), intervals=1)
+    watch = Watch(DetectorOptions(window=1, persistence=1, baseline_samples=1), intervals=1)
     watch.take([signal(ce_marks=9, rtt_p99_us=100)], SECOND, WALL_US)
     watch.take([], KEEP_US // 2, WALL_US)
     (kept,) = watch.take([signal(ce_marks=9)], KEEP_US // 2 + SECOND, WALL_US)
     assert kept.decision.regime == SHARED
     watch.take([], 2 * KEEP_US, WALL_US)
-    (anew,) = watch.take([signal(ce_marks=0)], 2 * KEEP_US + SECOND, WALL_US + 5)
+    (anew,) = watch.take([signal(ce_marks=0, rtt_p99_us=300)], 2 * KEEP_US + SECOND, WALL_US + 5)
     assert (anew.decision.regime, anew.decision.since_wall_us) == (SINGLE_OWNER, WALL_US + 5)
-    assert anew.baseline_ms is None
+    assert anew.baseline_ms == 0.3
 
 
 @given(
@@ -156,7 +159,8 @@ def test_the_modes_are_those_of_the_paper_and_a_faster_one() -> None:
     paper, fast = mode_of("paper"), mode_of("fast")
     assert (paper.window_ms, paper.options) == (5000, DetectorOptions())
     assert paper.options == DetectorOptions(window=5, persistence=3, majority=0.6, cooldown_s=15, delta_ms=5)
-    assert (fast.window_ms, fast.probe_ms, fast.options) == (100, 10, DetectorOptions(cooldown_s=1))
+    assert (fast.window_ms, fast.probe_ms) == (100, 10)
+    assert fast.options == DetectorOptions(cooldown_s=1, noise_ce_marks=0.02, noise_retransmits=0.02)
     for mode in MODES.values():
         assert mode.window_ms % mode.interval_ms == 0
     with pytest.raises(RegimeError) as raised:
@@ -189,7 +193,7 @@ def test_the_document_has_the_modes_as_they_are() -> None:
     told = {
         cells[0].strip(" `"): [int(re.sub(r"\D", "", cell)) for cell in cells[1:4]]
         for line in text.splitlines()
-        if len(cells := line.strip("|").split("|")) == 5 and cells[0].strip(" `") in MODES
+        if len(cells := line.strip("|").split("|")) == 6 and cells[0].strip(" `") in MODES
     }
     assert told == {name: [mode.window_ms, mode.interval_ms, mode.probe_ms] for name, mode in MODES.items()}
 
