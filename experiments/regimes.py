@@ -24,7 +24,8 @@ class ReceiverAgent(Plain, frozen=True):
     Attributes:
         host: Where it is. A host has one at most.
         peers: Hosts that it watches; those that send flows to it, if none are named.
-        mode: The paper's constants, or those for faster networks; see docs/regime.md.
+        mode: The paper's constants, those for faster networks, or the latter with an eye on own queues; see
+            docs/regime.md.
         detector: Parameters of the detector that are not the mode's, as for `ccp receive --regime-set`.
         window_ms: What an observation covers [ms]; the mode's, if None.
         interval_ms: Time between two signals [ms]; the mode's, if None.
@@ -34,7 +35,7 @@ class ReceiverAgent(Plain, frozen=True):
 
     host: str
     peers: tuple[str, ...] = ()
-    mode: Literal["paper", "fast"] = "fast"
+    mode: Literal["paper", "fast", "own"] = "fast"
     detector: dict[str, ParamValue] = field(default_factory=dict)
     window_ms: Milliseconds | None = None
     interval_ms: Milliseconds | None = None

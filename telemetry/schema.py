@@ -131,6 +131,7 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
             the window: below the highest sequence number, with a newer timestamp.
         retrans_pkts: Segments that the peer sent to the receiver again, as the peer's own signal about the
             receiver says (its `loss_pkts`), new in the window; None if it says nothing.
+        arrival_pkts_per_s: Segments with payload that arrived, in whatever order, by time [packets/s].
         goodput_bytes_per_s: Bytes that arrived in order, by time [bytes/s].
         flows: How many flows with this peer the window saw.
     """
@@ -151,6 +152,7 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
     duplicate_pkts: Count | None = None
     resent_pkts: Count | None = None
     retrans_pkts: Count | None = None
+    arrival_pkts_per_s: Count | None = None
     goodput_bytes_per_s: Count | None = None
     flows: Count | None = None
 

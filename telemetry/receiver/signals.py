@@ -46,7 +46,7 @@ def signal_of(
     if seen is not None and arrivals_are_all:
         marks.insert(0, seen.ce)
     sent = (values.get("data_out") or 0) + (values.get("retrans") or 0)
-    received = values.get("bytes_received")
+    received, arrived = values.get("bytes_received"), values.get("data_in")
     seconds = tcp.elapsed_us / 1e6 if tcp is not None else 0.0
     signal = ReceiverSignal(
         peer=peer,
@@ -60,6 +60,7 @@ def signal_of(
         duplicate_pkts=host.get("duplicates"),
         resent_pkts=None if seen is None or not arrivals_are_all else seen.resent if seen.segs else 0,
         retrans_pkts=retrans_pkts,
+        arrival_pkts_per_s=None if arrived is None or not seconds else round(arrived / seconds),
         goodput_bytes_per_s=None if received is None or not seconds else round(received / seconds),
         flows=flows,
     )

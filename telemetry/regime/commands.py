@@ -74,6 +74,10 @@ def replay(
         float | None,
         typer.Option(help="Take the least RTT of so long as baseline, for routes that change (never)."),
     ] = None,
+    own_queue: Annotated[
+        bool | None,
+        typer.Option(help="A path that the sender fills by itself is its own (the mode's)."),
+    ] = None,
     mode: Annotated[
         str, typer.Option(help=f"Of `ccp receive`, {' or '.join(MODES)}: whose cooldown and noise it is.")
     ] = "paper",
@@ -99,6 +103,7 @@ def replay(
             "baseline_of": baseline_of,
             "baseline_samples": baseline_samples,
             "baseline_horizon_s": baseline_horizon_s,
+            "own_queue": own_queue,
             "start": start_of(start),
         }
         chosen = {name: value for name, value in given.items() if value is not None}

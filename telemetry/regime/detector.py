@@ -8,7 +8,8 @@
 In each interval:
 
 1. *Score*: 1 if the tail of the RTTs is more than delta above the baseline, or there were more new CE marks,
-   or more retransmissions, than noise. What is missing speaks for nothing.
+   or more retransmissions, than noise. What is missing speaks for nothing. With `own_queue`, which is not the
+   paper's, it is 0 whatever there was, while the sender fills the path by itself (`telemetry.regime.own`).
 2. *Density*: share of the window of the last N scores that are 1; scores that are not there yet count as 0.
 3. *Estimate*: SHARED if at least ceil(majority x N) of the scores are 1, or if none of these intervals has an
    RTT and a baseline for it, else SINGLE_OWNER.
@@ -42,6 +43,7 @@ from msgspec import Struct
 
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.greatest import Greatest
+from telemetry.regime.own import OwnLoad
 
 Regime = Literal["SINGLE_OWNER", "SHARED"]
 
@@ -57,16 +59,20 @@ class Observation(Struct, frozen=True, kw_only=True):
     Attributes:
         t_s: When the interval ended, on any clock [s].
         rtt_min_ms: Least RTT [ms]; the tail stands for it where it is missing.
+        rtt_p50_ms: Median RTT [ms].
         rtt_tail_ms: Tail of the RTTs, such as the 99th percentile [ms].
         ce_marks: Packets with ECN CE, new in the interval.
         retransmits: Retransmissions, new in the interval.
+        arrival_pkts_per_s: Packets with data that arrived of the path's sender [packets/s].
     """
 
     t_s: float
     rtt_min_ms: float | None = None
+    rtt_p50_ms: float | None = None
     rtt_tail_ms: float | None = None
     ce_marks: float | None = None
     retransmits: float | None = None
+    arrival_pkts_per_s: float | None = None
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -79,6 +85,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         estimate: What the window says.
         regime: What holds from now on.
         switched: Whether the regime has just changed.
+        is_own: Whether the sender filled the path by itself; with `own_queue`, else not known.
     """
 
     t_s: float
@@ -87,6 +94,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     estimate: Regime
     regime: Regime
     switched: bool = False
+    is_own: bool = False
 
 
 class DetectorOptions(Struct, frozen=True, kw_only=True):
@@ -106,6 +114,8 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
             the least RTT, and would be a queue for ever.
         baseline_samples: Learned, it is known after so many intervals with an RTT.
         baseline_horizon_s: Only RTTs of so long ago count for it [s]; None: all.
+        own_queue: Whether delay, marks and losses are no congestion while the sender fills the path by
+            itself; not in the paper.
         start: Regime once the baseline is known.
     """
 
@@ -120,6 +130,7 @@ class DetectorOptions(Struct, frozen=True, kw_only=True):
     baseline_of: Literal["min", "tail"] = "min"
     baseline_samples: int = 5
     baseline_horizon_s: float | None = None
+    own_queue: bool = False
     start: Regime = SINGLE_OWNER
 
     def __post_init__(self) -> None:
@@ -166,6 +177,7 @@ class Detector:
         self._scores: deque[int] = deque(maxlen=self.options.window)
         self._delays: deque[bool] = deque(maxlen=self.options.window)
         self._baseline = _Baseline(self.options)
+        self._own = OwnLoad() if self.options.own_queue else None
         self._started = False
         self._differing = 0
         self._seen_s: float | None = None
@@ -183,7 +195,10 @@ class Detector:
         self._seen_s = t_s
         self._since_switch_s += passed_s
         self._baseline.learn(observation, passed_s)
-        score = int(self._congested(observation))
+        is_own = self._own is not None and self._own.fills(
+            observation.arrival_pkts_per_s, observation.rtt_p50_ms, self._baseline.value_ms, passed_s
+        )
+        score = int(self._congested(observation) and not is_own)
         self._scores.append(score)
         self._delays.append(observation.rtt_tail_ms is not None and self._baseline.is_known)
         congested = sum(self._scores)
@@ -210,6 +225,7 @@ class Detector:
             estimate=estimate,
             regime=self.regime,
             switched=switched,
+            is_own=is_own,
         )
 
     def _congested(self, observation: Observation) -> bool:

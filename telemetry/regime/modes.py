@@ -1,4 +1,4 @@
-"""The detector's parameters together with what it is fed: the paper's, and a faster set.
+"""The detector's parameters together with what it is fed: the paper's, a faster set, one with own queues.
 
 What counts as noise is a number of events in an interval. The paper has 1 in 5 s (section 4.3); in another
 interval it is as much less or more, so that 100 ms with a single event are not quiet.
@@ -51,10 +51,13 @@ def _scaled(options: DetectorOptions, ratio: float) -> DetectorOptions:
 _PAPER_MS: Final = 5000
 _FAST_MS: Final = 100
 
+_FAST: Final = _scaled(DetectorOptions(cooldown_s=1.0), _FAST_MS / _PAPER_MS)
+
 MODES: Final[dict[str, Mode]] = {
     # Sections 4.3 and 4.5: an interval of 5 s, and `ping -i 0.2`.
     "paper": Mode(_PAPER_MS, 1000, 200, DetectorOptions()),
-    "fast": Mode(_FAST_MS, 100, 10, _scaled(DetectorOptions(cooldown_s=1.0), _FAST_MS / _PAPER_MS)),
+    "fast": Mode(_FAST_MS, 100, 10, _FAST),
+    "own": Mode(_FAST_MS, 100, 10, msgspec.structs.replace(_FAST, own_queue=True)),
 }
 
 

@@ -36,9 +36,11 @@ def observation_of(signal: ReceiverSignal, t_s: float) -> Observation:
     return Observation(
         t_s=t_s,
         rtt_min_ms=_ms(signal.rtt_min_us),
+        rtt_p50_ms=_ms(signal.rtt_p50_us),
         rtt_tail_ms=_ms(signal.rtt_p99_us),
         ce_marks=signal.ce_marks,
         retransmits=next((count for count in retransmits if count is not None), None),
+        arrival_pkts_per_s=signal.arrival_pkts_per_s,
     )
 
 
@@ -158,4 +160,6 @@ def _reason(verdict: Verdict, seen: Observation, detector: Detector) -> str:
         parts.append(f"CE marks {seen.ce_marks:g}")
     if seen.retransmits is not None:
         parts.append(f"sent again {seen.retransmits:g}")
+    if verdict.is_own:
+        parts.append("the sender fills the path by itself")
     return "; ".join(parts)

@@ -26,7 +26,9 @@ observations = st.builds(
     Observation,
     t_s=st.floats(0, 1000),
     rtt_min_ms=st.none() | st.floats(0, 50),
+    rtt_p50_ms=st.none() | st.floats(0, 50),
     rtt_tail_ms=st.none() | st.floats(0, 50),
+    arrival_pkts_per_s=st.none() | st.floats(0, 1000),
     ce_marks=amounts,
     retransmits=amounts,
 )
@@ -39,6 +41,7 @@ all_options = st.builds(
     baseline_ms=st.none() | st.floats(0, 10),
     baseline_of=st.sampled_from(["min", "tail"]),
     baseline_samples=st.integers(1, 6),
+    own_queue=st.booleans(),
     start=st.sampled_from([SINGLE_OWNER, SHARED]),
 )
 

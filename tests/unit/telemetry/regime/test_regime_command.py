@@ -41,6 +41,7 @@ def test_programs_read_an_object_an_interval(lossy: Path) -> None:
         "estimate": "SHARED",
         "regime": "SHARED",
         "switched": True,
+        "is_own": False,
     }
 
 
