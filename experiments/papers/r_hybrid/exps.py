@@ -14,16 +14,18 @@ import msgspec
 import pandas as pd
 
 from experiments import plots
-from experiments.metrics import NAN
+from experiments.metrics import NAN, within
 from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, DropTail
 from experiments.netlab.topologies import dumbbell
 from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.r_hybrid.false import replayed
 from experiments.papers.r_hybrid.path import (
     BBR,
     DCTCP,
     FLOW,
     OURS,
     PAPER_NOISE,
+    SETTLED_S,
     STREAMS,
     decided,
     settled,
@@ -37,6 +39,8 @@ from experiments.runs.shapes import Graph
 from experiments.scenario import Flow, Scenario
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http, Iperf3, OnOff, Traffic
+from telemetry.regime import SHARED
+from telemetry.regime.modes import MODES
 
 MIB_BYTES: Final = 1 << 20
 BIG_BYTES: Final = 200 * MIB_BYTES
@@ -174,8 +178,11 @@ def _grids(size: Size) -> list[Grid]:
 def exps_row(result: Result) -> dict[str, Any]:
     """Return what an experiment was, and what it came to; `r_hybrid_path` says what the columns are.
 
-    Of downloads: `first_byte_s` is the mean time to the first byte, `completion_s` that to the last.
+    `shared_own_ratio` is what the mode `own` makes of what the receiver observed, `shared_ratio` of what it
+    did decide. Of downloads: `first_byte_s` is the mean time to the first byte, `completion_s` that to the
+    last.
     """
+    own = replayed(result, MODES["own"].options)
     exp = EXPERIMENTS[str(result.axes["exp"])]
     flow = result.flows.set_index("flow").loc[FLOW]
     objects = result.objects[result.objects["flow"] == FLOW]
@@ -187,6 +194,7 @@ def exps_row(result: Result) -> dict[str, Any]:
         "retrans_pkts": flow["retrans_pkts"],
         **settled(result, FLOW),
         **decided(result),
+        "shared_own_ratio": (within(own, SETTLED_S)["regime"] == SHARED).mean(),
         "first_byte_s": objects["first_byte_s"].mean() if len(objects) else NAN,
         "completion_s": objects["completion_s"].mean() if len(objects) else NAN,
     }
@@ -196,7 +204,8 @@ def _findings(runs: Runs) -> Findings:
     table = runs.table
     bulk, downloads = table[table["bulk"]], table[~table["bulk"]]
     by = ["exp", "label", "setting", "algorithm"]
-    values = ["goodput_bytes_per_s", "retrans_pkts", "rtt_p50_us", "rtt_p95_us", "shared_ratio"]
+    values = ["goodput_bytes_per_s", "retrans_pkts", "rtt_p50_us", "rtt_p95_us"]
+    values += ["shared_ratio", "shared_own_ratio"]
     tables = [Table.of(bulk, "E1 to E17, bulk transfers", by, values)] if len(bulk) else []
     if len(downloads):
         tables += [Table.of(downloads, "E7 and E8, downloads", by, ["first_byte_s", "completion_s"])]

@@ -3,7 +3,8 @@
 Figures 2 to 4 have one path (`path.py`), on which only loss and the threshold of marking change.
 Figure 5 is computed (`series.py`); the experiments E1 to E17 are those of the authors' script
 (`exps.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two kinds
-of peers (`peers.py`), and what is taken for sharing that is none (`false.py`).
+of peers (`peers.py`), what is taken for sharing that is none (`false.py`), and rules that know own
+queues (`whose.py`).
 `docs/papers/r-hybrid.md` says what came out.
 """
 
@@ -38,6 +39,7 @@ from experiments.papers.r_hybrid.path import (
 from experiments.papers.r_hybrid.peers import TWO_PEERS
 from experiments.papers.r_hybrid.series import FIG5
 from experiments.papers.r_hybrid.timing import TIMING
+from experiments.papers.r_hybrid.whose import OWN_MODE, WHOSE_QUEUE
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, rounds, steered
 from experiments.plots import Plot
@@ -289,6 +291,8 @@ _PARTS: Final = (
     TIMING,
     TWO_PEERS,
     FALSE_SWITCHES,
+    WHOSE_QUEUE,
+    OWN_MODE,
 )
 
 PAPER: Final = Paper.of(

@@ -61,7 +61,10 @@ def result_of(scenario: Scenario, goodput_bytes_per_s: float = 1e6, decisions: b
     regimes = pd.DataFrame(
         {
             "t_s": times_s,
+            "rtt_min_ms": 1.0,
+            "rtt_p50_ms": 1.5,
             "rtt_tail_ms": 2.0,
+            "arrival_pkts_per_s": 1000.0,
             "ce_marks": 100 * times_s,
             "retransmits": 0.0,
             "density": 0.0,
