@@ -12,6 +12,8 @@ from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.variants import KERNEL
 
 OURS: Final = "r_hybrid"
+OURS_OWN: Final = f"{OURS}, mode own"
+"""With rules that know own queues, and so own marks; else the threshold of marks is from other paths."""
 BBR: Final = "kernel/bbr"
 DCTCP: Final = "dctcp"
 AGGRESSIVE: Final = "marking at 0.3 ms"
@@ -187,14 +189,15 @@ CLAIMS: Final = (
         "clean",
         [
             Comparison(
-                f"as dctcp, {column}",
-                f"R-Hybrid's {what} by DCTCP's, clean,",
+                f"as dctcp, {column}{more}",
+                f"R-Hybrid's {what} by DCTCP's, clean{more},",
                 column,
-                {"variant": OURS},
+                {"variant": variant},
                 {"variant": DCTCP},
                 1 - SAME_AS_DCTCP,
                 1 + SAME_AS_DCTCP,
             )
+            for variant, more in ((OURS, ""), (OURS_OWN, ", mode own"))
             for what, column in (
                 ("goodput", "goodput_bytes_per_s"),
                 ("median queueing delay", "queueing_delay_p50_us"),

@@ -17,7 +17,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
-from experiments.papers.r_hybrid.claims import CLAIMS
+from experiments.papers.r_hybrid.claims import CLAIMS, OURS_OWN
 from experiments.papers.r_hybrid.exps import EXPS
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
 from experiments.papers.r_hybrid.own_marks import OWN_MARKS_PART
@@ -27,6 +27,7 @@ from experiments.papers.r_hybrid.path import (
     CE_THRESHOLD,
     DCTCP,
     LOSS_RATIO,
+    MODE,
     NOISE,
     OURS,
     PAPER_NOISE,
@@ -235,6 +236,7 @@ STRICT: Final = f"{OURS}, a mark is congestion"
 OWNERS: Final[Mapping[str, Mapping[str, Any]]] = {
     DCTCP: marked(DCTCP),
     OURS: marked(OURS),
+    OURS_OWN: {**marked(OURS), NOISE: PAPER_NOISE, MODE: "own"},
     STRICT: {**marked(OURS), NOISE: PAPER_NOISE},
 }
 

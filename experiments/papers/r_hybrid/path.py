@@ -54,6 +54,7 @@ SAMPLE_INTERVAL_US: Final = 2_000
 CE_THRESHOLD: Final = "topology.forward.queue.ce_threshold_us"
 LOSS_RATIO: Final = "topology.forward.loss.ratio"
 NOISE: Final = "receivers.0.detector.noise_ce_marks"
+MODE: Final = "receivers.0.mode"
 """Fields, as axes of a grid set them."""
 
 

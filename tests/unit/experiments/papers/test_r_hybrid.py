@@ -13,6 +13,7 @@ from experiments.papers.claims import KEPT
 from experiments.papers.kept import Kept
 from experiments.papers.paper import Runs, Size, findings, table_of
 from experiments.papers.r_hybrid import series as r_hybrid_series
+from experiments.papers.r_hybrid.claims import OURS_OWN
 from experiments.papers.r_hybrid.exps import EXPERIMENTS
 from experiments.papers.r_hybrid.own_marks import drawn, threshold
 from experiments.papers.r_hybrid.paper import AGGRESSIVE, BASELINE, CASES, CLAIMED, PAPER, STRICT
@@ -114,9 +115,11 @@ def test_the_clean_link_marks_as_dctcp_needs_it_and_its_own_marks_do_not_count()
     for run in runs_of("clean", QUICK):
         forward = run.scenario.topology.forward
         assert forward.queue == DropTail(ce_threshold_us=MARKED_US)
-        strict = run.axes["variant"] == STRICT
-        noise = PAPER_NOISE if strict else OWN_MARKS
-        assert run.scenario.receivers[0].detector == {"noise_ce_marks": noise}
+        variant = run.axes["variant"]
+        noise = PAPER_NOISE if variant in (STRICT, OURS_OWN) else OWN_MARKS
+        (receiver,) = run.scenario.receivers
+        assert receiver.detector == {"noise_ce_marks": noise}
+        assert receiver.mode == ("own" if variant == OURS_OWN else "fast")
 
 
 def test_there_are_the_scripts_seventeen_experiments() -> None:
@@ -188,14 +191,16 @@ def test_figure_3_must_show_goodput_by_the_baseline_of_the_same_round() -> None:
 def test_the_clean_case_must_show_both_throughput_and_delay() -> None:
     table = pd.DataFrame(
         {
-            "variant": [DCTCP, OURS] * 6,
-            "seed": [seed for seed in range(6) for _ in range(2)],
-            "goodput_bytes_per_s": [100.0, 99.0] * 6,
-            "queueing_delay_p50_us": [100.0, 103.0] * 6,
+            "variant": [DCTCP, OURS, OURS_OWN] * 6,
+            "seed": [seed for seed in range(6) for _ in range(3)],
+            "goodput_bytes_per_s": [100.0, 99.0, 97.0] * 6,
+            "queueing_delay_p50_us": [100.0, 103.0, 100.0] * 6,
         }
     )
     values = ("goodput_bytes_per_s", "queueing_delay_p50_us")
     assert [judged("clean", f"as dctcp, {one}", table).verdict for one in values] == ["holds", "fails"]
+    own = [judged("clean", f"as dctcp, {one}, mode own", table).verdict for one in values]
+    assert own == ["fails", "holds"]
 
 
 def test_nothing_is_judged_on_the_runs_that_it_was_tuned_on() -> None:
