@@ -177,7 +177,7 @@ class Detector:
         self._scores: deque[int] = deque(maxlen=self.options.window)
         self._delays: deque[bool] = deque(maxlen=self.options.window)
         self._baseline = _Baseline(self.options)
-        self._own = OwnLoad() if self.options.own_queue else None
+        self._own = OwnLoad(self.options.delta_ms) if self.options.own_queue else None
         self._started = False
         self._differing = 0
         self._seen_s: float | None = None

@@ -25,8 +25,8 @@ CAPACITY_HORIZON_S: Final = 600.0
 """How long the greatest rate stands for what a path can carry, if that becomes less [s]."""
 FULL_RATIO: Final = 0.95
 """Of what the path can carry, so much is all of it: an interval's edges cut off packets."""
-EMPTY_RATIO: Final = 1.1
-"""A median RTT of up to so many times the least one is an empty queue."""
+EMPTY_RATIO: Final = 0.1
+"""A queue is empty up to this part of the empty path's RTT, or of delta, whichever is less."""
 INTERVALS: Final = 5
 """So many intervals in a row make a rate that lasts; the detector's window has as many (N of section 4.3)."""
 
@@ -34,8 +34,13 @@ INTERVALS: Final = 5
 class OwnLoad:
     """What a path carries of one peer."""
 
-    def __init__(self) -> None:
-        """Know nothing yet."""
+    def __init__(self, delta_ms: float) -> None:
+        """Know nothing yet.
+
+        Args:
+            delta_ms: Delay above that of the empty path that is no congestion yet [ms].
+        """
+        self._delta_ms = delta_ms
         self._most = Greatest(CAPACITY_HORIZON_S)
         self._most_without_queue = Greatest(CAPACITY_HORIZON_S)
         self._rates: deque[float] = deque(maxlen=INTERVALS)
@@ -52,8 +57,12 @@ class OwnLoad:
             empty_ms: RTT of the empty path [ms]; None: not known yet.
             passed_s: Time since the interval before [s].
         """
-        is_empty = rtt_ms is not None and empty_ms is not None and rtt_ms <= EMPTY_RATIO * empty_ms
         rate = rate_pkts_per_s
+        is_empty = (
+            rtt_ms is not None
+            and empty_ms is not None
+            and rtt_ms - empty_ms <= EMPTY_RATIO * min(empty_ms, self._delta_ms)
+        )
         self._most.add(rate, passed_s)
         self._most_without_queue.add(_lasting(self._without_queue, rate if is_empty else None), passed_s)
         lasting = _lasting(self._rates, rate)

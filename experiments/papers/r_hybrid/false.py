@@ -57,8 +57,10 @@ DETECTORS: Final[Mapping[str, DetectorOptions]] = {
         for delta_ms in (2.5, 10.0, 20.0)
     },
     "window 10": msgspec.structs.replace(_FAST, window=10),
+    "least tail, horizon 5 s": msgspec.structs.replace(_FAST, baseline_of="tail", baseline_horizon_s=5.0),
+    "own queues": MODES["own"].options,
 }
-"""As in the mode for faster networks, with these options changed."""
+"""As in the mode for faster networks, with these options changed; and that with rules for own queues."""
 
 _OWN: Final = Flow("own", "sender", "receiver", KERNEL, traffic=steady(SEND_BYTES_PER_S))
 _BLOCKS: Final = Flow("own", "sender", "receiver", KERNEL, traffic=Iperf3(rate_bytes_per_s=SEND_BYTES_PER_S))

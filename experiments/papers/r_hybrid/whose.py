@@ -76,7 +76,7 @@ _UNDER: Final = " | "
 
 def drawn(paths: int) -> Mapping[str, Direction]:
     """Return so many bottlenecks; they mark what asks for ECN from a RTT of queue on, or half the room."""
-    rng = Random("paths of which it is asked whose queue it is")
+    rng = Random("paths that were drawn when the rules were done")
 
     def between(least: float, most: float) -> float:
         return math.exp(rng.uniform(math.log(least), math.log(most)))

@@ -79,6 +79,13 @@ def test_a_queue_at_a_rate_that_had_none_is_not_ours() -> None:
     assert regime == SHARED
 
 
+def test_a_tenth_of_a_long_rtt_is_no_empty_queue() -> None:
+    load = OwnLoad(delta_ms=5.0)
+    for _ in range(20):  # it grows again behind a loss: three of 40 ms are queue, and the link is busy
+        load.fills(0.97 * CAPACITY, 43.0, 40.0, 0.1)
+    assert [load.fills(CAPACITY, 52.0, 40.0, 0.1) for _ in range(10)][-1]
+
+
 def test_marks_where_we_fill_the_path_are_ours_and_others_are_not() -> None:
     assert decided([CAPACITY] * 40, queue_ms=1.0, ce_marks=400.0)[-1] == SINGLE_OWNER
     assert decided([CAPACITY] * 40, queue_ms=1.0, mode="fast", ce_marks=400.0)[-1] == SHARED
@@ -87,13 +94,13 @@ def test_marks_where_we_fill_the_path_are_ours_and_others_are_not() -> None:
 
 
 def test_where_nobody_counts_what_arrives_the_papers_rules_hold() -> None:
-    load = OwnLoad()
+    load = OwnLoad(delta_ms=5.0)
     assert not any(load.fills(None, 7.0, 1.0, 0.1) for _ in range(20))
     assert not any(load.fills(0.0, 7.0, 1.0, 0.1) for _ in range(20))
 
 
 def test_a_path_that_can_carry_less_than_before_is_ours_again_after_the_horizon() -> None:
-    load = OwnLoad()
+    load = OwnLoad(delta_ms=5.0)
     for _ in range(10):
         load.fills(CAPACITY, 7.0, 1.0, 10.0)
     found = [load.fills(0.5 * CAPACITY, 7.0, 1.0, 10.0) for _ in range(70)]
