@@ -8,7 +8,7 @@ queue capacity"), first line that holds:
 | the summary says | verdict |
 | --- | --- |
 | `loss_cause` is `overflow` or `mixed` | OVERFLOW |
-| `loss_cause` is `wireless` | WIRELESS |
+| `loss_cause` is `wireless`, and every hop tells of its queue | WIRELESS |
 | a queue is full to `full_ratio` or more | FULL |
 | every hop tells of its queue, and there is a hop | CALM |
 | otherwise | UNKNOWN |
@@ -56,9 +56,9 @@ def verdict_of(summary: Any, full_ratio: float) -> int:
     """
     if summary.loss_cause in ("overflow", "mixed"):
         return OVERFLOW
-    if summary.loss_cause == "wireless":
-        return WIRELESS
     uses = [_use_of(hop) for hop in summary.hops]
+    if summary.loss_cause == "wireless" and None not in uses:
+        return WIRELESS
     if any(use is not None and use >= full_ratio for use in uses):
         return FULL
     return UNKNOWN if not uses or None in uses else CALM
@@ -66,12 +66,14 @@ def verdict_of(summary: Any, full_ratio: float) -> int:
 
 def _use_of(hop: Any) -> float | None:
     """Return how much of a hop's queue is in use, 0 to 1; None if it does not tell."""
+    if hop.queue_is_unlimited:
+        return 0.0
     for depth, free in (
         (hop.queue_depth_pkts, hop.queue_free_pkts),
         (hop.queue_depth_bytes, hop.queue_free_bytes),
     ):
-        if depth is not None:
-            return 0.0 if free is None else depth / max(1, depth + free)  # without free room: without limit
+        if depth is not None and free is not None:
+            return depth / max(1, depth + free)
     return None
 
 

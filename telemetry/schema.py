@@ -190,6 +190,8 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
         queue_depth_pkts: Packets that wait, by time.
         queue_free_bytes: Room left in the queue [bytes], by time.
         queue_free_pkts: Room left in the queue [packets], by time.
+        queue_is_unlimited: Whether the queue has no limit. A hop that says neither this nor the room left
+            has a limit that nobody knows.
         arrival_pkts_per_s: Packets that come to the queue [packets/s].
         arrival_bytes_per_s: Bytes that come to the queue [bytes/s].
         flow_count: Flows that share the queue.
@@ -207,6 +209,7 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue_depth_pkts: MeanCount | None = None
     queue_free_bytes: Count | None = None
     queue_free_pkts: MeanCount | None = None
+    queue_is_unlimited: bool = False
     arrival_pkts_per_s: Count | None = None
     arrival_bytes_per_s: Count | None = None
     flow_count: Count | None = None

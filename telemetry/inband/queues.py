@@ -25,12 +25,14 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         known: Whether the kernel's count of its packets is what waits.
+        unlimited: Whether it has no limit; without this and a limit, that is not known.
         limit_pkts: Its limit, if that is in packets.
         limit_bytes: Its limit, if that is in bytes.
         packet_bytes: What it counts for a packet of full size.
     """
 
     known: bool
+    unlimited: bool = False
     limit_pkts: int | None = None
     limit_bytes: int | None = None
     packet_bytes: int = 0
@@ -56,7 +58,8 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
     packet_bytes = interface.mtu_bytes + interface.link_bytes
     if root is None or root.get("kind") == NOQUEUE:
         # Packets wait nowhere, unless the driver has queues of its own, as wireless ones have.
-        return Queue(known=not interface.wireless, packet_bytes=packet_bytes)
+        known = not interface.wireless
+        return Queue(known=known, unlimited=known, packet_bytes=packet_bytes)
     below = [qdisc for qdisc in behind if qdisc["parent"] & _MAJOR == root["handle"] and qdisc is not root]
     if len(below) > 1:
         return Queue(known=True, packet_bytes=packet_bytes)
@@ -65,7 +68,7 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
 
 
 def _limits(qdisc: Any) -> tuple[int | None, int | None]:
-    """Return the limit in packets, and in bytes; None is none, or none that we know of."""
+    """Return the limit in packets, and in bytes; None is none that we know of."""
     kind, options = qdisc.get("kind"), qdisc.get("options")
     if options is None:
         return None, None

@@ -60,7 +60,7 @@ class State(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ccplane"
     """What ccplane's nodes say of themselves: opaque data of schema 0x636301.
 
     Attributes:
-        queue_free_pkts: Full-size packets for which the queue has room.
+        queue_free_pkts: Full-size packets for which the queue has room; 4,294,967,294 if it has no limit.
         arrival_pkts_per_s: Packets that come to the queue [packets/s].
         flow_count: Flows that share the queue.
         lost_pkts: Packets lost on the link so far; as read, modulo 2^32 - 1.

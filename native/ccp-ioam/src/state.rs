@@ -14,7 +14,7 @@ const LEAST_DECIBELS: f64 = -300.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
-    /// Full-size packets for which the queue has room.
+    /// Full-size packets for which the queue has room; [`State::UNLIMITED_PKTS`] if it has no limit.
     pub queue_free_pkts: Option<u32>,
     /// Packets a second that come to the queue.
     pub arrival_pkts_per_s: Option<u32>,
@@ -35,8 +35,16 @@ pub struct State {
 impl State {
     /// Schema ID on the wire; the last octet is the version.
     pub const SCHEMA_ID: u32 = 0x63_63_01;
+    /// Room of a queue that has no limit. A node that does not know the limit says nothing of the room.
+    pub const UNLIMITED_PKTS: u32 = u32::MAX - 1;
     /// The counter of losses starts again here.
     pub const LOST_MODULUS: u64 = u32::MAX as u64;
+
+    /// Whether the queue has no limit.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        self.queue_free_pkts == Some(Self::UNLIMITED_PKTS)
+    }
 
     fn is_wireless(&self) -> bool {
         self.rssi_dbm.is_some()

@@ -102,7 +102,8 @@ fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
 /// The queue, beside what else the programs are told.
 pub fn put_queue(now: &mut node_now, queue: &Queue) {
     now.queue_known = queue.known.into();
-    now.limit_pkts = queue.limit_pkts.unwrap_or(MISSING);
+    now.limit_pkts =
+        if queue.unlimited { shared::NODE_UNLIMITED } else { queue.limit_pkts.unwrap_or(MISSING) };
     now.limit_bytes = queue.limit_bytes.unwrap_or(MISSING);
     now.packet_bytes = queue.packet_bytes;
 }

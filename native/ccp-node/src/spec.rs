@@ -49,6 +49,9 @@ pub struct NodeSpec {
 pub struct Queue {
     /// Whether the kernel's count of its packets is what waits.
     pub known: bool,
+    /// Whether it has no limit.
+    #[serde(default)]
+    pub unlimited: bool,
     /// For how many packets it has room, if that is its limit.
     pub limit_pkts: Option<u32>,
     /// For how many bytes it has room, if that is its limit.

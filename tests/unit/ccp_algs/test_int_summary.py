@@ -33,7 +33,7 @@ def summary(*hops: IntHop, **fields: Any) -> IntSummary:
 
 
 CALM_HOP, FULL_HOP, SILENT_HOP = hop(), hop(95, 5), IntHop(node_id=1)
-UNLIMITED_HOP = hop(0, None)
+UNLIMITED_HOP = hop(0, None, queue_is_unlimited=True)
 DECISIONS = [
     # hops, loss_cause, verdict
     ([CALM_HOP], "none", CALM),
@@ -50,11 +50,14 @@ DECISIONS = [
     ([hop(1, 0)], "none", FULL),
     ([hop(0, 0)], "none", CALM),  # no queue at all
     ([UNLIMITED_HOP], "none", CALM),
-    ([hop(5000, None)], "none", CALM),  # a queue without limit is never full
+    ([hop(5000, None, queue_is_unlimited=True)], "none", CALM),  # it is never full
+    ([hop(5, None)], "none", UNKNOWN),  # nobody knows when it is full
     ([SILENT_HOP], "none", UNKNOWN),
     ([CALM_HOP, SILENT_HOP], "none", UNKNOWN),  # the bottleneck may be there
     ([FULL_HOP, SILENT_HOP], "none", FULL),
-    ([SILENT_HOP], "wireless", WIRELESS),
+    ([SILENT_HOP], "wireless", UNKNOWN),  # whatever a sink makes of the others
+    ([CALM_HOP, SILENT_HOP], "wireless", UNKNOWN),
+    ([FULL_HOP, SILENT_HOP], "wireless", FULL),
     ([hop(None, 90)], "none", UNKNOWN),  # free room alone does not tell how full it is
     ([], "none", UNKNOWN),
     ([], None, UNKNOWN),

@@ -74,7 +74,7 @@ impl Egress {
             queue_depth: queue_pkts,
             buffer_occupancy: queue_pkts,
             snapshot: Some(Snapshot::Ccplane(State {
-                queue_free_pkts: found.free_pkts.map(counted),
+                queue_free_pkts: Some(room(found.free_pkts)),
                 arrival_pkts_per_s: self.meter.arrival_pkts_per_s(now_ns),
                 flow_count: Some(self.meter.flow_count(now_ns)),
                 lost_pkts: Some(found.lost_pkts),
@@ -91,6 +91,11 @@ impl Egress {
 /// Numbers of interfaces are those of links, from 1; `None` where there are more than fit.
 fn interface(link: usize) -> Option<u16> {
     u16::try_from(link + 1).ok().filter(|number| *number != u16::MAX)
+}
+
+/// What to write of a buffer's room.
+fn room(free_pkts: Option<u64>) -> u32 {
+    free_pkts.map_or(State::UNLIMITED_PKTS, |free| counted(free).min(State::UNLIMITED_PKTS - 1))
 }
 
 /// All bits set mean that a number is missing.

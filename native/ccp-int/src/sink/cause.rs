@@ -8,7 +8,7 @@ const FULL_LOSS_RATIO: f64 = 0.05;
 /// What the packets in front of a gap and behind it found at one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Least room of its queue, in packets.
+    /// Least room of its queue, in packets; `None` where the node does not tell.
     pub free_pkts: Option<u32>,
     /// Room that counts as none.
     pub full_pkts: u32,
@@ -36,8 +36,9 @@ impl Evidence {
 ///
 /// A full queue beside the gap means overflow, and room everywhere means a lossy link: section VI of the paper. Where
 /// all nodes count the losses of their links, the counts say how many of the missing packets a full queue can have had.
+/// A node that does not tell of its room may have dropped them, whatever the others say: then nobody knows.
 pub fn judge(missing: u64, evidence: &[Evidence]) -> Losses {
-    if evidence.iter().all(|hop| hop.free_pkts.is_none()) {
+    if evidence.is_empty() || evidence.iter().any(|hop| hop.free_pkts.is_none()) {
         return Losses { unknown: missing, ..Losses::default() };
     }
     let full = evidence.iter().any(Evidence::was_full);

@@ -82,7 +82,7 @@ impl HopState {
             self.queue.found(found, fresh_ns);
         }
         let depth_pkts = node.queue_depth.filter(|_| self.unit == Some(Unit::Packets));
-        let free_pkts = state.queue_free_pkts.map(f64::from);
+        let free_pkts = state.queue_free_pkts.filter(|_| !state.is_unlimited()).map(f64::from);
         let capacity = free_pkts.map(|free| free + depth_pkts.map_or(0.0, f64::from));
         let flows = state.flow_count.map(f64::from);
         let capacity_before = before.and_then(|before| before.capacity);
@@ -125,6 +125,7 @@ impl HopState {
             queue_depth_bytes: whole(depth.filter(|_| self.unit == Some(Unit::Bytes))),
             queue_depth_pkts: depth_pkts.map(|pkts| thousandths(pkts.max(0.0))),
             queue_free_pkts: free_pkts.map(|pkts| thousandths(pkts.max(0.0))),
+            queue_is_unlimited: free_pkts.is_none() && self.seen.is_some_and(|seen| seen.state.is_unlimited()),
             arrival_pkts_per_s: whole(rate),
             flow_count: whole(means.flows.get()),
             transit_delay_us: whole(means.delay_ns.get().map(|ns| ns / 1000.0)),

@@ -108,6 +108,9 @@ pub struct Hop {
     /// Mean room for packets of full size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_free_pkts: Option<f64>,
+    /// Its queue has no limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub queue_is_unlimited: bool,
     /// Packets that came to its queue, by time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_pkts_per_s: Option<u64>,

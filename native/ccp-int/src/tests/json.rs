@@ -30,6 +30,7 @@ fn summaries() -> [Summary; 3] {
         queue_depth_bytes: None,
         queue_depth_pkts: Some(12.0),
         queue_free_pkts: Some(87.125),
+        queue_is_unlimited: false,
         arrival_pkts_per_s: Some(8333),
         flow_count: Some(3),
         transit_delay_us: Some(1440),

@@ -189,6 +189,28 @@ fn without_room_nobody_knows_why() {
 }
 
 #[test]
+fn a_silent_queue_beside_one_with_room_makes_the_cause_unknown() {
+    let room = |free| Some(State { queue_free_pkts: Some(free), ..State::default() });
+    let cause = |second: Option<State>| {
+        let mut path = Path::new(SourceSpec::default(), SinkSpec::default());
+        for n in 0..2 {
+            let at_ns = n * MS;
+            path.send(at_ns, MS, None, &[node(7, at_ns, 0, room(9)), node(8, at_ns, 0, second)]);
+            path.source.headers(&flow(1), WALL_NS, 6, || None);
+        }
+        let summary = path.end().remove(0);
+        (summary.loss_cause, summary.hops[1].queue_free_pkts, summary.hops[1].queue_is_unlimited)
+    };
+    assert_eq!(cause(room(5)).0, Some(LossCause::Wireless));
+    assert_eq!(cause(room(State::UNLIMITED_PKTS)), (Some(LossCause::Wireless), None, true));
+    assert_eq!(cause(room(0)).0, Some(LossCause::Overflow));
+    // An access point that counts its flows, and says nothing of its queue.
+    let silent = State { flow_count: Some(1), ..State::default() };
+    assert_eq!(cause(Some(silent)), (None, None, false));
+    assert_eq!(cause(None), (None, None, false));
+}
+
+#[test]
 fn traces_without_numbers_count_too_and_other_flows_do_not() {
     let mut sink = Sink::new(SinkSpec::default()).unwrap();
     let trace =

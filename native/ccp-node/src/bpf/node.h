@@ -20,6 +20,7 @@ struct bpf_spin_lock {
 
 /* Missing, as the wire has it. */
 #define NODE_MISSING 0xffffffffU
+#define NODE_UNLIMITED 0xfffffffeU /* for room: there is no limit */
 
 /* Headers of a source: 256 octets of Hop-by-Hop Options, and some of Destination Options. */
 #define NODE_TEMPLATE_BYTES 320
@@ -61,8 +62,8 @@ struct node_now {
 	__u64 wall_minus_mono_ns;
 	__u64 flows_gone; /* so many were taken out of `active` */
 	__u32 queue_known; /* bool: the length of the device's queue says how many packets wait */
-	__u32 limit_pkts; /* NODE_MISSING: none */
-	__u32 limit_bytes; /* NODE_MISSING: none */
+	__u32 limit_pkts; /* NODE_MISSING: not known; NODE_UNLIMITED: none */
+	__u32 limit_bytes; /* NODE_MISSING: not known */
 	__u32 packet_bytes; /* of a full-size packet, as the queue counts */
 };
 

@@ -59,6 +59,8 @@ static __always_inline u32 free_pkts(const struct node_now *now, const struct qu
 {
 	if (queue->pkts == NODE_MISSING)
 		return NODE_MISSING;
+	if (now->limit_pkts == NODE_UNLIMITED)
+		return NODE_UNLIMITED;
 	if (now->limit_pkts != NODE_MISSING)
 		return now->limit_pkts > queue->pkts ? now->limit_pkts - queue->pkts : 0;
 	if (now->limit_bytes != NODE_MISSING && now->packet_bytes)

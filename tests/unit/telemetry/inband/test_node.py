@@ -57,7 +57,7 @@ def channel(noise: int, **flags: Any) -> nl80211cmd:
 
 def test_an_interface_without_a_queue_has_an_empty_one_unless_the_driver_hides_it() -> None:
     assert queue_of([qdisc("noqueue"), qdisc("clsact", 0xFFFFFFF1)], WIRED) == Queue(
-        known=True, packet_bytes=1514
+        known=True, unlimited=True, packet_bytes=1514
     )
     assert queue_of([qdisc("noqueue")], WIRELESS) == Queue(known=False, packet_bytes=1514)
 
