@@ -10,6 +10,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -111,6 +112,9 @@ def running_nodes(chain: Chain) -> Iterator[None]:
     ]
     ccp = str(Path(sys.executable).with_name("ccp"))
     with contextlib.ExitStack() as stack:
+        nodes = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "nodes.yaml"
+        nodes.write_text(f"{AIR_ID}: {{name: ap2, queue_is_unlimited: true}}  # it is behind the wire\n")
+        sink += ["--nodes", str(nodes)]
         started = []
         for port, role in roles:  # together: on an emulated processor each needs some seconds
             node = port.host.popen([ccp, "int", "node", port.device, "--role", *role], stderr=subprocess.PIPE)

@@ -28,6 +28,8 @@ pub struct NodeInfo {
     pub queue_depth_unit: Option<Unit>,
     /// Room, in packets, that counts as none.
     pub full_pkts: Option<u32>,
+    /// Somebody knows that its queue is never full, though the node says nothing of it.
+    pub queue_is_unlimited: bool,
 }
 
 /// Nodes by their number.
@@ -40,6 +42,12 @@ impl NodeTable {
     pub(crate) fn unit(&self, node: &Node) -> Option<Unit> {
         let listed = node_id(node).and_then(|id| self.0.get(&id)?.queue_depth_unit);
         listed.or_else(|| state(node).map(|_| Unit::Packets))
+    }
+
+    /// Room of the queue that the node does not tell.
+    pub(crate) fn untold_room(&self, node_id: Option<u64>) -> Option<u32> {
+        let listed = node_id.and_then(|id| self.0.get(&id));
+        listed.is_some_and(|node| node.queue_is_unlimited).then_some(State::UNLIMITED_PKTS)
     }
 
     /// Room that counts as none.

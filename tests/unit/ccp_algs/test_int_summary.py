@@ -11,6 +11,7 @@ from ccp_algs.int_summary import (
     FULL,
     MAX_GROWTH,
     OVERFLOW,
+    SPARES,
     UNKNOWN,
     WIRELESS,
     Room,
@@ -135,6 +136,7 @@ HOPS = st.builds(
     queue_depth_pkts=COUNTS,
     queue_free_bytes=COUNTS,
     queue_free_pkts=COUNTS,
+    queue_is_unlimited=st.booleans(),
     arrival_pkts_per_s=COUNTS,
     flow_count=COUNTS,
 )
@@ -152,9 +154,6 @@ def test_any_summary_has_a_verdict_and_a_finite_growth(
 
 
 @given(hops=st.lists(HOPS, max_size=5), cause=CAUSES)
-def test_losses_are_never_spared_on_a_path_with_a_silent_hop_and_no_cause(
-    hops: list[IntHop], cause: Any
-) -> None:
+def test_losses_are_never_spared_on_a_path_with_a_silent_hop(hops: list[IntHop], cause: Any) -> None:
     verdict = verdict_of(summary(*hops, SILENT_HOP, loss_cause=cause), full_ratio=0.9)
-    assert (verdict == WIRELESS) == (cause == "wireless")
-    assert verdict != CALM
+    assert verdict not in SPARES

@@ -68,7 +68,8 @@ impl HopState {
     ) -> Evidence {
         self.unit = nodes.unit(node);
         let at_ns = nodes::timestamp_us(node).map_or(wall_ns, |us| us * 1000);
-        let state = nodes::state(node).copied().unwrap_or_default();
+        let mut state = nodes::state(node).copied().unwrap_or_default();
+        state.queue_free_pkts = state.queue_free_pkts.or(nodes.untold_room(self.node_id));
         let last = self.seen.filter(|seen| seen.at_ns <= at_ns);
         let before = last.filter(|_| fresh_ns.is_none());
         let passed_ns = fresh_ns.or(before.map(|before| at_ns - before.at_ns)).unwrap_or(0);

@@ -191,8 +191,9 @@ fn without_room_nobody_knows_why() {
 #[test]
 fn a_silent_queue_beside_one_with_room_makes_the_cause_unknown() {
     let room = |free| Some(State { queue_free_pkts: Some(free), ..State::default() });
-    let cause = |second: Option<State>| {
-        let mut path = Path::new(SourceSpec::default(), SinkSpec::default());
+    let cause_by = |second: Option<State>, queue_is_unlimited: bool| {
+        let nodes = NodeTable([(8, NodeInfo { queue_is_unlimited, ..NodeInfo::default() })].into());
+        let mut path = Path::new(SourceSpec::default(), SinkSpec { nodes, ..SinkSpec::default() });
         for n in 0..2 {
             let at_ns = n * MS;
             path.send(at_ns, MS, None, &[node(7, at_ns, 0, room(9)), node(8, at_ns, 0, second)]);
@@ -201,6 +202,7 @@ fn a_silent_queue_beside_one_with_room_makes_the_cause_unknown() {
         let summary = path.end().remove(0);
         (summary.loss_cause, summary.hops[1].queue_free_pkts, summary.hops[1].queue_is_unlimited)
     };
+    let cause = |second| cause_by(second, false);
     assert_eq!(cause(room(5)).0, Some(LossCause::Wireless));
     assert_eq!(cause(room(State::UNLIMITED_PKTS)), (Some(LossCause::Wireless), None, true));
     assert_eq!(cause(room(0)).0, Some(LossCause::Overflow));
@@ -208,6 +210,10 @@ fn a_silent_queue_beside_one_with_room_makes_the_cause_unknown() {
     let silent = State { flow_count: Some(1), ..State::default() };
     assert_eq!(cause(Some(silent)), (None, None, false));
     assert_eq!(cause(None), (None, None, false));
+    // Who set it up knows that it is never full; what the node tells goes first.
+    assert_eq!(cause_by(Some(silent), true), (Some(LossCause::Wireless), None, true));
+    assert_eq!(cause_by(None, true), (Some(LossCause::Wireless), None, true));
+    assert_eq!(cause_by(room(0), true).0, Some(LossCause::Overflow));
 }
 
 #[test]
@@ -293,7 +299,12 @@ fn records_are_rows_of_a_table() {
 fn specs_are_read_and_looked_at() {
     let json = r#"{"interval_us": 5000, "nodes": {"7": {"name": "ap1", "queue_depth_unit": "bytes", "full_pkts": 3}}}"#;
     let spec: SinkSpec = serde_json::from_str(json).unwrap();
-    let ap1 = NodeInfo { name: "ap1".into(), queue_depth_unit: Some(Unit::Bytes), full_pkts: Some(3) };
+    let ap1 = NodeInfo {
+        name: "ap1".into(),
+        queue_depth_unit: Some(Unit::Bytes),
+        full_pkts: Some(3),
+        ..NodeInfo::default()
+    };
     assert_eq!(spec, SinkSpec { interval_us: 5000, nodes: NodeTable([(7, ap1)].into()), records: false });
     for json in [r#"{"interval": 1}"#, r#"{"nodes": {"x": {}}}"#, r#"{"nodes": {"7": {"unit": "bytes"}}}"#] {
         assert!(serde_json::from_str::<SinkSpec>(json).is_err(), "{json}");
