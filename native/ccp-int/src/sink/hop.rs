@@ -126,7 +126,8 @@ impl HopState {
             queue_depth_bytes: whole(depth.filter(|_| self.unit == Some(Unit::Bytes))),
             queue_depth_pkts: depth_pkts.map(|pkts| thousandths(pkts.max(0.0))),
             queue_free_pkts: free_pkts.map(|pkts| thousandths(pkts.max(0.0))),
-            queue_is_unlimited: free_pkts.is_none() && self.seen.is_some_and(|seen| seen.state.is_unlimited()),
+            queue_is_unlimited: free_pkts.is_none()
+                && self.seen.is_some_and(|seen| seen.state.is_unlimited()),
             arrival_pkts_per_s: whole(rate),
             flow_count: whole(means.flows.get()),
             transit_delay_us: whole(means.delay_ns.get().map(|ns| ns / 1000.0)),
