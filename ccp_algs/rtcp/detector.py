@@ -9,8 +9,9 @@ ACKs.
     if detector.limited:
         ... detector.bucket_bytes, detector.rate_bytes_per_s, detector.tokens_bytes(now_us)
 
-Each transfer is judged for itself, because tokens gather while a flow idles. What is found holds for the
-flow: the largest bucket of all limited transfers, the rate of the latest. It ends for good when data gets
+Each transfer is judged for itself, because tokens gather while a flow idles; one whose losses have set the
+estimation off, together with those that follow before the bucket can be full again. What is found holds for
+the flow: the largest bucket of all limited transfers, the rate of the latest. It ends for good when data gets
 through too fast for it.
 
 Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
@@ -23,6 +24,13 @@ Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate
 
 Deviations, with reasons:
 
+* A transfer that begins while an estimate waits for its verdict does not reset it (section 4.4 does),
+  unless the bucket would be full again by that estimate, at twice its rate. Until then what went through,
+  idle times included, is at most B + R t. So several short transfers are judged together, of which none
+  lasts long enough.
+* B is also what went through since a series of transfers began, each less than a second after the other, but
+  for what came in meanwhile. The transfer that is judged found the bucket nearly empty: its own estimate is
+  what those before had left in it, and would have each later one capped from its start.
 * The rate falls only when packets are lost while nearly that rate is sent, 0.9 of it over 10 min-RTTs. A flow
   that sends less than it may, or that is kept a little below the limit, shows nothing of a lower one. Its
   estimate would fall, the bound with it, and the estimate again. A loss lowers it by the tolerance at most.
@@ -36,10 +44,14 @@ Deviations, with reasons:
 
 from __future__ import annotations
 
+from ccp_algs.rtcp.candidates import Limit
 from ccp_algs.rtcp.exact import MOST, PPM, UBYTES, brings, bytes_of, share, since
 from ccp_algs.rtcp.options import Options
 from ccp_algs.rtcp.tokens import Tokens
 from ccp_algs.rtcp.transfer import Progress, Transfer, same
+
+SERIES_US = 1_000_000
+"""Transfers that follow so soon have had the tokens of one bucket together [us]."""
 
 
 class Detector:
@@ -61,6 +73,7 @@ class Detector:
         "_highest_bytes_per_s",
         "_last",
         "_offered",
+        "_series",
         "_tokens",
         "_told_bytes_per_s",
         "_witness",
@@ -91,11 +104,18 @@ class Detector:
         self._offered = Tokens(0, 0)
         self._witness = Tokens(0, 0)
         self._last: Progress | None = None
+        self._series: Progress | None = None
 
     @property
     def limited(self) -> bool:
         """Whether the flow is limited, as far as is known."""
         return self.detected_at_us is not None and self.undetected_at_us is None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the estimation has begun, and has found nothing yet."""
+        estimates = self.transfer is not None and self.transfer.estimate is not None
+        return estimates and self.detected_at_us is None
 
     def tokens_bytes(self, now_us: int) -> int:
         """Return the estimated level of the token bucket [bytes]; 0 without a limit."""
@@ -105,12 +125,45 @@ class Detector:
 
     def start(self, now: Progress) -> None:
         """Begin a transfer: data is sent after the application had none, with nothing in flight."""
-        if self._last is not None and now.lost_pkts > self._last.lost_pkts:
+        last = self._last
+        if last is not None and now.lost_pkts > last.lost_pkts:
+            return
+        if last is None or since(now.time_us, last.time_us) > SERIES_US:
+            self._series = now
+        if last is not None and self._goes_on(last, now):
+            assert self.transfer is not None
+            self.transfer.is_carried = True
+            self._last = now
             return
         self.transfer = Transfer(now, self.options, self.mss_bytes)
         self._earlier_bucket_bytes = self.bucket_bytes
         self._witness = Tokens(now.time_us, self._excess_bytes(anew=True) * UBYTES)
         self._last = now
+
+    def _goes_on(self, last: Progress, now: Progress) -> bool:
+        """Return whether the transfer before goes on: the bucket cannot have become full meanwhile.
+
+        That is asked of twice the rate, as the estimate may still be too low.
+        """
+        transfer = self.transfer
+        assert transfer is not None
+        if transfer.estimate is None or transfer.detected_at_us is not None:
+            return False
+        idle_us = since(now.time_us, last.time_us)
+        gained_bytes = brings(transfer.estimate.line.rate_bytes_per_s, idle_us) // UBYTES
+        known_bytes = self._known_bucket_bytes(transfer.estimate.line, last)
+        return transfer.gap_ubytes(now) // UBYTES + gained_bytes < known_bytes
+
+    def _known_bucket_bytes(self, line: Limit, last: Progress) -> int:
+        """Return the bucket of a line, or what was in it when a series of transfers began, if that was more.
+
+        That went through since then, but for what came in meanwhile.
+        """
+        begin = self._series
+        assert begin is not None
+        come_bytes = brings(line.rate_bytes_per_s, since(last.time_us, begin.time_us)) // UBYTES
+        through_bytes = bytes_of(since(last.delivered_pkts, begin.delivered_pkts), self.mss_bytes)
+        return max(line.bucket_bytes, through_bytes - come_bytes)
 
     def ack(self, now: Progress) -> None:
         """Take an ACK in. One that comes before any transfer begins one."""
@@ -159,7 +212,8 @@ class Detector:
         """Let the estimate of a transfer that is limited hold for the flow; a lower rate, only if pressed."""
         estimate = transfer.estimate
         assert estimate is not None
-        bucket_bytes, rate_bytes_per_s = estimate.line
+        bucket_bytes = self._known_bucket_bytes(estimate.line, now)
+        rate_bytes_per_s = estimate.line.rate_bytes_per_s
         if self.detected_at_us is None or pressed or rate_bytes_per_s >= self.rate_bytes_per_s:
             # One loss is little evidence: it lowers the rate by the tolerance at most.
             least_bytes_per_s = share(self.rate_bytes_per_s, PPM - self.options.exact.tolerance_ratio_ppm)

@@ -17,13 +17,17 @@ Deviations, with reasons:
 * A(t) is what was delivered, selective acknowledgements included, not the cumulative ACK. It is what has
   passed the bucket. The cumulative ACK stands still for seconds while a retransmission dies at the limit
   again and again: meanwhile the estimate is a rate near 0, or none.
-* The rate may change by a tolerance within the convergence window, and the bucket with it: both are of the
-  line between two candidates, which moves a little with every ACK. In the paper the best candidate has to
-  stay the same one. As time goes by larger ones become the best, although the limit stays.
-* At the end of the window what was delivered must be no further below the estimate than the candidate sizes
-  are from each other, and must have grown at 0.9 of its rate or more. "A(t) should converge to C(t)", but an
-  estimate also stays the same while a flow falls behind it, for other reasons. If it is not, a new window
-  begins.
+* The rate may change within the convergence window, and the bucket with it: both are of the line between
+  two candidates, which moves a little with every ACK. In the paper the best candidate has to stay the same
+  one. As time goes by larger ones become the best, although the limit stays. It may change by a tolerance,
+  and by two packets over the window: where an RTT holds less than one, ACKs a packet early or late are more
+  than that.
+* At the end of the window deliveries must be at the line, no further below it than the candidate sizes are
+  from each other, and must have grown at its rate since the window began, within a tenth. "A(t) should
+  converge to C(t)", but an estimate also stays the same while a flow falls behind it, for other reasons.
+  Until they are, the window lasts: a flow that waits for a timeout of 20 min-RTTs is behind meanwhile, and
+  at the line again when it has used up what the bucket gained. Eight packets at least are delivered in it;
+  96, where transfers follow each other: their estimate has more chances to be right for a while.
 * The window lasts until something is lost in it: a flow that loses nothing may not have reached the limit,
   and its estimate is too low then.
 """
@@ -33,11 +37,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ccp_algs.rtcp.candidates import Candidates
-from ccp_algs.rtcp.exact import PPM, UBYTES, US_PER_S, brings, bytes_of, share, since
+from ccp_algs.rtcp.exact import MOST, PPM, UBYTES, US_PER_S, brings, bytes_of, share, since
 from ccp_algs.rtcp.options import Options
 
 LEAST_US = 1000
 """ACKs that come sooner after the start of a transfer make no rate [us]."""
+STEADY_PKTS = 8
+"""Fewer delivered in a convergence window make no verdict [packets]."""
+CARRIED_PKTS = 96
+"""Nor so many, if the estimate is that of several transfers [packets]."""
+NEAR_PKTS = 2
+"""ACKs are so many early or late [packets]."""
 
 
 class Progress(NamedTuple):
@@ -76,6 +86,7 @@ class Transfer:
         undetected_at_us: When the limit was found to be gone in it [us].
         before_bytes_per_s: Mean throughput before the losses, R_h [bytes/s].
         estimate: The candidates; None before the trigger.
+        is_carried: It is several, one after the other.
     """
 
     __slots__ = (
@@ -90,6 +101,7 @@ class Transfer:
         "before_bytes_per_s",
         "detected_at_us",
         "estimate",
+        "is_carried",
         "started_at_us",
         "triggered_at_us",
         "undetected_at_us",
@@ -103,6 +115,7 @@ class Transfer:
         self.undetected_at_us: int | None = None
         self.before_bytes_per_s = 0
         self.estimate: Candidates | None = None
+        self.is_carried = False
         self._options = options
         self._mss_bytes = mss_bytes
         self._origin = origin
@@ -168,27 +181,51 @@ class Transfer:
             self.estimate = Candidates(delivered_bytes, t_us, self._options)
 
     def _classify(self, estimate: Candidates, now: Progress) -> None:
-        options = self._options.exact
-        steady_bytes_per_s, rate_bytes_per_s = self._steady_bytes_per_s, estimate.line.rate_bytes_per_s
-        if rate_bytes_per_s >= share(self.before_bytes_per_s, options.reduction_ratio_ppm):
+        rate_bytes_per_s, begin = estimate.line.rate_bytes_per_s, self._steady_since
+        if rate_bytes_per_s >= share(self.before_bytes_per_s, self._options.exact.reduction_ratio_ppm):
             self._steady_bytes_per_s = None
-        elif steady_bytes_per_s is None or not same(rate_bytes_per_s, steady_bytes_per_s, self._options):
-            self._steady_bytes_per_s = rate_bytes_per_s
-            self._steady_since = now
-        elif now.lost_pkts > self._steady_since.lost_pkts and now.longer_than(
-            self._steady_since.time_us, options.convergence_min_rtts_ppm
+        elif not self._is_steady(rate_bytes_per_s, now):
+            self._watch(estimate, now)
+        elif (
+            now.lost_pkts > begin.lost_pkts
+            and now.longer_than(begin.time_us, self._options.exact.convergence_min_rtts_ppm)
+            and since(now.delivered_pkts, begin.delivered_pkts) >= self._least_pkts
         ):
-            if self._keeps_up(estimate, now):
+            gap_ubytes = self.gap_ubytes(now)
+            most_ubytes = max(estimate.step_bytes * UBYTES, self._near_ubytes)
+            if gap_ubytes <= most_ubytes and self._keeps_up(estimate, now):
                 self.detected_at_us = now.time_us
-            else:
-                self._steady_since = now
+            elif gap_ubytes <= self._near_ubytes:
+                self._watch(estimate, now)
+
+    def _watch(self, estimate: Candidates, now: Progress) -> None:
+        """Begin a convergence window, where deliveries are at the line."""
+        is_at_line = self.gap_ubytes(now) <= self._near_ubytes
+        self._steady_bytes_per_s = estimate.line.rate_bytes_per_s if is_at_line else None
+        self._steady_since = now
+
+    def _is_steady(self, rate_bytes_per_s: int, now: Progress) -> bool:
+        """Return whether the rate is still that of the window: each end may be a packet early or late."""
+        before_bytes_per_s = self._steady_bytes_per_s
+        if before_bytes_per_s is None:
+            return False
+        window_us = since(now.time_us, self._steady_since.time_us)
+        slack_bytes_per_s = 2 * self._mss_bytes * US_PER_S // window_us if window_us else MOST
+        slack_bytes_per_s += share(before_bytes_per_s, self._options.exact.tolerance_ratio_ppm)
+        return abs(rate_bytes_per_s - before_bytes_per_s) <= slack_bytes_per_s
 
     def _keeps_up(self, estimate: Candidates, now: Progress) -> bool:
-        """Return whether the flow is no further below the line than a step, and nearly at its rate."""
+        """Return whether deliveries have grown at the line's rate since the window began."""
         begin = self._steady_since
-        come_ubytes = brings(estimate.line.rate_bytes_per_s, since(now.time_us, begin.time_us))
-        delivered_bytes = bytes_of(since(now.delivered_pkts, begin.delivered_pkts), self._mss_bytes)
-        return (
-            delivered_bytes * UBYTES > come_ubytes // 10 * 9
-            and self.gap_ubytes(now) <= estimate.step_bytes * UBYTES
-        )
+        tenth_ubytes = brings(estimate.line.rate_bytes_per_s, since(now.time_us, begin.time_us)) // 10
+        delivered_pkts = since(now.delivered_pkts, begin.delivered_pkts)
+        delivered_ubytes = bytes_of(delivered_pkts, self._mss_bytes) * UBYTES
+        return tenth_ubytes * 9 < delivered_ubytes <= tenth_ubytes * 11 + self._near_ubytes
+
+    @property
+    def _least_pkts(self) -> int:
+        return CARRIED_PKTS if self.is_carried else STEADY_PKTS
+
+    @property
+    def _near_ubytes(self) -> int:
+        return NEAR_PKTS * self._mss_bytes * UBYTES

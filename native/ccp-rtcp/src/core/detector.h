@@ -265,7 +265,7 @@ static inline __u64 rtcp_gap_ubytes(const struct rtcp_detector *d, const struct 
 	return through_ubytes > delivered_ubytes ? through_ubytes - delivered_ubytes : 0;
 }
 
-static inline void rtcp_trigger(struct rtcp_detector *d, const struct rtcp_options *o, __u64 now_us)
+static inline void rtcp_trigger(struct rtcp_detector *d, const struct rtcp_options *o)
 {
 	struct rtcp_transfer *t = &d->transfer;
 	__u64 delivered_bytes = rtcp_bytes(d, t->before.delivered_pkts, t->origin.delivered_pkts);
@@ -274,7 +274,6 @@ static inline void rtcp_trigger(struct rtcp_detector *d, const struct rtcp_optio
 	if (!delivered_bytes || t_us < RTCP_LEAST_US)
 		return;
 	t->triggered = 1;
-	t->triggered_at_us = now_us;
 	t->before_bytes_per_s = delivered_bytes * RTCP_PPM / t_us;
 	rtcp_candidates_init(&d->candidates, o, delivered_bytes, t_us);
 }
@@ -302,7 +301,7 @@ static inline void rtcp_count_losses(struct rtcp_detector *d, const struct rtcp_
 		t->before = rtcp_mark_of(now);
 	if (rtcp_longer(t->counting_since_us, now, o->loss_window_min_rtts_ppm)) {
 		if (heavy)
-			rtcp_trigger(d, o, now->time_us);
+			rtcp_trigger(d, o);
 		t->counting = 0;
 		t->counted = rtcp_mark_of(now);
 	}
@@ -317,38 +316,78 @@ static inline int rtcp_same(const struct rtcp_options *o, __u64 rate_bytes_per_s
 	       rate_bytes_per_s + tolerance_bytes_per_s >= before_bytes_per_s;
 }
 
-/* Whether a flow keeps up with the line: no further below than a step, and nearly at its rate. */
+/* Whether the line's rate is still that of the window: each end of it may be a packet early or late. */
+static inline int rtcp_steady(const struct rtcp_detector *d, const struct rtcp_options *o, __u64 now_us)
+{
+	const struct rtcp_transfer *t = &d->transfer;
+	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s, slack_bytes_per_s = RTCP_MOST;
+	__u64 window_us = rtcp_since(now_us, t->steady_since.time_us);
+
+	if (window_us)
+		slack_bytes_per_s = 2 * d->mss_bytes * RTCP_PPM / window_us;
+	slack_bytes_per_s += rtcp_share(t->steady_bytes_per_s, o->tolerance_ratio_ppm);
+	return rate_bytes_per_s <= t->steady_bytes_per_s + slack_bytes_per_s &&
+	       rate_bytes_per_s + slack_bytes_per_s >= t->steady_bytes_per_s;
+}
+
+static inline __u64 rtcp_near_ubytes(const struct rtcp_detector *d)
+{
+	return RTCP_NEAR_PKTS * d->mss_bytes * RTCP_PPM;
+}
+
+/* Whether deliveries have grown at the line's rate since the window began. */
 static inline int rtcp_keeps_up(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
 	const struct rtcp_mark *since = &d->transfer.steady_since;
-	__u64 come_ubytes =
-		rtcp_brings(d->candidates.line.rate_bytes_per_s, rtcp_since(now->time_us, since->time_us));
+	__u64 tenth_ubytes =
+		rtcp_brings(d->candidates.line.rate_bytes_per_s, rtcp_since(now->time_us, since->time_us)) /
+		10;
 	__u64 delivered_ubytes = rtcp_bytes(d, now->delivered_pkts, since->delivered_pkts) * RTCP_PPM;
 
-	return delivered_ubytes > come_ubytes / 10 * 9 &&
-	       rtcp_gap_ubytes(d, now) <= d->candidates.step_bytes * RTCP_PPM;
+	return delivered_ubytes > tenth_ubytes * 9 &&
+	       delivered_ubytes <= tenth_ubytes * 11 + rtcp_near_ubytes(d);
+}
+
+/* Whether a convergence window has seen enough. */
+static inline int rtcp_is_over(const struct rtcp_detector *d, const struct rtcp_options *o,
+			       const struct rtcp_progress *now)
+{
+	const struct rtcp_transfer *t = &d->transfer;
+	__u32 least_pkts = t->carried ? RTCP_CARRIED_PKTS : RTCP_STEADY_PKTS;
+
+	return rtcp_longer(t->steady_since.time_us, now, o->convergence_min_rtts_ppm) &&
+	       rtcp_pkts(now->delivered_pkts, t->steady_since.delivered_pkts) >= least_pkts;
+}
+
+/* Begins one, where deliveries are at the line. */
+static inline void rtcp_watch(struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	struct rtcp_transfer *t = &d->transfer;
+
+	t->steady_known = rtcp_gap_ubytes(d, now) <= rtcp_near_ubytes(d);
+	t->steady_since = rtcp_mark_of(now);
+	t->steady_bytes_per_s = d->candidates.line.rate_bytes_per_s;
 }
 
 static inline void rtcp_classify(struct rtcp_detector *d, const struct rtcp_options *o,
 				 const struct rtcp_progress *now)
 {
 	struct rtcp_transfer *t = &d->transfer;
-	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
+	__u64 step_ubytes = d->candidates.step_bytes * RTCP_PPM, gap_ubytes = rtcp_gap_ubytes(d, now);
 
-	if (rate_bytes_per_s >= rtcp_share(t->before_bytes_per_s, o->reduction_ratio_ppm)) {
-		t->steady_known = 0;
-	} else if (!t->steady_known || !rtcp_same(o, rate_bytes_per_s, t->steady_bytes_per_s)) {
-		t->steady_known = 1;
-		t->steady_since = rtcp_mark_of(now);
-		t->steady_bytes_per_s = rate_bytes_per_s;
-	} else if (now->lost_pkts > t->steady_since.lost_pkts &&
-		   rtcp_longer(t->steady_since.time_us, now, o->convergence_min_rtts_ppm)) {
-		if (rtcp_keeps_up(d, now)) {
+	if (d->candidates.line.rate_bytes_per_s >=
+	    rtcp_share(t->before_bytes_per_s, o->reduction_ratio_ppm)) {
+		t->steady_known = t->tested = 0;
+	} else if (!t->steady_known || !rtcp_steady(d, o, now->time_us)) {
+		rtcp_watch(d, now);
+	} else if (now->lost_pkts > t->steady_since.lost_pkts) {
+		t->tested = 1;
+		if (!rtcp_is_over(d, o, now))
+			return;
+		if (gap_ubytes <= rtcp_max(step_ubytes, rtcp_near_ubytes(d)) && rtcp_keeps_up(d, now))
 			t->detected = 1;
-			t->detected_at_us = now->time_us;
-		} else {
-			t->steady_since = rtcp_mark_of(now);
-		}
+		else if (gap_ubytes <= rtcp_near_ubytes(d))
+			rtcp_watch(d, now);
 	}
 }
 
@@ -370,10 +409,10 @@ static inline void rtcp_transfer_ack(struct rtcp_detector *d, const struct rtcp_
 
 /* --- the client ----------------------------------------------------------------------------------------------- */
 
-static inline void rtcp_end(struct rtcp_detector *d, __u64 now_us)
+static inline void rtcp_end(struct rtcp_detector *d, enum rtcp_end how, __u64 now_us)
 {
 	d->limited = 0;
-	d->undetected = 1;
+	d->undetected = how;
 	d->undetected_at_us = now_us;
 	d->changes++;
 }
@@ -404,7 +443,20 @@ static inline void rtcp_follow(struct rtcp_detector *d, const struct rtcp_option
 	most.rate_bytes_per_s =
 		rtcp_max(d->highest_bytes_per_s, rtcp_share(d->rate_bytes_per_s, o->excess_rates_ppm));
 	if (!rtcp_tokens_take(&d->witness, now->time_us, delivered_bytes, &most))
-		rtcp_end(d, now->time_us);
+		rtcp_end(d, RTCP_END_BYTES, now->time_us);
+}
+
+/*
+ * The bucket, as far as is known: the line's, and what was in it when a series of transfers began, of which this one found
+ * it nearly empty: what went through since, but for what came in meanwhile.
+ */
+static inline __u64 rtcp_known_bucket_bytes(const struct rtcp_detector *d)
+{
+	const struct rtcp_limit *line = &d->candidates.line;
+	__u64 come_ubytes = rtcp_brings(line->rate_bytes_per_s, rtcp_since(d->last.time_us, d->series_us));
+	__u64 through_bytes = rtcp_bytes(d, d->last.delivered_pkts, d->series_pkts);
+
+	return rtcp_max(line->bucket_bytes, rtcp_since(through_bytes, come_ubytes / RTCP_PPM));
 }
 
 /* Lets the estimate of a transfer that is limited hold for the client; a lower rate, only if the client is pressed. */
@@ -417,7 +469,7 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 		/* One loss is little evidence: it lowers the rate by the tolerance at most. */
 		__u64 least_bytes_per_s = rtcp_share(d->rate_bytes_per_s, RTCP_PPM - o->tolerance_ratio_ppm);
 
-		d->bucket_bytes = rtcp_max(d->earlier_bucket_bytes, line->bucket_bytes);
+		d->bucket_bytes = rtcp_max(d->earlier_bucket_bytes, rtcp_known_bucket_bytes(d));
 		d->rate_bytes_per_s = rtcp_max(line->rate_bytes_per_s, least_bytes_per_s);
 	}
 	d->highest_bytes_per_s = rtcp_max(d->highest_bytes_per_s,
@@ -431,7 +483,7 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 			rtcp_min(rtcp_share(d->bucket_bytes, o->excess_buckets_ppm), RTCP_MOST) * RTCP_PPM;
 		d->witness.at_us = now->time_us;
 	} else if (d->rate_bytes_per_s > d->highest_bytes_per_s) {
-		rtcp_end(d, now->time_us);
+		rtcp_end(d, RTCP_END_RATE, now->time_us);
 		return;
 	}
 	if (!rtcp_same(o, d->rate_bytes_per_s, d->told_bytes_per_s)) {
@@ -440,10 +492,29 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 	}
 }
 
+/* Whether the estimation has begun, and has found nothing yet. */
+static inline int rtcp_is_undecided(const struct rtcp_detector *d)
+{
+	return d->transfer.triggered && !d->detected;
+}
+
 static inline void rtcp_detector_init(struct rtcp_detector *d, __u32 mss_bytes)
 {
 	__builtin_memset(d, 0, sizeof(*d));
 	d->mss_bytes = mss_bytes;
+}
+
+/*
+ * Whether the transfer before goes on: what the estimate has seen counts on, and what the bucket has gained meanwhile.
+ * A full bucket gains no more; whether it is one is asked of twice the rate, as the estimate may still be too low.
+ */
+static inline int rtcp_goes_on(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	__u64 idle_us = rtcp_since(now->time_us, d->last.time_us);
+	__u64 gained_ubytes = rtcp_brings(d->candidates.line.rate_bytes_per_s, idle_us);
+
+	return d->transfer.triggered && !d->transfer.detected &&
+	       rtcp_gap_ubytes(d, now) / RTCP_PPM + gained_ubytes / RTCP_PPM < rtcp_known_bucket_bytes(d);
 }
 
 /* Begins a transfer, unless packets were marked lost since the last ACK: then it is a retransmission. */
@@ -454,8 +525,18 @@ static inline void rtcp_detector_start(struct rtcp_detector *d, const struct rtc
 
 	if (d->started && now->lost_pkts > d->last.lost_pkts)
 		return;
+	if (!d->started || rtcp_since(now->time_us, d->last.time_us) > RTCP_SERIES_US) {
+		d->series_us = now->time_us;
+		d->series_pkts = now->delivered_pkts;
+	}
+	if (d->started && rtcp_goes_on(d, now)) {
+		d->last = rtcp_mark_of(now);
+		t->carried = 1;
+		t->tested = 0; /* there may be more in the bucket by now than the estimate says */
+		return;
+	}
 	t->origin = t->counted = t->before = d->last = rtcp_mark_of(now);
-	t->counting = t->triggered = t->steady_known = t->detected = 0;
+	t->counting = t->triggered = t->steady_known = t->tested = t->detected = t->carried = 0;
 	d->started = 1;
 	d->earlier_bucket_bytes = d->bucket_bytes;
 	d->witness.level_ubytes =

@@ -22,8 +22,10 @@
  *   ends at once when packets are lost and no more than R arrives: then the bucket is empty.
  * - Between two probes 200 packets are delivered: a probe costs one or two, which would be more than a hundredth where an
  *   sRTT holds few.
- * - From heavy loss on, while a verdict is on its way, twice the estimated rate is the cap: what is sent at the rate of
- *   before meanwhile would be lost. Less would lose nothing, and a verdict needs losses.
+ * - While a verdict is on its way, twice the estimated rate is the cap: what is sent at the rate of before meanwhile would
+ *   be lost. Less would lose nothing, and a verdict needs losses. But only an estimate that has stayed the same while
+ *   packets were lost caps. Before that it is a mean over a time in which the flow waited for a timeout: a cap by it loses
+ *   nothing either, and keeps it where it is. Nor does it cap what the bucket has gained during such a time.
  * - Losses while capped, when those of the last probe are past, are not the limit's. As many are forgiven to a probe, and
  *   it takes one step more on trust: where packets get lost at random tokens are not known well. It comes sooner, too.
  */
@@ -324,10 +326,24 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 	}
 }
 
-/* Whether a verdict is on its way: heavy loss, and an estimate far below the rate before. */
+/*
+ * Whether a verdict is on its way: heavy loss, and an estimate far below the rate before that has stood a test. Before that
+ * it may be far too low, a mean over a time in which the flow waited for a timeout.
+ */
 static inline int rtcp_is_suspected(const struct rtcp_detector *d)
 {
-	return !d->limited && !d->undetected && d->transfer.steady_known;
+	return !d->limited && !d->undetected && d->transfer.tested;
+}
+
+/* What they may send then; 0: the bucket has gained tokens by the estimate, as while a flow waited for a timeout. */
+static inline __u64 rtcp_suspected_rate(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
+	__u64 window_bytes = rtcp_brings(rate_bytes_per_s, now->srtt_us) / RTCP_PPM;
+
+	return rtcp_gap_ubytes(d, now) / RTCP_PPM > now->in_flight_bytes + window_bytes
+		       ? 0
+		       : 2 * rate_bytes_per_s;
 }
 
 /* What all flows of the client together may send [bytes/s]; 0: they are not capped. */
@@ -335,15 +351,12 @@ static inline __u64 rtcp_limiter_rate(const struct rtcp_limiter *l, const struct
 				      const struct rtcp_options *o, const struct rtcp_progress *now)
 {
 	__u64 rate_bytes_per_s = d->rate_bytes_per_s;
-	__u32 gain_ppm = rtcp_limiter_gain_ppm(l, d, o, now);
 
-	if (rtcp_is_suspected(d)) {
-		rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
-		gain_ppm = RTCP_PPM;
-	} else if (!d->limited || l->stage == RTCP_STAGE_LIFTED || rtcp_has_credit(d, now)) {
+	if (rtcp_is_suspected(d))
+		return rtcp_suspected_rate(d, now);
+	if (!d->limited || l->stage == RTCP_STAGE_LIFTED || rtcp_has_credit(d, now))
 		return 0;
-	}
-	return rate_bytes_per_s + rtcp_share(rate_bytes_per_s, gain_ppm);
+	return rate_bytes_per_s + rtcp_share(rate_bytes_per_s, rtcp_limiter_gain_ppm(l, d, o, now));
 }
 
 /* Whether the congestion control should look for more than it has. */

@@ -19,6 +19,12 @@ typedef unsigned long long __u64;
 enum rtcp_limits {
 	RTCP_MAX_CANDIDATES = 17,
 	RTCP_LEAST_US = 1000, /* ACKs that come sooner after the start of a transfer make no rate */
+	RTCP_STEADY_PKTS = 8, /* fewer delivered in a convergence window make no verdict */
+	RTCP_CARRIED_PKTS = 96, /* nor so many, if the estimate is that of several transfers */
+	RTCP_NEAR_PKTS = 2, /* ACKs are so many early or late */
+	RTCP_UNDECIDED_US = 10000000, /* for so long who waits for a verdict is kept without a connection */
+	RTCP_SERIES_US =
+		1000000, /* transfers that follow so soon have had the tokens of one bucket together */
 };
 
 #define RTCP_PPM 1000000ULL
@@ -95,15 +101,21 @@ struct rtcp_transfer {
 	struct rtcp_mark counted; /* losses count from here on */
 	struct rtcp_mark before; /* the last ACK before the losses became heavy */
 	__u64 counting_since_us;
-	__u64 triggered_at_us;
-	__u64 detected_at_us;
 	__u64 before_bytes_per_s; /* R_h */
 	struct rtcp_mark steady_since;
-	__u64 steady_bytes_per_s; /* the rate since then, but for the tolerance */
+	__u64 steady_bytes_per_s; /* the rate since then, but for the tolerance and for a packet at either end */
 	__u8 counting;
 	__u8 triggered; /* more than beta were lost: there are candidates */
 	__u8 steady_known;
+	__u8 tested; /* packets were lost while the rate stayed the same */
 	__u8 detected;
+	__u8 carried; /* it is several, one after the other */
+};
+
+/* How a limit was found to be gone, or never to have been. */
+enum rtcp_end {
+	RTCP_END_BYTES = 1, /* more was delivered than it lets through */
+	RTCP_END_RATE, /* R is no abrupt reduction any more */
 };
 
 struct rtcp_detector {
@@ -115,7 +127,7 @@ struct rtcp_detector {
 	__u32 changes; /* how often R has become another, by more than the tolerance, or a limit has ended */
 	__u8 limited;
 	__u8 detected; /* limited at some time */
-	__u8 undetected; /* found to be gone: that is final */
+	__u8 undetected; /* enum rtcp_end: found to be gone, which is final, and how; 0: it was not */
 	__u8 started;
 	__u8 loses; /* packets were lost since the ACK before */
 	struct rtcp_mark last;
@@ -124,6 +136,8 @@ struct rtcp_detector {
 	struct rtcp_tokens tokens;
 	struct rtcp_tokens offered; /* of a small bucket that what is sent is taken from, lost or not */
 	struct rtcp_tokens witness; /* of another bucket, whose overdraft shows that the limit is gone */
+	__u64 series_us; /* when the first of a series of transfers began */
+	__u64 series_pkts; /* delivered then */
 	__u64 told_bytes_per_s; /* R at the last change */
 	__u64 earlier_bucket_bytes;
 	__u64 highest_bytes_per_s; /* theta R_h, the most of all limited transfers */
