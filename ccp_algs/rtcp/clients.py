@@ -17,7 +17,11 @@ Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate
 
 * ACKs count also while their flow is application-limited: what they acknowledge has used up tokens.
 * The least RTT is that of the flow whose ACK it is.
-* A client is forgotten ten minutes after its last connection; at once if it was not limited, or is no longer.
+* A client is forgotten ten minutes after its last connection; at once if it was not limited, or is no
+  longer. One that was about to be judged is kept for ten seconds: its next connection goes on where this
+  one ended.
+* A limit that is gone is so for the connections that were there. The next one that the client opens looks
+  anew: in the paper, which has a detector a flow, it would, too.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ import dataclasses
 from ccp_algs.rtcp.detector import Detector
 from ccp_algs.rtcp.options import Options
 from ccp_algs.rtcp.transfer import Progress
+
+UNDECIDED_US = 10_000_000
+"""How long a client is kept without a connection that was about to be judged [us]."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -38,7 +45,7 @@ class _Client:
     active_flows: int = 0
     delivered_pkts: int = 0
     lost_pkts: int = 0
-    closed_at_us: int = 0
+    over_at_us: int = 0
 
     def add(self, last: Progress, now: Progress) -> Progress:
         self.delivered_pkts += now.delivered_pkts - last.delivered_pkts
@@ -113,11 +120,12 @@ class Clients:
         self._options = options or Options()
         self._mss_bytes = mss_bytes
         self._present: dict[str, _Client] = {}
-        self._resting: dict[str, _Client] = {}
+        self._limited: dict[str, _Client] = {}
+        self._undecided: dict[str, _Client] = {}
 
     def __len__(self) -> int:
         """Return how many clients are known."""
-        return len(self._present) + len(self._resting)
+        return len(self._present) + len(self._limited) + len(self._undecided)
 
     def open(self, address: str, now: Progress) -> Flow:
         """Begin a connection; what is known of the client holds for it.
@@ -127,9 +135,15 @@ class Clients:
             now: The time, and the counters that the connection begins with.
         """
         self._forget(now.time_us)
-        client = self._resting.pop(address, None) or self._present.get(address)
+        client = (
+            self._limited.pop(address, None)
+            or self._undecided.pop(address, None)
+            or self._present.get(address)
+        )
         if client is None:
             client = _Client(Detector(self._options, mss_bytes=self._mss_bytes))
+        elif client.detector.undetected_at_us is not None:
+            client.detector = Detector(self._options, mss_bytes=self._mss_bytes)
         self._present[address] = client
         client.open_flows += 1
         return Flow(self, address, client, now)
@@ -138,13 +152,17 @@ class Clients:
         """Note that the last connection to a client has ended."""
         client = self._present.pop(address)
         if client.detector.limited:
-            client.closed_at_us = now_us
-            self._resting[address] = client
+            client.over_at_us = now_us + self._options.exact.kept_us
+            self._limited[address] = client
+        elif client.detector.is_undecided:
+            client.over_at_us = now_us + UNDECIDED_US
+            self._undecided[address] = client
 
     def _forget(self, now_us: int) -> None:
         """Forget the clients whose time is up: the first ones, as they stand in the order of closing."""
-        while self._resting:
-            address, client = next(iter(self._resting.items()))
-            if now_us - client.closed_at_us <= self._options.exact.kept_us:
-                break
-            del self._resting[address]
+        for resting in (self._limited, self._undecided):
+            while resting:
+                address, client = next(iter(resting.items()))
+                if now_us <= client.over_at_us:
+                    break
+                del resting[address]

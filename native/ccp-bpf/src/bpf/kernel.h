@@ -322,6 +322,7 @@ struct tcp_sock {
 	u64 bytes_acked;
 	u64 bytes_received;
 	u64 bytes_sent;
+	u32 data_segs_out;
 	u32 snd_cwnd_clamp;
 	u32 prior_cwnd;
 	u64 bytes_retrans;

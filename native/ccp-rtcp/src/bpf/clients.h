@@ -20,6 +20,9 @@ struct rtcp_flow {
 	struct rtcp_key key;
 	u32 delivered_pkts;
 	u32 lost_pkts;
+	u64 sent_bytes; /* when the mean segment was last computed */
+	u32 sent_segs;
+	u32 seg_bytes; /* mean of what was sent before: small writes make small ones */
 	u32 in_flight_bytes;
 	u64 born_us; /* of the client that this one is counted in; 0: of none */
 	u64 rate_bytes_per_s; /* it may send so much; 0: it is not capped */
@@ -32,6 +35,7 @@ struct rtcp_flow {
 };
 
 #define NO_WINDOW (~0U)
+#define SEGS_OF_A_MEAN 32
 #define SWEEP_EVERY_NS (10 * 1000 * USEC_PER_SEC)
 #define SWEEP_AT_ONCE 500 /* clients: the processor does nothing else meanwhile */
 #define SWEEP_ON_NS (10 * USEC_PER_SEC) /* ... then others have it for 10 ms */
@@ -230,6 +234,12 @@ static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow)
 	put_daddr(flow->key.address, sk);
 }
 
+static __always_inline void client_begin(struct rtcp_client *client, u32 mss_bytes)
+{
+	rtcp_detector_init(&client->detector, mss_bytes);
+	__builtin_memset(&client->limiter, 0, sizeof(client->limiter));
+}
+
 /* The connection counts as one of its client's from now on, if there is room. */
 static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
@@ -264,11 +274,13 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 	if (!client || !client_lock(client))
 		return 0;
 	if (!client->born_us || is_over(client, now_us)) {
-		rtcp_detector_init(&client->detector, tp->mss_cache);
-		__builtin_memset(&client->limiter, 0, sizeof(client->limiter));
 		client->told = RTCP_OPEN;
 		client->born_us = now_us;
 		client->netns = netns_of(sk);
+		client_begin(client, tp->mss_cache);
+	} else if (client->detector.undetected) {
+		/* The limit is gone for those that were there; who comes looks anew. */
+		client_begin(client, client->detector.mss_bytes);
 	}
 	flow->born_us = client->born_us;
 	__sync_fetch_and_add(&client->open_flows, 1);
@@ -296,10 +308,27 @@ static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow, const 
 		return 0;
 	flow_rest(flow, client);
 	__sync_fetch_and_sub(&client->in_flight_bytes, (u64)flow->in_flight_bytes);
-	client->over_us = tcp_sk(sk)->tcp_mstamp + o->kept_us;
-	if (__sync_fetch_and_sub(&client->open_flows, 1) == 1 && !client->detector.limited)
+	client->over_us =
+		tcp_sk(sk)->tcp_mstamp + (client->detector.limited ? o->kept_us : (u64)RTCP_UNDECIDED_US);
+	if (__sync_fetch_and_sub(&client->open_flows, 1) == 1 && !client->detector.limited &&
+	    !rtcp_is_undecided(&client->detector))
 		bpf_map_delete_elem(&rtcp_clients, &flow->key);
 	return 0;
+}
+
+/* Bytes of a packet, as a mean: packets of small writes are not full. */
+static __always_inline u32 flow_seg_bytes(struct tcp_sock *tp, struct rtcp_flow *flow)
+{
+	u32 segs = tp->data_segs_out - flow->sent_segs, mss = tp->mss_cache;
+
+	if (segs >= SEGS_OF_A_MEAN || !flow->seg_bytes) {
+		u64 mean = segs ? (tp->bytes_sent - flow->sent_bytes) / segs : mss;
+
+		flow->seg_bytes = mean < mss ? mean : mss;
+		flow->sent_bytes = tp->bytes_sent;
+		flow->sent_segs = tp->data_segs_out;
+	}
+	return flow->seg_bytes;
 }
 
 /* Adds what the connection has delivered and lost to the client's sums. The client is locked. */
@@ -307,10 +336,11 @@ static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow
 				     struct rtcp_progress *sum)
 {
 	u32 in_flight_bytes = packets_in_flight(tp) * tp->mss_cache, min_rtt_us = tp->rtt_min.s[0].v;
+	u32 seg_bytes = flow_seg_bytes(tp, flow), mss_bytes = client->detector.mss_bytes;
 	u64 now_us = tp->tcp_mstamp;
 
-	client->delivered_pkts += tp->delivered - flow->delivered_pkts;
-	client->lost_pkts += tp->lost - flow->lost_pkts;
+	client->delivered_bytes += (u64)(tp->delivered - flow->delivered_pkts) * seg_bytes;
+	client->lost_bytes += (u64)(tp->lost - flow->lost_pkts) * seg_bytes;
 	__sync_fetch_and_add(&client->in_flight_bytes, (u64)in_flight_bytes - flow->in_flight_bytes);
 	/* Each socket has its own clock, of the moment when its ACK came in: they are some microseconds apart. */
 	if (now_us > client->last_us)
@@ -319,8 +349,8 @@ static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow
 	flow->lost_pkts = tp->lost;
 	flow->in_flight_bytes = in_flight_bytes;
 	sum->time_us = client->last_us;
-	sum->delivered_pkts = client->delivered_pkts;
-	sum->lost_pkts = client->lost_pkts;
+	sum->delivered_pkts = mss_bytes ? client->delivered_bytes / mss_bytes : 0;
+	sum->lost_pkts = mss_bytes ? client->lost_bytes / mss_bytes : 0;
 	sum->in_flight_bytes = client->in_flight_bytes;
 	sum->min_rtt_us = min_rtt_us == ~0U ? 0 : min_rtt_us;
 	sum->srtt_us = tp->srtt_us >> 3;

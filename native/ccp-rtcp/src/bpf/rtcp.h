@@ -22,8 +22,8 @@ struct rtcp_client {
 	__u64 born_us; /* when it was seen first; 0: not yet filled in */
 	__u64 over_us; /* it is forgotten then, unless somebody comes back; 0: no connection has ended yet */
 	__u64 last_us; /* of the latest ACK */
-	__u64 delivered_pkts;
-	__u64 lost_pkts;
+	__u64 delivered_bytes; /* the detector is told of full segments */
+	__u64 lost_bytes;
 	__u64 in_flight_bytes;
 	__u32 lock; /* 1 while somebody changes it; who finds it so leaves it alone */
 	__u32 open_flows;

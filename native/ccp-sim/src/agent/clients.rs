@@ -1,11 +1,11 @@
 //! Clients of R-TCP: one detector and one limiter for all connections to an address, as `clients.h` of `ccp-rtcp` has it.
-//! Each connection adds what it delivers and loses, and learns what it may send.
+//! Each connection adds what it delivers and loses, and learns what it may send. Packets count as full segments.
 
 use std::collections::BTreeMap;
 
 use ccp_rtcp_core::types::{
     RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED, RTCP_STAGE_CAPPED,
-    RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED,
+    RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED, RTCP_UNDECIDED_US,
 };
 use ccp_rtcp_core::{Detector, Limiter, Options, Progress, Row};
 use ccp_tcp::Sock;
@@ -36,7 +36,8 @@ pub(super) struct Member {
 
 struct Client {
     number: u64,
-    closed_us: u64,
+    /// It is forgotten then, if nobody comes back.
+    over_us: u64,
     last_us: u64,
     delivered_pkts: u64,
     lost_pkts: u64,
@@ -143,8 +144,14 @@ impl Client {
     }
 
     /// It was limited, and nobody has come back for long.
-    fn is_over(&self, kept_us: u64, now_us: u64) -> bool {
-        self.open_flows == 0 && now_us.saturating_sub(self.closed_us) > kept_us
+    fn is_over(&self, now_us: u64) -> bool {
+        self.open_flows == 0 && now_us > self.over_us
+    }
+
+    /// An estimation has begun, and has found nothing yet.
+    fn is_undecided(&self) -> bool {
+        let detector = self.limiter.detector().state();
+        detector.transfer.triggered != 0 && detector.detected == 0
     }
 }
 
@@ -155,7 +162,7 @@ impl Clients {
 
     /// The connection counts as one of its client's from now on.
     pub fn join(&mut self, key: Key, sock: &Sock, options: &Options) -> Member {
-        if self.by_key.get(&key).is_some_and(|c| c.is_over(options.kept_us, sock.mstamp_us)) {
+        if self.by_key.get(&key).is_some_and(|c| c.is_over(sock.mstamp_us)) {
             self.by_key.remove(&key);
         }
         let numbers = &mut self.numbers;
@@ -163,7 +170,7 @@ impl Clients {
             *numbers += 1;
             Client {
                 number: *numbers,
-                closed_us: 0,
+                over_us: 0,
                 last_us: 0,
                 delivered_pkts: 0,
                 lost_pkts: 0,
@@ -174,6 +181,10 @@ impl Clients {
                 limiter: Limiter::new(Detector::new(*options, sock.mss_bytes as u16)),
             }
         });
+        if client.limiter.detector().state().undetected != 0 {
+            // The limit is gone for those that were there; who comes looks anew.
+            client.limiter = Limiter::new(Detector::new(*options, sock.mss_bytes as u16));
+        }
         client.open_flows += 1;
         Member {
             key,
@@ -185,13 +196,13 @@ impl Clients {
     }
 
     /// The connection ends, or is no longer looked at.
-    pub fn leave(&mut self, mut member: Member, now_us: u64) {
+    pub fn leave(&mut self, mut member: Member, kept_us: u64, now_us: u64) {
         let Some(client) = self.of(&member) else { return };
         client.rest(&mut member);
         client.in_flight_bytes -= member.in_flight_bytes;
-        client.closed_us = now_us;
+        client.over_us = now_us + if client.is_limited() { kept_us } else { u64::from(RTCP_UNDECIDED_US) };
         client.open_flows -= 1;
-        if client.open_flows == 0 && !client.is_limited() {
+        if client.open_flows == 0 && !client.is_limited() && !client.is_undecided() {
             self.by_key.remove(&member.key);
         }
     }

@@ -88,7 +88,7 @@ impl Limit {
     }
 
     pub fn leave(self, shared: &Shared, now_us: u64) {
-        shared.clients().leave(self.member, now_us);
+        shared.clients().leave(self.member, self.options.kept_us, now_us);
     }
 
     /// An ACK has come in.
