@@ -805,8 +805,9 @@ def rtcp_tables(now_us: int, pin_dir: str) -> list[tuple[bool, int, list[dict[st
 
     Whether it is an agent's, how many connections it had no room for, and of each client `netns` (inode),
     `netns_cookie`, `address`, `verdict` (`enum rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`,
-    `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`, `delivered_pkts`, `lost_pkts`, `last_us`
-    (of the latest ACK).
+    `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`, `delivered_bytes`, `lost_bytes`,
+    `last_us` (of the latest ACK), `triggered` (heavy loss set an estimation off in its latest transfer),
+    `found` (a limit, at some time), `end` (how that was found to be gone: `bytes`, `rate` or None).
 
     Args:
         now_us: The time, of CLOCK_MONOTONIC [us].

@@ -196,9 +196,10 @@ def _rtcp(
     plan: Plan,
     count: Count = 8_000,
     load: Annotated[list[rtcp.Load] | None, typer.Option(help="Only this load.")] = None,
+    observe: Annotated[bool, typer.Option("--observe", help="Find limits, and bound nothing.")] = False,
 ) -> BenchResult:
     """CPU and memory of R-TCP under many connections, against the kernel's CUBIC and BBR."""
-    return rtcp.run(plan, count, load or tuple(rtcp.Load))
+    return rtcp.run(plan, count, load or tuple(rtcp.Load), observe=observe)
 
 
 @benchmark("reload")

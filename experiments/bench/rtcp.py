@@ -104,6 +104,9 @@ class Cost:
         cpu_share: Time in all its functions, by busy time of the machine.
         clients: That it knew.
         limited: Of these, those that were limited.
+        triggered: Those that had heavy losses in their latest transfer, and were never found limited.
+        gone_by_bytes: Those whose limit was found, and then gone: more arrived than it lets through.
+        gone_by_rate: The same, because the rate was no abrupt reduction any more.
     """
 
     memory_bytes: float
@@ -111,6 +114,9 @@ class Cost:
     cpu_share: float
     clients: int
     limited: int
+    triggered: int
+    gone_by_bytes: int
+    gone_by_rate: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +143,14 @@ class Pair:
         return self.rtcp.cpu_s_per_gb / self.kernel.cpu_s_per_gb
 
 
-def run(plan: Plan, count: int, loads: Sequence[Load] = tuple(Load)) -> BenchResult:
+def run(plan: Plan, count: int, loads: Sequence[Load] = tuple(Load), *, observe: bool = False) -> BenchResult:
     """Measure.
 
     Args:
         plan: How long, for each load.
         count: Concurrent connections, each to a client of its own.
         loads: Which.
+        observe: R-TCP finds limits, and bounds nothing.
 
     Returns:
         `core_ns.*`; for each load and congestion control the ratio of CPU time to that of the kernel's, time
@@ -154,13 +161,14 @@ def run(plan: Plan, count: int, loads: Sequence[Load] = tuple(Load)) -> BenchRes
         LabError: If a load cannot be made.
         RunError: If R-TCP cannot be attached.
     """
-    result = BenchResult("rtcp", plan, {"count": count, "loads": [str(load) for load in loads]})
+    settings = {"count": count, "loads": [str(load) for load in loads], "observe": observe}
+    result = BenchResult("rtcp", plan, settings)
     core = core_ns(plan)
     result.rounds["core"] = core.tally
     for state, took_ns in core.samples.items():
         result.add(f"core_ns.{state}", took_ns, "ns")
     for load in loads:
-        pairs, result.rounds[str(load)] = measure(plan, count, load)
+        pairs, result.rounds[str(load)] = measure(plan, count, load, observe=observe)
         for name in OURS:
             _add(result, f"{name}.{load}", [one for one in pairs if one.congestion == name], count)
     memory = memory_with_one_client(plan, count)
@@ -175,7 +183,8 @@ def _add(result: BenchResult, label: str, pairs: Sequence[Pair], count: int) -> 
     result.add(f"cpu_share.{label}", [one.cost.cpu_share for one in pairs], "ratio")
     result.add(f"memory_bytes.{label}", [one.cost.memory_bytes for one in pairs], "bytes")
     result.add(f"clients.{label}", [one.cost.clients for one in pairs], "clients", f">= {count}")
-    result.add(f"limited.{label}", [one.cost.limited for one in pairs], "clients")
+    for state in ("limited", "triggered", "gone_by_bytes", "gone_by_rate"):
+        result.add(f"{state}.{label}", [getattr(one.cost, state) for one in pairs], "clients")
     for name in ("kernel", "rtcp"):
         samples: list[Sample] = [getattr(one, name) for one in pairs]
         result.add(f"cpu_s_per_gb.{label}.{name}", [one.cpu_s_per_gb for one in samples], "s/GB")
@@ -196,13 +205,14 @@ def core_ns(plan: Plan) -> Rounds[float]:
     return measure_rounds(STATES, work, plan, title="rtcp core", headlines=lambda samples: samples.values())
 
 
-def measure(plan: Plan, count: int, load: Load) -> tuple[list[Pair], Tally]:
+def measure(plan: Plan, count: int, load: Load, *, observe: bool = False) -> tuple[list[Pair], Tally]:
     """Return a pair for each round and congestion control, and how many rounds there were.
 
     Args:
         plan: How long.
         count: Concurrent connections, each to a client of its own.
         load: Which.
+        observe: R-TCP finds limits, and bounds nothing.
 
     Raises:
         BenchError: As `measure_rounds`.
@@ -214,7 +224,7 @@ def measure(plan: Plan, count: int, load: Load) -> tuple[list[Pair], Tally]:
         def one(way: str, _: int) -> tuple[Sample, Cost | None]:
             if way in OURS:
                 return _without(path, way, count, load, emulator_s), None
-            return _with(path, KERNELS[way], count, load, emulator_s)
+            return _with(path, KERNELS[way], count, load, emulator_s, observe=observe)
 
         measured = measure_rounds(
             [*OURS, *KERNELS],
@@ -345,9 +355,14 @@ def _without(path: Path, name: str, count: int, load: Load, emulator_s: Emulator
         return _measure(send, emulator_s)
 
 
-def _with(path: Path, name: str, count: int, load: Load, emulator_s: EmulatorTime) -> tuple[Sample, Cost]:
+def _with(
+    path: Path, name: str, count: int, load: Load, emulator_s: EmulatorTime, *, observe: bool
+) -> tuple[Sample, Cost]:
     """Measure a load under R-TCP: first as it is, then again while the kernel counts runs of its programs."""
-    with _rtcp(2 * count) as (pid, taken_bytes), _sending(path, OURS[name], count, load) as send:
+    with (
+        _rtcp(2 * count, observe=observe) as (pid, taken_bytes),
+        _sending(path, OURS[name], count, load) as send,
+    ):
         sample = _measure(send, emulator_s)
         memory_bytes = taken_bytes() / count
         before_s = emulator_s()
@@ -366,13 +381,16 @@ def _with(path: Path, name: str, count: int, load: Load, emulator_s: EmulatorTim
             cpu_share=sum(one.time_s for one in spent.values()) / busy_s,
             clients=len(clients),
             limited=sum(one["state"] in LIMITED_STATES for one in clients),
+            triggered=sum(one["triggered"] and not one["found"] for one in clients),
+            gone_by_bytes=sum(one["end"] == "bytes" for one in clients),
+            gone_by_rate=sum(one["end"] == "rate" for one in clients),
         )
 
 
 @contextlib.contextmanager
-def _rtcp(max_clients: int) -> Iterator[tuple[int, Callable[[], int]]]:
+def _rtcp(max_clients: int, *, observe: bool = False) -> Iterator[tuple[int, Callable[[], int]]]:
     """Attach R-TCP for a block; yields its process, and what tells the memory it has taken since [bytes]."""
-    arguments = ["--max-clients", str(max_clients)]
+    arguments = ["--max-clients", str(max_clients), *(["--observe"] if observe else [])]
     with tempfile.TemporaryDirectory() as directory, kernel_memory() as memory:
         program = attach(FilePath(directory) / "rtcp.jsonl", *arguments)
         try:

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ccp_rtcp::clients::{self, Client, Table};
 use ccp_rtcp::core::Options;
-use ccp_rtcp::core::types::{rtcp_ack, rtcp_row};
+use ccp_rtcp::core::types::{RTCP_END_BYTES, RTCP_END_RATE, rtcp_ack, rtcp_row};
 use ccp_rtcp::{Attached, Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -49,6 +49,15 @@ fn ack_columns() -> Vec<Column> {
     ]
 }
 
+/// How a limit was found to be gone.
+fn end(number: u32) -> Option<&'static str> {
+    match number {
+        RTCP_END_BYTES => Some("bytes"),
+        RTCP_END_RATE => Some("rate"),
+        _ => None,
+    }
+}
+
 fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound<'py, PyDict>> {
     let Client { netns_cookie, address, state } = client;
     let told = PyDict::new(py);
@@ -61,8 +70,11 @@ fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound
     told.set_item("tokens_bytes", state.detector.tokens_bytes(now_us))?;
     told.set_item("open_flows", state.open_flows)?;
     told.set_item("active_flows", state.active_flows)?;
-    told.set_item("delivered_pkts", state.delivered_pkts)?;
-    told.set_item("lost_pkts", state.lost_pkts)?;
+    told.set_item("delivered_bytes", state.delivered_bytes)?;
+    told.set_item("lost_bytes", state.lost_bytes)?;
+    told.set_item("triggered", state.detector.transfer.triggered != 0)?;
+    told.set_item("found", state.detector.detected != 0)?;
+    told.set_item("end", end(u32::from(state.detector.undetected)))?;
     told.set_item("last_us", state.last_us)?;
     Ok(told)
 }
