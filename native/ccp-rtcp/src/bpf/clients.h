@@ -29,7 +29,7 @@ struct rtcp_flow {
 	u8 active;
 	u8 sharing;
 	u8 limited; /* its client is */
-	u8 suspected; /* it seems to be: a verdict is on its way */
+	u8 suspected; /* it seems to be: an estimate waits for its verdict */
 	u8 seeks; /* enum rtcp_seeking: it is to find out whether more gets through now */
 	u8 no_room; /* when it wanted to join its client, the table was full */
 };
@@ -393,7 +393,8 @@ static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *fl
 	if (!o->observe) {
 		flow->rate_bytes_per_s = rate;
 		flow->limited = client->detector.limited;
-		flow->suspected = rtcp_is_suspected(&client->detector);
+		flow->suspected =
+			rtcp_is_undecided(&client->detector) && rtcp_is_reduced(&client->detector, o);
 		flow->seeks = flow->limited ? rtcp_limiter_seeks(&client->limiter) : RTCP_SEEKS_NOTHING;
 	}
 	rtcp_tell(flow, client, sum->time_us);

@@ -369,14 +369,20 @@ static inline void rtcp_watch(struct rtcp_detector *d, const struct rtcp_progres
 	t->steady_bytes_per_s = d->candidates.line.rate_bytes_per_s;
 }
 
+/* Whether R is an abrupt reduction of the rate before (equation 13). */
+static inline int rtcp_is_reduced(const struct rtcp_detector *d, const struct rtcp_options *o)
+{
+	return d->candidates.line.rate_bytes_per_s <
+	       rtcp_share(d->transfer.before_bytes_per_s, o->reduction_ratio_ppm);
+}
+
 static inline void rtcp_classify(struct rtcp_detector *d, const struct rtcp_options *o,
 				 const struct rtcp_progress *now)
 {
 	struct rtcp_transfer *t = &d->transfer;
 	__u64 step_ubytes = d->candidates.step_bytes * RTCP_PPM, gap_ubytes = rtcp_gap_ubytes(d, now);
 
-	if (d->candidates.line.rate_bytes_per_s >=
-	    rtcp_share(t->before_bytes_per_s, o->reduction_ratio_ppm)) {
+	if (!rtcp_is_reduced(d, o)) {
 		t->steady_known = t->tested = 0;
 	} else if (!t->steady_known || !rtcp_steady(d, o, now->time_us)) {
 		rtcp_watch(d, now);
