@@ -244,6 +244,34 @@ fn a_limit_that_becomes_higher_is_followed() {
 }
 
 #[test]
+fn only_an_estimate_that_losses_have_tested_caps_before_a_verdict() {
+    let mut limiter = Limiter::new(Detector::new(Options::usual(), MSS));
+    let mut now = Progress { min_rtt_us: 10_000, srtt_us: 10_000, ..Progress::default() };
+    let mut ack = |after_us: u64, delivered: u64, lost: u64| {
+        now.time_us += after_us;
+        now.delivered_pkts += delivered;
+        now.lost_pkts += lost;
+        limiter.ack(&now);
+        let tested = limiter.detector().state().transfer.tested != 0;
+        (tested, limiter.rate_bytes_per_s(&now))
+    };
+    for _ in 0..100 {
+        ack(1_000, 5, 0);
+    }
+    ack(1_000, 5, 300);
+    // A timeout of 25 RTTs: the mean since the losses is a few packets in that time.
+    ack(250_000, 1, 0);
+    for _ in 0..10 {
+        assert_eq!(ack(1_000, 1, 0), (false, None));
+    }
+    // Then the bucket is empty again: 100 packets a second, and as many lost.
+    let (tested, rate) = (0..8).map(|_| ack(10_000, 1, 1)).last().expect("ACKs");
+    let line = limiter.detector().state().candidates.line.rate_bytes_per_s;
+    assert_eq!((tested, rate), (true, Some(2 * line)));
+    assert!(line > 40_000, "{line}");
+}
+
+#[test]
 fn tokens_of_an_idle_time_are_used_up_without_a_cap() {
     let mut sender = Sender::new(2.0 * MBIT, 500e3, 0);
     sender.run_until(seconds(5));
