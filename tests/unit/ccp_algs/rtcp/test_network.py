@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ccp_algs.rtcp import Detector, Transfer
-from tests.unit.ccp_algs.rtcp.network import MBIT, Bbr, Control, Cubic, Path, Sender
+from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Control, Cubic, Path, Sender
 
 CONTROLS = pytest.mark.parametrize("control", [Cubic, Bbr])
 OPERATORS = [(2.07, 733_000, 0.036), (1.3, 385_000, 0.018), (1.04, 223_000, 0.021)]
@@ -65,7 +65,9 @@ def test_the_papers_grid_is_found_where_the_paper_finds_it(
         assert detector.undetected_at_us is None
         assert detector.limited or bucket_bytes < 260e3 or limit > 4
         if detector.limited:
-            assert detector.rate_bytes_per_s == pytest.approx(limit * MBIT, rel=0.05)
+            # A bucket of less than three packets hardly lets a flow get to its rate.
+            error = 0.3 if bucket_bytes < 3 * MSS else 0.05
+            assert detector.rate_bytes_per_s == pytest.approx(limit * MBIT, rel=error)
 
 
 @pytest.mark.parametrize("loss_ratio", [0.002, 0.01, 0.02])
