@@ -73,7 +73,7 @@ def _use_of(hop: Any) -> float | None:
         (hop.queue_depth_bytes, hop.queue_free_bytes),
     ):
         if depth is not None and free is not None:
-            return depth / max(1, depth + free)
+            return float(depth / max(1, depth + free))
     return None
 
 
