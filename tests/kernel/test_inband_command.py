@@ -149,7 +149,7 @@ def test_without_privilege_it_says_so() -> None:
 @pytest.mark.parametrize(
     ("disciplines", "queue"),
     [
-        ([], Queue(known=True)),
+        ([], Queue(known=True, unlimited=True)),
         (["root bfifo limit 50000"], Queue(known=True, limit_bytes=50_000)),
         (["root handle 1: tbf rate 1mbit burst 5000 limit 30000"], Queue(known=True, limit_bytes=30_000)),
         (
