@@ -24,7 +24,6 @@ from experiments.netlab.spec import (
     Int,
     IntNode,
     Link,
-    TokenBucket,
     Topology,
 )
 from experiments.plots.results import origin
@@ -198,41 +197,6 @@ def test_an_algorithm_that_raises_costs_its_flow_only(tmp_path: Path) -> None:
     log = (tmp_path / "result/agent.log").read_text()
     assert "ZeroDivisionError" in log
     assert (result.flows["goodput_bytes_per_s"] > 0.2 * RATE_BYTES_PER_S).all()  # the fallback law went on
-
-
-def test_a_rate_limit_is_found_and_told() -> None:
-    limited = Direction(
-        rate_bytes_per_s=5e6, delay_us=10_000, token_bucket=TokenBucket(250_000, bucket_bytes=300_000)
-    )
-    result = run(one("r_tcp_cubic", limited, traffic=Http((1_000_000,)), duration_s=4))
-    first = result.rate_limits.iloc[0]
-    assert (first["sender"], first["receiver"], first["flow"]) == ("sender", "receiver", "flow")
-    assert first["state"] == "capped"
-    assert first["rate_bytes_per_s"] == pytest.approx(250_000 * PAYLOAD, rel=0.06)
-    assert 0 < first["t_s"] < 2
-
-
-@pytest.mark.parametrize(("plain", "ours"), [("cubic", "r_tcp_cubic"), ("bbr3", "r_tcp_bbr3")])
-@pytest.mark.parametrize("link_mbit_per_s", [50, 200])
-def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
-    plain: str, ours: str, link_mbit_per_s: float
-) -> None:
-    # As `ccp bench rtcp` has it. A cap by an untested estimate kept flows far below the limit, where nothing
-    # is lost, and nothing found; a loss shows in a timeout of 20 RTTs, when deliveries are behind.
-    limited = Direction(
-        rate_bytes_per_s=link_mbit_per_s * 125e3,
-        delay_us=5_000,
-        buffer=Buffer(packets=2_000),
-        token_bucket=TokenBucket(125_000, bucket_bytes=135_000),
-    )
-    results = [
-        run(one(name, limited, traffic=Http((262_144,)), duration_s=4, seed=2)) for name in (plain, ours)
-    ]
-    found = results[1].rate_limits.iloc[0]
-    assert found["state"] == "capped"
-    assert found["rate_bytes_per_s"] == pytest.approx(125_000 * PAYLOAD, rel=0.06)
-    sent_again = [int(result.flows["retrans_pkts"].sum()) for result in results]
-    assert sent_again[1] < sent_again[0]
 
 
 # --- traffic -----------------------------------------------------------------------------------------------

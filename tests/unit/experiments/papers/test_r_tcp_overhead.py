@@ -21,7 +21,7 @@ QUICK = Size(quick=True, repeats=2)
 def pair(load: Load, congestion: str, cpu_quotient: float, memory_bytes: float) -> Pair:
     kernel = Sample(cpu_s_per_gb=4.0, goodput_bytes_per_s=100e6, retrans_ratio=0.3)
     ours = Sample(cpu_s_per_gb=4.0 * cpu_quotient, goodput_bytes_per_s=99e6, retrans_ratio=0.1)
-    return Pair(load, congestion, kernel, ours, Cost(memory_bytes, 300.0, 0.004, 1000, 0))
+    return Pair(load, congestion, kernel, ours, Cost(memory_bytes, 300.0, 0.004, 1000, 0, 0, 0, 0))
 
 
 @pytest.fixture
