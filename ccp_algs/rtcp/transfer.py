@@ -70,10 +70,12 @@ class Progress(NamedTuple):
         return since(self.time_us, since_us) * PPM > min_rtts_ppm * self.min_rtt_us
 
 
-def same(rate_bytes_per_s: int, before_bytes_per_s: int, options: Options) -> bool:
-    """Return whether a rate still counts as the same."""
+def same(
+    rate_bytes_per_s: int, before_bytes_per_s: int, options: Options, slack_bytes_per_s: int = 0
+) -> bool:
+    """Return whether a rate still counts as the same, within the tolerance and some slack besides."""
     tolerance_bytes_per_s = share(before_bytes_per_s, options.exact.tolerance_ratio_ppm)
-    return abs(rate_bytes_per_s - before_bytes_per_s) <= tolerance_bytes_per_s
+    return abs(rate_bytes_per_s - before_bytes_per_s) <= tolerance_bytes_per_s + slack_bytes_per_s
 
 
 class Transfer:
@@ -211,8 +213,7 @@ class Transfer:
             return False
         window_us = since(now.time_us, self._steady_since.time_us)
         slack_bytes_per_s = 2 * self._mss_bytes * US_PER_S // window_us if window_us else MOST
-        slack_bytes_per_s += share(before_bytes_per_s, self._options.exact.tolerance_ratio_ppm)
-        return abs(rate_bytes_per_s - before_bytes_per_s) <= slack_bytes_per_s
+        return same(rate_bytes_per_s, before_bytes_per_s, self._options, slack_bytes_per_s)
 
     def _keeps_up(self, estimate: Candidates, now: Progress) -> bool:
         """Return whether deliveries have grown at the line's rate since the window began."""

@@ -27,6 +27,15 @@ def limit(*flows: Flow) -> float:
     raise AssertionError
 
 
+def no_longer(flow: Flow) -> float:
+    """Let a flow find its limit, and then that it is gone; return when that is over [ms]."""
+    end_ms = limit(flow)
+    for i in range(1, 3000):
+        flow.ack(at(end_ms + i, 1000 + 6 * i, 200))
+    assert flow.detector.undetected_at_us is not None
+    return end_ms + 3000
+
+
 def test_flows_to_a_client_are_taken_together() -> None:
     clients = Clients()
     flows = [clients.open(HERE, at(0, 0)) for _ in range(3)]
@@ -108,25 +117,19 @@ def test_only_the_limited_are_remembered() -> None:
 def test_a_limit_that_is_gone_is_forgotten_with_the_last_connection() -> None:
     clients = Clients()
     flow = clients.open(HERE, at(0, 0))
-    end_ms = limit(flow)
-    for i in range(1, 3000):
-        flow.ack(at(end_ms + i, 1000 + 6 * i, 200))
-    assert flow.detector.undetected_at_us is not None
-    flow.close(at(end_ms + 3000, 20_000, 200))
+    end_ms = no_longer(flow)
+    flow.close(at(end_ms, 20_000, 200))
     assert len(clients) == 0
-    again = clients.open(HERE, at(end_ms + 3001, 0))
+    again = clients.open(HERE, at(end_ms + 1, 0))
     assert again.detector.detected_at_us is None
 
 
 def test_a_connection_after_the_end_of_a_limit_looks_anew() -> None:
     clients = Clients()
     flow = clients.open(HERE, at(0, 0))
-    end_ms = limit(flow)
-    for i in range(1, 3000):
-        flow.ack(at(end_ms + i, 1000 + 6 * i, 200))
+    end_ms = no_longer(flow)
     gone = flow.detector
-    assert gone.undetected_at_us is not None
-    following = clients.open(HERE, at(end_ms + 3000, 0))
+    following = clients.open(HERE, at(end_ms, 0))
     assert following.detector is flow.detector is not gone
     assert not following.detector.limited
     assert following.detector.undetected_at_us is None
