@@ -19,6 +19,7 @@ from experiments.netlab import Host, Lab, LabError, clean_leftovers, namespace, 
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.spec import Direction
 from experiments.netlab.topologies import point_to_point
+from tests.tasks import read_of_tasks
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
@@ -76,11 +77,7 @@ def test_twenty_networks_in_a_row_leave_nothing(tmp_path: Path, monkeypatch: pyt
 
 def own_children() -> set[int]:
     """Return this process' children, those that ended and were not reaped included."""
-    return {
-        int(pid)
-        for task in Path("/proc/self/task").iterdir()
-        for pid in (task / "children").read_text().split()
-    }
+    return {int(pid) for told in read_of_tasks("self", "children").values() for pid in told.split()}
 
 
 def test_networks_side_by_side_do_not_meet() -> None:

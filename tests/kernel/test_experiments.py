@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -63,20 +63,25 @@ def congestion_controls() -> list[str]:
     return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
 
 
-def children_of(pid: int) -> list[str]:
-    """Commands of the processes that a process started, and of those whose parent died and that are ours."""
-    found = []
+def processes() -> Iterator[tuple[int, int, str]]:
+    """Yield each process' id, its parent's, and its command; one that ends while it is read is left out."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 words = (entry / "cmdline").read_bytes().split(b"\0")
-            except (OSError, ValueError):  # gone meanwhile
+            except (OSError, ValueError):
                 continue
-            text = b" ".join(words).decode(errors="replace")
-            if parent == pid or "experiments.runs.steering_process" in text:
-                found.append(text)
-    return found
+            yield int(entry.name), parent, b" ".join(words).decode(errors="replace")
+
+
+def children_of(pid: int) -> list[str]:
+    """Commands of the processes that a process started, and of those whose parent died and that are ours."""
+    return [
+        command
+        for _, parent, command in processes()
+        if parent == pid or "experiments.runs.steering_process" in command
+    ]
 
 
 def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -196,11 +201,9 @@ def test_an_algorithm_that_does_not_compile_is_told(tmp_path: Path) -> None:
 def test_an_agent_that_dies_ends_the_run_and_the_log_is_kept(tmp_path: Path) -> None:
     def kill(what: str, at_s: float) -> None:
         if at_s > 0.5:
-            for entry in Path("/proc").iterdir():
-                if entry.name.isdecimal():
-                    words = (entry / "cmdline").read_bytes() if (entry / "cmdline").exists() else b""
-                    if b"experiments.runs.steering_process" in words:
-                        os.kill(int(entry.name), signal.SIGKILL)
+            for pid, _, command in processes():
+                if "experiments.runs.steering_process" in command:
+                    os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(RunError) as caught:
         run(one_flow("cubic"), tmp_path / "out", progress=kill)

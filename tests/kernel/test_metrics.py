@@ -22,6 +22,7 @@ from experiments.netlab.sockets import free_port
 from telemetry.schema import ReceiverSignal
 from tests.interop.test_brokers import speaking
 from tests.kernel.driving import Start, wait_until
+from tests.tasks import read_of_tasks
 
 DASHBOARD = Path(agent.metrics.__file__).with_name("dashboard.json")
 SILENT = {"Exceptions of algorithms"}
@@ -41,8 +42,7 @@ def test_a_running_agent_is_scraped_without_rights(path_100mbit: NetPath, start_
         bucket = r'ccplane_flow_rtt_seconds_bucket\{algorithm="cubic",le="\+Inf"\} [1-9]'
         wait_until(lambda: re.search(bucket, get(url)))
         text = get(url)
-        tasks = Path(f"/proc/{agent.pid}/task").iterdir()
-        held = [(task / "status").read_text() for task in tasks]
+        held = read_of_tasks(agent.pid, "status").values()
     assert 'ccplane_flows{algorithm="cubic"}' in text
     assert 'ccplane_heartbeat_silence_seconds_bucket{le="0.001"}' in text
     assert any("CapEff:\t0000000000000000" in status for status in held)

@@ -19,6 +19,7 @@ from experiments.agent_process import PIN_DIR, AgentProcess, ccp, running_agent
 from experiments.netlab import Path as NetworkPath
 from experiments.netlab import iperf3
 from tests.kernel.driving import wait_until
+from tests.tasks import read_of_tasks
 
 ASKS = """
 import json, os, subprocess
@@ -104,8 +105,7 @@ def test_children_of_an_algorithm_have_no_capability_and_get_none(
             assert told[how]["Uid"].split() == 4 * [str(uid)]
         assert told["executed"]["CapBnd"] == none
         threads = {
-            task.name: status_of((task / "status").read_text())
-            for task in Path(f"/proc/{agent.pid}/task").iterdir()
+            thread_id: status_of(text) for thread_id, text in read_of_tasks(agent.pid, "status").items()
         }
         for one in threads.values():
             assert one["CapEff"] in (none, KEPT["CapEff"])
