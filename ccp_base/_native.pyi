@@ -48,6 +48,7 @@ __all__ = [
     "ioam_remove",
     "ioam_work",
     "probe",
+    "rtcp_remote_of",
     "rtcp_replay",
     "rtcp_tables",
     "rtcp_work",
@@ -646,8 +647,8 @@ class RtcpAttached:
     def drain(self) -> NDArray[np.void]:
         """Return the verdicts since the last call, in order.
 
-        `t_us` (CLOCK_MONOTONIC), `netns` (inode), `address` (16 bytes, IPv4 mapped), `verdict` (`enum
-        rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`,
+        `t_us` (CLOCK_MONOTONIC), `netns` (inode), `remote` (24 bytes, `struct rtcp_remote`), `verdict`
+        (`enum rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`,
         `active_flows`.
         """
     def drain_acks(self) -> NDArray[np.void]:
@@ -800,12 +801,22 @@ def rtcp_replay(
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
     """
 
+def rtcp_remote_of(options: bytes, address: bytes, port: int) -> bytes:
+    """Return the client that a port of an address belongs to: `struct rtcp_remote` of native/ccp-rtcp.
+
+    Args:
+        options: `Options.to_bytes()`.
+        address: 16 bytes, IPv4 mapped.
+        port: In host order.
+    """
+
 def rtcp_tables(now_us: int, pin_dir: str) -> list[tuple[bool, int, list[dict[str, Any]]]]:
     """Return the tables of clients: of the congestion controls attached last, and of an agent's extension.
 
     Whether it is an agent's, how many connections it had no room for, and of each client `netns` (inode),
-    `netns_cookie`, `address`, `verdict` (`enum rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`,
-    `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`, `delivered_bytes`, `lost_bytes`,
+    `netns_cookie`, `remote` (24 bytes, `struct rtcp_remote` of `native/ccp-rtcp`), `verdict` (`enum
+    rtcp_verdict`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`,
+    `delivered_bytes`, `lost_bytes`,
     `last_us` (of the latest ACK), `triggered` (heavy loss set an estimation off in its latest transfer),
     `found` (a limit, at some time), `end` (how that was found to be gone: `bytes`, `rate` or None).
 

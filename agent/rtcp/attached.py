@@ -10,9 +10,9 @@ from msgspec import Struct
 from agent.rtcp.acks import AckRecorder
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMIT_STATES
+from ccp_algs.rtcp.remote import Remote
 from datapath import ebpf
 from telemetry.bus import mono_us, wall_us
-from telemetry.schema import unpacked
 
 log = logging.getLogger("ccplane.rtcp")
 
@@ -28,7 +28,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         t_mono_us: When, CLOCK_MONOTONIC [us].
         t_wall_us: The same by the wall clock [us].
         netns: Inode of the network namespace that the connections are in.
-        client: Address of their other end.
+        client: Their other end, as `Remote.name` has it.
         state: `limited`: there is a limit, and tokens enough not to mind; `capped`, `probing`, `raised`:
             what is sent is bounded by the rate, by a little more, or by much more; `gone`.
         bucket_bytes: Estimated bucket size [bytes].
@@ -157,7 +157,7 @@ def known_clients() -> list[dict[str, Any]]:
 def _client(told: dict[str, Any]) -> dict[str, Any]:
     return {
         "netns": told.pop("netns"),
-        "client": told.pop("address"),
+        "client": Remote.from_bytes(told.pop("remote")).name,
         "state": LIMIT_STATES[told.pop("verdict")],
         **told,
     }
@@ -169,7 +169,7 @@ def _verdict(row: Any) -> Verdict:
         t_mono_us=t_us,
         t_wall_us=wall_us() - (mono_us() - t_us),
         netns=int(row["netns"]),
-        client=unpacked(row["address"].tobytes()),
+        client=Remote.from_bytes(row["remote"].tobytes()).name,
         state=LIMIT_STATES[int(row["verdict"])],
         bucket_bytes=int(row["bucket_bytes"]),
         rate_bytes_per_s=int(row["rate_bytes_per_s"]),

@@ -30,6 +30,7 @@ import dataclasses
 
 from ccp_algs.rtcp.detector import Detector
 from ccp_algs.rtcp.options import Options
+from ccp_algs.rtcp.remote import Remote
 from ccp_algs.rtcp.transfer import Progress
 
 UNDECIDED_US = 10_000_000
@@ -57,14 +58,14 @@ class Flow:
     """A connection to a client. All times are of one clock, that of all flows.
 
     Attributes:
-        address: The client's.
+        remote: The client's ends.
     """
 
-    __slots__ = ("_active", "_client", "_clients", "_last", "address")
+    __slots__ = ("_active", "_client", "_clients", "_last", "remote")
 
-    def __init__(self, clients: Clients, address: str, client: _Client, now: Progress) -> None:
+    def __init__(self, clients: Clients, remote: Remote, client: _Client, now: Progress) -> None:
         """Begin with the counters that the connection has now; see `Clients.open`."""
-        self.address = address
+        self.remote = remote
         self._clients = clients
         self._client = client
         self._last = now
@@ -104,11 +105,11 @@ class Flow:
         self._client.add(self._last, now)
         self._client.open_flows -= 1
         if self._client.open_flows == 0:
-            self._clients.rest(self.address, now.time_us)
+            self._clients.rest(self.remote, now.time_us)
 
 
 class Clients:
-    """Clients by address: those with connections, and the limited ones that had some lately."""
+    """Clients by their ends: those with connections, and the limited ones that had some lately."""
 
     def __init__(self, options: Options | None = None, *, mss_bytes: int = 1448) -> None:
         """Start without clients.
@@ -119,50 +120,50 @@ class Clients:
         """
         self._options = options or Options()
         self._mss_bytes = mss_bytes
-        self._present: dict[str, _Client] = {}
-        self._limited: dict[str, _Client] = {}
-        self._undecided: dict[str, _Client] = {}
+        self._present: dict[Remote, _Client] = {}
+        self._limited: dict[Remote, _Client] = {}
+        self._undecided: dict[Remote, _Client] = {}
 
     def __len__(self) -> int:
         """Return how many clients are known."""
         return len(self._present) + len(self._limited) + len(self._undecided)
 
-    def open(self, address: str, now: Progress) -> Flow:
+    def open(self, address: str, now: Progress, *, port: int = 0) -> Flow:
         """Begin a connection; what is known of the client holds for it.
 
         Args:
-            address: The client's.
+            address: Of the connection's other end.
             now: The time, and the counters that the connection begins with.
+            port: Of the connection's other end.
         """
         self._forget(now.time_us)
+        remote = Remote.of(address, port, self._options)
         client = (
-            self._limited.pop(address, None)
-            or self._undecided.pop(address, None)
-            or self._present.get(address)
+            self._limited.pop(remote, None) or self._undecided.pop(remote, None) or self._present.get(remote)
         )
         if client is None:
             client = _Client(Detector(self._options, mss_bytes=self._mss_bytes))
         elif client.detector.undetected_at_us is not None:
             client.detector = Detector(self._options, mss_bytes=self._mss_bytes)
-        self._present[address] = client
+        self._present[remote] = client
         client.open_flows += 1
-        return Flow(self, address, client, now)
+        return Flow(self, remote, client, now)
 
-    def rest(self, address: str, now_us: int) -> None:
+    def rest(self, remote: Remote, now_us: int) -> None:
         """Note that the last connection to a client has ended."""
-        client = self._present.pop(address)
+        client = self._present.pop(remote)
         if client.detector.limited:
             client.over_at_us = now_us + self._options.exact.kept_us
-            self._limited[address] = client
+            self._limited[remote] = client
         elif client.detector.is_undecided:
             client.over_at_us = now_us + UNDECIDED_US
-            self._undecided[address] = client
+            self._undecided[remote] = client
 
     def _forget(self, now_us: int) -> None:
         """Forget the clients whose time is up: the first ones, as they stand in the order of closing."""
         for resting in (self._limited, self._undecided):
             while resting:
-                address, client = next(iter(resting.items()))
+                remote, client = next(iter(resting.items()))
                 if now_us <= client.over_at_us:
                     break
-                del resting[address]
+                del resting[remote]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import struct
 from typing import Final
 
 from ccp_algs.rtcp.options import Options
+from ccp_algs.rtcp.remote import Remote
 
 EXTENSION: Final = "rate_limits"
 """Name of the extension."""
@@ -22,7 +22,7 @@ CAP_RATE: Final = 2
 
 _HEAD: Final = struct.Struct("=I4x")
 """What stands before the options in a `struct rtcp_letter` of native/ccp-rtcp."""
-_ROW: Final = struct.Struct("=QQQQIII16s4x")
+_ROW: Final = struct.Struct("=QQQQIII24s4x")
 
 
 def letter(options: Options, *, cwnd: bool = False, rate: bool = False) -> bytes:
@@ -48,7 +48,7 @@ class RateLimit:
         rate_bytes_per_s: Estimated rate limit [bytes/s].
         tokens_bytes: Estimated level of the bucket [bytes].
         active_flows: Flows to the client that have something to send.
-        client: Address of the client: all flows to it share the limit.
+        client: Name of the client, as `Remote.name` has it: all flows to it share the limit.
     """
 
     state: str
@@ -61,17 +61,15 @@ class RateLimit:
     @classmethod
     def from_bytes(cls, octets: bytes) -> RateLimit:
         """Return what a `struct rtcp_row` of native/ccp-rtcp says."""
-        _t_us, bucket, rate, tokens, _netns, verdict, active_flows, packed = _ROW.unpack(octets)
-        address = ipaddress.IPv6Address(packed)
-        client = str(address.ipv4_mapped or address)
+        _t_us, bucket, rate, tokens, _netns, verdict, active_flows, remote = _ROW.unpack(octets)
+        client = Remote.from_bytes(remote).name
         return cls(LIMIT_STATES[verdict], bucket, rate, tokens, active_flows, client)
 
     def to_bytes(self) -> bytes:
         """Return it as the extension tells it, at time 0 in a network namespace that is not known."""
-        address = ipaddress.ip_address(self.client)
-        packed = b"\0" * 10 + b"\xff\xff" + address.packed if address.version == 4 else address.packed
+        remote = Remote.named(self.client).to_bytes()
         verdict, numbers = LIMIT_STATES.index(self.state), (self.bucket_bytes, self.rate_bytes_per_s)
-        return _ROW.pack(0, *numbers, self.tokens_bytes, 0, verdict, self.active_flows, packed)
+        return _ROW.pack(0, *numbers, self.tokens_bytes, 0, verdict, self.active_flows, remote)
 
     @property
     def seeks(self) -> bool:

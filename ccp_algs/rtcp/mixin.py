@@ -80,6 +80,9 @@ class RateLimited(Algorithm):
     floor_pkts = _option("floor_pkts", "a window of a paced flow is not bounded to less", "segments")
     observe = _option("observe", "limits are found, and nothing is bounded")
     kept_s = _option("kept_s", "how long a limited client is remembered without a connection", "s")
+    ipv4_prefix_bits = _option("ipv4_prefix_bits", "addresses with such a prefix in common are one client's")
+    ipv6_prefix_bits = _option("ipv6_prefix_bits", "the same of IPv6; a subscriber has a /64")
+    ports_per_client = _option("ports_per_client", "size of a client's block of ports; 0: it has all")
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the first ACK on."""

@@ -33,6 +33,9 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "margin_ratio": (0.1, 1),
     "floor_pkts": (1, 1000),
     "kept_s": (0, 10_000_000),
+    "ipv4_prefix_bits": (0, 32),
+    "ipv6_prefix_bits": (0, 128),
+    "ports_per_client": (0, 65_536),
 }
 """Least and largest value of each parameter."""
 
@@ -59,10 +62,14 @@ class Exact(NamedTuple):
     floor_pkts: int
     pace_cubic: int
     observe: int
+    ipv4_prefix_bits: int
+    ipv6_prefix_bits: int
+    ports_per_client: int
+    pad: int
     kept_us: int
 
 
-_C = struct.Struct("=16IQ")
+_C = struct.Struct("=20IQ")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,6 +97,10 @@ class Options:
         pace_cubic: Whether CUBIC is paced at the limit besides having its window bounded. Ours.
         observe: Whether limits are found only, and nothing is bounded.
         kept_s: How long a limited client is remembered without a connection [s].
+        ipv4_prefix_bits: How much of their addresses IPv4 connections to one client have in common. Ours, as
+            the next two.
+        ipv6_prefix_bits: The same of IPv6 addresses; a subscriber has a /64 at least.
+        ports_per_client: Of each address, where NAT gives each subscriber a block of so many ports; 0: all.
 
     Raises:
         ParamError: `param.out_of_range`.
@@ -112,6 +123,9 @@ class Options:
     pace_cubic: bool = True
     observe: bool = False
     kept_s: float = 600.0
+    ipv4_prefix_bits: int = 32
+    ipv6_prefix_bits: int = 64
+    ports_per_client: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -127,6 +141,8 @@ class Options:
         return Exact(*map(self._exact, Exact._fields))
 
     def _exact(self, name: str) -> int:
+        if name == "pad":
+            return 0
         if name == "kept_us":
             return round(self.kept_s * US_PER_S)
         if name.endswith("_ppm"):

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from agent.events import Event
+from ccp_algs.rtcp.remote import Remote
 from experiments.runs.messages import lines_of
 from experiments.runs.recording import Recording
 
@@ -56,16 +57,21 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
         if line["kind"] != KIND:
             continue
         sender = hosts.get(line["server"]) if "server" in line else senders.get(line["netns"])
-        receiver = hosts.get(line["client"])
-        if sender is None or receiver is None:
+        client = Remote.named(line["client"])
+        flows = [
+            one
+            for one in recording.flows
+            if one.sender == sender and any(map(client.is_at, recording.addresses[one.receiver]))
+        ]
+        receivers = {one.receiver for one in flows}
+        if not receivers:
             continue
-        flows = [one.name for one in recording.flows if (one.sender, one.receiver) == (sender, receiver)]
         rows.append(
             {
                 "t_s": (line["t_mono_us"] - recording.start_us) / 1e6,
                 "sender": sender,
-                "receiver": receiver,
-                "flow": flows[0] if len(flows) == 1 else None,
+                "receiver": receivers.pop() if len(receivers) == 1 else None,
+                "flow": flows[0].name if len(flows) == 1 else None,
                 **{name: line[name] for name in _TOLD},
             }
         )

@@ -29,7 +29,7 @@ from experiments.netlab import Path
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import set_congestion
-from experiments.netlab.spec import Buffer, Direction, TokenBucket
+from experiments.netlab.spec import Buffer, Direction, Family, TokenBucket
 from experiments.netlab.topologies import point_to_point
 from tests.kernel.driving import said_without_privilege
 from tests.kernel.peers import Peers, pacing_limit_of, window_of
@@ -67,7 +67,7 @@ def policed() -> Iterator[EmulatedNetwork]:
 
 @contextlib.contextmanager
 def sending(
-    net: EmulatedNetwork | Path, congestion: str, max_rate: int | None = None
+    net: EmulatedNetwork | Path, congestion: str, max_rate: int | None = None, family: Family = "ipv4"
 ) -> Iterator[socket.socket]:
     """Give the sender's end of a connection that has always something to send."""
     if isinstance(net, Path):
@@ -75,7 +75,7 @@ def sending(
     else:
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
     with contextlib.closing(Peers(sender, receiver, receiver)) as peers:
-        near, far = peers.connect(receiver)
+        near, far = peers.connect(receiver, family=family)
         if max_rate is not None:
             near.setsockopt(socket.SOL_SOCKET, 47, max_rate.to_bytes(8, "little"))
         set_congestion(near, congestion)

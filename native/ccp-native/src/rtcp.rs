@@ -2,9 +2,10 @@
 
 use ccp_rtcp_core::replay::{Event, replay};
 use ccp_rtcp_core::work::{State, work};
-use ccp_rtcp_core::{Options, Progress, rtcp_detector};
+use ccp_rtcp_core::{Options, Progress, Remote, rtcp_detector};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 #[cfg(not(kernel))]
 use crate::no_kernel;
@@ -25,8 +26,7 @@ pub fn rtcp_replay(
     rows: Vec<Row>,
     in_kernel: bool,
 ) -> PyResult<Vec<Found>> {
-    let options = Options::from_bytes(options)
-        .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))?;
+    let options = options_of(options)?;
     let mut found = Vec::with_capacity(rows.len());
     let events = rows.into_iter().map(event);
     let seen = |now: &Progress, state: &rtcp_detector| found.push(told(state, now.time_us));
@@ -52,6 +52,17 @@ pub fn rtcp_work(py: Python<'_>, options: &[u8], state: &str, acks: u32) -> PyRe
         std::hint::black_box(work(options, state, acks));
     });
     Ok(())
+}
+
+/// The client that a port of an address belongs to, as `struct rtcp_remote`.
+#[pyfunction]
+pub fn rtcp_remote_of(py: Python<'_>, options: &[u8], address: [u8; 16], port: u16) -> PyResult<Py<PyBytes>> {
+    let remote = Remote::of(address, port, &options_of(options)?);
+    Ok(PyBytes::new(py, &remote.octets()).unbind())
+}
+
+fn options_of(options: &[u8]) -> PyResult<Options> {
+    Options::from_bytes(options).ok_or_else(|| PyValueError::new_err("these are no options of the detector"))
 }
 
 fn event((start, time_us, delivered_pkts, lost_pkts, min_rtt_us): Row) -> (Event, Progress) {

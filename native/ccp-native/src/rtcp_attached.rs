@@ -10,7 +10,7 @@ use ccp_rtcp::{Attached, Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 use crate::rows::{self, Column};
@@ -20,7 +20,7 @@ fn row_columns() -> Vec<Column> {
     vec![
         column!(rtcp_row, t_us, "u8"),
         column!(rtcp_row, netns, "u4"),
-        column!(rtcp_row, address, "(16,)u1"),
+        column!(rtcp_row, remote, "(24,)u1"),
         column!(rtcp_row, verdict, "u4"),
         column!(rtcp_row, bucket_bytes, "u8"),
         column!(rtcp_row, rate_bytes_per_s, "u8"),
@@ -59,11 +59,11 @@ fn end(number: u32) -> Option<&'static str> {
 }
 
 fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound<'py, PyDict>> {
-    let Client { netns_cookie, address, state } = client;
+    let Client { netns_cookie, remote, state } = client;
     let told = PyDict::new(py);
     told.set_item("netns", state.netns)?;
     told.set_item("netns_cookie", netns_cookie)?;
-    told.set_item("address", address.to_canonical().to_string())?;
+    told.set_item("remote", PyBytes::new(py, &remote.octets()))?;
     told.set_item("verdict", client.verdict())?;
     told.set_item("bucket_bytes", state.detector.bucket_bytes)?;
     told.set_item("rate_bytes_per_s", state.detector.rate_bytes_per_s)?;

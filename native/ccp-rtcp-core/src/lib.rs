@@ -15,11 +15,12 @@ pub mod types {
 pub const EXTENSION: &str = "rate_limits";
 
 pub use types::{rtcp_detector, rtcp_limiter, rtcp_options as Options, rtcp_progress as Progress};
-pub use types::{rtcp_letter as Letter, rtcp_row as Row};
+pub use types::{rtcp_letter as Letter, rtcp_remote as Remote, rtcp_row as Row};
 
 unsafe extern "C" {
     fn rtcp_host_init(d: *mut rtcp_detector, mss_bytes: u32);
     fn rtcp_host_start(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
+    fn rtcp_host_remote_of(remote: *mut Remote, o: *const Options, port: u32);
     fn rtcp_host_ack(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
     fn rtcp_host_tokens_bytes(d: *const rtcp_detector, now_us: u64) -> u64;
     fn rtcp_host_limiter_ack(
@@ -75,6 +76,10 @@ impl Options {
             floor_pkts: 3,
             pace_cubic: 1,
             observe: 0,
+            ipv4_prefix_bits: 32,
+            ipv6_prefix_bits: 64,
+            ports_per_client: 0,
+            pad: 0,
             kept_us: 600_000_000,
         }
     }
@@ -94,8 +99,46 @@ impl Letter {
 }
 
 // A row is told octet by octet, and gaps would be memory that nobody wrote.
-const _: () =
-    assert!(size_of::<Row>() == 4 * size_of::<u64>() + 4 * size_of::<u32>() + size_of::<[u8; 16]>());
+const _: () = assert!(size_of::<Row>() == 4 * size_of::<u64>() + 4 * size_of::<u32>() + size_of::<Remote>());
+const _: () = assert!(size_of::<Remote>() == 24);
+
+impl Remote {
+    /// The client that a port (host order) of an address is; IPv4 mapped.
+    #[must_use]
+    pub fn of(address: [u8; 16], port: u16, options: &Options) -> Self {
+        let mut remote = Self { address, ..Self::default() };
+        // SAFETY: both are whole structures, and outlive the call.
+        unsafe { rtcp_host_remote_of(&raw mut remote, options, u32::from(port)) };
+        remote
+    }
+
+    /// As Python's `Remote.from_bytes` takes it.
+    #[must_use]
+    pub fn octets(&self) -> [u8; size_of::<Self>()] {
+        // SAFETY: integers without gaps between them, as asserted above.
+        unsafe { std::mem::transmute_copy(self) }
+    }
+}
+
+impl PartialEq for Remote {
+    fn eq(&self, other: &Self) -> bool {
+        self.octets() == other.octets()
+    }
+}
+
+impl Eq for Remote {}
+
+impl PartialOrd for Remote {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Remote {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.octets().cmp(&other.octets())
+    }
+}
 
 impl Row {
     /// Its octets, as a record carries them.

@@ -1,6 +1,5 @@
 //! What the programs know of the clients.
 
-use std::net::Ipv6Addr;
 use std::path::Path;
 
 use ccp_trace::load;
@@ -9,7 +8,7 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 
 use crate::attach::refused;
 use crate::core::EXTENSION;
-use crate::core::types::{rtcp_client, rtcp_key};
+use crate::core::types::{rtcp_client, rtcp_key, rtcp_remote};
 use crate::{Error, Result};
 
 /// The map that the programs keep them in.
@@ -22,8 +21,8 @@ pub(crate) const NO_ROOM: &str = "rtcp_no_room";
 pub struct Client {
     /// The namespace's cookie.
     pub netns_cookie: u64,
-    /// IPv4 mapped.
-    pub address: Ipv6Addr,
+    /// Their other ends.
+    pub remote: rtcp_remote,
     /// All the rest.
     pub state: rtcp_client,
 }
@@ -114,7 +113,7 @@ fn read(map: &impl MapCore) -> Result<Vec<Client>> {
                 value.as_ptr().cast::<rtcp_client>().read_unaligned(),
             )
         };
-        clients.push(Client { netns_cookie: key.netns_cookie, address: key.address.into(), state });
+        clients.push(Client { netns_cookie: key.netns_cookie, remote: key.remote, state });
     }
     Ok(clients)
 }

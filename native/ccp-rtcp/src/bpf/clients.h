@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Clients: one detector and one limiter for all connections to an address, as ccp_algs/rtcp/clients.py has it. Each
+ * Clients: one detector and one limiter for all connections to a client, as ccp_algs/rtcp/clients.py has it. Each
  * connection adds what it delivers and loses, and learns what it may send.
  *
  * A connection remembers when its client was born: one that was deleted and made anew meanwhile is another one, which
@@ -148,7 +148,7 @@ static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_f
 	row->netns = client->netns;
 	row->verdict = client_verdict(client);
 	row->active_flows = client->active_flows;
-	__builtin_memcpy(row->address, flow->key.address, sizeof(row->address));
+	row->remote = flow->key.remote;
 	row->pad = 0;
 }
 
@@ -227,11 +227,12 @@ static __always_inline u64 netns_cookie_of(struct sock *sk)
 }
 
 /* The connection is a new one. */
-static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow)
+static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	__builtin_memset(flow, 0, sizeof(*flow));
 	flow->key.netns_cookie = netns_cookie_of(sk);
-	put_daddr(flow->key.address, sk);
+	put_daddr(flow->key.remote.address, sk);
+	rtcp_remote_of(&flow->key.remote, o, bpf_ntohs(sk->__sk_common.skc_dport));
 }
 
 static __always_inline void client_begin(struct rtcp_client *client, u32 mss_bytes)

@@ -70,7 +70,7 @@ static __always_inline void tell_no_room(struct sock *sk, struct ccp_limit *limi
 	told->row.t_us = tcp_sk(sk)->tcp_mstamp;
 	told->row.netns = netns_of(sk);
 	told->row.verdict = RTCP_NO_ROOM;
-	__builtin_memcpy(told->row.address, limit->flow.key.address, sizeof(told->row.address));
+	told->row.remote = limit->flow.key.remote;
 	bpf_ringbuf_submit(told, 0);
 	limit->told = RTCP_NO_ROOM;
 }
@@ -112,7 +112,7 @@ static __always_inline void limit_begin(struct sock *sk, struct ccp_flow *flow, 
 {
 	limit->flow_id = flow->flow_id;
 	limit->told = RTCP_OPEN;
-	flow_begin(sk, &limit->flow);
+	flow_begin(sk, &limit->flow, &limit->options);
 	flow_join(sk, &limit->flow, &limit->options);
 	if (tcp_sk(sk)->packets_out) /* it sends already */
 		flow_start(sk, &limit->flow, &limit->options);

@@ -110,7 +110,7 @@ static __always_inline void begin(struct sock *sk)
 	if (!ours)
 		return;
 	/* The limit of pacing is not forgotten: the socket may have had one of ours before, and have kept it. */
-	flow_begin(sk, &ours->flow);
+	flow_begin(sk, &ours->flow, the_options());
 	ours->sought = 0;
 	flow_join(sk, &ours->flow, the_options());
 }

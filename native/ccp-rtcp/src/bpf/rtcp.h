@@ -4,6 +4,7 @@
 #define RTCP_H
 
 #include "../core/limiter.h"
+#include "../core/remote.h"
 
 /* Written by the loader; the programs' only constant, so it is all of .rodata. */
 struct rtcp_config {
@@ -11,10 +12,10 @@ struct rtcp_config {
 	__u64 records; /* bool: each ACK makes a row */
 };
 
-/* A client: the namespace that the connections are in, and the address of their other end; IPv4 mapped. */
+/* A client: the namespace that the connections are in, and their other ends. */
 struct rtcp_key {
 	__u64 netns_cookie; /* unlike an inode, never used again */
-	__u8 address[16];
+	struct rtcp_remote remote;
 };
 
 /* What is known of a client, and of all connections to it together. */
@@ -70,7 +71,7 @@ struct rtcp_row {
 	__u32 netns; /* inode */
 	__u32 verdict; /* enum rtcp_verdict */
 	__u32 active_flows;
-	__u8 address[16];
+	struct rtcp_remote remote;
 	__u32 pad;
 };
 

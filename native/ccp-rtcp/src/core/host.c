@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT
 /* The core as functions to link with. */
 #include "limiter.h"
+#include "remote.h"
 
 void rtcp_host_init(struct rtcp_detector *d, __u32 mss_bytes)
 {
@@ -32,4 +33,9 @@ __u64 rtcp_host_limiter_rate(const struct rtcp_limiter *l, const struct rtcp_det
 			     const struct rtcp_options *o, const struct rtcp_progress *now)
 {
 	return rtcp_limiter_rate(l, d, o, now);
+}
+
+void rtcp_host_remote_of(struct rtcp_remote *remote, const struct rtcp_options *o, __u32 port)
+{
+	rtcp_remote_of(remote, o, port);
 }

@@ -48,6 +48,10 @@ struct rtcp_options {
 	__u32 floor_pkts; /* no window is capped below */
 	__u32 pace_cubic; /* 0, 1 */
 	__u32 observe; /* 0, 1: never cap */
+	__u32 ipv4_prefix_bits; /* addresses with a prefix so long in common are one client's */
+	__u32 ipv6_prefix_bits;
+	__u32 ports_per_client; /* of each address, in blocks from port 1024 on; 0: all */
+	__u32 pad;
 	__u64 kept_us; /* how long a limited client is remembered without a connection */
 };
 

@@ -1,4 +1,4 @@
-//! Clients of R-TCP: one detector and one limiter for all connections to an address, as `clients.h` of `ccp-rtcp` has it.
+//! Clients of R-TCP: one detector and one limiter for all connections to a client, as `clients.h` of `ccp-rtcp` has it.
 //! Each connection adds what it delivers and loses, and learns what it may send. Packets count as full segments.
 
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use ccp_rtcp_core::types::{
     RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED, RTCP_STAGE_CAPPED,
     RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED, RTCP_UNDECIDED_US,
 };
-use ccp_rtcp_core::{Detector, Limiter, Options, Progress, Row};
+use ccp_rtcp_core::{Detector, Limiter, Options, Progress, Remote, Row};
 use ccp_tcp::Sock;
 
-/// Namespace and address of the other end.
+/// Namespace, and which other ends.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Key {
     pub netns: u32,
-    pub address: [u8; 16],
+    pub remote: Remote,
 }
 
 /// What a connection remembers of itself.
@@ -85,7 +85,7 @@ impl Client {
             netns: key.netns,
             verdict: self.verdict(),
             active_flows: self.active_flows,
-            address: key.address,
+            remote: key.remote,
             pad: 0,
         }
     }

@@ -5,7 +5,7 @@
 use ccp_error::Error;
 use ccp_record::intf;
 use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_OPEN};
-use ccp_rtcp_core::{EXTENSION, Letter, Options, Row};
+use ccp_rtcp_core::{EXTENSION, Letter, Options, Remote, Row};
 use ccp_tcp::{MIN_CWND_PKTS, Sock};
 
 use super::clients::{Key, Member};
@@ -68,7 +68,7 @@ impl Limit {
         sock: &Sock,
     ) -> Option<Self> {
         let options = letter.options.usable().then_some(letter.options)?;
-        let key = Key { netns: info.netns_inum, address: info.daddr };
+        let key = Key { netns: info.netns_inum, remote: Remote::of(info.daddr, info.dport, &options) };
         let member = shared.clients().join(key, sock, &options);
         let mut limit = Self { kinds: letter.caps, options, member, told: RTCP_OPEN, flow_id };
         if sock.packets_out > 0 {

@@ -35,6 +35,10 @@ pub(crate) fn test_options() -> Options {
         floor_pkts: 3,
         pace_cubic: 1,
         observe: 0,
+        ipv4_prefix_bits: 32,
+        ipv6_prefix_bits: 64,
+        ports_per_client: 0,
+        pad: 0,
         kept_us: 600_000_000,
     }
 }

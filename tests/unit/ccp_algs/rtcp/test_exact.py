@@ -62,7 +62,7 @@ def test_the_parameters_are_those_of_the_header() -> None:
     body = re.search(r"struct rtcp_options \{(.*?)\};", HEADER.read_text(), re.DOTALL)
     assert body
     assert re.findall(r"__u(?:32|64) (\w+);", body[1]) == list(Exact._fields)
-    assert len(Options().to_bytes()) == 16 * 4 + 8
+    assert len(Options().to_bytes()) == 20 * 4 + 8
 
 
 def test_fractions_are_millionths() -> None:
@@ -70,7 +70,7 @@ def test_fractions_are_millionths() -> None:
     assert (exact.loss_ratio_ppm, exact.excess_rates_ppm, exact.kept_us) == (250_000, 3_000_000, 500_000)
 
 
-@pytest.mark.parametrize("options", [b"", bytes(72), Options().to_bytes() + b"\0"])
+@pytest.mark.parametrize("options", [b"", bytes(88), Options().to_bytes() + b"\0"])
 def test_what_are_no_options_is_refused(options: bytes) -> None:
     with pytest.raises(ValueError, match="no options"):
         rtcp_replay(options, MSS, [])

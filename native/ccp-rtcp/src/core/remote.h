@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/*
+ * Which remote ends are one client: those to addresses with a prefix, and to ports of a block. ccp_algs/rtcp/remote.py
+ * (Python) is the same, and says why.
+ */
+#ifndef RTCP_REMOTE_H
+#define RTCP_REMOTE_H
+
+#include "types.h"
+
+enum {
+	RTCP_MAPPED_BITS = 96, /* of an IPv6 address that stand before an IPv4 one */
+	RTCP_FIRST_USER_PORT = 1024,
+	RTCP_LAST_PORT = 65535,
+};
+
+/* Ends of connections that are one client's. */
+struct rtcp_remote {
+	__u8 address[16]; /* zero beyond the prefix; IPv4 mapped */
+	__u16 first_port; /* host order */
+	__u16 last_port;
+	__u8 prefix_bits;
+	__u8 pad[3];
+};
+
+/* ::ffff:0:0/96 */
+static inline int rtcp_is_mapped(const __u8 *address)
+{
+	for (int i = 0; i < 10; i++)
+		if (address[i])
+			return 0;
+	return address[10] == 0xff && address[11] == 0xff;
+}
+
+/* The client of a port at `remote->address`, all of it. Ports below 1024 are one block: no NAT gives them away. */
+static inline void rtcp_remote_of(struct rtcp_remote *remote, const struct rtcp_options *o, __u32 port)
+{
+	__u32 bits = o->ipv6_prefix_bits, block = o->ports_per_client, first = 0, last = RTCP_LAST_PORT;
+
+	if (rtcp_is_mapped(remote->address))
+		bits = RTCP_MAPPED_BITS + o->ipv4_prefix_bits;
+	for (__u32 i = 0; i < 16; i++) {
+		__u32 kept = bits > 8 * i ? bits - 8 * i : 0;
+
+		if (kept < 8)
+			remote->address[i] &= (__u8)(0xff00U >> kept);
+	}
+	if (block && port < RTCP_FIRST_USER_PORT) {
+		last = RTCP_FIRST_USER_PORT - 1;
+	} else if (block) {
+		first = port - (port - RTCP_FIRST_USER_PORT) % block;
+		if (first + block - 1 < last)
+			last = first + block - 1;
+	}
+	remote->first_port = first;
+	remote->last_port = last;
+	remote->prefix_bits = bits;
+	__builtin_memset(remote->pad, 0, sizeof(remote->pad));
+}
+
+#endif

@@ -1,0 +1,65 @@
+"""Which remote ends are one client: prefixes of addresses, blocks of ports."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccp_algs.rtcp.options import RANGES, Options
+from ccp_algs.rtcp.remote import Remote, packed
+from ccp_base._native import rtcp_remote_of
+
+PORT = 40_000
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "options", "name"),
+    [
+        ("192.0.2.7", PORT, Options(), "192.0.2.7"),
+        ("192.0.2.7", PORT, Options(ipv4_prefix_bits=24), "192.0.2.0/24"),
+        ("192.0.2.7", PORT, Options(ipv4_prefix_bits=0), "0.0.0.0/0"),
+        ("::ffff:192.0.2.7", PORT, Options(), "192.0.2.7"),  # of a socket of IPv6
+        ("2001:db8::7", PORT, Options(), "2001:db8::/64"),
+        ("2001:db8:1:2ff::7", PORT, Options(ipv6_prefix_bits=56), "2001:db8:1:200::/56"),
+        ("2001:db8::7", PORT, Options(ipv6_prefix_bits=128), "2001:db8::7"),
+        ("192.0.2.7", 2047, Options(ports_per_client=1024), "192.0.2.7:1024-2047"),
+        ("192.0.2.7", 2048, Options(ports_per_client=1024), "192.0.2.7:2048-3071"),
+        ("192.0.2.7", 1023, Options(ports_per_client=1024), "192.0.2.7:0-1023"),
+        ("192.0.2.7", 65_535, Options(ports_per_client=2_000), "192.0.2.7:65024-65535"),
+        ("192.0.2.7", PORT, Options(ports_per_client=1), "192.0.2.7:40000"),
+        ("2001:db8::7", 1024, Options(ports_per_client=512), "[2001:db8::/64]:1024-1535"),
+    ],
+)
+def test_who_is_one_client_has_one_name(address: str, port: int, options: Options, name: str) -> None:
+    remote = Remote.of(address, port, options)
+    assert remote.name == name
+    assert Remote.named(name) == remote
+    assert remote.is_at(address)
+
+
+def test_an_address_is_at_its_own_prefix_only() -> None:
+    remote = Remote.of("2001:db8::7", PORT, Options())
+    assert [remote.is_at(one) for one in ("2001:db8::8", "2001:db8:0:1::7", "192.0.2.7")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+addresses = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)).map(str)
+options = st.builds(
+    Options,
+    **{
+        name: st.integers(*map(int, RANGES[name]))
+        for name in ("ipv4_prefix_bits", "ipv6_prefix_bits", "ports_per_client")
+    },
+)
+
+
+@given(address=addresses, port=st.integers(0, 65_535), options=options)
+def test_the_kernels_client_is_the_same(address: str, port: int, options: Options) -> None:
+    remote = Remote.of(address, port, options)
+    octets = rtcp_remote_of(options.to_bytes(), packed(address), port)
+    assert Remote.from_bytes(octets) == remote
+    assert Remote.from_bytes(remote.to_bytes()) == remote
