@@ -5,6 +5,7 @@ use std::option;
 
 use crate::receive_window::ReceiveWindow;
 use crate::reorder::OutOfOrder;
+use crate::rtt::RttEstimator;
 use crate::tick::expiry_ns;
 use crate::{Ack, Config, Data, SackRange};
 
@@ -16,8 +17,6 @@ const QUICK_ACKS_BEHIND_MARK: u32 = 2;
 const ATO_MIN_NS: u64 = 40_000_000;
 /// The longest (`TCP_DELACK_MAX`) [ns].
 const ATO_MAX_NS: u64 = 200_000_000;
-/// An ACK timeout that an expired timer doubled is no longer than that [ns].
-const ATO_BOUND_NS: u64 = 1_000_000_000;
 /// Duplicate ACKs that leave at once, before others are compressed (`TCP_FASTRETRANS_THRESH`).
 const UNCOMPRESSED_ACKS: u32 = 3;
 /// net.ipv4.tcp_comp_sack_nr: that many are compressed into one.
@@ -94,6 +93,8 @@ pub struct Receiver {
     /// The sender's echo that the RTT was measured with last, and the RTT [ns]; 0: none yet.
     measured_echo_ns: u64,
     rtt_ns: u64,
+    /// What this end's own socket knows: of the handshake, as it sends nothing.
+    own_rtt: RttEstimator,
 }
 
 impl Receiver {
@@ -127,6 +128,7 @@ impl Receiver {
             compressed_rcv_nxt: 0,
             measured_echo_ns: 0,
             rtt_ns: 0,
+            own_rtt: RttEstimator::new((config.rto_min_ns / 1000) as u32),
         }
     }
 
@@ -212,10 +214,21 @@ impl Receiver {
         }
         if self.ack_at_ns.is_some_and(|at_ns| at_ns <= self.now_ns) {
             // Nothing came that would have let it leave sooner: the next one waits longer.
-            self.ato_ns = (2 * self.ato_ns).min(ATO_BOUND_NS);
+            self.ato_ns = (2 * self.ato_ns).min(self.rto_ns());
             return Some(self.ack());
         }
         None
+    }
+
+    /// The connection is established at this end, which has measured the RTT of the handshake unless a SYN was lost.
+    pub fn establish(&mut self, handshake_rtt_us: Option<u32>) {
+        if let Some(rtt_us) = handshake_rtt_us {
+            self.own_rtt.update(rtt_us, 0, 0);
+        }
+    }
+
+    fn rto_ns(&self) -> u64 {
+        self.own_rtt.rto_us() * 1000
     }
 
     fn count(&mut self, data: &Data, ce: bool) {
@@ -247,8 +260,8 @@ impl Receiver {
         } else if gap_ns <= ATO_MIN_NS / 2 {
             self.ato_ns = self.ato_ns / 2 + ATO_MIN_NS / 2;
         } else if gap_ns < self.ato_ns {
-            self.ato_ns = (self.ato_ns / 2 + gap_ns).min(ATO_BOUND_NS);
-        } else if gap_ns > ATO_BOUND_NS {
+            self.ato_ns = (self.ato_ns / 2 + gap_ns).min(self.rto_ns());
+        } else if gap_ns > self.rto_ns() {
             self.start_quick_acks(MAX_QUICK_ACKS);
         }
         self.last_data_ns = self.now_ns;
@@ -326,8 +339,13 @@ impl Receiver {
         None
     }
 
+    /// `tcp_send_delayed_ack`: no longer than an RTT, if that is known.
     fn delay_ack(&mut self) {
-        let at_ns = expiry_ns(self.tick_ns, self.now_ns, self.ato_ns.min(ATO_MAX_NS));
+        let most_ns = match u64::from(self.own_rtt.srtt8_us()) * 1000 / 8 {
+            0 => ATO_MAX_NS,
+            srtt_ns => srtt_ns.clamp(ATO_MIN_NS, ATO_MAX_NS),
+        };
+        let at_ns = expiry_ns(self.tick_ns, self.now_ns, self.ato_ns.min(most_ns));
         self.ack_at_ns = Some(self.ack_at_ns.map_or(at_ns, |old_ns| old_ns.min(at_ns)));
     }
 

@@ -57,6 +57,23 @@ fn every_second_segment_is_acknowledged() {
     assert_eq!(receiver.due_ns(), None);
 }
 
+/// `tcp_send_delayed_ack`: a delay that has doubled is bounded by the RTT of the handshake.
+#[test]
+fn no_ack_waits_longer_than_the_round_trip_time() {
+    for (rtt_us, waits_ms) in [(None, [40, 80, 160, 200]), (Some(61_000), [40, 61, 61, 61]), (Some(5_000), [40; 4])] {
+        let mut receiver = warm();
+        receiver.establish(rtt_us);
+        let mut now_ns = 16 * MS;
+        for (number, wait_ms) in (16..).zip(waits_ms) {
+            assert_eq!(take(&mut receiver, now_ns, number), []);
+            assert_eq!(receiver.due_ns(), Some(now_ns + wait_ms * MS), "{rtt_us:?} {number}");
+            receiver.on_timer(now_ns + wait_ms * MS).expect("it is due");
+            // Neither sooner, which would shorten the delay, nor later, which might begin quick ACKs.
+            now_ns += receiver.ato_ns;
+        }
+    }
+}
+
 /// `tcp_cleanup_rbuf`: the application has read all, and nothing more may come soon.
 #[test]
 fn the_end_of_a_burst_or_of_a_write_is_acknowledged_at_once() {

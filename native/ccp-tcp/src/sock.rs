@@ -78,7 +78,7 @@ pub struct Sock {
     pub srtt_us: u32,
     /// Mean deviation of it [us].
     pub rttvar_us: u32,
-    /// The newest RTT [us], 0 = none yet.
+    /// How long ago the newest delivered segment was sent, be it a retransmission (`rack.rtt_us`) [us]; 0 = none yet.
     pub rtt_us: u32,
     /// Windowed minimum RTT (net.ipv4.tcp_min_rtt_wlen, 300 s) [us]; `u32::MAX` = none yet.
     pub min_rtt_us: u32,

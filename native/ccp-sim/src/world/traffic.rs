@@ -56,6 +56,9 @@ impl World {
         let opened = connection.opened(self.now_ns);
         if let Some(rtt_us) = opened {
             connection.establish(self.now_ns, way, rtt_us);
+            if connection.receiver_opens {
+                connection.data.receiver.establish(rtt_us);
+            }
         }
         self.send(index, opener, false, Payload::Opened);
         if opened.is_some() {
@@ -70,6 +73,8 @@ impl World {
         if connection.receiver_opens {
             connection.establish(self.now_ns, Way::Data, rtt_us);
             self.set_timer(index);
+        } else {
+            connection.data.receiver.establish(rtt_us);
         }
     }
 

@@ -170,6 +170,7 @@ impl<C: Congestion> Sender<C> {
         };
         if let Some(rtt_us) = handshake_rtt_us {
             sender.take_rtt(rtt_us, rtt_us, false);
+            sender.sock.rtt_us = rtt_us;
         }
         sender.update_pacing_rate();
         sender.congestion.init(&mut sender.sock);
@@ -348,7 +349,6 @@ impl<C: Congestion> Sender<C> {
         self.rtt.update(rtt_us, self.sock.snd_una, self.sock.snd_nxt);
         self.sock.srtt_us = self.rtt.srtt8_us() >> 3;
         self.sock.rttvar_us = self.rtt.deviation_us();
-        self.sock.rtt_us = newest_us.max(1);
     }
 }
 

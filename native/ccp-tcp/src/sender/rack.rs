@@ -14,7 +14,6 @@ pub(super) struct Rack {
     /// When it was sent [us], and where it ended.
     sent_us: u64,
     end_seq: u64,
-    pub(super) rtt_us: u32,
     /// There is news since the last look for losses.
     pub(super) is_advanced: bool,
     /// Quarters of the minimum RTT that a segment may be late.
@@ -31,7 +30,6 @@ impl Default for Rack {
         Self {
             sent_us: 0,
             end_seq: 0,
-            rtt_us: 0,
             is_advanced: false,
             reo_wnd_steps: 1,
             reo_wnd_persist: 0,
@@ -59,7 +57,7 @@ impl<C: Congestion> Sender<C> {
         }
         let rack = &mut self.rack;
         rack.is_advanced = true;
-        rack.rtt_us = rtt_us;
+        self.sock.rtt_us = rtt_us;
         if (sent_us, end_seq) > (rack.sent_us, rack.end_seq) {
             rack.sent_us = sent_us;
             rack.end_seq = end_seq;
@@ -79,7 +77,7 @@ impl<C: Congestion> Sender<C> {
 
     /// How long until a segment counts as lost [us] (`tcp_rack_skb_timeout`).
     pub(super) fn rack_remaining_us(&self, sent_us: u64, window_us: u32) -> i64 {
-        i64::from(self.rack.rtt_us) + i64::from(window_us) - (self.sock.mstamp_us - sent_us) as i64
+        i64::from(self.sock.rtt_us) + i64::from(window_us) - (self.sock.mstamp_us - sent_us) as i64
     }
 
     /// Marks what is lost; returns how long until the next segment may be [us], 0: none waits.
