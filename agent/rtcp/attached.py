@@ -17,7 +17,7 @@ from telemetry.bus import mono_us, wall_us
 log = logging.getLogger("ccplane.rtcp")
 
 MAX_CLIENTS: Final = 65_536
-"""Clients there is room for, unless told otherwise: about 1 KB each, taken when they come."""
+"""Clients there is room for, unless told otherwise: 512 bytes each, taken when they come."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

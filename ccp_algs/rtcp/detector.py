@@ -45,7 +45,7 @@ Deviations, with reasons:
 from __future__ import annotations
 
 from ccp_algs.rtcp.candidates import Limit
-from ccp_algs.rtcp.exact import MOST, PPM, UBYTES, brings, bytes_of, share, since
+from ccp_algs.rtcp.exact import MOST, MOST_BYTES_PER_S, PPM, UBYTES, brings, bytes_of, share, since
 from ccp_algs.rtcp.options import Options
 from ccp_algs.rtcp.tokens import Tokens
 from ccp_algs.rtcp.transfer import Progress, Transfer, same
@@ -100,9 +100,9 @@ class Detector:
         self._told_bytes_per_s = 0
         self._highest_bytes_per_s = 0
         self._earlier_bucket_bytes = 0
-        self._tokens = Tokens(0, 0)
-        self._offered = Tokens(0, 0)
-        self._witness = Tokens(0, 0)
+        self._tokens = Tokens(0)
+        self._offered = Tokens(0)
+        self._witness = Tokens(0)
         self._last: Progress | None = None
         self._series: Progress | None = None
 
@@ -121,24 +121,46 @@ class Detector:
         """Return the estimated level of the token bucket [bytes]; 0 without a limit."""
         if not self.limited:
             return 0
-        return self._tokens.level_at(now_us, self.bucket_bytes, self.rate_bytes_per_s) // UBYTES
+        assert self._last is not None
+        past_us = since(now_us, self._last.time_us)
+        return self._tokens.level_after(past_us, self.bucket_bytes, self.rate_bytes_per_s) // UBYTES
 
     def start(self, now: Progress) -> None:
         """Begin a transfer: data is sent after the application had none, with nothing in flight."""
         last = self._last
         if last is not None and now.lost_pkts > last.lost_pkts:
             return
-        if last is None or since(now.time_us, last.time_us) > SERIES_US:
+        if last is not None and self.limited:
+            self._refill(since(now.time_us, last.time_us))
+        if last is None or self._begins_a_series(last, now):
             self._series = now
         if last is not None and self._goes_on(last, now):
             assert self.transfer is not None
             self.transfer.is_carried = True
-            self._last = now
-            return
+        else:
+            self._begin(now)
+        self._last = now
+
+    def _begin(self, now: Progress) -> None:
         self.transfer = Transfer(now, self.options, self.mss_bytes)
         self._earlier_bucket_bytes = self.bucket_bytes
-        self._witness = Tokens(now.time_us, self._excess_bytes(anew=True) * UBYTES)
-        self._last = now
+        self._witness = Tokens(self._excess_bytes(anew=True) * UBYTES)
+
+    def _refill(self, past_us: int) -> None:
+        self._tokens.refill(past_us, self.rate_bytes_per_s)
+        self._offered.refill(past_us, self._offered_bytes_per_s)
+        self._witness.refill(past_us, self._excess_bytes_per_s)
+
+    def _begins_a_series(self, last: Progress, now: Progress) -> bool:
+        """Return whether a transfer has tokens that those before did not have.
+
+        It comes late, or they have been counted for too long.
+        """
+        begin = self._series
+        assert begin is not None
+        delivered_bytes = since(now.delivered_pkts, begin.delivered_pkts) * self.mss_bytes
+        is_too_long = since(now.time_us, begin.time_us) > MOST or delivered_bytes > MOST
+        return is_too_long or since(now.time_us, last.time_us) > SERIES_US
 
     def _goes_on(self, last: Progress, now: Progress) -> bool:
         """Return whether the transfer before goes on: the bucket cannot have become full meanwhile.
@@ -147,7 +169,7 @@ class Detector:
         """
         transfer = self.transfer
         assert transfer is not None
-        if transfer.estimate is None or transfer.detected_at_us is not None:
+        if transfer.estimate is None or transfer.detected_at_us is not None or transfer.is_too_long(now):
             return False
         idle_us = since(now.time_us, last.time_us)
         gained_bytes = brings(transfer.estimate.line.rate_bytes_per_s, idle_us) // UBYTES
@@ -169,8 +191,11 @@ class Detector:
         """Take an ACK in. One that comes before any transfer begins one."""
         if self._last is None:
             self.start(now)
+        assert self.transfer is not None
+        if self.transfer.is_too_long(now):
+            self._series = now
+            self._begin(now)
         transfer, last = self.transfer, self._last
-        assert transfer is not None
         assert last is not None
         self._last = now
         if self.undetected_at_us is not None:
@@ -193,19 +218,18 @@ class Detector:
             )
         )
         most_bytes = brings(self.rate_bytes_per_s, 10 * now.min_rtt_us) // UBYTES
-        most_bytes_per_s = self.rate_bytes_per_s // 10 * 9
-        enough = self._offered.take(now.time_us, offered_bytes, most_bytes, most_bytes_per_s)
+        past_us = since(now.time_us, last.time_us)
+        enough = self._offered.take(past_us, offered_bytes, most_bytes, self._offered_bytes_per_s)
         return not enough and now.lost_pkts > last.lost_pkts
 
     def _follow(self, transfer: Transfer, last: Progress, now: Progress) -> None:
         """Follow the tokens, and look whether the limit can still be there."""
         delivered_pkts = since(now.delivered_pkts, last.delivered_pkts)
         delivered_bytes = bytes_of(delivered_pkts, self.mss_bytes)
-        self._tokens.take(now.time_us, delivered_bytes, self.bucket_bytes, self.rate_bytes_per_s)
+        past_us = since(now.time_us, last.time_us)
+        self._tokens.take(past_us, delivered_bytes, self.bucket_bytes, self.rate_bytes_per_s)
         most_bytes = self._excess_bytes(anew=transfer.detected_at_us is None)
-        excess_bytes_per_s = share(self.rate_bytes_per_s, self.options.exact.excess_rates_ppm)
-        most_bytes_per_s = max(self._highest_bytes_per_s, excess_bytes_per_s)
-        if not self._witness.take(now.time_us, delivered_bytes, most_bytes, most_bytes_per_s):
+        if not self._witness.take(past_us, delivered_bytes, most_bytes, self._excess_bytes_per_s):
             self._end(now)
 
     def _adopt(self, transfer: Transfer, now: Progress, *, pressed: bool) -> None:
@@ -223,9 +247,9 @@ class Detector:
         self._highest_bytes_per_s = max(self._highest_bytes_per_s, highest_bytes_per_s)
         if self.detected_at_us is None:
             self.detected_at_us = now.time_us
-            self._tokens = Tokens(now.time_us, transfer.gap_ubytes(now))
-            self._offered = Tokens(now.time_us, 0)
-            self._witness = Tokens(now.time_us, self._excess_bytes(anew=False) * UBYTES)
+            self._tokens = Tokens(transfer.gap_ubytes(now))
+            self._offered = Tokens(0)
+            self._witness = Tokens(self._excess_bytes(anew=False) * UBYTES)
         elif self.rate_bytes_per_s > self._highest_bytes_per_s:
             self._end(now)
             return
@@ -237,7 +261,18 @@ class Detector:
         """Return the size of the bucket whose overdraft shows that the limit is gone."""
         options = self.options.exact
         ppm = options.excess_buckets_anew_ppm if anew else options.excess_buckets_ppm
-        return min(share(self.bucket_bytes, ppm), MOST)
+        return share(self.bucket_bytes, ppm)
+
+    @property
+    def _excess_bytes_per_s(self) -> int:
+        """The rate of that bucket [bytes/s]."""
+        excess_bytes_per_s = share(self.rate_bytes_per_s, self.options.exact.excess_rates_ppm)
+        return min(max(self._highest_bytes_per_s, excess_bytes_per_s), MOST_BYTES_PER_S)
+
+    @property
+    def _offered_bytes_per_s(self) -> int:
+        """The rate of the bucket that what is sent is taken from [bytes/s]."""
+        return self.rate_bytes_per_s // 10 * 9
 
     def _end(self, now: Progress) -> None:
         assert self.transfer is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ccp_algs.rtcp.exact import UBYTES, brings, since
+from ccp_algs.rtcp.exact import MOST_UBYTES, UBYTES, brings
 
 
 class Tokens:
@@ -12,32 +12,33 @@ class Tokens:
     of the paper clamps only the result.
 
     Attributes:
-        level_ubytes: What is in it [millionths of a byte].
-        at_us: When that was [us].
+        level_ubytes: What was in it when something was last taken [millionths of a byte].
     """
 
-    __slots__ = ("at_us", "level_ubytes")
+    __slots__ = ("level_ubytes",)
 
-    def __init__(self, at_us: int, level_ubytes: int) -> None:
+    def __init__(self, level_ubytes: int) -> None:
         """Begin with what is in it."""
-        self.at_us = at_us
         self.level_ubytes = level_ubytes
 
-    def level_at(self, now_us: int, bucket_bytes: int, rate_bytes_per_s: int) -> int:
-        """Return what is in it at a time, if nothing is taken until then [ubytes]."""
-        gained_ubytes = brings(rate_bytes_per_s, since(now_us, self.at_us))
+    def level_after(self, past_us: int, bucket_bytes: int, rate_bytes_per_s: int) -> int:
+        """Return what is in it after a time, if nothing is taken meanwhile [ubytes]."""
+        gained_ubytes = brings(rate_bytes_per_s, past_us)
         return min(self.level_ubytes + gained_ubytes, bucket_bytes * UBYTES)
 
-    def take(self, now_us: int, taken_bytes: int, bucket_bytes: int, rate_bytes_per_s: int) -> bool:
-        """Refill it up to a time, take from it, and return whether there was enough.
+    def refill(self, past_us: int, rate_bytes_per_s: int) -> None:
+        """Let it fill for a time, as yet without a bound: what is taken next has it."""
+        self.level_ubytes = min(self.level_ubytes + brings(rate_bytes_per_s, past_us), MOST_UBYTES)
+
+    def take(self, past_us: int, taken_bytes: int, bucket_bytes: int, rate_bytes_per_s: int) -> bool:
+        """Refill it for a time, take from it, and return whether there was enough.
 
         Args:
-            now_us: The time [us].
+            past_us: Since something was last taken [us].
             taken_bytes: What went through [bytes].
             bucket_bytes: Size of the bucket [bytes].
             rate_bytes_per_s: Its rate [bytes/s].
         """
-        level_ubytes = self.level_at(now_us, bucket_bytes, rate_bytes_per_s) - taken_bytes * UBYTES
-        self.at_us = now_us
+        level_ubytes = self.level_after(past_us, bucket_bytes, rate_bytes_per_s) - taken_bytes * UBYTES
         self.level_ubytes = max(0, level_ubytes)
         return level_ubytes >= 0

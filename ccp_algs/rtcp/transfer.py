@@ -11,6 +11,7 @@ Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate
   would be later by alpha min-RTTs.
 * Losses and deliveries are counted afresh in each window (footnote 1), from the ACK before its first loss.
 * A window with heavy loss from the first data of the transfer on cannot trigger: it has no h.
+* A transfer of more than 2 GB or 35 minutes is cut in two, as the kernel counts no further.
 
 Deviations, with reasons:
 
@@ -37,7 +38,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ccp_algs.rtcp.candidates import Candidates
-from ccp_algs.rtcp.exact import MOST, PPM, UBYTES, US_PER_S, brings, bytes_of, share, since
+from ccp_algs.rtcp.exact import MOST, MOST_BYTES_PER_S, PPM, UBYTES, US_PER_S, brings, bytes_of, share, since
 from ccp_algs.rtcp.options import Options
 
 LEAST_US = 1000
@@ -127,6 +128,11 @@ class Transfer:
         self._steady_bytes_per_s: int | None = None
         self._steady_since = origin
 
+    def is_too_long(self, now: Progress) -> bool:
+        """Return whether it would be longer, or of more bytes, than can be counted."""
+        delivered_bytes = since(now.delivered_pkts, self._origin.delivered_pkts) * self._mss_bytes
+        return since(now.time_us, self.started_at_us) > MOST or delivered_bytes > MOST
+
     def ack(self, now: Progress) -> None:
         """Take an ACK in."""
         if self.estimate is None:
@@ -179,7 +185,7 @@ class Transfer:
         t_us = since(before.time_us, self.started_at_us)
         if delivered_bytes > 0 and t_us >= LEAST_US:
             self.triggered_at_us = now.time_us
-            self.before_bytes_per_s = delivered_bytes * US_PER_S // t_us
+            self.before_bytes_per_s = min(delivered_bytes * US_PER_S // t_us, MOST_BYTES_PER_S)
             self.estimate = Candidates(delivered_bytes, t_us, self._options)
 
     def _classify(self, estimate: Candidates, now: Progress) -> None:
@@ -212,7 +218,9 @@ class Transfer:
         if before_bytes_per_s is None:
             return False
         window_us = since(now.time_us, self._steady_since.time_us)
-        slack_bytes_per_s = 2 * self._mss_bytes * US_PER_S // window_us if window_us else MOST
+        slack_bytes_per_s = MOST_BYTES_PER_S
+        if window_us:
+            slack_bytes_per_s = 2 * self._mss_bytes * US_PER_S // window_us
         return same(rate_bytes_per_s, before_bytes_per_s, self._options, slack_bytes_per_s)
 
     def _keeps_up(self, estimate: Candidates, now: Progress) -> bool:

@@ -14,7 +14,7 @@ use crate::no_kernel;
 type Row = (bool, u64, u64, u64, u32);
 
 /// Detected and undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], changes of {bucket, rate}.
-type Found = (Option<u64>, Option<u64>, u64, u64, u64, u32);
+type Found = (Option<u64>, Option<u64>, u32, u32, u32, u32);
 
 /// What the detector has found after each row.
 #[pyfunction]
@@ -29,7 +29,23 @@ pub fn rtcp_replay(
     let options = options_of(options)?;
     let mut found = Vec::with_capacity(rows.len());
     let events = rows.into_iter().map(event);
-    let seen = |now: &Progress, state: &rtcp_detector| found.push(told(state, now.time_us));
+    let (mut detected_at_us, mut undetected_at_us) = (None, None);
+    let seen = |now: &Progress, state: &rtcp_detector| {
+        if state.detected != 0 {
+            detected_at_us.get_or_insert(now.time_us);
+        }
+        if state.undetected != 0 {
+            undetected_at_us.get_or_insert(now.time_us);
+        }
+        found.push((
+            detected_at_us,
+            undetected_at_us,
+            state.bucket_bytes,
+            state.rate_bytes_per_s,
+            state.tokens_bytes(now.time_us),
+            state.changes,
+        ));
+    };
     if in_kernel {
         #[cfg(not(kernel))]
         return Err(no_kernel::missing(py, "a replay in the kernel"));
@@ -68,15 +84,4 @@ fn options_of(options: &[u8]) -> PyResult<Options> {
 fn event((start, time_us, delivered_pkts, lost_pkts, min_rtt_us): Row) -> (Event, Progress) {
     let now = Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() };
     (if start { Event::Start } else { Event::Ack }, now)
-}
-
-fn told(state: &rtcp_detector, now_us: u64) -> Found {
-    (
-        (state.detected != 0).then_some(state.detected_at_us),
-        (state.undetected != 0).then_some(state.undetected_at_us),
-        state.bucket_bytes,
-        state.rate_bytes_per_s,
-        state.tokens_bytes(now_us),
-        state.changes,
-    )
 }

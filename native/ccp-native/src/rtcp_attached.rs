@@ -70,12 +70,13 @@ fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound
     told.set_item("tokens_bytes", state.detector.tokens_bytes(now_us))?;
     told.set_item("open_flows", state.open_flows)?;
     told.set_item("active_flows", state.active_flows)?;
-    told.set_item("delivered_bytes", state.delivered_bytes)?;
-    told.set_item("lost_bytes", state.lost_bytes)?;
+    let segment_bytes = u64::from(state.detector.mss_bytes);
+    told.set_item("delivered_bytes", state.delivered_pkts * segment_bytes)?;
+    told.set_item("lost_bytes", u64::from(state.lost_pkts) * segment_bytes)?;
     told.set_item("triggered", state.detector.transfer.triggered != 0)?;
     told.set_item("found", state.detector.detected != 0)?;
     told.set_item("end", end(u32::from(state.detector.undetected)))?;
-    told.set_item("last_us", state.last_us)?;
+    told.set_item("last_us", state.detector.last_us())?;
     Ok(told)
 }
 

@@ -22,7 +22,8 @@ unsafe extern "C" {
     fn rtcp_host_start(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
     fn rtcp_host_remote_of(remote: *mut Remote, o: *const Options, port: u32);
     fn rtcp_host_ack(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
-    fn rtcp_host_tokens_bytes(d: *const rtcp_detector, now_us: u64) -> u64;
+    fn rtcp_host_tokens_bytes(d: *const rtcp_detector, now_us: u64) -> u32;
+    fn rtcp_host_last_us(d: *const rtcp_detector) -> u64;
     fn rtcp_host_limiter_ack(
         l: *mut rtcp_limiter,
         d: *mut rtcp_detector,
@@ -152,9 +153,16 @@ impl Row {
 impl rtcp_detector {
     /// Estimated level of the token bucket; 0 without a limit.
     #[must_use]
-    pub fn tokens_bytes(&self, now_us: u64) -> u64 {
+    pub fn tokens_bytes(&self, now_us: u64) -> u32 {
         // SAFETY: the state is a whole structure, and outlives the call.
         unsafe { rtcp_host_tokens_bytes(self, now_us) }
+    }
+
+    /// When it was told of something last.
+    #[must_use]
+    pub fn last_us(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { rtcp_host_last_us(self) }
     }
 }
 
@@ -193,7 +201,7 @@ impl Detector {
 
     /// Estimated level of the token bucket; 0 without a limit.
     #[must_use]
-    pub fn tokens_bytes(&self, now_us: u64) -> u64 {
+    pub fn tokens_bytes(&self, now_us: u64) -> u32 {
         self.state.tokens_bytes(now_us)
     }
 

@@ -267,7 +267,7 @@ fn only_an_estimate_that_losses_have_tested_caps_before_a_verdict() {
     // Then the bucket is empty again: 100 packets a second, and as many lost.
     let (tested, rate) = (0..8).map(|_| ack(10_000, 1, 1)).last().expect("ACKs");
     let line = limiter.detector().state().candidates.line.rate_bytes_per_s;
-    assert_eq!((tested, rate), (true, Some(2 * line)));
+    assert_eq!((tested, rate), (true, Some(u64::from(2 * line))));
     assert!(line > 40_000, "{line}");
 }
 
@@ -311,6 +311,7 @@ proptest! {
     ) {
         let mut limiter = Limiter::new(work(Options::usual(), State::Limited, 1_000));
         let rtcp_mark { time_us, delivered_pkts, lost_pkts } = limiter.detector().state().last;
+        let (time_us, delivered_pkts, lost_pkts) = (time_us.into(), delivered_pkts.into(), lost_pkts.into());
         let min_rtt_us = 10_000;
         let mut now = Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() };
         for (wait_us, delivered, lost, srtt_us, in_flight_bytes, starts) in acks {
@@ -328,7 +329,8 @@ proptest! {
             prop_assert!(limiter.stage() <= RTCP_STAGE_LIFTED);
             if let Some(rate) = limiter.rate_bytes_per_s(&now) {
                 prop_assert!(found.limited != 0);
-                let rates = found.rate_bytes_per_s..=found.rate_bytes_per_s * 42 / 10;
+                let limit = u64::from(found.rate_bytes_per_s);
+                let rates = limit..=limit * 42 / 10;
                 prop_assert!(rates.contains(&rate));
             }
         }

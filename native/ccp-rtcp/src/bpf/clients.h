@@ -308,7 +308,7 @@ static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow, const 
 	if (!client)
 		return 0;
 	flow_rest(flow, client);
-	__sync_fetch_and_sub(&client->in_flight_bytes, (u64)flow->in_flight_bytes);
+	__sync_fetch_and_sub(&client->in_flight_bytes, flow->in_flight_bytes);
 	client->over_us =
 		tcp_sk(sk)->tcp_mstamp + (client->detector.limited ? o->kept_us : (u64)RTCP_UNDECIDED_US);
 	if (__sync_fetch_and_sub(&client->open_flows, 1) == 1 && !client->detector.limited &&
@@ -332,6 +332,18 @@ static __always_inline u32 flow_seg_bytes(struct tcp_sock *tp, struct rtcp_flow 
 	return flow->seg_bytes;
 }
 
+/* Of packets with so many bytes each, how many are full segments; what is left over counts with the next ones. */
+static __always_inline u32 full_segs(u16 *rest_bytes, u32 pkts, u32 seg_bytes, u32 mss_bytes)
+{
+	u64 bytes;
+
+	if (seg_bytes == mss_bytes || !mss_bytes)
+		return pkts;
+	bytes = (u64)pkts * seg_bytes + *rest_bytes;
+	*rest_bytes = bytes % mss_bytes;
+	return bytes / mss_bytes;
+}
+
 /* Adds what the connection has delivered and lost to the client's sums. The client is locked. */
 static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow, struct rtcp_client *client,
 				     struct rtcp_progress *sum)
@@ -340,18 +352,18 @@ static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow
 	u32 seg_bytes = flow_seg_bytes(tp, flow), mss_bytes = client->detector.mss_bytes;
 	u64 now_us = tp->tcp_mstamp;
 
-	client->delivered_bytes += (u64)(tp->delivered - flow->delivered_pkts) * seg_bytes;
-	client->lost_bytes += (u64)(tp->lost - flow->lost_pkts) * seg_bytes;
-	__sync_fetch_and_add(&client->in_flight_bytes, (u64)in_flight_bytes - flow->in_flight_bytes);
-	/* Each socket has its own clock, of the moment when its ACK came in: they are some microseconds apart. */
-	if (now_us > client->last_us)
-		client->last_us = now_us;
+	client->delivered_pkts += full_segs(&client->delivered_rest_bytes,
+					    tp->delivered - flow->delivered_pkts, seg_bytes, mss_bytes);
+	client->lost_pkts +=
+		full_segs(&client->lost_rest_bytes, tp->lost - flow->lost_pkts, seg_bytes, mss_bytes);
+	__sync_fetch_and_add(&client->in_flight_bytes, in_flight_bytes - flow->in_flight_bytes);
 	flow->delivered_pkts = tp->delivered;
 	flow->lost_pkts = tp->lost;
 	flow->in_flight_bytes = in_flight_bytes;
-	sum->time_us = client->last_us;
-	sum->delivered_pkts = mss_bytes ? client->delivered_bytes / mss_bytes : 0;
-	sum->lost_pkts = mss_bytes ? client->lost_bytes / mss_bytes : 0;
+	/* Each socket has its own clock, of the moment when its ACK came in: they are some microseconds apart. */
+	sum->time_us = rtcp_max(now_us, rtcp_last_us(&client->detector));
+	sum->delivered_pkts = client->delivered_pkts;
+	sum->lost_pkts = client->lost_pkts;
 	sum->in_flight_bytes = client->in_flight_bytes;
 	sum->min_rtt_us = min_rtt_us == ~0U ? 0 : min_rtt_us;
 	sum->srtt_us = tp->srtt_us >> 3;

@@ -22,10 +22,11 @@ struct rtcp_key {
 struct rtcp_client {
 	__u64 born_us; /* when it was seen first; 0: not yet filled in */
 	__u64 over_us; /* it is forgotten then, unless somebody comes back; 0: no connection has ended yet */
-	__u64 last_us; /* of the latest ACK */
-	__u64 delivered_bytes; /* the detector is told of full segments */
-	__u64 lost_bytes;
-	__u64 in_flight_bytes;
+	__u64 delivered_pkts; /* in full segments, as the detector counts */
+	__u32 lost_pkts;
+	__u16 delivered_rest_bytes; /* that make no full segment yet */
+	__u16 lost_rest_bytes;
+	__u32 in_flight_bytes;
 	__u32 lock; /* 1 while somebody changes it; who finds it so leaves it alone */
 	__u32 open_flows;
 	__u32 active_flows; /* of these, those with something to send */
@@ -36,8 +37,11 @@ struct rtcp_client {
 	struct rtcp_limiter limiter;
 };
 
-/* With its key and its header an element of the hash table: no more than the kernel's 1024 bytes. */
-_Static_assert(sizeof(struct rtcp_client) <= 944, "clients take elements of 2048 bytes");
+/*
+ * An element of the hash table takes a power of two. The kernel's own part: 48 bytes in front, and 8 of the allocator.
+ */
+_Static_assert(48 + sizeof(struct rtcp_key) + sizeof(struct rtcp_client) + 8 <= 512,
+	       "clients take elements of 1024 bytes");
 
 enum rtcp_verdict {
 	RTCP_OPEN = 0, /* no limit is known */

@@ -20,78 +20,73 @@ static inline __u64 rtcp_max(__u64 a, __u64 b)
 	return a > b ? a : b;
 }
 
-/* What a counter or a clock has moved, up to RTCP_MOST; 0 if it has gone back. */
-static inline __u64 rtcp_since(__u64 now, __u64 then)
+/* What a clock or a counter has moved, by its lower half. */
+static inline __u32 rtcp_moved(__u32 now, __u32 then)
 {
-	return now > then ? rtcp_min(now - then, RTCP_MOST) : 0;
+	return now - then;
 }
 
-/* A share of an amount, rounded down. */
+/* What is above a level. */
+static inline __u64 rtcp_above(__u64 amount, __u64 level)
+{
+	return amount > level ? amount - level : 0;
+}
+
+/* A share of an amount, rounded down; their product is less than 2^64. */
 static inline __u64 rtcp_share(__u64 amount, __u32 ppm)
 {
-	return amount / RTCP_PPM * ppm + amount % RTCP_PPM * ppm / RTCP_PPM;
+	return amount * ppm / RTCP_PPM;
 }
 
-/* What a rate brings in a time [ubytes], less than 2^63. */
-static inline __u64 rtcp_brings(__u64 rate_bytes_per_s, __u64 t_us)
+/* What a rate brings in a time, up to RTCP_MOST [ubytes]: less than 2^63. */
+static inline __u64 rtcp_brings(__u32 rate_bytes_per_s, __u64 t_us)
 {
-	if (!t_us)
-		return 0;
-	return rtcp_min(rate_bytes_per_s, RTCP_MOST_UBYTES / t_us) * t_us;
+	return rate_bytes_per_s * rtcp_min(t_us, RTCP_MOST);
 }
 
-/* The same of packets, few enough to count with. */
-static inline __u64 rtcp_pkts(__u64 now_pkts, __u64 then_pkts)
+/* The bytes of so many packets, up to RTCP_MOST. */
+static inline __u32 rtcp_bytes(const struct rtcp_detector *d, __u64 pkts)
 {
-	return rtcp_min(rtcp_since(now_pkts, then_pkts), 1ULL << 32);
-}
-
-static inline __u64 rtcp_bytes(const struct rtcp_detector *d, __u64 now_pkts, __u64 then_pkts)
-{
-	return rtcp_min(rtcp_pkts(now_pkts, then_pkts) * d->mss_bytes, RTCP_MOST);
+	return rtcp_min(pkts * d->mss_bytes, RTCP_MOST);
 }
 
 /* --- token buckets -------------------------------------------------------------------------------------------- */
 
-/* What is in a bucket at a time, if nothing is taken until then [ubytes]. */
-static inline __u64 rtcp_tokens_at(const struct rtcp_tokens *tokens, __u64 now_us,
-				   const struct rtcp_limit *limit)
+/* What is in a bucket after a time, if nothing is taken meanwhile [ubytes]. */
+static inline __u64 rtcp_level_after(__u64 level_ubytes, __u64 t_us, __u64 bucket_bytes,
+				     __u32 rate_bytes_per_s)
 {
-	__u64 gained_ubytes = rtcp_brings(limit->rate_bytes_per_s, rtcp_since(now_us, tokens->at_us));
-
-	return rtcp_min(tokens->level_ubytes + gained_ubytes, limit->bucket_bytes * RTCP_PPM);
+	return rtcp_min(level_ubytes + rtcp_brings(rate_bytes_per_s, t_us), bucket_bytes * RTCP_PPM);
 }
 
-/* Refills a bucket up to a time, takes from it, and returns whether there was enough. */
-static inline int rtcp_tokens_take(struct rtcp_tokens *tokens, __u64 now_us, __u64 taken_bytes,
-				   const struct rtcp_limit *limit)
+/* Refills a bucket for a time, takes from it, and returns whether there was enough. */
+static inline int rtcp_take(__u64 *level_ubytes, __u64 t_us, __u64 taken_bytes, __u64 bucket_bytes,
+			    __u32 rate_bytes_per_s)
 {
-	__u64 level_ubytes = rtcp_tokens_at(tokens, now_us, limit);
+	__u64 ubytes = rtcp_level_after(*level_ubytes, t_us, bucket_bytes, rate_bytes_per_s);
 	__u64 taken_ubytes = taken_bytes * RTCP_PPM;
-	int enough = taken_ubytes <= level_ubytes;
 
-	tokens->at_us = now_us;
-	tokens->level_ubytes = enough ? level_ubytes - taken_ubytes : 0;
-	return enough;
+	*level_ubytes = rtcp_above(ubytes, taken_ubytes);
+	return taken_ubytes <= ubytes;
+}
+
+/* When the detector heard of the client last. */
+static inline __u64 rtcp_last_us(const struct rtcp_detector *d)
+{
+	return d->transfer.origin_us + rtcp_moved(d->last.time_us, d->transfer.origin_us);
 }
 
 /* Estimated level of the client's token bucket [bytes]; 0 without a limit. */
-static inline __u64 rtcp_tokens_bytes(const struct rtcp_detector *d, __u64 now_us)
+static inline __u32 rtcp_tokens_bytes(const struct rtcp_detector *d, __u64 now_us)
 {
-	struct rtcp_limit limit = {d->bucket_bytes, d->rate_bytes_per_s};
-
-	return d->limited ? rtcp_tokens_at(&d->tokens, now_us, &limit) / RTCP_PPM : 0;
+	if (!d->limited)
+		return 0;
+	return rtcp_level_after(d->tokens_ubytes, rtcp_above(now_us, rtcp_last_us(d)), d->bucket_bytes,
+				d->rate_bytes_per_s) /
+	       RTCP_PPM;
 }
 
 /* --- candidates (section 4.2) --------------------------------------------------------------------------------- */
-
-/* The lowest rate at which a bucket has let so much through, rounded up. */
-static inline __u64 rtcp_lowest_rate(__u64 delivered_bytes, __u64 bucket_bytes, __u64 t_us)
-{
-	__u64 ubytes = rtcp_since(delivered_bytes, bucket_bytes) * RTCP_PPM;
-
-	return ubytes / t_us + !!(ubytes % t_us);
-}
 
 /*
  * How many candidates there are: read anew at each place. Verifiers before 6.4 keep what one comparison has said of a
@@ -103,47 +98,69 @@ static inline __u32 rtcp_count(const struct rtcp_options *o)
 }
 
 /* Bucket of a candidate, by its place. */
-static inline __u64 rtcp_bucket(const struct rtcp_candidates *c, __u32 n, __u32 j)
+static inline __u32 rtcp_bucket(const struct rtcp_candidates *c, __u32 n, __u32 j)
 {
 	return !j && c->from_zero ? 0 : c->largest_bytes - (n - 1 - j) * c->step_bytes;
 }
 
-/* Chooses the best candidate, and returns whether it is the largest. */
-static inline int rtcp_select(struct rtcp_candidates *c, const struct rtcp_options *o, __u64 t_us)
+/* The lowest rate at which a bucket has let a candidate's ACK through, rounded up. */
+static inline __u32 rtcp_lowest_rate(const struct rtcp_candidate *one, __u32 bucket_bytes)
 {
-	__u64 most_bytes_per_s = RTCP_MOST_UBYTES / t_us, lowest_ubytes = ~0ULL;
+	__u64 ubytes = rtcp_above(one->touch_bytes, bucket_bytes) * RTCP_PPM;
+
+	return one->touch_us ? rtcp_min((ubytes + one->touch_us - 1) / one->touch_us, RTCP_MOST_BYTES_PER_S)
+			     : 0;
+}
+
+/* Whether an ACK contradicts a candidate's rate: it divides only if its slope does. */
+static inline int rtcp_contradicts(const struct rtcp_candidate *one, __u32 bucket_bytes,
+				   __u32 delivered_bytes, __u32 t_us)
+{
+	__u64 above_bytes = rtcp_above(delivered_bytes, bucket_bytes);
+	__u64 touch_bytes = rtcp_above(one->touch_bytes, bucket_bytes);
+
+	if (rtcp_brings(RTCP_MOST_BYTES_PER_S, t_us) < above_bytes * RTCP_PPM)
+		return 1;
+	return touch_bytes * t_us < above_bytes * one->touch_us &&
+	       rtcp_brings(rtcp_lowest_rate(one, bucket_bytes), t_us) < above_bytes * RTCP_PPM;
+}
+
+/* Makes the best candidate the line, and returns whether it is the largest. */
+static inline int rtcp_select(struct rtcp_candidates *c, const struct rtcp_options *o, __u32 t_us)
+{
+	__u64 lowest_ubytes = ~0ULL;
 
 	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
-		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
-		__u64 rate_bytes_per_s = c->all[j].rate_bytes_per_s, bucket_bytes, ubytes;
+		__u32 j = RTCP_MAX_CANDIDATES - 1 - k, bucket_bytes, rate_bytes_per_s;
+		__u64 ubytes;
 
 		if (j >= rtcp_count(o))
 			continue;
 		bucket_bytes = rtcp_bucket(c, rtcp_count(o), j);
-		ubytes = bucket_bytes * RTCP_PPM + rtcp_min(rate_bytes_per_s, most_bytes_per_s) * t_us / 2;
+		rate_bytes_per_s = rtcp_lowest_rate(&c->all[j], bucket_bytes);
+		ubytes = bucket_bytes * RTCP_PPM + rtcp_brings(rate_bytes_per_s, t_us) / 2;
 		/* Theorem 2: no smaller one is better either. */
 		if (ubytes >= lowest_ubytes)
 			break;
 		lowest_ubytes = ubytes;
 		c->chosen = j;
-		c->best = (struct rtcp_limit){bucket_bytes, rate_bytes_per_s};
+		c->line = (struct rtcp_limit){bucket_bytes, rate_bytes_per_s};
 	}
 	return c->chosen == rtcp_count(o) - 1;
 }
 
 /* The line through the ACKs that the best candidate's line and its neighbour's touch, one before half the time, one
  * after it. */
-static inline void rtcp_draw_line(struct rtcp_candidates *c, const struct rtcp_options *o, __u64 t_us)
+static inline void rtcp_draw_line(struct rtcp_candidates *c, const struct rtcp_options *o, __u32 t_us)
 {
 	/* Read back, so that the verifier does not look at every place by itself. */
-	__u32 low = *(volatile __u32 *)&c->chosen;
+	__u32 low = *(volatile __u8 *)&c->chosen;
 	const struct rtcp_candidate *before, *after;
 	__u64 rate_bytes_per_s, come_ubytes;
 
-	c->line = c->best;
 	if (low >= RTCP_MAX_CANDIDATES)
 		return;
-	if (c->all[low].touch_us * 2 > t_us)
+	if (c->all[low].touch_us * 2ULL > t_us)
 		low--;
 	if (low >= RTCP_MAX_CANDIDATES - 1 || low + 1 >= rtcp_count(o))
 		return;
@@ -151,54 +168,37 @@ static inline void rtcp_draw_line(struct rtcp_candidates *c, const struct rtcp_o
 	after = before + 1;
 	if (after->touch_us <= before->touch_us)
 		return;
-	rate_bytes_per_s = rtcp_since(after->touch_bytes, before->touch_bytes) * RTCP_PPM /
+	rate_bytes_per_s = rtcp_above(after->touch_bytes, before->touch_bytes) * RTCP_PPM /
 			   (after->touch_us - before->touch_us);
-	rate_bytes_per_s = rtcp_max(rate_bytes_per_s, after->rate_bytes_per_s);
-	rate_bytes_per_s = rtcp_min(rate_bytes_per_s, before->rate_bytes_per_s);
-	come_ubytes = rate_bytes_per_s * before->touch_us;
+	rate_bytes_per_s =
+		rtcp_max(rate_bytes_per_s, rtcp_lowest_rate(after, rtcp_bucket(c, rtcp_count(o), low + 1)));
+	rate_bytes_per_s =
+		rtcp_min(rate_bytes_per_s, rtcp_lowest_rate(before, rtcp_bucket(c, rtcp_count(o), low)));
+	come_ubytes = rtcp_brings(rate_bytes_per_s, before->touch_us);
 	c->line.rate_bytes_per_s = rate_bytes_per_s;
-	c->line.bucket_bytes = 0;
-	if (before->touch_bytes * RTCP_PPM > come_ubytes)
-		c->line.bucket_bytes = (before->touch_bytes * RTCP_PPM - come_ubytes) / RTCP_PPM;
-}
-
-static inline struct rtcp_candidate rtcp_touching(__u64 bucket_bytes, __u64 delivered_bytes, __u64 t_us)
-{
-	return (struct rtcp_candidate){rtcp_lowest_rate(delivered_bytes, bucket_bytes, t_us), t_us,
-				       delivered_bytes};
+	c->line.bucket_bytes = rtcp_above(before->touch_bytes * RTCP_PPM, come_ubytes) / RTCP_PPM;
 }
 
 static inline void rtcp_candidates_init(struct rtcp_candidates *c, const struct rtcp_options *o,
-					__u64 delivered_bytes, __u64 t_us)
+					__u32 delivered_bytes, __u32 t_us)
 {
-	__u64 step_bytes = rtcp_share(delivered_bytes, o->reduction_ratio_ppm) / (rtcp_count(o) - 1);
-	__u64 bucket_bytes = delivered_bytes;
-
-	c->step_bytes = step_bytes;
+	c->step_bytes = rtcp_share(delivered_bytes, o->reduction_ratio_ppm) / (rtcp_count(o) - 1);
 	c->largest_bytes = delivered_bytes;
 	c->from_zero = 1;
-	/* From the largest, as rtcp_bucket has them: verifiers before 6.4 refuse how clang lays that out here. */
-	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
-		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
-
-		if (j >= rtcp_count(o))
-			continue;
-		c->all[j] = rtcp_touching(j ? bucket_bytes : 0, delivered_bytes, t_us);
-		bucket_bytes -= step_bytes;
-	}
+	for (__u32 j = 0; j < RTCP_MAX_CANDIDATES; j++)
+		c->all[j] = (struct rtcp_candidate){t_us, delivered_bytes};
 	rtcp_select(c, o, t_us);
 	rtcp_draw_line(c, o, t_us);
 }
 
 /* Adds a larger candidate: each takes the place of the one before it, and the smallest goes. */
 static inline void rtcp_candidates_extend(struct rtcp_candidates *c, const struct rtcp_options *o,
-					  __u64 delivered_bytes, __u64 t_us)
+					  __u32 delivered_bytes, __u32 t_us)
 {
-	struct rtcp_candidate held;
+	struct rtcp_candidate held = {t_us, delivered_bytes};
 
 	c->largest_bytes += c->step_bytes;
 	c->from_zero = 0;
-	held = rtcp_touching(c->largest_bytes, delivered_bytes, t_us);
 	for (__u32 k = 0; k < RTCP_MAX_CANDIDATES; k++) {
 		__u32 j = RTCP_MAX_CANDIDATES - 1 - k;
 		struct rtcp_candidate displaced = c->all[j];
@@ -211,23 +211,17 @@ static inline void rtcp_candidates_extend(struct rtcp_candidates *c, const struc
 }
 
 static inline void rtcp_candidates_update(struct rtcp_candidates *c, const struct rtcp_options *o,
-					  __u64 delivered_bytes, __u64 t_us)
+					  __u32 delivered_bytes, __u32 t_us)
 {
-	__u64 most_bytes_per_s = RTCP_MOST_UBYTES / t_us;
-
 	for (__u32 j = 0; j < RTCP_MAX_CANDIDATES; j++) {
-		__u64 bucket_bytes;
-
 		if (j >= rtcp_count(o))
 			break;
-		bucket_bytes = rtcp_bucket(c, rtcp_count(o), j);
-		if (rtcp_min(c->all[j].rate_bytes_per_s, most_bytes_per_s) * t_us <
-		    rtcp_since(delivered_bytes, bucket_bytes) * RTCP_PPM)
-			c->all[j] = rtcp_touching(bucket_bytes, delivered_bytes, t_us);
+		if (rtcp_contradicts(&c->all[j], rtcp_bucket(c, rtcp_count(o), j), delivered_bytes, t_us))
+			c->all[j] = (struct rtcp_candidate){t_us, delivered_bytes};
 	}
 	/* Both new lines go through this ACK, and there the smaller bucket wins: twice at most. */
 	for (int i = 0; i < 2; i++) {
-		if (!rtcp_select(c, o, t_us) || c->best.bucket_bytes >= delivered_bytes)
+		if (!rtcp_select(c, o, t_us) || c->line.bucket_bytes >= delivered_bytes)
 			break;
 		rtcp_candidates_extend(c, o, delivered_bytes, t_us);
 		rtcp_select(c, o, t_us);

@@ -21,33 +21,42 @@ static inline struct rtcp_mark rtcp_mark_of(const struct rtcp_progress *now)
 	return (struct rtcp_mark){now->time_us, now->delivered_pkts, now->lost_pkts};
 }
 
-static inline int rtcp_longer(__u64 since_us, const struct rtcp_progress *now, __u32 min_rtts_ppm)
+static inline int rtcp_longer(__u32 since_us, const struct rtcp_progress *now, __u32 min_rtts_ppm)
 {
-	return rtcp_since(now->time_us, since_us) * RTCP_PPM > (__u64)min_rtts_ppm * now->min_rtt_us;
+	return rtcp_moved(now->time_us, since_us) * RTCP_PPM > (__u64)min_rtts_ppm * now->min_rtt_us;
+}
+
+/* Since the transfer began. */
+static inline __u32 rtcp_transfer_us(const struct rtcp_detector *d, __u64 now_us)
+{
+	return rtcp_moved(now_us, d->transfer.origin_us);
+}
+
+static inline __u32 rtcp_transfer_bytes(const struct rtcp_detector *d, __u32 now_pkts)
+{
+	return rtcp_bytes(d, rtcp_moved(now_pkts, d->transfer.origin_pkts));
 }
 
 /* The line above what was delivered [ubytes]: what is left in the bucket (equation 18). */
 static inline __u64 rtcp_gap_ubytes(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
-	const struct rtcp_mark *origin = &d->transfer.origin;
 	const struct rtcp_limit *line = &d->candidates.line;
-	__u64 through_ubytes = line->bucket_bytes * RTCP_PPM +
-			       rtcp_brings(line->rate_bytes_per_s, rtcp_since(now->time_us, origin->time_us));
-	__u64 delivered_ubytes = rtcp_bytes(d, now->delivered_pkts, origin->delivered_pkts) * RTCP_PPM;
+	__u64 come_ubytes = rtcp_brings(line->rate_bytes_per_s, rtcp_transfer_us(d, now->time_us));
 
-	return through_ubytes > delivered_ubytes ? through_ubytes - delivered_ubytes : 0;
+	return rtcp_above(line->bucket_bytes * RTCP_PPM + come_ubytes,
+			  rtcp_transfer_bytes(d, now->delivered_pkts) * RTCP_PPM);
 }
 
 static inline void rtcp_trigger(struct rtcp_detector *d, const struct rtcp_options *o)
 {
 	struct rtcp_transfer *t = &d->transfer;
-	__u64 delivered_bytes = rtcp_bytes(d, t->before.delivered_pkts, t->origin.delivered_pkts);
-	__u64 t_us = rtcp_since(t->before.time_us, t->origin.time_us);
+	__u32 delivered_bytes = rtcp_transfer_bytes(d, t->before_pkts);
+	__u32 t_us = rtcp_transfer_us(d, t->before_us);
 
 	if (!delivered_bytes || t_us < RTCP_LEAST_US)
 		return;
 	t->triggered = 1;
-	t->before_bytes_per_s = delivered_bytes * RTCP_PPM / t_us;
+	t->before_bytes_per_s = rtcp_min(delivered_bytes * RTCP_PPM / t_us, RTCP_MOST_BYTES_PER_S);
 	rtcp_candidates_init(&d->candidates, o, delivered_bytes, t_us);
 }
 
@@ -55,28 +64,30 @@ static inline void rtcp_count_losses(struct rtcp_detector *d, const struct rtcp_
 				     const struct rtcp_progress *now)
 {
 	struct rtcp_transfer *t = &d->transfer;
-	__u64 lost_pkts, delivered_pkts;
+	__u64 lost_pkts = rtcp_moved(now->lost_pkts, t->window.lost_pkts), delivered_pkts;
 	int heavy;
 
 	if (!t->counting) {
-		if (now->lost_pkts <= t->counted.lost_pkts) {
-			t->counted = rtcp_mark_of(now);
+		if (!lost_pkts) {
+			t->window = rtcp_mark_of(now);
 			return;
 		}
 		t->counting = 1;
 		t->counting_since_us = now->time_us;
-		t->before = t->counted;
+		t->before_us = t->window.time_us;
+		t->before_pkts = t->window.delivered_pkts;
 	}
-	lost_pkts = rtcp_since(now->lost_pkts, t->counted.lost_pkts);
-	delivered_pkts = rtcp_since(now->delivered_pkts, t->counted.delivered_pkts);
+	delivered_pkts = rtcp_moved(now->delivered_pkts, t->window.delivered_pkts);
 	heavy = lost_pkts * RTCP_PPM > o->loss_ratio_ppm * (delivered_pkts + lost_pkts);
-	if (!heavy)
-		t->before = rtcp_mark_of(now);
+	if (!heavy) {
+		t->before_us = now->time_us;
+		t->before_pkts = now->delivered_pkts;
+	}
 	if (rtcp_longer(t->counting_since_us, now, o->loss_window_min_rtts_ppm)) {
 		if (heavy)
 			rtcp_trigger(d, o);
 		t->counting = 0;
-		t->counted = rtcp_mark_of(now);
+		t->window = rtcp_mark_of(now);
 	}
 }
 
@@ -93,8 +104,9 @@ static inline int rtcp_same(const struct rtcp_options *o, __u64 rate_bytes_per_s
 static inline int rtcp_steady(const struct rtcp_detector *d, const struct rtcp_options *o, __u64 now_us)
 {
 	const struct rtcp_transfer *t = &d->transfer;
-	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s, slack_bytes_per_s = RTCP_MOST;
-	__u64 window_us = rtcp_since(now_us, t->steady_since.time_us);
+	__u64 rate_bytes_per_s = d->candidates.line.rate_bytes_per_s;
+	__u64 slack_bytes_per_s = RTCP_MOST_BYTES_PER_S;
+	__u32 window_us = rtcp_moved(now_us, t->window.time_us);
 
 	if (window_us)
 		slack_bytes_per_s = 2 * d->mss_bytes * RTCP_PPM / window_us;
@@ -111,11 +123,12 @@ static inline __u64 rtcp_near_ubytes(const struct rtcp_detector *d)
 /* Whether deliveries have grown at the line's rate since the window began. */
 static inline int rtcp_keeps_up(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
-	const struct rtcp_mark *since = &d->transfer.steady_since;
+	const struct rtcp_mark *since = &d->transfer.window;
 	__u64 tenth_ubytes =
-		rtcp_brings(d->candidates.line.rate_bytes_per_s, rtcp_since(now->time_us, since->time_us)) /
+		rtcp_brings(d->candidates.line.rate_bytes_per_s, rtcp_moved(now->time_us, since->time_us)) /
 		10;
-	__u64 delivered_ubytes = rtcp_bytes(d, now->delivered_pkts, since->delivered_pkts) * RTCP_PPM;
+	__u64 delivered_ubytes =
+		rtcp_bytes(d, rtcp_moved(now->delivered_pkts, since->delivered_pkts)) * RTCP_PPM;
 
 	return delivered_ubytes > tenth_ubytes * 9 &&
 	       delivered_ubytes <= tenth_ubytes * 11 + rtcp_near_ubytes(d);
@@ -128,8 +141,8 @@ static inline int rtcp_is_over(const struct rtcp_detector *d, const struct rtcp_
 	const struct rtcp_transfer *t = &d->transfer;
 	__u32 least_pkts = t->carried ? RTCP_CARRIED_PKTS : RTCP_STEADY_PKTS;
 
-	return rtcp_longer(t->steady_since.time_us, now, o->convergence_min_rtts_ppm) &&
-	       rtcp_pkts(now->delivered_pkts, t->steady_since.delivered_pkts) >= least_pkts;
+	return rtcp_longer(t->window.time_us, now, o->convergence_min_rtts_ppm) &&
+	       rtcp_moved(now->delivered_pkts, t->window.delivered_pkts) >= least_pkts;
 }
 
 /* Begins one, where deliveries are at the line. */
@@ -138,7 +151,7 @@ static inline void rtcp_watch(struct rtcp_detector *d, const struct rtcp_progres
 	struct rtcp_transfer *t = &d->transfer;
 
 	t->steady_known = rtcp_gap_ubytes(d, now) <= rtcp_near_ubytes(d);
-	t->steady_since = rtcp_mark_of(now);
+	t->window = rtcp_mark_of(now);
 	t->steady_bytes_per_s = d->candidates.line.rate_bytes_per_s;
 }
 
@@ -159,7 +172,7 @@ static inline void rtcp_classify(struct rtcp_detector *d, const struct rtcp_opti
 		t->steady_known = t->tested = 0;
 	} else if (!t->steady_known || !rtcp_steady(d, o, now->time_us)) {
 		rtcp_watch(d, now);
-	} else if (now->lost_pkts > t->steady_since.lost_pkts) {
+	} else if (rtcp_moved(now->lost_pkts, t->window.lost_pkts)) {
 		t->tested = 1;
 		if (!rtcp_is_over(d, o, now))
 			return;
@@ -174,68 +187,108 @@ static inline void rtcp_transfer_ack(struct rtcp_detector *d, const struct rtcp_
 				     const struct rtcp_progress *now)
 {
 	struct rtcp_transfer *t = &d->transfer;
-	__u64 t_us = rtcp_since(now->time_us, t->origin.time_us);
+	__u32 t_us = rtcp_transfer_us(d, now->time_us);
 
 	if (!t->triggered)
 		rtcp_count_losses(d, o, now);
 	if (!t->triggered || t_us < RTCP_LEAST_US)
 		return;
-	rtcp_candidates_update(&d->candidates, o,
-			       rtcp_bytes(d, now->delivered_pkts, t->origin.delivered_pkts), t_us);
+	rtcp_candidates_update(&d->candidates, o, rtcp_transfer_bytes(d, now->delivered_pkts), t_us);
 	if (!t->detected)
 		rtcp_classify(d, o, now);
 }
 
 /* --- the client ----------------------------------------------------------------------------------------------- */
 
-static inline void rtcp_end(struct rtcp_detector *d, enum rtcp_end how, __u64 now_us)
+static inline void rtcp_end(struct rtcp_detector *d, enum rtcp_end how)
 {
 	d->limited = 0;
 	d->undetected = how;
-	d->undetected_at_us = now_us;
 	d->changes++;
+}
+
+/* What has happened since the detector heard of the client last. */
+struct rtcp_news {
+	__u64 past_us;
+	__u32 delivered_bytes;
+	__u32 lost_bytes;
+};
+
+static inline struct rtcp_news rtcp_news(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	return (struct rtcp_news){
+		.past_us = rtcp_above(now->time_us, rtcp_last_us(d)),
+		.delivered_bytes = rtcp_bytes(d, rtcp_moved(now->delivered_pkts, d->last.delivered_pkts)),
+		.lost_bytes = rtcp_bytes(d, rtcp_moved(now->lost_pkts, d->last.lost_pkts)),
+	};
+}
+
+static inline __u32 rtcp_offered_rate(const struct rtcp_detector *d)
+{
+	return d->rate_bytes_per_s / 10 * 9;
+}
+
+/* Of the bucket whose overdraft shows that the limit is gone. */
+static inline __u32 rtcp_excess_rate(const struct rtcp_detector *d, const struct rtcp_options *o)
+{
+	__u64 rate_bytes_per_s =
+		rtcp_max(d->highest_bytes_per_s, rtcp_share(d->rate_bytes_per_s, o->excess_rates_ppm));
+
+	return rtcp_min(rate_bytes_per_s, RTCP_MOST_BYTES_PER_S);
+}
+
+static inline __u64 rtcp_excess_bytes(const struct rtcp_detector *d, const struct rtcp_options *o)
+{
+	return rtcp_share(d->bucket_bytes,
+			  d->transfer.detected ? o->excess_buckets_ppm : o->excess_buckets_anew_ppm);
 }
 
 /* Whether losses come while nearly R is sent: the limit may be lower. */
 static inline int rtcp_pressed(struct rtcp_detector *d, const struct rtcp_progress *now,
-			       const struct rtcp_mark *last)
+			       const struct rtcp_news *news)
 {
-	__u64 offered_bytes = rtcp_bytes(d, now->delivered_pkts, last->delivered_pkts) +
-			      rtcp_bytes(d, now->lost_pkts, last->lost_pkts);
-	struct rtcp_limit most = {rtcp_brings(d->rate_bytes_per_s, 10ULL * now->min_rtt_us) / RTCP_PPM,
-				  d->rate_bytes_per_s / 10 * 9};
+	__u64 most_bytes = rtcp_brings(d->rate_bytes_per_s, 10ULL * now->min_rtt_us) / RTCP_PPM;
 
-	return !rtcp_tokens_take(&d->offered, now->time_us, offered_bytes, &most) &&
-	       now->lost_pkts > last->lost_pkts;
+	return !rtcp_take(&d->offered_ubytes, news->past_us, (__u64)news->delivered_bytes + news->lost_bytes,
+			  most_bytes, rtcp_offered_rate(d)) &&
+	       d->loses;
 }
 
 /* Follows the tokens, and looks whether the limit can still be there. */
 static inline void rtcp_follow(struct rtcp_detector *d, const struct rtcp_options *o,
-			       const struct rtcp_progress *now, const struct rtcp_mark *last)
+			       const struct rtcp_news *news)
 {
-	__u64 delivered_bytes = rtcp_bytes(d, now->delivered_pkts, last->delivered_pkts);
-	__u32 excess_ppm = d->transfer.detected ? o->excess_buckets_ppm : o->excess_buckets_anew_ppm;
-	struct rtcp_limit limit = {d->bucket_bytes, d->rate_bytes_per_s}, most;
+	rtcp_take(&d->tokens_ubytes, news->past_us, news->delivered_bytes, d->bucket_bytes,
+		  d->rate_bytes_per_s);
+	if (!rtcp_take(&d->witness_ubytes, news->past_us, news->delivered_bytes, rtcp_excess_bytes(d, o),
+		       rtcp_excess_rate(d, o)))
+		rtcp_end(d, RTCP_END_BYTES);
+}
 
-	rtcp_tokens_take(&d->tokens, now->time_us, delivered_bytes, &limit);
-	most.bucket_bytes = rtcp_min(rtcp_share(d->bucket_bytes, excess_ppm), RTCP_MOST);
-	most.rate_bytes_per_s =
-		rtcp_max(d->highest_bytes_per_s, rtcp_share(d->rate_bytes_per_s, o->excess_rates_ppm));
-	if (!rtcp_tokens_take(&d->witness, now->time_us, delivered_bytes, &most))
-		rtcp_end(d, RTCP_END_BYTES, now->time_us);
+/* The buckets of a limited client fill, as yet without a bound: the next ACK has it. */
+static inline void rtcp_refill(struct rtcp_detector *d, const struct rtcp_options *o, __u64 past_us)
+{
+	if (!d->limited)
+		return;
+	d->tokens_ubytes =
+		rtcp_min(d->tokens_ubytes + rtcp_brings(d->rate_bytes_per_s, past_us), RTCP_MOST_UBYTES);
+	d->offered_ubytes =
+		rtcp_min(d->offered_ubytes + rtcp_brings(rtcp_offered_rate(d), past_us), RTCP_MOST_UBYTES);
+	d->witness_ubytes =
+		rtcp_min(d->witness_ubytes + rtcp_brings(rtcp_excess_rate(d, o), past_us), RTCP_MOST_UBYTES);
 }
 
 /*
  * The bucket, as far as is known: the line's, and what was in it when a series of transfers began, of which this one found
  * it nearly empty: what went through since, but for what came in meanwhile.
  */
-static inline __u64 rtcp_known_bucket_bytes(const struct rtcp_detector *d)
+static inline __u32 rtcp_known_bucket_bytes(const struct rtcp_detector *d)
 {
 	const struct rtcp_limit *line = &d->candidates.line;
-	__u64 come_ubytes = rtcp_brings(line->rate_bytes_per_s, rtcp_since(d->last.time_us, d->series_us));
-	__u64 through_bytes = rtcp_bytes(d, d->last.delivered_pkts, d->series_pkts);
+	__u64 come_ubytes = rtcp_brings(line->rate_bytes_per_s, rtcp_moved(d->last.time_us, d->series_us));
+	__u32 through_bytes = rtcp_bytes(d, rtcp_moved(d->last.delivered_pkts, d->series_pkts));
 
-	return rtcp_max(line->bucket_bytes, rtcp_since(through_bytes, come_ubytes / RTCP_PPM));
+	return rtcp_max(line->bucket_bytes, rtcp_above(through_bytes, come_ubytes / RTCP_PPM));
 }
 
 /* Lets the estimate of a transfer that is limited hold for the client; a lower rate, only if the client is pressed. */
@@ -255,14 +308,11 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 					  rtcp_share(d->transfer.before_bytes_per_s, o->reduction_ratio_ppm));
 	if (!d->detected) {
 		d->detected = d->limited = 1;
-		d->detected_at_us = now->time_us;
-		d->tokens = (struct rtcp_tokens){rtcp_gap_ubytes(d, now), now->time_us};
-		d->offered = (struct rtcp_tokens){0, now->time_us};
-		d->witness.level_ubytes =
-			rtcp_min(rtcp_share(d->bucket_bytes, o->excess_buckets_ppm), RTCP_MOST) * RTCP_PPM;
-		d->witness.at_us = now->time_us;
+		d->tokens_ubytes = rtcp_gap_ubytes(d, now);
+		d->offered_ubytes = 0;
+		d->witness_ubytes = rtcp_excess_bytes(d, o) * RTCP_PPM;
 	} else if (d->rate_bytes_per_s > d->highest_bytes_per_s) {
-		rtcp_end(d, RTCP_END_RATE, now->time_us);
+		rtcp_end(d, RTCP_END_RATE);
 		return;
 	}
 	if (!rtcp_same(o, d->rate_bytes_per_s, d->told_bytes_per_s)) {
@@ -280,20 +330,60 @@ static inline int rtcp_is_undecided(const struct rtcp_detector *d)
 static inline void rtcp_detector_init(struct rtcp_detector *d, __u32 mss_bytes)
 {
 	__builtin_memset(d, 0, sizeof(*d));
-	d->mss_bytes = mss_bytes;
+	d->mss_bytes = rtcp_min(mss_bytes, 65535);
+}
+
+/* Whether a transfer would be longer, or of more bytes, than can be counted. */
+static inline int rtcp_is_too_long(const struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	__u32 pkts = rtcp_moved(now->delivered_pkts, d->transfer.origin_pkts);
+
+	return rtcp_above(now->time_us, d->transfer.origin_us) > RTCP_MOST ||
+	       (__u64)pkts * d->mss_bytes > RTCP_MOST;
+}
+
+/* Whether this transfer has tokens that those before did not have: it comes late, or they have been counted for too long. */
+static inline int rtcp_begins_a_series(const struct rtcp_detector *d, const struct rtcp_progress *now,
+				       const struct rtcp_news *news)
+{
+	__u64 t_us = news->past_us + rtcp_moved(d->last.time_us, d->series_us);
+	__u64 pkts = rtcp_moved(now->delivered_pkts, d->last.delivered_pkts);
+
+	pkts += rtcp_moved(d->last.delivered_pkts, d->series_pkts);
+	return news->past_us > RTCP_SERIES_US || t_us > RTCP_MOST || pkts * d->mss_bytes > RTCP_MOST;
 }
 
 /*
  * Whether the transfer before goes on: what the estimate has seen counts on, and what the bucket has gained meanwhile.
  * A full bucket gains no more; whether it is one is asked of twice the rate, as the estimate may still be too low.
  */
-static inline int rtcp_goes_on(const struct rtcp_detector *d, const struct rtcp_progress *now)
+static inline int rtcp_goes_on(const struct rtcp_detector *d, const struct rtcp_progress *now, __u64 idle_us,
+			       __u32 known_bytes)
 {
-	__u64 idle_us = rtcp_since(now->time_us, d->last.time_us);
 	__u64 gained_ubytes = rtcp_brings(d->candidates.line.rate_bytes_per_s, idle_us);
 
-	return d->transfer.triggered && !d->transfer.detected &&
-	       rtcp_gap_ubytes(d, now) / RTCP_PPM + gained_ubytes / RTCP_PPM < rtcp_known_bucket_bytes(d);
+	return d->transfer.triggered && !d->transfer.detected && !rtcp_is_too_long(d, now) &&
+	       rtcp_gap_ubytes(d, now) / RTCP_PPM + gained_ubytes / RTCP_PPM < known_bytes;
+}
+
+static inline void rtcp_begin_series(struct rtcp_detector *d, const struct rtcp_progress *now)
+{
+	d->series_us = now->time_us;
+	d->series_pkts = now->delivered_pkts;
+}
+
+static inline void rtcp_begin_transfer(struct rtcp_detector *d, const struct rtcp_options *o,
+				       const struct rtcp_progress *now)
+{
+	struct rtcp_transfer *t = &d->transfer;
+
+	t->origin_us = now->time_us;
+	t->origin_pkts = now->delivered_pkts;
+	t->window = d->last = rtcp_mark_of(now);
+	t->counting = t->triggered = t->steady_known = t->tested = t->detected = t->carried = 0;
+	d->started = 1;
+	d->earlier_bucket_bytes = d->bucket_bytes;
+	d->witness_ubytes = rtcp_excess_bytes(d, o) * RTCP_PPM;
 }
 
 /* Begins a transfer, unless packets were marked lost since the last ACK: then it is a retransmission. */
@@ -301,46 +391,49 @@ static inline void rtcp_detector_start(struct rtcp_detector *d, const struct rtc
 				       const struct rtcp_progress *now)
 {
 	struct rtcp_transfer *t = &d->transfer;
+	struct rtcp_news news = rtcp_news(d, now);
+	__u32 known_bytes = d->candidates.line.bucket_bytes;
 
-	if (d->started && now->lost_pkts > d->last.lost_pkts)
-		return;
-	if (!d->started || rtcp_since(now->time_us, d->last.time_us) > RTCP_SERIES_US) {
-		d->series_us = now->time_us;
-		d->series_pkts = now->delivered_pkts;
+	if (d->started) {
+		if (rtcp_moved(now->lost_pkts, d->last.lost_pkts))
+			return;
+		rtcp_refill(d, o, news.past_us);
 	}
-	if (d->started && rtcp_goes_on(d, now)) {
+	if (!d->started || rtcp_begins_a_series(d, now, &news))
+		rtcp_begin_series(d, now);
+	else
+		known_bytes = rtcp_known_bucket_bytes(d);
+	if (d->started && rtcp_goes_on(d, now, news.past_us, known_bytes)) {
 		d->last = rtcp_mark_of(now);
 		t->carried = 1;
 		t->tested = 0; /* there may be more in the bucket by now than the estimate says */
 		return;
 	}
-	t->origin = t->counted = t->before = d->last = rtcp_mark_of(now);
-	t->counting = t->triggered = t->steady_known = t->tested = t->detected = t->carried = 0;
-	d->started = 1;
-	d->earlier_bucket_bytes = d->bucket_bytes;
-	d->witness.level_ubytes =
-		rtcp_min(rtcp_share(d->bucket_bytes, o->excess_buckets_anew_ppm), RTCP_MOST) * RTCP_PPM;
-	d->witness.at_us = now->time_us;
+	rtcp_begin_transfer(d, o, now);
 }
 
 /* Takes an ACK in. One that comes before any transfer begins one. */
 static inline void rtcp_detector_ack(struct rtcp_detector *d, const struct rtcp_options *o,
 				     const struct rtcp_progress *now)
 {
-	struct rtcp_mark last;
+	struct rtcp_news news;
 	int pressed = 0;
 
 	if (!d->started)
 		rtcp_detector_start(d, o, now);
-	last = d->last;
+	news = rtcp_news(d, now);
+	d->loses = rtcp_moved(now->lost_pkts, d->last.lost_pkts) != 0;
+	if (rtcp_is_too_long(d, now)) {
+		rtcp_begin_series(d, now);
+		rtcp_begin_transfer(d, o, now);
+	}
 	d->last = rtcp_mark_of(now);
-	d->loses = now->lost_pkts > last.lost_pkts;
 	if (d->undetected)
 		return;
 	rtcp_transfer_ack(d, o, now);
 	if (d->limited) {
-		pressed = rtcp_pressed(d, now, &last);
-		rtcp_follow(d, o, now, &last);
+		pressed = rtcp_pressed(d, now, &news);
+		rtcp_follow(d, o, &news);
 	}
 	if (d->transfer.detected && !d->undetected)
 		rtcp_adopt(d, o, now, pressed);

@@ -18,9 +18,14 @@ void rtcp_host_ack(struct rtcp_detector *d, const struct rtcp_options *o, const 
 	rtcp_detector_ack(d, o, now);
 }
 
-__u64 rtcp_host_tokens_bytes(const struct rtcp_detector *d, __u64 now_us)
+__u32 rtcp_host_tokens_bytes(const struct rtcp_detector *d, __u64 now_us)
 {
 	return rtcp_tokens_bytes(d, now_us);
+}
+
+__u64 rtcp_host_last_us(const struct rtcp_detector *d)
+{
+	return rtcp_last_us(d);
 }
 
 void rtcp_host_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector *d, const struct rtcp_options *o,

@@ -59,10 +59,10 @@ enum rtcp_pace {
 	RTCP_PACE_FASTER, /* more than the limit and its tokens let through */
 };
 
-/* What the limit lets through in a time [bytes]. */
+/* What the limit lets through in a time, up to RTCP_MOST [bytes]. */
 static inline __u64 rtcp_limit_bytes(const struct rtcp_detector *d, __u64 t_us)
 {
-	return rtcp_brings(d->rate_bytes_per_s, t_us) / RTCP_PPM;
+	return rtcp_min(rtcp_brings(d->rate_bytes_per_s, t_us) / RTCP_PPM, RTCP_MOST);
 }
 
 /* Whether there are more tokens than a window at R would use (equation 21). */
@@ -105,8 +105,8 @@ static inline void rtcp_limiter_enter(struct rtcp_limiter *l, const struct rtcp_
 /* Losses that were not the limit's: a mean over the last times that the cap was kept to. */
 static inline void rtcp_learn_loss(struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
-	__u64 delivered_pkts = rtcp_pkts(now->delivered_pkts, l->judged.delivered_pkts);
-	__u64 lost_pkts = rtcp_pkts(now->lost_pkts, l->judged.lost_pkts);
+	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->judged.delivered_pkts);
+	__u64 lost_pkts = rtcp_moved(now->lost_pkts, l->judged.lost_pkts);
 
 	if (delivered_pkts >= RTCP_LEARNING_PKTS)
 		l->loss_ppm = (3ULL * l->loss_ppm + lost_pkts * RTCP_PPM / (lost_pkts + delivered_pkts)) / 4;
@@ -135,16 +135,16 @@ static inline void rtcp_limiter_probe(struct rtcp_limiter *l, const struct rtcp_
 static inline int rtcp_exceeds(const struct rtcp_detector *d, const struct rtcp_mark *since,
 			       const struct rtcp_progress *now, __u32 share_ppm)
 {
-	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_since(now->time_us, since->time_us));
+	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_moved(now->time_us, since->time_us));
 
-	return rtcp_bytes(d, now->delivered_pkts, since->delivered_pkts) >=
+	return rtcp_bytes(d, rtcp_moved(now->delivered_pkts, since->delivered_pkts)) >=
 	       limit_bytes + rtcp_share(limit_bytes, share_ppm);
 }
 
 /* Losses of a probe that are not the limit's: in proportion to those without one. */
 static inline __u64 rtcp_spared_pkts(const struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
-	__u64 delivered_pkts = rtcp_pkts(now->delivered_pkts, l->probe.delivered_pkts);
+	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->probe.delivered_pkts);
 
 	return l->spared_pkts * (1 + delivered_pkts / (RTCP_PROBE_EVERY_PKTS / 2));
 }
@@ -156,9 +156,9 @@ static inline __u64 rtcp_spared_pkts(const struct rtcp_limiter *l, const struct 
 static inline int rtcp_probe_loses(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				   const struct rtcp_options *o, const struct rtcp_progress *now)
 {
-	__u64 past_us = rtcp_since(now->time_us, l->judged.time_us);
+	__u64 past_us = rtcp_moved(now->time_us, l->judged.time_us);
 
-	return now->lost_pkts > l->probe.lost_pkts + rtcp_spared_pkts(l, now) &&
+	return rtcp_moved(now->lost_pkts, l->probe.lost_pkts) > rtcp_spared_pkts(l, now) &&
 	       (l->raises ? past_us : 2 * past_us) >= now->srtt_us &&
 	       !rtcp_exceeds(d, &l->judged, now, o->probe_gain_ratio_ppm / 2);
 }
@@ -167,8 +167,8 @@ static inline int rtcp_probe_loses(const struct rtcp_limiter *l, const struct rt
 static inline int rtcp_raise_is_lossy(const struct rtcp_limiter *l, const struct rtcp_options *o,
 				      const struct rtcp_progress *now)
 {
-	__u64 delivered_pkts = rtcp_pkts(now->delivered_pkts, l->begin.delivered_pkts);
-	__u64 lost_pkts = rtcp_pkts(now->lost_pkts, l->begin.lost_pkts);
+	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->begin.delivered_pkts);
+	__u64 lost_pkts = rtcp_moved(now->lost_pkts, l->begin.lost_pkts);
 
 	return lost_pkts >= RTCP_RAISE_LOST_PKTS &&
 	       lost_pkts * RTCP_PPM > o->loss_ratio_ppm * (lost_pkts + delivered_pkts);
@@ -184,9 +184,9 @@ static inline __u64 rtcp_to_prove(const struct rtcp_limiter *l, const struct rtc
 static inline enum rtcp_pace rtcp_pace(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				       const struct rtcp_progress *now)
 {
-	__u64 delivered_bytes = rtcp_bytes(d, now->delivered_pkts, l->probe.delivered_pkts);
-	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_since(now->time_us, l->probe.time_us));
-	__u64 excess_bytes = rtcp_since(delivered_bytes, limit_bytes);
+	__u64 delivered_bytes = rtcp_bytes(d, rtcp_moved(now->delivered_pkts, l->probe.delivered_pkts));
+	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_moved(now->time_us, l->probe.time_us));
+	__u64 excess_bytes = rtcp_above(delivered_bytes, limit_bytes);
 
 	if (l->changes != d->changes)
 		return RTCP_PACE_FASTER;
@@ -208,8 +208,8 @@ static inline void rtcp_limiter_step(struct rtcp_limiter *l, struct rtcp_detecto
 {
 	switch (rtcp_pace(l, d, now)) {
 	case RTCP_PACE_SLOWER:
-		if (now->lost_pkts > l->probe.lost_pkts)
-			d->tokens.level_ubytes = 0;
+		if (rtcp_moved(now->lost_pkts, l->probe.lost_pkts))
+			d->tokens_ubytes = 0;
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 		break;
 	case RTCP_PACE_OPEN:
@@ -233,7 +233,7 @@ static inline void rtcp_limiter_step(struct rtcp_limiter *l, struct rtcp_detecto
 static inline int rtcp_limiter_round(struct rtcp_limiter *l, const struct rtcp_detector *d,
 				     const struct rtcp_options *o, const struct rtcp_progress *now)
 {
-	__u64 past_us = rtcp_since(now->time_us, l->round_start_us), round_us = now->srtt_us;
+	__u64 past_us = rtcp_moved(now->time_us, l->round_start_us), round_us = now->srtt_us;
 
 	if (past_us < round_us)
 		return 0;
@@ -241,7 +241,8 @@ static inline int rtcp_limiter_round(struct rtcp_limiter *l, const struct rtcp_d
 	l->round_start_us = past_us < 2 * round_us ? l->round_start_us + round_us : now->time_us;
 	l->rounds++;
 	/* What this round has sent is delivered in the next. */
-	l->due_bytes += rtcp_share(rtcp_limit_bytes(d, round_us), l->gain_ppm);
+	l->due_bytes =
+		rtcp_min(l->due_bytes + rtcp_share(rtcp_limit_bytes(d, round_us), l->gain_ppm), RTCP_MOST);
 	l->gain_ppm = rtcp_limiter_gain_ppm(l, d, o, now);
 	return 1;
 }
@@ -250,13 +251,13 @@ static inline int rtcp_limiter_round(struct rtcp_limiter *l, const struct rtcp_d
 static inline int rtcp_settles(const struct rtcp_limiter *l, const struct rtcp_progress *now)
 {
 	return l->rounds <= RTCP_SETTLING_ROUNDS ||
-	       rtcp_since(now->delivered_pkts, l->begin.delivered_pkts) < RTCP_SETTLING_PKTS;
+	       rtcp_moved(now->delivered_pkts, l->begin.delivered_pkts) < RTCP_SETTLING_PKTS;
 }
 
 static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct rtcp_options *o,
 				    const struct rtcp_progress *now)
 {
-	__u64 delivered_pkts = rtcp_since(now->delivered_pkts, l->begin.delivered_pkts);
+	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->begin.delivered_pkts);
 	/* What a probe costs is little beside other losses; but whether there still are any has to be learned. */
 	__u32 enough_pkts =
 		rtcp_is_lossy(l) ? RTCP_SETTLING_PKTS + RTCP_LEARNING_PKTS : RTCP_PROBE_EVERY_PKTS;
@@ -273,7 +274,7 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 		return;
 	}
 	if (d->transfer.triggered && !l->triggered && l->stage != RTCP_STAGE_OPEN)
-		d->tokens.level_ubytes = 0;
+		d->tokens_ubytes = 0;
 	l->triggered = d->transfer.triggered;
 	if (l->stage == RTCP_STAGE_OPEN)
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
@@ -286,10 +287,10 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 	if (l->stage == RTCP_STAGE_LIFTED && l->changes != d->changes)
 		rtcp_limiter_enter(l, d, RTCP_STAGE_LIFTED, now);
 	if (l->stage == RTCP_STAGE_CAPPED && d->loses && rtcp_has_tokens(d, now))
-		d->tokens.level_ubytes /= 2; /* there are fewer than it seemed */
+		d->tokens_ubytes /= 2; /* there are fewer than it seemed */
 	if (rtcp_is_probing(l) &&
 	    (rtcp_probe_loses(l, d, o, now) || (l->raises && rtcp_raise_is_lossy(l, o, now)))) {
-		d->tokens.level_ubytes = l->spared_pkts ? d->tokens.level_ubytes / 2 : 0;
+		d->tokens_ubytes = l->spared_pkts ? d->tokens_ubytes / 2 : 0;
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 	}
 	/* A flow that sends less of its own accord, as BBR does for PROBE_RTT, finds nothing out: it probes anew. */

@@ -4,7 +4,11 @@
  * BPF programs, and for the host; Rust sees this file, too.
  *
  * Units are in the names; _ubytes are millionths of a byte, so that a rate [bytes/s] times a time [us] needs no
- * division, and _ppm are millionths. Bytes, packets and times since some beginning count up to RTCP_MOST.
+ * division, and _ppm are millionths.
+ *
+ * A client is to fit into 512 bytes, with all that the kernel's hash table puts around it: so numbers have 32 bits. Of clocks
+ * and counters that are the lower ones, and what two of them differ by is meant. A transfer of more bytes or microseconds
+ * than RTCP_MOST is cut in two.
  */
 #ifndef RTCP_TYPES_H
 #define RTCP_TYPES_H
@@ -28,7 +32,8 @@ enum rtcp_limits {
 };
 
 #define RTCP_PPM 1000000ULL
-#define RTCP_MOST ((1ULL << 43) - 1)
+#define RTCP_MOST ((1U << 31) - 1)
+#define RTCP_MOST_BYTES_PER_S (~0U)
 
 /* Parameters, as in ccp_algs/rtcp/options.py, which has the defaults and the ranges. */
 struct rtcp_options {
@@ -65,49 +70,46 @@ struct rtcp_progress {
 	__u32 srtt_us;
 };
 
-/* Counters at some time. */
+/* The lower halves of clock and counters at some time. */
 struct rtcp_mark {
-	__u64 time_us;
-	__u64 delivered_pkts;
-	__u64 lost_pkts;
-};
-
-/* A token bucket whose size and rate may change. */
-struct rtcp_tokens {
-	__u64 level_ubytes;
-	__u64 at_us;
+	__u32 time_us;
+	__u32 delivered_pkts;
+	__u32 lost_pkts;
 };
 
 struct rtcp_limit {
-	__u64 bucket_bytes;
-	__u64 rate_bytes_per_s;
+	__u32 bucket_bytes;
+	__u32 rate_bytes_per_s;
 };
 
-/* The lowest rate of a bucket that no ACK contradicts, and the ACK that asks for it. */
+/*
+ * The ACK that asks for the lowest rate of a bucket that no ACK contradicts. The rate follows from it: it is looked at
+ * less often than there would be room for it.
+ */
 struct rtcp_candidate {
-	__u64 rate_bytes_per_s;
-	__u64 touch_us;
-	__u64 touch_bytes;
+	__u32 touch_us;
+	__u32 touch_bytes;
 };
 
 struct rtcp_candidates {
-	struct rtcp_candidate all[RTCP_MAX_CANDIDATES]; /* in rising order of size; n_candidates are in use */
-	struct rtcp_limit best;
 	struct rtcp_limit line; /* between the best and its neighbour */
-	__u64 largest_bytes; /* bucket of the last candidate; those before it are smaller by a step each */
-	__u64 step_bytes;
-	__u32 chosen; /* place of the best */
-	__u32 from_zero; /* bool: but the bucket of the first is 0 */
+	__u32 largest_bytes; /* bucket of the last candidate; those before it are smaller by a step each */
+	__u32 step_bytes;
+	struct rtcp_candidate all[RTCP_MAX_CANDIDATES]; /* in rising order of size; n_candidates are in use */
+	__u8 chosen; /* place of the best */
+	__u8 from_zero; /* bool: but the bucket of the first is 0 */
 };
 
 struct rtcp_transfer {
-	struct rtcp_mark origin;
-	struct rtcp_mark counted; /* losses count from here on */
-	struct rtcp_mark before; /* the last ACK before the losses became heavy */
-	__u64 counting_since_us;
-	__u64 before_bytes_per_s; /* R_h */
-	struct rtcp_mark steady_since;
-	__u64 steady_bytes_per_s; /* the rate since then, but for the tolerance and for a packet at either end */
+	__u64 origin_us;
+	__u32 origin_pkts; /* delivered then */
+	__u32 counting_since_us;
+	/* Until the trigger: losses count from here on. After it: the rate is the same since then. */
+	struct rtcp_mark window;
+	__u32 before_us; /* the last ACK before the losses became heavy */
+	__u32 before_pkts; /* delivered then */
+	__u32 before_bytes_per_s; /* R_h */
+	__u32 steady_bytes_per_s; /* that rate, but for the tolerance and for a packet at either end */
 	__u8 counting;
 	__u8 triggered; /* more than beta were lost: there are candidates */
 	__u8 steady_known;
@@ -123,28 +125,26 @@ enum rtcp_end {
 };
 
 struct rtcp_detector {
-	__u64 bucket_bytes; /* B; 0 before a limit is found, the last one after it is gone */
-	__u64 rate_bytes_per_s; /* R */
-	__u64 detected_at_us;
-	__u64 undetected_at_us;
-	__u32 mss_bytes;
-	__u32 changes; /* how often R has become another, by more than the tolerance, or a limit has ended */
+	__u16 mss_bytes;
 	__u8 limited;
 	__u8 detected; /* limited at some time */
 	__u8 undetected; /* enum rtcp_end: found to be gone, which is final, and how; 0: it was not */
 	__u8 started;
 	__u8 loses; /* packets were lost since the ACK before */
-	struct rtcp_mark last;
+	struct rtcp_mark last; /* ACK or start of a transfer; the levels of buckets are of then */
+	__u32 changes; /* how often R has become another, by more than the tolerance, or a limit has ended */
 	struct rtcp_transfer transfer; /* the latest */
-	struct rtcp_candidates candidates; /* its own */
-	struct rtcp_tokens tokens;
-	struct rtcp_tokens offered; /* of a small bucket that what is sent is taken from, lost or not */
-	struct rtcp_tokens witness; /* of another bucket, whose overdraft shows that the limit is gone */
-	__u64 series_us; /* when the first of a series of transfers began */
-	__u64 series_pkts; /* delivered then */
-	__u64 told_bytes_per_s; /* R at the last change */
-	__u64 earlier_bucket_bytes;
-	__u64 highest_bytes_per_s; /* theta R_h, the most of all limited transfers */
+	__u32 bucket_bytes; /* B; 0 before a limit is found, the last one after it is gone */
+	__u32 rate_bytes_per_s; /* R */
+	__u32 told_bytes_per_s; /* R at the last change */
+	__u32 earlier_bucket_bytes;
+	__u32 highest_bytes_per_s; /* theta R_h, the most of all limited transfers */
+	__u32 series_us; /* when the first of a series of transfers began */
+	__u32 series_pkts; /* delivered then */
+	struct rtcp_candidates candidates; /* of the transfer */
+	__u64 tokens_ubytes;
+	__u64 offered_ubytes; /* of a small bucket that what is sent is taken from, lost or not */
+	__u64 witness_ubytes; /* of another bucket, whose overdraft shows that the limit is gone */
 };
 
 /* How much a limited client may send (limiter.h). */
@@ -165,12 +165,12 @@ struct rtcp_limiter {
 	__u32 rounds; /* of the stage, that are over */
 	__u32 changes; /* of the detector, when the stage began */
 	__u32 gain_ppm; /* of the round before */
-	__u64 round_start_us;
+	__u32 round_start_us;
 	struct rtcp_mark begin; /* of the stage */
 	struct rtcp_mark judged; /* since then: the last round of a probe was over, or its losses were past */
 	struct rtcp_mark probe; /* when probing began */
-	__u64 tokens_bytes; /* then */
-	__u64 due_bytes; /* since then: sent above R, as far as its ACKs can be here */
+	__u32 tokens_bytes; /* then */
+	__u32 due_bytes; /* since then: sent above R, as far as its ACKs can be here */
 	__u32 spared_pkts; /* losses of the probe that are not the limit's: as many were there without one */
 	__u32 loss_ppm; /* of packets, without a probe */
 };

@@ -79,9 +79,9 @@ impl Client {
         let detector = self.limiter.detector().state();
         Row {
             t_us: now_us,
-            bucket_bytes: detector.bucket_bytes,
-            rate_bytes_per_s: detector.rate_bytes_per_s,
-            tokens_bytes: detector.tokens_bytes(now_us),
+            bucket_bytes: detector.bucket_bytes.into(),
+            rate_bytes_per_s: detector.rate_bytes_per_s.into(),
+            tokens_bytes: detector.tokens_bytes(now_us).into(),
             netns: key.netns,
             verdict: self.verdict(),
             active_flows: self.active_flows,
@@ -112,7 +112,7 @@ impl Client {
 
     /// Among how many the rate is shared: equation 22 of the paper, with the number that it gave at the ACK before.
     fn share(&mut self, member: &mut Member, sock: &Sock) -> u64 {
-        let rate_bytes_per_s = self.limiter.detector().state().rate_bytes_per_s;
+        let rate_bytes_per_s = u64::from(self.limiter.detector().state().rate_bytes_per_s);
         let share_bytes_per_s = rate_bytes_per_s / self.sharing_flows.max(1);
         let pending_bytes = sock.write_seq - sock.snd_una;
         let would_send = u128::from(share_bytes_per_s) * u128::from(sock.srtt_us);

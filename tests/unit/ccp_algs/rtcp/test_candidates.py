@@ -126,11 +126,11 @@ def test_comparing_heights_is_theorem_1(
 def test_where_the_history_is_whole_the_first_that_is_no_better_ends_the_search(
     acks: list[tuple[int, int]],
 ) -> None:
-    # Theorem 2, of which the extended range is no part.
-    t_us, delivered_bytes = 1000, 10**7
+    # Theorem 2, of which neither the extended range nor the bound of rates is a part.
+    t_us, delivered_bytes = 1000, 10**6
     candidates = Candidates(delivered_bytes, t_us, OPTIONS)
     for gap_us, added_bytes in acks:
-        t_us, delivered_bytes = t_us + gap_us, min(delivered_bytes + added_bytes, 10**7)
+        t_us, delivered_bytes = t_us + gap_us, min(delivered_bytes + added_bytes, 10**6)
         candidates.update(delivered_bytes, t_us)
         heights = [bucket + rate * t_us / S / 2 for bucket, rate in tuples(candidates)]
         chosen = candidates.best.bucket_bytes + candidates.best.rate_bytes_per_s * t_us / S / 2

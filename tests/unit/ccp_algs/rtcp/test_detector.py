@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,12 +177,47 @@ def test_tokens_follow_the_estimate() -> None:
 
 
 def test_tokens_never_leave_the_bucket() -> None:
-    tokens = Tokens(0, 500 * UBYTES)
+    tokens = Tokens(500 * UBYTES)
     assert tokens.take(1_000_000, 1400, 2000, 1000)  # 500 + 1000 - 1400
     assert tokens.level_ubytes == 100 * UBYTES
-    assert not tokens.take(1_000_000, 200, 2000, 1000)
+    assert not tokens.take(0, 200, 2000, 1000)
     assert tokens.level_ubytes == 0
-    assert tokens.level_at(10_000_000, 2000, 1000) == 2000 * UBYTES
+    assert tokens.level_after(9_000_000, 2000, 1000) == 2000 * UBYTES
+    tokens.refill(1_000_000, 1000)
+    tokens.refill(500_000, 1000)
+    assert tokens.level_after(0, 2000, 1000) == 1500 * UBYTES
+
+
+@pytest.mark.parametrize(("step_s", "step_pkts"), [(2.0, 200), (0.001, 3_000)])
+def test_a_transfer_that_is_too_long_is_cut_in_two(step_s: float, step_pkts: int) -> None:
+    detector = heard(at(0, 0), at(1, 10))
+    first, last = detector.transfer, progress_of(detector)
+    steps = 0
+    while detector.transfer is first:
+        steps += 1
+        last = last._replace(
+            time_us=last.time_us + round(step_s * 1e6), delivered_pkts=last.delivered_pkts + step_pkts
+        )
+        detector.ack(last)
+    assert detector.transfer is not None
+    assert detector.transfer.started_at_us == last.time_us
+    assert steps == min(math.ceil(2**31 / 1e6 / step_s), math.ceil(2**31 / MSS / step_pkts))
+
+
+def test_a_limit_outlasts_the_transfer_that_it_was_found_in() -> None:
+    detector = limited()
+    first, last = detector.transfer, progress_of(detector)
+    rate_bytes_per_s = detector.rate_bytes_per_s
+    for _ in range(2_200):
+        last = last._replace(
+            time_us=last.time_us + 1_000_000,
+            delivered_pkts=last.delivered_pkts + 100,
+            lost_pkts=last.lost_pkts + 1,
+        )
+        detector.ack(last)
+    assert detector.transfer is not first
+    assert detector.limited
+    assert detector.rate_bytes_per_s == pytest.approx(rate_bytes_per_s, rel=0.02)
 
 
 def test_a_later_transfer_starts_anew_and_keeps_what_is_known() -> None:

@@ -76,8 +76,8 @@ def test_what_are_no_options_is_refused(options: bytes) -> None:
         rtcp_replay(options, MSS, [])
 
 
-gaps = st.one_of(st.integers(0, 30_000), st.sampled_from([0, 1, 999, 1000, 10**7, 2**43, 2**50]))
-counts = st.one_of(st.integers(0, 60), st.sampled_from([0, 1, 5000, 2**32, 2**44]))
+gaps = st.one_of(st.integers(0, 30_000), st.sampled_from([0, 1, 999, 1000, 10**7, 2**31, 2**32 + 5, 2**50]))
+counts = st.one_of(st.integers(0, 60), st.sampled_from([0, 1, 5000, 2**16, 2**24]))
 steps = st.lists(
     st.tuples(
         st.sampled_from("AAAAAAAS"), gaps, counts, st.one_of(st.sampled_from([0, 0, 0, 1, 40]), counts)
@@ -122,6 +122,35 @@ def test_on_whatever_they_hear(
         )
         events.append(Event(kind, now))
     agree(options, mss_bytes, events)
+
+
+def test_on_what_is_more_than_32_bits_count() -> None:
+    # Counters pass 2^32; a limited transfer lasts two hours, the next brings 10 GB; then idle times of 2^32 us.
+    now, events = Progress(2**32 - 10**5, 2**32 - 300, 2**32 - 200, 10_000), []
+
+    def add(kind: str, gap_us: int, delivered: int, lost: int) -> None:
+        nonlocal now
+        now = Progress(
+            now.time_us + gap_us, now.delivered_pkts + delivered, now.lost_pkts + lost, now.min_rtt_us
+        )
+        events.append(Event(kind, now))
+
+    add("S", 0, 0, 0)
+    for i in range(100):
+        add("A", 1_000, 5, 3 * (i == 99))
+    for i in range(400):
+        add("A", 10_000, 1, 100 if i == 1 else 1)
+    for _ in range(7_200):
+        add("A", 1_000_000, 100, 1)
+    for _ in range(100):
+        add("A", 100_000, 70_000, 0)
+    add("S", 2**32, 0, 0)
+    add("A", 2**32, 1, 0)
+    found = agree(Options(), MSS, events)
+    (_, undetected_at_us, _, rate_bytes_per_s, *_), last = found[7_699], found[-1]
+    assert undetected_at_us is None
+    assert rate_bytes_per_s == pytest.approx(100 * MSS, rel=0.02)
+    assert last[1] is not None
 
 
 @pytest.mark.parametrize("control", [Cubic, Bbr])
