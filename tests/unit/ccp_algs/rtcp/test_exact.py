@@ -125,7 +125,7 @@ def test_on_whatever_they_hear(
 
 
 def test_on_what_is_more_than_32_bits_count() -> None:
-    # Counters pass 2^32; a limited transfer lasts two hours, the next brings 10 GB; then idle times of 2^32 us.
+    # Counters pass 2^32; a limited transfer lasts two hours, the next brings 10 GB; then 2^32 us pass twice.
     now, events = Progress(2**32 - 10**5, 2**32 - 300, 2**32 - 200, 10_000), []
 
     def add(kind: str, gap_us: int, delivered: int, lost: int) -> None:
