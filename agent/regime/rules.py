@@ -12,6 +12,7 @@ sockets that no rule matches are left alone; without a rule, those of paths that
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -197,6 +198,7 @@ def _safest(standings: Sequence[Standing]) -> Standing:
     return next((one for one in standings if one.regime == SHARED), next(iter(standings), UNDECIDED))
 
 
+@functools.lru_cache(2 * MAX_ENTRIES)  # the table of thousands of paths is made anew with each change
 def _host(address: str) -> Network:
     return ipaddress.ip_network(address)
 
@@ -207,6 +209,7 @@ def _within(end: Network, condition: Value | None) -> bool:
     return end.version == condition.version and end.network_address in condition
 
 
+@functools.lru_cache(2 * MAX_ENTRIES)
 def _prefix(network: Value | None) -> tuple[str, int]:
     if isinstance(network, ipaddress.IPv4Network):
         return f"{_MAPPED}{network.network_address}", _MAPPED_BITS + network.prefixlen
