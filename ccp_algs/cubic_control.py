@@ -61,8 +61,12 @@ class CubicAnswers(Common):
         w_max = w_max_bytes(
             report.prior_bytes, report.old_w_max_bytes, self.beta, fast_convergence=self.fast_convergence
         )
-        cwnd_epoch_bytes = max(report.prior_bytes * self.beta, 2 * report.mss_bytes)
-        return {"w_max_bytes": w_max, "k_us": self.k_us(w_max, cwnd_epoch_bytes, report.mss_bytes)}
+        left_bytes = max(self.window_left_bytes(report), 2 * report.mss_bytes)
+        return {"w_max_bytes": w_max, "k_us": self.k_us(w_max, left_bytes, report.mss_bytes)}
+
+    def window_left_bytes(self, report: CubicReport) -> float:
+        """Return what a reduction left of the window [bytes]."""
+        return report.prior_bytes * self.beta
 
     def k_us(self, w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int) -> int:
         """Return K [us]; arguments as of `cubic_core.k_us`."""

@@ -25,20 +25,26 @@ is in a queue already (`docs/r-hybrid.md` has figures).
 
 ECN echoes in SHARED, where that is CUBIC, `shared_ecn`:
 
+* `abe` (default): as a loss, but the window keeps `ecn_beta` (0.85) of itself instead of 0.7: a mark comes
+  before the queue is full, and where it comes too early 0.7 leaves the link idle (RFC 8511, which has that
+  number for CUBIC).
 * `loss`: as a loss, by RFC 3168.
 * `queue`: only with an RTT of `rtt_multiplier` times the smallest (`inflation.py`); else it is spared.
-* `ignore`: never. The paper's figure 3 needs it; it breaks RFC 3168 section 6.1.2, so use it only where the
-  marks are known to be wrong.
+* `ignore`: never. It breaks RFC 3168 section 6.1.2, so use it only where the marks are known to be wrong.
+
+With `probe_s` a flow that runs `cubic` or `dctcp` probes whose queue it is, while decisions hold and there is
+a queue (`share_probe.py`), and follows the echo rather than the decision until three probes had none.
 
 Events, with the flow: `regime:switched` (before, after, regime, reason), `regime:refused` (wanted, why; once
-a flow), `regime:fail_safe` (why).
+a flow), `regime:fail_safe` (why), `regime:probed` (regime, share, reason).
 
 Sources: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection for Adaptive Congestion
-Control Switching in AWS", sections 4.4 and 5.1; RFC 9438, RFC 8257.
+Control Switching in AWS", sections 4.4 and 5.1; RFC 9438, RFC 8257, RFC 8511.
 
 Parameters: `start` (shared; section 6 has it as the safe default), `shared` (cubic), `stale_ms` (1000),
-`handover`, `shared_ecn`, `rtt_multiplier` (2, as in `flex_cubic.py`), `single_rate_bytes_per_s` (0; section
-4.4 has the line rate), `shared_pacing_ratio` (0). CUBIC, BBR and DCTCP have those of their classes.
+`handover`, `shared_ecn`, `ecn_beta` (0.85), `rtt_multiplier` (2, as in `flex_cubic.py`),
+`single_rate_bytes_per_s` (0; section 4.4 has the line rate), `shared_pacing_ratio` (0), `probe_s`
+(0). CUBIC, BBR and DCTCP have the defaults of their classes.
 
 Deviations: those of `cubic.py`, `bbr3.py`, `dctcp.py` and `inflation.py`. The paper switches a whole host,
 this a flow.
@@ -56,6 +62,8 @@ from ccp_algs.cubic import Cubic, CubicFold
 from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
 from ccp_algs.dctcp import Dctcp, DctcpFold
 from ccp_algs.episodes import (
+    CUT,
+    CWR,
     REPORT_MS,
     STARTED,
     Episodes,
@@ -75,12 +83,15 @@ from ccp_algs.fold import (
     Register,
     control,
     latest,
+    max_,
+    min_,
     on,
     total,
 )
 from ccp_algs.inflation import inflation
 from ccp_algs.params import Param
 from ccp_algs.registry import register
+from ccp_algs.share_probe import ALONE, Prober, share_probe
 from ccp_algs.slow_start import hystart
 
 SINGLE_OWNER: Final = "SINGLE_OWNER"
@@ -89,6 +100,12 @@ REGIME_DECISION: Final = "regime_decision"
 """Kind of the telemetry that is listened to."""
 
 RTT_MULTIPLIER: Final = 2.0
+PROBING: Final = ("cubic", "dctcp")
+"""Programs that can probe."""
+PROBES_KEPT: Final = 3
+"""For so many times the time between probes an echo stands."""
+ECN_BETA: Final = 0.85
+"""Window behind an ECN echo, as part of that before (RFC 8511 section 3.1, for CUBIC)."""
 
 
 def _threshold(loss: Episodes) -> Register:
@@ -101,18 +118,33 @@ def _paced(pace_permille: Register) -> Block:
     return on((pace_permille > 0) & (Flow.srtt_us > 0), Rate.set(rate_bytes_per_s))
 
 
+def _eased(loss: Episodes, ecn_cut_permille: Register) -> Block:
+    """Return the block that keeps more of the window where an ECN echo, and no loss, reduced it."""
+    by_echo = (loss.kind == CUT) & (Flow.ca_state == CWR) & (Flow.local_congestion == 0)
+    eased_bytes = loss.prior_bytes * ecn_cut_permille // 1000
+    return on(
+        by_echo,
+        loss.ssthresh_bytes.set(max_(loss.ssthresh_bytes, eased_bytes)),
+        Cwnd.set(max_(Cwnd, min_(loss.ssthresh_bytes, Flow.bytes_in_flight + Ack.bytes_acked))),
+    )
+
+
 class DctcpProgram(DctcpFold):
     """DCTCP that tells its threshold."""
 
     threshold_bytes = _threshold(DctcpFold.loss)
+    probe = share_probe(DctcpFold.loss)
 
 
 class CubicProgram(CubicFold):
-    """CUBIC that tells its threshold, and paces if it is asked to."""
+    """CUBIC that keeps more of its window at an ECN echo, tells its threshold, and paces if asked to."""
 
+    ecn_cut_permille = control()
+    ease = _eased(CubicFold.loss, ecn_cut_permille)
     threshold_bytes = _threshold(CubicFold.loss)
     pace_permille = control()
     pace = _paced(pace_permille)
+    probe = share_probe(CubicFold.loss)
 
 
 _cubic = cubic_state()
@@ -147,6 +179,10 @@ class _Cubic(Cubic):
     def registers(self, mss_bytes: int) -> dict[str, int]:
         """Return those of CUBIC."""
         return super().registers(mss_bytes) | {"configured": 0}
+
+    def window_left_bytes(self, report: Any) -> float:
+        """Return the threshold that the fold program chose: an ECN echo may cut less than a loss."""
+        return float(report.threshold_bytes)
 
 
 class _Dctcp(Dctcp):
@@ -190,9 +226,12 @@ class RHybrid(Algorithm):
         "carry", choices=("carry", "reset"), doc="slow-start threshold at a switch: kept, or forgotten"
     )
     shared_ecn = Param(
-        "loss",
-        choices=("loss", "queue", "ignore"),
-        doc="ECN echoes for CUBIC: as loss, only with an inflated RTT, or never (not RFC 3168)",
+        "abe",
+        choices=("abe", "loss", "queue", "ignore"),
+        doc="ECN echoes for CUBIC: less than a loss (RFC 8511), as loss, only with an inflated RTT, or never",
+    )
+    ecn_beta = Param(
+        ECN_BETA, min=0.7, max=0.95, doc="with shared_ecn=abe: window behind an echo, as part of that before"
     )
     rtt_multiplier = Param(
         RTT_MULTIPLIER, min=1.0, max=100.0, doc="with shared_ecn=queue: an RTT of so many minRTT is inflated"
@@ -202,6 +241,14 @@ class RHybrid(Algorithm):
     )
     shared_pacing_ratio = Param(
         0.0, min=0.0, max=10.0, doc="pacing of CUBIC: so many windows a smoothed RTT; 0: none"
+    )
+
+    probe_s = Param(
+        0.0,
+        min=0.0,
+        max=3600.0,
+        unit="s",
+        doc="so often the flow probes whose queue it is, and follows that; 0: never",
     )
 
     _running: str
@@ -217,6 +264,8 @@ class RHybrid(Algorithm):
         self._silent_since_us = 0
         self._refused = False
         self._threshold_bytes = 0
+        self._prober = Prober(info.src_addr)
+        self._probed, self._probed_us = "", 0
         self._begin(self._wanted())
 
     def on_report(self, report: Any) -> None:
@@ -233,6 +282,8 @@ class RHybrid(Algorithm):
         if self._silent:
             self._silent_since_us = self._silent_since_us or report.now_us
             self._fail_safe_if_due(report.now_us)
+        elif self.probe_s and self._running in PROBING:
+            self._probe(report)
 
     def on_params(self, names: frozenset[str]) -> None:
         """Use them at once."""
@@ -261,27 +312,47 @@ class RHybrid(Algorithm):
         return decision.peer is None or _plain(decision.peer) == _plain(self.flow.info.src_addr)
 
     def _fail_safe_if_due(self, now_us: int) -> None:
-        if self._regime == SHARED or now_us < self._silent_since_us + 1000 * self.stale_ms:
+        if self._holding == SHARED or now_us < self._silent_since_us + 1000 * self.stale_ms:
             return
         what = f"{self._sender} is silent or gone" if self._sender else "nobody decided"
         why = f"{what}, for {self.stale_ms:g} ms"
         self.flow.tell("regime:fail_safe", why=why)
-        self._regime = SHARED
+        self._regime, self._probed = SHARED, ""
         self._settle(why)
+
+    @property
+    def _holding(self) -> str:
+        """The regime that the flow follows: what the last probe said, else what was decided."""
+        return self._probed or self._regime
+
+    def _probe(self, report: Any) -> None:
+        """Hear the echo of a probe, and plan the next one; what two of them do not repeat is forgotten."""
+        every_us = round(1e6 * self.probe_s)
+        share = self._prober.take(report)
+        if share is not None:
+            self._probed, self._probed_us = SINGLE_OWNER if share > ALONE else SHARED, report.now_us
+            why = f"share of the queue {share:.2f}, by a probe"
+            self.flow.tell("regime:probed", regime=self._probed, share=round(share, 3), reason=why)
+            self._settle(why)
+        elif self._probed and report.now_us > self._probed_us + PROBES_KEPT * every_us:
+            self._probed = ""
+            self._settle("no probe for long")
+        elif registers := self._prober.plan(report.now_us, every_us):
+            self.flow.set(**registers)
 
     def _configure(self) -> None:
         self.flow.set(rate_bytes_per_s=self._rate_bytes_per_s(), **self._registers())
 
     def _wanted(self) -> str:
         """Return the program that regime, flow and parameters ask for."""
-        if self._regime == SINGLE_OWNER:
+        if self._holding == SINGLE_OWNER:
             if self.flow.info.ecn_ok:
                 return "dctcp"
             if not self._refused:
                 self._refused = True
                 why = "the connection did not agree on ECN, which is done when it is set up"
                 self.flow.tell("regime:refused", wanted="dctcp", why=why)
-        if self.shared == "cubic" and self.shared_ecn != "loss":
+        if self.shared == "cubic" and self.shared_ecn in ("queue", "ignore"):
             return "cubic_marks"
         return self.shared
 
@@ -291,11 +362,12 @@ class RHybrid(Algorithm):
         if wanted == before:
             return
         self._begin(wanted, INFINITY if self.handover == "reset" else self._threshold_bytes)
-        self.flow.tell("regime:switched", before=before, after=wanted, regime=self._regime, reason=reason)
+        self.flow.tell("regime:switched", before=before, after=wanted, regime=self._holding, reason=reason)
 
     def _begin(self, program: str, start_ssthresh_bytes: int = 0) -> None:
         self._running = program
         self._starting = True
+        self._prober.forget()
         registers = self._registers()
         if program != "bbr3":
             registers["start_ssthresh_bytes"] = start_ssthresh_bytes
@@ -315,6 +387,9 @@ class RHybrid(Algorithm):
         if self._running in ("dctcp", "bbr3"):
             return {}
         registers = {"pace_permille": round(1000 * self.shared_pacing_ratio)}
+        if self._running == "cubic":
+            beta = self.ecn_beta if self.shared_ecn == "abe" else BETA
+            registers["ecn_cut_permille"] = round(1000 * beta)
         if self._running == "cubic_marks":
             registers["ecn_counts"] = int(self.shared_ecn == "queue")
             registers["k_permille"] = round(1000 * self.rtt_multiplier)

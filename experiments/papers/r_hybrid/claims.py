@@ -112,7 +112,7 @@ CLAIMS: Final = (
         "R-Hybrid keeps it",
         "fig3",
         [_by_baseline("ours", "R-Hybrid", OURS, at_least=SAME_AS_CLEAN)],
-        how="while shared, R-Hybrid ignores marks",
+        how="with R-Hybrid's default parameters",
     ),
     Claim(
         "Figure 3",

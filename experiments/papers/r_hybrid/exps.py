@@ -14,11 +14,10 @@ import msgspec
 import pandas as pd
 
 from experiments import plots
-from experiments.metrics import NAN, within
+from experiments.metrics import NAN
 from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, DropTail
 from experiments.netlab.topologies import dumbbell
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_hybrid.false import replayed
 from experiments.papers.r_hybrid.path import (
     BBR,
     DCTCP,
@@ -31,16 +30,15 @@ from experiments.papers.r_hybrid.path import (
     settled,
     watching,
 )
+from experiments.papers.r_hybrid.wrong import OWN, PAPERS, WRONGS, wrong
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL
 from experiments.plots import Plot
 from experiments.results import Result
 from experiments.runs.shapes import Graph
-from experiments.scenario import Flow, Scenario
+from experiments.scenario import Flow, ReceiverAgent, Scenario
 from experiments.sweep import Grid
 from experiments.traffic.spec import Http, Iperf3, OnOff, Traffic
-from telemetry.regime import SHARED
-from telemetry.regime.modes import MODES
 
 MIB_BYTES: Final = 1 << 20
 BIG_BYTES: Final = 200 * MIB_BYTES
@@ -107,12 +105,18 @@ class Experiment:
         """The network in a few words."""
         return ", ".join([self.path, *["1 % loss"] * self.loses, *[self.bottleneck] * bool(self.bottleneck)])
 
-    def scenario(self, name: str, duration_s: float) -> Scenario:
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it sends all the time; else it downloads."""
+        return isinstance(self.traffic, Iperf3)
+
+    def scenario(self, name: str, duration_s: float, mode: str = PAPERS) -> Scenario:
         """Return it as a scenario.
 
         Args:
             name: Such as E1.
             duration_s: How long it sends [s].
+            mode: Of the receiver.
         """
         plain = PATHS[self.path]
         given: dict[str, Any] = {"loss": Bernoulli(LOSS_RATIO)} if self.loses else {}
@@ -126,8 +130,12 @@ class Experiment:
             topology=Graph.of(dumbbell(3 if shared else 1, forward, backward=back)),
             flows=tuple(flows),
             duration_s=duration_s,
-            receivers=(watching("r1", PAPER_NOISE),),
+            receivers=(_watched(mode),),
         )
+
+
+def _watched(mode: str) -> ReceiverAgent:
+    return watching("r1", PAPER_NOISE) if mode == PAPERS else ReceiverAgent("r1", mode=mode)  # type: ignore[arg-type]
 
 
 _HTTP: Final = Http(objects=(BIG_BYTES,))
@@ -156,6 +164,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
 }
 """By the script's names."""
 
+FOLLOWED: Final = tuple(exp for exp, one in EXPERIMENTS.items() if one.algorithm == OURS)
+"""Those whose flows follow the receiver: they are run in each mode."""
+_IN_OWN: Final = f", mode {OWN}"
+"""Behind the names of such runs in the mode `own`."""
+
 
 def exps(name: str, duration_s: float, repeats: int) -> Grid:
     """Return all of them as a grid.
@@ -166,6 +179,7 @@ def exps(name: str, duration_s: float, repeats: int) -> Grid:
         repeats: How often each is run.
     """
     scenarios = {exp: one.scenario(exp, duration_s) for exp, one in EXPERIMENTS.items()}
+    scenarios |= {f"{exp}{_IN_OWN}": EXPERIMENTS[exp].scenario(exp, duration_s, OWN) for exp in FOLLOWED}
     fields = ("name", "topology", "flows", "receivers")
     points = {exp: {field: one.plain()[field] for field in fields} for exp, one in scenarios.items()}
     return Grid(scenarios["E1"], {"exp": points}, name, repeats)
@@ -175,41 +189,63 @@ def _grids(size: Size) -> list[Grid]:
     return [exps(size.name, size.seconds(6, 10), size.times(1, 10))]
 
 
+def _about(result: Result) -> tuple[str, Experiment, str]:
+    """Return which experiment a run was, and what its flows ran, with the mode if it is `own`."""
+    name = str(result.axes["exp"])
+    exp = name.removesuffix(_IN_OWN)
+    one = EXPERIMENTS[exp]
+    return exp, one, one.algorithm + name[len(exp) :]
+
+
 def exps_row(result: Result) -> dict[str, Any]:
     """Return what an experiment was, and what it came to; `r_hybrid_path` says what the columns are.
 
-    `shared_own_ratio` is what the mode `own` makes of what the receiver observed, `shared_ratio` of what it
-    did decide. Of downloads: `first_byte_s` is the mean time to the first byte, `completion_s` that to the
-    last.
+    Of downloads: `first_byte_s` is the mean time to the first byte, `completion_s` that to the last.
     """
-    own = replayed(result, MODES["own"].options)
-    exp = EXPERIMENTS[str(result.axes["exp"])]
+    exp, one, algorithm = _about(result)
     flow = result.flows.set_index("flow").loc[FLOW]
     objects = result.objects[result.objects["flow"] == FLOW]
     return {
-        "label": exp.label,
-        "algorithm": exp.algorithm,
-        "setting": exp.setting,
-        "bulk": isinstance(exp.traffic, Iperf3),
+        "exp": exp,
+        "label": one.label,
+        "algorithm": algorithm,
+        "setting": one.setting,
+        "bulk": one.is_bulk,
         "retrans_pkts": flow["retrans_pkts"],
         **settled(result, FLOW),
         **decided(result),
-        "shared_own_ratio": (within(own, SETTLED_S)["regime"] == SHARED).mean(),
         "first_byte_s": objects["first_byte_s"].mean() if len(objects) else NAN,
         "completion_s": objects["completion_s"].mean() if len(objects) else NAN,
     }
 
 
+def wrong_of_exp(result: Result) -> pd.DataFrame:
+    """Return how wrong each mode's detector is of an experiment: a flow that follows one, of that one's run.
+
+    Downloads count from their beginning: most are over when others have settled.
+    """
+    exp, one, _ = _about(result)
+    modes = [result.scenario.receivers[0].mode] if exp in FOLLOWED else [PAPERS, OWN]
+    found = wrong(result, modes, SETTLED_S if one.is_bulk else 0.0)
+    return found.assign(exp=exp, label=one.label, setting=one.setting)
+
+
 def _findings(runs: Runs) -> Findings:
-    table = runs.table
+    table = _in_order(runs.table)
     bulk, downloads = table[table["bulk"]], table[~table["bulk"]]
     by = ["exp", "label", "setting", "algorithm"]
-    values = ["goodput_bytes_per_s", "retrans_pkts", "rtt_p50_us", "rtt_p95_us"]
-    values += ["shared_ratio", "shared_own_ratio"]
+    values = ["goodput_bytes_per_s", "retrans_pkts", "rtt_p50_us", "rtt_p95_us", "shared_ratio"]
     tables = [Table.of(bulk, "E1 to E17, bulk transfers", by, values)] if len(bulk) else []
     if len(downloads):
         tables += [Table.of(downloads, "E7 and E8, downloads", by, ["first_byte_s", "completion_s"])]
+    found = _in_order(runs.rows(wrong_of_exp))
+    title = "E1 to E17: time in which a detector is wrong, of the time in which it can be"
+    tables.append(Table.of(found, title, ["exp", "label", "setting", "mode"], WRONGS))
     return Findings(tables, figures(bulk) if len(bulk) else {})
+
+
+def _in_order(table: pd.DataFrame) -> pd.DataFrame:
+    return table.sort_values("exp", key=lambda names: names.map([*EXPERIMENTS].index), kind="stable")
 
 
 def figures(table: pd.DataFrame) -> dict[str, Plot]:

@@ -3,8 +3,8 @@
 Figures 2 to 4 have one path (`path.py`), on which only loss and the threshold of marking change.
 Figure 5 is computed (`series.py`); the experiments E1 to E17 are those of the authors' script
 (`exps.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two kinds
-of peers (`peers.py`), what is taken for sharing that is none (`false.py`), and rules that know own
-queues (`whose.py`).
+of peers (`peers.py`), what is taken for sharing that is none (`false.py`), rules that know own queues
+(`whose.py`), probes that ask the path (`probed.py`), and what others lose who obey marks (`beside.py`).
 `docs/papers/r-hybrid.md` says what came out.
 """
 
@@ -17,6 +17,7 @@ import pandas as pd
 
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
+from experiments.papers.r_hybrid.beside import MARKS_BESIDE
 from experiments.papers.r_hybrid.claims import CLAIMS, OURS_OWN
 from experiments.papers.r_hybrid.exps import EXPS
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
@@ -38,6 +39,7 @@ from experiments.papers.r_hybrid.path import (
     path,
 )
 from experiments.papers.r_hybrid.peers import TWO_PEERS
+from experiments.papers.r_hybrid.probed import PROBE
 from experiments.papers.r_hybrid.series import FIG5
 from experiments.papers.r_hybrid.timing import TIMING
 from experiments.papers.r_hybrid.whose import OWN_MODE, WHOSE_QUEUE
@@ -142,21 +144,23 @@ def _case(variant: str, marking: str, sets: Mapping[str, Any]) -> dict[str, dict
 
 _UNDER: Final = " | "
 """Between variant and marking, in the names of cases."""
-_IGNORED: Final = marked(OURS, shared_ecn="ignore")
 CLAIMED: Final[Mapping[str, Mapping[str, Any]]] = {
     **_case(KERNEL, BASELINE, steered(KERNEL)),
     **_case(DCTCP, AGGRESSIVE, marked(DCTCP)),
-    **_case(OURS, AGGRESSIVE, _IGNORED),
+    **_case(OURS, AGGRESSIVE, marked(OURS)),
 }
 """What must show is about these."""
 CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     **CLAIMED,
     **_case(DCTCP, BASELINE, marked(DCTCP)),
-    **_case(OURS, BASELINE, _IGNORED),
-    **_case(f"{OURS}, marks with a queue", AGGRESSIVE, marked(OURS, shared_ecn="queue")),
+    **_case(OURS, BASELINE, marked(OURS)),
     **_case(f"{OURS}, marks as losses", AGGRESSIVE, marked(OURS, shared_ecn="loss")),
+    **_case(f"{OURS}, marks with a queue", AGGRESSIVE, marked(OURS, shared_ecn="queue")),
+    **_case(f"{OURS}, marks ignored", AGGRESSIVE, marked(OURS, shared_ecn="ignore")),
+    **_case(f"{OURS}, BBR while shared", AGGRESSIVE, marked(OURS, shared="bbr3")),
+    **_case(OURS_OWN, AGGRESSIVE, {**marked(OURS), MODE: "own"}),
 }
-"""Those, the same without marking, and what else CUBIC may make of marks (`shared_ecn` of `r_hybrid`)."""
+"""Those, the same without marking, what else flows may make of marks, and the mode `own`."""
 
 
 def aggressive(name: str, duration_s: float, times: int, times_all: int) -> list[Grid]:
@@ -210,7 +214,7 @@ def figure_3(table: pd.DataFrame) -> Plot:
         group="marking",
         by="variant",
         title="Goodput under aggressive marking",
-        subtitle=f"{ON_PATH}; while shared, r_hybrid ignores marks",
+        subtitle=ON_PATH,
     )
 
 
@@ -295,6 +299,8 @@ _PARTS: Final = (
     FALSE_SWITCHES,
     WHOSE_QUEUE,
     OWN_MODE,
+    PROBE,
+    MARKS_BESIDE,
 )
 
 PAPER: Final = Paper.of(

@@ -18,21 +18,20 @@ from experiments import plots
 from experiments.netlab.spec import Buffer, Direction, DropTail
 from experiments.papers.estimates import over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
-from experiments.papers.r_hybrid.exps import EXPERIMENTS
+from experiments.papers.r_hybrid.exps import EXPERIMENTS, FOLLOWED
 from experiments.papers.r_hybrid.exps import PATHS as SCRIPTS_PATHS
-from experiments.papers.r_hybrid.false import replayed
 from experiments.papers.r_hybrid.path import (
     BBR,
     DCTCP,
     FLOW,
     MTU_BYTES,
     OURS,
-    SETTLED_S,
     STREAMS,
     marked,
     path,
     settled,
 )
+from experiments.papers.r_hybrid.wrong import OWN, PAPERS, WRONGS, wrong, wrong_ratios
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, steady
 from experiments.results import Result
@@ -42,12 +41,6 @@ from experiments.runs.shapes import Dumbbell
 from experiments.scenario import Flow, ReceiverAgent, Scenario
 from experiments.sweep import Grid
 from experiments.traffic.spec import Iperf3, Traffic
-from telemetry.regime import SHARED
-from telemetry.regime.modes import MODES
-
-PAPERS: Final = "fast"
-OWN: Final = "own"
-"""The modes that are compared: with the paper's rules, and with those that know own queues."""
 
 RATES_MBIT: Final = (20.0, 200.0)
 RTTS_US: Final = (2_000.0, 40_000.0)
@@ -159,55 +152,18 @@ def _drawn_grids(size: Size) -> list[Grid]:
     return [Grid(base, {"case": _points(paths, seconds)}, size.name, size.times(1, 1))]
 
 
-def wrong_ratios(result: Result, regimes: pd.Series) -> dict[str, float]:
-    """Return for how long regimes are wrong of a run, from `SETTLED_S` on.
-
-    Others count from the moment on when they begin: what a detector takes to notice is wrong, too.
-
-    Args:
-        result: The run.
-        regimes: One for each row of its table `regimes`.
-
-    Returns:
-        `false_shared_ratio` of the time in which nobody else sent, `false_single_owner_ratio` of that in
-        which others did; NaN, if there was none.
-    """
-    times_s = result.regimes["t_s"]
-    others = pd.Series(False, index=times_s.index)
-    for flow in result.scenario.flows[1:]:
-        stop_s = result.scenario.duration_s if flow.stop_s is None else flow.stop_s
-        others |= times_s.between(flow.start_s, stop_s)
-    counts, shared = times_s >= SETTLED_S, regimes == SHARED
-    return {
-        "false_shared_ratio": float(shared[counts & ~others].mean()),
-        "false_single_owner_ratio": float((~shared[counts & others]).mean()),
-    }
-
-
-def wrong(result: Result) -> pd.DataFrame:
-    """Return how wrong each mode's detector is of a run.
-
-    Returns:
-        A row for each mode: `situation`, `mode`, what `wrong_ratios` has, `switches`.
-    """
-    rows = []
-    for mode in (PAPERS, OWN):
-        found = replayed(result, MODES[mode].options).set_index(result.regimes.index)
-        situation = str(result.axes["case"]).partition(_UNDER)[0]
-        ratios = wrong_ratios(result, found["regime"])
-        rows.append(
-            {"situation": situation, "mode": mode, **ratios, "switches": int(found["switched"].sum())}
-        )
-    return pd.DataFrame(rows)
+def wrong_of_drawn(result: Result) -> pd.DataFrame:
+    """Return how wrong each mode's detector is of a run, with its `situation`."""
+    situation = str(result.axes["case"]).partition(_UNDER)[0]
+    return wrong(result).assign(situation=situation)
 
 
 def _drawn_findings(runs: Runs) -> Findings:
-    found = runs.rows(wrong)
+    found = runs.rows(wrong_of_drawn)
     title = "Time in which a detector is wrong, of the time in which it can be"
-    values = ["false_shared_ratio", "false_single_owner_ratio", "switches"]
     words: dict[str, Any] = {"group": "situation", "by": "mode", "subtitle": "paths drawn at random"}
     return Findings(
-        [Table.of(found, title, ["situation", "mode"], values)],
+        [Table.of(found, title, ["situation", "mode"], WRONGS)],
         {
             "whose-queue-false-shared": plots.bars(
                 found.dropna(subset="false_shared_ratio"),
@@ -230,7 +186,7 @@ def claims(found: pd.DataFrame) -> list[Check]:
     """Return what must show of the rules that know own queues.
 
     Args:
-        found: As `wrong`, of one or more runs.
+        found: As `wrong_of_drawn`, of one or more runs.
     """
     own = found[found["mode"] == OWN]
 
@@ -262,8 +218,6 @@ WHOSE_QUEUE: Final = Part(
 
 # --- flows that follow -------------------------------------------------------------------------------------
 
-FOLLOWED: Final = ("E9", "E12", "E17")
-"""Of the script's experiments those in which R-Hybrid decides."""
 FIGURES: Final = "the figures' path, marks at 1 ms"
 VISITED: Final = "E9, others for a while"
 

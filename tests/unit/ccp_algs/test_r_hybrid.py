@@ -272,6 +272,7 @@ def mark(flow: Hybrid, rtt_us: int) -> None:
 @pytest.mark.parametrize(
     ("shared_ecn", "rtt_us", "cwnd_pkts"),
     [
+        ("abe", MIN_RTT_US, 85),
         ("loss", MIN_RTT_US, 70),
         ("loss", 2 * MIN_RTT_US, 70),
         ("queue", 2 * MIN_RTT_US - 1, 100),
@@ -280,26 +281,40 @@ def mark(flow: Hybrid, rtt_us: int) -> None:
         ("ignore", 9 * MIN_RTT_US, 100),
     ],
 )
-def test_mark_is_loss_or_needs_a_queue_or_is_ignored(shared_ecn: str, rtt_us: int, cwnd_pkts: int) -> None:
+def test_mark_costs_less_than_a_loss_or_as_much_or_needs_a_queue_or_is_ignored(
+    shared_ecn: str, rtt_us: int, cwnd_pkts: int
+) -> None:
     flow = Hybrid(shared_ecn=shared_ecn)
     mark(flow, rtt_us)
     assert flow.cwnd_pkts == pytest.approx(cwnd_pkts, abs=0.01)
 
 
-@pytest.mark.parametrize("shared_ecn", ["queue", "ignore"])
+@pytest.mark.parametrize("shared_ecn", ["abe", "loss", "queue", "ignore"])
 @pytest.mark.parametrize("ca_state", [OPEN, RECOVERY])
 def test_loss_is_congestion_whatever_marks_are(shared_ecn: str, ca_state: int) -> None:
     flow = Hybrid(shared_ecn=shared_ecn)
-    mark(flow, MIN_RTT_US)
+    if shared_ecn in ("queue", "ignore"):
+        mark(flow, MIN_RTT_US)
     flow.lose(ca_state, rtt_us=MIN_RTT_US)
     assert flow.cwnd_pkts == pytest.approx(70, abs=0.01)
 
 
-def test_full_queue_of_this_host_is_congestion_though_marks_are_ignored() -> None:
-    flow = Hybrid(shared_ecn="ignore")
+@pytest.mark.parametrize("shared_ecn", ["abe", "ignore"])
+def test_full_queue_of_this_host_is_congestion_whatever_marks_are(shared_ecn: str) -> None:
+    flow = Hybrid(shared_ecn=shared_ecn)
     flow.ca_state = CWR
     flow.ack(0, cwnd_limited=0, local_congestion=1)
     assert flow.cwnd_pkts == pytest.approx(70, abs=0.01)
+
+
+def test_the_curve_begins_where_a_mark_left_the_window() -> None:
+    """K = cbrt((W_max - cwnd_epoch) / C), RFC 9438 section 4.2: (15 / 0.4) ^ (1/3) s of 100 segments."""
+    kept = {}
+    for beta in (0.85, 0.7):
+        flow = Hybrid(ecn_beta=beta)
+        mark(flow, MIN_RTT_US)
+        kept[beta] = flow["k_us"]
+    assert kept == {0.85: pytest.approx(3.347e6, rel=0.01), 0.7: pytest.approx(4.217e6, rel=0.01)}
 
 
 def test_treatment_of_marks_changes_while_the_flow_runs() -> None:
@@ -382,7 +397,7 @@ def test_marks_that_are_ignored_change_nothing(acks: list[dict[str, Any]], marks
     heard=st.dictionaries(st.integers(0, 99), st.sampled_from(["SINGLE_OWNER", "SHARED", "lost"])),
     timeouts=st.sets(st.integers(0, 99), max_size=3),
     handover=st.sampled_from(["carry", "reset"]),
-    shared_ecn=st.sampled_from(["loss", "queue", "ignore"]),
+    shared_ecn=st.sampled_from(["abe", "loss", "queue", "ignore"]),
     ecn=st.booleans(),
     shared=st.sampled_from(["cubic", "bbr3"]),
 )

@@ -14,7 +14,7 @@ from experiments.papers.kept import Kept
 from experiments.papers.paper import Runs, Size, findings, table_of
 from experiments.papers.r_hybrid import series as r_hybrid_series
 from experiments.papers.r_hybrid.claims import OURS_OWN
-from experiments.papers.r_hybrid.exps import EXPERIMENTS
+from experiments.papers.r_hybrid.exps import EXPERIMENTS, FOLLOWED, wrong_of_exp
 from experiments.papers.r_hybrid.own_marks import drawn, threshold
 from experiments.papers.r_hybrid.paper import AGGRESSIVE, BASELINE, CASES, CLAIMED, PAPER, STRICT
 from experiments.papers.r_hybrid.path import (
@@ -33,6 +33,8 @@ from experiments.papers.r_hybrid.path import (
 from experiments.papers.r_hybrid.path import (
     RTT_US as PATH_RTT_US,
 )
+from experiments.papers.r_hybrid.probed import echoes, wrong_ratio
+from experiments.papers.r_hybrid.wrong import wrong_ratios
 from experiments.papers.tables import Check
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
@@ -47,6 +49,16 @@ FULL, QUICK = Size(repeats=1), Size(quick=True)
 RTT_US = 21_000
 """Of all samples; without queue it would be 20 ms."""
 OWN_PARTS = ("fig2", "fig3", "clean", "exps")
+
+EVENTS = pd.DataFrame(
+    [
+        (2.5, "regime:probed", "", "share of the queue 0.93, by a probe"),
+        (2.5, "regime:switched", "dctcp", "share of the queue 0.93, by a probe"),
+        (3.25, "regime:switched", "cubic", "decision of receiver"),
+    ],
+    columns=["t_s", "event", "after", "reason"],
+).assign(flow="data", connection=0, backward=False)
+"""Of every run."""
 
 
 @cache
@@ -73,7 +85,7 @@ def result_of(scenario: Scenario, goodput_bytes_per_s: float = 1e6, decisions: b
         }
     )
     objects = pd.DataFrame({"flow": ["data", "data"], "first_byte_s": [0.1, 0.3], "completion_s": [1.0, 3.0]})
-    tables = {"regimes": regimes, "objects": objects}
+    tables = {"regimes": regimes, "objects": objects, "regime_events": EVENTS}
     tables |= {"flows": without.flows, "flow_samples": without.flow_samples}
     tables["connection_samples"] = without.connection_samples.assign(rtt_us=RTT_US)
     return Result(None, metadata, tables.__getitem__, scenario.to_yaml())
@@ -124,9 +136,12 @@ def test_the_clean_link_marks_as_dctcp_needs_it_and_its_own_marks_do_not_count()
 
 def test_there_are_the_scripts_seventeen_experiments() -> None:
     runs = {str(run.axes["exp"]): run.scenario for run in runs_of("exps", FULL)}
-    assert list(runs) == list(EXPERIMENTS) == [f"E{number}" for number in range(1, 18)]
-    for exp, scenario in runs.items():
-        one, flow = EXPERIMENTS[exp], scenario.flows[0]
+    assert list(EXPERIMENTS) == [f"E{number}" for number in range(1, 18)]
+    assert list(runs) == [*EXPERIMENTS, *(f"{exp}, mode own" for exp in FOLLOWED)]
+    assert [runs[exp].receivers[0].mode for exp in ("E9", "E9, mode own")] == ["fast", "own"]
+    for exp, one in EXPERIMENTS.items():
+        scenario = runs[exp]
+        flow = scenario.flows[0]
         forward = scenario.network.links[0].forward
         assert (flow.algorithm, flow.ecn) == (one.algorithm, one.ecn)
         assert one.ecn or one.algorithm not in (DCTCP, OURS)
@@ -140,6 +155,55 @@ def test_there_are_the_scripts_seventeen_experiments() -> None:
 
 
 # --- what is made of it ------------------------------------------------------------------------------------
+
+
+def some_results(part: str, *beginnings: str) -> dict[str, Result]:
+    """Runs of a part whose first axis begins so, by that."""
+    found = {}
+    for run in runs_of(part, QUICK):
+        name = str(next(iter(run.axes.values())))
+        if name.startswith(beginnings):
+            found[name] = result_of(run.scenario)
+            found[name].axes = run.axes
+    return found
+
+
+def test_a_flow_that_follows_a_mode_tells_only_of_that() -> None:
+    rows = {name: wrong_of_exp(one) for name, one in some_results("exps", "E3", "E7", "E9").items()}
+    modes = {name: row["mode"].tolist() for name, row in rows.items()}
+    assert modes == {"E3": ["fast", "own"], "E7": ["fast", "own"], "E9": ["fast"], "E9, mode own": ["own"]}
+    assert {name for name, row in rows.items() if row["false_shared_ratio"].isna().all()} == {"E3"}
+
+
+def test_what_is_wrong_before_runs_have_settled_counts_where_that_is_asked_for() -> None:
+    result = result_of(path("x", 4))
+    early = pd.Series(np.where(result.regimes["t_s"] < 1, "SHARED", "SINGLE_OWNER"))
+    assert wrong_ratios(result, early)["false_shared_ratio"] == 0
+    assert wrong_ratios(result, early, 0.0)["false_shared_ratio"] == 0.25
+    assert np.isnan(wrong_ratios(result, early)["false_single_owner_ratio"])
+
+
+def test_alone_a_flow_should_have_dctcp_and_beside_others_not_and_probes_tell_what_they_heard() -> None:
+    alone, beside = some_results("probe", "alone | every", "others on BBR | every").values()
+    samples = alone.connection_samples
+    in_dctcp = samples.loc[samples["t_s"] >= 2, "t_s"].between(2.5, 3.25, inclusive="left").mean()
+    assert 0 < in_dctcp < 1
+    assert wrong_ratio(alone) == pytest.approx(1 - in_dctcp)
+    assert wrong_ratio(beside) == pytest.approx(in_dctcp)
+    assert echoes(alone).values.tolist() == [["alone", 0.93]]
+    rows = table_of([alone, beside], PAPER.parts["probe"].row)
+    found = findings(PAPER.parts["probe"], Runs([alone, beside], rows, 2))
+    assert [table.rows["n"].tolist() for table in found.tables] == [[1, 1], [1, 1]]
+    assert len(found.checks) == 2
+
+
+def test_beside_others_that_obey_marks_the_part_that_is_ours_is_told() -> None:
+    (one,) = some_results("marks-beside", "RTT 1 ms, marks at 0.3 ms | DCTCP | r_hybrid, abe").values()
+    assert one.scenario.flows[0].params == {"shared_ecn": "abe"}
+    rows = table_of([one], PAPER.parts["marks-beside"].row)
+    assert rows["own_goodput_ratio"].tolist() == [pytest.approx(0.5)]
+    (table,) = findings(PAPER.parts["marks-beside"], Runs([one], rows, 1)).tables
+    assert table.rows[["others", "ours"]].values.tolist() == [["DCTCP", "r_hybrid, abe"]]
 
 
 def test_a_run_counts_from_when_it_has_settled() -> None:
@@ -242,7 +306,8 @@ def test_every_part_has_tables_and_figures(part: str) -> None:
         results.append(result)
     rows = table_of(results, PAPER.parts[part].row)
     found = findings(PAPER.parts[part], Runs(results, rows, len(rows)))
-    assert sum(table.rows["n"].sum() for table in found.tables) == len(rows)
+    of_runs = [table for table in found.tables if "mode" not in table.by]
+    assert sum(table.rows["n"].sum() for table in of_runs) == len(rows)
     assert found.figures
     for figure in found.figures.values():
         assert any(axes.lines or axes.patches for axes in figure.axes)
