@@ -48,6 +48,7 @@ __all__ = [
     "ioam_remove",
     "ioam_work",
     "probe",
+    "rtcp_member_replay",
     "rtcp_remote_of",
     "rtcp_replay",
     "rtcp_tables",
@@ -799,6 +800,21 @@ def rtcp_replay(
 
     Raises:
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
+    """
+
+def rtcp_member_replay(
+    mss_bytes: int, rows: list[tuple[bool, int, int, int, int, int, int]]
+) -> list[tuple[bool, int, int, int]]:
+    """Ask of a connection whether it shares its client's bucket, as the kernel does.
+
+    Args:
+        mss_bytes: Segment size [bytes].
+        rows: Whether its transfer starts or it is an ACK, time [us], delivered and lost since the row before
+            [bytes], the sums of its client [packets], least RTT [us].
+
+    Returns:
+        After each row: whether they cannot share one, the doubt [packets], when it had not lost anything yet
+        [us], and what was delivered then [bytes].
     """
 
 def rtcp_remote_of(options: bytes, address: bytes, port: int) -> bytes:

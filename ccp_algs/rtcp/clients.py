@@ -20,6 +20,8 @@ Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate
 * A client is forgotten ten minutes after its last connection; at once if it was not limited, or is no
   longer. One that was about to be judged is kept for ten seconds: its next connection goes on where this
   one ended.
+* A client whose connections cannot share a bucket (`member.py`) is several, behind one address: it falls
+  apart for its life, and each of them is a client of its own, known by its port, too.
 * A limit that is gone is so for the connections that were there. The next one that the client opens looks
   anew: in the paper, which has a detector a flow, it would, too.
 """
@@ -29,6 +31,7 @@ from __future__ import annotations
 import dataclasses
 
 from ccp_algs.rtcp.detector import Detector
+from ccp_algs.rtcp.member import Member
 from ccp_algs.rtcp.options import Options
 from ccp_algs.rtcp.remote import Remote
 from ccp_algs.rtcp.transfer import Progress
@@ -47,11 +50,20 @@ class _Client:
     delivered_pkts: int = 0
     lost_pkts: int = 0
     over_at_us: int = 0
+    is_apart: bool = False
 
     def add(self, last: Progress, now: Progress) -> Progress:
         self.delivered_pkts += now.delivered_pkts - last.delivered_pkts
         self.lost_pkts += now.lost_pkts - last.lost_pkts
         return now._replace(delivered_pkts=self.delivered_pkts, lost_pkts=self.lost_pkts)
+
+    def catch_up(self, member: Member) -> None:
+        """Tell a new detector what its connection has been through since its transfer began."""
+        mss_bytes = self.detector.mss_bytes
+        self.delivered_pkts = member.delivered_bytes // mss_bytes
+        self.lost_pkts = member.lost_bytes // mss_bytes
+        self.detector.start(Progress(member.start_us, 0, 0, 0))
+        self.detector.ack(Progress(member.calm_us, member.calm_bytes // mss_bytes, 0, 0))
 
 
 class Flow:
@@ -61,15 +73,16 @@ class Flow:
         remote: The client's ends.
     """
 
-    __slots__ = ("_active", "_client", "_clients", "_last", "remote")
+    __slots__ = ("_active", "_client", "_clients", "_end", "_last", "_member", "remote")
 
-    def __init__(self, clients: Clients, remote: Remote, client: _Client, now: Progress) -> None:
+    def __init__(self, clients: Clients, end: tuple[str, int], now: Progress) -> None:
         """Begin with the counters that the connection has now; see `Clients.open`."""
-        self.remote = remote
         self._clients = clients
-        self._client = client
+        self._end = end
+        self._member = Member()
         self._last = now
         self._active = False
+        self.remote, self._client = clients.joined(*end, now.time_us)
 
     @property
     def detector(self) -> Detector:
@@ -78,10 +91,11 @@ class Flow:
 
     def start(self, now: Progress) -> None:
         """Have data to send again, after there was none. Nothing happens if it is active already."""
+        self._make_whole(now.time_us)
         client = self._client
-        total = client.add(self._last, now)
-        self._last = now
+        total = self._add(now)
         if not self._active:
+            self._member.start(now.time_us)
             self._active = True
             client.active_flows += 1
             if client.active_flows == 1:
@@ -89,9 +103,13 @@ class Flow:
 
     def ack(self, now: Progress) -> None:
         """Take an ACK of this flow in; counters are the flow's own."""
-        total = self._client.add(self._last, now)
-        self._last = now
-        self._client.detector.ack(total)
+        self._make_whole(now.time_us)
+        total = self._add(now)
+        client = self._client
+        client.detector.ack(total)
+        judged = client.detector.options.falls_apart and not self.remote.is_single
+        if judged and self._member.ack(client.detector.mss_bytes, total):
+            client.is_apart = True
 
     def idle(self) -> None:
         """Have nothing to send any more. Nothing happens if it is idle already."""
@@ -101,11 +119,36 @@ class Flow:
 
     def close(self, now: Progress) -> None:
         """End the connection, once."""
-        self.idle()
         self._client.add(self._last, now)
+        self._leave(now.time_us)
+
+    def _leave(self, now_us: int) -> None:
+        self.idle()
         self._client.open_flows -= 1
         if self._client.open_flows == 0:
-            self._clients.rest(self.remote, now.time_us)
+            self._clients.rest(self.remote, now_us)
+
+    def _add(self, now: Progress) -> Progress:
+        last, mss_bytes = self._last, self._client.detector.mss_bytes
+        delivered_pkts, lost_pkts = now.delivered_pkts - last.delivered_pkts, now.lost_pkts - last.lost_pkts
+        self._member.add(now.time_us, delivered_pkts * mss_bytes, lost_pkts * mss_bytes)
+        self._last = now
+        return self._client.add(last, now)
+
+    def _make_whole(self, now_us: int) -> None:
+        """Leave a client that has fallen apart, and go on with one of its own."""
+        if not self._client.is_apart:
+            return
+        was_active = self._active
+        self._leave(now_us)
+        self.remote, client = self._clients.joined(*self._end, now_us)
+        self._client = client
+        if not was_active:
+            return
+        self._active = True
+        client.active_flows += 1
+        if client.active_flows == 1 and client.detector.transfer is None:
+            client.catch_up(self._member)
 
 
 class Clients:
@@ -136,8 +179,18 @@ class Clients:
             now: The time, and the counters that the connection begins with.
             port: Of the connection's other end.
         """
-        self._forget(now.time_us)
+        return Flow(self, (address, port), now)
+
+    def joined(self, address: str, port: int, now_us: int) -> tuple[Remote, _Client]:
+        """Return the client of a port of an address, which has one connection more now."""
+        self._forget(now_us)
         remote = Remote.of(address, port, self._options)
+        known = self._limited.get(remote) or self._present.get(remote)
+        if known is not None and known.is_apart:
+            known.over_at_us = now_us + self._options.exact.kept_us
+            if self._limited.pop(remote, None):
+                self._limited[remote] = known  # the last to be forgotten
+            remote = Remote.single(address, port)
         client = (
             self._limited.pop(remote, None) or self._undecided.pop(remote, None) or self._present.get(remote)
         )
@@ -147,12 +200,12 @@ class Clients:
             client.detector = Detector(self._options, mss_bytes=self._mss_bytes)
         self._present[remote] = client
         client.open_flows += 1
-        return Flow(self, remote, client, now)
+        return remote, client
 
     def rest(self, remote: Remote, now_us: int) -> None:
         """Note that the last connection to a client has ended."""
         client = self._present.pop(remote)
-        if client.detector.limited:
+        if client.detector.limited or client.is_apart:
             client.over_at_us = now_us + self._options.exact.kept_us
             self._limited[remote] = client
         elif client.detector.is_undecided:

@@ -12,8 +12,11 @@ from ccp_algs.rtcp.remote import Remote
 EXTENSION: Final = "rate_limits"
 """Name of the extension."""
 
-LIMIT_STATES: Final = ("unlimited", "limited", "capped", "probing", "raised", "gone", "no_room")
+LIMIT_STATES: Final = ("unlimited", "limited", "capped", "probing", "raised", "gone", "no_room", "apart")
 """`enum rtcp_verdict` of native/ccp-rtcp/src/bpf/rtcp.h, in its order."""
+
+LIMITED_STATES: Final = ("limited", "capped", "probing", "raised")
+"""Of these, those in which there is a limit."""
 
 CAP_CWND: Final = 1
 """Bit of a letter: the window is bounded."""
@@ -43,7 +46,8 @@ class RateLimit:
     Attributes:
         state: `limited`: there is a limit, and tokens enough not to mind; `capped`, `probing`, `raised`: what
             is sent is bounded by the rate, by a little more, or by much more; `gone`; `no_room`: the table of
-            clients is full, and no limit is looked for.
+            clients is full, and no limit is looked for; `apart`: connections cannot share a bucket, and are
+            clients of their own from now on.
         bucket_bytes: Estimated bucket size [bytes].
         rate_bytes_per_s: Estimated rate limit [bytes/s].
         tokens_bytes: Estimated level of the bucket [bytes].

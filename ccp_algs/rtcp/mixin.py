@@ -32,7 +32,7 @@ from ccp_algs.params import Param
 from ccp_algs.rtcp.limit import EXTENSION, LIMIT_STATES, RateLimit, letter
 from ccp_algs.rtcp.options import RANGES, Options
 
-_OPTIONS: Final = (*RANGES, "observe")
+_OPTIONS: Final = (*RANGES, "observe", "falls_apart")
 
 
 def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
@@ -83,6 +83,7 @@ class RateLimited(Algorithm):
     ipv4_prefix_bits = _option("ipv4_prefix_bits", "addresses with such a prefix in common are one client's")
     ipv6_prefix_bits = _option("ipv6_prefix_bits", "the same of IPv6; a subscriber has a /64")
     ports_per_client = _option("ports_per_client", "size of a client's block of ports; 0: it has all")
+    falls_apart = _option("falls_apart", "connections that cannot share a bucket are clients of their own")
 
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the first ACK on."""

@@ -65,7 +65,7 @@ class Exact(NamedTuple):
     ipv4_prefix_bits: int
     ipv6_prefix_bits: int
     ports_per_client: int
-    pad: int
+    falls_apart: int
     kept_us: int
 
 
@@ -101,6 +101,7 @@ class Options:
             the next two.
         ipv6_prefix_bits: The same of IPv6 addresses; a subscriber has a /64 at least.
         ports_per_client: Of each address, where NAT gives each subscriber a block of so many ports; 0: all.
+        falls_apart: Whether connections that cannot share a bucket are clients of their own (`member.py`).
 
     Raises:
         ParamError: `param.out_of_range`.
@@ -126,6 +127,7 @@ class Options:
     ipv4_prefix_bits: int = 32
     ipv6_prefix_bits: int = 64
     ports_per_client: int = 0
+    falls_apart: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -141,8 +143,6 @@ class Options:
         return Exact(*map(self._exact, Exact._fields))
 
     def _exact(self, name: str) -> int:
-        if name == "pad":
-            return 0
         if name == "kept_us":
             return round(self.kept_s * US_PER_S)
         if name.endswith("_ppm"):

@@ -53,6 +53,16 @@ class Remote(NamedTuple):
         return cls(prefix, *_block(port, options.ports_per_client), bits)
 
     @classmethod
+    def single(cls, address: str, port: int) -> Remote:
+        """Return the client that is nothing but a port of an address."""
+        return cls(packed(address), port, port, ADDRESS_BITS)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one port of one address."""
+        return self.prefix_bits == ADDRESS_BITS and self.first_port == self.last_port
+
+    @classmethod
     def from_bytes(cls, octets: bytes) -> Remote:
         """Return it from the octets of `struct rtcp_remote`."""
         return cls(*_C.unpack(octets))

@@ -27,6 +27,7 @@ from typing import Final
 
 from agent.rtcp.attached import known_clients
 from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.limit import LIMITED_STATES
 from ccp_base import _native
 from experiments.bench.bpf_objects import PROGRAM_NAME_CHARACTERS, counting_runs, runs_of_programs
 from experiments.bench.flow_load import BACKLOG
@@ -55,8 +56,6 @@ class Load(enum.StrEnum):
     LIMITED = "limited"
 
 
-LIMITED_STATES: Final = ("limited", "capped", "probing", "raised")
-"""Of clients, as `ccp rtcp show` has them."""
 STATES: Final = ("waiting", "triggered", "limited")
 CORE_ACKS: Final = 1_000_000
 """That a detector takes in a round."""

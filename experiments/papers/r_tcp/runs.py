@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import pandas as pd
 
+from ccp_algs.rtcp.limit import LIMITED_STATES
 from experiments.metrics import NAN
 from experiments.papers.estimates import IN_RUN, over_runs
 from experiments.papers.r_tcp.operators import Operator, limit_of, side_by_side
@@ -160,7 +161,7 @@ def transfers(result: Result) -> pd.DataFrame:
 
 
 def _verdict(told: pd.DataFrame, limit: tuple[float, float] | None, start_s: float) -> dict[str, Any]:
-    found = told[told["state"] != GONE]
+    found = told[told["state"].isin(LIMITED_STATES)]
     if found.empty:
         return dict.fromkeys(("limited_s", "bucket_error_pct", "rate_error_pct"), NAN) | {
             "limited_ratio": 0.0

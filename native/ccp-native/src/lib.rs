@@ -50,6 +50,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ioam::ioam_work, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp::rtcp_replay, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp::rtcp_remote_of, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp::rtcp_member_replay, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp::rtcp_work, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Interpreter>()?;

@@ -2,7 +2,7 @@
 
 use ccp_rtcp_core::replay::{Event, replay};
 use ccp_rtcp_core::work::{State, work};
-use ccp_rtcp_core::{Options, Progress, Remote, rtcp_detector};
+use ccp_rtcp_core::{Member, Options, Progress, Remote, rtcp_detector};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -75,6 +75,27 @@ pub fn rtcp_work(py: Python<'_>, options: &[u8], state: &str, acks: u32) -> PyRe
 pub fn rtcp_remote_of(py: Python<'_>, options: &[u8], address: [u8; 16], port: u16) -> PyResult<Py<PyBytes>> {
     let remote = Remote::of(address, port, &options_of(options)?);
     Ok(PyBytes::new(py, &remote.octets()).unbind())
+}
+
+/// A row of a connection: whether its transfer starts, time [us], delivered and lost since the last one [bytes], the sums of
+/// its client [packets], least RTT [us].
+type MemberRow = (bool, u64, u64, u64, u64, u64, u32);
+
+/// After each row: whether they cannot share a bucket, doubt [packets], when it was last calm [us], delivered then [bytes].
+#[pyfunction]
+pub fn rtcp_member_replay(mss_bytes: u32, rows: Vec<MemberRow>) -> Vec<(bool, u32, u64, u64)> {
+    let mut member = Member::default();
+    let told = |(start, time_us, delivered, lost, delivered_pkts, lost_pkts, min_rtt_us): MemberRow| {
+        let client = Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() };
+        member.add(time_us, delivered, lost);
+        if start {
+            member.start(time_us);
+        }
+        let doubts = member.ack(mss_bytes, &client);
+        let state = member.state();
+        (doubts, state.doubt_pkts, state.calm_us, state.calm_bytes)
+    };
+    rows.into_iter().map(told).collect()
 }
 
 fn options_of(options: &[u8]) -> PyResult<Options> {

@@ -14,6 +14,9 @@ pub mod types {
 /// The extension of a datapath that keeps flows within rate limits: the name by which algorithms ask for it.
 pub const EXTENSION: &str = "rate_limits";
 
+mod member;
+
+pub use member::Member;
 pub use types::{rtcp_detector, rtcp_limiter, rtcp_options as Options, rtcp_progress as Progress};
 pub use types::{rtcp_letter as Letter, rtcp_remote as Remote, rtcp_row as Row};
 
@@ -21,6 +24,7 @@ unsafe extern "C" {
     fn rtcp_host_init(d: *mut rtcp_detector, mss_bytes: u32);
     fn rtcp_host_start(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
     fn rtcp_host_remote_of(remote: *mut Remote, o: *const Options, port: u32);
+    fn rtcp_host_remote_single(remote: *mut Remote, port: u32);
     fn rtcp_host_ack(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
     fn rtcp_host_tokens_bytes(d: *const rtcp_detector, now_us: u64) -> u32;
     fn rtcp_host_last_us(d: *const rtcp_detector) -> u64;
@@ -80,7 +84,7 @@ impl Options {
             ipv4_prefix_bits: 32,
             ipv6_prefix_bits: 64,
             ports_per_client: 0,
-            pad: 0,
+            falls_apart: 1,
             kept_us: 600_000_000,
         }
     }
@@ -111,6 +115,21 @@ impl Remote {
         // SAFETY: both are whole structures, and outlive the call.
         unsafe { rtcp_host_remote_of(&raw mut remote, options, u32::from(port)) };
         remote
+    }
+
+    /// The client that is nothing but a port (host order) of an address.
+    #[must_use]
+    pub fn single(address: [u8; 16], port: u16) -> Self {
+        let mut remote = Self { address, ..Self::default() };
+        // SAFETY: as above.
+        unsafe { rtcp_host_remote_single(&raw mut remote, u32::from(port)) };
+        remote
+    }
+
+    /// Whether it is that.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.prefix_bits == 128 && self.first_port == self.last_port
     }
 
     /// As Python's `Remote.from_bytes` takes it.

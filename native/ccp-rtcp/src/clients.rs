@@ -31,7 +31,7 @@ impl Client {
     /// What the programs would say of it now: a number of `rtcp_verdict`.
     #[must_use]
     pub fn verdict(&self) -> u32 {
-        self.state.told
+        self.state.told.into()
     }
 }
 

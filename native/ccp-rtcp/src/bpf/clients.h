@@ -7,17 +7,20 @@
  * it joins when it starts to send again. So nothing has to hold a client. Whoever finds it locked leaves it alone:
  * counters are cumulative, and the next ACK brings the difference.
  *
- * A timer of the table's own forgets those whose time is up. It runs as long as somebody has the table open or pinned.
+ * A client whose connections contradict each other stays in the table to say so: who finds it joins a client of its own,
+ * with its port in the key.
  */
 #ifndef RTCP_CLIENTS_H
 #define RTCP_CLIENTS_H
 
 #include "tcp.h"
 #include "rtcp.h"
+#include "table.h"
 
 /* What a connection remembers of itself. */
 struct rtcp_flow {
 	struct rtcp_key key;
+	struct rtcp_member member;
 	u32 delivered_pkts;
 	u32 lost_pkts;
 	u64 sent_bytes; /* when the mean segment was last computed */
@@ -36,27 +39,7 @@ struct rtcp_flow {
 
 #define NO_WINDOW (~0U)
 #define SEGS_OF_A_MEAN 32
-#define SWEEP_EVERY_NS (10 * 1000 * USEC_PER_SEC)
-#define SWEEP_AT_ONCE 500 /* clients: the processor does nothing else meanwhile */
-#define SWEEP_ON_NS (10 * USEC_PER_SEC) /* ... then others have it for 10 ms */
-#define CLOCK_MONOTONIC 1
 #define EEXIST 17
-
-struct bpf_map;
-
-/* The kernel's own; known by its name. */
-struct bpf_timer {
-	u64 opaque[2];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries,
-	       65536); /* CCP_MAX_FLOWS: the loader sets it, that of extensions to the number of flows */
-	__type(key, struct rtcp_key);
-	__type(value, struct rtcp_client);
-} rtcp_clients SEC(".maps");
 
 /* A client that is not filled in yet; too large for the stack. */
 struct {
@@ -74,19 +57,6 @@ struct {
 	__type(value, u64);
 } rtcp_no_room SEC(".maps");
 
-struct rtcp_sweeper {
-	struct bpf_timer timer;
-	u32 runs; /* 1 once it was started */
-	u32 swept; /* clients, this time */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct rtcp_sweeper);
-} rtcp_sweep SEC(".maps");
-
 /* As later kernels have it. */
 struct ns_common___id {
 	u64 ns_id;
@@ -100,16 +70,6 @@ struct net___cookie {
 /* Told by whoever includes this, if the verdict has become another. */
 static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us);
 
-static __always_inline bool client_lock(struct rtcp_client *client)
-{
-	return !__sync_val_compare_and_swap(&client->lock, 0, 1);
-}
-
-static __always_inline void client_unlock(struct rtcp_client *client)
-{
-	__sync_lock_test_and_set(&client->lock, 0);
-}
-
 static __always_inline struct rtcp_client *client_of(const struct rtcp_flow *flow)
 {
 	struct rtcp_client *client;
@@ -122,6 +82,8 @@ static __always_inline struct rtcp_client *client_of(const struct rtcp_flow *flo
 
 static __always_inline u32 client_verdict(const struct rtcp_client *client)
 {
+	if (client->apart)
+		return RTCP_APART;
 	if (!client->detector.limited)
 		return client->detector.detected ? RTCP_GONE : RTCP_OPEN;
 	switch (client->limiter.stage) {
@@ -150,58 +112,6 @@ static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_f
 	row->active_flows = client->active_flows;
 	row->remote = flow->key.remote;
 	row->pad = 0;
-}
-
-/* Whether it was limited, and nobody has come back for long. */
-static __always_inline bool is_over(const struct rtcp_client *client, u64 now_us)
-{
-	return !client->open_flows && client->over_us && now_us > client->over_us;
-}
-
-static __always_inline struct rtcp_sweeper *the_sweeper(void)
-{
-	u32 zero = 0;
-
-	return bpf_map_lookup_elem(&rtcp_sweep, &zero);
-}
-
-static long sweep_client(struct bpf_map *map, const struct rtcp_key *key, struct rtcp_client *client,
-			 const u64 *now_us)
-{
-	struct rtcp_sweeper *sweeper;
-
-	if (!is_over(client, *now_us) || !client_lock(client))
-		return 0;
-	/* It stays locked, so nobody who has just found it joins what is no longer in the table. */
-	if (!is_over(client, *now_us) || bpf_map_delete_elem(&rtcp_clients, key)) {
-		client_unlock(client);
-		return 0;
-	}
-	sweeper = the_sweeper();
-	return sweeper && ++sweeper->swept >= SWEEP_AT_ONCE;
-}
-
-static int sweep(struct bpf_map *map, const u32 *key, struct rtcp_sweeper *sweeper)
-{
-	u64 now_us = bpf_ktime_get_ns() / 1000;
-
-	sweeper->swept = 0; /* not on the stack: the verifier would follow each value */
-	bpf_for_each_map_elem(&rtcp_clients, sweep_client, &now_us, 0);
-	bpf_timer_start(&sweeper->timer, sweeper->swept < SWEEP_AT_ONCE ? SWEEP_EVERY_NS : SWEEP_ON_NS, 0);
-	return 0;
-}
-
-static __noinline int sweep_from_now_on(void)
-{
-	struct rtcp_sweeper *sweeper = the_sweeper();
-
-	if (!sweeper || sweeper->runs || __sync_val_compare_and_swap(&sweeper->runs, 0, 1))
-		return 0;
-	if (bpf_timer_init(&sweeper->timer, &rtcp_sweep, CLOCK_MONOTONIC) ||
-	    bpf_timer_set_callback(&sweeper->timer, sweep) ||
-	    bpf_timer_start(&sweeper->timer, SWEEP_EVERY_NS, 0))
-		sweeper->runs = 0;
-	return 0;
 }
 
 static __always_inline void count_no_room(struct rtcp_flow *flow)
@@ -235,6 +145,13 @@ static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow, 
 	rtcp_remote_of(&flow->key.remote, o, bpf_ntohs(sk->__sk_common.skc_dport));
 }
 
+/* A client of its own, as the others of its client have another bucket. */
+static __always_inline void flow_single(struct sock *sk, struct rtcp_flow *flow)
+{
+	put_daddr(flow->key.remote.address, sk);
+	rtcp_remote_single(&flow->key.remote, bpf_ntohs(sk->__sk_common.skc_dport));
+}
+
 static __always_inline void client_begin(struct rtcp_client *client, u32 mss_bytes)
 {
 	rtcp_detector_init(&client->detector, mss_bytes);
@@ -260,6 +177,11 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 	flow->delivered_pkts = tp->delivered;
 	flow->lost_pkts = tp->lost;
 	client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+	if (client && client->apart && !is_over(client, now_us)) {
+		client->over_us = now_us + o->kept_us;
+		flow_single(sk, flow);
+		client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+	}
 	if (!client) {
 		blank = bpf_map_lookup_elem(&rtcp_blank, &zero);
 		if (!blank)
@@ -276,6 +198,7 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 		return 0;
 	if (!client->born_us || is_over(client, now_us)) {
 		client->told = RTCP_OPEN;
+		client->apart = 0;
 		client->born_us = now_us;
 		client->netns = netns_of(sk);
 		client_begin(client, tp->mss_cache);
@@ -309,10 +232,10 @@ static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow, const 
 		return 0;
 	flow_rest(flow, client);
 	__sync_fetch_and_sub(&client->in_flight_bytes, flow->in_flight_bytes);
-	client->over_us =
-		tcp_sk(sk)->tcp_mstamp + (client->detector.limited ? o->kept_us : (u64)RTCP_UNDECIDED_US);
+	client->over_us = tcp_sk(sk)->tcp_mstamp +
+			  (client->detector.limited || client->apart ? o->kept_us : (u64)RTCP_UNDECIDED_US);
 	if (__sync_fetch_and_sub(&client->open_flows, 1) == 1 && !client->detector.limited &&
-	    !rtcp_is_undecided(&client->detector))
+	    !client->apart && !rtcp_is_undecided(&client->detector))
 		bpf_map_delete_elem(&rtcp_clients, &flow->key);
 	return 0;
 }
@@ -350,12 +273,14 @@ static __always_inline void flow_add(struct tcp_sock *tp, struct rtcp_flow *flow
 {
 	u32 in_flight_bytes = packets_in_flight(tp) * tp->mss_cache, min_rtt_us = tp->rtt_min.s[0].v;
 	u32 seg_bytes = flow_seg_bytes(tp, flow), mss_bytes = client->detector.mss_bytes;
-	u64 now_us = tp->tcp_mstamp;
+	u64 delivered_bytes = (u64)(tp->delivered - flow->delivered_pkts) * seg_bytes;
+	u64 lost_bytes = (u64)(tp->lost - flow->lost_pkts) * seg_bytes, now_us = tp->tcp_mstamp;
 
 	client->delivered_pkts += full_segs(&client->delivered_rest_bytes,
 					    tp->delivered - flow->delivered_pkts, seg_bytes, mss_bytes);
 	client->lost_pkts +=
 		full_segs(&client->lost_rest_bytes, tp->lost - flow->lost_pkts, seg_bytes, mss_bytes);
+	rtcp_member_add(&flow->member, now_us, delivered_bytes, lost_bytes);
 	__sync_fetch_and_add(&client->in_flight_bytes, in_flight_bytes - flow->in_flight_bytes);
 	flow->delivered_pkts = tp->delivered;
 	flow->lost_pkts = tp->lost;
@@ -394,6 +319,20 @@ static __noinline int client_ack(struct rtcp_client *client, const struct rtcp_o
 	return 0;
 }
 
+static __noinline int client_start(struct rtcp_client *client, const struct rtcp_options *o,
+				   struct rtcp_progress *sum)
+{
+	rtcp_detector_start(&client->detector, o, sum);
+	return 0;
+}
+
+/* Whether the connection and its client's others cannot share a bucket. */
+static __noinline int flow_doubts(struct rtcp_flow *flow, const struct rtcp_client *client,
+				  const struct rtcp_progress *sum)
+{
+	return rtcp_member_ack(&flow->member, client->detector.mss_bytes, sum);
+}
+
 /* What the connection may send now. The client is locked. */
 static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *flow,
 				       struct rtcp_client *client, const struct rtcp_options *o,
@@ -413,10 +352,61 @@ static __always_inline void flow_learn(struct tcp_sock *tp, struct rtcp_flow *fl
 	rtcp_tell(flow, client, sum->time_us);
 }
 
+/* A new client is told what its connection has been through since its transfer began. */
+static __always_inline void client_catch_up(struct rtcp_client *client, const struct rtcp_member *m,
+					    const struct rtcp_options *o, struct rtcp_progress *sum)
+{
+	u32 mss_bytes = client->detector.mss_bytes;
+
+	if (mss_bytes) {
+		client->delivered_pkts = m->delivered_bytes / mss_bytes;
+		client->lost_pkts = m->lost_bytes / mss_bytes;
+	}
+	sum->time_us = m->start_us;
+	client_start(client, o, sum);
+	sum->time_us = m->calm_us;
+	sum->delivered_pkts = mss_bytes ? m->calm_bytes / mss_bytes : 0;
+	client_ack(client, o, sum);
+}
+
+/* The connection's client has fallen apart: it goes on with one of its own. */
+static __noinline int flow_part(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
+{
+	struct rtcp_progress sum = {};
+	u32 delivered_pkts = flow->delivered_pkts, lost_pkts = flow->lost_pkts;
+	struct rtcp_client *client;
+	bool active = flow->active;
+
+	flow_leave(sk, flow, o);
+	flow_join(sk, flow, o);
+	flow->delivered_pkts = delivered_pkts; /* the rest counts at this ACK */
+	flow->lost_pkts = lost_pkts;
+	client = client_of(flow);
+	if (!client || !active || !client_lock(client))
+		return 0;
+	flow->active = 1;
+	if (!__sync_fetch_and_add(&client->active_flows, 1) && !client->detector.started)
+		client_catch_up(client, &flow->member, o, &sum);
+	client_unlock(client);
+	return 0;
+}
+
+/* Its client, which has not fallen apart. */
+static __always_inline struct rtcp_client *whole_client_of(struct sock *sk, struct rtcp_flow *flow,
+							   const struct rtcp_options *o)
+{
+	struct rtcp_client *client = client_of(flow);
+
+	if (!client || !client->apart)
+		return client;
+	flow_part(sk, flow, o);
+	return client_of(flow);
+}
+
 /* The connection has something to send again, after it had nothing. Returns whether that begins a transfer of its own. */
 static __noinline int flow_start(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
-	struct rtcp_client *client = client_of(flow);
+	struct rtcp_client *client = whole_client_of(sk, flow, o);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct rtcp_progress sum;
 
@@ -427,9 +417,10 @@ static __noinline int flow_start(struct sock *sk, struct rtcp_flow *flow, const 
 	if (!client || flow->active || !client_lock(client))
 		return 0;
 	flow_add(tp, flow, client, &sum);
+	rtcp_member_start(&flow->member, sum.time_us);
 	flow->active = 1;
 	if (!__sync_fetch_and_add(&client->active_flows, 1))
-		rtcp_detector_start(&client->detector, o, &sum);
+		client_start(client, o, &sum);
 	flow_learn(tp, flow, client, o, &sum);
 	client_unlock(client);
 	return 1;
@@ -438,7 +429,7 @@ static __noinline int flow_start(struct sock *sk, struct rtcp_flow *flow, const 
 /* An ACK has come in. Returns whether the detector was told. */
 static __noinline int flow_ack(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
-	struct rtcp_client *client = client_of(flow);
+	struct rtcp_client *client = whole_client_of(sk, flow, o);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct rtcp_progress sum;
 
@@ -446,6 +437,8 @@ static __noinline int flow_ack(struct sock *sk, struct rtcp_flow *flow, const st
 		return 0;
 	flow_add(tp, flow, client, &sum);
 	client_ack(client, o, &sum);
+	if (o->falls_apart && !rtcp_is_single(&flow->key.remote) && flow_doubts(flow, client, &sum))
+		client->apart = 1;
 	flow_learn(tp, flow, client, o, &sum);
 	if (tp->write_seq == tp->snd_una)
 		flow_rest(flow, client);

@@ -4,6 +4,7 @@
 #define RTCP_H
 
 #include "../core/limiter.h"
+#include "../core/member.h"
 #include "../core/remote.h"
 
 /* Written by the loader; the programs' only constant, so it is all of .rodata. */
@@ -31,7 +32,9 @@ struct rtcp_client {
 	__u32 open_flows;
 	__u32 active_flows; /* of these, those with something to send */
 	__u32 sharing_flows; /* of these, those that would use up an equal share of the rate (equation 22) */
-	__u32 told; /* enum rtcp_verdict of the latest row */
+	__u8 told; /* enum rtcp_verdict of the latest row */
+	__u8 apart; /* bool: its connections cannot share a bucket, and are clients of their own */
+	__u8 pad[2];
 	__u32 netns; /* inode of the namespace, for people */
 	struct rtcp_detector detector;
 	struct rtcp_limiter limiter;
@@ -51,6 +54,7 @@ enum rtcp_verdict {
 	RTCP_RAISED = 4, /* the limit seems to have become higher */
 	RTCP_GONE = 5,
 	RTCP_NO_ROOM = 6, /* the table of clients is full: nothing is looked for */
+	RTCP_APART = 7, /* its connections are clients of their own from now on */
 };
 
 /* What is bounded by the limit; 0: none is looked for. */

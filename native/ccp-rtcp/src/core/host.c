@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT
 /* The core as functions to link with. */
 #include "limiter.h"
+#include "member.h"
 #include "remote.h"
 
 void rtcp_host_init(struct rtcp_detector *d, __u32 mss_bytes)
@@ -43,4 +44,24 @@ __u64 rtcp_host_limiter_rate(const struct rtcp_limiter *l, const struct rtcp_det
 void rtcp_host_remote_of(struct rtcp_remote *remote, const struct rtcp_options *o, __u32 port)
 {
 	rtcp_remote_of(remote, o, port);
+}
+
+void rtcp_host_remote_single(struct rtcp_remote *remote, __u32 port)
+{
+	rtcp_remote_single(remote, port);
+}
+
+void rtcp_host_member_start(struct rtcp_member *m, __u64 now_us)
+{
+	rtcp_member_start(m, now_us);
+}
+
+void rtcp_host_member_add(struct rtcp_member *m, __u64 now_us, __u64 delivered_bytes, __u64 lost_bytes)
+{
+	rtcp_member_add(m, now_us, delivered_bytes, lost_bytes);
+}
+
+int rtcp_host_member_ack(struct rtcp_member *m, __u32 mss_bytes, const struct rtcp_progress *client)
+{
+	return rtcp_member_ack(m, mss_bytes, client);
 }

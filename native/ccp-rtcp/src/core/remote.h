@@ -23,6 +23,20 @@ struct rtcp_remote {
 	__u8 pad[3];
 };
 
+/* One port of one address. */
+static inline int rtcp_is_single(const struct rtcp_remote *remote)
+{
+	return remote->prefix_bits == 128 && remote->first_port == remote->last_port;
+}
+
+/* The client that is nothing but a port at `remote->address`, all of it. */
+static inline void rtcp_remote_single(struct rtcp_remote *remote, __u32 port)
+{
+	remote->first_port = remote->last_port = port;
+	remote->prefix_bits = 128;
+	__builtin_memset(remote->pad, 0, sizeof(remote->pad));
+}
+
 /* ::ffff:0:0/96 */
 static inline int rtcp_is_mapped(const __u8 *address)
 {

@@ -18,6 +18,7 @@ typedef unsigned char __u8;
 typedef unsigned short __u16;
 typedef unsigned int __u32;
 typedef unsigned long long __u64;
+typedef long long __s64;
 #endif
 
 enum rtcp_limits {
@@ -56,7 +57,7 @@ struct rtcp_options {
 	__u32 ipv4_prefix_bits; /* addresses with a prefix so long in common are one client's */
 	__u32 ipv6_prefix_bits;
 	__u32 ports_per_client; /* of each address, in blocks from port 1024 on; 0: all */
-	__u32 pad;
+	__u32 falls_apart; /* 0, 1: connections that cannot share a bucket are clients of their own */
 	__u64 kept_us; /* how long a limited client is remembered without a connection */
 };
 

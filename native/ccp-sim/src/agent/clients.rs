@@ -4,23 +4,26 @@
 use std::collections::BTreeMap;
 
 use ccp_rtcp_core::types::{
-    RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED, RTCP_STAGE_CAPPED,
-    RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED, RTCP_UNDECIDED_US,
+    RTCP_APART, RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED,
+    RTCP_STAGE_CAPPED, RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED, RTCP_UNDECIDED_US,
 };
-use ccp_rtcp_core::{Detector, Limiter, Options, Progress, Remote, Row};
+use ccp_rtcp_core::{Detector, Limiter, Member as Sharing, Options, Progress, Remote, Row};
 use ccp_tcp::Sock;
 
 /// Namespace, and which other ends.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Key {
-    pub netns: u32,
-    pub remote: Remote,
+struct Key {
+    netns: u32,
+    remote: Remote,
 }
 
 /// What a connection remembers of itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Member {
     key: Key,
+    address: [u8; 16],
+    port: u16,
+    sharing: Sharing,
     /// Number of the client that it is counted in.
     client: Option<u64>,
     delivered_pkts: u32,
@@ -47,6 +50,8 @@ struct Client {
     /// Of these, those that would use up an equal share of the rate.
     sharing_flows: u64,
     limiter: Limiter,
+    /// Its connections cannot share a bucket, and are clients of their own.
+    is_apart: bool,
 }
 
 /// All clients of a world.
@@ -63,6 +68,9 @@ impl Client {
     }
 
     fn verdict(&self) -> u32 {
+        if self.is_apart {
+            return RTCP_APART;
+        }
         if !self.is_limited() {
             let was_found = self.limiter.detector().state().detected != 0;
             return if was_found { RTCP_GONE } else { RTCP_OPEN };
@@ -93,8 +101,12 @@ impl Client {
     /// Adds what the connection has delivered and lost. Returns the sums.
     fn add(&mut self, member: &mut Member, sock: &Sock) -> Progress {
         let in_flight_bytes = u64::from(sock.packets_in_flight()) * u64::from(sock.mss_bytes);
-        self.delivered_pkts += u64::from(sock.delivered.wrapping_sub(member.delivered_pkts));
-        self.lost_pkts += u64::from(sock.lost.wrapping_sub(member.lost_pkts));
+        let delivered_pkts = u64::from(sock.delivered.wrapping_sub(member.delivered_pkts));
+        let lost_pkts = u64::from(sock.lost.wrapping_sub(member.lost_pkts));
+        let mss_bytes = u64::from(sock.mss_bytes);
+        self.delivered_pkts += delivered_pkts;
+        self.lost_pkts += lost_pkts;
+        member.sharing.add(sock.mstamp_us, delivered_pkts * mss_bytes, lost_pkts * mss_bytes);
         self.in_flight_bytes = self.in_flight_bytes + in_flight_bytes - member.in_flight_bytes;
         self.last_us = self.last_us.max(sock.mstamp_us);
         member.delivered_pkts = sock.delivered;
@@ -161,7 +173,19 @@ impl Clients {
     }
 
     /// The connection counts as one of its client's from now on.
-    pub fn join(&mut self, key: Key, sock: &Sock, options: &Options) -> Member {
+    pub fn join(
+        &mut self,
+        netns: u32,
+        address: [u8; 16],
+        port: u16,
+        sock: &Sock,
+        options: &Options,
+    ) -> Member {
+        let mut key = Key { netns, remote: Remote::of(address, port, options) };
+        if let Some(client) = self.by_key.get_mut(&key).filter(|c| c.is_apart && !c.is_over(sock.mstamp_us)) {
+            client.over_us = sock.mstamp_us + options.kept_us;
+            key.remote = Remote::single(address, port);
+        }
         if self.by_key.get(&key).is_some_and(|c| c.is_over(sock.mstamp_us)) {
             self.by_key.remove(&key);
         }
@@ -179,6 +203,7 @@ impl Clients {
                 active_flows: 0,
                 sharing_flows: 0,
                 limiter: Limiter::new(Detector::new(*options, sock.mss_bytes as u16)),
+                is_apart: false,
             }
         });
         if client.limiter.detector().state().undetected != 0 {
@@ -188,10 +213,43 @@ impl Clients {
         client.open_flows += 1;
         Member {
             key,
+            address,
+            port,
             client: Some(client.number),
             delivered_pkts: sock.delivered,
             lost_pkts: sock.lost,
             ..Member::default()
+        }
+    }
+
+    /// The connection's client has fallen apart: it goes on with one of its own.
+    fn part(&mut self, member: &mut Member, sock: &Sock, options: &Options) {
+        let is_active = member.is_active;
+        let mut own = self.join(member.key.netns, member.address, member.port, sock, options);
+        own.sharing = member.sharing.clone();
+        (own.delivered_pkts, own.lost_pkts) = (member.delivered_pkts, member.lost_pkts);
+        self.leave(std::mem::replace(member, own), options.kept_us, sock.mstamp_us);
+        let seen = *member.sharing.state();
+        let Some(client) = self.of(member).filter(|_| is_active) else { return };
+        member.is_active = true;
+        client.active_flows += 1;
+        if client.active_flows > 1 || client.limiter.detector().state().started != 0 {
+            return;
+        }
+        // What it has been through since its transfer began.
+        let mss_bytes = u64::from(sock.mss_bytes);
+        client.delivered_pkts = seen.delivered_bytes / mss_bytes;
+        client.lost_pkts = seen.lost_bytes / mss_bytes;
+        client.limiter.set_options(options);
+        client.limiter.start(&Progress { time_us: seen.start_us, ..Progress::default() });
+        let delivered_pkts = seen.calm_bytes / mss_bytes;
+        client.limiter.ack(&Progress { time_us: seen.calm_us, delivered_pkts, ..Progress::default() });
+    }
+
+    /// Has the connection leave a client that has fallen apart.
+    fn make_whole(&mut self, member: &mut Member, sock: &Sock, options: &Options) {
+        if self.of(member).is_some_and(|client| client.is_apart) {
+            self.part(member, sock, options);
         }
     }
 
@@ -200,20 +258,23 @@ impl Clients {
         let Some(client) = self.of(&member) else { return };
         client.rest(&mut member);
         client.in_flight_bytes -= member.in_flight_bytes;
-        client.over_us = now_us + if client.is_limited() { kept_us } else { u64::from(RTCP_UNDECIDED_US) };
+        let is_kept = client.is_limited() || client.is_apart;
+        client.over_us = now_us + if is_kept { kept_us } else { u64::from(RTCP_UNDECIDED_US) };
         client.open_flows -= 1;
-        if client.open_flows == 0 && !client.is_limited() && !client.is_undecided() {
+        if client.open_flows == 0 && !is_kept && !client.is_undecided() {
             self.by_key.remove(&member.key);
         }
     }
 
     /// The connection has something to send again, after it had nothing.
     pub fn start(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<Row> {
+        self.make_whole(member, sock, options);
         if self.of(member).is_none() {
-            *member = self.join(member.key, sock, options);
+            *member = self.join(member.key.netns, member.address, member.port, sock, options);
         }
         let client = self.of(member).filter(|_| !member.is_active)?;
         let sums = client.add(member, sock);
+        member.sharing.start(sums.time_us);
         client.limiter.set_options(options);
         member.is_active = true;
         client.active_flows += 1;
@@ -225,10 +286,15 @@ impl Clients {
 
     /// An ACK has come in.
     pub fn ack(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<Row> {
+        self.make_whole(member, sock, options);
         let client = self.of(member)?;
         let sums = client.add(member, sock);
         client.limiter.set_options(options);
         client.limiter.ack(&sums);
+        let judged = options.falls_apart != 0 && !member.key.remote.is_single();
+        if judged && member.sharing.ack(sock.mss_bytes, &sums) {
+            client.is_apart = true;
+        }
         let row = client.teach(member, sock, options, &sums);
         if sock.write_seq == sock.snd_una {
             client.rest(member);

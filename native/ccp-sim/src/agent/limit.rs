@@ -5,10 +5,10 @@
 use ccp_error::Error;
 use ccp_record::intf;
 use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_OPEN};
-use ccp_rtcp_core::{EXTENSION, Letter, Options, Remote, Row};
+use ccp_rtcp_core::{EXTENSION, Letter, Options, Row};
 use ccp_tcp::{MIN_CWND_PKTS, Sock};
 
-use super::clients::{Key, Member};
+use super::clients::Member;
 use super::shared::Shared;
 use super::window::{NO_CWND_CAP, Window};
 
@@ -68,8 +68,7 @@ impl Limit {
         sock: &Sock,
     ) -> Option<Self> {
         let options = letter.options.usable().then_some(letter.options)?;
-        let key = Key { netns: info.netns_inum, remote: Remote::of(info.daddr, info.dport, &options) };
-        let member = shared.clients().join(key, sock, &options);
+        let member = shared.clients().join(info.netns_inum, info.daddr, info.dport, sock, &options);
         let mut limit = Self { kinds: letter.caps, options, member, told: RTCP_OPEN, flow_id };
         if sock.packets_out > 0 {
             // It sends already.

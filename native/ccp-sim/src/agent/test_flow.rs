@@ -38,7 +38,7 @@ pub(crate) fn test_options() -> Options {
         ipv4_prefix_bits: 32,
         ipv6_prefix_bits: 64,
         ports_per_client: 0,
-        pad: 0,
+        falls_apart: 1,
         kept_us: 600_000_000,
     }
 }

@@ -155,3 +155,39 @@ def test_a_client_that_is_about_to_be_judged_is_kept_for_its_next_connection() -
         following = clients.open(HERE, at(end_ms + wait_ms, 0))
         assert following.detector.is_undecided == is_kept
         assert len(clients) == 1
+
+
+def behind_one_address(**options: bool) -> tuple[Clients, Flow, Flow]:
+    """Let a flow be limited to 100 packets a second, while one to the same address loses nothing at 4000."""
+    clients = Clients(Options(**options))
+    limited, other = (clients.open(HERE, at(0, 0), port=port) for port in (1, 2))
+    limited.start(at(0, 0))
+    other.start(at(0, 0))
+    for i in range(1, 101):
+        limited.ack(at(i, 5 * i))
+        other.ack(at(i, 4 * i))
+    for i in range(1, 100):
+        time_ms = 100 + 10 * i
+        limited.ack(at(time_ms, 500 + i, 200 + 2 * i))
+        other.ack(at(time_ms, 400 + 40 * i))
+    return clients, limited, other
+
+
+def test_flows_that_cannot_share_a_bucket_are_clients_of_their_own_for_good() -> None:
+    clients, limited, other = behind_one_address()
+    assert [flow.remote.name for flow in (limited, other)] == [f"{HERE}:1", f"{HERE}:2"]
+    for i in range(100, 1000):
+        limited.ack(at(100 + 10 * i, 500 + i, 200 + 2 * i))
+    assert limited.detector.limited
+    assert 0.88 < limited.detector.rate_bytes_per_s / (100 * 1448) < 1.12
+    assert not other.detector.limited
+    assert clients.open(HERE, at(20_000, 0), port=3).remote.name == f"{HERE}:3"
+    for flow, port in ((limited, 1), (other, 2)):
+        flow.close(at(20_000, 50_000, 5_000))
+        assert clients.open(HERE, at(21_000, 0), port=port).detector.limited == (port == 1)
+    assert clients.open("192.0.2.8", at(22_000, 0), port=3).remote.name == "192.0.2.8"
+
+
+def test_clients_stay_whole_where_that_is_wished() -> None:
+    _, limited, other = behind_one_address(falls_apart=False)
+    assert limited.detector is other.detector

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The table of clients. A timer of its own forgets those whose time is up. It runs as long as somebody has the table open
+ * or pinned.
+ */
+#ifndef RTCP_TABLE_H
+#define RTCP_TABLE_H
+
+#include "tcp.h"
+#include "rtcp.h"
+
+#define SWEEP_EVERY_NS (10 * 1000 * USEC_PER_SEC)
+#define SWEEP_AT_ONCE 500 /* clients: the processor does nothing else meanwhile */
+#define SWEEP_ON_NS (10 * USEC_PER_SEC) /* ... then others have it for 10 ms */
+#define CLOCK_MONOTONIC 1
+
+struct bpf_map;
+
+/* The kernel's own; known by its name. */
+struct bpf_timer {
+	u64 opaque[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries,
+	       65536); /* CCP_MAX_FLOWS: the loader sets it, that of extensions to the number of flows */
+	__type(key, struct rtcp_key);
+	__type(value, struct rtcp_client);
+} rtcp_clients SEC(".maps");
+
+struct rtcp_sweeper {
+	struct bpf_timer timer;
+	u32 runs; /* 1 once it was started */
+	u32 swept; /* clients, this time */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rtcp_sweeper);
+} rtcp_sweep SEC(".maps");
+
+static __always_inline bool client_lock(struct rtcp_client *client)
+{
+	return !__sync_val_compare_and_swap(&client->lock, 0, 1);
+}
+
+static __always_inline void client_unlock(struct rtcp_client *client)
+{
+	__sync_lock_test_and_set(&client->lock, 0);
+}
+
+/* Whether it was limited, and nobody has come back for long. */
+static __always_inline bool is_over(const struct rtcp_client *client, u64 now_us)
+{
+	return !client->open_flows && client->over_us && now_us > client->over_us;
+}
+
+static __always_inline struct rtcp_sweeper *the_sweeper(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&rtcp_sweep, &zero);
+}
+
+static long sweep_client(struct bpf_map *map, const struct rtcp_key *key, struct rtcp_client *client,
+			 const u64 *now_us)
+{
+	struct rtcp_sweeper *sweeper;
+
+	if (!is_over(client, *now_us) || !client_lock(client))
+		return 0;
+	/* It stays locked, so nobody who has just found it joins what is no longer in the table. */
+	if (!is_over(client, *now_us) || bpf_map_delete_elem(&rtcp_clients, key)) {
+		client_unlock(client);
+		return 0;
+	}
+	sweeper = the_sweeper();
+	return sweeper && ++sweeper->swept >= SWEEP_AT_ONCE;
+}
+
+static int sweep(struct bpf_map *map, const u32 *key, struct rtcp_sweeper *sweeper)
+{
+	u64 now_us = bpf_ktime_get_ns() / 1000;
+
+	sweeper->swept = 0; /* not on the stack: the verifier would follow each value */
+	bpf_for_each_map_elem(&rtcp_clients, sweep_client, &now_us, 0);
+	bpf_timer_start(&sweeper->timer, sweeper->swept < SWEEP_AT_ONCE ? SWEEP_EVERY_NS : SWEEP_ON_NS, 0);
+	return 0;
+}
+
+static __noinline int sweep_from_now_on(void)
+{
+	struct rtcp_sweeper *sweeper = the_sweeper();
+
+	if (!sweeper || sweeper->runs || __sync_val_compare_and_swap(&sweeper->runs, 0, 1))
+		return 0;
+	if (bpf_timer_init(&sweeper->timer, &rtcp_sweep, CLOCK_MONOTONIC) ||
+	    bpf_timer_set_callback(&sweeper->timer, sweep) ||
+	    bpf_timer_start(&sweeper->timer, SWEEP_EVERY_NS, 0))
+		sweeper->runs = 0;
+	return 0;
+}
+
+#endif

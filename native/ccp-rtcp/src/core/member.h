@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/*
+ * Whether a connection shares the bucket of its client's others. ccp_algs/rtcp/member.py (Python) is the same, bit by bit;
+ * the rule and its reasons stand there.
+ */
+#ifndef RTCP_MEMBER_H
+#define RTCP_MEMBER_H
+
+#include "detector.h"
+
+enum {
+	RTCP_ROUND_MIN_RTTS = 2,
+	RTCP_LONG_ROUNDS = 4, /* one that says nothing goes on for so long */
+	RTCP_STALE_ROUNDS = 7, /* losses and deliveries so far apart say nothing of each other */
+	RTCP_LOSSY_PKTS = 3, /* fewer lost in a round are no empty bucket */
+	RTCP_LOSSY_PART = 20, /* nor is less than a twentieth */
+	RTCP_DUE_PKTS = 4, /* who should have lost fewer may have been lucky */
+	RTCP_MOST_DUE_PKTS = 16, /* one round is not the proof */
+	RTCP_LOST_WEIGHT = 4, /* that of a packet that was lost, beside one that should have been */
+	RTCP_APART_PKTS = 48,
+};
+
+/* What had been delivered and lost when a round began. */
+struct rtcp_round {
+	__u64 time_us;
+	__u64 delivered_pkts;
+	__u64 lost_pkts;
+};
+
+/* What a connection remembers of itself and of its client. */
+struct rtcp_member {
+	__u64 start_us; /* of its transfer */
+	__u64 delivered_bytes; /* since then */
+	__u64 lost_bytes;
+	__u64 calm_us; /* at the last ACK before it lost anything */
+	__u64 calm_bytes;
+	struct rtcp_round own;
+	struct rtcp_round client;
+	__u32 doubt_pkts;
+	__u32 pad;
+};
+
+/* What a connection, or all others, sent in a round. */
+struct rtcp_sent {
+	__u64 pkts;
+	__u64 lost_pkts;
+};
+
+/* It begins a transfer. */
+static inline void rtcp_member_start(struct rtcp_member *m, __u64 now_us)
+{
+	m->start_us = m->calm_us = now_us;
+	m->delivered_bytes = m->lost_bytes = m->calm_bytes = 0;
+	m->own.time_us = 0;
+}
+
+/* More was delivered and lost of it. */
+static inline void rtcp_member_add(struct rtcp_member *m, __u64 now_us, __u64 delivered_bytes,
+				   __u64 lost_bytes)
+{
+	m->delivered_bytes += delivered_bytes;
+	m->lost_bytes += lost_bytes;
+	if (m->lost_bytes)
+		return;
+	m->calm_us = now_us;
+	m->calm_bytes = m->delivered_bytes;
+}
+
+/* What a round says against one bucket, where one side lost much and the other should have [packets]. */
+static inline __s64 rtcp_doubt(const struct rtcp_sent *lossy, const struct rtcp_sent *other, int stale)
+{
+	__u64 most = 1ULL << 31, due_pkts, weight;
+
+	if (lossy->lost_pkts < RTCP_LOSSY_PKTS ||
+	    rtcp_min(lossy->lost_pkts, most) * RTCP_LOSSY_PART < lossy->pkts)
+		return 0;
+	due_pkts = rtcp_min(rtcp_min(other->pkts, most) * rtcp_min(lossy->lost_pkts, most) / lossy->pkts,
+			    RTCP_MOST_DUE_PKTS);
+	weight = rtcp_min(other->lost_pkts, most) * RTCP_LOST_WEIGHT;
+	if (weight <= due_pkts && (due_pkts < RTCP_DUE_PKTS || stale))
+		return 0;
+	return (__s64)due_pkts - (__s64)weight;
+}
+
+/* Takes an ACK in, when it is added to the sums of its client. Returns whether they cannot share a bucket. */
+static inline int rtcp_member_ack(struct rtcp_member *m, __u32 mss_bytes, const struct rtcp_progress *client)
+{
+	struct rtcp_round own = {client->time_us, 0, 0};
+	struct rtcp_sent mine, others;
+	__u64 round_us = (__u64)RTCP_ROUND_MIN_RTTS * client->min_rtt_us, past_us;
+	__s64 doubt, of_others, sum;
+
+	if (!mss_bytes || !round_us)
+		return 0;
+	own.delivered_pkts = m->delivered_bytes / mss_bytes;
+	own.lost_pkts = m->lost_bytes / mss_bytes;
+	past_us = rtcp_since(client->time_us, m->own.time_us);
+	if (m->own.time_us && past_us < round_us)
+		return 0;
+	if (m->own.time_us) {
+		int stale = past_us > RTCP_STALE_ROUNDS * round_us;
+
+		mine.lost_pkts = rtcp_since(own.lost_pkts, m->own.lost_pkts);
+		mine.pkts = rtcp_since(own.delivered_pkts, m->own.delivered_pkts) + mine.lost_pkts;
+		others.lost_pkts =
+			rtcp_since(rtcp_since(client->lost_pkts, m->client.lost_pkts), mine.lost_pkts);
+		others.pkts = rtcp_since(rtcp_since(client->delivered_pkts, m->client.delivered_pkts) +
+						 rtcp_since(client->lost_pkts, m->client.lost_pkts),
+					 mine.pkts);
+		others.pkts = rtcp_max(others.pkts, others.lost_pkts);
+		doubt = rtcp_doubt(&mine, &others, stale);
+		of_others = rtcp_doubt(&others, &mine, stale);
+		if (doubt >= 0 && (of_others < 0 || of_others > doubt))
+			doubt = of_others;
+		if (!doubt && past_us < RTCP_LONG_ROUNDS * round_us)
+			return 0;
+		sum = (__s64)m->doubt_pkts + doubt;
+		m->doubt_pkts = sum > 0 ? sum : 0;
+	}
+	m->own = own;
+	m->client = (struct rtcp_round){client->time_us, client->delivered_pkts, client->lost_pkts};
+	return m->doubt_pkts >= RTCP_APART_PKTS;
+}
+
+#endif
