@@ -147,7 +147,8 @@ class Flow:
             return
         self._active = True
         client.active_flows += 1
-        if client.active_flows == 1 and client.detector.transfer is None:
+        is_new = client.active_flows == 1 and client.detector.transfer is None
+        if is_new and self._member.is_short(now_us):
             client.catch_up(self._member)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccp_algs.rtcp.exact import since
+from ccp_algs.rtcp.exact import MOST, since
 from ccp_algs.rtcp.transfer import Progress
 
 ROUND_MIN_RTTS: Final = 2
@@ -77,6 +77,10 @@ class Member:
         self.lost_bytes += lost_bytes
         if not self.lost_bytes:
             self.calm_us, self.calm_bytes = now_us, self.delivered_bytes
+
+    def is_short(self, now_us: int) -> bool:
+        """Return whether a detector can be told of the transfer: a longer one it would have cut in two."""
+        return since(now_us, self.start_us) <= MOST and self.delivered_bytes <= MOST
 
     def ack(self, mss_bytes: int, client: Progress) -> bool:
         """Take an ACK in, when it is added to its client's sums.

@@ -385,7 +385,8 @@ static __noinline int flow_part(struct sock *sk, struct rtcp_flow *flow, const s
 	if (!client || !active || !client_lock(client))
 		return 0;
 	flow->active = 1;
-	if (!__sync_fetch_and_add(&client->active_flows, 1) && !client->detector.started)
+	if (!__sync_fetch_and_add(&client->active_flows, 1) && !client->detector.started &&
+	    rtcp_member_is_short(&flow->member, tcp_sk(sk)->tcp_mstamp))
 		client_catch_up(client, &flow->member, o, &sum);
 	client_unlock(client);
 	return 0;

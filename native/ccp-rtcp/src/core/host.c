@@ -61,6 +61,11 @@ void rtcp_host_member_add(struct rtcp_member *m, __u64 now_us, __u64 delivered_b
 	rtcp_member_add(m, now_us, delivered_bytes, lost_bytes);
 }
 
+int rtcp_host_member_is_short(const struct rtcp_member *m, __u64 now_us)
+{
+	return rtcp_member_is_short(m, now_us);
+}
+
 int rtcp_host_member_ack(struct rtcp_member *m, __u32 mss_bytes, const struct rtcp_progress *client)
 {
 	return rtcp_member_ack(m, mss_bytes, client);

@@ -82,6 +82,12 @@ static inline __s64 rtcp_doubt(const struct rtcp_sent *lossy, const struct rtcp_
 	return (__s64)due_pkts - (__s64)weight;
 }
 
+/* Whether a detector can be told of the transfer: a longer one it would have cut in two. */
+static inline int rtcp_member_is_short(const struct rtcp_member *m, __u64 now_us)
+{
+	return rtcp_above(now_us, m->start_us) <= RTCP_MOST && m->delivered_bytes <= RTCP_MOST;
+}
+
 /* Takes an ACK in, when it is added to the sums of its client. Returns whether they cannot share a bucket. */
 static inline int rtcp_member_ack(struct rtcp_member *m, __u32 mss_bytes, const struct rtcp_progress *client)
 {
@@ -94,18 +100,18 @@ static inline int rtcp_member_ack(struct rtcp_member *m, __u32 mss_bytes, const 
 		return 0;
 	own.delivered_pkts = m->delivered_bytes / mss_bytes;
 	own.lost_pkts = m->lost_bytes / mss_bytes;
-	past_us = rtcp_since(client->time_us, m->own.time_us);
+	past_us = rtcp_above(client->time_us, m->own.time_us);
 	if (m->own.time_us && past_us < round_us)
 		return 0;
 	if (m->own.time_us) {
 		int stale = past_us > RTCP_STALE_ROUNDS * round_us;
 
-		mine.lost_pkts = rtcp_since(own.lost_pkts, m->own.lost_pkts);
-		mine.pkts = rtcp_since(own.delivered_pkts, m->own.delivered_pkts) + mine.lost_pkts;
+		mine.lost_pkts = rtcp_above(own.lost_pkts, m->own.lost_pkts);
+		mine.pkts = rtcp_above(own.delivered_pkts, m->own.delivered_pkts) + mine.lost_pkts;
 		others.lost_pkts =
-			rtcp_since(rtcp_since(client->lost_pkts, m->client.lost_pkts), mine.lost_pkts);
-		others.pkts = rtcp_since(rtcp_since(client->delivered_pkts, m->client.delivered_pkts) +
-						 rtcp_since(client->lost_pkts, m->client.lost_pkts),
+			rtcp_above(rtcp_above(client->lost_pkts, m->client.lost_pkts), mine.lost_pkts);
+		others.pkts = rtcp_above(rtcp_above(client->delivered_pkts, m->client.delivered_pkts) +
+						 rtcp_above(client->lost_pkts, m->client.lost_pkts),
 					 mine.pkts);
 		others.pkts = rtcp_max(others.pkts, others.lost_pkts);
 		doubt = rtcp_doubt(&mine, &others, stale);

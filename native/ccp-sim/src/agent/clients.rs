@@ -233,7 +233,8 @@ impl Clients {
         let Some(client) = self.of(member).filter(|_| is_active) else { return };
         member.is_active = true;
         client.active_flows += 1;
-        if client.active_flows > 1 || client.limiter.detector().state().started != 0 {
+        let is_known = client.active_flows > 1 || client.limiter.detector().state().started != 0;
+        if is_known || !member.sharing.is_short(sock.mstamp_us) {
             return;
         }
         // What it has been through since its transfer began.
