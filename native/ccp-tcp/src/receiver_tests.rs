@@ -60,7 +60,9 @@ fn every_second_segment_is_acknowledged() {
 /// `tcp_send_delayed_ack`: a delay that has doubled is bounded by the RTT of the handshake.
 #[test]
 fn no_ack_waits_longer_than_the_round_trip_time() {
-    for (rtt_us, waits_ms) in [(None, [40, 80, 160, 200]), (Some(61_000), [40, 61, 61, 61]), (Some(5_000), [40; 4])] {
+    for (rtt_us, waits_ms) in
+        [(None, [40, 80, 160, 200]), (Some(61_000), [40, 61, 61, 61]), (Some(5_000), [40; 4])]
+    {
         let mut receiver = warm();
         receiver.establish(rtt_us);
         let mut now_ns = 16 * MS;
