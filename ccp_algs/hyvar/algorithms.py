@@ -42,7 +42,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ccp_algs.api import FlowInfo, Updates, VectorAlgorithm
+from ccp_algs.api import Decided, FlowInfo, Updates, VectorAlgorithm
 from ccp_algs.cubic_control import CubicAnswers
 from ccp_algs.episodes import NOTHING, STARTED
 from ccp_algs.hyvar.collector import Collector, Floats, States
@@ -192,7 +192,7 @@ class _All(Hybrid, VectorAlgorithm):
         """Decide for all flows at once."""
         return self.decide(reports)
 
-    def on_params(self, names: frozenset[str]) -> list[Updates]:
+    def on_params(self, names: frozenset[str]) -> Decided:
         """Hand them to the fold programs."""
         return self.all_registers()
 

@@ -9,6 +9,8 @@
             if limit.seeks:
                 ...                          # look for more than there was
 
+`VectorRateLimited` is the same for a `VectorAlgorithm`; there it is `on_rate_limit(self, flow_id, limit)`.
+
 The datapath finds the limit and bounds window and pacing rate where they are applied, on each ACK, whatever
 fold program and Python ask for. All flows to the client are taken together, also those of other algorithms
 derived from this class. The algorithm need not know of it. It is told when something changes, because some
@@ -27,7 +29,7 @@ import dataclasses
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.api import Algorithm, Common, Decided, Flow, FlowInfo, VectorAlgorithm
 from ccp_algs.params import Param
 from ccp_algs.rtcp.limit import EXTENSION, LIMIT_STATES, RateLimit, letter
 from ccp_algs.rtcp.options import RANGES, Options
@@ -43,8 +45,8 @@ def _option(name: str, doc: str, unit: str = "") -> Param[Any]:
     return Param(default, min=kind(least), max=kind(most), unit=unit, doc=doc)
 
 
-class RateLimited(Algorithm):
-    """In front of an algorithm in the list of bases; see the module. Parameters are those of `Options`."""
+class _Limits(Common):
+    """What both have: the parameters, and what is asked of the datapath."""
 
     extensions = (EXTENSION,)
     callbacks = ("on_rate_limit",)
@@ -85,31 +87,71 @@ class RateLimited(Algorithm):
     ports_per_client = _option("ports_per_client", "size of a client's block of ports; 0: it has all")
     falls_apart = _option("falls_apart", "connections that cannot share a bucket are clients of their own")
 
+    def options(self) -> Options:
+        """Return the parameters as they are now."""
+        return Options(**{name: getattr(self, name) for name in _OPTIONS})
+
+    def _limit(self, flow: Flow) -> None:
+        flow.extend(EXTENSION, letter(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate))
+
+
+def _told(flow: Flow, octets: bytes) -> RateLimit:
+    """Tell listeners what the extension tells of a flow, and return it."""
+    limit = RateLimit.from_bytes(octets)
+    flow.tell("rate_limit:changed", **dataclasses.asdict(limit))
+    return limit
+
+
+class RateLimited(_Limits, Algorithm):
+    """In front of an algorithm in the list of bases; see the module. Parameters are those of `Options`."""
+
     def on_create(self, info: FlowInfo) -> None:
         """Look for limits from the first ACK on."""
         super().on_create(info)
-        self._limit()
+        self._limit(self.flow)
 
     def on_params(self, names: frozenset[str]) -> None:
         """Look for limits with the parameters that were set."""
         super().on_params(names)
         if not names.isdisjoint(_OPTIONS):
-            self._limit()
+            self._limit(self.flow)
 
     def on_extension(self, extension: str, octets: bytes) -> None:
         """Take what is known of the client's limit, and tell it to listeners and to the algorithm."""
         super().on_extension(extension, octets)
         if extension == EXTENSION:
-            limit = RateLimit.from_bytes(octets)
-            self.flow.tell("rate_limit:changed", **dataclasses.asdict(limit))
-            self.on_rate_limit(limit)
+            self.on_rate_limit(_told(self.flow, octets))
 
     def on_rate_limit(self, limit: RateLimit) -> None:
         """Learn that what is known of the client's rate limit has become another."""
 
-    def options(self) -> Options:
-        """Return the parameters as they are now."""
-        return Options(**{name: getattr(self, name) for name in _OPTIONS})
 
-    def _limit(self) -> None:
-        self.flow.extend(EXTENSION, letter(self.options(), cwnd=self.caps_cwnd, rate=self.caps_rate))
+class VectorRateLimited(_Limits, VectorAlgorithm):
+    """The same in front of an algorithm with one instance for all flows."""
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Look for limits from the flow's first ACK on."""
+        super().on_create(info)
+        self._limit(self.flows[info.flow_id])
+
+    def on_params(self, names: frozenset[str]) -> Decided:
+        """Look for limits of all flows with the parameters that were set."""
+        decided = super().on_params(names)
+        if not names.isdisjoint(_OPTIONS):
+            for flow in self.flows.values():
+                self._limit(flow)
+        return decided
+
+    def on_extension(self, flow_id: int, extension: str, octets: bytes) -> None:
+        """Take what is known of a client's limit, and tell it to listeners and to the algorithm."""
+        super().on_extension(flow_id, extension, octets)
+        if extension == EXTENSION:
+            self.on_rate_limit(flow_id, _told(self.flows[flow_id], octets))
+
+    def on_rate_limit(self, flow_id: int, limit: RateLimit) -> None:
+        """Learn that what is known of the rate limit of a flow's client has become another.
+
+        Args:
+            flow_id: The flow; `self.flows[flow_id]` sets what is its own.
+            limit: What is known now.
+        """

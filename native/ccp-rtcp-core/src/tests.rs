@@ -193,6 +193,33 @@ fn a_limit_that_is_gone_caps_for_2_s_at_most() {
     }
 }
 
+/// Lifts a limit, or makes it another, for a sender that sends hardly more by itself; returns it 20 s later.
+fn slow_after(limit: f64, own_rate: f64) -> Sender {
+    let mut sender = Sender::new(2.0 * MBIT, 500e3, 2);
+    sender.run_until(seconds(20));
+    assert_eq!(sender.limiter.detector().state().limited, 1);
+    sender.limit = limit * MBIT;
+    sender.own_rate = own_rate * MBIT;
+    sender.run_until(seconds(40));
+    sender
+}
+
+#[test]
+fn a_limit_that_is_gone_is_found_gone_where_losses_by_chance_keep_the_flow_slow() {
+    // As those of BBRv3 do: it stays below both the rate before the limit and twice the limit.
+    let sender = slow_after(40.0, 3.0);
+    assert_eq!(sender.limiter.detector().state().limited, 0, "{:?}", sender.stages);
+    assert_eq!(sender.limiter.rate_bytes_per_s(&sender.now), None);
+}
+
+#[test]
+fn a_limit_that_is_only_higher_is_not_found_gone_where_packets_get_lost_by_chance() {
+    for own_rate in [3.0, 40.0] {
+        let sender = slow_after(2.4, own_rate);
+        assert_eq!(sender.limiter.detector().state().limited, 1, "{:?}", sender.stages);
+    }
+}
+
 #[test]
 fn a_flow_that_pauses_while_it_probes_finds_the_end_of_a_limit_all_the_same() {
     let mut sender = Sender::new(2.0 * MBIT, 500e3, 0);

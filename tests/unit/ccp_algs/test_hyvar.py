@@ -17,7 +17,7 @@ from ccp_algs.episodes import CUT, STARTED, UNDO
 from ccp_algs.hyvar.algorithms import HybridMtp, Hyvar, PolicyAlone
 from ccp_algs.hyvar.collector import Collector, States
 from ccp_algs.hyvar.fold import PPM, HyvarFold
-from ccp_algs.hyvar.limited import OneFlow, RTcpHyvar
+from ccp_algs.hyvar.limited import RTcpHyvar
 from ccp_algs.hyvar.policy import PolicyError
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
@@ -63,7 +63,7 @@ START = {"event": STARTED, "now_us": 1_000_000}
 @pytest.fixture(autouse=True)
 def _defaults() -> Iterator[None]:
     yield
-    for cls in (Hyvar, HybridMtp, PolicyAlone, OneFlow, RTcpHyvar):
+    for cls in (Hyvar, HybridMtp, PolicyAlone, RTcpHyvar):
         for param in params_of(cls).values():
             param._by_class.pop(cls, None)
 
@@ -365,38 +365,22 @@ def test_missing_policy_is_refused_aloud(tmp_path: Path) -> None:
     assert caught.value.slug == "policy.missing"
 
 
-def one_flow(cls: Any, tmp_path: Path, action: float) -> tuple[Any, RecordingFlow]:
-    set_params(cls, {"policy_file": policy_of(tmp_path, action)})
-    algorithm = cls()
-    algorithm.flow = flow = RecordingFlow(FakeInfo(flow_id=ID), {"default": HyvarFold.source})
-    algorithm.on_create(FakeInfo(flow_id=ID))
-    return algorithm, flow
-
-
-def report_of(row: np.ndarray) -> FakeReport:
-    fields = {name: int(row[name]) for name in HyvarFold.report_fields}
-    return FakeReport({name: int(row[name]) for name in HEAD}, fields, "Hyvar")
-
-
-def test_one_flow_is_decided_as_many(tmp_path: Path) -> None:
-    single, flow = one_flow(OneFlow, tmp_path, 0.3)
-    many = begun(Hyvar, tmp_path, 0.3)
-    single.on_report(report_of(rows(START)[0]))
-    for number in range(1, 5):
-        batch = rows(interval(number, 30_000 + 5_000 * number, lost=number))
-        single.on_report(report_of(batch[0]))
-        assert flow.calls[-1] == ("set", registers(many.on_reports(batch, "default")))
-
-
 def test_limited_hyvar_looks_for_limits_and_grows_fast_while_the_cap_is_raised(tmp_path: Path) -> None:
-    algorithm, flow = one_flow(RTcpHyvar, tmp_path, 0.0)
-    letters = [bytes(call.values()) for kind, call in flow.calls if kind == "rate_limits"]
-    assert letters == [letter(Options(), cwnd=True, rate=True)]
-    calls = len(flow.calls)
-    algorithm.on_rate_limit(RateLimit("capped", 500_000, 250_000, 0, 1, "10.0.0.2"))
-    assert len(flow.calls) == calls
-    algorithm.on_rate_limit(RateLimit("raised", 500_000, 250_000, 0, 1, "10.0.0.2"))
-    assert flow.calls[-1] == ("set", {"ssthresh_bytes": NO_THRESHOLD_BYTES})
+    set_params(RTcpHyvar, {"policy_file": policy_of(tmp_path, 0.0)})
+    algorithm: Any = RTcpHyvar()
+    ids = (ID, ID + 1)
+    flows = {one: RecordingFlow(FakeInfo(flow_id=one), {"default": HyvarFold.source}) for one in ids}
+    algorithm.flows = flows
+    for flow_id in ids:
+        algorithm.on_create(FakeInfo(flow_id=flow_id))
+        letters = [bytes(call.values()) for kind, call in flows[flow_id].calls if kind == "rate_limits"]
+        assert letters == [letter(Options(), cwnd=True, rate=True)]
+    calls = [list(flow.calls) for flow in flows.values()]
+    algorithm.on_rate_limit(ID, RateLimit("capped", 500_000, 250_000, 0, 1, "10.0.0.2"))
+    assert [flow.calls for flow in flows.values()] == calls
+    algorithm.on_rate_limit(ID, RateLimit("raised", 500_000, 250_000, 0, 1, "10.0.0.2"))
+    assert flows[ID].calls[-1] == ("set", {"ssthresh_bytes": NO_THRESHOLD_BYTES})
+    assert flows[ID + 1].calls == calls[1]
 
 
 @pytest.mark.parametrize("cls", [Hyvar, HybridMtp, PolicyAlone, RTcpHyvar])

@@ -10,11 +10,12 @@ from experiments.traffic.spec import Http
 from tests.unit.experiments.test_sim import PAYLOAD, one
 
 
-def test_a_rate_limit_is_found_and_told() -> None:
+@pytest.mark.parametrize("algorithm", ["r_tcp_cubic", "r_tcp_hyvar"])
+def test_a_rate_limit_is_found_and_told(algorithm: str) -> None:
     limited = Direction(
         rate_bytes_per_s=5e6, delay_us=10_000, token_bucket=TokenBucket(250_000, bucket_bytes=300_000)
     )
-    result = run(one("r_tcp_cubic", limited, traffic=Http((1_000_000,)), duration_s=4))
+    result = run(one(algorithm, limited, traffic=Http((1_000_000,)), duration_s=4))
     first = result.rate_limits.iloc[0]
     assert (first["sender"], first["receiver"], first["flow"]) == ("sender", "receiver", "flow")
     assert first["state"] == "capped"

@@ -28,6 +28,9 @@
  *   nothing either, and keeps it where it is. Nor does it cap what the bucket has gained during such a time.
  * - Losses while capped, when those of the last probe are past, are not the limit's. As many are forgiven to a probe, and
  *   it takes one step more on trust: where packets get lost at random tokens are not known well. It comes sooner, too.
+ * - There a control such as BBRv3 may stay far below what the path has, and below all rates by which the detector finds a limit
+ *   gone. So it is gone as well if, without a cap, a whole bucket more than a tenth above R has arrived, and no more was lost than at
+ *   random.
  */
 #ifndef RTCP_LIMITER_H
 #define RTCP_LIMITER_H
@@ -265,6 +268,22 @@ static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct r
 	return l->rounds >= o->probe_every_rounds && delivered_pkts >= enough_pkts;
 }
 
+/*
+ * Whether more has arrived without a cap, where packets get lost at random, than the limit can let through: a whole bucket,
+ * and a tenth more than R. A limit that is only higher would have lost much more.
+ */
+static inline int rtcp_outgrows(const struct rtcp_limiter *l, const struct rtcp_detector *d,
+				const struct rtcp_progress *now)
+{
+	__u64 delivered_pkts = rtcp_moved(now->delivered_pkts, l->probe.delivered_pkts);
+	__u64 lost_pkts = rtcp_moved(now->lost_pkts, l->probe.lost_pkts);
+	__u64 limit_bytes = rtcp_limit_bytes(d, rtcp_moved(now->time_us, l->probe.time_us));
+
+	return rtcp_is_lossy(l) &&
+	       lost_pkts * RTCP_PPM <= 2ULL * l->loss_ppm * (delivered_pkts + lost_pkts) &&
+	       rtcp_bytes(d, delivered_pkts) > limit_bytes + limit_bytes / 10 + d->bucket_bytes;
+}
+
 /* Takes an ACK in, after the detector. */
 static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector *d,
 				    const struct rtcp_options *o, const struct rtcp_progress *now)
@@ -317,7 +336,9 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 			rtcp_limiter_step(l, d, o, now);
 		break;
 	case RTCP_STAGE_LIFTED:
-		if (l->rounds >= o->probe_rounds)
+		if (rtcp_outgrows(l, d, now))
+			rtcp_end(d, RTCP_END_BYTES);
+		else if (l->rounds >= o->probe_rounds)
 			rtcp_limiter_enter(l, d,
 					   rtcp_exceeds(d, &l->probe, now, o->probe_gain_ratio_ppm)
 						   ? RTCP_STAGE_LIFTED

@@ -175,3 +175,40 @@ def test_on_recorded_transfers(name: str, bucket_bytes: float, rate_bytes_per_s:
     assert undetected_at_us is None
     assert found_bytes_per_s == pytest.approx(rate_bytes_per_s, rel=0.005)
     assert found_bytes == pytest.approx(bucket_bytes, rel=0.03)
+
+
+def thinned(events: list[Event]) -> list[int]:
+    """Places of the ACKs that the kernel tells: of those without a loss one in a while, and the last of them.
+
+    It tells all that come while losses are counted, or after the trigger.
+    """
+    detector, told, since_us = Detector(), list[int](), 0
+    for i, (kind, now) in enumerate(events):
+        before = events[i - 1][1] if i else now
+        transfer = detector.transfer
+        is_calm = transfer is not None and transfer.estimate is None and transfer._counting_since_us is None
+        is_quiet = is_calm and not detector.limited and now.lost_pkts == before.lost_pkts
+        if kind == "A" and is_quiet and now.time_us - since_us < 5_000:
+            continue
+        if kind == "A" and now.lost_pkts > before.lost_pkts and told and told[-1] != i - 1:
+            told.append(i - 1)
+            detector.ack(before)
+        told.append(i)
+        (detector.start if kind == "S" else detector.ack)(now)
+        since_us = now.time_us
+    return told
+
+
+@pytest.mark.parametrize("control", [Cubic, Bbr])
+@pytest.mark.parametrize("loss_ratio", [0, 0.001])
+def test_acks_without_a_loss_need_not_be_told(control: type[Control], loss_ratio: float) -> None:
+    path = Path(bucket_bytes=385_000, limit=1.3 * MBIT, rtt_s=0.018, limited_until_s=9, loss_ratio=loss_ratio)
+    events = list(Sender(path, control()).run(15, [(0, 1.5e6), (0.5, 1e5), (0.5, 1e8)]))
+    places = thinned(events)
+    assert len(places) < len(events)
+    found, all_found = (
+        in_python(Options(), MSS, [events[i] for i in places]),
+        in_python(Options(), MSS, events),
+    )
+    assert found == [all_found[i] for i in places]
+    assert found[-1][0] is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ccp_algs import Algorithm, params_of
+from ccp_algs import Algorithm, VectorAlgorithm, params_of
 from ccp_algs.bbr3 import CRUISE, STARTUP
 from ccp_algs.check import FakeInfo, RecordingFlow
 from ccp_algs.const import ConstFold
@@ -16,7 +16,7 @@ from ccp_algs.r_tcp_bbr3 import RTcpBbr3
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES, RTcpCubic
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMIT_STATES, RateLimit, letter
-from ccp_algs.rtcp.mixin import RateLimited
+from ccp_algs.rtcp.mixin import RateLimited, VectorRateLimited
 
 
 class Own(RateLimited, Algorithm):
@@ -57,6 +57,36 @@ def test_what_the_extension_tells_is_told_to_listeners_and_to_the_algorithm() ->
     algorithm.on_extension("rate_limits", limit("capped").to_bytes())
     assert seen == [limit("capped")]
     assert flow.events == [("rate_limit:changed", dataclasses.asdict(limit("capped")))]
+
+
+class Many(VectorRateLimited, VectorAlgorithm):
+    """The same for all flows at once."""
+
+    program = ConstFold
+
+
+def test_an_algorithm_of_many_flows_looks_for_the_limit_of_each() -> None:
+    ids = (5, 6)
+    algorithm: Any = Many()
+    flows = {one: RecordingFlow(FakeInfo(flow_id=one), {"default": ConstFold.source}) for one in ids}
+    algorithm.flows = flows
+    for flow_id in ids:
+        algorithm.on_create(FakeInfo(flow_id=flow_id))
+    algorithm.probe_gain_ratio = 0.1
+    algorithm.on_params(frozenset({"probe_gain_ratio"}))
+    algorithm.on_params(frozenset({"beta"}))  # none of ours
+    both = [letter(Options(probe_gain_ratio=gain), rate=True) for gain in (0.2, 0.1)]
+    assert [letters(flow) for flow in flows.values()] == [both, both]
+
+    seen: list[tuple[int, RateLimit]] = []
+    algorithm.on_rate_limit = lambda flow_id, told: seen.append((flow_id, told))
+    algorithm.on_extension(5, "counter", b"12345678")
+    algorithm.on_extension(6, "rate_limits", limit("capped").to_bytes())
+    assert seen == [(6, limit("capped"))]
+    assert [flow.events for flow in flows.values()] == [
+        [],
+        [("rate_limit:changed", dataclasses.asdict(limit("capped")))],
+    ]
 
 
 def test_parameters_are_the_options_with_their_defaults() -> None:
