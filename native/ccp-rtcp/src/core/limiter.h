@@ -29,8 +29,7 @@
  * - Losses while capped, when those of the last probe are past, are not the limit's. As many are forgiven to a probe, and
  *   it takes one step more on trust: where packets get lost at random tokens are not known well. It comes sooner, too.
  * - There a control such as BBRv3 may stay far below what the path has, and below all rates by which the detector finds a limit
- *   gone. So it is gone as well if, without a cap, a whole bucket more than a tenth above R has arrived, and no more was lost than at
- *   random.
+ *   gone. So it is gone as well if, without a cap, a whole bucket above R has arrived, and no more was lost than at random.
  */
 #ifndef RTCP_LIMITER_H
 #define RTCP_LIMITER_H
@@ -269,8 +268,8 @@ static inline int rtcp_probe_is_due(const struct rtcp_limiter *l, const struct r
 }
 
 /*
- * Whether more has arrived without a cap, where packets get lost at random, than the limit can let through: a whole bucket,
- * and a tenth more than R. A limit that is only higher would have lost much more.
+ * Whether more has arrived without a cap, where packets get lost at random, than the limit and a full bucket let through.
+ * A limit that is only higher would have lost much more.
  */
 static inline int rtcp_outgrows(const struct rtcp_limiter *l, const struct rtcp_detector *d,
 				const struct rtcp_progress *now)
@@ -281,7 +280,7 @@ static inline int rtcp_outgrows(const struct rtcp_limiter *l, const struct rtcp_
 
 	return rtcp_is_lossy(l) &&
 	       lost_pkts * RTCP_PPM <= 2ULL * l->loss_ppm * (delivered_pkts + lost_pkts) &&
-	       rtcp_bytes(d, delivered_pkts) > limit_bytes + limit_bytes / 10 + d->bucket_bytes;
+	       rtcp_bytes(d, delivered_pkts) > limit_bytes + d->bucket_bytes;
 }
 
 /* Takes an ACK in, after the detector. */
