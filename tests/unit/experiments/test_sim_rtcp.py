@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.netlab.spec import Buffer, Direction, TokenBucket
+from experiments.events import SetLink
+from experiments.netlab.spec import Bernoulli, Buffer, Direction, TokenBucket
 from experiments.run import run
 from experiments.traffic.spec import Http
 from tests.unit.experiments.test_sim import PAYLOAD, one
@@ -44,3 +45,20 @@ def test_a_rate_limit_is_found_with_one_object_of_256_kb_and_less_is_sent_again(
     assert found["rate_bytes_per_s"] == pytest.approx(125_000 * PAYLOAD, rel=0.06)
     sent_again = [int(result.flows["retrans_pkts"].sum()) for result in results]
     assert sent_again[1] < sent_again[0]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_limit_that_is_gone_is_found_gone_where_random_loss_keeps_bbr3_slow(seed: int) -> None:
+    # It stays below twice the limit, or little above: the detector alone never found it gone.
+    limited = Direction(
+        rate_bytes_per_s=5e6,
+        delay_us=20_000,
+        loss=Bernoulli(0.02),
+        buffer=Buffer(packets=1_000),
+        token_bucket=TokenBucket(250_000, bucket_bytes=733_000),
+    )
+    lift = SetLink(20.0, "link>", {"token_bucket": None})
+    result = run(one("r_tcp_bbr3", limited, duration_s=40, seed=seed, events=(lift,)))
+    states = result.rate_limits.set_index("t_s")["state"]
+    assert "gone" not in set(states[:20])
+    assert states.iloc[-1] == "gone"

@@ -180,7 +180,7 @@ void BPF_PROG(limit_on_ack, struct sock *sk)
 {
 	struct limited it = limited_of(sk);
 
-	if (!it.flow || !it.limit || flow_keeps_quiet(sk, &it.limit->flow))
+	if (!it.flow || !it.limit)
 		return;
 	flow_ack(sk, &it.limit->flow, &it.limit->options);
 	tell_no_room(sk, it.limit);

@@ -123,8 +123,6 @@ static __always_inline void on_tx_start(struct sock *sk, struct rtcp_sock *ours)
 
 static __always_inline void on_ack(struct sock *sk, struct rtcp_sock *ours)
 {
-	if (!config.records && flow_keeps_quiet(sk, &ours->flow))
-		return;
 	if (flow_ack(sk, &ours->flow, the_options()))
 		record(sk, false);
 }
@@ -162,8 +160,7 @@ static __always_inline void pace_no_more(struct sock *sk, const struct rtcp_sock
  */
 static __always_inline void pace(struct sock *sk, struct rtcp_sock *ours)
 {
-	u64 rate = ours->flow.rate_bytes_per_s && config.options.pace_cubic ? pacing_cap(&ours->flow) : 0;
-	u64 max_rate = sk->sk_max_pacing_rate;
+	u64 rate = config.options.pace_cubic ? pacing_cap(&ours->flow) : 0, max_rate = sk->sk_max_pacing_rate;
 
 	if (!rate && !ours->our_max_rate)
 		return;
