@@ -321,12 +321,6 @@ static inline void rtcp_adopt(struct rtcp_detector *d, const struct rtcp_options
 	}
 }
 
-/* Whether an ACK without a loss changes nothing but the time of the latest such. */
-static inline int rtcp_is_calm(const struct rtcp_detector *d)
-{
-	return d->started && !d->limited && !d->transfer.counting && !d->transfer.triggered;
-}
-
 /* Whether the estimation has begun, and has found nothing yet. */
 static inline int rtcp_is_undecided(const struct rtcp_detector *d)
 {
