@@ -64,6 +64,7 @@ class Observation(Struct, frozen=True, kw_only=True):
         ce_marks: Packets with ECN CE, new in the interval.
         retransmits: Retransmissions, new in the interval.
         arrival_pkts_per_s: Packets with data that arrived of the path's sender [packets/s].
+        goodput_bytes_per_s: Its data that arrived in order [bytes/s].
     """
 
     t_s: float
@@ -73,6 +74,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     ce_marks: float | None = None
     retransmits: float | None = None
     arrival_pkts_per_s: float | None = None
+    goodput_bytes_per_s: float | None = None
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -196,7 +198,11 @@ class Detector:
         self._since_switch_s += passed_s
         self._baseline.learn(observation, passed_s)
         is_own = self._own is not None and self._own.fills(
-            observation.arrival_pkts_per_s, observation.rtt_p50_ms, self._baseline.value_ms, passed_s
+            observation.arrival_pkts_per_s,
+            observation.goodput_bytes_per_s,
+            observation.rtt_p50_ms,
+            self._baseline.value_ms,
+            passed_s,
         )
         score = int(self._congested(observation) and not is_own)
         self._scores.append(score)

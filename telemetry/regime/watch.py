@@ -41,6 +41,7 @@ def observation_of(signal: ReceiverSignal, t_s: float) -> Observation:
         ce_marks=signal.ce_marks,
         retransmits=next((count for count in retransmits if count is not None), None),
         arrival_pkts_per_s=signal.arrival_pkts_per_s,
+        goodput_bytes_per_s=signal.goodput_bytes_per_s,
     )
 
 

@@ -116,7 +116,7 @@ def replayed(result: Result, options: DetectorOptions) -> pd.DataFrame:
         A row an interval, the fields of `Verdict` as columns.
     """
     detector = Detector(options)
-    seen = result.regimes[list(Observation.__struct_fields__)].astype(object)
+    seen = result.regimes.reindex(columns=list(Observation.__struct_fields__)).astype(object)
     rows = [
         msgspec.structs.astuple(detector.observe(msgspec.convert(row, Observation)))
         for row in seen.where(seen.notna(), None).to_dict("records")

@@ -1,6 +1,6 @@
 """R-Hybrid: whose queue is it, by a probe (`ccp_algs/share_probe.py`)? What it hears, what it wins and costs.
 
-Flows of `r_hybrid` follow a receiver in the mode `own`, with and without probes. The paths are those of
+Flows of `r_hybrid` follow a receiver in the mode `own`, with and without probes. The paths are of the kind of
 `whose.py`, drawn at random; what a share means was chosen on others.
 """
 
@@ -40,6 +40,9 @@ CONSTANT_RATIOS: Final = (0.1, 0.3)
 PATHS: Final = (1, 10)
 """How many are drawn for `--quick`, and else."""
 
+DRAWN: Final = "paths that were drawn when the rules were done"
+"""Seed of the paths."""
+
 ALONE: Final = "alone"
 STREAMED: Final = "alone, four streams"
 
@@ -70,7 +73,7 @@ def situations(rate_bytes_per_s: float) -> Mapping[str, tuple[int, Flow | None]]
 
 def _points(paths: int) -> Mapping[str, Mapping[str, Any]]:
     points = {}
-    for path, bottleneck in drawn(paths).items():
+    for path, bottleneck in drawn(paths, DRAWN).items():
         for situation, (streams, other) in situations(bottleneck.rate_bytes_per_s or 0.0).items():
             for name, every_s in PROBES.items():
                 params: dict[str, ParamValue] = {"probe_s": every_s}
@@ -85,7 +88,7 @@ def _points(paths: int) -> Mapping[str, Mapping[str, Any]]:
 
 def _grids(size: Size) -> list[Grid]:
     paths = PATHS[0] if size.quick else PATHS[1]
-    (first, *_) = drawn(paths).values()
+    (first, *_) = drawn(paths, DRAWN).values()
     base = Scenario(
         name="r-hybrid: sharing found by a probe",
         topology=Dumbbell(2, first),

@@ -29,6 +29,7 @@ observations = st.builds(
     rtt_p50_ms=st.none() | st.floats(0, 50),
     rtt_tail_ms=st.none() | st.floats(0, 50),
     arrival_pkts_per_s=st.none() | st.floats(0, 1000),
+    goodput_bytes_per_s=st.none() | st.floats(0, 1e6),
     ce_marks=amounts,
     retransmits=amounts,
 )

@@ -82,8 +82,8 @@ def test_a_queue_at_a_rate_that_had_none_is_not_ours() -> None:
 def test_a_tenth_of_a_long_rtt_is_no_empty_queue() -> None:
     load = OwnLoad(delta_ms=5.0)
     for _ in range(20):  # it grows again behind a loss: three of 40 ms are queue, and the link is busy
-        load.fills(0.97 * CAPACITY, 43.0, 40.0, 0.1)
-    assert [load.fills(CAPACITY, 52.0, 40.0, 0.1) for _ in range(10)][-1]
+        load.fills(0.97 * CAPACITY, None, 43.0, 40.0, 0.1)
+    assert [load.fills(CAPACITY, None, 52.0, 40.0, 0.1) for _ in range(10)][-1]
 
 
 def test_marks_where_we_fill_the_path_are_ours_and_others_are_not() -> None:
@@ -93,17 +93,42 @@ def test_marks_where_we_fill_the_path_are_ours_and_others_are_not() -> None:
     assert decided(rates, queue_ms=1.0, ce_marks=400.0)[-1] == SHARED
 
 
+UNEVEN = (0.62, 0.45, 0.7, 0.55)
+"""Of all packets, as a network card that hands several over as one lets them be counted."""
+
+
+def test_packets_that_come_several_as_one_do_not_hide_that_the_path_is_full() -> None:
+    load = OwnLoad(delta_ms=5.0)
+    found = [load.fills(share * CAPACITY, 1448 * CAPACITY, 7.0, 1.0, 0.1) for share in UNEVEN * 10]
+    assert found == [False] * 13 + [True] * 27
+
+
+def test_a_loss_that_holds_bytes_back_does_not_hide_it_either() -> None:
+    load = OwnLoad(delta_ms=5.0)
+    held = [1.0] * 8 + [0.4, 1.6]
+    found = [load.fills(CAPACITY, share * 1448 * CAPACITY, 7.0, 1.0, 0.1) for share in held * 4]
+    assert all(found[4:])
+
+
+def test_others_show_by_both_counts() -> None:
+    load = OwnLoad(delta_ms=5.0)
+    for _ in range(20):
+        load.fills(CAPACITY, 1448 * CAPACITY, 7.0, 1.0, 0.1)
+    found = [load.fills(share * CAPACITY, share * 1448 * CAPACITY, 7.0, 1.0, 0.1) for share in UNEVEN * 10]
+    assert not any(found[2:])
+
+
 def test_where_nobody_counts_what_arrives_the_papers_rules_hold() -> None:
     load = OwnLoad(delta_ms=5.0)
-    assert not any(load.fills(None, 7.0, 1.0, 0.1) for _ in range(20))
-    assert not any(load.fills(0.0, 7.0, 1.0, 0.1) for _ in range(20))
+    assert not any(load.fills(None, None, 7.0, 1.0, 0.1) for _ in range(20))
+    assert not any(load.fills(0.0, 0.0, 7.0, 1.0, 0.1) for _ in range(20))
 
 
 def test_a_path_that_can_carry_less_than_before_is_ours_again_after_the_horizon() -> None:
     load = OwnLoad(delta_ms=5.0)
     for _ in range(10):
-        load.fills(CAPACITY, 7.0, 1.0, 10.0)
-    found = [load.fills(0.5 * CAPACITY, 7.0, 1.0, 10.0) for _ in range(70)]
+        load.fills(CAPACITY, None, 7.0, 1.0, 10.0)
+    found = [load.fills(0.5 * CAPACITY, None, 7.0, 1.0, 10.0) for _ in range(70)]
     assert found.index(True) == pytest.approx(60, abs=1)
 
 

@@ -37,10 +37,22 @@ def signal(peer: str = PEER, **measured: int | None) -> ReceiverSignal:
 
 def test_the_tail_is_the_99th_percentile_and_marks_are_marks() -> None:
     measured = signal(
-        rtt_min_us=800, rtt_p50_us=1000, rtt_p99_us=9500, rtt_max_us=80_000, ce_marks=4, arrival_pkts_per_s=70
+        rtt_min_us=800,
+        rtt_p50_us=1000,
+        rtt_p99_us=9500,
+        rtt_max_us=80_000,
+        ce_marks=4,
+        arrival_pkts_per_s=70,
+        goodput_bytes_per_s=90_000,
     )
     assert observation_of(measured, 12.5) == Observation(
-        t_s=12.5, rtt_min_ms=0.8, rtt_p50_ms=1.0, rtt_tail_ms=9.5, ce_marks=4, arrival_pkts_per_s=70
+        t_s=12.5,
+        rtt_min_ms=0.8,
+        rtt_p50_ms=1.0,
+        rtt_tail_ms=9.5,
+        ce_marks=4,
+        arrival_pkts_per_s=70,
+        goodput_bytes_per_s=90_000,
     )
     assert observation_of(signal(), 0.0) == Observation(t_s=0.0)
 
