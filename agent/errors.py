@@ -34,6 +34,7 @@ SLUGS: Final[dict[str, str]] = {
     "rtcp.cannot_record": "recorded ACKs cannot be written to the directory",
     "rtcp.no_detector": "no detector of rate limits has this name",
     "rule.bad_value": "the value of a rule's condition cannot be read",
+    "rule.bad_outcome": "a rule of rate limits says something else of its sockets than `limit` or `except`",
     "rule.unknown_algorithm": "a rule names an algorithm that is not running",
     "command.broken": "a plug-in command could not be loaded",
     "reload.not_readable": "the file of an algorithm cannot be read",

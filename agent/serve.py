@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -25,8 +27,10 @@ from agent.inbox import Inbox
 from agent.known_good import KnownGood
 from agent.management import Management, managed
 from agent.metrics import MetricsAddress, MetricsServer, listening
+from agent.metrics.rate_limits import RATE_BOUNDS
 from agent.plane import Plane
 from agent.priority import raise_priority, raise_thread
+from agent.rtcp.kept import Kept
 from agent.runfile import RUN_DIR, RunFile, RunInfo, check_room
 from agent.supervised import supervised
 from agent.wakeful import Wakeful
@@ -38,6 +42,8 @@ from datapath import ebpf
 
 if TYPE_CHECKING:
     from ccp_base import _native
+
+log = logging.getLogger("ccplane.agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ def serve(
         with _cleared_up(datapath, pin_dir):
             run_file = around.enter_context(RunFile(pin_dir, options.run_dir))
             plane = assembled(ready, datapath)
+            _tell_kept(datapath)
             audit = None if audit_log is None else Audit(audit_log, plane)
             files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
             ways = around.enter_context(
@@ -272,7 +279,8 @@ def _metrics(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[
     if options.metrics is None:
         yield None
         return
-    with listening(options.metrics, plane, ways.requests.hearing, ways.requests.inbox) as server:
+    limits = partial(ebpf.rtcp_agent_summary, options.load.pin_dir, RATE_BOUNDS)
+    with listening(options.metrics, plane, ways.requests.hearing, ways.requests.inbox, limits) as server:
         yield server
 
 
@@ -325,6 +333,12 @@ def _cleared_up(datapath: _native.EbpfDatapath, pin_dir: str) -> Iterator[None]:
         if not datapath.adopted:
             ebpf.unload(pin_dir)
         raise
+
+
+def _tell_kept(datapath: _native.EbpfDatapath) -> None:
+    kept = Kept(*datapath.limits_kept)
+    if kept.sentence:
+        log.log(logging.WARNING if kept.what == "lost" else logging.INFO, "rate limits: %s", kept.sentence)
 
 
 def _run_info(plane: Plane, pin_dir: str) -> RunInfo:

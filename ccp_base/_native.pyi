@@ -5,7 +5,7 @@ CLOCK_MONOTONIC, or of virtual time in the simulator.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, Literal, final
 
 import numpy as np
@@ -48,6 +48,8 @@ __all__ = [
     "ioam_remove",
     "ioam_work",
     "probe",
+    "rtcp_agent_summary",
+    "rtcp_forget",
     "rtcp_member_replay",
     "rtcp_remote_of",
     "rtcp_replay",
@@ -300,6 +302,9 @@ class EbpfDatapath:
     def unregister(self, cc_name: str) -> None: ...
     def registered(self) -> list[str]: ...
     def extend(self, name: str, object: bytes | None = None) -> None: ...
+    @property
+    def limits_kept(self) -> tuple[str, int]:
+        """What became of what the agent before knew of rate limits: `RtcpAttached.kept`."""
     def install(self, program: Program) -> int: ...
     def uninstall(self, handle: int) -> None: ...
     def poll(self, timeout_ms: int) -> Batch: ...
@@ -634,17 +639,47 @@ class RtcpAttached:
         CcpError: `rtcp.*` or `trace.no_btf`.
     """
 
-    def __new__(cls, options: bytes, *, max_clients: int, records: bool = False) -> RtcpAttached:
+    def __new__(
+        cls,
+        options: bytes,
+        *,
+        max_clients: int,
+        records: bool = False,
+        rules_json: bytes = b"[]",
+        keep_in: str | os.PathLike[str] | None = None,
+    ) -> RtcpAttached:
         """Register.
 
         Args:
             options: `Options.to_bytes()`.
             max_clients: Sockets of further clients are not bounded.
             records: Whether each ACK makes a row for `drain_acks`.
+            rules_json: Which sockets are bounded; an empty array: all.
+            keep_in: Folder in a BPF file system for the table of clients; one that is there is taken over.
         """
     @property
     def names(self) -> list[str]:
         """The congestion controls: those which the kernel has itself."""
+    @property
+    def kept(self) -> tuple[str, int]:
+        """What became of the table in `keep_in`, and of how many clients.
+
+        `nothing`: there was none; `table`: it goes on; `verdicts`: those of limited clients are in a new
+        table; `lost`: they could not be read, or there is no room for them.
+        """
+    @property
+    def not_kept(self) -> CcpError | None:
+        """Why the table will not outlive it, though it was to."""
+    def summary(self, bounds_bytes_per_s: Sequence[float]) -> dict[str, Any]:
+        """Return the table of clients in numbers.
+
+        Args:
+            bounds_bytes_per_s: Upper bounds of rates, in rising order [bytes/s].
+
+        Returns:
+            `max_clients`; `no_room`: connections; `clients`: by `enum rtcp_verdict`; `rates`: limited clients
+            by upper bound, the last without one; `rates_sum`: sum of their rates [bytes/s].
+        """
     def drain(self) -> NDArray[np.void]:
         """Return the verdicts since the last call, in order.
 
@@ -826,10 +861,17 @@ def rtcp_remote_of(options: bytes, address: bytes, port: int) -> bytes:
         port: In host order.
     """
 
-def rtcp_tables(now_us: int, pin_dir: str) -> list[tuple[bool, int, list[dict[str, Any]]]]:
-    """Return the tables of clients: of the congestion controls attached last, and of an agent's extension.
+def rtcp_agent_summary(
+    pin_dir: str | os.PathLike[str], bounds_bytes_per_s: Sequence[float]
+) -> dict[str, Any] | None: ...
+def rtcp_forget(kept_in: str | os.PathLike[str]) -> bool: ...
+def rtcp_tables(
+    now_us: int, pin_dir: str, kept_in: str | os.PathLike[str]
+) -> list[tuple[str, int, int, list[dict[str, Any]] | None]]:
+    """Return the tables of clients: of the congestion controls attached, those before, an agent's extension.
 
-    Whether it is an agent's, how many connections it had no room for, and of each client `netns` (inode),
+    Whose it is (`attach`, `earlier`, `agent`), for how many clients there is room, how many connections it
+    had none for, and (None: another version's, not readable) of each client `netns` (inode),
     `netns_cookie`, `remote` (24 bytes, `struct rtcp_remote` of `native/ccp-rtcp`), `verdict` (`enum
     rtcp_verdict`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`,
     `delivered_bytes`, `lost_bytes`,
@@ -839,6 +881,7 @@ def rtcp_tables(now_us: int, pin_dir: str) -> list[tuple[bool, int, list[dict[st
     Args:
         now_us: The time, of CLOCK_MONOTONIC [us].
         pin_dir: Directory of the agent's datapath.
+        kept_in: Folder of the table that is kept.
 
     Raises:
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.

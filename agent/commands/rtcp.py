@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import faulthandler
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.live import Live
 
 from agent import console, params
 from agent.ack_trace import START, read_ack_trace, read_acks
 from agent.commands.connection import PIN_DIR, AsJson, PinDir
+from agent.metrics import MetricsAddress, listening_for_limits
+from agent.rtcp import limits_table
 from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict, known_tables
+from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
+from agent.rtcp.rules import parse_bound_rule
 from agent.rtcp.settings import options_of
+from agent.rtcp.tables import KEPT_IN, known_tables
 from ccp_algs.rtcp import Detector, Transfer
 from ccp_algs.rtcp.baselines import BASELINES
-from ccp_base.errors import UsageError
+from ccp_base.errors import UsageError, collected
 from ccp_base.names import close_names
+from ccp_base.notify import Manager, Supervised
 from telemetry.bus import mono_us, wall_us
 from telemetry.signals import on_signals
 
@@ -28,6 +36,8 @@ app = typer.Typer(help="Rate limits by token buckets, as R-TCP finds them.", no_
 
 _TURN_S = 0.1
 """How often verdicts are looked for [s]."""
+
+_WATCH_S = 1.0
 
 
 @app.callback()
@@ -106,9 +116,24 @@ def attach(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Parameter, such as probe_every_rounds=25."),
     ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help="Which sockets: 'CONDITION...', or 'CONDITION... -> except'; the first that matches "
+            "decides, all others are the kernel's own. Conditions: src, dst, sport, dport, cgroup.",
+        ),
+    ] = None,
     max_clients: Annotated[
         int, typer.Option(min=1, help="Sockets of further clients are not bounded.")
     ] = MAX_CLIENTS,
+    keep: Annotated[
+        bool, typer.Option(help="Keep what is known of clients in the kernel, for the next start.")
+    ] = True,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Where Prometheus may ask: PORT of this machine only, ADDRESS:PORT or unix:PATH."),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="JSON: an object when it is ready, and then for each verdict."),
@@ -116,57 +141,87 @@ def attach(
 ) -> None:
     """Offer the congestion controls rtcp_cubic and rtcp_bbr to sockets, until Ctrl-C.
 
-    They are the kernel's CUBIC and BBR, which stay within the token bucket that limits a client.
+    They are the kernel's CUBIC and BBR, which stay within the token bucket that limits a client. With rules,
+    sockets that none is for become the kernel's `cubic` and `bbr` when they connect; where all rules are
+    exceptions, only those of the rules do.
     """
     values = dict(params.parse(settings or [], "--set", "probe_every_rounds=25"))
     options = options_of({**values, "observe": True} if observe else values)
+    asked_at = None if metrics is None else MetricsAddress.from_text(metrics)
     attachment = Attachment(
-        options, max_clients=max_clients, recorder=None if record is None else AckRecorder(record)
+        options,
+        max_clients=max_clients,
+        rules=collected(parse_bound_rule, rule or []),
+        keep_in=KEPT_IN if keep else None,
+        recorder=None if record is None else AckRecorder(record),
     )
     tell = _tell_json if as_json else _tell
     stopping = threading.Event()
-    with on_signals(stopping.set):
-        if as_json:
-            attached = {"kind": "attached", "t_mono_us": mono_us(), "t_wall_us": wall_us()}
-            typer.echo(msgspec.json.encode({**attached, "names": attachment.names}))
-        else:
-            typer.echo(f"ccp: sockets can choose {' and '.join(attachment.names)}; Ctrl-C stops", err=True)
-        try:
-            while not stopping.wait(_TURN_S):
-                tell(attachment.turn())
-        finally:
-            tell(attachment.close())
+    with on_signals(stopping.set), ExitStack() as around:
+        around.callback(lambda: tell(attachment.close()))
+        if asked_at is not None:
+            around.enter_context(listening_for_limits(asked_at, attachment.summary))
+        _tell_ready(attachment, as_json)
+        turned = around.enter_context(_supervised(attachment))
+        while not stopping.wait(_TURN_S):
+            tell(attachment.turn())
+            turned()
 
 
 @app.command()
-def show(as_json: AsJson = False, pin_dir: PinDir = PIN_DIR) -> None:
+def show(
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again each second, until Ctrl-C; JSON a line each.")
+    ] = False,
+    as_json: AsJson = False,
+    pin_dir: PinDir = PIN_DIR,
+) -> None:
     """Show what `ccp rtcp attach`, and an agent's algorithms such as r_tcp_cubic, know of each client."""
-    known = known_tables(pin_dir)
-    if as_json:
-        console.print_json([msgspec.to_builtins(one) for one in known])
+    if not watch:
+        known = known_tables(pin_dir)
+        if as_json:
+            console.print_json([msgspec.to_builtins(one) for one in known])
+        else:
+            Console().print(limits_table.render(known))
         return
-    table = Table(box=None, header_style="bold")
-    columns = ("client", "netns", "by", "state", "bucket_KB", "rate_Mbit/s", "tokens_KB", "flows", "active")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("client", "by", "state") else "right")
-    for by, one in ((found.by, client) for found in known for client in found.clients):
-        table.add_row(
-            one["client"],
-            str(one["netns"]),
-            by,
-            one["state"],
-            f"{one['bucket_bytes'] / 1e3:.0f}",
-            f"{one['rate_bytes_per_s'] * 8 / 1e6:.3f}",
-            f"{one['tokens_bytes'] / 1e3:.0f}",
-            str(one["open_flows"]),
-            str(one["active_flows"]),
-        )
-    Console().print(table)
-    for found in known:
-        if found.no_room:
-            typer.echo(
-                f"{found.by}: no room for the clients of {found.no_room} connections, which are not bounded"
-            )
+    stopping = threading.Event()
+    with on_signals(stopping.set), ExitStack() as around:
+        live = None if as_json else around.enter_context(Live(auto_refresh=False))
+        while True:
+            known = known_tables(pin_dir)
+            if live is None:
+                typer.echo(msgspec.json.encode(known))
+            else:
+                live.update(limits_table.render(known), refresh=True)
+            if stopping.wait(_WATCH_S):
+                return
+
+
+def _tell_ready(attachment: Attachment, as_json: bool) -> None:
+    kept = attachment.kept
+    if as_json:
+        ready = {"kind": "attached", "t_mono_us": mono_us(), "t_wall_us": wall_us()}
+        ready |= {"names": attachment.names, "kept": kept.what, "kept_clients": kept.clients}
+        typer.echo(msgspec.json.encode(ready))
+        return
+    if kept.sentence:
+        typer.echo(f"ccp: {kept.sentence}", err=True)
+    typer.echo(f"ccp: sockets can choose {' and '.join(attachment.names)}; Ctrl-C stops", err=True)
+
+
+@contextmanager
+def _supervised(attachment: Attachment) -> Iterator[Callable[[], None]]:
+    """Tell the service manager, if one started us, of each turn: what is yielded does."""
+    manager = Manager.from_environment()
+    if manager is None:
+        yield lambda: None
+        return
+    faulthandler.enable()
+    loop = Supervised(manager, lambda: f"{', '.join(attachment.names)}: {attachment.verdicts} verdicts")
+    try:
+        yield loop.turn
+    finally:
+        loop.stopping()
 
 
 def _tell_json(verdicts: list[Verdict]) -> None:

@@ -1,4 +1,4 @@
-"""`ccp install-service`: the agent, the receiver and Mosquitto as services of systemd's."""
+"""`ccp install-service`: the agent, the receiver, R-TCP and Mosquitto as services of systemd's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agent.service import Service, unit_name
 _NEXT: Final[dict[Service, str]] = {
     Service.AGENT: "what it runs: /etc/ccplane/agent.env",
     Service.RECEIVER: "what it measures, and for whom: /etc/ccplane/receiver.env",
+    Service.RTCP: "which sockets it bounds: /etc/ccplane/rtcp.env; who has it: docs/rtcp.md",
     Service.MOSQUITTO: "first its secrets: /etc/ccplane/mosquitto/make-secrets.sh HOST[,HOST...] USER...",
 }
 
@@ -29,7 +30,7 @@ def install_service(
         Path, typer.Option(help="Write below this directory, and run nothing: for images.")
     ] = Path("/"),
 ) -> None:
-    """Make services of systemd's of the agent, the receiver or Mosquitto: hardened, watched, without root."""
+    """Make services of systemd's of the agent, the receiver, R-TCP or Mosquitto: hardened, without root."""
     services = tuple(dict.fromkeys(what or [Service.AGENT]))
     if show:
         for one in services:

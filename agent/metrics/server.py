@@ -8,19 +8,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
 from socketserver import ThreadingMixIn, UnixStreamServer
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from agent.metrics.address import MetricsAddress
 from agent.metrics.families import AgentCollector
+from agent.metrics.rate_limits import RateLimitCollector, Read
 from ccp_base.errors import LoadError
 from ccp_base.extras import extra_part
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from agent.hearing import Hearing
     from agent.inbox import Inbox
     from agent.plane import Plane
 
 STOP_TIMEOUT_S: Final = 5.0
+
+
+class Collects(Protocol):
+    """What prometheus-client asks."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield metrics."""
 
 
 class _Http(ThreadingHTTPServer):
@@ -53,12 +63,12 @@ class MetricsServer:
         port: The TCP port; 0 for a Unix socket.
     """
 
-    def __init__(self, address: MetricsAddress, collector: AgentCollector) -> None:
+    def __init__(self, address: MetricsAddress, *collectors: Collects) -> None:
         """Listen.
 
         Args:
             address: Where.
-            collector: What is asked at each scrape.
+            *collectors: What is asked at each scrape.
 
         Raises:
             LoadError: `load.no_extra`, or `metrics.cannot_listen`.
@@ -66,7 +76,8 @@ class MetricsServer:
         with extra_part():
             from prometheus_client import CollectorRegistry, MetricsHandler
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(collector)
+        for collector in collectors:
+            registry.register(collector)
         handler = MetricsHandler.factory(registry)
         self._address = address
         try:
@@ -111,7 +122,11 @@ class MetricsServer:
 
 @contextmanager
 def listening(
-    address: MetricsAddress, plane: Plane, hearing: Hearing | None = None, inbox: Inbox | None = None
+    address: MetricsAddress,
+    plane: Plane,
+    hearing: Hearing | None = None,
+    inbox: Inbox | None = None,
+    limits: Read = lambda: None,
 ) -> Iterator[MetricsServer]:
     """Listen for the length of a block.
 
@@ -120,12 +135,39 @@ def listening(
         plane: The agent that is asked about.
         hearing: Its telemetry; None without a bus.
         inbox: Its connection to the bus; None without one.
+        limits: What its algorithms know of rate limits.
 
     Raises:
         LoadError: As `MetricsServer`.
     """
-    server = MetricsServer(address, AgentCollector(plane, hearing, inbox))
-    try:
+    with _served(address, limits, AgentCollector(plane, hearing, inbox)) as server:
         yield server
+
+
+@contextmanager
+def listening_for_limits(address: MetricsAddress, limits: Read) -> Iterator[None]:
+    """Answer with what is known of rate limits, for the length of a block.
+
+    Args:
+        address: Where.
+        limits: What is known.
+
+    Raises:
+        LoadError: As `MetricsServer`.
+    """
+    with _served(address, limits) as server:
+        server.start(lambda: None)
+        yield
+
+
+@contextmanager
+def _served(address: MetricsAddress, limits: Read, *others: Collects) -> Iterator[MetricsServer]:
+    known = RateLimitCollector(limits)
+    try:
+        server = MetricsServer(address, *others, known)
+        try:
+            yield server
+        finally:
+            server.close()
     finally:
-        server.close()
+        known.close()

@@ -21,9 +21,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from agent.conditions import Conditions, conditions_by_key, fields_of
 from agent.names import PREFIX
 from agent.regime.actuator import Regimes
-from agent.rules import Network, Ports, Value, parse_address, parse_conditions
+from agent.rules import Network, Value, parse_address
 from ccp_base.errors import UsageError
 from telemetry.regime.detector import SHARED, Regime
 from telemetry.regime.follow import Path, Standing
@@ -37,10 +38,6 @@ MAX_RATE_BYTES_PER_S: Final = 2**32 - 2
 UNDECIDED: Final = Standing(regime=SHARED, reason="nothing was decided of this path yet")
 
 _NEED_ECN: Final = frozenset({"dctcp", "prague"})
-_ANY: Final = ("::", 0)
-_ALL_PORTS: Final = (0, 65_535)
-_MAPPED: Final = "::ffff:"
-_MAPPED_BITS: Final = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +70,9 @@ class Treatment(Struct, frozen=True, kw_only=True):
         return self.congestion.removeprefix(PREFIX) in _NEED_ECN
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class Entry(Conditions, frozen=True, kw_only=True):
     """An entry of the kernel's table: `Rule` of native/ccp-switch, which says what each field means."""
 
-    src: tuple[str, int] = _ANY
-    dst: tuple[str, int] = _ANY
-    sport: tuple[int, int] = _ALL_PORTS
-    dport: tuple[int, int] = _ALL_PORTS
-    cgroup: int | None = None
     congestion: str
     needs_ecn: bool = False
     asks_ecn: bool = False
@@ -106,16 +98,7 @@ def parse_socket_rule(text: str) -> SocketRule:
             where=f"rule `{text}`",
             fix="write CONDITION... or CONDITION... -> RECEIVER'S ADDRESS, such as --rule 'dst=10.0.0.0/8'",
         )
-    conditions = parse_conditions(left, text)
-    values = {condition.key: condition.value for condition in conditions}
-    if len(values) < len(conditions):
-        raise UsageError(
-            "rule.syntax",
-            "a condition is given twice",
-            where=f"rule `{text}`",
-            why="all conditions of a rule must hold",
-            fix="write one rule for each",
-        )
+    values = conditions_by_key(left, text)
     try:
         return SocketRule(values, str(parse_address(right)) if right else None)
     except ValueError as error:
@@ -157,11 +140,7 @@ def entries(
         for ends, standing, told in _standings(rule, regimes, tell, bool(rules)):
             treatment = treatments[standing.regime]
             entry = Entry(
-                src=_prefix(ends.get("src", conditions.get("src"))),
-                dst=_prefix(ends.get("dst", conditions.get("dst"))),
-                sport=_ports(conditions.get("sport")),
-                dport=_ports(conditions.get("dport")),
-                cgroup=_cgroup_id(conditions.get("cgroup")),
+                **fields_of({**conditions, **ends}),
                 congestion=treatment.congestion,
                 needs_ecn=treatment.needs_ecn,
                 asks_ecn=asks_ecn,
@@ -207,20 +186,3 @@ def _within(end: Network, condition: Value | None) -> bool:
     if not isinstance(condition, Network):
         return True
     return end.version == condition.version and end.network_address in condition
-
-
-@functools.lru_cache(2 * MAX_ENTRIES)
-def _prefix(network: Value | None) -> tuple[str, int]:
-    if isinstance(network, ipaddress.IPv4Network):
-        return f"{_MAPPED}{network.network_address}", _MAPPED_BITS + network.prefixlen
-    if isinstance(network, ipaddress.IPv6Network):
-        return str(network.network_address), network.prefixlen
-    return _ANY
-
-
-def _ports(ports: Value | None) -> tuple[int, int]:
-    return (ports.low, ports.high) if isinstance(ports, Ports) else _ALL_PORTS
-
-
-def _cgroup_id(directory: Value | None) -> int | None:
-    return directory.stat().st_ino if isinstance(directory, File) else None

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
+from agent.metrics.rate_limits import RATE_BOUNDS
 from agent.rtcp.acks import AckRecorder
+from agent.rtcp.kept import Kept
+from agent.rtcp.rules import BoundRule
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMIT_STATES
 from ccp_algs.rtcp.remote import Remote
@@ -49,20 +54,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     active_flows: int
 
 
-class Clients(Struct, frozen=True, kw_only=True):
-    """A table of clients.
-
-    Attributes:
-        by: Whose it is: `attach` (`ccp rtcp attach`) or `agent` (`ccp run r_tcp_cubic`).
-        no_room: Connections that are not bounded, because there was no room for their client.
-        clients: What is known of each.
-    """
-
-    by: str
-    no_room: int
-    clients: list[dict[str, Any]]
-
-
 class Attachment:
     """R-TCP's congestion controls are there to be chosen while it is open."""
 
@@ -72,6 +63,8 @@ class Attachment:
         *,
         max_clients: int = MAX_CLIENTS,
         recorder: AckRecorder | None = None,
+        rules: Sequence[BoundRule] = (),
+        keep_in: str | None = None,
     ) -> None:
         """Register them.
 
@@ -79,21 +72,39 @@ class Attachment:
             options: Parameters of detector and limiter.
             max_clients: Sockets of further clients are not bounded; a warning says so, once.
             recorder: Gets every ACK; None: ACKs are not recorded.
+            rules: Which sockets are bounded, the first that matches; all, if there are none.
+            keep_in: Folder in a BPF file system where the table of clients outlives this process, and is
+                taken over from those before; None: it does not.
 
         Raises:
             LoadError: `load.no_native_module`.
             CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
-                `rtcp.refused` or `trace.no_btf`.
+                `rtcp.too_many_rules`, `rtcp.refused` or `trace.no_btf`.
         """
         self._recorder = recorder
         self._dropped = 0
         self._max_clients = max_clients
-        self._was_full = False
         self._native = ebpf.rtcp_attached(
-            options.to_bytes(), max_clients=max_clients, records=recorder is not None
+            options.to_bytes(),
+            max_clients=max_clients,
+            records=recorder is not None,
+            rules_json=msgspec.json.encode(list(rules)),
+            keep_in=keep_in,
         )
+        self._no_room = self._native.no_room
+        self._was_full = False
+        self.verdicts = 0
+        """How many it has come to."""
         self.names: Final = self._native.names
         """What sockets can choose: `rtcp_cubic` and `rtcp_bbr`, as far as the kernel has CUBIC and BBR."""
+        self.kept: Final = Kept(*self._native.kept)
+        """What became of the table of those before."""
+        if self._native.not_kept is not None:
+            log.warning("%s", self._native.not_kept)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the table of clients in numbers, as `agent.metrics.rate_limits` wants them."""
+        return self._native.summary(RATE_BOUNDS)
 
     def turn(self) -> list[Verdict]:
         """Return the verdicts since the last call, and warn of what was lost.
@@ -104,11 +115,12 @@ class Attachment:
         if self._recorder is not None:
             self._recorder.take(self._native.drain_acks())
         verdicts = [_verdict(row) for row in self._native.drain()]
+        self.verdicts += len(verdicts)
         dropped = self._native.dropped
         if dropped != self._dropped:
             log.warning("%d verdicts or recorded ACKs were lost: too many at once", dropped)
             self._dropped = dropped
-        if not self._was_full and self._native.no_room:
+        if not self._was_full and self._native.no_room > self._no_room:
             self._was_full = True
             log.warning(
                 "connections to further clients are not bounded: there is room for %d (--max-clients); "
@@ -125,42 +137,6 @@ class Attachment:
             self._native.close()
             if self._recorder is not None:
                 self._recorder.close()
-
-
-def known_tables(pin_dir: str = ebpf.DEFAULT_PIN_DIR) -> list[Clients]:
-    """Return what is known of each client, by whatever is attached and by the agent.
-
-    Args:
-        pin_dir: Directory of the agent's datapath.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
-    """
-    found = ebpf.rtcp_tables(mono_us(), pin_dir)
-    return [
-        Clients(by="agent" if of_agent else "attach", no_room=no_room, clients=list(map(_client, clients)))
-        for of_agent, no_room, clients in found
-    ]
-
-
-def known_clients() -> list[dict[str, Any]]:
-    """Return the clients of all tables.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
-    """
-    return [client for table in known_tables() for client in table.clients]
-
-
-def _client(told: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "netns": told.pop("netns"),
-        "client": Remote.from_bytes(told.pop("remote")).name,
-        "state": LIMIT_STATES[told.pop("verdict")],
-        **told,
-    }
 
 
 def _verdict(row: Any) -> Verdict:

@@ -41,7 +41,12 @@ class Service(StrEnum):
 
     AGENT = "agent"
     RECEIVER = "receiver"
+    RTCP = "rtcp"
     MOSQUITTO = "mosquitto"
+
+
+_PINNING: Final = (Service.AGENT, Service.RTCP)
+"""Those that keep something in the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +91,9 @@ def files(service: Service) -> Iterator[File]:
         return
     yield File(Path("/etc/sysusers.d/ccplane.conf"), (_HERE / "sysusers.conf").read_text())
     yield File(CONFIGURATION / f"{service}.env", (_HERE / f"{service}.env").read_text(), kept=True)
-    yield File(CONFIGURATION / f"{service}.password", "", 0o600, kept=True)
-    if service is Service.AGENT:
+    if service is not Service.RTCP:
+        yield File(CONFIGURATION / f"{service}.password", "", 0o600, kept=True)
+    if service in _PINNING:
         yield File(_PINS, (_HERE / _PINS.name).read_text())
         yield File(Path("/etc/tmpfiles.d/ccplane.conf"), (_HERE / "tmpfiles.conf").read_text())
 
@@ -194,11 +200,12 @@ def remove(services: tuple[Service, ...], root: Path) -> list[str]:
             if root == Path("/"):
                 _run("systemctl", "disable", "--now", unit.name)
             done.append(_unlinked(unit))
-    left = [_below(root, _UNITS / unit_name(one)) for one in (Service.AGENT, Service.RECEIVER)]
+    left = {one: _below(root, _UNITS / unit_name(one)) for one in (*_PINNING, Service.RECEIVER)}
+    pinning = [left[one] for one in _PINNING]
     shared = {
-        _PINS: left[:1],
-        Path("/etc/tmpfiles.d/ccplane.conf"): left[:1],
-        Path("/etc/sysusers.d/ccplane.conf"): left,
+        _PINS: pinning,
+        Path("/etc/tmpfiles.d/ccplane.conf"): pinning,
+        Path("/etc/sysusers.d/ccplane.conf"): [*left.values()],
     }
     for file, users in shared.items():
         path = _below(root, file)

@@ -34,7 +34,7 @@ def attach(lines: Path, *arguments: str) -> Program:
         lines: File for what it tells.
         *arguments: More of its arguments.
     """
-    return Program(["rtcp", "attach", "--json", *arguments], lines, _FAILED, tells=True)
+    return Program(["rtcp", "attach", "--json", "--no-keep", *arguments], lines, _FAILED, tells=True)
 
 
 @contextlib.contextmanager

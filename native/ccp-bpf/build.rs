@@ -2,27 +2,9 @@
 
 use std::fs;
 
-/// FNV-1a: enough to tell two builds apart, and nothing to depend on.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
-}
-
 const SOURCES: &str = "src/bpf";
 /// What programs share with each other and with the agent.
-const LAYOUT: [&str; 3] = ["intf.h", "maps.h", "state.h"];
-
-/// A C source without its comments, each space one: what is left changes only if the program does.
-fn tokens(text: &str) -> String {
-    let mut code = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("/*") {
-        code.push_str(before);
-        rest = after.split_once("*/").map_or("", |(_, behind)| behind);
-    }
-    code.push_str(rest);
-    let lines = code.lines().map(|line| line.split_once("//").map_or(line, |(before, _)| before));
-    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
-}
+const LAYOUT: [&str; 3] = ["src/bpf/intf.h", "src/bpf/maps.h", "src/bpf/state.h"];
 
 fn main() -> ccp_build::Result<()> {
     let include = ["-Wno-unused-function", "-I", SOURCES];
@@ -41,11 +23,7 @@ fn main() -> ccp_build::Result<()> {
     for file in &sources {
         all.extend(fs::read(file.path())?);
     }
-    println!("cargo:rustc-env=CCP_BUILD_HASH={}", hash(&all));
-    let mut layout = String::new();
-    for name in LAYOUT {
-        layout.push_str(&tokens(&fs::read_to_string(format!("{SOURCES}/{name}"))?));
-    }
-    println!("cargo:rustc-env=CCP_LAYOUT_HASH={}", hash(layout.as_bytes()));
+    println!("cargo:rustc-env=CCP_BUILD_HASH={}", ccp_build::hash(&all));
+    println!("cargo:rustc-env=CCP_LAYOUT_HASH={}", ccp_build::hash_of_sources(&LAYOUT)?);
     Ok(())
 }

@@ -1,9 +1,12 @@
-//! Compiles the BPF programs.
+//! Compiles the BPF programs, and makes Rust types of a header that one of them shares with us.
 
 /// Kernel types of congestion controls are those of the datapath's programs.
 const DATAPATH: &str = "../ccp-bpf/src/bpf";
 /// What all programs count is counted as the tracing programs do.
 const TRACE: &str = "../ccp-trace/src/bpf";
+
+/// What a table of clients consists of.
+const LAYOUT: [&str; 3] = ["src/bpf/rtcp.h", "src/core/remote.h", "src/core/types.h"];
 
 fn main() -> ccp_build::Result<()> {
     for directory in ["src/core", "src/bpf", DATAPATH, TRACE] {
@@ -12,5 +15,7 @@ fn main() -> ccp_build::Result<()> {
     let include = ["-I", "src/core", "-I", DATAPATH, "-I", TRACE, "-Wno-unused-function"];
     ccp_build::compile("src/bpf/rtcp.bpf.c", "CCP_RTCP_OBJECT", &include)?;
     ccp_build::compile("src/bpf/replay.bpf.c", "CCP_RTCP_REPLAY_OBJECT", &include)?;
-    ccp_build::compile("src/bpf/limit.bpf.c", "CCP_RTCP_LIMIT_OBJECT", &include)
+    ccp_build::compile("src/bpf/limit.bpf.c", "CCP_RTCP_LIMIT_OBJECT", &include)?;
+    println!("cargo:rustc-env=CCP_RTCP_LAYOUT={:016x}", ccp_build::hash_of_sources(&LAYOUT)?);
+    ccp_build::bind("src/bpf/rules.h")
 }

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs and makes Rust types of a header that one of them shares with us.
+//! Compiles the BPF programs and makes Rust types of headers that they share with us.
 
 /// Program, and the variable that names what was compiled.
 const PROGRAMS: [(&str, &str); 3] =
@@ -13,5 +13,6 @@ fn main() -> ccp_build::Result<()> {
     for (program, variable) in PROGRAMS {
         ccp_build::compile(&format!("src/bpf/{program}.bpf.c"), variable, &["-I", DATAPATH])?;
     }
+    ccp_build::bind("src/bpf/conditions.h")?;
     ccp_build::bind("src/bpf/windows.h")
 }

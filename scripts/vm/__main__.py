@@ -28,6 +28,7 @@ TESTS = tuple(
         "probe",
         "regime_host",
         "regime_sockets",
+        "rtcp_rules",
         "tcp_info",
         "trace",
         "upgrade",

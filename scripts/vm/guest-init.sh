@@ -14,6 +14,7 @@ mount -t tmpfs shm /dev/shm
 mount -t cgroup2 cgroup /sys/fs/cgroup
 mount -t debugfs debug /sys/kernel/debug
 mount -t bpf bpf /sys/fs/bpf
+modprobe -q -a tcp_bbr tun # nothing loads them by itself
 ip link set lo up
 echo guest >/proc/sys/kernel/hostname # the agent's name on a telemetry bus
 echo "guest: up after $(cut -d' ' -f1 /proc/uptime) s, Linux $(uname -r)"

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,12 +17,14 @@ from typing import Any, Final
 from scripts.vm.inside import NOBODY, sending, status_of
 
 OUT: Final = Path("/mnt/out/services.json")
-UNITS: Final = ("ccplane-mosquitto", "ccplane-agent", "ccplane-receiver")
+UNITS: Final = ("ccplane-mosquitto", "ccplane-agent", "ccplane-receiver", "ccplane-rtcp")
+SERVICES: Final = ("agent", "receiver", "rtcp", "mosquitto")
 ETC: Final = Path("/etc/ccplane")
 USERS: Final = {"host-a": "agent", "recv-b": "receiver"}
 CAPABILITIES: Final = {
     "ccplane-agent": ("CAP_BPF", "CAP_NET_ADMIN", "CAP_PERFMON"),
     "ccplane-receiver": ("CAP_BPF", "CAP_PERFMON"),
+    "ccplane-rtcp": ("CAP_BPF", "CAP_NET_ADMIN", "CAP_PERFMON"),
 }
 STATUS: Final = ("Uid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
 CHILD: Final = Path("/var/lib/ccplane/child")
@@ -47,7 +50,7 @@ def main() -> int:
         "kernel": os.uname().release,
         "systemd": said("systemctl", "--version").split("\n")[0],
     }
-    for step in (install, start, flow, reload, hang, exposure, without, remove):
+    for step in (install, start, flow, limits, reload, hang, exposure, without, remove):
         print(f"== {step.__name__}", flush=True)
         found[step.__name__] = step()
         print(json.dumps(found[step.__name__], indent=1), flush=True)
@@ -84,7 +87,7 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 def install() -> list[str]:
     """Install units, the broker's secrets, and the users' passwords."""
-    told = said("ccp", "install-service", "agent", "receiver", "mosquitto").splitlines()
+    told = said("ccp", "install-service", *SERVICES).splitlines()
     passwords = "".join(f"secret of {user}\n" for user in USERS)
     said(str(ETC / "mosquitto/make-secrets.sh"), "localhost,127.0.0.1", *USERS, given=passwords)
     for user, unit in USERS.items():
@@ -125,6 +128,25 @@ def flow() -> dict[str, Any]:
         assert child[name] == ["0" * 16], child
     assert child["NoNewPrivs"] == ["1"]
     return {**sent, "status": status, "child": child}
+
+
+def limits() -> dict[str, Any]:
+    """Have an ordinary socket's client known to R-TCP, and known on after a restart of the unit."""
+
+    def clients() -> list[Any]:
+        tables = json.loads(said("ccp", "rtcp", "show", "--json"))
+        return [client for table in tables if table["by"] == "attach" for client in table["clients"] or ()]
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as near:
+        near.connect(listener.getsockname())
+        near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"rtcp_cubic")
+        before = clients()
+        assert [client["client"] for client in before] == ["127.0.0.1"], before
+        said("systemctl", "restart", "ccplane-rtcp")
+        assert [client["netns_cookie"] for client in clients()] == [before[0]["netns_cookie"]]
+    told = said("journalctl", "--no-pager", "--output=cat", "-u", "ccplane-rtcp").splitlines()
+    assert any("goes on with the table of 1 clients" in line for line in told), told
+    return {"status": shown("ccplane-rtcp", "StatusText"), "journal": told[-3:]}
 
 
 def served(status: str) -> bool:
@@ -210,7 +232,7 @@ def without() -> dict[str, dict[str, str]]:
 
 def remove() -> list[str]:
     """Remove everything."""
-    told = said("ccp", "install-service", "--remove", "agent", "receiver", "mosquitto").splitlines()
+    told = said("ccp", "install-service", "--remove", *SERVICES).splitlines()
     left = said("systemctl", "list-units", "--all", "--plain", "--no-legend", "ccplane-*")
     assert not [line for line in left.splitlines() if " active " in line], left
     assert not list(Path("/etc/systemd/system").glob("ccplane-*"))

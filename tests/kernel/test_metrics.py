@@ -25,13 +25,27 @@ from tests.kernel.driving import Start, wait_until
 from tests.tasks import read_of_tasks
 
 DASHBOARD = Path(agent.metrics.__file__).with_name("dashboard.json")
-SILENT = {"Exceptions of algorithms"}
-"""Panels whose rates are 0 where all is well."""
+SILENT = {"Exceptions of algorithms", "Rates of limited clients, median and 90 %"}
+"""Panels that have nothing to show where all is well."""
 
 
 def get(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
         return answer.read().decode()
+
+
+def test_an_agent_tells_of_the_clients_of_its_rate_limits(
+    path_100mbit: NetPath, start_transfer: Start
+) -> None:
+    port = free_port()
+    with running_agent("r_tcp_cubic", "--metrics", str(port)):
+        start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=60)
+        url = f"http://127.0.0.1:{port}/metrics"
+        wait_until(lambda: 'ccplane_rate_limit_clients{state="unlimited"} 1.0' in get(url))
+        text = get(url)
+    assert "ccplane_rate_limit_max_clients 65536.0" in text
+    assert "ccplane_rate_limit_no_room_total 0.0" in text
+    assert 'ccplane_rate_limit_bytes_per_second_bucket{le="+Inf"} 0.0' in text
 
 
 def test_a_running_agent_is_scraped_without_rights(path_100mbit: NetPath, start_transfer: Start) -> None:
@@ -58,7 +72,7 @@ def test_each_panel_of_the_dashboard_shows_what_prometheus_scraped(
         "global: {scrape_interval: 1s}\nscrape_configs:\n"
         f"  - {{job_name: ccplane, static_configs: [{{targets: ['127.0.0.1:{ours}']}}]}}\n"
     )
-    with running_agent("cubic", "--metrics", str(ours), "--broker", f"embedded:{broker}"):
+    with running_agent("cubic", "r_tcp_cubic", "--metrics", str(ours), "--broker", f"embedded:{broker}"):
         checked = subprocess.run(
             ["promtool", "check", "metrics"],
             input=get(f"http://127.0.0.1:{ours}/metrics"),

@@ -20,7 +20,8 @@ import pytest
 
 from agent.ack_trace import START, read_ack_trace
 from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict, known_clients, known_tables
+from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
+from agent.rtcp.tables import known_clients, known_tables
 from ccp_algs.rtcp import Detector, Options
 from ccp_base.errors import CcpError
 from datapath import ebpf
@@ -31,7 +32,7 @@ from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import set_congestion
 from experiments.netlab.spec import Buffer, Direction, Family, TokenBucket
 from experiments.netlab.topologies import point_to_point
-from tests.kernel.driving import said_without_privilege
+from tests.kernel.driving import said_without_privilege, wait_until
 from tests.kernel.peers import Peers, pacing_limit_of, window_of
 
 RATE_BYTES_PER_S = 250_000
@@ -215,15 +216,43 @@ def test_who_finds_no_room_is_counted_and_there_is_room_once_a_limited_client_is
             attachment.turn()
             assert known() == {stays, receiver.ipv4}
         shown = subprocess.run(ccp("rtcp", "show", "--json"), capture_output=True, check=True)
-        (table,) = json.loads(shown.stdout)
+        (table,) = (one for one in json.loads(shown.stdout) if one["by"] == "attach")
         assert (table["by"], table["no_room"]) == ("attach", 20)
         said = subprocess.run(ccp("rtcp", "show"), capture_output=True, check=True, text=True).stdout
         assert "no room for the clients of 20 connections" in said
         until(attachment, lambda _: known() == {stays})
         connect_to_own(peers, "127.0.2.1")
         assert known() == {stays, "127.0.2.1"}
-        assert [one.no_room for one in known_tables()] == [20]
+        assert [one.no_room for one in known_tables() if one.by == "attach"] == [20]
     assert ["there is room for 2" in one.message for one in caplog.records] == [True]
+
+
+def test_ten_times_as_many_clients_as_there_is_room_for_fail_no_connection(policed: EmulatedNetwork) -> None:
+    sender, receiver = policed.hosts["sender"], policed.hosts["receiver"]
+
+    def carries(sock: socket.socket, to: socket.socket) -> bool:
+        sock.sendall(b"x" * 20_000)
+        return len(to.recv(20_000, socket.MSG_WAITALL)) == 20_000
+
+    with attached(max_clients=100), contextlib.closing(Peers(sender, receiver, receiver)) as peers:
+        for n in range(100):
+            connect_to_own(peers, f"127.1.0.{n + 1}")
+        inside = list(peers.open)
+        for n in range(900):
+            connect_to_own(peers, f"127.2.{n // 250}.{n % 250 + 1}")
+            near, far = peers.open[-2:]
+            assert carries(near, far)
+            if n >= 100:  # descriptors are few
+                near.close()
+                far.close()
+        (table,) = (one for one in known_tables() if one.by == "attach")
+        assert (table.no_room, table.max_clients, len(table.clients or ())) == (900, 100, 100)
+        assert all(carries(near, far) for near, far in zip(inside[::2], inside[1::2], strict=True))
+        for sock in inside[:20]:
+            sock.close()
+        wait_until(lambda: len(known_clients()) == 90)
+        connect_to_own(peers, "127.3.0.1")
+        assert "127.3.0.1" in {one["client"] for one in known_clients()}
 
 
 def test_a_namespace_with_the_inode_of_one_that_is_gone_has_clients_of_its_own() -> None:
@@ -276,7 +305,7 @@ def test_who_only_observes_bounds_nothing(policed: EmulatedNetwork) -> None:
 
 
 def test_the_command_records_and_ends_when_it_is_asked_to(policed: EmulatedNetwork, tmp_path: File) -> None:
-    command = ccp("rtcp", "attach", "--json", "--observe", "--record", str(tmp_path))
+    command = ccp("rtcp", "attach", "--json", "--no-keep", "--observe", "--record", str(tmp_path))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
 
 import pytest
 
 from ccp_base import _native
 from ccp_base.errors import LoadError
 from experiments.netlab import Path
+from tests.kernel.bpf_maps import BpfMap, opened
+from tests.kernel.cgroups import cgroup, inside
 from tests.kernel.driving import EVERY_ACK, PIN_DIR, Driver, loaded
 from tests.kernel.upgrading import congestion_of
 
@@ -193,36 +193,6 @@ def test_sockets_belong_to_the_user_who_makes_them(ends: Ends) -> None:
         assert holders() == {}
     os.close(told)
     os.close(waits)
-
-
-@contextmanager
-def cgroup(name: str) -> Iterator[FilePath]:
-    """Make a cgroup (v2), and remove it, empty."""
-    mounted = [
-        line.split()[1] for line in FilePath("/proc/mounts").read_text().splitlines() if " cgroup2 " in line
-    ]
-    made = FilePath(mounted[0]) / f"ccplane-test-{name}"
-    made.mkdir(exist_ok=True)
-    try:
-        yield made
-    finally:
-        made.rmdir()
-
-
-@contextmanager
-def inside(group: FilePath) -> Iterator[None]:
-    """Be in a cgroup for a while: what makes sockets here makes them there."""
-    before = next(
-        line.removeprefix("0::").strip()
-        for line in FilePath("/proc/self/cgroup").read_text().splitlines()
-        if line.startswith("0::")
-    )
-    root = group.parent
-    (group / "cgroup.procs").write_text(str(os.getpid()))
-    try:
-        yield
-    finally:
-        (root / before.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def test_one_cgroup_has_no_more_slots_than_its_quota(ends: Ends) -> None:
@@ -416,63 +386,27 @@ def test_slots_that_an_agent_took_away_are_given_back_by_the_next(ends: Ends) ->
 # Maps, read and written as any process with the right may
 
 
-class _Element(ctypes.Structure):
-    _fields_ = [
-        ("map_fd", ctypes.c_uint64),
-        ("key", ctypes.c_uint64),
-        ("value", ctypes.c_uint64),
-        ("flags", ctypes.c_uint64),
-    ]
-
-
-class _Object(ctypes.Structure):
-    _fields_ = [("path", ctypes.c_uint64), ("fd", ctypes.c_uint32), ("flags", ctypes.c_uint32)]
-
-
-LOOK_UP, UPDATE, NEXT_KEY, OBJ_GET = 1, 2, 4, 7
-SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
-
-
-def bpf(command: int, of: ctypes.Structure) -> int:
-    """Call bpf(2); -1 on an error."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    return int(libc.syscall(SYS_BPF, command, ctypes.byref(of), ctypes.sizeof(of)))
-
-
 @contextmanager
-def pinned(name: str) -> Iterator[int]:
+def pinned(name: str) -> Iterator[BpfMap]:
     """Open a map of the tests' datapath."""
-    path = ctypes.create_string_buffer(f"{PIN_DIR}/{name}".encode())
-    fd = bpf(OBJ_GET, _Object(ctypes.addressof(path), 0, 0))
-    assert fd >= 0, os.strerror(ctypes.get_errno())
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+    with opened(f"{PIN_DIR}/{name}") as found:
+        yield found
 
 
 def holders() -> dict[tuple[str, int], int]:
     """Return who has how many slots, as the kernel side counts them."""
     found = {}
-    key, after, value = (ctypes.create_string_buffer(16) for _ in range(3))
-    with pinned("holders") as fd:
-        at = 0
-        while bpf(NEXT_KEY, _Element(fd, at, ctypes.addressof(after), 0)) == 0:
-            key.raw = after.raw
-            at = ctypes.addressof(key)
-            assert bpf(LOOK_UP, _Element(fd, at, ctypes.addressof(value), 0)) == 0
-            kind = {1: "user", 2: "cgroup"}[int.from_bytes(key.raw[8:12], "little")]
-            found[kind, int.from_bytes(key.raw[:8], "little")] = int.from_bytes(value.raw[:4], "little")
+    with pinned("holders") as table:
+        for key, value in table.items():
+            kind = {1: "user", 2: "cgroup"}[int.from_bytes(key[8:12], "little")]
+            found[kind, int.from_bytes(key[:8], "little")] = int.from_bytes(value[:4], "little")
     return found
 
 
 def lose_owner(slot: int) -> None:
     """Give the flow in a slot an id that no socket knows."""
-    key = ctypes.create_string_buffer(slot.to_bytes(4, "little"), 4)
-    value = ctypes.create_string_buffer(1 << 14)
-    with pinned("flows") as fd:
-        element = _Element(fd, ctypes.addressof(key), ctypes.addressof(value), 0)
-        assert bpf(LOOK_UP, element) == 0
-        flow_id = int.from_bytes(value.raw[:8], "little")
-        ctypes.memmove(value, (flow_id + (1 << 40)).to_bytes(8, "little"), 8)
-        assert bpf(UPDATE, element) == 0
+    key = slot.to_bytes(4, "little")
+    with pinned("flows") as flows:
+        value = flows[key]
+        flow_id = int.from_bytes(value[:8], "little")
+        flows[key] = (flow_id + (1 << 40)).to_bytes(8, "little") + value[8:]

@@ -1,10 +1,11 @@
 //! `EbpfDatapath` (the agent's) and `EbpfView` (everybody's).
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use ccp_bpf::{Datapath, Error, Observer, Options, Quotas, Update};
+use ccp_rtcp::kept::{self, Kept, Left};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
@@ -13,6 +14,7 @@ use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
+use crate::rtcp_attached::of_before;
 
 /// Extensions that ship with ccplane: names and objects.
 pub const EXTENSIONS: [(&str, &[u8]); 1] = [(ccp_rtcp::core::EXTENSION, ccp_rtcp::EXTENSION_OBJECT)];
@@ -49,6 +51,24 @@ pub struct EbpfDatapath {
     inner: Datapath,
     programs: Mutex<Programs>,
     names: Mutex<Vec<String>>,
+    pin_dir: PathBuf,
+    /// What an agent before us knew of clients.
+    limits_left: Mutex<Option<Left>>,
+    limits_kept: Mutex<Kept>,
+}
+
+impl EbpfDatapath {
+    /// After the extension was loaded: goes on with the verdicts of the agent before us.
+    fn keep_limits(&self) -> ccp_rtcp::Result<()> {
+        if let Some(left) = lock(&self.limits_left).take() {
+            *lock(&self.limits_kept) = left.go_on(&extension_folder(&self.pin_dir))?;
+        }
+        kept::tell_layout(&extension_folder(&self.pin_dir))
+    }
+}
+
+fn extension_folder(pin_dir: &Path) -> PathBuf {
+    pin_dir.join("extension").join(ccp_rtcp::core::EXTENSION)
 }
 
 #[pymethods]
@@ -89,12 +109,21 @@ impl EbpfDatapath {
             reap_after_ms,
         };
         let opened = py.detach(|| {
+            // Before: another layout of the datapath takes it away.
+            let left = Left::open(&extension_folder(Path::new(pin_dir)))?;
             let inner = Datapath::open(&options)?;
             let names = name_table(inner.shared())?;
-            Ok((inner, names))
+            Ok((inner, names, left))
         });
-        let (inner, names) = opened.map_err(|e| errors::raise(py, &e))?;
-        Ok(EbpfDatapath { inner, programs: Mutex::default(), names: Mutex::new(names) })
+        let (inner, names, left) = opened.map_err(|e| errors::raise(py, &e))?;
+        Ok(EbpfDatapath {
+            inner,
+            programs: Mutex::default(),
+            names: Mutex::new(names),
+            pin_dir: pin_dir.into(),
+            limits_left: Mutex::new(left),
+            limits_kept: Mutex::new(Kept::Nothing),
+        })
     }
 
     #[getter]
@@ -130,7 +159,17 @@ impl EbpfDatapath {
             Some(object) => self.inner.extend(name, object),
             None => Err(unknown_extension(name)),
         });
-        loaded.map_err(|e| errors::raise(py, &e))
+        let kept = loaded.and_then(|()| match name {
+            ccp_rtcp::core::EXTENSION => py.detach(|| self.keep_limits()),
+            _ => Ok(()),
+        });
+        kept.map_err(|e| errors::raise(py, &e))
+    }
+
+    /// What became of what the agent before us knew of rate limits, and of how many clients.
+    #[getter]
+    fn limits_kept(&self) -> (&'static str, usize) {
+        of_before(*lock(&self.limits_kept))
     }
 
     /// Loads a program into the kernel; returns its handle.

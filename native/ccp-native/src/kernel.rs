@@ -37,6 +37,8 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trials::try_load, module)?)?;
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_agent_summary, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_forget, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_tables, module)?)?;
     module.add_class::<datapath::EbpfDatapath>()?;
     module.add_class::<datapath::EbpfView>()?;

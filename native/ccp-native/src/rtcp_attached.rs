@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use ccp_rtcp::clients::{self, Client, Table};
+use ccp_rtcp::clients::{self, Client, Table, Whose};
 use ccp_rtcp::core::Options;
 use ccp_rtcp::core::types::{RTCP_END_BYTES, RTCP_END_RATE, rtcp_ack, rtcp_row};
-use ccp_rtcp::{Attached, Error, Result};
+use ccp_rtcp::kept::{self, Kept};
+use ccp_rtcp::summary::{self, Summary};
+use ccp_rtcp::{Attached, Error, Result, Rule, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -80,18 +82,66 @@ fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound
     Ok(told)
 }
 
-/// Whether a table is an agent's, how many connections it had no room for, and who is in it.
-type Told<'py> = (bool, u64, Vec<Bound<'py, PyDict>>);
+/// Whose a table is, for how many clients it has room, how many connections it had none for, and who is in it.
+type Told<'py> = (&'static str, u32, u64, Option<Vec<Bound<'py, PyDict>>>);
 
 /// What is known of each client.
 #[pyfunction]
-pub fn rtcp_tables(py: Python<'_>, now_us: u64, pin_dir: PathBuf) -> PyResult<Vec<Told<'_>>> {
-    let tables = py.detach(|| clients::tables(&pin_dir)).map_err(|e| errors::raise(py, &e))?;
+pub fn rtcp_tables(
+    py: Python<'_>,
+    now_us: u64,
+    pin_dir: PathBuf,
+    kept_in: PathBuf,
+) -> PyResult<Vec<Told<'_>>> {
+    let tables = py.detach(|| clients::tables(&pin_dir, &kept_in)).map_err(|e| errors::raise(py, &e))?;
     let told = |table: Table| {
-        let rows = table.clients.iter().map(|client| as_dict(py, client, now_us)).collect::<PyResult<_>>()?;
-        Ok((table.of_agent, table.no_room, rows))
+        let whose = match table.whose {
+            Whose::Agent => "agent",
+            Whose::Attach => "attach",
+            Whose::Earlier => "earlier",
+        };
+        let rows =
+            |all: Vec<Client>| all.iter().map(|client| as_dict(py, client, now_us)).collect::<PyResult<_>>();
+        Ok((whose, table.max_clients, table.no_room, table.clients.map(rows).transpose()?))
     };
     tables.into_iter().map(told).collect()
+}
+
+/// What became of a table, and of how many clients.
+pub fn of_before(kept: Kept) -> (&'static str, usize) {
+    match kept {
+        Kept::Nothing => ("nothing", 0),
+        Kept::Table(clients) => ("table", clients),
+        Kept::Verdicts(clients) => ("verdicts", clients),
+        Kept::Lost(clients) => ("lost", clients),
+    }
+}
+
+fn summary_dict<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("max_clients", summary.max_clients)?;
+    told.set_item("no_room", summary.no_room)?;
+    told.set_item("clients", summary.clients.to_vec())?;
+    told.set_item("rates", &summary.rates)?;
+    told.set_item("rates_sum", summary.rates_sum)?;
+    Ok(told)
+}
+
+/// The table of an agent's extension in numbers.
+#[pyfunction]
+pub fn rtcp_agent_summary(
+    py: Python<'_>,
+    pin_dir: PathBuf,
+    bounds_bytes_per_s: Vec<f64>,
+) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let found = py.detach(|| summary::of_agent(&pin_dir, &bounds_bytes_per_s));
+    found.map_err(|e| errors::raise(py, &e))?.map(|one| summary_dict(py, &one)).transpose()
+}
+
+/// Forgets the table that is kept in a folder.
+#[pyfunction]
+pub fn rtcp_forget(py: Python<'_>, kept_in: PathBuf) -> PyResult<bool> {
+    py.detach(|| kept::forget(&kept_in)).map_err(|e| errors::raise(py, &e))
 }
 
 /// The congestion controls, registered while it is open.
@@ -112,18 +162,45 @@ impl RtcpAttached {
 #[pymethods]
 impl RtcpAttached {
     #[new]
-    #[pyo3(signature = (options, *, max_clients, records = false))]
-    fn new(py: Python<'_>, options: &[u8], max_clients: u32, records: bool) -> PyResult<Self> {
+    #[pyo3(signature = (options, *, max_clients, records = false, rules_json = &b"[]"[..], keep_in = None))]
+    fn new(
+        py: Python<'_>,
+        options: &[u8],
+        max_clients: u32,
+        records: bool,
+        rules_json: &[u8],
+        keep_in: Option<PathBuf>,
+    ) -> PyResult<Self> {
         let options = Options::from_bytes(options)
             .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))?;
-        let attached =
-            py.detach(|| Attached::new(options, max_clients, records)).map_err(|e| errors::raise(py, &e))?;
+        let rules: Vec<Rule> = serde_json::from_slice(rules_json)
+            .map_err(|e| PyValueError::new_err(format!("these are no rules: {e}")))?;
+        let wanted = Wanted { options, max_clients, records, rules, keep_in };
+        let attached = py.detach(|| Attached::new(&wanted)).map_err(|e| errors::raise(py, &e))?;
         Ok(RtcpAttached(Mutex::new(Some(attached))))
     }
 
     #[getter]
     fn names(&self, py: Python<'_>) -> PyResult<Vec<&'static str>> {
         self.with(py, |attached| Ok(attached.names().to_vec()))
+    }
+
+    /// What became of the table of those before, and of how many clients.
+    #[getter]
+    fn kept(&self, py: Python<'_>) -> PyResult<(&'static str, usize)> {
+        self.with(py, |attached| Ok(of_before(attached.kept())))
+    }
+
+    /// Why the table will not outlive it.
+    #[getter]
+    fn not_kept(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let why = self.with(py, |attached| Ok(attached.not_kept().cloned()))?;
+        Ok(why.map(|e| errors::raise(py, &e).into_value(py).into_any()))
+    }
+
+    fn summary<'py>(&self, py: Python<'py>, bounds_bytes_per_s: Vec<f64>) -> PyResult<Bound<'py, PyDict>> {
+        let found = self.with(py, |attached| attached.summary(&bounds_bytes_per_s))?;
+        summary_dict(py, &found)
     }
 
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

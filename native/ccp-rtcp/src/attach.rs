@@ -1,14 +1,19 @@
 //! The congestion controls, registered.
 
 use std::fmt::Debug;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
 use ccp_trace::{Rows, load};
-use libbpf_rs::{ErrorKind, Link, MapCore, MapType, Object, OpenObject};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
 
 use crate::clients;
 use crate::core::Options;
 use crate::core::types::{rtcp_ack, rtcp_config, rtcp_row};
+use crate::kept::{self, Kept, Left};
 use crate::kernel::{self, Kernel};
+use crate::rules::{self, Rule};
+use crate::summary::{self, Summary};
 use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_OBJECT"));
@@ -16,6 +21,21 @@ static OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_OBJECT"));
 const BPF_F_LINK: u32 = 1 << 13;
 /// Room for what ACKs leave between two looks at them.
 const ACKS_BYTES: u32 = 1 << 24;
+
+/// What is to be attached.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Parameters of detector and limiter.
+    pub options: Options,
+    /// Sockets of further clients are not bounded.
+    pub max_clients: u32,
+    /// Whether each ACK makes a row.
+    pub records: bool,
+    /// Which sockets are bounded, the first that matches; all, if there are none.
+    pub rules: Vec<Rule>,
+    /// Folder in a BPF file system for the table of clients, which outlives us then; what is there is taken over.
+    pub keep_in: Option<PathBuf>,
+}
 
 /// The congestion controls `rtcp_cubic` and `rtcp_bbr`, offered to sockets. Dropping it takes the names away; sockets
 /// that have one of them keep it to their end.
@@ -26,6 +46,8 @@ pub struct Attached {
     acks: Rows,
     object: Object,
     names: Vec<&'static str>,
+    kept: Kept,
+    not_kept: Option<Error>,
 }
 
 impl Debug for Attached {
@@ -39,10 +61,20 @@ impl Attached {
     ///
     /// # Errors
     ///
-    /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original` or
-    /// `trace.no_btf`.
-    pub fn new(options: Options, max_clients: u32, records: bool) -> Result<Self> {
-        let (names, maps, mut object) = loaded(options, max_clients, records)?;
+    /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
+    /// `rtcp.too_many_rules` or `trace.no_btf`.
+    pub fn new(wanted: &Wanted) -> Result<Self> {
+        let left = wanted.keep_in.as_deref().map(Left::open).transpose()?.flatten();
+        let is_own = left.as_ref().is_some_and(|left| left.is_own(wanted.max_clients));
+        let number = left.as_ref().map_or(Ok(0), Left::load)? + 1;
+        let (names, maps, mut object) = loaded(wanted, number, left.as_ref().map(|left| (left, is_own)))?;
+        rules::write(&object, &wanted.rules)?;
+        let clients = load::map(&object, clients::MAP)?;
+        let kept = match &left {
+            None => Kept::Nothing,
+            Some(_) if is_own => Kept::Table(clients.keys().count()),
+            Some(left) => left.carry(&clients, wanted.options.kept_us)?,
+        };
         let rows = Rows::named(&object, "rows", size_of::<rtcp_row>())?;
         let acks = Rows::named(&object, "acks", size_of::<rtcp_ack>())?;
         let mut links = Vec::new();
@@ -50,7 +82,13 @@ impl Attached {
             let mut ops = object.maps_mut().find(|m| m.name() == *map).ok_or_else(|| load::bug(map))?;
             links.push(ops.attach_struct_ops().map_err(|e| not_registered(name, &e))?);
         }
-        Ok(Attached { _links: links, rows, acks, object, names })
+        // Not before: who may not register changes nothing.
+        let pinned = wanted.keep_in.as_deref().filter(|_| !is_own).map(|folder| keep(&object, folder));
+        load::map(&object, clients::CURRENT)?
+            .update(&0u32.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| refused(&e))?;
+        let not_kept = pinned.and_then(Result::err);
+        Ok(Attached { _links: links, rows, acks, object, names, kept, not_kept })
     }
 
     /// Shows the programs to the kernel, and registers nothing.
@@ -59,13 +97,37 @@ impl Attached {
     ///
     /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.no_struct_ops`, `rtcp.no_original` or `trace.no_btf`.
     pub fn try_load(options: Options) -> Result<()> {
-        loaded(options, 1, false).map(drop)
+        let wanted = Wanted { options, max_clients: 1, records: false, rules: Vec::new(), keep_in: None };
+        loaded(&wanted, 0, None).map(drop)
     }
 
     /// What sockets can choose: that of each congestion control which the kernel has itself.
     #[must_use]
     pub fn names(&self) -> &[&'static str] {
         &self.names
+    }
+
+    /// What became of the table of those before.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    /// Why the table will not outlive us, though it was to.
+    #[must_use]
+    pub fn not_kept(&self) -> Option<&Error> {
+        self.not_kept.as_ref()
+    }
+
+    /// The table of clients in numbers.
+    ///
+    /// # Errors
+    ///
+    /// `rtcp.refused`.
+    pub fn summary(&self, bounds_bytes_per_s: &[f64]) -> Result<Summary> {
+        let (table, no_room) =
+            (load::map(&self.object, clients::MAP)?, load::map(&self.object, clients::NO_ROOM)?);
+        summary::of(&table, &no_room, bounds_bytes_per_s)
     }
 
     /// Verdicts since the last call, as the bytes of so many `rtcp_row`.
@@ -106,18 +168,33 @@ impl Attached {
 }
 
 /// What sockets are to choose, the map of each, and the object.
-fn loaded(options: Options, max_clients: u32, records: bool) -> Result<(Names, Names, Object)> {
+fn loaded(wanted: &Wanted, number: u64, left: Option<(&Left, bool)>) -> Result<(Names, Names, Object)> {
     let kernel = Kernel::of(&load::kernel_types()?)?;
     let (names, maps) = choose(&kernel, kernel::offers)?;
     let mut open = load::open(OBJECT)?;
-    let config = rtcp_config { options, records: u64::from(records) };
+    let config = rtcp_config {
+        options: wanted.options,
+        records: u64::from(wanted.records),
+        n_rules: wanted.rules.len() as u64,
+        others: u64::from(rules::others_too(&wanted.rules)),
+        load: number,
+    };
     // SAFETY: plain integers, and the header has no gaps between them.
     let config =
         unsafe { std::slice::from_raw_parts((&raw const config).cast::<u8>(), size_of::<rtcp_config>()) };
     load::set_constants(&mut open, config)?;
-    fit(&mut open, &kernel, &maps, max_clients, records).map_err(|e| refused(&e))?;
+    fit(&mut open, &kernel, &maps, wanted, left).map_err(|e| refused(&e))?;
     let object = open.load().map_err(|e| refused(&e))?;
     Ok((names, maps, object))
+}
+
+/// Pins the table of clients.
+fn keep(object: &Object, folder: &Path) -> Result<()> {
+    let handle = |name| {
+        let map = load::map(object, name)?;
+        MapHandle::try_from(&map).map_err(|e| refused(&e))
+    };
+    kept::pin(folder, [&handle(clients::MAP)?, &handle(clients::NO_ROOM)?, &handle(clients::CURRENT)?])
 }
 
 type Names = Vec<&'static str>;
@@ -139,21 +216,23 @@ fn choose(kernel: &Kernel, offers: impl Fn(&str) -> bool) -> Result<(Names, Name
 fn fit(
     open: &mut OpenObject,
     kernel: &Kernel,
-    wanted: &[&str],
-    max_clients: u32,
-    records: bool,
+    offered: &[&str],
+    wanted: &Wanted,
+    left: Option<(&Left, bool)>,
 ) -> libbpf_rs::Result<()> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if map.map_type() == MapType::StructOps {
-            map.set_autocreate(wanted.contains(&name.as_str()))?;
+            map.set_autocreate(offered.contains(&name.as_str()))?;
             if !kernel.has_links {
                 let flags = map.map_flags() & !BPF_F_LINK;
                 map.set_map_flags(flags)?;
             }
+        } else if let Some(there) = left.and_then(|(left, is_own)| left.map(&name, is_own)) {
+            map.reuse_fd(there.as_fd())?;
         } else if name == clients::MAP {
-            map.set_max_entries(max_clients)?;
-        } else if name == "acks" && records {
+            map.set_max_entries(wanted.max_clients)?;
+        } else if name == "acks" && wanted.records {
             map.set_max_entries(ACKS_BYTES)?;
         }
     }

@@ -9,12 +9,16 @@ use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use crate::attach::refused;
 use crate::core::EXTENSION;
 use crate::core::types::{rtcp_client, rtcp_key, rtcp_remote};
+use crate::kept::{layout_in, pinned};
+use crate::layout::Layout;
 use crate::{Error, Result};
 
 /// The map that the programs keep them in.
 pub(crate) const MAP: &str = "rtcp_clients";
 /// Where they count the connections of clients that it has no room for.
 pub(crate) const NO_ROOM: &str = "rtcp_no_room";
+/// Where the number of the programs stands that are registered now.
+pub(crate) const CURRENT: &str = "rtcp_current";
 
 /// A client, and the namespace that the connections to it are in.
 #[derive(Debug)]
@@ -35,42 +39,61 @@ impl Client {
     }
 }
 
+/// Whose a table of clients is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// An agent's extension has it.
+    Agent,
+    /// That of the congestion controls that are attached, or will be.
+    Attach,
+    /// Sockets of congestion controls that were attached earlier have it.
+    Earlier,
+}
+
 /// A table of clients.
 #[derive(Debug)]
 pub struct Table {
-    /// Whether it is that of an agent's extension; else of the congestion controls that were attached.
-    pub of_agent: bool,
+    /// Whose.
+    pub whose: Whose,
     /// Connections that are not bounded, because there was no room for their client.
     pub no_room: u64,
-    /// Who is in it.
-    pub clients: Vec<Client>,
+    /// For so many clients there is room.
+    pub max_clients: u32,
+    /// Who is in it; none where another version has it whose table cannot be read.
+    pub clients: Option<Vec<Client>>,
 }
 
-/// The table of whatever was attached last, while sockets have it, and that of the agent whose datapath is pinned there.
+/// All tables there are: that which is kept, those that sockets have, the newest first, and that of the agent whose
+/// datapath is pinned there.
 ///
 /// # Errors
 ///
 /// `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
-pub fn tables(pin_dir: &Path) -> Result<Vec<Table>> {
-    let folder = pin_dir.join("extension").join(EXTENSION);
-    let agents = pinned(&folder.join(MAP))?.zip(pinned(&folder.join(NO_ROOM))?);
-    let mut agents_ids = Vec::new();
-    for map in agents.iter().flat_map(|(clients, no_room)| [clients, no_room]) {
-        agents_ids.push(map.info().map_err(|e| refused(&e))?.info.id);
-    }
-    let newest = |name: &str| {
-        MapInfoIter::default().filter(|m| m.name == name && !agents_ids.contains(&m.id)).map(|m| m.id).max()
+pub fn tables(pin_dir: &Path, kept_in: &Path) -> Result<Vec<Table>> {
+    let agents = pin_dir.join("extension").join(EXTENSION);
+    let kept = Found::pinned(kept_in)?;
+    let agents = Found::pinned(&agents)?;
+    let known: Vec<_> = [&kept, &agents].into_iter().flatten().flat_map(|found| found.ids).collect();
+    // Of each load both, in the order in which they were made.
+    let others = |name: &str| {
+        let mut ids: Vec<_> = MapInfoIter::default()
+            .filter(|m| m.name == name && !known.contains(&m.id))
+            .map(|m| m.id)
+            .collect();
+        ids.sort_unstable();
+        ids
     };
-    let attached = newest(MAP).zip(newest(NO_ROOM)).map(|(clients, no_room)| {
-        let open = |id| MapHandle::from_map_id(id).map_err(|e| refused(&e));
-        Ok((open(clients)?, open(no_room)?))
-    });
-    let mut tables = Vec::new();
-    for (maps, of_agent) in [(attached.transpose()?, false), (agents, true)] {
-        if let Some((clients, no_room)) = maps {
-            tables.push(Table { of_agent, no_room: counted(&no_room)?, clients: read(&clients)? });
+    let mut attached: Vec<_> = kept.into_iter().collect();
+    for (clients, no_room) in others(MAP).into_iter().zip(others(NO_ROOM)) {
+        // Their last socket may go meanwhile.
+        if let (Some(clients), Some(no_room)) = (by_id(clients)?, by_id(no_room)?) {
+            attached.push(Found::of(clients, no_room, Layout::own())?);
         }
     }
+    attached.sort_by_key(|found| std::cmp::Reverse(found.ids[0]));
+    let whose = [Whose::Attach].into_iter().chain(std::iter::repeat(Whose::Earlier));
+    let all = whose.zip(attached).chain(agents.map(|found| (Whose::Agent, found)));
+    let tables = all.map(|(whose, found)| found.table(whose)).collect::<Result<Vec<_>>>()?;
     if tables.is_empty() {
         // Who may not look at maps at all finds none, too.
         return Err(Error::new("rtcp.not_attached", "R-TCP's congestion controls are not attached")
@@ -80,9 +103,47 @@ pub fn tables(pin_dir: &Path) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// A map that is pinned, if there is one.
-fn pinned(path: &Path) -> Result<Option<MapHandle>> {
-    match MapHandle::from_pinned_path(path) {
+/// A table, open.
+struct Found {
+    clients: MapHandle,
+    no_room: MapHandle,
+    /// Of both.
+    ids: [u32; 2],
+    layout: Layout,
+}
+
+impl Found {
+    fn of(clients: MapHandle, no_room: MapHandle, layout: Layout) -> Result<Self> {
+        let id = |map: &MapHandle| map.info().map(|info| info.info.id).map_err(|e| refused(&e));
+        Ok(Found { ids: [id(&clients)?, id(&no_room)?], clients, no_room, layout })
+    }
+
+    fn pinned(folder: &Path) -> Result<Option<Self>> {
+        let maps = pinned(&folder.join(MAP))?.zip(pinned(&folder.join(NO_ROOM))?);
+        let layout = layout_in(folder)?.unwrap_or_else(Layout::own);
+        maps.map(|(clients, no_room)| Found::of(clients, no_room, layout)).transpose()
+    }
+
+    fn table(&self, whose: Whose) -> Result<Table> {
+        let Found { clients, no_room, layout, .. } = self;
+        let is_readable = layout.fits(clients.key_size(), clients.value_size()) && layout.has_verdicts();
+        let known = is_readable.then(|| entries(clients, layout)).transpose()?;
+        let client = |(key, state): (rtcp_key, rtcp_client)| Client {
+            netns_cookie: key.netns_cookie,
+            remote: key.remote,
+            state,
+        };
+        Ok(Table {
+            whose,
+            no_room: counted(no_room)?,
+            max_clients: clients.max_entries(),
+            clients: known.map(|all| all.into_iter().map(client).collect()),
+        })
+    }
+}
+
+fn by_id(id: u32) -> Result<Option<MapHandle>> {
+    match MapHandle::from_map_id(id) {
         Ok(map) => Ok(Some(map)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(refused(&e)),
@@ -95,25 +156,16 @@ pub(crate) fn counted(no_room: &impl MapCore) -> Result<u64> {
     Ok(value.unwrap_or_default().as_slice().try_into().map_or(0, u64::from_ne_bytes))
 }
 
-fn read(map: &impl MapCore) -> Result<Vec<Client>> {
-    if map.key_size() as usize != size_of::<rtcp_key>()
-        || map.value_size() as usize != size_of::<rtcp_client>()
-    {
+/// What is in a table of this layout.
+pub(crate) fn entries(map: &impl MapCore, layout: &Layout) -> Result<Vec<(rtcp_key, rtcp_client)>> {
+    if !layout.fits(map.key_size(), map.value_size()) {
         return Err(load::bug("table of clients of this size"));
     }
-    let mut clients = Vec::new();
+    let mut found = Vec::new();
     for key in map.keys() {
-        let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(|e| refused(&e))? else {
-            continue;
-        };
-        // SAFETY: as many bytes as the structures, and any are a value of each of their integers.
-        let (key, state) = unsafe {
-            (
-                key.as_ptr().cast::<rtcp_key>().read_unaligned(),
-                value.as_ptr().cast::<rtcp_client>().read_unaligned(),
-            )
-        };
-        clients.push(Client { netns_cookie: key.netns_cookie, remote: key.remote, state });
+        if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(|e| refused(&e))? {
+            found.push(layout.entry(&key, &value));
+        }
     }
-    Ok(clients)
+    Ok(found)
 }

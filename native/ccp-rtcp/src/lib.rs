@@ -6,12 +6,17 @@
 
 mod attach;
 pub mod clients;
+pub mod kept;
 mod kernel;
+mod layout;
 pub mod replay;
+mod rules;
+pub mod summary;
 
-pub use attach::Attached;
+pub use attach::{Attached, Wanted};
 pub use ccp_error::Error;
 pub use ccp_rtcp_core::{self as core, work};
+pub use rules::Rule;
 
 /// The extension of the datapath, [`core::EXTENSION`]: `bpf/limit.bpf.c`, compiled.
 pub static EXTENSION_OBJECT: &[u8] = include_bytes!(env!("CCP_RTCP_LIMIT_OBJECT"));

@@ -1,29 +1,22 @@
 //! Rules, as they come and as the programs read them.
 
 use std::ffi::c_char;
-use std::net::Ipv6Addr;
+use std::mem;
 
+use ccp_trace::{Conditions, socket_conditions};
 use serde::Deserialize;
 
-use crate::shared::{SWITCH_ANY_CGROUP, SWITCH_MAX_RULES, SWITCH_NAME_BYTES, SWITCH_NO_RATE, SWITCH_NO_RULE};
 use crate::shared::{SWITCH_HASH, SWITCH_HASH_BITS};
+use crate::shared::{SWITCH_MAX_RULES, SWITCH_NAME_BYTES, SWITCH_NO_RATE, SWITCH_NO_RULE};
 use crate::shared::{switch_rule, switch_table};
-use crate::{Error, Result};
+use crate::{Error, Result, shared};
 
 /// Which sockets, and what they get.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Own addresses: one and the length of the prefix; IPv4 mapped, so that 10.0.0.0/8 is `::ffff:10.0.0.0`, 104.
-    pub src: (Ipv6Addr, u8),
-    /// Addresses of the other end.
-    pub dst: (Ipv6Addr, u8),
-    /// Own ports, from and to.
-    pub sport: (u16, u16),
-    /// Ports of the other end.
-    pub dport: (u16, u16),
-    /// Id of the cgroup in which, or below which, sockets were made.
-    pub cgroup: Option<u64>,
+    /// Which.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// Congestion control that they get.
     pub congestion: String,
     /// Only those that negotiated ECN get it.
@@ -63,9 +56,10 @@ fn chain(table: &mut switch_table, count: usize) {
     table.first.fill(SWITCH_NO_RULE as u16);
     table.first_of_all.fill(SWITCH_NO_RULE as u16);
     for (index, rule) in table.rules[..count].iter().enumerate().rev() {
-        let names_one = rule.dst_mask == [u64::MAX; 2];
+        let wanted = &rule.conditions;
+        let names_one = wanted.dst_mask == [u64::MAX; 2];
         let [any, ..] = &mut table.first_of_all;
-        let first = if names_one { &mut table.first[chain_of(rule.dst)] } else { any };
+        let first = if names_one { &mut table.first[chain_of(wanted.dst)] } else { any };
         table.next[index] = *first;
         *first = index as u16;
     }
@@ -87,18 +81,10 @@ impl Rule {
             Some(rate) if (1..SWITCH_NO_RATE).contains(&rate) => rate,
             Some(_) => return Err(self.bad("the kernel keeps 32 bits of a rate, and the largest means none")),
         };
-        let (src, src_mask) = self.prefix(self.src)?;
-        let (dst, dst_mask) = self.prefix(self.dst)?;
+        let wanted = self.conditions.in_kernel().ok_or_else(|| self.bad("a prefix has 0 to 128 bits"))?;
         let mut entry = switch_rule {
-            src,
-            src_mask,
-            dst,
-            dst_mask,
-            cgroup: self.cgroup.unwrap_or(u64::from(SWITCH_ANY_CGROUP)),
-            sport_low: self.sport.0,
-            sport_high: self.sport.1,
-            dport_low: self.dport.0,
-            dport_high: self.dport.1,
+            // SAFETY: both were made of the same header.
+            conditions: unsafe { mem::transmute::<socket_conditions, shared::socket_conditions>(wanted) },
             rate_bytes_per_s,
             needs_ecn: u8::from(self.needs_ecn),
             asks_ecn: u8::from(self.asks_ecn),
@@ -111,15 +97,6 @@ impl Rule {
         Ok(entry)
     }
 
-    fn prefix(&self, (address, bits): (Ipv6Addr, u8)) -> Result<([u64; 2], [u64; 2])> {
-        let mask = u128::MAX
-            .checked_shl(
-                128_u32.checked_sub(bits.into()).ok_or_else(|| self.bad("a prefix has 0 to 128 bits"))?,
-            )
-            .unwrap_or(0);
-        Ok((words(address.to_bits() & mask), words(mask)))
-    }
-
     fn bad(&self, why: &str) -> Error {
         Error::new("switch.bad_rule", "a rule cannot be put into the kernel's table")
             .at(self.congestion.clone())
@@ -127,24 +104,25 @@ impl Rule {
     }
 }
 
-/// Sixteen bytes in the order of packets.
-fn words(address: u128) -> [u64; 2] {
-    let bytes = address.to_be_bytes();
-    let (high, low) = bytes.split_at(8);
-    [high, low].map(|half| half.try_into().map_or(0, u64::from_ne_bytes))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
-    fn rule() -> Rule {
-        Rule {
+    fn to(address: &str, bits: u8) -> Conditions {
+        Conditions {
             src: (Ipv6Addr::UNSPECIFIED, 0),
-            dst: ("::ffff:10.1.2.0".parse().expect("an address"), 120),
+            dst: (address.parse().expect("an address"), bits),
             sport: (0, u16::MAX),
             dport: (5001, 5010),
             cgroup: None,
+        }
+    }
+
+    fn rule() -> Rule {
+        Rule {
+            conditions: to("::ffff:10.1.2.0", 120),
             congestion: "dctcp".into(),
             needs_ecn: true,
             asks_ecn: false,
@@ -158,27 +136,25 @@ mod tests {
         let table = table(&[rule()], 7, 0).expect("it is good");
         let entry = table.rules[0];
         assert_eq!((table.count, table.version, table.ending), (1, 7, 0));
-        assert_eq!((entry.src_mask, entry.dst_mask[0]), ([0, 0], u64::MAX));
-        assert_eq!(entry.dst_mask[1].to_ne_bytes(), [255, 255, 255, 255, 255, 255, 255, 0]);
-        assert_eq!(entry.dst[1].to_ne_bytes(), [0, 0, 255, 255, 10, 1, 2, 0]);
-        assert_eq!((entry.dport_low, entry.dport_high, entry.needs_ecn, entry.asks_ecn), (5001, 5010, 1, 0));
+        assert_eq!(entry.conditions.dst[1].to_ne_bytes(), [0, 0, 255, 255, 10, 1, 2, 0]);
+        assert_eq!((entry.conditions.dport_low, entry.needs_ecn, entry.asks_ecn), (5001, 1, 0));
         assert_eq!(entry.rate_bytes_per_s, SWITCH_NO_RATE);
         assert_eq!(entry.congestion[..6].iter().map(|c| c.to_ne_bytes()[0]).collect::<Vec<_>>(), b"dctcp\0");
     }
 
     #[test]
     fn rules_of_one_address_are_found_by_it_and_the_others_in_their_order() {
-        let to =
-            |last: u8| Rule { dst: (format!("::ffff:10.1.2.{last}").parse().expect("one"), 128), ..rule() };
-        let rules = [to(1), rule(), to(2), to(1), rule(), to(1)];
+        let one = |last: u8| Rule { conditions: to(&format!("::ffff:10.1.2.{last}"), 128), ..rule() };
+        let rules = [one(1), rule(), one(2), one(1), rule(), one(1)];
         let table = table(&rules, 1, 0).expect("they are good");
         let is_one = |&index: &u16| u32::from(index) != SWITCH_NO_RULE;
         let all_from = |first: u16| -> Vec<u16> {
             let next = |&index: &u16| Some(table.next[usize::from(index)]).filter(is_one);
             std::iter::successors(Some(first).filter(is_one), next).collect()
         };
-        let of = |index: usize| all_from(table.first[chain_of(table.rules[index].dst)]);
-        assert_ne!(chain_of(table.rules[0].dst), chain_of(table.rules[2].dst));
+        let of_one = |index: usize| chain_of(table.rules[index].conditions.dst);
+        let of = |index: usize| all_from(table.first[of_one(index)]);
+        assert_ne!(of_one(0), of_one(2));
         assert_eq!((of(0), of(2), all_from(table.first_of_all[0])), (vec![0, 3, 5], vec![2], vec![1, 4]));
         assert_eq!(table.first.iter().filter(|first| is_one(first)).count(), 2);
     }
@@ -189,7 +165,7 @@ mod tests {
         assert_eq!(slug(&vec![rule(); 4096]), "");
         assert_eq!(slug(&vec![rule(); 4097]), "switch.too_many");
         assert_eq!(slug(&[Rule { congestion: "x".repeat(16), ..rule() }]), "switch.bad_rule");
-        assert_eq!(slug(&[Rule { dst: (Ipv6Addr::UNSPECIFIED, 129), ..rule() }]), "switch.bad_rule");
+        assert_eq!(slug(&[Rule { conditions: to("::", 129), ..rule() }]), "switch.bad_rule");
         assert_eq!(slug(&[Rule { rate_bytes_per_s: Some(0), ..rule() }]), "switch.bad_rule");
         assert_eq!(slug(&[Rule { rate_bytes_per_s: Some(u32::MAX), ..rule() }]), "switch.bad_rule");
     }

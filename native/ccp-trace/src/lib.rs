@@ -6,6 +6,7 @@
 //! [`Windows`] knows the congestion window of each connection, for whoever has a packet of it in hand.
 
 mod arrivals;
+mod conditions;
 pub mod load;
 mod rows;
 mod trace;
@@ -14,6 +15,7 @@ mod windows;
 pub use arrivals::{Arrivals, Watched};
 pub use ccp_error::Error;
 pub use ccp_record::{bin_bounds_us, flow, row};
+pub use conditions::{Conditions, socket_conditions};
 pub use rows::Rows;
 pub use trace::{Options, Trace};
 pub use windows::{Connection, Window, Windows};

@@ -44,6 +44,7 @@ static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client
 	u32 verdict = client_verdict(client);
 	struct limit_told *told;
 
+	client->told = verdict;
 	if (verdict == limit->told)
 		return;
 	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);

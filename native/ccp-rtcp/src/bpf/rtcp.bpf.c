@@ -5,8 +5,10 @@
  */
 #include "clients.h"
 #include "bbr.h"
+#include "chosen.h"
 #include "cubic.h"
 #include "dropped.h"
+#include "recorded.h"
 #include <bpf/bpf_tracing.h>
 
 #define SOL_SOCKET 1
@@ -32,6 +34,7 @@ struct rtcp_sock {
 	u32 our_max_rate; /* the one that it has from us; 0: none */
 	u8 was_unpaced;
 	u8 sought; /* enum rtcp_seeking: what the limiter wished at the last ACK, and got */
+	u8 leaves; /* bool: it is not ours, and goes at its next ACK */
 };
 
 struct {
@@ -45,11 +48,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } rows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* set by the loader, if ACKs are recorded */
-} acks SEC(".maps");
 
 static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us)
 {
@@ -67,40 +65,11 @@ static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client
 	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP); /* nobody sleeps on it: the reader comes by */
 }
 
-static __always_inline void record(struct sock *sk, bool starts)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	u32 min_rtt_us = tp->rtt_min.s[0].v;
-	struct rtcp_ack *row;
-
-	if (!config.records)
-		return;
-	row = bpf_ringbuf_reserve(&acks, sizeof(*row), 0);
-	if (!row) {
-		count_dropped();
-		return;
-	}
-	row->t_us = tp->tcp_mstamp;
-	row->acked_bytes = tp->bytes_acked;
-	row->delivered_pkts = tp->delivered;
-	row->lost_pkts = tp->lost;
-	row->in_flight_pkts = packets_in_flight(tp);
-	row->min_rtt_us = min_rtt_us == ~0U ? 0 : min_rtt_us;
-	row->srtt_us = tp->srtt_us >> 3;
-	row->prior_delivered_pkts = tp->delivered - tp->rate_delivered;
-	row->sport = sk->__sk_common.skc_num;
-	row->dport = bpf_ntohs(sk->__sk_common.skc_dport);
-	put_saddr(row->saddr, sk);
-	put_daddr(row->daddr, sk);
-	row->starts = starts;
-	row->app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
-	__builtin_memset(row->pad, 0, sizeof(row->pad));
-	bpf_ringbuf_submit(row, BPF_RB_NO_WAKEUP);
-}
-
 static __always_inline struct rtcp_sock *rtcp_sk(struct sock *sk)
 {
-	return bpf_sk_storage_get(&sockets, sk, 0, 0);
+	struct rtcp_sock *ours = bpf_sk_storage_get(&sockets, sk, 0, 0);
+
+	return ours && !ours->leaves ? ours : NULL;
 }
 
 static __always_inline void begin(struct sock *sk)
@@ -112,18 +81,49 @@ static __always_inline void begin(struct sock *sk)
 	/* The limit of pacing is not forgotten: the socket may have had one of ours before, and have kept it. */
 	flow_begin(sk, &ours->flow, the_options());
 	ours->sought = 0;
+	ours->leaves = 0;
 	flow_join(sk, &ours->flow, the_options());
+}
+
+static __always_inline bool leaves(struct sock *sk)
+{
+	struct rtcp_sock *ours = bpf_sk_storage_get(&sockets, sk, 0, 0);
+
+	return ours && ours->leaves;
+}
+
+/*
+ * The connection begins, or has just chosen us. Listeners and defaults of namespaces keep programs that others have
+ * replaced: from these it goes to the new ones. Whom the rules do not choose goes to the kernel's own. Who was given to us
+ * by a program cannot go on at once (EBUSY), but at its next ACK.
+ */
+static __always_inline bool goes(struct sock *sk, char *name, char *original)
+{
+	struct rtcp_sock *ours;
+
+	if (!is_current(config.load) && go(sk, name))
+		return true;
+	if (!config.n_rules || is_chosen(sk, config.n_rules, config.others)) {
+		begin(sk);
+		return false;
+	}
+	if (go(sk, original))
+		return true;
+	ours = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (ours)
+		ours->leaves = 1;
+	return false;
 }
 
 static __always_inline void on_tx_start(struct sock *sk, struct rtcp_sock *ours)
 {
-	if (tcp_sk(sk)->app_limited && flow_start(sk, &ours->flow, the_options()))
+	if (tcp_sk(sk)->app_limited && flow_start(sk, &ours->flow, the_options()) && config.records)
 		record(sk, true);
 }
 
 static __always_inline void on_ack(struct sock *sk, struct rtcp_sock *ours)
 {
-	if (flow_ack(sk, &ours->flow, the_options()))
+	if (flow_ack(sk, &ours->flow, the_options()) && config.records)
 		record(sk, false);
 }
 
@@ -193,8 +193,10 @@ static __always_inline u32 most_pkts(struct sock *sk, const struct rtcp_sock *ou
 SEC("struct_ops")
 void BPF_PROG(cubic_init, struct sock *sk)
 {
-	begin(sk);
-	cubictcp_init(sk);
+	char name[NAME_BYTES] = "rtcp_cubic", original[NAME_BYTES] = "cubic";
+
+	if (!goes(sk, name, original))
+		cubictcp_init(sk);
 }
 
 SEC("struct_ops")
@@ -236,9 +238,13 @@ SEC("struct_ops")
 void BPF_PROG(cubic_in_ack_event, struct sock *sk, u32 flags)
 {
 	struct rtcp_sock *ours = rtcp_sk(sk);
+	char original[NAME_BYTES] = "cubic";
 
-	if (!ours)
+	if (!ours) {
+		if (leaves(sk))
+			go(sk, original);
 		return;
+	}
 	on_ack(sk, ours);
 	pace(sk, ours);
 	if (tcp_ca_state(tcp_sk(sk)) > TCP_CA_Disorder)
@@ -328,8 +334,10 @@ static __always_inline struct rtcp_sock *before_bbr(struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(rtcp_bbr_init, struct sock *sk)
 {
-	begin(sk);
-	bbr_init(sk);
+	char name[NAME_BYTES] = "rtcp_bbr", original[NAME_BYTES] = "bbr";
+
+	if (!goes(sk, name, original))
+		bbr_init(sk);
 }
 
 SEC("struct_ops")
@@ -345,7 +353,10 @@ SEC("struct_ops")
 void BPF_PROG(rtcp_bbr_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 {
 	struct rtcp_sock *ours = before_bbr(sk);
+	char original[NAME_BYTES] = "bbr";
 
+	if (!ours && leaves(sk) && go(sk, original))
+		return;
 	bbr_main(sk, ack, flag, rs);
 	if (ours)
 		bound_rate(sk, ours);
@@ -355,7 +366,10 @@ SEC("struct_ops")
 void BPF_PROG(rtcp_bbr_cong_control_6_9, struct sock *sk, const struct rate_sample *rs)
 {
 	struct rtcp_sock *ours = before_bbr(sk);
+	char original[NAME_BYTES] = "bbr";
 
+	if (!ours && leaves(sk) && go(sk, original))
+		return;
 	bbr_main___6_9(sk, rs);
 	if (ours)
 		bound_rate(sk, ours);

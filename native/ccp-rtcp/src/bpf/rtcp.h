@@ -11,6 +11,9 @@
 struct rtcp_config {
 	struct rtcp_options options;
 	__u64 records; /* bool: each ACK makes a row */
+	__u64 n_rules;
+	__u64 others; /* bool: sockets that no rule is for are bounded, too */
+	__u64 load; /* number of these programs among those that share a table */
 };
 
 /* A client: the namespace that the connections are in, and their other ends. */

@@ -12,6 +12,7 @@
  */
 #include "kernel.h"
 #include "addresses.h"
+#include "matching.h"
 #include "dropped.h"
 #include "sock_ops.h"
 #include "switch.h"
@@ -21,7 +22,6 @@
 #include <bpf/bpf_endian.h>
 
 #define NSEC_PER_USEC 1000ULL
-#define MAX_CGROUP_DEPTH 32
 
 const volatile struct switch_config config = {};
 
@@ -46,11 +46,7 @@ struct {
 
 /* A connection, and the search for its rule. */
 struct search {
-	__u64 saddr[2];
-	__u64 daddr[2];
-	__u64 cgroup; /* address of its struct; 0: not known yet, and counts as any */
-	__u16 sport;
-	__u16 dport;
+	struct connection its;
 	__u32 found; /* SWITCH_MAX_RULES: none */
 	__u32 next; /* to look at */
 };
@@ -60,41 +56,6 @@ static __always_inline struct switch_table *the_table(void)
 	u32 zero = 0;
 
 	return bpf_map_lookup_elem(&table, &zero);
-}
-
-/* Whether a cgroup is the one of this id, or below it. */
-static __always_inline bool is_within(u64 address, u64 id)
-{
-	struct cgroup *cgroup = (struct cgroup *)address, *ancestor;
-	int level = BPF_CORE_READ(cgroup, level);
-	void *ancestors = __builtin_preserve_access_index(&cgroup->ancestors[0]);
-
-	for (int i = 0; i < MAX_CGROUP_DEPTH; i++) {
-		if (i > level)
-			return false;
-		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor), ancestors + i * sizeof(ancestor)))
-			return false;
-		if (BPF_CORE_READ(ancestor, kn, id) == id)
-			return true;
-	}
-	return false;
-}
-
-static __always_inline bool has_prefix(const __u64 *address, const __u64 *prefix, const __u64 *mask)
-{
-	return !(((address[0] ^ prefix[0]) & mask[0]) | ((address[1] ^ prefix[1]) & mask[1]));
-}
-
-static __always_inline bool matches(const struct search *search, const struct switch_rule *rule)
-{
-	if (!has_prefix(search->saddr, rule->src, rule->src_mask) ||
-	    !has_prefix(search->daddr, rule->dst, rule->dst_mask))
-		return false;
-	if (search->sport < rule->sport_low || search->sport > rule->sport_high ||
-	    search->dport < rule->dport_low || search->dport > rule->dport_high)
-		return false;
-	return rule->cgroup == SWITCH_ANY_CGROUP || !search->cgroup ||
-	       is_within(search->cgroup, rule->cgroup);
 }
 
 /* Rules behind the one that was found are not looked at: the first that matches decides. */
@@ -107,7 +68,7 @@ static long look_at(u32 turn, void *context)
 	if (!rules || index >= rules->count || index >= search->found)
 		return 1;
 	index &= SWITCH_MAX_RULES - 1; /* says to the verifier what the check before has made true */
-	if (matches(search, &rules->rules[index])) {
+	if (matches(&search->its, &rules->rules[index].conditions)) {
 		search->found = index;
 		return 1;
 	}
@@ -128,7 +89,7 @@ static __always_inline struct switch_rule *find(struct search *search)
 	search->found = SWITCH_MAX_RULES;
 	if (!rules)
 		return NULL;
-	search->next = rules->first[chain_of(search->daddr)];
+	search->next = rules->first[chain_of(search->its.daddr)];
 	bpf_loop(SWITCH_MAX_RULES, look_at, search, 0);
 	search->next = rules->first_of_all[0];
 	bpf_loop(SWITCH_MAX_RULES, look_at, search, 0);
@@ -144,10 +105,10 @@ static __always_inline void describe(struct search *search, struct tcp_sock *tp)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 
-	put_addresses((__u8 *)search->saddr, (__u8 *)search->daddr, sk);
-	search->sport = sk->__sk_common.skc_num;
-	search->dport = bpf_ntohs(sk->__sk_common.skc_dport);
-	search->cgroup = (u64)sk->sk_cgrp_data.cgroup;
+	put_addresses((__u8 *)search->its.saddr, (__u8 *)search->its.daddr, sk);
+	search->its.sport = sk->__sk_common.skc_num;
+	search->its.dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	search->its.cgroup = (u64)sk->sk_cgrp_data.cgroup;
 }
 
 static __always_inline void put_name(char *name, struct tcp_sock *tp)
@@ -178,10 +139,10 @@ static __always_inline void tell(struct search *search, struct tcp_sock *tp, u32
 		return;
 	}
 	row->t_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
-	__builtin_memcpy(row->saddr, search->saddr, sizeof(row->saddr));
-	__builtin_memcpy(row->daddr, search->daddr, sizeof(row->daddr));
-	row->sport = search->sport;
-	row->dport = search->dport;
+	__builtin_memcpy(row->saddr, search->its.saddr, sizeof(row->saddr));
+	__builtin_memcpy(row->daddr, search->its.daddr, sizeof(row->daddr));
+	row->sport = search->its.sport;
+	row->dport = search->its.dport;
 	row->version = rules ? rules->version : 0;
 	row->rule = search->found;
 	row->error = error;
@@ -396,20 +357,20 @@ static __always_inline void on_begin(struct bpf_sock_ops *event, struct tcp_sock
 		describe(&search, tp);
 	} else {
 		if (event->family == AF_INET6) {
-			((__u32 *)search.saddr)[0] = event->local_ip6[0];
-			((__u32 *)search.saddr)[1] = event->local_ip6[1];
-			((__u32 *)search.saddr)[2] = event->local_ip6[2];
-			((__u32 *)search.saddr)[3] = event->local_ip6[3];
-			((__u32 *)search.daddr)[0] = event->remote_ip6[0];
-			((__u32 *)search.daddr)[1] = event->remote_ip6[1];
-			((__u32 *)search.daddr)[2] = event->remote_ip6[2];
-			((__u32 *)search.daddr)[3] = event->remote_ip6[3];
+			((__u32 *)search.its.saddr)[0] = event->local_ip6[0];
+			((__u32 *)search.its.saddr)[1] = event->local_ip6[1];
+			((__u32 *)search.its.saddr)[2] = event->local_ip6[2];
+			((__u32 *)search.its.saddr)[3] = event->local_ip6[3];
+			((__u32 *)search.its.daddr)[0] = event->remote_ip6[0];
+			((__u32 *)search.its.daddr)[1] = event->remote_ip6[1];
+			((__u32 *)search.its.daddr)[2] = event->remote_ip6[2];
+			((__u32 *)search.its.daddr)[3] = event->remote_ip6[3];
 		} else {
-			put_mapped((__u8 *)search.saddr, event->local_ip4);
-			put_mapped((__u8 *)search.daddr, event->remote_ip4);
+			put_mapped((__u8 *)search.its.saddr, event->local_ip4);
+			put_mapped((__u8 *)search.its.daddr, event->remote_ip4);
 		}
-		search.sport = event->local_port;
-		search.dport = bpf_ntohl(event->remote_port);
+		search.its.sport = event->local_port;
+		search.its.dport = bpf_ntohl(event->remote_port);
 	}
 	rule = find(&search);
 	if (!rule || !rule->asks_ecn)

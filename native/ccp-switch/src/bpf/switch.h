@@ -3,13 +3,7 @@
 #ifndef CCP_SWITCH_H
 #define CCP_SWITCH_H
 
-#ifndef __VMLINUX_H__
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef int __s32;
-typedef unsigned long long __u64;
-#endif
+#include "../../../ccp-trace/src/bpf/conditions.h"
 
 #define SWITCH_MAX_RULES 4096 /* a power of two */
 
@@ -19,7 +13,6 @@ typedef unsigned long long __u64;
 #define SWITCH_CHAINS (1 << SWITCH_HASH_BITS)
 #define SWITCH_NO_RULE 0xffff
 #define SWITCH_NAME_BYTES 16
-#define SWITCH_ANY_CGROUP 0
 #define SWITCH_MAX_OWNERS 1024
 
 /* Of what is pinned: changes with `struct touched`, `leases`, or what these mean. */
@@ -39,15 +32,7 @@ struct switch_config {
 
 /* Which sockets, and what they get. The first rule that matches decides. */
 struct switch_rule {
-	__u64 src[2]; /* IPv6, as in packets; IPv4 mapped (::ffff:a.b.c.d) */
-	__u64 src_mask[2];
-	__u64 dst[2];
-	__u64 dst_mask[2];
-	__u64 cgroup; /* id of it or of one above it; SWITCH_ANY_CGROUP: any */
-	__u16 sport_low;
-	__u16 sport_high;
-	__u16 dport_low;
-	__u16 dport_high;
+	struct socket_conditions conditions;
 	__u32 rate_bytes_per_s; /* to pace at, at most; SWITCH_NO_RATE: none */
 	__u8 needs_ecn; /* only sockets that negotiated ECN get it */
 	__u8 asks_ecn; /* new connections ask for ECN, whatever they get now */

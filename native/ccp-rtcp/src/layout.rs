@@ -1,0 +1,208 @@
+//! How a table of clients lies in memory: told beside each table that is kept, so that another version can read it.
+
+use std::fmt::Write as _;
+use std::mem::offset_of;
+
+use crate::core::types::{rtcp_client, rtcp_key};
+
+/// Tells structures of one source from those of another.
+const HASH: &str = env!("CCP_RTCP_LAYOUT");
+
+/// What a version has to know of a client to go on with its verdict.
+const NEEDED: [&str; 5] =
+    ["netns_cookie", "remote", "detector.limited", "detector.bucket_bytes", "detector.rate_bytes_per_s"];
+
+/// Where something stands in a key or a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Field {
+    name: String,
+    offset: usize,
+    size: usize,
+}
+
+/// Key and value, as far as they are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    hash: String,
+    key_size: usize,
+    value_size: usize,
+    key: Vec<Field>,
+    value: Vec<Field>,
+}
+
+/// A place of each name in a structure.
+macro_rules! fields {
+    ($of:ty: $($($part:ident).+),+ $(,)?) => {
+        vec![$({
+            fn size<T>(_: fn(&$of) -> &T) -> usize {
+                size_of::<T>()
+            }
+            Field {
+                name: stringify!($($part).+).split_whitespace().collect(),
+                offset: offset_of!($of, $($part).+),
+                size: size(|it| &it.$($part).+),
+            }
+        }),+]
+    };
+}
+
+impl Layout {
+    /// That of this version: what is kept of a verdict.
+    pub fn own() -> Self {
+        Layout {
+            hash: HASH.to_owned(),
+            key_size: size_of::<rtcp_key>(),
+            value_size: size_of::<rtcp_client>(),
+            key: fields!(rtcp_key: netns_cookie, remote),
+            value: fields!(rtcp_client:
+                over_us, open_flows, netns, apart, detector.limited, detector.mss_bytes, detector.bucket_bytes,
+                detector.rate_bytes_per_s, detector.told_bytes_per_s, detector.highest_bytes_per_s,
+                detector.tokens_ubytes, detector.transfer.origin_us, detector.last.time_us),
+        }
+    }
+
+    /// Whether a table of this layout is one of ours.
+    pub fn is_own(&self) -> bool {
+        self.hash == HASH
+            && (self.key_size, self.value_size) == (size_of::<rtcp_key>(), size_of::<rtcp_client>())
+    }
+
+    /// Whether entries are as long as they are told to be.
+    pub fn fits(&self, key_size: u32, value_size: u32) -> bool {
+        (self.key_size, self.value_size) == (key_size as usize, value_size as usize)
+    }
+
+    /// A line of sizes, and one for each field.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{} {} {}\n", self.hash, self.key_size, self.value_size);
+        for (part, fields) in [("key", &self.key), ("value", &self.value)] {
+            for Field { name, offset, size } in fields {
+                let _ = writeln!(text, "{part} {name} {offset} {size}"); // a String takes it all
+            }
+        }
+        text
+    }
+
+    /// Reads it; none if it is not understood.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.trim_end_matches('\0').lines();
+        let mut head = lines.next()?.split(' ');
+        let hash = head.next()?.to_owned();
+        let mut layout = Layout {
+            hash,
+            key_size: head.next()?.parse().ok()?,
+            value_size: head.next()?.parse().ok()?,
+            key: Vec::new(),
+            value: Vec::new(),
+        };
+        for line in lines {
+            let [part, name, offset, size] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+            let field =
+                Field { name: name.to_owned(), offset: offset.parse().ok()?, size: size.parse().ok()? };
+            let (fields, most) = match part {
+                "key" => (&mut layout.key, layout.key_size),
+                "value" => (&mut layout.value, layout.value_size),
+                _ => return None,
+            };
+            if field.offset.checked_add(field.size).is_none_or(|end| end > most) {
+                return None;
+            }
+            fields.push(field);
+        }
+        Some(layout)
+    }
+
+    /// Whether verdicts can be read of such a table.
+    pub fn has_verdicts(&self) -> bool {
+        let own = Layout::own();
+        NEEDED.iter().all(|name| {
+            [(&own.key, &self.key), (&own.value, &self.value)]
+                .into_iter()
+                .any(|(ours, theirs)| ours.iter().any(|f| f.name == *name && same(theirs, f).is_some()))
+        })
+    }
+
+    /// An entry of a table of this layout as ours, with what both have.
+    pub fn entry(&self, key: &[u8], value: &[u8]) -> (rtcp_key, rtcp_client) {
+        let own = Layout::own();
+        let mut to = (rtcp_key::default(), rtcp_client::default());
+        if self.is_own() {
+            // SAFETY: as many bytes as the structures, and any are a value of each of their integers.
+            return unsafe {
+                (
+                    key.as_ptr().cast::<rtcp_key>().read_unaligned(),
+                    value.as_ptr().cast::<rtcp_client>().read_unaligned(),
+                )
+            };
+        }
+        copy(&own.key, &self.key, key, bytes_of(&mut to.0));
+        copy(&own.value, &self.value, value, bytes_of(&mut to.1));
+        to
+    }
+}
+
+fn same<'a>(fields: &'a [Field], wanted: &Field) -> Option<&'a Field> {
+    fields.iter().find(|field| field.name == wanted.name && field.size == wanted.size)
+}
+
+fn copy(ours: &[Field], theirs: &[Field], from: &[u8], to: &mut [u8]) {
+    for our in ours {
+        if let Some(there) = same(theirs, our)
+            && let Some(bytes) = from.get(there.offset..there.offset + there.size)
+        {
+            to[our.offset..our.offset + our.size].copy_from_slice(bytes);
+        }
+    }
+}
+
+/// A structure of integers, as bytes.
+pub(crate) fn bytes_of<T: Copy>(of: &mut T) -> &mut [u8] {
+    // SAFETY: integers without gaps; any bytes are a value of each.
+    unsafe { std::slice::from_raw_parts_mut(std::ptr::from_mut(of).cast::<u8>(), size_of::<T>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that is longer at its beginning, and does not know how many connections are open.
+    fn other() -> Layout {
+        let own = Layout::own();
+        let later = |fields: Vec<Field>| {
+            fields.into_iter().map(|f| Field { offset: f.offset + 8, ..f }).collect::<Vec<_>>()
+        };
+        let mut value = later(own.value);
+        value.retain(|field| field.name != "open_flows");
+        Layout { hash: "another".into(), value_size: own.value_size + 8, value, ..own }
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_told() {
+        let own = Layout::own();
+        assert!(own.is_own() && own.has_verdicts());
+        assert_eq!(Layout::from_text(&(own.to_text() + "\0\0")), Some(own));
+        assert!(!other().is_own() && other().has_verdicts());
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_read() {
+        for text in ["", "hash 24", "hash 24 9\nkey a 20 8", "hash 24 9\nvalue a 0", "hash 24 9\nother a 0 8"]
+        {
+            assert_eq!(Layout::from_text(text), None, "{text}");
+        }
+        let blind = Layout::from_text("hash 24 9\nvalue detector.limited 0 1").expect("it is well formed");
+        assert!(!blind.has_verdicts());
+    }
+
+    #[test]
+    fn an_entry_of_another_layout_has_what_both_know() {
+        let mut theirs = rtcp_client { over_us: 7, open_flows: 3, ..Default::default() };
+        theirs.detector.limited = 1;
+        theirs.detector.rate_bytes_per_s = 125_000;
+        let mut key = rtcp_key { netns_cookie: 5, ..Default::default() };
+        let value = [&[0xff; 8], &*bytes_of(&mut theirs)].concat();
+        let (at, client) = other().entry(bytes_of(&mut key), &value);
+        assert_eq!((at.netns_cookie, client.over_us, client.open_flows), (5, 7, 0));
+        assert_eq!((client.detector.limited, client.detector.rate_bytes_per_s), (1, 125_000));
+    }
+}
