@@ -407,6 +407,20 @@ class SimDatapath:
         Raises:
             CcpError: `emulator.no_link` or `emulator.bad_spec`.
         """
+    def attach_rtcp(self, options: bytes, *, records: bool = False) -> None:
+        """Offer `rtcp_cubic` and `rtcp_bbr` to flows: CUBIC and BBR (version 1) under R-TCP, as `RtcpAttached`.
+
+        Args:
+            options: `Options.to_bytes()`.
+            records: Whether each ACK makes a row for `acks`.
+
+        Raises:
+            CcpError: `rtcp.name_taken`: they are on offer already.
+        """
+    def verdicts(self) -> NDArray[np.void]:
+        """Return R-TCP's verdicts on clients since the last call, as `RtcpAttached.drain`."""
+    def acks(self) -> NDArray[np.void]:
+        """Return the ACKs that R-TCP has seen since the last call, as `RtcpAttached.drain_acks`."""
     def set_routes(self, routes_json: bytes) -> None:
         """Change routes; packets that are in a link stay there.
 

@@ -114,7 +114,8 @@ class Attachment:
         """
         if self._recorder is not None:
             self._recorder.take(self._native.drain_acks())
-        verdicts = [_verdict(row) for row in self._native.drain()]
+        offset_us = wall_us() - mono_us()
+        verdicts = [verdict_of(row, offset_us + int(row["t_us"])) for row in self._native.drain()]
         self.verdicts += len(verdicts)
         dropped = self._native.dropped
         if dropped != self._dropped:
@@ -139,11 +140,16 @@ class Attachment:
                 self._recorder.close()
 
 
-def _verdict(row: Any) -> Verdict:
-    t_us = int(row["t_us"])
+def verdict_of(row: Any, t_wall_us: int) -> Verdict:
+    """Return a row of `RtcpAttached.drain`.
+
+    Args:
+        row: The row.
+        t_wall_us: Its time by the wall clock [us].
+    """
     return Verdict(
-        t_mono_us=t_us,
-        t_wall_us=wall_us() - (mono_us() - t_us),
+        t_mono_us=int(row["t_us"]),
+        t_wall_us=t_wall_us,
         netns=int(row["netns"]),
         client=Remote.from_bytes(row["remote"].tobytes()).name,
         state=LIMIT_STATES[int(row["verdict"])],

@@ -311,15 +311,9 @@ class _Check:
             if isinstance(flow.traffic, Dash | ShortVideo):
                 why = "a player decides what is loaded, and the simulator has none"
                 self._tell("scenario.bad_field", "no video can be simulated", f"{at}.traffic", why, sockets)
-            if flow.algorithm in NAMES:
-                why = "R-TCP's congestion controls are programs in the kernel"
-                fix = f"use r_tcp_cubic or r_tcp_bbr3, or {sockets}"
-            elif flow.algorithm.startswith(KERNEL) and flow.algorithm not in SIMULATED:
-                why, fix = f"it has {', '.join(SIMULATED)}", sockets
-            else:
-                continue
-            message = f"the simulator has no `{flow.algorithm}`"
-            self._tell("scenario.unknown_algorithm", message, f"{at}.algorithm", why, fix)
+            if flow.algorithm.startswith(KERNEL) and flow.algorithm not in SIMULATED:
+                message, why = f"the simulator has no `{flow.algorithm}`", f"it has {', '.join(SIMULATED)}"
+                self._tell("scenario.unknown_algorithm", message, f"{at}.algorithm", why, sockets)
         for i, _ in enumerate(self._scenario.switches):
             why = "what switches ordinary sockets is for those of the kernel"
             fix = f"use r_hybrid, which follows by itself, or {sockets}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from experiments.events import ParamValue
 from experiments.netlab import process
 from experiments.runs.check import rtcp_of
 from experiments.runs.leavings import kernel_limits
@@ -65,10 +66,10 @@ def attached(
         yield program
     finally:
         process.end([program.process])
-        _sort_acks(recording, directory / ACKS)
+        sort_acks(recording, directory / ACKS)
 
 
-def _sort_acks(recording: Recording, directory: Path) -> None:
+def sort_acks(recording: Recording, directory: Path) -> None:
     """Put the ACKs of each flow into a directory of the flow's name; others stay where they are."""
     flows = Flows(recording)
     for file in [*directory.glob("*.csv.gz")]:
@@ -86,10 +87,16 @@ def arguments_of(scenario: Scenario, directory: Path) -> list[str]:
         scenario: What is run.
         directory: Of the result.
     """
-    flows = [flow for flow in scenario.flows if flow.algorithm in rtcp_of(scenario)]
+    settings, records = wanted(scenario)
     found: list[str] = []
-    for name, value in settings_of(flows[0].params).items():
+    for name, value in settings.items():
         found += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-    if any(flow.params.get(RECORD) for flow in flows):
+    if records:
         found += ["--record", str(directory / ACKS)]
     return found
+
+
+def wanted(scenario: Scenario) -> tuple[dict[str, ParamValue], bool]:
+    """Return R-TCP's options for a scenario, and whether ACKs are recorded; it was checked that its flows agree."""
+    flows = [flow for flow in scenario.flows if flow.algorithm in rtcp_of(scenario)]
+    return settings_of(flows[0].params), any(flow.params.get(RECORD) for flow in flows)

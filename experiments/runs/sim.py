@@ -30,7 +30,7 @@ from datapath import ebpf, sim
 from experiments.events import Event, ParamValue
 from experiments.netlab.network_spec import addresses
 from experiments.netlab.routes import graph_of
-from experiments.runs import leavings, sim_traffic
+from experiments.runs import leavings, sim_rtcp, sim_traffic
 from experiments.runs.noted import notes
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress, fire, flow_records
@@ -104,7 +104,9 @@ def record(
             plane = after.enter_context(_plane(scenario, variants, datapath, bus, told, directory, clock_us))
             if beside is not None:
                 after.enter_context(beside(plane, datapath))
-        session = _Session(scenario, recording, variants, datapath, SimNetwork(datapath, graph), plane, told)
+        rtcp = after.enter_context(sim_rtcp.attached(scenario, recording, directory, datapath))
+        net = SimNetwork(datapath, graph)
+        session = _Session(scenario, recording, variants, datapath, net, plane, told, rtcp)
         try:
             session.run(progress)
         finally:
@@ -195,6 +197,7 @@ class _Session:
         net: SimNetwork,
         plane: Plane | None,
         told: Telemetry,
+        rtcp: sim_rtcp.SimRtcp | None,
     ) -> None:
         self._scenario = scenario
         self._recording = recording
@@ -203,6 +206,7 @@ class _Session:
         self._net = net
         self._plane = plane
         self._told = told
+        self._rtcp = rtcp
         self._next_tell_s = 0.0
 
     def run(self, progress: Progress) -> None:
@@ -263,6 +267,8 @@ class _Session:
         else:
             self._datapath.run_until(until_us)
             self._told.feed()
+        if self._rtcp is not None:
+            self._rtcp.take()
 
     def _fire(self, event: Event) -> None:
         agent = None if self._plane is None else _Agent(self._plane)

@@ -1,14 +1,65 @@
-//! R-TCP's detector as the kernel has it, on the host.
+//! R-TCP's detector as the kernel has it, on the host; and what R-TCP tells, as arrays.
 
 use ccp_rtcp_core::replay::{Event, replay};
+use ccp_rtcp_core::types::{rtcp_ack, rtcp_row};
 use ccp_rtcp_core::work::{State, work};
 use ccp_rtcp_core::{Member, Options, Progress, Remote, rtcp_detector};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
 #[cfg(not(kernel))]
 use crate::no_kernel;
+use crate::rows::{self, Column};
+
+fn row_columns() -> Vec<Column> {
+    use rows::column;
+    vec![
+        column!(rtcp_row, t_us, "u8"),
+        column!(rtcp_row, netns, "u4"),
+        column!(rtcp_row, remote, "(24,)u1"),
+        column!(rtcp_row, verdict, "u4"),
+        column!(rtcp_row, bucket_bytes, "u8"),
+        column!(rtcp_row, rate_bytes_per_s, "u8"),
+        column!(rtcp_row, tokens_bytes, "u8"),
+        column!(rtcp_row, active_flows, "u4"),
+    ]
+}
+
+fn ack_columns() -> Vec<Column> {
+    use rows::column;
+    vec![
+        column!(rtcp_ack, t_us, "u8"),
+        column!(rtcp_ack, acked_bytes, "u8"),
+        column!(rtcp_ack, delivered_pkts, "u4"),
+        column!(rtcp_ack, lost_pkts, "u4"),
+        column!(rtcp_ack, min_rtt_us, "u4"),
+        column!(rtcp_ack, srtt_us, "u4"),
+        column!(rtcp_ack, prior_delivered_pkts, "u4"),
+        column!(rtcp_ack, in_flight_pkts, "u4"),
+        column!(rtcp_ack, starts, "?"),
+        column!(rtcp_ack, app_limited, "?"),
+        column!(rtcp_ack, saddr, "(16,)u1"),
+        column!(rtcp_ack, daddr, "(16,)u1"),
+        column!(rtcp_ack, sport, "u2"),
+        column!(rtcp_ack, dport, "u2"),
+    ]
+}
+
+/// The bytes of so many `rtcp_row` as an array.
+pub(crate) fn verdicts<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &row_columns(), size_of::<rtcp_row>()))?;
+    rows::as_array(py, bytes, dtype)
+}
+
+/// The bytes of so many `rtcp_ack` as an array.
+pub(crate) fn acks<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &ack_columns(), size_of::<rtcp_ack>()))?;
+    rows::as_array(py, bytes, dtype)
+}
 
 /// A row of a trace: whether a transfer starts, time [us], delivered, lost [packets], least RTT [us].
 type Row = (bool, u64, u64, u64, u32);
@@ -98,7 +149,7 @@ pub fn rtcp_member_replay(mss_bytes: u32, rows: Vec<MemberRow>) -> Vec<(bool, u3
     rows.into_iter().map(told).collect()
 }
 
-fn options_of(options: &[u8]) -> PyResult<Options> {
+pub(crate) fn options_of(options: &[u8]) -> PyResult<Options> {
     Options::from_bytes(options).ok_or_else(|| PyValueError::new_err("these are no options of the detector"))
 }
 

@@ -5,51 +5,16 @@ use std::sync::{Mutex, PoisonError};
 
 use ccp_rtcp::clients::{self, Client, Table, Whose};
 use ccp_rtcp::core::Options;
-use ccp_rtcp::core::types::{RTCP_END_BYTES, RTCP_END_RATE, rtcp_ack, rtcp_row};
+use ccp_rtcp::core::types::{RTCP_END_BYTES, RTCP_END_RATE};
 use ccp_rtcp::kept::{self, Kept};
 use ccp_rtcp::summary::{self, Summary};
 use ccp_rtcp::{Attached, Error, Result, Rule, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
-use crate::rows::{self, Column};
-
-fn row_columns() -> Vec<Column> {
-    use rows::column;
-    vec![
-        column!(rtcp_row, t_us, "u8"),
-        column!(rtcp_row, netns, "u4"),
-        column!(rtcp_row, remote, "(24,)u1"),
-        column!(rtcp_row, verdict, "u4"),
-        column!(rtcp_row, bucket_bytes, "u8"),
-        column!(rtcp_row, rate_bytes_per_s, "u8"),
-        column!(rtcp_row, tokens_bytes, "u8"),
-        column!(rtcp_row, active_flows, "u4"),
-    ]
-}
-
-fn ack_columns() -> Vec<Column> {
-    use rows::column;
-    vec![
-        column!(rtcp_ack, t_us, "u8"),
-        column!(rtcp_ack, acked_bytes, "u8"),
-        column!(rtcp_ack, delivered_pkts, "u4"),
-        column!(rtcp_ack, lost_pkts, "u4"),
-        column!(rtcp_ack, min_rtt_us, "u4"),
-        column!(rtcp_ack, srtt_us, "u4"),
-        column!(rtcp_ack, prior_delivered_pkts, "u4"),
-        column!(rtcp_ack, in_flight_pkts, "u4"),
-        column!(rtcp_ack, starts, "?"),
-        column!(rtcp_ack, app_limited, "?"),
-        column!(rtcp_ack, saddr, "(16,)u1"),
-        column!(rtcp_ack, daddr, "(16,)u1"),
-        column!(rtcp_ack, sport, "u2"),
-        column!(rtcp_ack, dport, "u2"),
-    ]
-}
+use crate::rtcp::{acks, verdicts};
 
 /// How a limit was found to be gone.
 fn end(number: u32) -> Option<&'static str> {
@@ -204,15 +169,11 @@ impl RtcpAttached {
     }
 
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &row_columns(), size_of::<rtcp_row>()))?;
-        rows::as_array(py, &self.with(py, Attached::drain)?, dtype)
+        verdicts(py, &self.with(py, Attached::drain)?)
     }
 
     fn drain_acks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let dtype = DTYPE.get_or_try_init(py, || rows::dtype(py, &ack_columns(), size_of::<rtcp_ack>()))?;
-        rows::as_array(py, &self.with(py, Attached::drain_acks)?, dtype)
+        acks(py, &self.with(py, Attached::drain_acks)?)
     }
 
     #[getter]

@@ -20,6 +20,7 @@ use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
+use crate::rtcp;
 use crate::tcp_rows;
 
 /// A world, and how its time passes.
@@ -231,6 +232,25 @@ impl SimDatapath {
     fn outcomes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let outcomes: Vec<_> = lock(&self.simulated).world.outcomes().collect();
         Ok(PyBytes::new(py, &json(&outcomes)?))
+    }
+
+    /// Offers R-TCP's CUBIC and BBR to flows.
+    #[pyo3(signature = (options, *, records = false))]
+    fn attach_rtcp(&self, py: Python<'_>, options: &[u8], records: bool) -> PyResult<()> {
+        let options = rtcp::options_of(options)?;
+        lock(&self.simulated).world.attach_rtcp(options, records).map_err(|e| errors::raise(py, &e))
+    }
+
+    /// Its verdicts on clients since the last call.
+    fn verdicts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let rows = lock(&self.simulated).world.take_verdicts();
+        rtcp::verdicts(py, &rows.iter().flat_map(|row| row.octets()).collect::<Vec<_>>())
+    }
+
+    /// ACKs that it has seen since the last call.
+    fn acks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let acks = lock(&self.simulated).world.take_acks();
+        rtcp::acks(py, &acks.iter().flat_map(|ack| ack.octets()).collect::<Vec<_>>())
     }
 
     /// Offers a congestion-control name to new connections.

@@ -17,8 +17,8 @@ pub const EXTENSION: &str = "rate_limits";
 mod member;
 
 pub use member::Member;
+pub use types::{rtcp_ack as Ack, rtcp_letter as Letter, rtcp_remote as Remote, rtcp_row as Row};
 pub use types::{rtcp_detector, rtcp_limiter, rtcp_options as Options, rtcp_progress as Progress};
-pub use types::{rtcp_letter as Letter, rtcp_remote as Remote, rtcp_row as Row};
 
 unsafe extern "C" {
     fn rtcp_host_init(d: *mut rtcp_detector, mss_bytes: u32);
@@ -40,6 +40,8 @@ unsafe extern "C" {
         o: *const Options,
         now: *const Progress,
     ) -> u64;
+    fn rtcp_host_limiter_seeks(l: *const rtcp_limiter) -> i32;
+    fn rtcp_host_seems_limited(d: *const rtcp_detector, o: *const Options) -> i32;
 }
 
 impl Options {
@@ -106,6 +108,7 @@ impl Letter {
 // A row is told octet by octet, and gaps would be memory that nobody wrote.
 const _: () = assert!(size_of::<Row>() == 4 * size_of::<u64>() + 4 * size_of::<u32>() + size_of::<Remote>());
 const _: () = assert!(size_of::<Remote>() == 24);
+const _: () = assert!(size_of::<Ack>() == 2 * size_of::<u64>() + 6 * size_of::<u32>() + 40);
 
 impl Remote {
     /// The client that a port (host order) of an address is; IPv4 mapped.
@@ -164,6 +167,22 @@ impl Row {
     /// Its octets, as a record carries them.
     #[must_use]
     pub fn words(&self) -> [u64; size_of::<Self>() / 8] {
+        // SAFETY: integers without gaps between them, as asserted above.
+        unsafe { std::mem::transmute_copy(self) }
+    }
+
+    /// The same as octets.
+    #[must_use]
+    pub fn octets(&self) -> [u8; size_of::<Self>()] {
+        // SAFETY: as above.
+        unsafe { std::mem::transmute_copy(self) }
+    }
+}
+
+impl Ack {
+    /// Its octets, as programs hand them on.
+    #[must_use]
+    pub fn octets(&self) -> [u8; size_of::<Self>()] {
         // SAFETY: integers without gaps between them, as asserted above.
         unsafe { std::mem::transmute_copy(self) }
     }
@@ -278,6 +297,22 @@ impl Limiter {
         let rate =
             unsafe { rtcp_host_limiter_rate(limiter, detector, &raw const self.detector.options, now) };
         (rate > 0).then_some(rate)
+    }
+
+    /// Whether a congestion control is to look for more than it has, an `enum rtcp_seeking`.
+    #[must_use]
+    pub fn seeks(&self) -> types::rtcp_seeking {
+        // SAFETY: the state is a whole structure, and outlives the call.
+        unsafe { rtcp_host_limiter_seeks(&raw const self.state) as types::rtcp_seeking }
+    }
+
+    /// Whether an estimate waits for its verdict that is an abrupt reduction of the rate before.
+    #[must_use]
+    pub fn seems_limited(&self) -> bool {
+        // SAFETY: as above.
+        unsafe {
+            rtcp_host_seems_limited(&raw const self.detector.state, &raw const self.detector.options) != 0
+        }
     }
 
     /// What it is doing, an `enum rtcp_stage`.

@@ -3,6 +3,7 @@
 use ccp_tcp::{Bbr, CaState, Congestion, Cubic, RateSample, Reno, Sock, Steered};
 
 use crate::agent::AgentFlow;
+use crate::rtcp::{Attached, Ends, NAMES, RtcpBbr, RtcpCubic};
 
 /// The congestion control of a connection.
 pub enum Control {
@@ -14,6 +15,10 @@ pub enum Control {
     Bbr(Box<Bbr>),
     /// Window and rate come from outside.
     Steered(Steered),
+    /// CUBIC, bounded by R-TCP.
+    RtcpCubic(Box<RtcpCubic>),
+    /// BBR, bounded by R-TCP.
+    RtcpBbr(Box<RtcpBbr>),
     /// An agent steers.
     Agent(Box<AgentFlow>),
 }
@@ -29,6 +34,29 @@ impl Control {
             "steered" => Self::Steered(Steered),
             _ => return None,
         })
+    }
+
+    /// One of R-TCP's; none if there is none of this name.
+    #[must_use]
+    pub(crate) fn rtcp(name: &str, attached: &Attached, ends: Ends) -> Option<Self> {
+        let [cubic, bbr] = NAMES;
+        if name == cubic {
+            Some(Self::RtcpCubic(Box::new(RtcpCubic::new(attached, ends))))
+        } else if name == bbr {
+            Some(Self::RtcpBbr(Box::new(RtcpBbr::new(attached, ends))))
+        } else {
+            None
+        }
+    }
+
+    /// The connection ends.
+    pub(crate) fn close(&mut self, sock: &Sock) {
+        match self {
+            Self::RtcpCubic(cubic) => cubic.close(sock),
+            Self::RtcpBbr(bbr) => bbr.close(sock),
+            Self::Agent(flow) => flow.close(sock),
+            _ => {}
+        }
     }
 
     /// The flow, if an agent steers it.
@@ -51,6 +79,8 @@ macro_rules! each {
             Control::Cubic($inner) => $call,
             Control::Bbr($inner) => $call,
             Control::Steered($inner) => $call,
+            Control::RtcpCubic($inner) => $call,
+            Control::RtcpBbr($inner) => $call,
             Control::Agent($inner) => $call,
         }
     };
@@ -79,6 +109,10 @@ impl Congestion for Control {
 
     fn pkts_acked(&mut self, sock: &mut Sock, acked: u32, rtt_us: i64) {
         each!(self, c => c.pkts_acked(sock, acked, rtt_us));
+    }
+
+    fn in_ack_event(&mut self, sock: &mut Sock) {
+        each!(self, c => c.in_ack_event(sock));
     }
 
     fn set_state(&mut self, sock: &mut Sock, new: CaState) {

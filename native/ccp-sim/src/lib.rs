@@ -9,12 +9,14 @@ pub mod control;
 pub mod env;
 mod packet;
 mod plan;
+mod rtcp;
 mod world;
 
 pub use app::ObjectResult;
 pub use ccp_emu::Error;
 pub use packet::SimPacket;
 pub use plan::{App, Family, Plan};
+pub use rtcp::{RtcpBbr, RtcpCubic};
 pub use world::{Arrived, Echo, HostCounters, Options, Outcome, Stop, World};
 
 /// Result with this crate's error.

@@ -19,7 +19,7 @@ pub struct Plan {
     /// Of addresses.
     #[serde(default)]
     pub family: Family,
-    /// `reno`, `cubic`, `bbr`, or a name that an agent has registered.
+    /// `reno`, `cubic`, `bbr`, one of R-TCP's where that is attached, or a name that an agent has registered.
     pub congestion: String,
     /// Its connections ask for ECN.
     #[serde(default)]

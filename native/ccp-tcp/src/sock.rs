@@ -74,6 +74,8 @@ pub struct Sock {
     pub bytes_sent: u64,
     /// Of them, again.
     pub bytes_retrans: u64,
+    /// Segments sent since the start, again or not.
+    pub data_segs_out: u64,
     /// Smoothed RTT [us], 0 = none yet.
     pub srtt_us: u32,
     /// Mean deviation of it [us].
@@ -84,6 +86,8 @@ pub struct Sock {
     pub min_rtt_us: u32,
     /// Rate at which segments leave if `is_paced`; else what TCP would pace at, which bounds bursts [bytes/s].
     pub pacing_rate_bytes_per_s: u64,
+    /// No such rate that TCP computes itself is higher (`sk_max_pacing_rate`) [bytes/s].
+    pub max_pacing_rate_bytes_per_s: u64,
     /// Whether segments wait for their time.
     pub is_paced: bool,
     /// ECN was negotiated.
@@ -139,11 +143,13 @@ impl Sock {
             bytes_acked: 0,
             bytes_sent: 0,
             bytes_retrans: 0,
+            data_segs_out: 0,
             srtt_us: 0,
             rttvar_us: 0,
             rtt_us: 0,
             min_rtt_us: u32::MAX,
             pacing_rate_bytes_per_s: 0,
+            max_pacing_rate_bytes_per_s: u64::MAX,
             is_paced: false,
             ecn_ok: false,
             timeouts: 0,

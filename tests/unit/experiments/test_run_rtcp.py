@@ -122,7 +122,7 @@ def test_acks_are_put_with_their_flow(tmp_path: Path) -> None:
     ours, other = (f"{SENDER[0]}-{port}-{RECEIVER[0]}-5201.csv.gz" for port in (1000, 4000))
     for name in (ours, other):
         (tmp_path / name).touch()
-    rtcp._sort_acks(kept, tmp_path)
+    rtcp.sort_acks(kept, tmp_path)
     assert (tmp_path / "flow" / ours).exists()
     assert (tmp_path / other).exists()
 

@@ -38,7 +38,7 @@ def test_all_that_cannot_be_simulated_is_told_in_one_report() -> None:
         for n, (algorithm, traffic) in enumerate(
             [
                 ("kernel/dctcp", Iperf3()),
-                ("rtcp/cubic", Iperf3()),
+                ("kernel/vegas", Iperf3()),
                 ("cubic", Dash()),
                 ("kernel/bbr", ShortVideo()),
                 ("kernel/reno", Http((1000,))),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from experiments.events import SetLink
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, TokenBucket
+from experiments.papers.r_tcp.acks import connections, judged
 from experiments.run import run
 from experiments.traffic.spec import Http
 from tests.unit.experiments.test_sim import PAYLOAD, one
@@ -62,3 +65,40 @@ def test_a_limit_that_is_gone_is_found_gone_where_random_loss_keeps_bbr3_slow(se
     states = result.rate_limits.set_index("t_s")["state"]
     assert "gone" not in set(states[:20])
     assert states.iloc[-1] == "gone"
+
+
+LIMITED = Direction(
+    rate_bytes_per_s=5e6,
+    delay_us=18_000,
+    buffer=Buffer(packets=1_000),
+    token_bucket=TokenBucket(250_000, bucket_bytes=400_000),
+)
+"""40 Mbit/s, and a bucket of 400 kB that 2 Mbit/s fill."""
+
+
+@pytest.mark.parametrize("control", ["cubic", "bbr"])
+def test_the_kernels_under_r_tcp_find_a_rate_limit_and_send_less_again(control: str) -> None:
+    transfer = Http((3_000_000,))
+    without, under = (
+        run(one(f"{by}/{control}", LIMITED, traffic=transfer, duration_s=20)) for by in ("kernel", "rtcp")
+    )
+    assert without.rate_limits.empty
+    found = under.rate_limits
+    assert set(found["flow"]) == {"flow"}
+    assert "gone" not in set(found["state"])
+    last = found.iloc[-1]
+    assert last["rate_bytes_per_s"] == pytest.approx(250_000 * PAYLOAD, rel=0.02)
+    assert last["bucket_bytes"] == pytest.approx(400_000 * PAYLOAD, rel=0.15)
+    retrans_pct = [float(result.flows["retrans_pct"].iloc[0]) for result in (without, under)]
+    assert retrans_pct[1] < 0.9 * retrans_pct[0]
+
+
+def test_recorded_acks_make_the_verdict_that_was_told(tmp_path: Path) -> None:
+    watched = {"record": True, "observe": True}
+    scenario = one("rtcp/cubic", LIMITED, params=watched, traffic=Http((3_000_000,)), duration_s=20)
+    result = run(scenario, tmp_path / "run")
+    (acks,) = connections(result, "flow")
+    finding = judged(acks, "r-tcp")
+    last = result.rate_limits.iloc[-1]
+    assert finding.limited
+    assert finding.rate_bytes_per_s == pytest.approx(last["rate_bytes_per_s"], rel=0.01)

@@ -41,6 +41,16 @@ __u64 rtcp_host_limiter_rate(const struct rtcp_limiter *l, const struct rtcp_det
 	return rtcp_limiter_rate(l, d, o, now);
 }
 
+int rtcp_host_limiter_seeks(const struct rtcp_limiter *l)
+{
+	return rtcp_limiter_seeks(l);
+}
+
+int rtcp_host_seems_limited(const struct rtcp_detector *d, const struct rtcp_options *o)
+{
+	return rtcp_is_undecided(d) && rtcp_is_reduced(d, o);
+}
+
 void rtcp_host_remote_of(struct rtcp_remote *remote, const struct rtcp_options *o, __u32 port)
 {
 	rtcp_remote_of(remote, o, port);

@@ -8,9 +8,9 @@ use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_OPEN};
 use ccp_rtcp_core::{EXTENSION, Letter, Options, Row};
 use ccp_tcp::{MIN_CWND_PKTS, Sock};
 
-use super::clients::Member;
 use super::shared::Shared;
 use super::window::{NO_CWND_CAP, Window};
+use crate::rtcp::clients::Member;
 
 /// Names of the extensions of the datapath, by index.
 pub const EXTENSIONS: [&str; 1] = [EXTENSION];
@@ -51,11 +51,6 @@ pub(super) struct Limit {
     /// The verdict that the agent knows.
     told: u32,
     flow_id: u64,
-}
-
-/// Millionths of a number.
-fn share(number: u64, ppm: u32) -> u64 {
-    (u128::from(number) * u128::from(ppm) / 1_000_000) as u64
 }
 
 impl Limit {
@@ -126,30 +121,19 @@ impl Limit {
     /// Bounds window and pacing to what the client's limit lets this flow send now.
     fn apply(&self, sock: &mut Sock, window: &mut Window) {
         let is_paced = self.kinds & RTCP_CAP_RATE != 0;
-        let rate = self.member.rate_bytes_per_s;
+        let floor_pkts = if is_paced { self.options.floor_pkts } else { MIN_CWND_PKTS };
+        let most_pkts = self.member.window_pkts(sock, floor_pkts, is_paced);
+        let most_pkts = most_pkts.filter(|_| self.kinds & RTCP_CAP_CWND != 0);
         let mss = u64::from(sock.mss_bytes);
-        let most_pkts = self.most_pkts(sock, is_paced).filter(|_| self.kinds & RTCP_CAP_CWND != 0);
-        window.most_bytes = most_pkts.map_or(NO_CWND_CAP, |pkts| pkts * mss);
+        window.most_bytes = most_pkts.map_or(NO_CWND_CAP, |pkts| u64::from(pkts) * mss);
         if u64::from(sock.snd_cwnd) * mss > window.most_bytes {
             window.apply(sock, window.most_bytes, window.most_bytes);
         }
-        let pace_most = if is_paced { share(rate, self.options.margin_ratio_ppm) } else { 0 };
+        let pace_most = if is_paced { self.member.pacing_cap_bytes_per_s(&self.options) } else { 0 };
         if pace_most != window.pace_most_bytes_per_s {
             window.pace_most_bytes_per_s = pace_most;
             window.apply_rate(sock);
         }
-    }
-
-    /// The window that the rate fills. Pacing alone bounds whom it can while a verdict is on its way: that needs a loss,
-    /// and a small window has none.
-    fn most_pkts(&self, sock: &Sock, is_paced: bool) -> Option<u64> {
-        let rate = self.member.rate_bytes_per_s;
-        if rate == 0 || (is_paced && !self.member.is_limited) {
-            return None;
-        }
-        let floor_pkts = if is_paced { self.options.floor_pkts } else { MIN_CWND_PKTS };
-        let bytes = (u128::from(rate) * u128::from(sock.srtt_us) / 1_000_000) as u64;
-        Some(bytes.div_ceil(u64::from(sock.mss_bytes)).max(u64::from(floor_pkts)))
     }
 }
 

@@ -4,7 +4,6 @@
 //! the reference interpreter, applies window and rate, and puts reports where the agent finds them ([`Shared`]). Without
 //! a program, or without an agent, CUBIC steers.
 
-mod clients;
 mod flow;
 mod law;
 mod letter;

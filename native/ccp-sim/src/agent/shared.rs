@@ -7,7 +7,7 @@ use ccp_error::Error;
 use ccp_lang::Program;
 use ccp_record::{Records, intf};
 
-use super::clients::Clients;
+use crate::rtcp::clients::Clients;
 
 /// The handle 0 means "no program".
 const TABLE_SIZE: usize = intf::CCP_MAX_PROGRAMS as usize;

@@ -119,7 +119,11 @@ impl World {
             }
             // The name was there when the flow was added; it may have been taken away since: then CUBIC steers, as
             // the kernel's default does.
-            None => (Control::plain(&flow.plan.congestion).or_else(|| Control::plain("cubic")), false),
+            None => {
+                let name = &flow.plan.congestion;
+                let control = self.rtcp_control(name, &key, sender).or_else(|| Control::plain(name));
+                (control.or_else(|| Control::plain("cubic")), false)
+            }
         };
         let Some(control) = control else { return };
         let config = Config {

@@ -8,6 +8,7 @@ mod hosts;
 mod names;
 mod probes;
 mod rows;
+mod rtcp;
 mod telemetry;
 mod timers;
 mod traffic;
@@ -22,6 +23,7 @@ use crate::agent::{AgentFlow, Shared};
 use crate::control::Control;
 use crate::packet::{SimPacket, Way};
 use crate::plan::Plan;
+use crate::rtcp::Attached;
 use connection::Connection;
 use flow::Flow;
 use hosts::Hosts;
@@ -106,6 +108,7 @@ pub struct World {
     names: Names,
     probes: Probes,
     shared: Shared,
+    rtcp: Option<Attached>,
     inband: Option<Inband>,
     samples: Option<Samples>,
     sampled: Option<Sampled>,
@@ -150,6 +153,7 @@ impl World {
             names: Names::default(),
             probes: Probes::default(),
             shared: Shared::new(options.max_cwnd_bytes),
+            rtcp: None,
             inband,
             samples,
             sampled,
@@ -171,7 +175,9 @@ impl World {
     /// `sim.bad_plan`, `sim.no_host`, or `sim.no_congestion_control`; nothing has changed then.
     pub fn add(&mut self, plan: Plan) -> Result<usize> {
         plan.check()?;
-        self.names.check(&plan.congestion)?;
+        if !self.offers_rtcp(&plan.congestion) {
+            self.names.check(&plan.congestion)?;
+        }
         let flow = self.hosts.flow(plan, self.now_ns)?;
         self.flows.push(flow);
         let index = self.flows.len() - 1;

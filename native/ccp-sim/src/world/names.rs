@@ -5,6 +5,7 @@ use ccp_record::intf;
 
 use crate::Result;
 use crate::control::Control;
+use crate::rtcp;
 
 const MAX_NAMES: usize = intf::CCP_MAX_NAMES as usize;
 /// Without the final zero.
@@ -21,6 +22,11 @@ struct Name {
 #[derive(Debug)]
 pub(super) struct Names(Vec<Name>);
 
+/// Whether it is the name of one that is never an agent's.
+fn is_kernels(cc_name: &str) -> bool {
+    Control::plain(cc_name).is_some() || rtcp::NAMES.contains(&cc_name)
+}
+
 impl Default for Names {
     fn default() -> Self {
         Names(vec![Name { cc_name: "ccp".to_owned(), needs_ecn: false, is_registered: true }])
@@ -33,7 +39,7 @@ impl Names {
             (name.needs_ecn, name.is_registered) = (needs_ecn, true);
             return Ok(());
         }
-        if cc_name.is_empty() || cc_name.len() > MAX_NAME_BYTES || Control::plain(cc_name).is_some() {
+        if cc_name.is_empty() || cc_name.len() > MAX_NAME_BYTES || is_kernels(cc_name) {
             return Err(Error::new("register.bad_name", format!("`{cc_name}` cannot be registered"))
                 .why(format!("a name has 1 to {MAX_NAME_BYTES} bytes, and is none of the kernel's"))
                 .fix("choose another name"));

@@ -192,9 +192,7 @@ impl World {
         connection.phase = Phase::Closed;
         if let Some(mut sender) = connection.data.sender.take() {
             connection.retrans_pkts = sender.sock.total_retrans;
-            if let Some(agent) = sender.congestion.agent_mut() {
-                agent.close(&sender.sock);
-            }
+            sender.congestion.close(&sender.sock);
         }
         if let Some(request) = &mut connection.request {
             request.sender = None;

@@ -77,6 +77,9 @@ pub trait Congestion {
     /// An ACK acknowledged segments (`pkts_acked`); `rtt_us` is -1 without a sample.
     fn pkts_acked(&mut self, _sock: &mut Sock, _acked: u32, _rtt_us: i64) {}
 
+    /// An ACK has come in: deliveries are counted, and losses that it shows are not (`in_ack_event` since Linux 6.15).
+    fn in_ack_event(&mut self, _sock: &mut Sock) {}
+
     /// `sock.ca_state` becomes another; it still is the one before.
     fn set_state(&mut self, _sock: &mut Sock, _new: CaState) {}
 

@@ -12,7 +12,8 @@ pub fn pacing_rate_bytes_per_s(sock: &Sock, ratios_percent: (u32, u32)) -> u64 {
     let window = u64::from(sock.mss_bytes) * u64::from(sock.snd_cwnd.max(sock.packets_out));
     let rate = window * 10_000 * u64::from(ratio);
     // Without an RTT the kernel, whose srtt is in eighths, takes one of 1/8 us.
-    rate.checked_div(u64::from(sock.srtt_us)).unwrap_or(rate * 8)
+    let rate = rate.checked_div(u64::from(sock.srtt_us)).unwrap_or(rate * 8);
+    rate.min(sock.max_pacing_rate_bytes_per_s)
 }
 
 #[cfg(test)]
@@ -32,5 +33,7 @@ mod tests {
         assert_eq!(pacing_rate_bytes_per_s(&sock, (200, 120)), 1_737_600);
         sock.srtt_us = 0;
         assert_eq!(pacing_rate_bytes_per_s(&sock, (200, 120)), 40 * 1448 * 80_000 * 120);
+        sock.max_pacing_rate_bytes_per_s = 500_000;
+        assert_eq!(pacing_rate_bytes_per_s(&sock, (200, 120)), 500_000);
     }
 }

@@ -79,6 +79,7 @@ impl<C: Congestion> Sender<C> {
         }
         self.resend = Resend::Nothing;
         if self.sock.packets_out == 0 {
+            self.congestion.in_ack_event(&mut self.sock);
             if found.is_dsack {
                 self.alert(prior_una, &mut found);
             }
@@ -90,6 +91,7 @@ impl<C: Congestion> Sender<C> {
         }
         self.clean(prior_una, prior_highest, &mut found);
         self.rack_update_window(found.rate.prior_delivered);
+        self.congestion.in_ack_event(&mut self.sock);
         if self.tlp_high_seq.is_some() {
             self.judge_probe(ack.ack, &found);
         }

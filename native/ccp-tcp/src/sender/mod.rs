@@ -83,8 +83,6 @@ pub struct Sender<C> {
     /// New segments since the last time that `next_segment` had nothing.
     sent_new: u32,
     is_deferred_by_cwnd: bool,
-    /// Segments with data sent since the start.
-    data_segs_out: u64,
     /// End of the window over which `max_packets_out` is taken.
     cwnd_usage_seq: u64,
     /// Most segments outstanding since the window was limited last.
@@ -150,7 +148,6 @@ impl<C: Congestion> Sender<C> {
             burst_pushes: false,
             sent_new: 0,
             is_deferred_by_cwnd: false,
-            data_segs_out: 0,
             cwnd_usage_seq: 0,
             cwnd_used: 0,
             cwnd_stamp_us: now_ns / 1000,
@@ -317,7 +314,7 @@ impl<C: Congestion> Sender<C> {
     fn restart_after_idle(&mut self) {
         let rto_us = self.rtt.rto_us();
         let idle_us = self.sock.mstamp_us.saturating_sub(self.sock.last_sent_us);
-        if self.congestion.has_cong_control() || self.data_segs_out == 0 || idle_us <= rto_us {
+        if self.congestion.has_cong_control() || self.sock.data_segs_out == 0 || idle_us <= rto_us {
             return;
         }
         let mut cwnd = self.sock.snd_cwnd;

@@ -273,7 +273,7 @@ impl<C: Congestion> Sender<C> {
         }
         self.sock.last_sent_us = self.sock.mstamp_us;
         self.sock.bytes_sent += bytes;
-        self.data_segs_out += 1;
+        self.sock.data_segs_out += 1;
     }
 
     /// When the next burst may leave (`tcp_update_skb_after_send`).
@@ -283,7 +283,7 @@ impl<C: Congestion> Sender<C> {
         sock.wstamp_ns = sock.wstamp_ns.max(self.now_ns);
         let rate = sock.pacing_rate_bytes_per_s;
         let segments = bytes.div_ceil(u64::from(sock.mss_bytes)).max(1);
-        let is_start = self.data_segs_out + segments < UNPACED_SEGMENTS;
+        let is_start = sock.data_segs_out + segments < UNPACED_SEGMENTS;
         if !sock.is_paced || rate == 0 || rate == u64::MAX || is_start {
             return;
         }

@@ -52,6 +52,16 @@ impl LongTerm {
         self.begin_interval(sock);
     }
 
+    /// Nothing was found, and nothing is looked at; where the interval began, stays.
+    pub fn forget(&mut self) {
+        *self = Self {
+            last_us: self.last_us,
+            last_delivered: self.last_delivered,
+            last_lost: self.last_lost,
+            ..Self::default()
+        };
+    }
+
     pub fn sample(
         &mut self,
         sock: &Sock,

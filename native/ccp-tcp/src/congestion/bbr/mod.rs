@@ -3,6 +3,7 @@
 //! Deviation: the first phase of gain cycling is chosen by the clock, not at random, so that a run can be repeated.
 
 mod aggregation;
+mod from_outside;
 mod long_term;
 mod window;
 

@@ -1,14 +1,18 @@
 //! Clients of R-TCP: one detector and one limiter for all connections to a client, as `clients.h` of `ccp-rtcp` has it.
-//! Each connection adds what it delivers and loses, and learns what it may send. Packets count as full segments.
+//! Each connection adds what it delivers and loses, and learns what it may send.
 
 use std::collections::BTreeMap;
 
 use ccp_rtcp_core::types::{
     RTCP_APART, RTCP_CAPPED, RTCP_GONE, RTCP_LIMITED, RTCP_OPEN, RTCP_PROBING, RTCP_RAISED,
-    RTCP_STAGE_CAPPED, RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED, RTCP_UNDECIDED_US,
+    RTCP_SEEKS_NOTHING, RTCP_STAGE_CAPPED, RTCP_STAGE_LIFTED, RTCP_STAGE_PROBING, RTCP_STAGE_RAISED,
+    RTCP_UNDECIDED_US, rtcp_seeking,
 };
 use ccp_rtcp_core::{Detector, Limiter, Member as Sharing, Options, Progress, Remote, Row};
 use ccp_tcp::Sock;
+
+/// A mean size of packets is that of so many.
+const SEGS_OF_A_MEAN: u64 = 32;
 
 /// Namespace, and which other ends.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -19,7 +23,7 @@ struct Key {
 
 /// What a connection remembers of itself.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Member {
+pub(crate) struct Member {
     key: Key,
     address: [u8; 16],
     port: u16,
@@ -28,6 +32,11 @@ pub(super) struct Member {
     client: Option<u64>,
     delivered_pkts: u32,
     lost_pkts: u32,
+    /// When the mean packet was last computed.
+    sent_bytes: u64,
+    sent_segs: u64,
+    /// Mean packet of what was sent before: small writes make small ones.
+    seg_bytes: u64,
     in_flight_bytes: u64,
     is_active: bool,
     is_sharing: bool,
@@ -35,6 +44,42 @@ pub(super) struct Member {
     pub rate_bytes_per_s: u64,
     /// Its client is limited.
     pub is_limited: bool,
+    /// It seems to be: an estimate waits for its verdict.
+    pub is_suspected: bool,
+    /// It is to find out whether more gets through now: an `enum rtcp_seeking`.
+    pub seeks: rtcp_seeking,
+}
+
+impl Member {
+    /// The rate that bounds pacing; 0: none does.
+    pub fn pacing_cap_bytes_per_s(&self, options: &Options) -> u64 {
+        (u128::from(self.rate_bytes_per_s) * u128::from(options.margin_ratio_ppm) / 1_000_000) as u64
+    }
+
+    /// The window that the rate fills [segments]; none if it is not bounded. Pacing alone bounds whom it can while a
+    /// verdict is on its way: that needs a loss, and a small window has none.
+    pub fn window_pkts(&self, sock: &Sock, floor_pkts: u32, is_paced: bool) -> Option<u32> {
+        let rate = self.rate_bytes_per_s;
+        if rate == 0 || (is_paced && !self.is_limited) {
+            return None;
+        }
+        let bytes = u128::from(rate) * u128::from(sock.srtt_us) / 1_000_000;
+        let pkts = bytes.div_ceil(u128::from(sock.mss_bytes));
+        Some(u32::try_from(pkts).unwrap_or(u32::MAX).max(floor_pkts))
+    }
+
+    /// Bytes of a packet, as a mean.
+    fn seg_bytes(&mut self, sock: &Sock) -> u64 {
+        let segs = sock.data_segs_out - self.sent_segs;
+        if segs >= SEGS_OF_A_MEAN || self.seg_bytes == 0 {
+            let mss_bytes = u64::from(sock.mss_bytes);
+            let mean = (sock.bytes_sent - self.sent_bytes).checked_div(segs).unwrap_or(mss_bytes);
+            self.seg_bytes = mean.min(mss_bytes);
+            self.sent_bytes = sock.bytes_sent;
+            self.sent_segs = sock.data_segs_out;
+        }
+        self.seg_bytes
+    }
 }
 
 struct Client {
@@ -42,13 +87,16 @@ struct Client {
     /// It is forgotten then, if nobody comes back.
     over_us: u64,
     last_us: u64,
-    delivered_pkts: u64,
-    lost_pkts: u64,
+    /// The detector is told of full segments.
+    delivered_bytes: u64,
+    lost_bytes: u64,
     in_flight_bytes: u64,
     open_flows: u32,
     active_flows: u32,
     /// Of these, those that would use up an equal share of the rate.
     sharing_flows: u64,
+    /// The verdict of the latest row that went out, where that is of the client.
+    told: u32,
     limiter: Limiter,
     /// Its connections cannot share a bucket, and are clients of their own.
     is_apart: bool,
@@ -56,7 +104,7 @@ struct Client {
 
 /// All clients of a world.
 #[derive(Default)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     by_key: BTreeMap<Key, Client>,
     /// Numbers that were given.
     numbers: u64,
@@ -101,12 +149,13 @@ impl Client {
     /// Adds what the connection has delivered and lost. Returns the sums.
     fn add(&mut self, member: &mut Member, sock: &Sock) -> Progress {
         let in_flight_bytes = u64::from(sock.packets_in_flight()) * u64::from(sock.mss_bytes);
-        let delivered_pkts = u64::from(sock.delivered.wrapping_sub(member.delivered_pkts));
-        let lost_pkts = u64::from(sock.lost.wrapping_sub(member.lost_pkts));
-        let mss_bytes = u64::from(sock.mss_bytes);
-        self.delivered_pkts += delivered_pkts;
-        self.lost_pkts += lost_pkts;
-        member.sharing.add(sock.mstamp_us, delivered_pkts * mss_bytes, lost_pkts * mss_bytes);
+        let seg_bytes = member.seg_bytes(sock);
+        let mss_bytes = u64::from(self.limiter.detector().state().mss_bytes);
+        let delivered_bytes = u64::from(sock.delivered.wrapping_sub(member.delivered_pkts)) * seg_bytes;
+        let lost_bytes = u64::from(sock.lost.wrapping_sub(member.lost_pkts)) * seg_bytes;
+        self.delivered_bytes += delivered_bytes;
+        self.lost_bytes += lost_bytes;
+        member.sharing.add(sock.mstamp_us, delivered_bytes, lost_bytes);
         self.in_flight_bytes = self.in_flight_bytes + in_flight_bytes - member.in_flight_bytes;
         self.last_us = self.last_us.max(sock.mstamp_us);
         member.delivered_pkts = sock.delivered;
@@ -114,8 +163,8 @@ impl Client {
         member.in_flight_bytes = in_flight_bytes;
         Progress {
             time_us: self.last_us,
-            delivered_pkts: self.delivered_pkts,
-            lost_pkts: self.lost_pkts,
+            delivered_pkts: self.delivered_bytes.checked_div(mss_bytes).unwrap_or(0),
+            lost_pkts: self.lost_bytes.checked_div(mss_bytes).unwrap_or(0),
             in_flight_bytes: self.in_flight_bytes,
             min_rtt_us: if sock.min_rtt_us == u32::MAX { 0 } else { sock.min_rtt_us },
             srtt_us: sock.srtt_us,
@@ -144,6 +193,8 @@ impl Client {
         if options.observe == 0 {
             member.rate_bytes_per_s = rate;
             member.is_limited = self.is_limited();
+            member.is_suspected = self.limiter.seems_limited();
+            member.seeks = if member.is_limited { self.limiter.seeks() } else { RTCP_SEEKS_NOTHING };
         }
         self.row(&member.key, sums.time_us)
     }
@@ -196,12 +247,13 @@ impl Clients {
                 number: *numbers,
                 over_us: 0,
                 last_us: 0,
-                delivered_pkts: 0,
-                lost_pkts: 0,
+                delivered_bytes: 0,
+                lost_bytes: 0,
                 in_flight_bytes: 0,
                 open_flows: 0,
                 active_flows: 0,
                 sharing_flows: 0,
+                told: RTCP_OPEN,
                 limiter: Limiter::new(Detector::new(*options, sock.mss_bytes as u16)),
                 is_apart: false,
             }
@@ -222,10 +274,17 @@ impl Clients {
         }
     }
 
+    /// A connection that was one of another client's joins anew.
+    fn join_anew(&mut self, member: &Member, sock: &Sock, options: &Options) -> Member {
+        let joined = self.join(member.key.netns, member.address, member.port, sock, options);
+        let (sent_bytes, sent_segs, seg_bytes) = (member.sent_bytes, member.sent_segs, member.seg_bytes);
+        Member { sent_bytes, sent_segs, seg_bytes, ..joined }
+    }
+
     /// The connection's client has fallen apart: it goes on with one of its own.
     fn part(&mut self, member: &mut Member, sock: &Sock, options: &Options) {
         let is_active = member.is_active;
-        let mut own = self.join(member.key.netns, member.address, member.port, sock, options);
+        let mut own = self.join_anew(member, sock, options);
         own.sharing = member.sharing.clone();
         (own.delivered_pkts, own.lost_pkts) = (member.delivered_pkts, member.lost_pkts);
         self.leave(std::mem::replace(member, own), options.kept_us, sock.mstamp_us);
@@ -238,12 +297,11 @@ impl Clients {
             return;
         }
         // What it has been through since its transfer began.
-        let mss_bytes = u64::from(sock.mss_bytes);
-        client.delivered_pkts = seen.delivered_bytes / mss_bytes;
-        client.lost_pkts = seen.lost_bytes / mss_bytes;
+        client.delivered_bytes = seen.delivered_bytes;
+        client.lost_bytes = seen.lost_bytes;
         client.limiter.set_options(options);
         client.limiter.start(&Progress { time_us: seen.start_us, ..Progress::default() });
-        let delivered_pkts = seen.calm_bytes / mss_bytes;
+        let delivered_pkts = seen.calm_bytes / u64::from(sock.mss_bytes);
         client.limiter.ack(&Progress { time_us: seen.calm_us, delivered_pkts, ..Progress::default() });
     }
 
@@ -252,6 +310,12 @@ impl Clients {
         if self.of(member).is_some_and(|client| client.is_apart) {
             self.part(member, sock, options);
         }
+    }
+
+    /// Whether this is another verdict on the client than the last one that was asked about.
+    pub fn is_news(&mut self, member: &Member, row: &Row) -> bool {
+        let Some(client) = self.of(member) else { return false };
+        std::mem::replace(&mut client.told, row.verdict) != row.verdict
     }
 
     /// The connection ends, or is no longer looked at.
@@ -271,7 +335,7 @@ impl Clients {
     pub fn start(&mut self, member: &mut Member, sock: &Sock, options: &Options) -> Option<Row> {
         self.make_whole(member, sock, options);
         if self.of(member).is_none() {
-            *member = self.join(member.key.netns, member.address, member.port, sock, options);
+            *member = self.join_anew(member, sock, options);
         }
         let client = self.of(member).filter(|_| !member.is_active)?;
         let sums = client.add(member, sock);

@@ -1,0 +1,103 @@
+//! CUBIC within the token bucket that limits its client.
+
+use ccp_rtcp_core::types::RTCP_SEEKS_NOTHING;
+use ccp_tcp::{CaState, Congestion, Cubic, INFINITE_SSTHRESH, MIN_CWND_PKTS, Sock};
+
+use super::Attached;
+use super::connection::{Connection, Ends};
+
+/// The congestion control `rtcp_cubic`.
+pub struct RtcpCubic {
+    cubic: Cubic,
+    connection: Connection,
+    /// Pacing was turned on here.
+    is_paced_by_us: bool,
+}
+
+impl RtcpCubic {
+    pub(crate) fn new(attached: &Attached, ends: Ends) -> Self {
+        let connection = Connection::new(attached, ends);
+        Self { cubic: Cubic::default(), connection, is_paced_by_us: false }
+    }
+
+    /// The connection ends.
+    pub(crate) fn close(&mut self, sock: &Sock) {
+        self.connection.end(sock);
+    }
+
+    /// The most segments in flight; a window of that rate is too small where nothing paces.
+    fn most_pkts(&self, sock: &Sock) -> u32 {
+        let options = self.connection.options();
+        let is_paced = options.pace_cubic != 0;
+        let floor_pkts = if is_paced { options.floor_pkts } else { MIN_CWND_PKTS };
+        self.connection.member.window_pkts(sock, floor_pkts, is_paced).unwrap_or(u32::MAX)
+    }
+
+    fn bound_cwnd(&self, sock: &mut Sock) {
+        sock.snd_cwnd = sock.snd_cwnd.min(self.most_pkts(sock));
+    }
+
+    /// As `SO_MAX_PACING_RATE` does it: the sender computes CUBIC's pacing rate itself, up to that.
+    fn pace(&mut self, sock: &mut Sock) {
+        let options = self.connection.options();
+        let most = self.connection.member.pacing_cap_bytes_per_s(options);
+        if options.pace_cubic == 0 || most == 0 {
+            sock.max_pacing_rate_bytes_per_s = u64::MAX;
+            sock.is_paced &= !std::mem::take(&mut self.is_paced_by_us);
+            return;
+        }
+        self.is_paced_by_us |= !sock.is_paced;
+        sock.is_paced = true;
+        sock.max_pacing_rate_bytes_per_s = most;
+        sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(most);
+    }
+}
+
+impl Congestion for RtcpCubic {
+    fn init(&mut self, sock: &mut Sock) {
+        self.connection.begin(sock);
+        self.cubic.init(sock);
+    }
+
+    fn ssthresh(&mut self, sock: &mut Sock) -> u32 {
+        self.cubic.ssthresh(sock).min(self.most_pkts(sock))
+    }
+
+    fn cong_avoid(&mut self, sock: &mut Sock, acked: u32) {
+        self.cubic.cong_avoid(sock, acked);
+        self.bound_cwnd(sock);
+    }
+
+    fn pkts_acked(&mut self, sock: &mut Sock, acked: u32, rtt_us: i64) {
+        self.cubic.pkts_acked(sock, acked, rtt_us);
+    }
+
+    fn in_ack_event(&mut self, sock: &mut Sock) {
+        self.connection.on_ack(sock);
+        self.pace(sock);
+        if sock.ca_state > CaState::Disorder {
+            return;
+        }
+        let seeks = self.connection.member.seeks;
+        if seeks != RTCP_SEEKS_NOTHING && self.connection.sought == RTCP_SEEKS_NOTHING {
+            sock.snd_ssthresh = INFINITE_SSTHRESH; // slow start, as far as it is bounded
+        }
+        self.connection.sought = seeks;
+        self.bound_cwnd(sock);
+    }
+
+    fn set_state(&mut self, sock: &mut Sock, new: CaState) {
+        self.cubic.set_state(sock, new);
+    }
+
+    fn tx_start(&mut self, sock: &mut Sock) {
+        self.cubic.tx_start(sock);
+        self.connection.on_tx_start(sock);
+        self.pace(sock);
+        self.bound_cwnd(sock);
+    }
+
+    fn undo_cwnd(&mut self, sock: &mut Sock) -> u32 {
+        self.cubic.undo_cwnd(sock)
+    }
+}
