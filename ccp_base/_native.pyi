@@ -408,7 +408,7 @@ class SimDatapath:
             CcpError: `emulator.no_link` or `emulator.bad_spec`.
         """
     def attach_rtcp(self, options: bytes, *, records: bool = False) -> None:
-        """Offer `rtcp_cubic` and `rtcp_bbr` to flows: CUBIC and BBR (version 1) under R-TCP, as `RtcpAttached`.
+        """Offer `rtcp_cubic` and `rtcp_bbr` to flows: CUBIC and BBR under R-TCP, as `RtcpAttached` does.
 
         Args:
             options: `Options.to_bytes()`.

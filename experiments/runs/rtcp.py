@@ -97,6 +97,6 @@ def arguments_of(scenario: Scenario, directory: Path) -> list[str]:
 
 
 def wanted(scenario: Scenario) -> tuple[dict[str, ParamValue], bool]:
-    """Return R-TCP's options for a scenario, and whether ACKs are recorded; it was checked that its flows agree."""
+    """Return R-TCP's options for a scenario whose flows agree, and whether ACKs are recorded."""
     flows = [flow for flow in scenario.flows if flow.algorithm in rtcp_of(scenario)]
     return settings_of(flows[0].params), any(flow.params.get(RECORD) for flow in flows)

@@ -78,9 +78,9 @@ LIMITED = Direction(
 
 @pytest.mark.parametrize("control", ["cubic", "bbr"])
 def test_the_kernels_under_r_tcp_find_a_rate_limit_and_send_less_again(control: str) -> None:
-    transfer = Http((3_000_000,))
+    transfer = Http((6_000_000,))
     without, under = (
-        run(one(f"{by}/{control}", LIMITED, traffic=transfer, duration_s=20)) for by in ("kernel", "rtcp")
+        run(one(f"{by}/{control}", LIMITED, traffic=transfer, duration_s=28)) for by in ("kernel", "rtcp")
     )
     assert without.rate_limits.empty
     found = under.rate_limits
