@@ -29,6 +29,8 @@ DETECTORS: Final = (R_TCP, *BASELINES)
 
 DIRECTORY: Final = "acks"
 """In a result's: for each flow a directory with a file for each of its connections."""
+CLIENT: Final = "192.0.2.1"
+"""Where all connections of a client go to, for the detector that hears them together."""
 LEAST_PKTS: Final = 50
 """A connection that carried less carried no data."""
 
@@ -91,7 +93,7 @@ def together(several: list[list[Ack]]) -> Detector:
     for ack, number, idle in sorted(told, key=lambda one: one[0].time_us):
         now = Progress(*ack[1:5])
         if number not in flows:
-            flows[number] = clients.open("client", now)
+            flows[number] = clients.open(CLIENT, now)
         (flows[number].start if ack.start else flows[number].ack)(now)
         if idle:
             flows[number].idle()

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.events import SetLink
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, TokenBucket
-from experiments.papers.r_tcp.acks import connections, judged
+from experiments.papers.r_tcp.acks import connections, judged, together
 from experiments.run import run
 from experiments.traffic.spec import Http
 from tests.unit.experiments.test_sim import PAYLOAD, one
@@ -102,3 +102,16 @@ def test_recorded_acks_make_the_verdict_that_was_told(tmp_path: Path) -> None:
     last = result.rate_limits.iloc[-1]
     assert finding.limited
     assert finding.rate_bytes_per_s == pytest.approx(last["rate_bytes_per_s"], rel=0.01)
+
+
+def test_recorded_acks_of_several_connections_are_taken_together(tmp_path: Path) -> None:
+    at_once = Http((1_000_000,), connections=3)
+    params = {"record": True, "observe": True}
+    scenario = one("rtcp/cubic", LIMITED, params=params, traffic=at_once, duration_s=20)
+    result = run(scenario, tmp_path / "run")
+    several = list(connections(result, "flow"))
+    assert len(several) == 3
+    detector = together(several)
+    told = result.rate_limits.iloc[-1]
+    assert detector.limited
+    assert detector.rate_bytes_per_s == pytest.approx(told["rate_bytes_per_s"], rel=0.01)
