@@ -30,7 +30,7 @@ _FIELDS: Final = (
 )
 _ENDS: Final = ("saddr", "daddr", "sport", "dport")
 _COMPRESSION: Final = 2
-"""Higher levels take several times as long for a tenth less."""
+"""The highest level takes six times as long for a seventh less."""
 
 
 def _by_connection(rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
