@@ -142,13 +142,17 @@ def test_a_second_connection_comes_five_seconds_later() -> None:
         assert flow.traffic == Http(objects=(MB, MB), gaps_s=(IDLE_S,), persistent=False)
 
 
-def test_limits_end_after_20_s_of_each_flow() -> None:
-    scenario = lifted("lifted", VARIANTS, [1])
-    scenario.validate()
-    for flow, event in zip(scenario.flows, scenario.events, strict=True):
-        assert isinstance(event, SetLink)
-        assert event.at_s == flow.start_s + LIFTED_S
-        assert event.fields["token_bucket"]["rate_bytes_per_s"] == 5_000_000
+def test_limits_end_after_20_s_of_each_flow_and_in_each_repeat_at_another_time() -> None:
+    times_s = []
+    for number in (1, 2):
+        scenario = lifted("lifted", VARIANTS, [number])
+        scenario.validate()
+        for flow, event in zip(scenario.flows, scenario.events, strict=True):
+            assert isinstance(event, SetLink)
+            times_s.append(round(event.at_s - flow.start_s, 6))
+            assert event.fields["token_bucket"]["rate_bytes_per_s"] == 5_000_000
+    assert len(set(times_s)) == 2
+    assert all(LIFTED_S <= time_s <= LIFTED_S + 2 for time_s in times_s)
 
 
 def test_all_of_tables_6_and_7_is_run() -> None:
@@ -282,10 +286,11 @@ def test_connections_are_told_apart() -> None:
 
 def test_the_end_of_a_limit_counts_from_when_it_ended() -> None:
     scenario = lifted("lifted", ("rtcp/bbr",), [1])
-    limits = limits_of(scenario, (1.0, "capped"), (19.0, "probing"), (21.5, "gone"))
+    ends_s = [event.at_s for event in scenario.events]
+    limits = limits_of(scenario, (1.0, "capped"), (19.0, "probing"), (ends_s[0] + 1.5, "gone"))
     without = result_of(scenario, limits)
     links = [f'{{"link": "path{number}>"}}' for number in (1, 2)]
-    events = pd.DataFrame({"t_s": [20.0, 24.0], "kind": "set_link", "detail": links})
+    events = pd.DataFrame({"t_s": ends_s, "kind": "set_link", "detail": links})
     tables = {name: getattr(without, name) for name in ("flow_samples", "rate_limits")} | {"events": events}
     found = lifts(Result(None, without.metadata, tables.__getitem__, scenario.to_yaml()))
     assert found["loss_ratio"].tolist() == [0.0, 0.02]
