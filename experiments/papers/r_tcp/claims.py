@@ -326,8 +326,8 @@ CLAIMS: Final = (
             *_tuned("bbr again", R_BBR, RETRANS, None, 1.0),
             *_tuned("cubic again", R_CUBIC, RETRANS, None, 1.0),
         ],
-        why="eta changes nothing, as a probe waits for 200 packets, too; with gamma of 10 and 15 % CUBIC's probes "
-        "over operator 3 do not end: R fills less than two packets in an RTT",
+        why="eta changes nothing: a probe waits for 200 packets, too; with gamma of 10 and 15 % CUBIC's over "
+        "operator 3 do not end",
     ),
     Claim(
         "Tables 6 and 7",
