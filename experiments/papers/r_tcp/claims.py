@@ -304,6 +304,7 @@ CLAIMS: Final = (
         "lift",
         checks=[f"gone, {one}, 0" for one in (R_BBR, R_BBR3)],
         how="time until the limit is found gone [s] is at most 2",
+        why="the next probe begins up to 1.3 s later, and may begin anew",
     ),
     Claim(
         "Figure 17",
