@@ -302,6 +302,14 @@ def test_the_end_of_a_limit_counts_from_when_it_ended() -> None:
     assert [check.found.value for check in checks][::2] == pytest.approx([1.5, 1.5])
 
 
+def test_longer_paths_are_compared_with_shorter_ones() -> None:
+    part = PAPER.parts["bdp"]
+    results = [result_of(one.scenario) for one in runs_of("bdp", Size(repeats=1))]
+    assert part.compared is not None
+    table = part.compared(Runs(results, table_of(results, conditions), len(results)))
+    assert [test.check(table).found.value for test in part.comparisons] == pytest.approx([1.0] * 3)
+
+
 def test_one_that_is_never_found_gone_is_late() -> None:
     table = pd.DataFrame({"algorithm": "rtcp/bbr", "loss_ratio": 0.0, "gone_s": [np.nan] * 6})
     assert r_tcp_lift.claims(table)[0].verdict == "fails"
