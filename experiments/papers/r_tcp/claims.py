@@ -328,7 +328,7 @@ CLAIMS: Final = (
             *_tuned("cubic again", R_CUBIC, RETRANS, None, 1.0),
         ],
         why="eta changes nothing: a probe waits for 200 packets, too; with gamma of 10 and 15 % CUBIC's over "
-        "operator 3 do not end",
+        "operator 3 often do not end, on real sockets less often",
     ),
     Claim(
         "Tables 6 and 7",
