@@ -659,7 +659,7 @@ class RtcpAttached:
         *,
         max_clients: int,
         records: bool = False,
-        rules_json: bytes = b"[]",
+        rules_json: bytes = ...,
         keep_in: str | os.PathLike[str] | None = None,
     ) -> RtcpAttached:
         """Register.
