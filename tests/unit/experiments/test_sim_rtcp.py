@@ -76,6 +76,29 @@ LIMITED = Direction(
 """40 Mbit/s, and a bucket of 400 kB that 2 Mbit/s fill."""
 
 
+@pytest.mark.parametrize(
+    ("delay_us", "mbit_per_s"), [(2_500, 1), (5_000, 0.5), (10_000, 0.25), (20_000, 0.25)]
+)
+def test_a_probe_ends_where_the_limit_is_less_than_a_packet_in_an_rtt(
+    delay_us: int, mbit_per_s: float
+) -> None:
+    # At each ACK nothing is in flight there: it looked as if the flow sent less of its own accord, and each ACK
+    # began the probe anew. A probe adds a fifth, and without an end all of that is lost.
+    limited = Direction(
+        rate_bytes_per_s=5e6,
+        delay_us=delay_us,
+        buffer=Buffer(packets=1_000),
+        token_bucket=TokenBucket(mbit_per_s * 125e3, bucket_bytes=200_000),
+    )
+    result = run(one("rtcp/cubic", limited, duration_s=60))
+    states = result.rate_limits["state"]
+    assert (states == "probing").sum() > 1
+    samples = result.flow_samples
+    late = samples[samples["t_s"] > 20]
+    sent_again = late["retrans_pkts"].iloc[-1] - late["retrans_pkts"].iloc[0]
+    assert sent_again < 0.05 * (late["delivered_pkts"].iloc[-1] - late["delivered_pkts"].iloc[0])
+
+
 @pytest.mark.parametrize("control", ["cubic", "bbr"])
 def test_the_kernels_under_r_tcp_find_a_rate_limit_and_send_less_again(control: str) -> None:
     transfer = Http((6_000_000,))

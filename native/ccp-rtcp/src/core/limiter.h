@@ -311,8 +311,12 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 		d->tokens_ubytes = l->spared_pkts ? d->tokens_ubytes / 2 : 0;
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
 	}
-	/* A flow that sends less of its own accord, as BBR does for PROBE_RTT, finds nothing out: it probes anew. */
-	if (rtcp_is_probing(l) && 2 * now->in_flight_bytes < rtcp_limit_bytes(d, now->min_rtt_us))
+	/*
+	 * A flow that sends less of its own accord, as BBR does for PROBE_RTT, finds nothing out: it probes anew. The packet
+	 * that this ACK is of counts as well: where an RTT holds no more than one, nothing is in flight then.
+	 */
+	if (rtcp_is_probing(l) &&
+	    2 * (now->in_flight_bytes + d->mss_bytes) < rtcp_limit_bytes(d, now->min_rtt_us))
 		rtcp_limiter_probe(l, d, now);
 	if (!rtcp_limiter_round(l, d, o, now))
 		return;
