@@ -79,11 +79,9 @@ LIMITED = Direction(
 @pytest.mark.parametrize(
     ("delay_us", "mbit_per_s"), [(2_500, 1), (5_000, 0.5), (10_000, 0.25), (20_000, 0.25)]
 )
-def test_a_probe_ends_where_the_limit_is_less_than_a_packet_in_an_rtt(
-    delay_us: int, mbit_per_s: float
-) -> None:
-    # At each ACK nothing is in flight there: it looked as if the flow sent less of its own accord, and each ACK
-    # began the probe anew. A probe adds a fifth, and without an end all of that is lost.
+def test_a_probe_ends_where_an_rtt_holds_less_than_a_packet(delay_us: int, mbit_per_s: float) -> None:
+    # At each ACK nothing is in flight there: it looked as if the flow sent less of its own accord, and each
+    # ACK began the probe anew. A probe adds a fifth, and without an end all of that is lost.
     limited = Direction(
         rate_bytes_per_s=5e6,
         delay_us=delay_us,
