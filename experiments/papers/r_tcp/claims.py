@@ -327,8 +327,7 @@ CLAIMS: Final = (
             *_tuned("bbr again", R_BBR, RETRANS, None, 1.0),
             *_tuned("cubic again", R_CUBIC, RETRANS, None, 1.0),
         ],
-        why="eta changes nothing: a probe waits for 200 packets, too; with gamma of 10 and 15 % CUBIC's over "
-        "operator 3 often do not end, on real sockets less often",
+        why="eta changes nothing: a probe waits for 200 packets, too",
     ),
     Claim(
         "Tables 6 and 7",
