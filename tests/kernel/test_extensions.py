@@ -9,12 +9,12 @@ import platform
 import shutil
 import struct
 import subprocess
-import time
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
 
+from agent.rtcp.tables import known_tables
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
 from ccp_base import _native
@@ -105,15 +105,14 @@ def test_flows_of_clients_that_find_no_room_say_so_until_the_table_was_swept(
 ) -> None:
     max_flows = 16
 
-    def table() -> tuple[bool, int, set[str]]:
-        ((of_agent, no_room, clients),) = (
-            one for one in _native.rtcp_tables(time.monotonic_ns() // 1000, PIN_DIR) if one[0]
-        )
-        return of_agent, no_room, {one["address"] for one in clients}
+    def table() -> tuple[int, set[str]]:
+        (known,) = (one for one in known_tables(PIN_DIR) if one.by == "agent")
+        assert known.clients is not None
+        return known.no_room, {one["client"] for one in known.clients}
 
     with loaded(max_flows=max_flows) as datapath:
         datapath.extend("rate_limits")
-        assert table() == (True, 0, set())
+        assert table() == (0, set())
         fill_with_clients_that_are_over(f"{PIN_DIR}/extension/rate_limits/rtcp_clients", max_flows)
         driver = Driver(datapath, datapath.install(_native.compile(EVERY_ACK)))
         limits = {"rate_limits": letter(Options(), cwnd=True)}
@@ -133,13 +132,13 @@ def test_flows_of_clients_that_find_no_room_say_so_until_the_table_was_swept(
         driver.until(lambda: driver.seen.told)
         told = RateLimit.from_bytes(driver.seen.told[0].octets)
         assert (told.state, told.client) == ("no_room", wire.receiver.ipv4)
-        driver.until(lambda: not table()[2])
-        no_room = table()[1]
+        driver.until(lambda: not table()[1])
+        no_room = table()[0]
         assert 1 <= no_room == len({one.flow_id for one in driver.seen.told})
         send()
-        driver.until(lambda: wire.receiver.ipv4 in table()[2])
+        driver.until(lambda: wire.receiver.ipv4 in table()[1])
         driver.run_for(0.2)
-        assert table()[1] == no_room
+        assert table()[0] == no_room
 
 
 def test_what_cannot_be_loaded_leaves_everything_as_it_was(compiled: Path) -> None:
