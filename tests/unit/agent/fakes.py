@@ -182,6 +182,7 @@ class FakeDatapath:
         self.successor = False
         self.refuse = set(refuse)
         self.extensions: list[tuple[str, bytes | None]] = []
+        self.limits_kept = ("nothing", 0)
         self._next_handle = 0
 
     def feed(self, *events: Any) -> None:
