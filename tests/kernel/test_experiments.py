@@ -19,6 +19,7 @@ from experiments.errors import RunError
 from experiments.events import SetLink, SetParam
 from experiments.netlab.lab import list_namespaces
 from experiments.netlab.spec import Bernoulli, Direction
+from experiments.processes import Process, running
 from experiments.results import Result, ResultSet
 from experiments.run import run
 from experiments.scenario import Dumbbell, Flow, PointToPoint, Scenario
@@ -63,24 +64,22 @@ def congestion_controls() -> list[str]:
     return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
 
 
-def processes() -> Iterator[tuple[int, int, str]]:
-    """Yield each process' id, its parent's, and its command; one that ends while it is read is left out."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except (OSError, ValueError):
-                continue
-            yield int(entry.name), parent, b" ".join(words).decode(errors="replace")
+def commands() -> Iterator[tuple[Process, str]]:
+    """Yield each process and its command; one that ends while it is read is left out."""
+    for process in running().values():
+        try:
+            words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        yield process, b" ".join(words).decode(errors="replace")
 
 
 def children_of(pid: int) -> list[str]:
     """Commands of the processes that a process started, and of those whose parent died and that are ours."""
     return [
         command
-        for _, parent, command in processes()
-        if parent == pid or "experiments.runs.steering_process" in command
+        for process, command in commands()
+        if process.parent == pid or "experiments.runs.steering_process" in command
     ]
 
 
@@ -201,9 +200,9 @@ def test_an_algorithm_that_does_not_compile_is_told(tmp_path: Path) -> None:
 def test_an_agent_that_dies_ends_the_run_and_the_log_is_kept(tmp_path: Path) -> None:
     def kill(what: str, at_s: float) -> None:
         if at_s > 0.5:
-            for pid, _, command in processes():
+            for process, command in commands():
                 if "experiments.runs.steering_process" in command:
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(process.pid, signal.SIGKILL)
 
     with pytest.raises(RunError) as caught:
         run(one_flow("cubic"), tmp_path / "out", progress=kill)
