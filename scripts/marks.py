@@ -15,4 +15,4 @@ def filled(text: str, begin: str, end: str, made: str) -> str:
         made: What is to stand there.
     """
     pattern = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-    return pattern.sub(lambda _: f"\n{made}\n\n", text)
+    return pattern.sub(lambda _: f"\n{made}\n\n", text, count=1)

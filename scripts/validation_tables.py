@@ -1,7 +1,8 @@
 """Writes the tables of docs/validation.md from docs/results/validation (`make docs-tables`).
 
-`ccp bench validation --draw N --seed S --keep docs/results/validation` makes a draw's result, and
-`ccp bench sim --peer ns3 --beside-kernel --keep docs/results/validation` the one beside ns-3.
+`ccp bench validation --draw N --seed S --keep docs/results/validation` makes a draw's result,
+`ccp bench sim --peer ns3 --beside-kernel --keep docs/results/validation` the one beside ns-3, and
+`ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers` one of papers' grids.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any, Final
 
 from experiments.bench.ns3_peer import CASES, FIGURES, NS3, SIDES
 from experiments.bench.result import BenchResult, interval, short
+from experiments.papers.agreement import TENTH
+from experiments.papers.kept import Kept
 from experiments.statistics import Estimate
 from experiments.validation.heldout import HEADINGS, Heldout
 from scripts.bench_tables import END, ROOT
@@ -19,6 +22,7 @@ from scripts.marks import filled
 
 DOCUMENT: Final = ROOT / "docs/validation.md"
 RESULTS: Final = ROOT / "docs/results/validation"
+PAPERS: Final = ROOT / "docs/results/papers"
 
 
 def begin(name: str) -> str:
@@ -137,6 +141,42 @@ def _cost(found: BenchResult, name: str) -> list[str]:
     return [f"`{name}`", *cells, short(ours.value / other.value)]
 
 
+# --- papers' grids -----------------------------------------------------------------------------------------
+
+
+def tenths() -> list[Kept]:
+    """Return what is kept of papers' parts on real sockets beside the simulated ones.
+
+    Raises:
+        ResultError: `result.broken`.
+    """
+    read = [Kept.read(file) for file in sorted(PAPERS.glob(f"*/*{TENTH}.json"))]
+    return [one for one in read if one.tables]
+
+
+def tenth_table(found: Sequence[Kept]) -> str:
+    """Return by how much the simulator is off, a row for each part."""
+    if not found:
+        return "No result is kept yet."
+    quantities = [row["quantity"] for row in found[0].tables[0].rows.to_dict("records")]
+    headings = ["paper", "part", "run", "runs", "do not count", *quantities]
+    return "\n".join(_table(headings, [_tenth(one, quantities) for one in found]))
+
+
+def _tenth(kept: Kept, quantities: Sequence[str]) -> list[str]:
+    rows = {row["quantity"]: row for row in kept.tables[0].rows.to_dict("records")}
+    cells = []
+    for name in quantities:
+        row = rows.get(name)
+        cells.append(
+            "" if row is None else f"{row['deviation_pct']:+.2g} ({row['deviation_size_p90_pct']:.2g})"
+        )
+    git = kept.about["git"]
+    made = f"{kept.about['date'][:10]}, `{git['commit'][:12]}`" if git else kept.about["date"][:10]
+    part = f"`{kept.part.removesuffix(TENTH)}`"
+    return [kept.paper, part, made, str(kept.done), str(sum(kept.left_out.values())), *cells]
+
+
 # --- both --------------------------------------------------------------------------------------------------
 
 
@@ -154,12 +194,13 @@ def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def written(text: str, draws: dict[str, Heldout], peer: BenchResult | None) -> str:
+def written(text: str, draws: dict[str, Heldout], peer: BenchResult | None, grids: Sequence[Kept]) -> str:
     """Return the document with the tables between their markers."""
-    for name, tables in (("drawn", drawn_tables(draws)), ("ns-3", beside_tables(peer))):
+    made = (("drawn", drawn_tables(draws)), ("ns-3", beside_tables(peer)), ("tenth", tenth_table(grids)))
+    for name, tables in made:
         text = filled(text, f"{begin(name)}\n", END, tables)
     return text
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(written(DOCUMENT.read_text(), drawn(), beside()))
+    DOCUMENT.write_text(written(DOCUMENT.read_text(), drawn(), beside(), tenths()))

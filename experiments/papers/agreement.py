@@ -25,6 +25,9 @@ from experiments.plots import quantity
 from experiments.runs.check import SIM
 from experiments.runs.grid import point_key
 
+TENTH: Final = "-tenth"
+"""What is behind the name of a part in what is kept of its tenth."""
+
 DRAWN_RATIO: Final = 0.1
 """Share of the points without a claim."""
 

@@ -243,9 +243,9 @@ def _do(
     tenth_of: Path | None,
 ) -> None:
     """Run parts of a paper, and report what they come to."""
-    from experiments.papers.agreement import agreement, tenth
+    from experiments.papers.agreement import TENTH, agreement, tenth
     from experiments.papers.kept import Kept
-    from experiments.papers.paper import draw, findings, read_part, run_part
+    from experiments.papers.paper import Findings, draw, findings, read_part, run_part
     from experiments.runs.reports import Screen
 
     out = out or OUT / (paper.name if size.datapath == "ebpf" else f"{paper.name}-{size.datapath}")
@@ -266,8 +266,11 @@ def _do(
             run_part(part, sizes[part.name], out, jobs=jobs, on=on, report=Screen())
         runs = read_part(part, sizes[part.name], out)
         found = findings(part, runs)
+        to_keep, behind = found, "" if tenth_of is None else TENTH
         if tenth_of is not None and runs.results:
-            found = replace(found, tables=[agreement(part, size, runs, tenth_of), *found.tables])
+            beside = agreement(part, size, runs, tenth_of)
+            found = replace(found, tables=[beside, *found.tables])
+            to_keep = Findings(tables=[beside])  # a claim is judged by whole parts
         complete = complete and runs.done == runs.planned
         files = [str(one) for one in draw(found, out, formats)]
         document["parts"][part.name] = {
@@ -280,7 +283,7 @@ def _do(
             "figures": files,
         }
         if keep is not None and (runs.done or not runs.planned):
-            Kept.of(paper, part, runs, found).keep(keep)
+            Kept.of(paper, part, runs, to_keep, behind).keep(keep)
         if not as_json:
             _show(part, found, runs, files)
     if as_json:

@@ -4,21 +4,51 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 
 from experiments.bench.ns3_peer import CASES
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Tally
+from experiments.papers.kept import Kept
+from experiments.papers.tables import Table
 from experiments.statistics import Estimate
 from scripts.bench_tables import END
-from scripts.validation_tables import DOCUMENT, begin, beside, beside_tables, drawn, nearer_of, written
+from scripts.validation_tables import (
+    DOCUMENT,
+    begin,
+    beside,
+    beside_tables,
+    drawn,
+    nearer_of,
+    tenth_table,
+    tenths,
+    written,
+)
 
 
 def test_the_document_has_the_tables_of_the_kept_results() -> None:
     text = DOCUMENT.read_text()
-    assert all(text.count(begin(name)) == 1 for name in ("drawn", "ns-3"))
-    assert text.count(END) == 2
-    assert written(text, drawn(), beside()) == text, "run `make docs-tables`"
+    assert all(text.count(begin(name)) == 1 for name in ("drawn", "ns-3", "tenth"))
+    assert text.count(END) == 3
+    assert written(text, drawn(), beside(), tenths()) == text, "run `make docs-tables`"
+
+
+def test_a_part_is_a_row_with_deviations_that_have_a_sign_and_a_spread() -> None:
+    rows = pd.DataFrame(
+        {
+            "quantity": ["goodput"],
+            "deviation_pct": [1.25],
+            "deviation_size_pct": [2.0],
+            "deviation_size_p90_pct": [3.5],
+        }
+    )
+    table = Table("", ["quantity"], ("deviation_pct", "deviation_size_pct", "deviation_size_p90_pct"), rows)
+    about = {"date": "2026-11-26T04:00:00+00:00", "git": {"commit": "0123456789abcdef", "dirty": False}}
+    kept = Kept("hyvar", "paths-tenth", 20, 20, {"others had the processors": 2}, (table,), (), about)
+    assert tenth_table([kept]).splitlines()[-1] == (
+        "| hyvar | `paths` | 2026-11-26, `0123456789ab` | 20 | 2 | +1.2 (3.5) |"
+    )
 
 
 def test_a_line_says_who_is_nearer_to_the_kernel() -> None:
