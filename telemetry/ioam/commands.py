@@ -17,6 +17,7 @@ from telemetry.ioam.model import Problem, TimestampFormat
 app = typer.Typer(help="In-band telemetry (IOAM) in captured packets.", no_args_is_help=True)
 
 FAILED: Final = 1
+DISSECTOR: Final = Path(__file__).with_name("ccplane.lua")
 
 
 @app.callback()
@@ -46,6 +47,12 @@ def decode(
     if broken is not None:
         typer.echo(str(IoamError(*msgspec.structs.astuple(broken))), err=True)
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def dissector() -> None:
+    """Print where the dissector for Wireshark is that shows ccplane's own options."""
+    typer.echo(DISSECTOR)
 
 
 def _format(name: str) -> TimestampFormat:

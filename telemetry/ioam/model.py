@@ -18,6 +18,8 @@ U24 = Annotated[int, Meta(ge=0, le=0xFF_FFFE)]
 U32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFE)]
 U56 = Annotated[int, Meta(ge=0, le=0xFF_FFFF_FFFF_FFFE)]
 U64 = Annotated[int, Meta(ge=0)]
+Counter = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
+Hop = Annotated[int, Meta(ge=1, le=0xFF)]
 Decibels = Annotated[float, Meta(ge=-300.0, le=355.34)]
 Words = Annotated[int, Meta(ge=0, le=127)]
 Namespace = Annotated[int, Meta(ge=0, le=0xFFFF)]
@@ -182,10 +184,49 @@ class TcpState(Struct, frozen=True, kw_only=True, tag_field="kind", tag="tcp_sta
     Attributes:
         cwnd_bytes: Congestion window [bytes]; None says that it was not traced (the TCP flag is 0).
         mss_bytes: What it calls a segment [bytes].
+        wants_echo: The source takes a `PathEcho` out of ACKs.
     """
 
     cwnd_bytes: U32 | None = None
     mss_bytes: U16 | None = None
+    wants_echo: bool = False
+
+
+class PathEcho(Struct, frozen=True, kw_only=True, tag_field="kind", tag="path_echo"):
+    """What a sink tells a sender, in an ACK, of the path that a packet of the flow took.
+
+    Attributes:
+        hops: Nodes that wrote into the packet.
+        all_known: All nodes on the way told of their queues.
+        hop: Position from the sender of the bottleneck, where a packet waits longest; what follows, up to
+            `flow_count`, is the bottleneck's.
+        node_id: What it calls itself.
+        queue_pkts: Full-size packets in its queue.
+        free_pkts: Full-size packets for which its queue has room; 4,294,967,294 if it has no limit.
+        arrival_pkts_per_s: Packets that come to it [packets/s].
+        link_rate_bytes_per_s: What its queue drains at while it is busy [bytes/s].
+        flow_count: Flows that share its queue.
+        losses_congestion: Packets of the flow that a node's queue dropped so far, modulo 2^32, as all three.
+        losses_link: Packets of the flow that a link lost so far.
+        losses_unknown: Packets of the flow that are missing so far, nobody knows why.
+        sent_s: When the packet left the source, by the source's clock [s].
+        sent_us: The rest of a second [us].
+    """
+
+    hops: Annotated[int, Meta(ge=0, le=0xFF)] = 0
+    all_known: bool = False
+    hop: Hop | None = None
+    node_id: U32 | None = None
+    queue_pkts: U32 | None = None
+    free_pkts: U32 | None = None
+    arrival_pkts_per_s: U32 | None = None
+    link_rate_bytes_per_s: U32 | None = None
+    flow_count: U32 | None = None
+    losses_congestion: Counter = 0
+    losses_link: Counter = 0
+    losses_unknown: Counter = 0
+    sent_s: Counter = 0
+    sent_us: Counter = 0
 
 
 class OtherOption(Struct, frozen=True, kw_only=True, tag_field="kind", tag="other"):
@@ -200,7 +241,7 @@ class OtherOption(Struct, frozen=True, kw_only=True, tag_field="kind", tag="othe
     data: str = ""
 
 
-Option = Trace | EdgeToEdge | TcpState | OtherOption
+Option = Trace | EdgeToEdge | TcpState | PathEcho | OtherOption
 """What a packet may carry."""
 
 

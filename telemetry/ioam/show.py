@@ -16,6 +16,7 @@ from telemetry.ioam.model import (
     Option,
     OtherOption,
     OtherState,
+    PathEcho,
     Placed,
     Problem,
     Record,
@@ -28,6 +29,7 @@ from telemetry.ioam.model import (
 )
 
 _NS_PER_S: Final = 1_000_000_000
+_NS_PER_US: Final = 1000
 _PROTOCOLS: Final = {6: "tcp", 17: "udp", 58: "icmpv6", 59: "nothing"}
 _HEADERS: Final = {"hop_by_hop": "hop-by-hop", "destination": "destination"}
 _UNITS: Final = {"ns": "ns", "pkts": "packets", "bytes": "bytes", "dbm": "dBm", "db": "dB"}
@@ -86,7 +88,13 @@ def _lines(one: Option, timestamps: TimestampFormat) -> list[str]:
                 told.append(_when(one, timestamps))
             return [f"edge to edge, namespace {one.namespace_id}: " + (", ".join(told) or "nothing")]
         case TcpState():
-            return ["sender's TCP: " + (", ".join(_told(one, ("cwnd_bytes", "mss_bytes"))) or "not traced")]
+            told = _told(one, ("cwnd_bytes", "mss_bytes")) or ["not traced"]
+            return ["sender's TCP: " + ", ".join(told + ["wants echoes"] * one.wants_echo)]
+        case PathEcho():
+            numbers = [name for name in one.__struct_fields__ if not name.startswith(("sent_", "all_"))]
+            told = [*_told(one, tuple(numbers)), "all known" if one.all_known else "not all known"]
+            sent = time(one.sent_s * _NS_PER_S + one.sent_us * _NS_PER_US)
+            return [f"path echo: {', '.join(told)}, sent {sent}"]
         case OtherOption():
             return [f"IOAM option type {one.ioam_type}: {one.data or 'nothing'}"]
 

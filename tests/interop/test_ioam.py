@@ -6,10 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.ioam import EdgeToEdge, Node, OtherState, State, TcpState, Trace, TraceField, fill, insert
+from telemetry.ioam import (
+    EdgeToEdge,
+    Node,
+    OtherState,
+    PathEcho,
+    State,
+    TcpState,
+    Trace,
+    TraceField,
+    fill,
+    insert,
+)
+from telemetry.ioam.commands import DISSECTOR
 from telemetry.ioam.model import E2eField
 from tests.interop.wireshark import complaints, fields, tshark
-from tests.unit.telemetry.ioam.packets import packet, write_pcap
+from tests.unit.telemetry.ioam.packets import ECHO, packet, write_pcap
 
 EVERY_FIELD = TraceField((1 << 24) - (1 << 12)) | TraceField.SNAPSHOT
 FULL = Node(
@@ -126,3 +138,37 @@ def test_wireshark_goes_on_behind_what_it_does_not_know(capture: Path) -> None:
     (row,) = fields(capture, ["ipv6.dstopts.nxt", "ipv6.opt.type", "ipv6.opt.experimental"])[3:]
     assert [int(kind, 0) for kind in row[1].split(",")] == [1, 0x31, 1, 0x11, 0x1E]
     assert (row[0], row[2]) == ("59", "63630101ffff00003890")
+
+
+def test_wireshark_shows_our_own_options_with_our_dissector(tmp_path: Path) -> None:
+    bare = packet(b"", 59)
+    cut = bytearray(insert(bare, [ECHO]))
+    cut[45] -= 1  # the option's length; a Pad1 takes the last octet
+    cut[-1] = 0
+    packets = [
+        insert(bare, [TcpState(cwnd_bytes=14_480, wants_echo=True)]),
+        insert(bare, [ECHO]),
+        insert(bare, [PathEcho(free_pkts=0xFFFF_FFFE, hops=1, hop=1)]),
+        bytes(cut),
+    ]
+    capture = write_pcap(tmp_path / "echoes.pcap", packets)
+    shown = ["-X", f"lua_script:{DISSECTOR}"]
+    names = [name for name in ECHO.__struct_fields__ if not name.startswith("sent_")]
+    asked = [f"ccplane.echo.{name}" for name in [*names, "unlimited", "sent"]]
+    tcp, echo, unlimited, broken = fields(
+        capture, [*asked, "ccplane.tcp.cwnd_bytes", "ccplane.tcp.wants_echo"], shown
+    )
+    yes = {"1", "True"}  # Wireshark's versions differ
+    assert tcp[-2] == "14480"
+    assert tcp[-1] in yes
+    values = dict(zip(asked, echo, strict=False))
+    for name in names:
+        value = getattr(ECHO, name)
+        told = yes if value is True else {"" if value is None else str(value)}
+        assert values[f"ccplane.echo.{name}"] in told, name
+    assert "22:13:20.000009" in values["ccplane.echo.sent"]
+    free, no_limit = (asked.index(f"ccplane.echo.{name}") for name in ("free_pkts", "unlimited"))
+    assert (unlimited[free], echo[no_limit]) == ("", "")
+    assert unlimited[no_limit] in yes
+    assert set(broken) == {""}
+    assert len(tshark(capture, *shown, "-Y", "ccplane.length")) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -12,10 +13,10 @@ def tshark(path: Path, *arguments: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
 
 
-def fields(path: Path, names: list[str]) -> list[list[str]]:
+def fields(path: Path, names: list[str], options: Sequence[str] = ()) -> list[list[str]]:
     """Values of fields, a row a packet; several of one name have commas between them."""
     wanted = [argument for name in names for argument in ("-e", name)]
-    return [row.split("\t") for row in tshark(path, "-T", "fields", "-E", "occurrence=a", *wanted)]
+    return [row.split("\t") for row in tshark(path, *options, "-T", "fields", "-E", "occurrence=a", *wanted)]
 
 
 def complaints(path: Path) -> list[str]:

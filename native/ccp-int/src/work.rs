@@ -31,7 +31,7 @@ pub fn work(what: &str, packets: u32) -> Result<bool> {
     let Some(flow) = key else { return Ok(false) };
     let mut source = Source::new(SourceSpec { max_nodes: NODES, ..SourceSpec::default() })?;
     let times_ns = (0..u64::from(packets)).map(|n| n * STEP_NS);
-    let tcp = || Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448) });
+    let tcp = || Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448), ..TcpState::default() });
     let mut carried = |at_ns| source.headers(&flow, WALL_NS + at_ns, TCP, tcp).unwrap_or_default().to_vec();
     let empty = carried(0);
     let mut full = empty.clone();

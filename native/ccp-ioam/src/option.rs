@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::edge::EdgeToEdge;
+use crate::path_echo::PathEcho;
 use crate::snapshot::hex;
 use crate::tcp_state::TcpState;
 use crate::trace::{Trace, TraceOption};
@@ -31,6 +32,8 @@ pub enum Parsed<'a> {
     EdgeToEdge(EdgeToEdge),
     /// State of the sender's TCP.
     TcpState(TcpState),
+    /// What a sink tells a sender.
+    PathEcho(PathEcho),
     /// Another IOAM option type, such as proof of transit (2) or direct export (4).
     Other(u8, &'a [u8]),
 }
@@ -45,6 +48,8 @@ pub enum IoamOption {
     EdgeToEdge(EdgeToEdge),
     /// State of the sender's TCP.
     TcpState(TcpState),
+    /// What a sink tells a sender.
+    PathEcho(PathEcho),
     /// Another IOAM option type.
     Other {
         /// Which.
@@ -60,6 +65,7 @@ impl<'a> Parsed<'a> {
     pub fn read(kind: u8, data: &'a [u8], at: usize) -> Option<Result<Self>> {
         match kind {
             IOAM | IOAM_MUTABLE => Some(Self::read_ioam(data, at)),
+            EXPERIMENT if PathEcho::is(data) => Some(PathEcho::read(data, at + 2).map(Parsed::PathEcho)),
             EXPERIMENT => Some(TcpState::read(data, at + 2)?.map(Parsed::TcpState)),
             _ => None,
         }
@@ -86,6 +92,7 @@ impl<'a> Parsed<'a> {
             Parsed::Trace(trace) => IoamOption::Trace(trace.to_option()?),
             Parsed::EdgeToEdge(edge) => IoamOption::EdgeToEdge(edge),
             Parsed::TcpState(state) => IoamOption::TcpState(state),
+            Parsed::PathEcho(echo) => IoamOption::PathEcho(echo),
             Parsed::Other(ioam_type, data) => IoamOption::Other { ioam_type, data: data.to_vec() },
         })
     }
@@ -116,6 +123,10 @@ impl IoamOption {
             IoamOption::TcpState(state) => {
                 out.extend([EXPERIMENT, 0]);
                 state.write(out)?;
+            }
+            IoamOption::PathEcho(echo) => {
+                out.extend([EXPERIMENT, 0]);
+                echo.write(out)?;
             }
             IoamOption::Other { ioam_type, .. } => {
                 return Err(cannot_write("kind", format!("IOAM option type {ioam_type} is only read")));

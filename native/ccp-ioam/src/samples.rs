@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::option::IoamOption;
-use crate::{EdgeToEdge, Node, Snapshot, State, TcpState, TraceOption, TraceType};
+use crate::{EdgeToEdge, Node, PathEcho, Snapshot, State, TcpState, TraceOption, TraceType};
 
 /// Octets from hexadecimal digits; blanks do not matter.
 pub fn bytes(hex: &str) -> Vec<u8> {
@@ -71,7 +71,27 @@ pub fn trace(trace_type: u32, remaining_words: u8, nodes: Vec<Node>) -> TraceOpt
     TraceOption { trace_type: TraceType(trace_type), remaining_words, nodes, ..TraceOption::default() }
 }
 
-/// The three kinds that are written.
+/// An echo with every field known.
+pub fn echo() -> PathEcho {
+    PathEcho {
+        hops: 3,
+        all_known: true,
+        hop: Some(2),
+        node_id: Some(7),
+        queue_pkts: Some(12),
+        free_pkts: Some(88),
+        arrival_pkts_per_s: Some(8333),
+        link_rate_bytes_per_s: Some(12_500_000),
+        flow_count: Some(4),
+        losses_congestion: 5,
+        losses_link: 6,
+        losses_unknown: 1,
+        sent_s: 1_700_000_000,
+        sent_us: 999_999,
+    }
+}
+
+/// What a source writes.
 pub fn options() -> Vec<IoamOption> {
     let edge = EdgeToEdge {
         namespace_id: 0,
@@ -83,7 +103,11 @@ pub fn options() -> Vec<IoamOption> {
     vec![
         IoamOption::Trace(trace(0xd00002, 12, vec![asked_for(node(), TraceType(0xd00002))])),
         IoamOption::EdgeToEdge(edge),
-        IoamOption::TcpState(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448) }),
+        IoamOption::TcpState(TcpState {
+            cwnd_bytes: Some(14_480),
+            mss_bytes: Some(1448),
+            ..TcpState::default()
+        }),
     ]
 }
 
@@ -219,10 +243,38 @@ impl Numbers {
         }
     }
 
+    fn echo(&mut self) -> PathEcho {
+        let hops = self.below(256) as u8;
+        let mut counter = || self.below(1 << 32) as u32;
+        let [losses_congestion, losses_link, losses_unknown, sent_s, sent_us] =
+            std::array::from_fn(|_| counter());
+        PathEcho {
+            hops,
+            all_known: self.flag(),
+            hop: self.maybe(u64::from(hops.max(1))).map(|hop| hop as u8 + 1).filter(|hop| *hop <= hops),
+            node_id: self.maybe_u32(),
+            queue_pkts: self.maybe_u32(),
+            free_pkts: self.maybe_u32(),
+            arrival_pkts_per_s: self.maybe_u32(),
+            link_rate_bytes_per_s: self.maybe_u32(),
+            flow_count: self.maybe_u32(),
+            losses_congestion,
+            losses_link,
+            losses_unknown,
+            sent_s,
+            sent_us,
+        }
+    }
+
     /// An option that can be written.
     pub fn option(&mut self) -> IoamOption {
-        match self.below(4) {
-            0 => IoamOption::TcpState(TcpState { cwnd_bytes: self.maybe_u32(), mss_bytes: self.maybe_u16() }),
+        match self.below(5) {
+            0 => IoamOption::TcpState(TcpState {
+                cwnd_bytes: self.maybe_u32(),
+                mss_bytes: self.maybe_u16(),
+                wants_echo: self.flag(),
+            }),
+            4 => IoamOption::PathEcho(self.echo()),
             1 => IoamOption::EdgeToEdge(self.edge()),
             _ => IoamOption::Trace(self.trace()),
         }

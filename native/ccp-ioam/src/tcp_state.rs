@@ -9,6 +9,7 @@ use crate::wire::{bad_length, bad_value, cannot_write, known};
 const BYTES: usize = 10;
 const VERSION: u8 = 1;
 const TRACED: u8 = 1;
+const WANTS_ECHO: u8 = 2;
 
 /// What the sender's TCP had in mind when it sent the packet. `None` is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub struct TcpState {
     pub cwnd_bytes: Option<u32>,
     /// What it calls a segment.
     pub mss_bytes: Option<u16>,
+    /// The source takes a [`crate::PathEcho`] out of ACKs.
+    pub wants_echo: bool,
 }
 
 impl TcpState {
@@ -48,7 +51,8 @@ impl TcpState {
         if (flags & TRACED != 0) != cwnd_bytes.is_some() {
             return Err(bad_value("TCP state flags", at + 3, "the TCP flag says otherwise than the window"));
         }
-        Ok(TcpState { cwnd_bytes, mss_bytes: known(u16::from_be_bytes(mss), u16::MAX) })
+        let mss_bytes = known(u16::from_be_bytes(mss), u16::MAX);
+        Ok(TcpState { cwnd_bytes, mss_bytes, wants_echo: flags & WANTS_ECHO != 0 })
     }
 
     /// Appends it, from the experiment's number on.
@@ -61,7 +65,8 @@ impl TcpState {
             return Err(cannot_write("cwnd_bytes or mss_bytes", "all bits set mean that it is missing"));
         }
         out.extend(Self::EXPERIMENT.to_be_bytes());
-        out.extend([VERSION, if self.cwnd_bytes.is_some() { TRACED } else { 0 }]);
+        let traced = if self.cwnd_bytes.is_some() { TRACED } else { 0 };
+        out.extend([VERSION, traced | if self.wants_echo { WANTS_ECHO } else { 0 }]);
         out.extend(self.mss_bytes.unwrap_or(u16::MAX).to_be_bytes());
         out.extend(self.cwnd_bytes.unwrap_or(u32::MAX).to_be_bytes());
         Ok(())

@@ -62,6 +62,7 @@ fn windows(spec: &Spec) -> ccp_emu::Result<Option<Windows>> {
         Some(TcpState {
             cwnd_bytes: u32::try_from(window.cwnd_bytes).ok().filter(|bytes| *bytes != u32::MAX),
             mss_bytes: u16::try_from(window.mss_bytes).ok().filter(|bytes| *bytes != u16::MAX),
+            ..TcpState::default()
         })
     })))
 }

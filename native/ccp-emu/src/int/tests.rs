@@ -50,7 +50,7 @@ fn every_node_writes_what_the_packet_found() {
     let windows: Windows = Box::new(move |flow| {
         count.fetch_add(1, Ordering::Relaxed);
         assert_eq!((flow.src_port, flow.dst_port), (4000, 5001));
-        Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208) })
+        Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208), ..TcpState::default() })
     });
     let mut network = network(line(everywhere()), Some(windows));
     let link = network.tap("l2>").unwrap();
@@ -68,7 +68,10 @@ fn every_node_writes_what_the_packet_found() {
         (edge.sequence, edge.timestamp_s, edge.timestamp_fraction),
         (Some(3), Some(1_700_000_000), Some(0))
     );
-    assert_eq!(state, Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208) }));
+    assert_eq!(
+        state,
+        Some(TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1208), ..TcpState::default() })
+    );
     // Of four packets at such a distance, as a mean over the meter's time.
     let rate = |gap_ns: u64| {
         let ages = (0..4u64).map(|n| (n * gap_ns) as f64 / RATE_TIME_NS as f64);

@@ -69,7 +69,7 @@ impl Carried {
                     }
                     self.nodes.reverse();
                 }
-                Parsed::Trace(_) | Parsed::Other(..) => {}
+                Parsed::Trace(_) | Parsed::PathEcho(_) | Parsed::Other(..) => {}
             }
         }
         Ok(traced || self.edge.is_some())

@@ -25,7 +25,7 @@ impl Path {
 
     /// Sends a packet, which nodes fill and which takes so long.
     fn send(&mut self, sent_ns: u64, latency_ns: u64, cwnd_bytes: Option<u32>, nodes: &[Node]) {
-        let tcp = || Some(TcpState { cwnd_bytes, mss_bytes: None });
+        let tcp = || Some(TcpState { cwnd_bytes, mss_bytes: None, ..TcpState::default() });
         let headers = self.source.headers(&flow(1), WALL_NS + sent_ns, 6, tcp);
         let headers = headers.map(|headers| {
             let mut headers = headers.to_vec();

@@ -23,7 +23,7 @@ fn edge(headers: &[u8]) -> Option<EdgeToEdge> {
 #[test]
 fn headers_carry_room_number_time_and_window() {
     let mut source = Source::new(spec()).unwrap();
-    let tcp = TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448) };
+    let tcp = TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448), ..TcpState::default() };
     let headers = source.headers(&flow(1), WALL_NS, TCP, || Some(tcp)).unwrap();
     assert_eq!(headers.len(), spec().overhead_bytes().unwrap());
     let found: Vec<_> = read_headers(headers, 0).map(Result::unwrap).collect();
@@ -65,7 +65,7 @@ fn numbers_go_on_after_a_pause_and_start_again_after_two_minutes() {
 #[test]
 fn what_is_not_known_is_missing() {
     let mut source = Source::new(spec()).unwrap();
-    let known = TcpState { cwnd_bytes: Some(1), mss_bytes: Some(1) };
+    let known = TcpState { cwnd_bytes: Some(1), mss_bytes: Some(1), ..TcpState::default() };
     source.headers(&flow(1), WALL_NS, TCP, || Some(known)).unwrap();
     let headers = source.headers(&flow(1), WALL_NS, TCP, || None).unwrap();
     let state = read_headers(headers, 0).last().unwrap().unwrap().option;

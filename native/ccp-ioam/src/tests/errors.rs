@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::option::IoamOption;
-use crate::samples::{ALL_FIELDS, bytes, node, options, packet, state, tcp, trace};
+use crate::samples::{ALL_FIELDS, bytes, echo, node, options, packet, state, tcp, trace};
 use crate::{
-    Capture, EdgeToEdge, Error, Node, Result, Snapshot, State, TcpState, TraceOption, TraceType, fill,
-    insert, remove,
+    Capture, EdgeToEdge, Error, Node, PathEcho, Result, Snapshot, State, TcpState, TraceOption, TraceType,
+    fill, insert, remove,
 };
 
 /// The first error in a packet with these octets in an options header.
@@ -32,6 +32,13 @@ fn malformed_options_are_named() {
             "3b 01 0100 11 06 00 03 0000 8000 0102 0000",
             "ioam.truncated",
             "IOAM edge-to-edge option, octet 48",
+        ),
+        ("3b 01 0100 1e 0a 6363 02 00 0000 00000000", "ioam.bad_length", "path echo, octet 46"),
+        (
+            "3b 06 0100 1e 32 6363 02 01 0304 \
+             ffffffffffffffffffffffffffffffffffffffffffffffff 0000000000000000000000000000000000000000",
+            "ioam.bad_value",
+            "path echo's hop, octet 51",
         ),
         // Places.
         (
@@ -78,7 +85,7 @@ fn malformed_options_are_named() {
         // The state of TCP.
         ("3b 01 0100 1e 06 6363 0100 ffff 0102 0000", "ioam.bad_length", "TCP state, octet 46"),
         ("3b 01 0100 1e 07 6363 0100 ffffff 01 01 00", "ioam.bad_length", "TCP state, octet 46"),
-        ("3b 01 0100 1e 0a 6363 0201 ffff 00000001", "ioam.bad_value", "TCP state version, octet 48"),
+        ("3b 01 0100 1e 0a 6363 0301 ffff 00000001", "ioam.bad_value", "TCP state version, octet 48"),
         ("3b 01 0100 1e 0a 6363 0100 ffff 00000001", "ioam.bad_value", "TCP state flags, octet 49"),
         ("3b 01 0100 1e 0a 6363 0101 ffff ffffffff", "ioam.bad_value", "TCP state flags, octet 49"),
     ] {
@@ -215,12 +222,26 @@ fn options_that_no_document_allows_are_not_written() {
         (edge(EdgeToEdge { e2e_type: 0x4000, sequence: Some(1 << 32), ..EdgeToEdge::default() }), "sequence"),
         (edge(known), "timestamp_s"),
         (
-            IoamOption::TcpState(TcpState { cwnd_bytes: Some(u32::MAX), mss_bytes: None }),
+            IoamOption::TcpState(TcpState {
+                cwnd_bytes: Some(u32::MAX),
+                mss_bytes: None,
+                ..TcpState::default()
+            }),
             "cwnd_bytes or mss_bytes",
         ),
         (
-            IoamOption::TcpState(TcpState { cwnd_bytes: None, mss_bytes: Some(65535) }),
+            IoamOption::TcpState(TcpState {
+                cwnd_bytes: None,
+                mss_bytes: Some(65535),
+                ..TcpState::default()
+            }),
             "cwnd_bytes or mss_bytes",
+        ),
+        (IoamOption::PathEcho(PathEcho { hop: Some(4), ..echo() }), "hop"),
+        (IoamOption::PathEcho(PathEcho { hop: Some(0), ..echo() }), "hop"),
+        (
+            IoamOption::PathEcho(PathEcho { queue_pkts: Some(u32::MAX), ..echo() }),
+            "a number of the bottleneck",
         ),
         (IoamOption::Other { ioam_type: 2, data: vec![] }, "kind"),
     ] {

@@ -2,9 +2,10 @@
 
 use crate::ipv6::Kind;
 use crate::option::IoamOption;
-use crate::samples::{ALL_FIELDS, bytes, node, options, packet, state, tcp, trace};
+use crate::samples::{ALL_FIELDS, bytes, echo, node, options, packet, state, tcp, trace};
 use crate::{
-    EdgeToEdge, Filled, Node, Snapshot, State, TcpState, TraceType, build, decode, fill, insert, remove,
+    EdgeToEdge, Filled, Node, PathEcho, Snapshot, State, TcpState, TraceType, build, decode, fill, insert,
+    remove,
 };
 
 /// A node with every field, by the figures of RFC 9197, section 4.4.2.
@@ -86,9 +87,26 @@ fn edge_to_edge_has_its_fields_in_order() {
 
 #[test]
 fn the_state_of_tcp_is_an_experiment() {
-    let state = TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448) };
+    let state = TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448), ..TcpState::default() };
     assert_eq!(written(&IoamOption::TcpState(state)), bytes("1e 0a 6363 01 01 05a8 00003890"));
     assert_eq!(written(&IoamOption::TcpState(TcpState::default())), bytes("1e 0a 6363 01 00 ffff ffffffff"));
+}
+
+#[test]
+fn a_source_that_wants_echoes_says_so_beside_its_tcp() {
+    let asks = TcpState { wants_echo: true, ..TcpState::default() };
+    assert_eq!(written(&IoamOption::TcpState(asks)), bytes("1e 0a 6363 01 02 ffff ffffffff"));
+}
+
+#[test]
+fn an_echo_is_an_experiment_of_another_kind() {
+    let full = "1e 32 6363 02 01 03 02  00000007 0000000c 00000058 0000208d 00bebc20 00000004 \
+                00000005 00000006 00000001 6553f100 000f423f";
+    assert_eq!(written(&IoamOption::PathEcho(echo())), bytes(full));
+    let nothing = format!("1e 32 6363 02 00 00 00 {} {}", "ffffffff".repeat(6), "00000000".repeat(5));
+    assert_eq!(written(&IoamOption::PathEcho(PathEcho::default())), bytes(&nothing));
+    let made = build(&[IoamOption::PathEcho(echo())], 6).unwrap();
+    assert_eq!((made.destination.len(), &made.destination[..4]), (56, &bytes("06 06 0100")[..]));
 }
 
 #[test]

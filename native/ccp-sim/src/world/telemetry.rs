@@ -46,6 +46,7 @@ impl Inband {
             let state = TcpState {
                 cwnd_bytes: Some(cwnd_bytes).filter(|bytes| *bytes != u32::MAX),
                 mss_bytes: u16::try_from(sender.sock.mss_bytes).ok().filter(|bytes| *bytes != u16::MAX),
+                ..TcpState::default()
             };
             minds.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, state);
         }

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from telemetry.ioam import EdgeToEdge, Node, Option, State, TcpState, Trace, TraceField
+from telemetry.ioam import EdgeToEdge, Node, Option, PathEcho, State, TcpState, Trace, TraceField
 from telemetry.ioam.model import E2eField
 
 SRC, DST = "fd00::1", "fd00::2"
@@ -23,6 +23,19 @@ NODE = Node(
 TRACE = Trace(trace_type=FIELDS, remaining_words=12, nodes=(NODE,))
 EDGE = EdgeToEdge(e2e_type=E2eField.SEQUENCE_32 | E2eField.TIMESTAMP_S, sequence=9, timestamp_s=1_700_000_000)
 TCP_STATE = TcpState(cwnd_bytes=14_480, mss_bytes=1448)
+ECHO = PathEcho(
+    hops=3,
+    all_known=True,
+    hop=2,
+    node_id=7,
+    queue_pkts=12,
+    free_pkts=88,
+    link_rate_bytes_per_s=12_500_000,
+    losses_congestion=5,
+    losses_link=6,
+    sent_s=1_700_000_000,
+    sent_us=9,
+)
 OPTIONS: tuple[Option, ...] = (TRACE, EDGE, TCP_STATE)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from telemetry.ioam import Node, OtherState, Trace, TraceField, fill, insert
+from telemetry.ioam import Node, OtherState, TcpState, Trace, TraceField, fill, insert
 from telemetry.ioam.commands import app
 from telemetry.ioam.show import time as as_text
-from tests.unit.telemetry.ioam.packets import EDGE, OPTIONS, TRACE, udp, write_pcap
+from tests.unit.telemetry.ioam.packets import ECHO, EDGE, OPTIONS, TRACE, udp, write_pcap
 
 
 def decode(*arguments: str | Path) -> Result:
@@ -67,9 +67,24 @@ def test_programs_read_an_object_a_packet(tmp_path: Path) -> None:
     assert trace["nodes"][0]["snapshot"]["queue_free_pkts"] == 80
     assert trace["nodes"][0]["queue_depth"] is None
     assert (edge["sequence"], edge["timestamp_fraction"]) == (9, None)
-    assert tcp_state == {"kind": "tcp_state", "cwnd_bytes": 14_480, "mss_bytes": 1448}
+    assert tcp_state == {"kind": "tcp_state", "cwnd_bytes": 14_480, "mss_bytes": 1448, "wants_echo": False}
     assert bad["options"] == []
     assert bad["errors"][0]["where"] == "NodeLen, octet 50 of the packet"
+
+
+def test_echoes_are_read_by_people_too(tmp_path: Path) -> None:
+    result = decode(write_pcap(tmp_path / "a.pcap", [insert(udp(), [TcpState(wants_echo=True), ECHO])]))
+    assert result.stdout.splitlines()[1:] == [
+        "  destination at 44: sender's TCP: not traced, wants echoes",
+        "  destination at 56: path echo: hops 3, hop 2, node id 7, queue 12 packets, free 88 packets, "
+        "link rate 12500000 bytes/s, losses congestion 5, losses link 6, losses unknown 0, all known, "
+        "sent 2023-11-14T22:13:20.000009000Z",
+    ]
+
+
+def test_the_dissector_is_where_the_command_says() -> None:
+    result = CliRunner().invoke(app, ["dissector"])
+    assert Path(result.stdout.strip()).read_text().startswith("-- Wireshark")
 
 
 def test_the_domain_says_what_its_timestamps_are(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.ioam import Node, State, TcpState, Trace, TraceField, build, errors
+from telemetry.ioam import Node, PathEcho, State, TcpState, Trace, TraceField, build, errors
 from tests.unit.test_docs import fences, rows
 
 DOCUMENT = Path(__file__).parents[4] / "docs/ioam.md"
@@ -60,6 +60,20 @@ def test_the_state_of_tcp_lies_where_it_is_told() -> None:
     assert data[:10] == bytes.fromhex("6363 01 01 0506 01020304")
     told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "octets behind type and length") if row[1]}
     assert told == {"mss_bytes": "4-5", "cwnd_bytes": "6-9"}
+
+
+def test_an_echo_lies_where_it_is_told() -> None:
+    told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "octets of the echo") if row[1]}
+    assert set(told) == set(PathEcho.__struct_fields__)
+    for name, octets in told.items():
+        first, _, last = octets.partition("-")
+        values = {"hops": 9, "hop": 7, "all_known": True}
+        plain, changed = (
+            build([PathEcho(**{"hops": 8, **value})])[1][6:]
+            for value in ({}, {name: values.get(name, 0x01020304)})
+        )
+        differing = {n for n in range(len(plain)) if changed[n] != plain[n]}
+        assert differing == set(range(int(first), int(last or first) + 1)), name
 
 
 def test_all_errors_are_told() -> None:

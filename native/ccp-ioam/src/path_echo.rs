@@ -1,0 +1,130 @@
+//! What a sink tells a sender of the path of its packets: an experimental option (RFC 4727) on ACKs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tcp_state::TcpState;
+use crate::wire::{bad_length, bad_value, cannot_write, known, u32_at};
+use crate::{Result, State};
+
+/// Octets after type and length.
+const BYTES: usize = 50;
+const KIND: u8 = 2;
+const ALL_KNOWN: u8 = 1;
+/// Where the words begin, from the experiment's number on.
+const WORDS_AT: usize = 6;
+const WORDS: usize = 11;
+
+/// The path of a flow's packets, as one packet that reached the sink found it. `None` is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PathEcho {
+    /// Nodes that wrote into the packet.
+    pub hops: u8,
+    /// Whether all nodes on its way told of their queues.
+    pub all_known: bool,
+    /// Position from the sender, from 1, of the bottleneck: where a packet waits longest. What follows, up to the
+    /// number of flows, is the bottleneck's.
+    pub hop: Option<u8>,
+    /// What it calls itself.
+    pub node_id: Option<u32>,
+    /// Full-size packets in its queue.
+    pub queue_pkts: Option<u32>,
+    /// Full-size packets for which its queue has room; [`State::UNLIMITED_PKTS`] if it has no limit.
+    pub free_pkts: Option<u32>,
+    /// Packets a second that come to it.
+    pub arrival_pkts_per_s: Option<u32>,
+    /// What its queue drains at while it is busy.
+    pub link_rate_bytes_per_s: Option<u32>,
+    /// Flows that share its queue.
+    pub flow_count: Option<u32>,
+    /// Packets of the flow that a node's queue dropped so far, modulo 2^32, as all three.
+    pub losses_congestion: u32,
+    /// Packets of the flow that a link lost so far.
+    pub losses_link: u32,
+    /// Packets of the flow that are missing so far, nobody knows why.
+    pub losses_unknown: u32,
+    /// When the packet left the source, by the source's clock [s].
+    pub sent_s: u32,
+    /// The rest of a second [us].
+    pub sent_us: u32,
+}
+
+impl PathEcho {
+    /// Whether the data behind an experimental option's length are one of these.
+    pub(crate) fn is(data: &[u8]) -> bool {
+        let experiment = TcpState::EXPERIMENT.to_be_bytes();
+        matches!(data, [a, b, KIND, ..] if [*a, *b] == experiment)
+    }
+
+    /// Whether the bottleneck's queue has no limit.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        self.free_pkts == Some(State::UNLIMITED_PKTS)
+    }
+
+    /// Reads it, from the experiment's number on; `at` is where that lies.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.bad_length` or `ioam.bad_value`.
+    pub(crate) fn read(data: &[u8], at: usize) -> Result<Self> {
+        let (BYTES, [_, _, _, flags, hops, hop, ..]) = (data.len(), data) else {
+            return Err(bad_length("path echo", at, format!("{} octets, not {BYTES}", data.len())));
+        };
+        if hop > hops {
+            let why = format!("the bottleneck is hop {hop} of {hops}");
+            return Err(bad_value("path echo's hop", at + 5, why));
+        }
+        let word = |n: usize| u32_at(data, WORDS_AT + 4 * n).unwrap_or(u32::MAX);
+        let maybe = |n| known(word(n), u32::MAX);
+        Ok(PathEcho {
+            hops: *hops,
+            all_known: flags & ALL_KNOWN != 0,
+            hop: known(*hop, 0),
+            node_id: maybe(0),
+            queue_pkts: maybe(1),
+            free_pkts: maybe(2),
+            arrival_pkts_per_s: maybe(3),
+            link_rate_bytes_per_s: maybe(4),
+            flow_count: maybe(5),
+            losses_congestion: word(6),
+            losses_link: word(7),
+            losses_unknown: word(8),
+            sent_s: word(9),
+            sent_us: word(10),
+        })
+    }
+
+    /// Appends it, from the experiment's number on.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        let hop = self.hop.unwrap_or(0);
+        if self.hop == Some(0) || hop > self.hops {
+            return Err(cannot_write("hop", format!("{hop} is not from 1 to {} hops", self.hops)));
+        }
+        let maybe = [
+            self.node_id,
+            self.queue_pkts,
+            self.free_pkts,
+            self.arrival_pkts_per_s,
+            self.link_rate_bytes_per_s,
+            self.flow_count,
+        ];
+        if maybe.contains(&Some(u32::MAX)) {
+            return Err(cannot_write("a number of the bottleneck", "all bits set mean that it is missing"));
+        }
+        let certain =
+            [self.losses_congestion, self.losses_link, self.losses_unknown, self.sent_s, self.sent_us];
+        out.extend(TcpState::EXPERIMENT.to_be_bytes());
+        out.extend([KIND, if self.all_known { ALL_KNOWN } else { 0 }, self.hops, hop]);
+        let words: [u32; WORDS] = std::array::from_fn(|n| match maybe.get(n) {
+            Some(value) => value.unwrap_or(u32::MAX),
+            None => certain[n - maybe.len()],
+        });
+        out.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+        Ok(())
+    }
+}
