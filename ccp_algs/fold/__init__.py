@@ -52,7 +52,7 @@ from ccp_algs.fold.lines import (
     state,
     total,
 )
-from ccp_algs.fold.primitives import Ack, Flow
+from ccp_algs.fold.primitives import Ack, Flow, Int
 from ccp_algs.fold.program import FoldProgram
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "Cwnd",
     "Flow",
     "FoldProgram",
+    "Int",
     "Micros",
     "Part",
     "Rate",

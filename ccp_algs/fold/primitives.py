@@ -1,4 +1,4 @@
-"""What a datapath measures, for fold programs: `Ack.<name>` of the ACK at hand, `Flow.<name>` of its flow.
+"""What a datapath measures: `Ack.<name>` of an ACK, `Flow.<name>` of its flow, `Int.<name>` of its path.
 
 The list is that of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h; a test compares them.
 """
@@ -96,6 +96,51 @@ class FlowPrimitives:
         raise _unknown("Flow", name, type(self))
 
 
+class IntPrimitives:
+    """What the last echo of in-band telemetry said (docs/inband.md). In fold programs as `Int.<name>`.
+
+    The echo is of one hop, that with the longest wait, but for counts of losses. All but `age_us` are 0 while
+    nobody echoes.
+    """
+
+    age_us = Primitive("Int.age_us", huge=True)
+    """Since the packet left this host that the last echo is of [us]; INFINITY while nobody echoes."""
+    fresh = PrimitiveFlag("Int.fresh")
+    """This ACK brought a new echo."""
+    hop = Primitive("Int.hop")
+    """Place of the hop, counted from the sender: 1 and up."""
+    node = Primitive("Int.node")
+    """Its id."""
+    hops = Primitive("Int.hops")
+    """How many hops wrote."""
+    all_known = PrimitiveFlag("Int.all_known")
+    """Every hop of the path tells depth and room of its queue."""
+    queue_bytes = Primitive("Int.queue_bytes")
+    """Its queue, in full-size packets [bytes]."""
+    free_bytes = Primitive("Int.free_bytes", huge=True)
+    """Room in its queue, in full-size packets [bytes]; INFINITY if unlimited, 0 if it does not say."""
+    arrival_bytes_per_s = Primitive("Int.arrival_bytes_per_s")
+    """What arrives there, of all flows [bytes/s]."""
+    link_bytes_per_s = Primitive("Int.link_bytes_per_s")
+    """What its queue drains at [bytes/s]; 0 if it does not say."""
+    flow_count = Primitive("Int.flow_count")
+    """Flows that it sees; 0 if it does not say."""
+    losses_congestion = Primitive("Int.losses_congestion")
+    """Of this flow since it began, dropped by a node's own queue [packets]."""
+    losses_link = Primitive("Int.losses_link")
+    """Since then, lost between two nodes that both tell [packets]."""
+    losses_unknown = Primitive("Int.losses_unknown")
+    """Since then, lost where some node tells nothing [packets]."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say which primitives there are.
+
+        Raises:
+            UnknownPrimitiveError: `fold.unknown_primitive`.
+        """
+        raise _unknown("Int", name, type(self))
+
+
 def _unknown(prefix: str, name: str, kind: type) -> UnknownPrimitiveError:
     known = [key for key in vars(kind) if not key.startswith("_")]
     return UnknownPrimitiveError(
@@ -109,3 +154,4 @@ def _unknown(prefix: str, name: str, kind: type) -> UnknownPrimitiveError:
 
 Ack: Final = AckPrimitives()
 Flow: Final = FlowPrimitives()
+Int: Final = IntPrimitives()

@@ -22,7 +22,7 @@ from ccp_algs.fold.lines import (
     copy_of,
 )
 
-_RESERVED: Final = frozenset({"Cwnd", "Rate", "Micros", "Report", "Ack", "Flow", "source", "when"})
+_RESERVED: Final = frozenset({"Cwnd", "Rate", "Micros", "Report", "Ack", "Flow", "Int", "source", "when"})
 
 
 class FoldMeta(type):

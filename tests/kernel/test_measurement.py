@@ -42,6 +42,29 @@ ALL = """
 """
 
 
+INBAND = """
+(def (Report (age 0) (fresh false) (hop 7) (node 7) (hops 7) (known true) (queue 7) (free 7)
+    (arrival 7) (link 7) (flows 7) (congestion 7) (lossy 7) (unknown 7)))
+(when true
+    (:= Report.age Int.age_us)
+    (:= Report.fresh Int.fresh)
+    (:= Report.hop Int.hop)
+    (:= Report.node Int.node)
+    (:= Report.hops Int.hops)
+    (:= Report.known Int.all_known)
+    (:= Report.queue Int.queue_bytes)
+    (:= Report.free Int.free_bytes)
+    (:= Report.arrival Int.arrival_bytes_per_s)
+    (:= Report.link Int.link_bytes_per_s)
+    (:= Report.flows Int.flow_count)
+    (:= Report.congestion Int.losses_congestion)
+    (:= Report.lossy Int.losses_link)
+    (:= Report.unknown Int.losses_unknown)
+    (:= Cwnd 289600)
+    (report))
+"""
+
+
 SUMS = """
 (def (Report (volatile acked 0) (total 0)) (period 0))
 (when true
@@ -50,6 +73,17 @@ SUMS = """
     (fallthrough))
 (when (|| (== period 0) (> Micros period)) (report) (:= Micros 0))
 """
+
+
+def test_where_nobody_echoes_the_telemetry_of_a_flow_is_infinitely_old(
+    wire: Path, start_transfer: Start
+) -> None:
+    with loaded() as datapath:
+        driver = Driver(datapath, datapath.install(_native.compile(INBAND)))
+        start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=1 << 20)
+        driver.until(lambda: len(driver.seen.reports) > 3)
+        for report in driver.seen.reports:
+            assert list(report.as_dict().values()) == [(1 << 64) - 1, *[0] * 13]
 
 
 def test_no_byte_is_lost_when_the_ring_is_full(wire: Path, start_transfer: Start) -> None:

@@ -24,6 +24,7 @@ pub(crate) const LAYOUT: Layout = Layout {
     report: field(offset_of!(ccp_flow, report)),
     time_zero_us: field(offset_of!(ccp_flow, time_zero_us)),
     fold_error: field(offset_of!(ccp_flow, fold_error)),
+    inband: field(offset_of!(ccp_flow, inband)),
     prim: field(offset_of!(ccp_fold, prim)),
     imp: field(offset_of!(ccp_fold, impl_)),
 };

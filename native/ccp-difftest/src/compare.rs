@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use ccp_lang::prims::PRIMITIVES;
+use ccp_lang::prims::{MAX_PRIMITIVES, PRIMITIVES};
 use ccp_lang::{Implicit, Program, Reg, Source, compile};
 
 use crate::generate::{self, Size, Temper};
@@ -119,7 +119,7 @@ impl Trial<'_> {
 
     fn inputs(&mut self, now_us: u64) -> Inputs {
         let (rng, temper) = (&mut self.rng, self.temper);
-        let mut prims = [0; 32];
+        let mut prims = [0; MAX_PRIMITIVES];
         for (value, prim) in prims.iter_mut().zip(&PRIMITIVES) {
             let bits = match prim {
                 prim if prim.is_bool => 1,

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use ccp_lang::prims::{ACK_NOW, PRIMITIVES};
+use ccp_lang::prims::{ACK_NOW, INT_AGE_US, PRIMITIVES, Prims};
 use ccp_lang::{FoldError, Folded, Implicit, Layout, Machine, Outcome, Program, codegen};
 
 #[repr(C)]
@@ -18,6 +18,7 @@ struct FlowLayout {
     report: u64,
     time_zero_us: u64,
     fold_error: u64,
+    inband: u64,
     prim: u64,
     imp: u64,
 }
@@ -39,6 +40,7 @@ pub fn flow_layout() -> (Layout, usize, usize) {
         imp: offset(l.imp),
         time_zero_us: offset(l.time_zero_us),
         fold_error: offset(l.fold_error),
+        inband: offset(l.inband),
     };
     (layout, l.flow_bytes as usize, l.fold_bytes as usize)
 }
@@ -166,20 +168,16 @@ impl Kernel {
     }
 
     /// Does with `registers` in the kernel what [`Machine::invoke`] does with them here.
-    pub fn invoke(
-        &self,
-        loaded: &Loaded,
-        registers: &mut Machine,
-        prims: &[u64; 32],
-        now_us: u64,
-    ) -> Outcome {
+    pub fn invoke(&self, loaded: &Loaded, registers: &mut Machine, prims: &Prims, now_us: u64) -> Outcome {
         let mut prims = *prims;
         prims[ACK_NOW as usize] = now_us;
         registers.imp[Implicit::EventFlag as usize] = 0;
         registers.imp[Implicit::ShouldContinue as usize] = 0;
         registers.imp[Implicit::ShouldReport as usize] = 0;
         registers.imp[Implicit::Micros as usize] = now_us.wrapping_sub(registers.time_zero_us);
-        self.write(self.fold_at + self.layout.prim, &prims[..PRIMITIVES.len()]);
+        let (of_the_ack, inband) = prims[..PRIMITIVES.len()].split_at(INT_AGE_US as usize);
+        self.write(self.fold_at + self.layout.prim, of_the_ack);
+        self.write(self.layout.inband, inband);
         self.write(self.layout.control, &registers.control);
         self.write(self.layout.local, &registers.local);
         self.write(self.layout.report, &registers.report);

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Write};
 
-use ccp_lang::prims::PRIMITIVES;
+use ccp_lang::prims::{PRIMITIVES, Prims};
 use ccp_lang::{Implicit, Machine, Outcome, Program, Reg};
 
 use crate::kernel::{Kernel, Loaded};
@@ -11,7 +11,7 @@ use crate::reference::Reference;
 /// What one run is given.
 #[derive(Clone, Debug)]
 pub struct Inputs {
-    pub prims: [u64; 32],
+    pub prims: Prims,
     pub now_us: u64,
     pub cwnd_bytes: u64,
     pub rate_bytes_per_s: u64,

@@ -1,5 +1,6 @@
 //! libccp, driven by the messages that an agent sends.
 
+use ccp_lang::prims::Prims;
 use ccp_lang::{Event, FoldError, Folded, Implicit, Machine, Op, Outcome, Program, Reg};
 
 /// Most registers that libccp has room for, and most instructions, of which declarations are some.
@@ -127,7 +128,7 @@ impl Reference {
     }
 
     /// Runs the program for one ACK.
-    pub fn invoke(&self, prims: &[u64; 32], now_us: u64, cwnd_bytes: u64, rate_bytes_per_s: u64) -> Run {
+    pub fn invoke(&self, prims: &Prims, now_us: u64, cwnd_bytes: u64, rate_bytes_per_s: u64) -> Run {
         let mut prim = [0; 15];
         prim.copy_from_slice(&prims[..15]);
         let inputs = Inputs { now_us, cwnd_bytes, rate_bytes_per_s, prim };

@@ -174,6 +174,7 @@ struct difftest_flow_layout {
 	u64 report;
 	u64 time_zero_us;
 	u64 fold_error;
+	u64 inband;
 	u64 prim;
 	u64 impl;
 };
@@ -188,6 +189,7 @@ struct difftest_flow_layout difftest_flow_layout(void)
 		.report = offsetof(struct ccp_flow, report),
 		.time_zero_us = offsetof(struct ccp_flow, time_zero_us),
 		.fold_error = offsetof(struct ccp_flow, fold_error),
+		.inband = offsetof(struct ccp_flow, inband),
 		.prim = offsetof(struct ccp_fold, prim),
 		.impl = offsetof(struct ccp_fold, impl),
 	};

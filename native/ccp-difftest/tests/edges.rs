@@ -4,6 +4,7 @@
 use ccp_difftest::is_root;
 use ccp_difftest::kernel::Kernel;
 use ccp_difftest::machines::{Inputs, Machines};
+use ccp_lang::prims::MAX_PRIMITIVES;
 use ccp_lang::{Reg, Source, compile};
 
 const EDGES: [u64; 20] = [
@@ -76,7 +77,8 @@ fn try_all(kernel: Option<&Kernel>, text: &str, pairs: &[(u64, u64)]) -> usize {
         let flag = i as u64 % 2;
         let updates = vec![(Reg::Control(0), a), (Reg::Control(1), b), (Reg::Control(2), flag)];
         let now_us = 1000 + i as u64;
-        let inputs = Inputs { prims: [1; 32], now_us, cwnd_bytes: 3, rate_bytes_per_s: 4, updates };
+        let inputs =
+            Inputs { prims: [1; MAX_PRIMITIVES], now_us, cwnd_bytes: 3, rate_bytes_per_s: 4, updates };
         machines
             .run(&inputs)
             .unwrap_or_else(|difference| panic!("{text}\na={a} b={b} flag={flag}: {difference}"));

@@ -6,6 +6,7 @@
 use ccp_difftest::is_root;
 use ccp_difftest::kernel::Kernel;
 use ccp_difftest::machines::{Inputs, Machines};
+use ccp_lang::prims::MAX_PRIMITIVES;
 use ccp_lang::{Program, Reg, Source, compile};
 
 fn repeat(n: usize, f: impl Fn(usize) -> String) -> String {
@@ -144,8 +145,13 @@ fn large_programs_load_and_agree() {
         for i in 0..20 {
             let updates =
                 (0..64).map(|j| (Reg::Control(j), u64::from(j) * i % 7 * u64::from(j % 4 != 3))).collect();
-            let inputs =
-                Inputs { prims: [i; 32], now_us: 10 * i, cwnd_bytes: 3, rate_bytes_per_s: 4, updates };
+            let inputs = Inputs {
+                prims: [i; MAX_PRIMITIVES],
+                now_us: 10 * i,
+                cwnd_bytes: 3,
+                rate_bytes_per_s: 4,
+                updates,
+            };
             machines.run(&inputs).unwrap_or_else(|difference| panic!("{name}: {difference}"));
         }
     }

@@ -65,6 +65,13 @@ struct Cost {
     max_live: usize,
 }
 
+/// What names of primitives begin with.
+const OF_THE_DATAPATH: [&str; 3] = ["Flow.", "Ack.", "Int."];
+
+fn is_of_the_datapath(name: &str) -> bool {
+    OF_THE_DATAPATH.iter().any(|prefix| name.starts_with(prefix))
+}
+
 #[derive(Default)]
 struct Checker {
     problems: Vec<Problem>,
@@ -103,11 +110,11 @@ impl Checker {
         for Decl { name, init, at, .. } in ast.fields.iter().chain(&ast.decls) {
             let value = Value { place: Place::Declared, kind: type_of(*init) };
             match self.known.get(name).map(|v| v.place) {
-                None if name.starts_with("Flow.") || name.starts_with("Ack.") => self.problem(
+                None if is_of_the_datapath(name) => self.problem(
                     "lang.reserved_name",
                     *at,
                     format!("`{name}` cannot be declared"),
-                    "names that begin with `Flow.` or `Ack.` belong to the datapath",
+                    "names that begin with `Flow.`, `Ack.` or `Int.` belong to the datapath",
                     format!("rename it, for example to `{}`", name.replacen('.', "_", 1).to_lowercase()),
                 ),
                 None => {
@@ -320,7 +327,7 @@ impl Checker {
 
     /// Returns the name if it may become a local register.
     fn new_local(&mut self, name: &str, at: Pos) -> Option<String> {
-        if name.starts_with("Report.") || name.starts_with("Flow.") || name.starts_with("Ack.") {
+        if name.starts_with("Report.") || is_of_the_datapath(name) {
             self.unknown(name, at);
             return None;
         }
@@ -365,7 +372,7 @@ impl Checker {
             };
             let declare = format!("declare it: `(def (Report ({field} 0)) ...)`");
             ("lang.unknown_field", format!("no report register `{name}`"), why, declare)
-        } else if let Some(prefix) = ["Flow.", "Ack."].into_iter().find(|p| name.starts_with(p)) {
+        } else if let Some(prefix) = OF_THE_DATAPATH.into_iter().find(|p| name.starts_with(p)) {
             let why = match near.and_then(prims::find) {
                 Some(i) if !PRIMITIVES[i as usize].unit.is_empty() => {
                     let prim = PRIMITIVES[i as usize];

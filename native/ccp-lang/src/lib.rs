@@ -16,7 +16,7 @@
 //!   bound to it, a name as initial value, `(report)` inside an expression, words that run into one another
 //!   such as `(max5 x)`, and names that portus reads otherwise, such as `trueish`.
 //! - Refused because the datapath's names would be hidden: declarations of Cwnd, Rate, Micros and of anything
-//!   that begins with `Flow.` or `Ack.`.
+//!   that begins with `Flow.`, `Ack.` or `Int.`.
 //!
 //! ```
 //! use ccp_lang::{Machine, Source, compile};
@@ -26,7 +26,7 @@
 //! let program = compile(&Source { text, name: "default", origin: "example.py", first_line: 1 })?;
 //! let mut machine = Machine::new();
 //! machine.reset(&program, 0);
-//! let mut prims = [0; 32];
+//! let mut prims = ccp_lang::prims::NOTHING;
 //! prims[0] = 1500;
 //! assert!(machine.invoke(&program, &prims, 10).unwrap().report);
 //! assert_eq!(machine.take_report(&program), [1500]);

@@ -2,7 +2,7 @@
 
 use crate::code::Step;
 use crate::ir::{Implicit, MAX_REGISTERS, Op, Program, Reg};
-use crate::prims::ACK_NOW;
+use crate::prims::{ACK_NOW, MAX_PRIMITIVES, Prims};
 
 /// Why a fold stopped half way; values of `enum ccp_fold_error` in intf.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +38,17 @@ pub struct Machine {
     pub imp: [u64; Implicit::ALL.len()],
     /// `Micros` counts from here [us].
     pub time_zero_us: u64,
-    prims: [u64; N_PRIMS],
+    prims: Prims,
     tmp: [u64; N_TMPS],
     unused: [u64; N_UNUSED],
 }
 
-const N_PRIMS: usize = 32;
 const N_TMPS: usize = 256;
 /// All registers; a power of two, so that no index has to be checked.
 const N_REGISTERS: usize = 512;
 const IMP: usize = 3 * MAX_REGISTERS;
 const PRIM: usize = IMP + Implicit::ALL.len() + 1;
-const TMP: usize = PRIM + N_PRIMS;
+const TMP: usize = PRIM + MAX_PRIMITIVES;
 const N_UNUSED: usize = N_REGISTERS - TMP - N_TMPS;
 const _: () = assert!(size_of::<Machine>() == 8 * N_REGISTERS);
 const _: () = assert!(std::mem::offset_of!(Machine, tmp) == 8 * TMP);
@@ -92,7 +91,7 @@ impl Machine {
             local: [0; MAX_REGISTERS],
             imp: [0; Implicit::ALL.len()],
             time_zero_us: 0,
-            prims: [0; N_PRIMS],
+            prims: [0; MAX_PRIMITIVES],
             tmp: [0; N_TMPS],
             unused: [0; N_UNUSED],
         }
@@ -133,7 +132,7 @@ impl Machine {
     ///
     /// An error stops the fold where it happens: what was written before stays written, and there is no
     /// report.
-    pub fn invoke(&mut self, program: &Program, prims: &[u64; 32], now_us: u64) -> Outcome {
+    pub fn invoke(&mut self, program: &Program, prims: &Prims, now_us: u64) -> Outcome {
         self.imp[Implicit::EventFlag as usize] = 0;
         self.imp[Implicit::ShouldContinue as usize] = 0;
         self.imp[Implicit::ShouldReport as usize] = 0;

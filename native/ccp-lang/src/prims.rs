@@ -19,9 +19,29 @@ pub const N_PORTUS_PRIMS: usize = 15;
 /// Index of `Ack.now`, the datapath's clock [us].
 pub const ACK_NOW: u8 = 5;
 
+/// Index of the first of `Int.*`, which are the last ones: a flow keeps them from ACK to ACK.
+pub const INT_AGE_US: u8 = 29;
+
+/// Room for the primitives of an ACK, by their index.
+pub const MAX_PRIMITIVES: usize = 48;
+
+/// The primitives of an ACK, by their index.
+pub type Prims = [u64; MAX_PRIMITIVES];
+
+/// What they are where nobody measures anything.
+pub const NOTHING: Prims = {
+    let mut prims = [0; MAX_PRIMITIVES];
+    prims[RTT_SAMPLE_US as usize] = u32::MAX as u64;
+    prims[INT_AGE_US as usize] = u64::MAX;
+    prims
+};
+
+/// Index of `Flow.rtt_sample_us`.
+const RTT_SAMPLE_US: u8 = 13;
+
 /// All primitives in the order of `enum ccp_prim` in intf.h.
 #[rustfmt::skip]
-pub const PRIMITIVES: [Primitive; 29] = [
+pub const PRIMITIVES: [Primitive; 43] = [
     num("Ack.bytes_acked", "bytes", "acknowledged in order"),
     num("Ack.bytes_misordered", "bytes", "acknowledged out of order"),
     num("Ack.ecn_bytes", "bytes", "acknowledged with an ECN mark"),
@@ -51,6 +71,20 @@ pub const PRIMITIVES: [Primitive; 29] = [
     flag("Flow.ecn_ok", "ECN was negotiated"),
     num("Flow.delivered_bytes", "bytes", "cumulatively acknowledged since the connection began"),
     num("Flow.rate_allowed", "bytes/s", "what an extension of the datapath lets it send; 0 while none bounds it"),
+    num("Int.age_us", "us", "since the packet left this host that the last echo is of; all ones while nobody echoes"),
+    flag("Int.fresh", "this ACK brought a new echo"),
+    num("Int.hop", "", "the hop with the longest wait, counted from the sender; all below are of it"),
+    num("Int.node", "", "its id"),
+    num("Int.hops", "", "hops that wrote"),
+    flag("Int.all_known", "every hop of the path tells depth and room of its queue"),
+    num("Int.queue_bytes", "bytes", "its queue, in full-size packets"),
+    num("Int.free_bytes", "bytes", "room in its queue, in full-size packets; all ones if unlimited, 0 if it does not say"),
+    num("Int.arrival_bytes_per_s", "bytes/s", "what arrives there, of all flows"),
+    num("Int.link_bytes_per_s", "bytes/s", "what its queue drains at; 0 if it does not say"),
+    num("Int.flow_count", "", "flows it sees; 0 if it does not say"),
+    num("Int.losses_congestion", "packets", "of the flow since it began that a node's own queue dropped"),
+    num("Int.losses_link", "packets", "since then, lost between two nodes that both tell"),
+    num("Int.losses_unknown", "packets", "since then, lost where some node tells nothing"),
 ];
 
 const fn num(name: &'static str, unit: &'static str, doc: &'static str) -> Primitive {
@@ -92,8 +126,17 @@ mod tests {
     }
 
     #[test]
+    fn those_of_in_band_telemetry_are_the_last() {
+        assert_eq!(find("Int.age_us"), Some(INT_AGE_US));
+        for (i, prim) in (0..).zip(&PRIMITIVES) {
+            assert_eq!(prim.name.starts_with("Int."), i >= INT_AGE_US, "{}", prim.name);
+        }
+    }
+
+    #[test]
     fn ack_now_is_where_the_constant_says() {
         assert_eq!(find("Ack.now"), Some(ACK_NOW));
+        assert_eq!(find("Flow.rtt_sample_us"), Some(RTT_SAMPLE_US));
         assert_eq!(find("Ack.nown"), None);
     }
 }

@@ -2,8 +2,16 @@
 
 use ccp_lang::{Layout, Program, Source, codegen, codegen_with_lines, compile};
 
-const LAYOUT: Layout =
-    Layout { control: 0, local: 512, report: 1024, time_zero_us: 1536, fold_error: 1544, prim: 48, imp: 0 };
+const LAYOUT: Layout = Layout {
+    control: 0,
+    local: 512,
+    report: 1024,
+    time_zero_us: 1536,
+    fold_error: 1544,
+    inband: 1552,
+    prim: 48,
+    imp: 0,
+};
 
 fn program(text: &str) -> Program {
     let source = Source { text, name: "default", origin: "test", first_line: 1 };

@@ -1,10 +1,19 @@
 //! Whatever the text: an answer, never a panic, and never a program that the code generator stumbles over.
 
+use ccp_lang::prims::MAX_PRIMITIVES;
 use ccp_lang::{Insn, Layout, Machine, Source, codegen, compile};
 use proptest::prelude::*;
 
-const LAYOUT: Layout =
-    Layout { control: 0, local: 512, report: 1024, time_zero_us: 1536, fold_error: 1544, prim: 48, imp: 0 };
+const LAYOUT: Layout = Layout {
+    control: 0,
+    local: 512,
+    report: 1024,
+    time_zero_us: 1536,
+    fold_error: 1544,
+    inband: 1552,
+    prim: 48,
+    imp: 0,
+};
 
 /// Words of the language, among them those that portus trips over.
 const WORDS: &[&str] = &[
@@ -106,7 +115,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
             check_code(&codegen(&program, &LAYOUT).unwrap())?;
             let mut machine = Machine::new();
             machine.reset(&program, 0);
-            let _ = machine.invoke(&program, &[7; 32], 9);
+            let _ = machine.invoke(&program, &[7; MAX_PRIMITIVES], 9);
             prop_assert!(!program.disassemble().is_empty());
         }
     }

@@ -1,6 +1,6 @@
 //! What each operator does, computed by hand; "machine.c" and "ccp.c" are libccp 1.2.0's.
 
-use ccp_lang::prims::find;
+use ccp_lang::prims::{MAX_PRIMITIVES, find};
 use ccp_lang::{FoldError, Folded, Implicit, Machine, Program, Source, compile};
 
 const INF: u64 = u64::MAX;
@@ -19,7 +19,7 @@ fn bound(expr: &str, a: u64, b: u64) -> Result<u64, FoldError> {
     let program = program(&text);
     let mut machine = Machine::new();
     machine.reset(&program, 0);
-    let mut prims = [0; 32];
+    let mut prims = [0; MAX_PRIMITIVES];
     prims[find("Ack.bytes_acked").unwrap() as usize] = a;
     prims[find("Ack.ecn_bytes").unwrap() as usize] = b;
     let outcome = machine.invoke(&program, &prims, 0);
@@ -110,7 +110,7 @@ fn ewma_takes_the_first_value_as_it_is() {
     let program = program("(def (Report (x 0))) (when true (:= Report.x (ewma 9 Ack.bytes_acked)))");
     let mut machine = Machine::new();
     machine.reset(&program, 0);
-    let mut prims = [0; 32];
+    let mut prims = [0; MAX_PRIMITIVES];
     prims[0] = 55;
     machine.invoke(&program, &prims, 0).unwrap();
     assert_eq!(machine.report[0], 55);
@@ -153,7 +153,7 @@ fn reports(program: &Program, machine: &mut Machine, runs: u64) -> Vec<Option<Ve
     machine.reset(program, 0);
     (1..=runs)
         .map(|i| {
-            let Folded { report } = machine.invoke(program, &[1; 32], 10 * i).unwrap();
+            let Folded { report } = machine.invoke(program, &[1; MAX_PRIMITIVES], 10 * i).unwrap();
             report.then(|| machine.take_report(program))
         })
         .collect()
@@ -178,7 +178,7 @@ fn a_report_that_is_not_taken_goes_into_the_next() {
     let mut machine = Machine::new();
     machine.reset(&program, 0);
     for _ in 0..2 {
-        assert!(machine.invoke(&program, &[0; 32], 0).unwrap().report);
+        assert!(machine.invoke(&program, &[0; MAX_PRIMITIVES], 0).unwrap().report);
     }
     assert_eq!(machine.take_report(&program), [2]);
 }
@@ -232,7 +232,7 @@ fn an_error_keeps_what_was_written_and_drops_the_report() {
     );
     let mut machine = Machine::new();
     machine.reset(&program, 0);
-    assert_eq!(machine.invoke(&program, &[0; 32], 1), Err(FoldError::DivByZero));
+    assert_eq!(machine.invoke(&program, &[0; MAX_PRIMITIVES], 1), Err(FoldError::DivByZero));
     assert_eq!(machine.report[..2], [9, 0]);
 }
 
@@ -266,7 +266,7 @@ fn primitives_of_our_own_are_read_like_ccps() {
     let (min_rtt, limited) = (find("Flow.min_rtt_us").unwrap(), find("Flow.app_limited").unwrap());
     assert_eq!(program.prims_used, 1 << min_rtt | 1 << limited);
     assert_eq!(program.primitives(), ["Flow.min_rtt_us", "Flow.app_limited"]);
-    let mut prims = [0; 32];
+    let mut prims = [0; MAX_PRIMITIVES];
     prims[min_rtt as usize] = 40;
     prims[limited as usize] = 1;
     let mut machine = Machine::new();

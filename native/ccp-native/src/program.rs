@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ccp_lang::prims::PRIMITIVES;
+use ccp_lang::prims::{NOTHING, PRIMITIVES};
 use ccp_lang::{Folded, Implicit, Machine, Source};
 use pyo3::prelude::*;
 
@@ -94,7 +94,7 @@ impl Interpreter {
         Interpreter { program, machine }
     }
 
-    /// Runs the fold over one ACK. Primitives that are not given are 0, `Flow.rtt_sample_us` "no sample".
+    /// Runs the fold over one ACK. Primitives that are not given are 0, `Flow.rtt_sample_us` "no sample", `Int.age_us` "nobody echoes".
     ///
     /// Returns the report registers when the program reports, else None; volatile registers are reset then.
     /// `cwnd_bytes` and `rate_bytes_per_s` hold the window and rate before and after.
@@ -108,12 +108,7 @@ impl Interpreter {
         primitives: HashMap<String, u64>,
     ) -> PyResult<Option<HashMap<String, u64>>> {
         use pyo3::exceptions::{PyArithmeticError, PyKeyError};
-        let mut prims = [0u64; 32];
-        for (i, primitive) in PRIMITIVES.iter().enumerate() {
-            if primitive.name == "Flow.rtt_sample_us" {
-                prims[i] = u64::from(u32::MAX);
-            }
-        }
+        let mut prims = NOTHING;
         for (name, value) in primitives {
             let index =
                 PRIMITIVES.iter().position(|p| p.name == name).ok_or_else(|| PyKeyError::new_err(name))?;

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from ccp_algs.fold import Ack, Flow
+from ccp_algs.fold import Ack, Flow, Int
 from ccp_algs.fold.expressions import Flag, Num
-from ccp_base._native import compile
+from ccp_base._native import Interpreter, compile
 
 HEADER = Path(__file__).parents[3] / "native/ccp-bpf/src/bpf/intf.h"
 
@@ -13,7 +13,7 @@ HEADER = Path(__file__).parents[3] / "native/ccp-bpf/src/bpf/intf.h"
 def ours() -> dict[str, Num | Flag]:
     return {
         value.render(): value
-        for prefix in (Ack, Flow)
+        for prefix in (Ack, Flow, Int)
         for value in vars(type(prefix)).values()
         if isinstance(value, Num | Flag)
     }
@@ -23,9 +23,9 @@ def test_primitives_are_those_of_the_datapath() -> None:
     enum = re.search(r"enum ccp_prim \{(.*?)CCP_PRIM_COUNT", HEADER.read_text(), re.DOTALL)
     assert enum is not None
     constants = re.findall(
-        r"CCP_((?:ACK|FLOW)_\w+)", re.sub(r"/\*.*?\*/", "", enum.group(1), flags=re.DOTALL)
+        r"CCP_((?:ACK|FLOW|INT)_\w+)", re.sub(r"/\*.*?\*/", "", enum.group(1), flags=re.DOTALL)
     )
-    names = {re.sub(r"^(ACK|FLOW)_", lambda m: m.group(1).capitalize() + ".", one) for one in constants}
+    names = {re.sub(r"^(ACK|FLOW|INT)_", lambda m: m.group(1).capitalize() + ".", one) for one in constants}
     names = {prefix + "." + rest.lower() for prefix, rest in (name.split(".") for name in names)}
     assert set(ours()) == names
 
@@ -37,9 +37,17 @@ def test_primitive_has_the_type_that_the_compiler_gives_it(name: str) -> None:
     assert program.primitives == [name]
 
 
-@pytest.mark.parametrize("prefix", [Ack, Flow])
-def test_attribute_is_called_as_the_primitive(prefix: object) -> None:
-    label = "Ack" if prefix is Ack else "Flow"
+@pytest.mark.parametrize(("prefix", "label"), [(Ack, "Ack"), (Flow, "Flow"), (Int, "Int")])
+def test_attribute_is_called_as_the_primitive(prefix: object, label: str) -> None:
     for key, value in vars(type(prefix)).items():
         if isinstance(value, Num | Flag):
             assert repr(value) == f"{label}.{key}"
+
+
+def test_where_nobody_echoes_telemetry_is_older_than_any_other_and_the_rest_is_0() -> None:
+    fields = [key for key, value in vars(type(Int)).items() if isinstance(value, Num)]
+    declared = " ".join(f"({key} 7)" for key in fields)
+    read = " ".join(f"(:= Report.{key} Int.{key})" for key in fields)
+    program = compile(f"(def (Report {declared})) (when true {read} (report))")
+    report = Interpreter(program, 1).ack(2, {})
+    assert report == {key: (1 << 64) - 1 if key == "age_us" else 0 for key in fields}

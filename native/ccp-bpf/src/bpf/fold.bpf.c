@@ -99,6 +99,8 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 	LOAD(FLOW_ECN_OK, tp->ecn_flags & TCP_ECN_OK);
 	LOAD(FLOW_APP_LIMITED, rs && rs->is_app_limited);
 	LOAD(FLOW_RATE_ALLOWED, flow->rate_allowed_bytes_per_s);
+	if (READS(INT_AGE_US))
+		flow->inband[0] = flow->echo_left_us ? tp->tcp_mstamp - flow->echo_left_us : ALL_ONES;
 	if (READS(FLOW_RATE_INCOMING) | READS(FLOW_RATE_OUTGOING)) {
 		if (rs)
 			load_rates(tp, flow, rs);
@@ -120,6 +122,7 @@ static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 	struct ccp_flow *flow = ccp_flow_of(ccp_sk(sk));
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct ccp_fold fold;
+	u64 error;
 
 	if (!flow)
 		return false;
@@ -132,7 +135,10 @@ static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 	fold.impl[CCP_IMPL_MICROS] = tp->tcp_mstamp - flow->time_zero_us;
 	fold.impl[CCP_IMPL_CWND] = flow->cwnd_bytes;
 	fold.impl[CCP_IMPL_RATE] = flow->rate_bytes_per_s;
-	if (!fold_code(flow, &fold) && !fold.impl[CCP_IMPL_SHOULD_REPORT] &&
+	error = fold_code(flow, &fold);
+	if (READS(INT_FRESH))
+		flow->inband[CCP_INT_FRESH - CCP_INT_AGE_US] = 0;
+	if (!error && !fold.impl[CCP_IMPL_SHOULD_REPORT] &&
 	    fold.impl[CCP_IMPL_CWND] - flow->cwnd_floor_bytes < tp->mss_cache &&
 	    fold.impl[CCP_IMPL_RATE] == flow->rate_bytes_per_s) {
 		flow->cwnd_bytes = fold.impl[CCP_IMPL_CWND]; /* within the same segment */

@@ -22,7 +22,7 @@ enum ccp_limits {
 	CCP_MAX_REPORT = 64,
 	CCP_MAX_CONTROL = 64,
 	CCP_MAX_LOCAL = 64,
-	CCP_MAX_PRIM = 32,
+	CCP_MAX_PRIM = 48,
 	CCP_MAX_PROGRAMS = 1024, /* index 0 means "no program": the fallback law */
 	CCP_MAX_NAMES = 64, /* congestion-control names registered at once */
 	CCP_MAX_EXTENSIONS = 4,
@@ -35,7 +35,10 @@ enum ccp_limits {
 	CCP_STATS_INTERVAL_US = 10000,
 };
 
-/* Index into ccp_fold.prim: CCP's fifteen in portus' (alphabetical) order, then ccplane's own. */
+/*
+ * Primitives: CCP's fifteen in portus' (alphabetical) order, then ccplane's own. Index into ccp_fold.prim; those of in-band
+ * telemetry, the last, are in ccp_flow.inband, less CCP_INT_AGE_US.
+ */
 enum ccp_prim {
 	CCP_ACK_BYTES_ACKED,
 	CCP_ACK_BYTES_MISORDERED,
@@ -66,6 +69,20 @@ enum ccp_prim {
 	CCP_FLOW_ECN_OK, /* bool: ECN was negotiated */
 	CCP_FLOW_DELIVERED_BYTES, /* [bytes], total cumulatively acknowledged */
 	CCP_FLOW_RATE_ALLOWED, /* [bytes/s], what an extension lets it send; 0: none bounds it */
+	CCP_INT_AGE_US, /* [us], all ones while nobody echoes; from here on in ccp_flow.inband */
+	CCP_INT_FRESH, /* bool: this ACK brought a new echo */
+	CCP_INT_HOP, /* that with the longest wait, from 1 at the sender on; all below are of it */
+	CCP_INT_NODE,
+	CCP_INT_HOPS,
+	CCP_INT_ALL_KNOWN, /* bool: every hop tells depth and room of its queue */
+	CCP_INT_QUEUE_BYTES, /* full-size packets, as the next */
+	CCP_INT_FREE_BYTES, /* all ones: unlimited; 0: it does not say */
+	CCP_INT_ARRIVAL_BYTES_PER_S,
+	CCP_INT_LINK_BYTES_PER_S, /* 0: it does not say, as the next */
+	CCP_INT_FLOW_COUNT,
+	CCP_INT_LOSSES_CONGESTION, /* [packets] of the flow since it began, as the next two */
+	CCP_INT_LOSSES_LINK,
+	CCP_INT_LOSSES_UNKNOWN,
 	CCP_PRIM_COUNT,
 };
 
@@ -260,7 +277,7 @@ struct ccp_counts {
 /* What a fold works on besides the flow: on the stack of the program that runs it, for the length of an ACK. */
 struct ccp_fold {
 	__u64 impl[CCP_IMPL_COUNT];
-	__u64 prim[CCP_PRIM_COUNT]; /* those that the fold reads */
+	__u64 prim[CCP_INT_AGE_US]; /* those that the fold reads */
 };
 
 /*
@@ -303,6 +320,9 @@ struct ccp_flow {
 	__u64 finish[CCP_IMPL_COUNT]; /* what a fold leaves for ccp_finish_* */
 	struct ccp_counts counts;
 	struct ccp_stats stats;
+
+	__u64 echo_left_us; /* when the packet left this host that the last echo is of; 0: none came */
+	__u64 inband[CCP_PRIM_COUNT - CCP_INT_AGE_US]; /* what that said; fresh until a fold has seen it */
 
 	__u64 control[CCP_MAX_CONTROL];
 	__u64 local[CCP_MAX_LOCAL];

@@ -128,6 +128,8 @@ static __noinline int take_slot(struct sock *sk)
 	flow->acks = 0;
 	flow->rate_incoming_bytes_per_s = 0;
 	flow->rate_outgoing_bytes_per_s = 0;
+	flow->echo_left_us = 0;
+	__builtin_memset(&flow->inband, 0, sizeof(flow->inband));
 	flow_fill_info(sk, &flow->info, cc_id);
 	flow->info.held = held;
 	flow_start_counting(tp, flow);

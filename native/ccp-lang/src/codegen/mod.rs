@@ -40,6 +40,8 @@ pub struct Layout {
     pub report: i16,
     pub time_zero_us: i16,
     pub fold_error: i16,
+    /// Primitives from `prims::INT_AGE_US` on; those before are in `prim`.
+    pub inband: i16,
     /// In `struct ccp_fold`, as the next.
     pub prim: i16,
     pub imp: i16,

@@ -9,7 +9,7 @@ use super::plan::{Loc, Plan};
 use super::{FLOW, FOLD, Layout};
 use crate::ir::{Implicit, Op, Reg};
 use crate::machine::FoldError;
-use crate::prims::ACK_NOW;
+use crate::prims::{ACK_NOW, INT_AGE_US};
 
 const R3: R = R(3);
 const R4: R = R(4);
@@ -46,6 +46,7 @@ impl Layout {
             Reg::Control(i) => (FLOW, self.control, i),
             Reg::Local(i) => (FLOW, self.local, i),
             Reg::Implicit(i) => (FOLD, self.imp, i as u8),
+            Reg::Prim(i @ INT_AGE_US..) => (FLOW, self.inband, i - INT_AGE_US),
             Reg::Prim(i) => (FOLD, self.prim, i),
             Reg::Tmp(_) | Reg::Imm(_) => unreachable!("{reg:?} is not in memory"),
         };

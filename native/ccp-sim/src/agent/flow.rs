@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ccp_lang::prims::NOTHING;
 use ccp_lang::{FoldError, Implicit, Machine};
 use ccp_record::{Update, bytes_of, intf};
 use ccp_rtcp_core as rtcp;
@@ -60,7 +61,7 @@ impl AgentFlow {
             stamp: 0,
             installed: None,
             machine: Machine::new(),
-            prims: [0; _],
+            prims: NOTHING,
             counted: Counted::default(),
             window: Window::of(&Sock::new(info.mss, 0)),
             limit: None,

@@ -10,8 +10,7 @@ const ECN: u64 = 1 << CCP_ACK_ECN_BYTES | 1 << CCP_ACK_ECN_PACKETS;
 /// As libccp reads an ACK without a sample.
 const NO_RTT_SAMPLE: u64 = 0xffff_ffff;
 
-/// All primitives of a flow, by their index.
-pub(super) type Prims = [u64; CCP_MAX_PRIM as usize];
+pub(super) use ccp_lang::prims::Prims;
 
 /// What is to be measured.
 pub(super) struct Event<'a> {

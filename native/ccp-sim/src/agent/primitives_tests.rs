@@ -93,7 +93,7 @@ fn an_ack_is_measured_against_the_last_fold() {
         (CCP_FLOW_LOCAL_CONGESTION, 0),
         (CCP_FLOW_CWND_LIMITED, 0),
     ];
-    assert_eq!(expected.len(), CCP_PRIM_COUNT as usize);
+    assert_eq!(expected.len(), CCP_INT_AGE_US as usize);
     for (index, value) in expected {
         assert_eq!(prims[index as usize], value, "{index}");
     }
