@@ -16,7 +16,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ccp_base.errors import UsageError
-from experiments.metrics import NAN
+from experiments.metrics import NAN, goodput_bytes_per_s, retrans_pct, rtt_percentiles_us
 from experiments.papers.comparisons import chosen
 from experiments.papers.estimates import IN_RUN
 from experiments.papers.paper import Part, Runs, Size, read_part
@@ -124,4 +124,16 @@ def _by_run(runs: Runs) -> pd.DataFrame:
     """Return what is compared of each run, by its point and its seed."""
     table = runs.table.assign(point=[point_key(one.axes) for one in runs.results])
     columns = [one for one in (*RELATIVE, *ABSOLUTE) if one in table]
+    if not columns:
+        measured = pd.DataFrame([_means(one.flow_samples) for one in runs.results], index=table.index)
+        table, columns = table.join(measured), list(measured)
     return table.set_index(["point", "seed"])[columns].astype(float)
+
+
+def _means(flow_samples: pd.DataFrame) -> dict[str, float]:
+    """Return what a run's flows come to on average, for parts that say nothing of a whole run."""
+    return {
+        "goodput_bytes_per_s": goodput_bytes_per_s(flow_samples).mean(),
+        "rtt_p95_us": rtt_percentiles_us(flow_samples, (95,))["rtt_p95_us"].mean(),
+        "retrans_pct": retrans_pct(flow_samples).mean(),
+    }

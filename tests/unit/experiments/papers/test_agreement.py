@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,17 @@ def test_the_simulator_is_off_by_what_both_say_of_the_same_seeds(tmp_path: Path)
     assert rows.loc["RTT, 95th percentile", "deviation_size_p90_pct"] == 0
     assert rows.loc["retransmitted", "deviation_pct"] == pytest.approx(0.1)
     assert set(rows["n"]) == {5}
+
+
+def test_a_part_that_says_nothing_of_runs_is_compared_by_its_flows(tmp_path: Path) -> None:
+    few = Grid(dumbbell("x", 1), {DELAY: [1_000, 2_000]}, "delays", 1)
+    part = replace(PART, row=lambda _result: {}, grids=lambda _size: [few])
+    for datapath in ("sim", "ebpf"):
+        run_part(part, replace(SIM, datapath=datapath), tmp_path / datapath)
+    real = read_part(part, REAL, tmp_path / "ebpf")
+    rows = agreement(part, REAL, real, tmp_path / "sim").rows.set_index("quantity")
+    assert rows.loc["goodput", "deviation_pct"] == pytest.approx(0)
+    assert rows.loc["goodput", "n"] == 2
 
 
 def test_what_was_not_simulated_cannot_be_chosen_from(tmp_path: Path) -> None:
