@@ -1,7 +1,9 @@
 """A random tenth on real sockets: which points of a simulated part are run, and how far the simulator is off.
 
 Points that claims are about are always among them. Of the others a tenth is drawn, always the same one. What
-is compared is each point's median over its repeats, which have the same seeds on both sides.
+is compared is each point's median over its repeats, which have the same seeds on both sides. Grids of a part
+may have points of the same name, so a point belongs to a grid; repeats that are a grid each, whose name ends
+with the seed, are repeats of one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from experiments.papers.estimates import IN_RUN
 from experiments.papers.paper import Part, Runs, Size, read_part
 from experiments.papers.tables import Table
 from experiments.plots import quantity
+from experiments.results import Result
 from experiments.runs.check import SIM
 from experiments.runs.grid import point_key
 
@@ -122,12 +125,18 @@ def agreement(part: Part, size: Size, real: Runs, simulated: str | Path) -> Tabl
 
 def _by_run(runs: Runs) -> pd.DataFrame:
     """Return what is compared of each run, by its point and its seed."""
-    table = runs.table.assign(point=[point_key(one.axes) for one in runs.results])
+    table = runs.table.assign(point=[_point(one) for one in runs.results])
     columns = [one for one in (*RELATIVE, *ABSOLUTE) if one in table]
     if not columns:
         measured = pd.DataFrame([_means(one.flow_samples) for one in runs.results], index=table.index)
         table, columns = table.join(measured), list(measured)
     return table.set_index(["point", "seed"])[columns].astype(float)
+
+
+def _point(run: Result) -> str:
+    grid = run.directory.parent.name if run.directory else ""
+    repeat = f"-{run.metadata['seed']}"
+    return f"{grid.removesuffix(repeat)} {point_key(run.axes)}"
 
 
 def _means(flow_samples: pd.DataFrame) -> dict[str, float]:

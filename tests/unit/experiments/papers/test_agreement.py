@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ccp_base.errors import UsageError
@@ -25,6 +26,10 @@ DELAY = "topology.bottleneck.delay_us"
 DELAYS_US = list(range(1_000, 42_000, 1_000))
 CLAIM = Claim("s", "t", "delays", [Comparison("near", "near", "rtt_p95_us", {"delay_us": 5_000}, at_least=1)])
 SIM, REAL = Size(datapath="sim"), Size()
+
+
+def delay_us(result: Result) -> int:
+    return int(msgspec.to_builtins(result.scenario.topology)["bottleneck"]["delay_us"])
 
 
 def row(result: Result) -> dict[str, float]:
@@ -89,6 +94,24 @@ def test_a_part_that_says_nothing_of_runs_is_compared_by_its_flows(tmp_path: Pat
     rows = agreement(part, REAL, real, tmp_path / "sim").rows.set_index("quantity")
     assert rows.loc["goodput", "deviation_pct"] == pytest.approx(0)
     assert rows.loc["goodput", "n"] == 2
+
+
+def test_points_of_the_same_name_in_two_grids_are_not_mixed_up(tmp_path: Path) -> None:
+    def same(name: str, delay: int) -> Grid:
+        return Grid(dumbbell("x", 1), {"same": {"point": {DELAY: delay}}}, name, 1)
+
+    part = replace(
+        PART,
+        grids=lambda _size: [same("a", 1_000), same("b", 9_000)],
+        row=lambda result: {
+            "rtt_p95_us": msgspec.to_builtins(result.scenario.topology)["bottleneck"]["delay_us"]
+        },
+    )
+    for datapath in ("sim", "ebpf"):
+        run_part(part, replace(SIM, datapath=datapath), tmp_path / datapath)
+    rows = agreement(part, REAL, read_part(part, REAL, tmp_path / "ebpf"), tmp_path / "sim").rows
+    assert list(rows["n"]) == [2]
+    assert list(rows["deviation_size_p90_pct"]) == [0]
 
 
 def test_what_was_not_simulated_cannot_be_chosen_from(tmp_path: Path) -> None:
