@@ -1,9 +1,10 @@
 """Changing an interface for a node, and changing it back, at the latest when the next node comes.
 
-A source lets the kernel cut what is sent into single packets before they reach it (`gso_max_segs` 1), and
-leaves room for its headers: the IPv6 MTU of the interface is lowered, so that TCP makes its segments smaller
-and others hear of it by Path MTU Discovery. The MTU of the device stays, so what comes in with headers still
-fits. What was before stands in a file, which a node that was killed leaves to the next one.
+A source leaves room for its headers: the IPv6 MTU of the interface is lowered, so that TCP makes its
+segments smaller and others hear of it by Path MTU Discovery. The MTU of the device stays, so what comes in
+with headers still fits. Where each packet is to have headers of its own, the kernel cuts what is sent into
+single packets before they reach the source (`gso_max_segs` 1). What was before stands in a file, which a node
+that was killed leaves to the next one.
 """
 
 from __future__ import annotations
@@ -70,13 +71,16 @@ class Interface(msgspec.Struct, kw_only=True, frozen=True):
 
 
 @contextlib.contextmanager
-def prepared(name: str, overhead_bytes: int | None, run_dir: Path = RUN_DIR) -> Iterator[Interface]:
+def prepared(
+    name: str, overhead_bytes: int | None, run_dir: Path = RUN_DIR, *, single_packets: bool = False
+) -> Iterator[Interface]:
     """Prepare an interface of this network namespace for a node, and put all back afterwards.
 
     Args:
         name: Its name.
         overhead_bytes: By how much a source makes packets longer; None if the node is none.
         run_dir: Where the file with what was before stands.
+        single_packets: Whether a source gets no super-packets.
 
     Yields:
         The interface.
@@ -98,7 +102,7 @@ def prepared(name: str, overhead_bytes: int | None, run_dir: Path = RUN_DIR) -> 
             keep(path, before)
             stack.callback(path.unlink)
             stack.callback(_restore, ipr, name, link["index"], before)
-            _change(ipr, name, link["index"], before, overhead_bytes)
+            _change(ipr, name, link["index"], before, overhead_bytes, single_packets)
         yield _describe(name, link)
 
 
@@ -163,7 +167,9 @@ def _look(ipr: IPRoute, name: str, link: Any) -> Before:
     )
 
 
-def _change(ipr: IPRoute, name: str, index: int, before: Before, overhead_bytes: int | None) -> None:
+def _change(
+    ipr: IPRoute, name: str, index: int, before: Before, overhead_bytes: int | None, single_packets: bool
+) -> None:
     if not before.clsact:
         ipr.tc("add", "clsact", index)
     if overhead_bytes is None:
@@ -177,7 +183,8 @@ def _change(ipr: IPRoute, name: str, index: int, before: Before, overhead_bytes:
             f"of {before.ipv6_mtu_bytes}, headers take {overhead_bytes}; IPv6 needs {LEAST_IPV6_MTU_BYTES}",
             "raise the MTU of all links of the path, or make room for fewer nodes",
         )
-    ipr.link("set", index=index, gso_max_segs=_SINGLE_PACKETS)
+    if single_packets:
+        ipr.link("set", index=index, gso_max_segs=_SINGLE_PACKETS)
     _mtu_file(name).write_text(str(mtu_bytes))
 
 

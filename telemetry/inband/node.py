@@ -45,9 +45,11 @@ class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         namespace_id: IOAM namespace of all roles.
         max_nodes: For how many nodes there is room.
-        every_pkts: Each so many packets of a flow one carries telemetry.
+        every_pkts: Each so many packets of a flow one carries telemetry; a super-packet is one.
         wireless_nodes: Whether there is room for what wireless nodes have to say.
         tcp_state: Whether packets carry the sender's congestion window.
+        per_packet: Whether each packet on the wire has headers of its own, which costs most of the
+            throughput; else a super-packet has one, of which its segments get copies.
     """
 
     namespace_id: int = 0
@@ -55,6 +57,7 @@ class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
     every_pkts: int = 1
     wireless_nodes: bool = False
     tcp_state: bool = True
+    per_packet: bool = False
 
 
 class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -95,7 +98,8 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         inserted: Got headers.
         too_long: Would not have fitted into the MTU with headers, and went without.
-        merged: Belonged to super-packets, and went without headers.
+        merged: Belonged to super-packets that take no headers: of UDP, or all if each packet is to have its
+            own.
         filled: Have this node's data.
         overflowed: Had no room for another node.
         not_filled: Had a malformed trace, or one that asks for what the node does not know.
@@ -162,7 +166,9 @@ class InterfaceNode:
             overhead_bytes = None
             if "source" in self._spec.roles:
                 overhead_bytes = module.int_overhead_bytes(msgspec.json.encode(self._spec.source))
-            self.interface = stack.enter_context(prepared(self._name, overhead_bytes))
+            self.interface = stack.enter_context(
+                prepared(self._name, overhead_bytes, single_packets=self._spec.source.per_packet)
+            )
             self._ipr = stack.enter_context(IPRoute())
             path = None if self._records is None else str(self._records)
             self._node = module.IntNode(self._json(), self._summaries_fd, path)

@@ -50,7 +50,8 @@ def node(
     ] = ",".join(ROLES),
     node_id: Annotated[int, typer.Option(min=0, max=(1 << 24) - 2, help="Its number in traces.")] = 1,
     every: Annotated[
-        int, typer.Option(min=1, help="Source: one in so many packets of a flow carries telemetry.")
+        int,
+        typer.Option(min=1, help="Source: one in so many (super-)packets of a flow carries telemetry."),
     ] = 1,
     max_nodes: Annotated[int, typer.Option(min=1, help="Source: room for so many nodes.")] = 3,
     wireless: Annotated[
@@ -59,6 +60,10 @@ def node(
     tcp_state: Annotated[
         bool, typer.Option(help="Source: packets carry the congestion window of the sender.")
     ] = True,
+    per_packet: Annotated[
+        bool,
+        typer.Option("--per-packet", help="Source: headers for each packet, and no super-packets (slow)."),
+    ] = False,
     to: Annotated[
         str, typer.Option(help="Source: only packets to this prefix. Telemetry must not leave the domain.")
     ] = "::/0",
@@ -104,6 +109,7 @@ def node(
                 every_pkts=every,
                 wireless_nodes=wireless,
                 tcp_state=tcp_state,
+                per_packet=per_packet,
             ),
             sink=SinkOptions(
                 interval_us=interval_ms * _US_PER_MS, nodes={} if nodes is None else read_nodes(nodes)

@@ -5,13 +5,14 @@ local ccplane = Proto("ccplane", "ccplane's options")
 
 local EXPERIMENT, TCP_STATE, PATH_ECHO = 0x6363, 1, 2
 local MISSING, UNLIMITED = 0xffffffff, 0xfffffffe
-local TCP_STATE_BYTES, PATH_ECHO_BYTES = 10, 50
+local TCP_STATE_BYTES, PATH_ECHO_BYTES = { [10] = true, [12] = true }, { [50] = true }
 
 local tcp = {
 	traced = ProtoField.bool("ccplane.tcp.traced", "Window was traced"),
 	wants_echo = ProtoField.bool("ccplane.tcp.wants_echo", "Source takes echoes"),
 	mss = ProtoField.uint16("ccplane.tcp.mss_bytes", "Segment [bytes]"),
 	cwnd = ProtoField.uint32("ccplane.tcp.cwnd_bytes", "Congestion window [bytes]"),
+	first = ProtoField.uint16("ccplane.tcp.first_sequence", "Super-packet's first sequence number, lower half"),
 }
 local echo = {
 	hops = ProtoField.uint8("ccplane.echo.hops", "Nodes that wrote"),
@@ -34,7 +35,7 @@ local words = {
 }
 
 ccplane.fields = {
-	tcp.traced, tcp.wants_echo, tcp.mss, tcp.cwnd,
+	tcp.traced, tcp.wants_echo, tcp.mss, tcp.cwnd, tcp.first,
 	echo.hops, echo.all_known, echo.hop, echo.unlimited, echo.sent,
 }
 for _, word in ipairs(words) do
@@ -50,6 +51,9 @@ local function add_tcp_state(tree, data)
 	tree:add(tcp.wants_echo, flags, flags:bitfield(6, 1) == 1)
 	tree:add(tcp.mss, data(4, 2))
 	tree:add(tcp.cwnd, data(6, 4))
+	if flags:bitfield(5, 1) == 1 and data:len() == 12 then
+		tree:add(tcp.first, data(10, 2))
+	end
 end
 
 local function add_path_echo(tree, data)
@@ -83,7 +87,7 @@ function ccplane.dissector(_, _, tree)
 		local kind = data:len() > 2 and data(0, 2):uint() == EXPERIMENT and kinds[data(2, 1):uint()]
 		if kind then
 			local branch = tree:add(ccplane, data, "ccplane: " .. kind[1])
-			if data:len() == kind[2] then
+			if kind[2][data:len()] then
 				kind[3](branch, data)
 			else
 				branch:add_proto_expert_info(wrong_length)

@@ -183,13 +183,17 @@ class TcpState(Struct, frozen=True, kw_only=True, tag_field="kind", tag="tcp_sta
 
     Attributes:
         cwnd_bytes: Congestion window [bytes]; None says that it was not traced (the TCP flag is 0).
-        mss_bytes: What it calls a segment [bytes].
+        mss_bytes: What it calls a segment; of a super-packet, the payload of each segment but the last
+            [bytes].
         wants_echo: The source takes a `PathEcho` out of ACKs.
+        first_sequence: The packet is a super-packet, or was cut out of one: the lower half of its first
+            segment's TCP sequence number.
     """
 
     cwnd_bytes: U32 | None = None
     mss_bytes: U16 | None = None
     wants_echo: bool = False
+    first_sequence: Annotated[int, Meta(ge=0, le=0xFFFF)] | None = None
 
 
 class PathEcho(Struct, frozen=True, kw_only=True, tag_field="kind", tag="path_echo"):

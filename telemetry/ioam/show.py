@@ -88,7 +88,7 @@ def _lines(one: Option, timestamps: TimestampFormat) -> list[str]:
                 told.append(_when(one, timestamps))
             return [f"edge to edge, namespace {one.namespace_id}: " + (", ".join(told) or "nothing")]
         case TcpState():
-            told = _told(one, ("cwnd_bytes", "mss_bytes")) or ["not traced"]
+            told = _told(one, ("cwnd_bytes", "mss_bytes", "first_sequence")) or ["not traced"]
             return ["sender's TCP: " + ", ".join(told + ["wants echoes"] * one.wants_echo)]
         case PathEcho():
             numbers = [name for name in one.__struct_fields__ if not name.startswith(("sent_", "all_"))]

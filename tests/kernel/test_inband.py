@@ -142,7 +142,7 @@ def chain() -> Iterator[Chain]:
 def telemetry_in(packet: bytes) -> tuple[Trace, EdgeToEdge, TcpState]:
     decoded = decode(packet)
     assert decoded.errors == ()
-    trace, edge, state = (found.option for found in decoded.options)
+    trace, state, edge = (found.option for found in decoded.options)
     assert isinstance(trace, Trace)
     assert isinstance(edge, EdgeToEdge)
     assert isinstance(state, TcpState)

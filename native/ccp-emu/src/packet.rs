@@ -51,6 +51,11 @@ pub trait Packet: Clone {
         None
     }
 
+    /// Its TCP sequence number; `None` if it is not TCP, or nobody needs to know.
+    fn tcp_sequence(&self) -> Option<u32> {
+        None
+    }
+
     /// Its hop limit, if it is IPv6.
     fn hop_limit(&self) -> Option<u8> {
         None

@@ -20,7 +20,7 @@ pub use flow::{FlowKey, Protocol};
 pub use lines::Lines;
 pub use meter::{FLOW_WINDOW_NS, Meter, RATE_TIME_NS};
 pub use nodes::{NodeInfo, NodeTable, Unit};
-pub use sink::{FlowId, Hop, LossCause, RecordRow, Sink, SinkSpec, Summary};
+pub use sink::{Came, FlowId, Hop, LossCause, RecordRow, Sink, SinkSpec, Summary};
 pub use source::Source;
 pub use spec::SourceSpec;
 pub use work::{WORK, work};

@@ -7,8 +7,6 @@ use crate::{FlowKey, Result, SourceSpec};
 
 /// Numbers go on for so long after a flow's last packet: longer than a sink remembers it.
 const KEEP_NS: u64 = 120_000_000_000;
-/// In a Destination Options header, what lies before the options: next header, length, and padding.
-const BEFORE_OPTIONS_BYTES: usize = 4;
 
 /// Makes headers, which are Hop-by-Hop Options with a trace and Destination Options with the rest.
 #[derive(Debug)]
@@ -18,8 +16,8 @@ pub struct Source {
     headers: Vec<u8>,
     /// Where the Destination Options header begins.
     destination_at: usize,
-    /// The source's own options, while they are made.
-    options: Vec<u8>,
+    /// The Destination Options header, while its options are made.
+    destination: Vec<u8>,
     /// Number of each flow's next packet.
     flows: Recent<u64>,
 }
@@ -34,8 +32,8 @@ impl Source {
         let made = spec.headers()?;
         let destination_at = made.hop_by_hop.len();
         let headers = [made.hop_by_hop, made.destination].concat();
-        let options = Vec::with_capacity(headers.len());
-        Ok(Source { spec, headers, destination_at, options, flows: Recent::new(KEEP_NS) })
+        let destination = Vec::with_capacity(headers.len());
+        Ok(Source { spec, headers, destination_at, destination, flows: Recent::new(KEEP_NS) })
     }
 
     /// Counts a packet of a flow, and gives the headers for it if it is to carry any: the first of them is a
@@ -57,13 +55,12 @@ impl Source {
             return None;
         }
         let tcp = if self.spec.tcp_state { tcp() } else { None };
-        self.options.clear();
-        for option in self.spec.end_to_end(sequence, wall_ns, tcp) {
-            option.write(&mut self.options).ok()?;
+        self.destination.clear();
+        self.destination.extend([next_header, self.headers[self.destination_at + 1]]);
+        for option in self.spec.end_to_end(sequence, wall_ns, tcp.unwrap_or_default()) {
+            option.append(&mut self.destination).ok()?;
         }
-        self.headers[self.destination_at] = next_header;
-        let at = self.destination_at + BEFORE_OPTIONS_BYTES;
-        self.headers[at..at + self.options.len()].copy_from_slice(&self.options);
+        self.headers[self.destination_at..][..self.destination.len()].copy_from_slice(&self.destination);
         Some(&self.headers)
     }
 }

@@ -30,12 +30,15 @@ pub struct SourceSpec {
     pub trace_type: TraceType,
     /// For how many nodes there is room.
     pub max_nodes: u8,
-    /// Each so many packets of a flow one carries telemetry, the first included.
+    /// Each so many packets of a flow one carries telemetry, the first included; a super-packet is one.
     pub every_pkts: u32,
     /// Whether nodes may have wireless links, of which there is more to say.
     pub wireless_nodes: bool,
     /// Whether packets carry the window of the sender's TCP.
     pub tcp_state: bool,
+    /// Whether each packet on the wire has headers of its own; else a super-packet has one, of which its segments get
+    /// copies.
+    pub per_packet: bool,
 }
 
 impl Default for SourceSpec {
@@ -47,6 +50,7 @@ impl Default for SourceSpec {
             every_pkts: 1,
             wireless_nodes: false,
             tcp_state: true,
+            per_packet: false,
         }
     }
 }
@@ -97,7 +101,9 @@ impl SourceSpec {
             ..TraceOption::default()
         };
         let mut options = vec![IoamOption::Trace(trace)];
-        options.extend(self.end_to_end(0, 0, None));
+        // With all that a super-packet has to say.
+        let tcp = TcpState { first_sequence: (!self.per_packet).then_some(0), ..TcpState::default() };
+        options.extend(self.end_to_end(0, 0, tcp));
         ccp_ioam::build(&options, 0)
     }
 
@@ -106,7 +112,7 @@ impl SourceSpec {
         &self,
         sequence: u64,
         wall_ns: u64,
-        tcp: Option<TcpState>,
+        tcp: TcpState,
     ) -> impl Iterator<Item = IoamOption> {
         let edge = EdgeToEdge {
             namespace_id: self.namespace_id,
@@ -115,7 +121,10 @@ impl SourceSpec {
             timestamp_s: u32::try_from(wall_ns / 1_000_000_000).ok(),
             timestamp_fraction: Some((wall_ns / 1000 % 1_000_000) as u32),
         };
-        let tcp = self.tcp_state.then(|| IoamOption::TcpState(tcp.unwrap_or_default()));
-        [Some(IoamOption::EdgeToEdge(edge)), tcp].into_iter().flatten()
+        let edge = Some(IoamOption::EdgeToEdge(edge));
+        let tcp = (self.tcp_state || !self.per_packet).then_some(IoamOption::TcpState(tcp));
+        // What is longer for super-packets lies where else padding would, so it takes no room.
+        let options = if self.per_packet { [edge, tcp] } else { [tcp, edge] };
+        options.into_iter().flatten()
     }
 }

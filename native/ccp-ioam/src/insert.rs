@@ -6,8 +6,8 @@ use crate::wire::{cannot_write, truncated};
 use crate::{Error, Result};
 
 const MAX_HEADER_BYTES: usize = 256 * 8;
-/// The most that a header has around its options on one side.
-const PADDING_BYTES: usize = 8;
+/// So long headers usually are at most.
+const ROOM_BYTES: usize = 320;
 
 /// Extension headers; empty if there is nothing for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Headers {
 ///
 /// `ioam.cannot_write`.
 pub fn build(options: &[IoamOption], next_header: u8) -> Result<Headers> {
-    let (hop_by_hop, destination) = write(options)?;
+    let (hop_by_hop, destination) = sorted(options);
     let destination = wrap(next_header, &[], &destination)?;
     let next_header = if destination.is_empty() { next_header } else { DESTINATION };
     Ok(Headers { hop_by_hop: wrap(next_header, &[], &hop_by_hop)?, destination })
@@ -53,8 +53,8 @@ pub fn insert(packet: &[u8], options: &[IoamOption]) -> Result<Vec<u8>> {
     if before.len() > HEADER_BYTES && before[4..6] == [0, 0] {
         return Err(cannot_insert("it is a jumbogram: its header says no length"));
     }
-    let (hop_by_hop, destination) = write(options)?;
-    let mut out = Vec::with_capacity(before.len() + hop_by_hop.len() + destination.len() + 4 * PADDING_BYTES);
+    let (hop_by_hop, destination) = sorted(options);
+    let mut out = Vec::with_capacity(before.len() + ROOM_BYTES);
     out.extend(before);
     let (upper, named_at, at) = headers.upper();
     // From the back to the front, so that what was read stays where it is.
@@ -77,21 +77,19 @@ pub fn insert(packet: &[u8], options: &[IoamOption]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Octets of the options for the two headers.
-fn write(options: &[IoamOption]) -> Result<(Vec<u8>, Vec<u8>)> {
-    let room = |is_hop_by_hop| {
-        let any = options.iter().any(|option| option.is_hop_by_hop() == is_hop_by_hop);
-        Vec::with_capacity(if any { 256 } else { 0 })
-    };
-    let (mut hop_by_hop, mut destination) = (room(true), room(false));
-    for option in options {
-        option.write(if option.is_hop_by_hop() { &mut hop_by_hop } else { &mut destination })?;
-    }
-    Ok((hop_by_hop, destination))
+/// The options for the two headers.
+fn sorted(options: &[IoamOption]) -> (Vec<&IoamOption>, Vec<&IoamOption>) {
+    options.iter().partition(|option| option.is_hop_by_hop())
 }
 
 /// A new header at this place, named by the one before.
-fn put(packet: &mut Vec<u8>, named_at: usize, at: usize, next_own: (u8, u8), options: &[u8]) -> Result<()> {
+fn put(
+    packet: &mut Vec<u8>,
+    named_at: usize,
+    at: usize,
+    next_own: (u8, u8),
+    options: &[&IoamOption],
+) -> Result<()> {
     let header = wrap(next_own.0, &[], options)?;
     packet.splice(at..at, header);
     packet[named_at] = next_own.1;
@@ -99,24 +97,23 @@ fn put(packet: &mut Vec<u8>, named_at: usize, at: usize, next_own: (u8, u8), opt
 }
 
 /// A header that is there, with more options at its end.
-fn take_in(packet: &mut Vec<u8>, header: &Extension, options: &[u8]) -> Result<()> {
+fn take_in(packet: &mut Vec<u8>, header: &Extension, options: &[&IoamOption]) -> Result<()> {
     let longer = wrap(packet[header.at], &packet[header.at + 2..header.end], options)?;
     packet.splice(header.at..header.end, longer);
     Ok(())
 }
 
 /// A header around options, none around nothing; `before` is what an older one has behind its first two octets.
-fn wrap(next_header: u8, before: &[u8], options: &[u8]) -> Result<Vec<u8>> {
+fn wrap(next_header: u8, before: &[u8], options: &[&IoamOption]) -> Result<Vec<u8>> {
     if options.is_empty() {
         return Ok(Vec::new());
     }
-    let mut out = Vec::with_capacity(before.len() + options.len() + 2 * PADDING_BYTES);
+    let mut out = Vec::with_capacity(before.len() + ROOM_BYTES);
     out.extend([next_header, 0]);
     out.extend(before);
-    if before.is_empty() {
-        ipv6::pad(&mut out, 2);
+    for option in options {
+        option.append(&mut out)?;
     }
-    out.extend(options);
     let missing = out.len().next_multiple_of(8) - out.len();
     ipv6::pad(&mut out, missing);
     if out.len() > MAX_HEADER_BYTES {

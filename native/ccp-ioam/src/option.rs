@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::edge::EdgeToEdge;
+use crate::ipv6;
 use crate::path_echo::PathEcho;
 use crate::snapshot::hex;
 use crate::tcp_state::TcpState;
@@ -104,7 +105,20 @@ impl IoamOption {
         matches!(self, IoamOption::Trace(_))
     }
 
-    /// Appends it: a multiple of four octets.
+    /// Appends it behind what there is of its header, with padding where it needs some.
+    ///
+    /// # Errors
+    ///
+    /// `ioam.cannot_write`.
+    pub fn append(&self, header: &mut Vec<u8>) -> Result<()> {
+        // Of a super-packet, it lies where else padding would.
+        let of_super_packet = matches!(self, IoamOption::TcpState(TcpState { first_sequence: Some(_), .. }));
+        let missing = if of_super_packet { 0 } else { header.len().next_multiple_of(4) - header.len() };
+        ipv6::pad(header, missing);
+        self.write(header)
+    }
+
+    /// Appends it.
     ///
     /// # Errors
     ///
@@ -135,6 +149,11 @@ impl IoamOption {
         out[start + 1] = (out.len() - start - 2) as u8;
         Ok(())
     }
+}
+
+/// Options of this type begin at a multiple of so many octets of their header (RFC 9486, section 3).
+pub fn alignment(kind: u8) -> usize {
+    if kind == EXPERIMENT { 1 } else { 4 }
 }
 
 /// An IOAM option does not lie where four octets begin.

@@ -120,7 +120,7 @@ impl<'a> Iterator for HeaderOptions<'a> {
                 Err(e) => return Some(Err(e)),
             };
             let Some(option) = Parsed::read(tlv.kind, tlv.data, tlv.at) else { continue };
-            if !(tlv.at - self.header_at).is_multiple_of(4) {
+            if !(tlv.at - self.header_at).is_multiple_of(option::alignment(tlv.kind)) {
                 return Some(Err(option::misaligned(tlv.at)));
             }
             let (header, at, data_bytes) = (self.kind, tlv.at, tlv.data.len());

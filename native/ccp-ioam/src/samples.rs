@@ -273,6 +273,7 @@ impl Numbers {
                 cwnd_bytes: self.maybe_u32(),
                 mss_bytes: self.maybe_u16(),
                 wants_echo: self.flag(),
+                first_sequence: self.maybe_u16(),
             }),
             4 => IoamOption::PathEcho(self.echo()),
             1 => IoamOption::EdgeToEdge(self.edge()),

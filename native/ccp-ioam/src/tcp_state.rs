@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::wire::{bad_length, bad_value, cannot_write, known};
 
-/// Octets after type and length.
+/// Octets after type and length, without a super-packet's.
 const BYTES: usize = 10;
 const VERSION: u8 = 1;
 const TRACED: u8 = 1;
 const WANTS_ECHO: u8 = 2;
+const SUPER: u8 = 4;
 
 /// What the sender's TCP had in mind when it sent the packet. `None` is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,10 +18,12 @@ const WANTS_ECHO: u8 = 2;
 pub struct TcpState {
     /// Congestion window.
     pub cwnd_bytes: Option<u32>,
-    /// What it calls a segment.
+    /// What it calls a segment; of a super-packet, the payload of each segment but the last.
     pub mss_bytes: Option<u16>,
     /// The source takes a [`crate::PathEcho`] out of ACKs.
     pub wants_echo: bool,
+    /// The packet is a super-packet, or was cut out of one: the lower half of its first segment's TCP sequence number.
+    pub first_sequence: Option<u16>,
 }
 
 impl TcpState {
@@ -38,21 +41,33 @@ impl TcpState {
     }
 
     fn read_rest(rest: &[u8], at: usize) -> Result<Self> {
-        let [version, flags, mss @ .., c0, c1, c2, c3] = rest else {
-            return Err(bad_length("TCP state", at, format!("{} octets, not {BYTES}", rest.len() + 2)));
+        let bad_size = || {
+            let why = format!("{} octets, neither {BYTES} nor {}", rest.len() + 2, BYTES + 2);
+            bad_length("TCP state", at, why)
         };
+        let ([version, flags, m0, m1, c0, c1, c2, c3], first) =
+            rest.split_first_chunk::<8>().ok_or_else(bad_size)?;
         if *version != VERSION {
             return Err(bad_value("TCP state version", at + 2, format!("{version}; this program reads 1")));
         }
-        let Ok(mss) = <[u8; 2]>::try_from(mss) else {
-            return Err(bad_length("TCP state", at, format!("{} octets, not {BYTES}", rest.len() + 2)));
+        let first_sequence = match first {
+            [] => None,
+            [f0, f1] => Some(u16::from_be_bytes([*f0, *f1])),
+            _ => return Err(bad_size()),
         };
         let cwnd_bytes = known(u32::from_be_bytes([*c0, *c1, *c2, *c3]), u32::MAX);
         if (flags & TRACED != 0) != cwnd_bytes.is_some() {
             return Err(bad_value("TCP state flags", at + 3, "the TCP flag says otherwise than the window"));
         }
-        let mss_bytes = known(u16::from_be_bytes(mss), u16::MAX);
-        Ok(TcpState { cwnd_bytes, mss_bytes, wants_echo: flags & WANTS_ECHO != 0 })
+        if flags & SUPER != 0 && first_sequence.is_none() {
+            return Err(bad_value("TCP state flags", at + 3, "a super-packet has no first segment"));
+        }
+        Ok(TcpState {
+            cwnd_bytes,
+            mss_bytes: known(u16::from_be_bytes([*m0, *m1]), u16::MAX),
+            wants_echo: flags & WANTS_ECHO != 0,
+            first_sequence: first_sequence.filter(|_| flags & SUPER != 0),
+        })
     }
 
     /// Appends it, from the experiment's number on.
@@ -65,10 +80,16 @@ impl TcpState {
             return Err(cannot_write("cwnd_bytes or mss_bytes", "all bits set mean that it is missing"));
         }
         out.extend(Self::EXPERIMENT.to_be_bytes());
-        let traced = if self.cwnd_bytes.is_some() { TRACED } else { 0 };
-        out.extend([VERSION, traced | if self.wants_echo { WANTS_ECHO } else { 0 }]);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(self.cwnd_bytes.is_some(), TRACED)
+            | flag(self.wants_echo, WANTS_ECHO)
+            | flag(self.first_sequence.is_some(), SUPER);
+        out.extend([VERSION, flags]);
         out.extend(self.mss_bytes.unwrap_or(u16::MAX).to_be_bytes());
         out.extend(self.cwnd_bytes.unwrap_or(u32::MAX).to_be_bytes());
+        if let Some(first) = self.first_sequence {
+            out.extend(first.to_be_bytes());
+        }
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The programs' constant and what they are told later, as they lie in memory.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
-use ccp_int::{FlowKey, RATE_TIME_NS, Source, SourceSpec};
+use ccp_int::{RATE_TIME_NS, SourceSpec};
 use ccp_ioam::{EdgeToEdge, Kind, Parsed, State, header_options};
 
 use crate::shared::{self, node_config, node_now, node_radio};
@@ -50,6 +50,8 @@ pub fn config(spec: &NodeSpec) -> Result<node_config> {
         rate_time_ns: RATE_TIME_NS,
         ..node_config::default()
     };
+    config.tcp_state = spec.source.tcp_state.into();
+    config.per_packet = spec.source.per_packet.into();
     put_template(&mut config, &spec.source)?;
     Ok(config)
 }
@@ -64,20 +66,17 @@ fn words(address: Ipv6Addr) -> [u32; 4] {
     std::array::from_fn(|i| u32::from_ne_bytes(std::array::from_fn(|j| octets[4 * i + j])))
 }
 
-/// Headers as [`Source`] makes them, and where the programs write into them.
+/// Headers, and where the programs write into them.
 fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
-    let mut source = Source::new(spec.clone())?;
-    let nobody = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-    let headers = FlowKey::of(nobody, nobody, 0, 0, 6)
-        .and_then(|flow| source.headers(&flow, 0, 0, || None))
-        .unwrap_or_default();
+    let made = spec.headers()?;
+    let headers = [made.hop_by_hop, made.destination].concat();
     let too_long = || {
         Error::new("int.bad_spec", "the headers are too long")
             .at("max_nodes")
             .why(format!("{} bytes; programs have room for {}", headers.len(), shared::NODE_TEMPLATE_BYTES))
             .fix("make room for fewer nodes")
     };
-    config.template_.get_mut(..headers.len()).ok_or_else(too_long)?.copy_from_slice(headers);
+    config.template_.get_mut(..headers.len()).ok_or_else(too_long)?.copy_from_slice(&headers);
     config.template_bytes = headers.len() as u32;
     let hop_by_hop_bytes = headers.get(1).map_or(0, |length| (usize::from(*length) + 1) * 8);
     config.next_header_at = hop_by_hop_bytes as u32;
@@ -90,7 +89,6 @@ fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
                 config.timestamp_at = (at + EDGE_HEAD_BYTES + SEQUENCE_BYTES) as u32;
             }
             Parsed::TcpState(_) => {
-                config.tcp_state = 1;
                 config.tcp_state_at = (at + TCP_HEAD_BYTES) as u32;
             }
             _ => {}
@@ -150,18 +148,19 @@ mod tests {
         };
         put(&mut config.template_, config.sequence_at, &41u64.to_be_bytes());
         put(&mut config.template_, config.timestamp_at, &[0, 0, 0, 9, 0, 0, 0, 8]);
-        put(&mut config.template_, config.tcp_state_at + 1, &[1, 5, 160, 0, 0, 56, 64]);
+        put(&mut config.template_, config.tcp_state_at + 1, &[5, 5, 160, 0, 0, 56, 64, 171, 205]);
         let (start, end) = (config.next_header_at as usize, config.template_bytes as usize);
         let decoded =
             decode_header(Kind::Destination, &config.template_[start..end]).expect("a whole header");
         assert!(decoded.errors.is_empty(), "{:?}", decoded.errors);
         let options: Vec<_> = decoded.options.into_iter().map(|placed| placed.option).collect();
-        let [IoamOption::EdgeToEdge(edge), IoamOption::TcpState(tcp)] = options.as_slice() else {
+        let [IoamOption::TcpState(tcp), IoamOption::EdgeToEdge(edge)] = options.as_slice() else {
             panic!("{options:?}")
         };
         assert_eq!((edge.namespace_id, edge.sequence), (5, Some(41)));
         assert_eq!((edge.timestamp_s, edge.timestamp_fraction), (Some(9), Some(8)));
         assert_eq!((tcp.mss_bytes, tcp.cwnd_bytes), (Some(1440), Some(14_400)));
+        assert_eq!(tcp.first_sequence, Some(0xabcd));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Counters {
     pub inserted: u64,
     /// Would not have fitted into the MTU with headers, and went without.
     pub too_long: u64,
-    /// Belonged to super-packets, and went without headers.
+    /// Belonged to super-packets that take no headers.
     pub merged: u64,
     /// Have this node's data.
     pub filled: u64,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ccp_int::{FLOW_WINDOW_NS, FlowKey, Lines, Sink, Summary};
+use ccp_int::{Came, FLOW_WINDOW_NS, FlowKey, Lines, Protocol, Sink, Summary};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -173,13 +173,16 @@ impl Outlet {
         let Some(flow) = flow_of(&record) else { return };
         let headers =
             bytes.get(size_of::<node_record>()..).and_then(|rest| rest.get(..record.headers_bytes as usize));
-        let mut extension =
-            headers.filter(|headers| !headers.is_empty()).map(|headers| (headers, record.first as u8));
-        // What the kernel merged has the same headers: they speak for the first packet.
-        for _ in 0..record.pkts {
-            let wall_ns = record.mono_ns + wall_minus_mono_ns;
-            self.sink.packet(record.mono_ns, wall_ns, &flow, record.len_bytes, extension.take());
-        }
+        let came = Came {
+            flow: &flow,
+            len_bytes: record.len_bytes,
+            pkts: record.pkts,
+            tcp_sequence: (flow.protocol == Protocol::Tcp).then_some(record.tcp_sequence),
+            extension: headers
+                .filter(|headers| !headers.is_empty())
+                .map(|headers| (headers, record.first as u8)),
+        };
+        self.sink.came(record.mono_ns, record.mono_ns + wall_minus_mono_ns, &came);
     }
 
     fn write(&mut self, mono_ns: u64) {

@@ -175,6 +175,7 @@ struct __sk_buff {
 	__u32 wire_len;
 	__u32 gso_segs;
 	__u64 sk; /* struct bpf_sock * */
+	__u32 gso_size;
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

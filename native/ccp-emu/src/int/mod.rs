@@ -4,7 +4,7 @@ mod egress;
 mod seen;
 mod spec;
 
-use ccp_int::{FlowKey, Protocol, RecordRow, Sink, Source, Summary};
+use ccp_int::{Came, FlowKey, Protocol, RecordRow, Sink, Source, Summary};
 use ccp_ioam::{TcpState, fill_headers};
 use serde::Serialize;
 
@@ -155,10 +155,11 @@ impl Telemetry {
     fn take_in(&mut self, node: usize, seen: &Seen) {
         self.counters.removed_pkts += u64::from(seen.removed);
         let Some(sink) = &mut self.sinks[node] else { return };
-        let Seen { at_ns, flow, len_bytes, extension, .. } = seen;
+        let Seen { at_ns, flow, len_bytes, tcp_sequence, extension, .. } = seen;
         let wall_ns = at_ns.saturating_add(self.real_offset_ns);
         let extension = extension.as_ref().map(|extension| (&extension.octets[..], extension.first));
-        sink.packet(*at_ns, wall_ns, flow, *len_bytes, extension);
+        let came = Came { flow, len_bytes: *len_bytes, pkts: 1, tcp_sequence: *tcp_sequence, extension };
+        sink.came(*at_ns, wall_ns, &came);
     }
 
     /// A node is about to send a packet over a link.

@@ -15,6 +15,8 @@ pub struct Seen {
     pub flow: FlowKey,
     /// Its size, without what was taken off.
     pub len_bytes: u32,
+    /// Its TCP sequence number.
+    pub tcp_sequence: Option<u32>,
     /// All extension headers that it had.
     pub extension: Option<Box<Extension>>,
     /// Whether telemetry was taken off.
@@ -26,6 +28,7 @@ impl Seen {
     /// none.
     pub fn off<P: Packet>(at_ns: u64, packet: &mut P) -> Option<Self> {
         let flow = packet.flow()?;
+        let tcp_sequence = packet.tcp_sequence();
         let place = packet.extension_mut()?;
         let extension = place.take();
         let mut removed = false;
@@ -38,6 +41,6 @@ impl Seen {
                 Err(_) => Some(extension.clone()),
             };
         }
-        Some(Seen { at_ns, flow, len_bytes: packet.len_bytes(), extension, removed })
+        Some(Seen { at_ns, flow, len_bytes: packet.len_bytes(), tcp_sequence, extension, removed })
     }
 }

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::{Bytes, BytesMut};
-use ccp_int::FlowKey;
+use ccp_int::{FlowKey, Protocol};
 
 use super::checksum::{self, set_word, sum, word};
 use super::extension::{Extension, IPV6_BYTES};
+use super::segment::sequence;
 use super::vnet::Partial;
 use crate::packet::{Ecn, Packet};
 
@@ -239,6 +240,12 @@ impl Packet for IpPacket {
         }
         let ports = (word(&self.head, at), word(&self.head, at + 2));
         FlowKey::of(self.address(12, 8), self.destination(), ports.0, ports.1, protocol)
+    }
+
+    fn tcp_sequence(&self) -> Option<u32> {
+        let at = self.ip_bytes();
+        let is_tcp = self.flow()?.protocol == Protocol::Tcp && at + 8 <= usize::from(self.head_bytes);
+        is_tcp.then(|| sequence(&self.head, at))
     }
 
     fn hop_limit(&self) -> Option<u8> {

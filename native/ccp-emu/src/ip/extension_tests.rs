@@ -22,7 +22,8 @@ fn headers() -> Vec<u8> {
 fn frame(tcp: Tcp, gso_bytes: u16) -> (VnetHeader, Bytes) {
     let vnet = tcp.vnet(gso_bytes);
     let partial = Partial { start: 40 + headers().len() as u16, offset: 16 };
-    let vnet = VnetHeader { partial: Some(partial), ..vnet };
+    let header_bytes = if gso_bytes > 0 { vnet.header_bytes + headers().len() as u16 } else { 0 };
+    let vnet = VnetHeader { header_bytes, partial: Some(partial), ..vnet };
     (vnet, behind_ip(&tcp.bytes(), HOP_BY_HOP, &headers()).into())
 }
 
@@ -32,8 +33,8 @@ fn cut(vnet: VnetHeader, bytes: Bytes) -> Vec<IpPacket> {
     packets
 }
 
-fn written(packet: IpPacket) -> Vec<u8> {
-    Group::new(packet).write(|parts: &[IoSlice<'_>]| parts.iter().flat_map(|p| p.iter().copied()).collect())
+fn written(group: Group) -> Vec<u8> {
+    group.write(|parts: &[IoSlice<'_>]| parts.iter().flat_map(|p| p.iter().copied()).collect())
 }
 
 #[test]
@@ -43,7 +44,7 @@ fn a_packet_is_written_as_it_was_read() {
     let packet = cut(vnet, bytes.clone()).remove(0);
     assert_eq!(packet.len_bytes() as usize, bytes.len());
     assert_eq!(packet.head().len(), tcp.header_bytes());
-    let written = written(packet.clone());
+    let written = written(Group::new(packet.clone()));
     assert_eq!(VnetHeader::read(&written), Some(VnetHeader::plain(vnet.partial)));
     assert_eq!(&written[10..], &bytes[..]);
 
@@ -64,11 +65,17 @@ fn segments_of_a_super_packet_have_copies() {
 }
 
 #[test]
-fn packets_with_headers_are_not_merged_and_without_them_again() {
+fn packets_are_merged_if_their_headers_are_the_same() {
     let tcp = Tcp { v6: true, payload_bytes: 2000, ..Tcp::default() };
     let (vnet, bytes) = frame(tcp, 1000);
-    let packets = cut(vnet, bytes);
-    assert!(Group::new(packets[0].clone()).add(packets[1].clone()).is_some());
+    let packets = cut(vnet, bytes.clone());
+    let mut group = Group::new(packets[0].clone());
+    assert!(group.add(packets[1].clone()).is_none());
+    assert_eq!(written(group), [&vnet.write(), &bytes[..]].concat());
+    let mut other = packets[1].clone();
+    other.extension_mut().unwrap().as_mut().unwrap().octets[4] ^= 1;
+    assert!(Group::new(packets[0].clone()).add(other).is_some());
+    assert!(Group::new(packets[0].clone()).add(packets[1].clone().with_extension(None)).is_some());
     let bare: Vec<_> = packets.into_iter().map(|packet| packet.with_extension(None)).collect();
     assert!(Group::new(bare[0].clone()).add(bare[1].clone()).is_none());
 }
@@ -120,6 +127,6 @@ proptest! {
         let packets = cut(VnetHeader::plain(None), bytes.clone().into());
         prop_assert_eq!(&packets[0].whole()[..], &bytes[..]);
         prop_assert_eq!(packets[0].len_bytes() as usize, bytes.len());
-        prop_assert_eq!(&written(packets[0].clone())[10..], &bytes[..]);
+        prop_assert_eq!(&written(Group::new(packets[0].clone()))[10..], &bytes[..]);
     }
 }

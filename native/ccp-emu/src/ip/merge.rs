@@ -6,7 +6,7 @@
 use std::io::IoSlice;
 
 use super::datagram::IpPacket;
-use super::extension::IPV6_BYTES;
+use super::extension::{Extension, IPV6_BYTES};
 use super::segment::sequence;
 use super::vnet::{Gso, VnetHeader};
 use crate::packet::Packet;
@@ -15,8 +15,8 @@ use crate::packet::Packet;
 const MAX_BYTES: usize = 65_535;
 /// Most segments of a group, and with its headers the most parts that are written at once.
 const MAX_SEGMENTS: usize = 64;
-/// Parts of a group: vnet header, headers, a payload a segment.
-const MAX_PARTS: usize = MAX_SEGMENTS + 2;
+/// Parts of a group: vnet header, headers with extension headers among them, a payload a segment.
+const MAX_PARTS: usize = MAX_SEGMENTS + 4;
 
 const TCP_FLAGS: usize = 13;
 const FIN: u8 = 0x01;
@@ -94,16 +94,18 @@ impl Group {
 
     fn vnet(&self) -> VnetHeader {
         let first = &self.packets[0];
+        let shifted = |partial| first.extension().map_or(partial, |e| e.shifted(partial));
+        let partial = first.partial().map(shifted);
         if self.packets.len() == 1 {
-            let shifted = |partial| first.extension().map_or(partial, |e| e.shifted(partial));
-            return VnetHeader::plain(first.partial().map(shifted));
+            return VnetHeader::plain(partial);
         }
+        let extension_bytes = first.extension().map_or(0, |e| e.octets.len());
         let gso = if first.is_ipv4() { Gso::Tcp4 } else { Gso::Tcp6 };
         VnetHeader {
             gso,
             gso_bytes: first.tail().len() as u16,
-            header_bytes: first.head().len() as u16,
-            partial: first.partial(),
+            header_bytes: (first.head().len() + extension_bytes) as u16,
+            partial,
             cwr: flags(first) & CWR != 0,
         }
     }
@@ -127,9 +129,14 @@ fn flags(packet: &IpPacket) -> u8 {
     packet.head().get(transport(packet) + TCP_FLAGS).copied().unwrap_or(0)
 }
 
-/// Whether it is TCP with a payload, and without extension headers, which are of one packet each.
+/// Whether it is TCP with a payload.
 fn mergeable(packet: &IpPacket) -> bool {
-    packet.is_tcp() && !packet.tail().is_empty() && packet.extension().is_none()
+    packet.is_tcp() && !packet.tail().is_empty()
+}
+
+/// Whether both have the same extension headers, as segments of one super-packet have.
+fn have_same(a: Option<&Extension>, b: Option<&Extension>) -> bool {
+    a.map(|a| (a.first, &a.octets)) == b.map(|b| (b.first, &b.octets))
 }
 
 /// Sequence number behind a segment, `None` if nothing may be put behind it.
@@ -145,6 +152,7 @@ fn goes_on(first: &IpPacket, packet: &IpPacket, next: u32) -> bool {
     let (a, b) = (first.head(), packet.head());
     let at = transport(first);
     if !mergeable(packet)
+        || !have_same(first.extension(), packet.extension())
         || a.len() != b.len()
         || transport(packet) != at
         || flags(packet) & (SYN | RST | URG | CWR) != 0

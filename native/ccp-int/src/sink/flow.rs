@@ -1,11 +1,13 @@
 //! What a sink knows of one flow.
 
-use super::Carried;
+use ccp_ioam::Numbers;
+
 use super::cause::{Evidence, judge};
 use super::hop::HopState;
-use super::losses::{Losses, Old, Sequence};
+use super::losses::{Losses, Sequence};
 use super::mean::Mean;
 use super::summary::{LossCause, Summary};
+use super::{Came, Carried};
 use crate::FlowKey;
 use crate::nodes::{NodeTable, node_id};
 
@@ -34,8 +36,8 @@ pub struct FlowState {
 }
 
 impl FlowState {
-    /// A packet came; whether it is the first since the last summary.
-    pub fn came(&mut self, mono_ns: u64, interval_ns: u64) -> bool {
+    /// So many packets came; whether they are the first since the last summary.
+    pub fn came(&mut self, mono_ns: u64, pkts: u64, interval_ns: u64) -> bool {
         let last_ns = self.last_ns.filter(|last_ns| mono_ns < last_ns + PAUSE_INTERVALS * interval_ns);
         self.fresh_ns = last_ns.is_none().then_some(interval_ns);
         let is_first = !std::mem::replace(&mut self.active, true);
@@ -43,7 +45,7 @@ impl FlowState {
             self.since_ns = mono_ns.saturating_sub(interval_ns);
         }
         self.last_ns = Some(mono_ns);
-        self.received_pkts += 1;
+        self.received_pkts += pkts;
         is_first
     }
 
@@ -52,34 +54,32 @@ impl FlowState {
         self.active
     }
 
-    /// It had no telemetry.
-    pub fn plain(&mut self) {
+    /// They had no telemetry.
+    pub fn plain(&mut self, pkts: u64) {
         if let Some(sequence) = &mut self.sequence {
-            sequence.plain();
+            sequence.plain(pkts);
         }
     }
 
-    /// It had this telemetry; what was lost in front of it.
-    pub fn packet(&mut self, wall_ns: u64, len_bytes: u32, carried: &Carried, nodes: &NodeTable) -> Losses {
-        let number = carried.edge.and_then(|edge| edge.sequence);
+    /// What came had this telemetry; what was lost in front of it.
+    pub fn packet(&mut self, wall_ns: u64, came: &Came<'_>, carried: &Carried, nodes: &NodeTable) -> Losses {
+        let numbers = Numbers::of(carried.edge, carried.tcp, came.tcp_sequence, came.pkts);
         self.latency(carried.latency_us(wall_ns));
         self.cwnd_bytes = carried.tcp.and_then(|tcp| tcp.cwnd_bytes).or(self.cwnd_bytes);
         // Nodes are asked about packets in their order only: what a late one found is known by those that overtook it.
-        if let (Some(sequence), Some(number)) = (&mut self.sequence, number)
-            && !sequence.is_next(number)
+        if let (Some(sequence), Some(numbers)) = (&mut self.sequence, numbers)
+            && !sequence.is_next(numbers)
         {
-            if sequence.old(number) == Old::Again {
-                self.received_pkts -= 1;
-            }
+            self.received_pkts = self.received_pkts.saturating_sub(sequence.old(numbers));
             return Losses::default();
         }
-        self.look_at(wall_ns, len_bytes, carried, nodes);
-        match (&mut self.sequence, number) {
-            (Some(sequence), Some(number)) => {
-                return sequence.next(number, |missing| judge(missing, &self.evidence));
+        self.look_at(wall_ns, came, carried, nodes);
+        match (&mut self.sequence, numbers) {
+            (Some(sequence), Some(numbers)) => {
+                return sequence.next(numbers, |missing| judge(missing, &self.evidence));
             }
-            (Some(sequence), None) => sequence.plain(),
-            (sequence, number) => *sequence = number.map(Sequence::new),
+            (Some(sequence), None) => sequence.plain(came.pkts.into()),
+            (sequence, numbers) => *sequence = numbers.map(Sequence::new),
         }
         Losses::default()
     }
@@ -92,7 +92,7 @@ impl FlowState {
         self.last_latency_us = Some(latency_us);
     }
 
-    fn look_at(&mut self, wall_ns: u64, len_bytes: u32, carried: &Carried, nodes: &NodeTable) {
+    fn look_at(&mut self, wall_ns: u64, came: &Came<'_>, carried: &Carried, nodes: &NodeTable) {
         self.evidence.clear();
         self.hops.truncate(carried.nodes.len());
         for (at, node) in carried.nodes.iter().enumerate() {
@@ -102,7 +102,7 @@ impl FlowState {
                 Some(known) if known != id => self.hops[at] = HopState::new(id),
                 Some(_) => {}
             }
-            self.evidence.push(self.hops[at].packet(node, nodes, len_bytes, wall_ns, self.fresh_ns));
+            self.evidence.push(self.hops[at].packet(node, nodes, came, wall_ns, self.fresh_ns));
         }
     }
 

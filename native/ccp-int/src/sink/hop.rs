@@ -2,6 +2,7 @@
 
 use ccp_ioam::{Node, State};
 
+use super::Came;
 use super::cause::Evidence;
 use super::mean::{Mean, TimeMean};
 use super::queue::{Found, Queue};
@@ -62,7 +63,7 @@ impl HopState {
         &mut self,
         node: &Node,
         nodes: &NodeTable,
-        len_bytes: u32,
+        came: &Came<'_>,
         wall_ns: u64,
         fresh_ns: Option<u64>,
     ) -> Evidence {
@@ -78,7 +79,7 @@ impl HopState {
         let came_pkts = before.and_then(|before| arrivals(&before.state, &state, time_ns));
         self.means.arrived(came_pkts.or(state.arrival_pkts_per_s.map(|rate| arrivals_before(rate, time_ns))));
         if let Some((depth, unit)) = node.queue_depth.zip(self.unit) {
-            let own = if unit == Unit::Packets { 1 } else { len_bytes };
+            let own = if unit == Unit::Packets { came.pkts } else { came.len_bytes };
             let found = Found { at_ns, depth, own, wait_ns: node.transit_delay_ns, came_pkts };
             self.queue.found(found, fresh_ns);
         }
@@ -95,7 +96,11 @@ impl HopState {
         );
         let lost_pkts = last.and_then(|last| newly_lost(&last.state, &state));
         self.means.add(node, &state, lost_pkts);
-        let left = if depth_pkts.is_some() { capacity } else { free_pkts.map(|free| (free - 1.0).max(0.0)) };
+        let left = if depth_pkts.is_some() {
+            capacity
+        } else {
+            free_pkts.map(|free| (free - f64::from(came.pkts)).max(0.0))
+        };
         self.seen = Some(Seen { at_ns, capacity: left, state });
         let free_before = last.and_then(|last| last.state.queue_free_pkts);
         Evidence {

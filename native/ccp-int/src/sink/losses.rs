@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use ccp_ioam::Numbers;
+
 /// Gaps of a flow that are remembered, in case what is missing comes late.
 const MAX_GAPS: usize = 1024;
-/// Numbers that are remembered one by one.
+/// Packets whose numbers are remembered.
 const MAX_RECENT: usize = 64;
 /// After so many packets in a row with numbers that were there before, the source has started anew.
 const OLD_PKTS: u32 = 64;
@@ -51,7 +53,7 @@ impl Losses {
 
 /// What a packet is whose number is not higher than all before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Old {
+enum Old {
     /// It was overtaken, or nobody knows any more.
     Late,
     /// It was there before.
@@ -75,8 +77,8 @@ pub struct Sequence {
     plain: u64,
     /// In the order of the numbers.
     gaps: VecDeque<Gap>,
-    /// The last numbers that came, in that order.
-    recent: VecDeque<u64>,
+    /// The last numbers that came, in that order; those of a super-packet are one.
+    recent: VecDeque<Numbers>,
     pending: Losses,
     /// Losses that were told and are none.
     debt: u64,
@@ -85,14 +87,14 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Begins with this number.
-    pub fn new(first: u64) -> Self {
+    /// Begins with these numbers.
+    pub fn new(numbers: Numbers) -> Self {
         Sequence {
-            first,
-            highest: first,
+            first: numbers.first,
+            highest: numbers.last(),
             plain: 0,
             gaps: VecDeque::new(),
-            recent: VecDeque::from([first]),
+            recent: VecDeque::from([numbers]),
             pending: Losses::default(),
             debt: 0,
             interval: 0,
@@ -100,25 +102,26 @@ impl Sequence {
         }
     }
 
-    /// A packet without a number came.
-    pub fn plain(&mut self) {
-        self.plain += 1;
+    /// Packets without a number came.
+    pub fn plain(&mut self, pkts: u64) {
+        self.plain += pkts;
     }
 
-    /// Whether it is higher than all before.
-    pub fn is_next(&self, number: u64) -> bool {
-        number > self.highest
+    /// Whether they are higher than all before.
+    pub fn is_next(&self, numbers: Numbers) -> bool {
+        numbers.first > self.highest
     }
 
-    /// A packet came whose number is higher than all before. `judge` says what became of those that are missing;
+    /// A packet came whose numbers are higher than all before. `judge` says what became of those that are missing;
     /// returned is what was lost.
-    pub fn next(&mut self, number: u64, judge: impl FnOnce(u64) -> Losses) -> Losses {
+    pub fn next(&mut self, numbers: Numbers, judge: impl FnOnce(u64) -> Losses) -> Losses {
         self.old_in_row = 0;
-        self.note(number);
+        self.note(numbers);
+        let number = numbers.first;
         let came = self.plain + 1;
         let span = number - self.highest;
         let bounds = (self.highest, number);
-        (self.highest, self.plain) = (number, 0);
+        (self.highest, self.plain) = (numbers.last(), 0);
         if span <= came {
             // Packets without a number that were overtaken, and counted as lost then.
             self.come_back(came - span);
@@ -130,31 +133,39 @@ impl Sequence {
         losses
     }
 
-    /// A packet came whose number is not higher than all before.
-    pub fn old(&mut self, number: u64) -> Old {
+    /// A packet came whose numbers are not all higher than all before; how many of them were there before.
+    pub fn old(&mut self, numbers: Numbers) -> u64 {
         self.old_in_row += 1;
         if self.old_in_row >= OLD_PKTS {
             let (pending, debt, interval) = (self.pending, self.debt, self.interval);
-            *self = Sequence { pending, debt, interval, ..Sequence::new(number) };
+            *self = Sequence { pending, debt, interval, ..Sequence::new(numbers) };
+            return 0;
+        }
+        let again =
+            (numbers.first..=numbers.last()).filter(|number| self.one_old(*number) == Old::Again).count();
+        if numbers.first >= self.first && again < numbers.pkts as usize {
+            self.note(numbers);
+        }
+        self.highest = self.highest.max(numbers.last());
+        again as u64
+    }
+
+    fn one_old(&mut self, number: u64) -> Old {
+        if number < self.first || number > self.highest {
             return Old::Late;
         }
-        if number < self.first {
-            return Old::Late;
-        }
-        if self.recent.contains(&number) {
+        if self.recent.iter().any(|recent| (recent.first..=recent.last()).contains(&number)) {
             return Old::Again;
         }
         let at = self.gaps.partition_point(|gap| gap.bounds.1 <= number);
         let Some(gap) = self.gaps.get(at).copied().filter(|gap| gap.bounds.0 < number) else {
-            if self.recent.iter().all(|recent| number < *recent) {
+            if self.recent.iter().all(|recent| number < recent.first) {
                 return Old::Again;
             }
             // Packets without a number that came late stood for it, and are missed elsewhere.
-            self.note(number);
             self.come_back(1);
             return Old::Late;
         };
-        self.note(number);
         let mut behind = gap.losses;
         let found = behind.take(1);
         let before = behind.take(number - gap.bounds.0 - 1);
@@ -193,11 +204,11 @@ impl Sequence {
         self.debt += pkts - self.pending.take(pkts).total();
     }
 
-    fn note(&mut self, number: u64) {
+    fn note(&mut self, numbers: Numbers) {
         if self.recent.len() == MAX_RECENT {
             self.recent.pop_front();
         }
-        self.recent.push_back(number);
+        self.recent.push_back(numbers);
     }
 
     fn remember(&mut self, gap: Gap) {

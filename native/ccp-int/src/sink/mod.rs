@@ -18,7 +18,6 @@ pub use summary::{FlowId, Hop, LossCause, Summary};
 use crate::recent::Recent;
 use crate::{FlowKey, NodeTable, Result};
 use flow::FlowState;
-use losses::Losses;
 
 /// Flows are forgotten so long after their last packet.
 const KEEP_NS: u64 = 60_000_000_000;
@@ -83,14 +82,19 @@ impl Carried {
     }
 }
 
-/// A packet, without what it carried.
-struct Packet<'a> {
-    mono_ns: u64,
-    wall_ns: u64,
-    flow: &'a FlowKey,
-    len_bytes: u32,
-    /// What was lost in front of it.
-    lost: Losses,
+/// A packet that came to a sink; a super-packet is one, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Came<'a> {
+    /// Whose it is.
+    pub flow: &'a FlowKey,
+    /// Its length without telemetry.
+    pub len_bytes: u32,
+    /// It is so many on the wire.
+    pub pkts: u32,
+    /// Its TCP sequence number.
+    pub tcp_sequence: Option<u32>,
+    /// Its extension headers, and the number of the first of them.
+    pub extension: Option<(&'a [u8], u8)>,
 }
 
 /// Makes summaries, and records where they are wanted.
@@ -126,11 +130,7 @@ impl Sink {
         })
     }
 
-    /// A packet of a flow reached the sink: at this time of the monotonic clock, and by the wall clock.
-    ///
-    /// All packets of a flow are told, also those without telemetry, since they are not lost. `extension` are the
-    /// packet's extension headers, and the number of the first of them. Flows of which no packet ever had telemetry
-    /// are passed over.
+    /// A packet of a flow, one on the wire, reached the sink: as [`Sink::came`].
     pub fn packet(
         &mut self,
         mono_ns: u64,
@@ -139,30 +139,41 @@ impl Sink {
         len_bytes: u32,
         extension: Option<(&[u8], u8)>,
     ) {
-        let read = extension.map(|(extension, first)| self.carried.read(extension, first));
+        self.came(mono_ns, wall_ns, &Came { flow, len_bytes, pkts: 1, tcp_sequence: None, extension });
+    }
+
+    /// A packet reached the sink: at this time of the monotonic clock, and by the wall clock.
+    ///
+    /// All packets of a flow are told, also those without telemetry (or [`Sink::plain`]), since they are not lost.
+    /// Flows of which no packet ever had telemetry are passed over.
+    pub fn came(&mut self, mono_ns: u64, wall_ns: u64, came: &Came<'_>) {
+        let read = came.extension.map(|(extension, first)| self.carried.read(extension, first));
         if let Some(Err(_)) = read {
             self.malformed_pkts += 1;
         }
+        let Some(Ok(true)) = read else { return self.plain(mono_ns, came.flow, came.pkts.into()) };
         let interval_ns = self.spec.interval_us * 1000;
-        let is_first = match read {
-            Some(Ok(true)) => {
-                let state = self.flows.seen(flow, mono_ns, FlowState::default);
-                let is_first = state.came(mono_ns, interval_ns);
-                let lost = state.packet(wall_ns, len_bytes, &self.carried, &self.spec.nodes);
-                if self.spec.records {
-                    let packet = Packet { mono_ns, wall_ns, flow, len_bytes, lost };
-                    RecordRow::gather(&mut self.records, &packet, &self.carried);
-                }
-                is_first
-            }
-            _ => {
-                let Some(state) = self.flows.seen_again(flow, mono_ns) else { return };
-                let is_first = state.came(mono_ns, interval_ns);
-                state.plain();
-                is_first
-            }
-        };
+        let state = self.flows.seen(came.flow, mono_ns, FlowState::default);
+        let is_first = state.came(mono_ns, came.pkts.into(), interval_ns);
+        let lost = state.packet(wall_ns, came, &self.carried, &self.spec.nodes);
+        if self.spec.records {
+            RecordRow::gather(&mut self.records, mono_ns, wall_ns, came, lost, &self.carried);
+        }
+        self.due(mono_ns, is_first);
+    }
+
+    /// So many packets without telemetry reached the sink, the last of them at this time.
+    pub fn plain(&mut self, mono_ns: u64, flow: &FlowKey, pkts: u64) {
+        let interval_ns = self.spec.interval_us * 1000;
+        let Some(state) = self.flows.seen_again(flow, mono_ns) else { return };
+        let is_first = state.came(mono_ns, pkts, interval_ns);
+        state.plain(pkts);
+        self.due(mono_ns, is_first);
+    }
+
+    fn due(&mut self, mono_ns: u64, is_first: bool) {
         if is_first {
+            let interval_ns = self.spec.interval_us * 1000;
             self.due_ns.get_or_insert(mono_ns.saturating_add(interval_ns));
         }
     }

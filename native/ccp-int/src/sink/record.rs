@@ -2,9 +2,10 @@
 
 use std::fmt::{Display, Write};
 
-use ccp_ioam::{Node, State};
+use ccp_ioam::{Node, Numbers, State};
 
-use super::{Carried, Packet};
+use super::losses::Losses;
+use super::{Came, Carried};
 use crate::FlowKey;
 use crate::nodes::{node_id, state, timestamp_us};
 
@@ -15,7 +16,7 @@ pub struct RecordRow {
     pub mono_ns: u64,
     /// Whose it is.
     pub flow: FlowKey,
-    /// Its number.
+    /// Its number; the first of a super-packet's.
     pub sequence: Option<u64>,
     /// Its length without telemetry.
     pub len_bytes: u32,
@@ -41,16 +42,24 @@ impl RecordRow {
         link_lost_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
 
     /// Appends the rows of a packet.
-    pub(super) fn gather(rows: &mut Vec<RecordRow>, packet: &Packet<'_>, carried: &Carried) {
+    pub(super) fn gather(
+        rows: &mut Vec<RecordRow>,
+        mono_ns: u64,
+        wall_ns: u64,
+        came: &Came<'_>,
+        lost: Losses,
+        carried: &Carried,
+    ) {
+        let numbers = Numbers::of(carried.edge, carried.tcp, came.tcp_sequence, came.pkts);
         let row = |hop: Option<u16>, node: Node| RecordRow {
-            mono_ns: packet.mono_ns,
-            flow: *packet.flow,
-            sequence: carried.edge.and_then(|edge| edge.sequence),
-            len_bytes: packet.len_bytes,
-            latency_us: carried.latency_us(packet.wall_ns),
+            mono_ns,
+            flow: *came.flow,
+            sequence: numbers.map(|numbers| numbers.first),
+            len_bytes: came.len_bytes,
+            latency_us: carried.latency_us(wall_ns),
             cwnd_bytes: carried.tcp.and_then(|tcp| tcp.cwnd_bytes),
-            lost_wireless_pkts: packet.lost.wireless,
-            lost_overflow_pkts: packet.lost.overflow,
+            lost_wireless_pkts: lost.wireless,
+            lost_overflow_pkts: lost.overflow,
             hop,
             node,
         };

@@ -27,7 +27,7 @@ fn headers_carry_room_number_time_and_window() {
     let headers = source.headers(&flow(1), WALL_NS, TCP, || Some(tcp)).unwrap();
     assert_eq!(headers.len(), spec().overhead_bytes().unwrap());
     let found: Vec<_> = read_headers(headers, 0).map(Result::unwrap).collect();
-    let [trace, edge, state] = &found[..] else { panic!("{found:?}") };
+    let [trace, state, edge] = &found[..] else { panic!("{found:?}") };
     let Parsed::Trace(trace) = trace.option else { panic!("{trace:?}") };
     assert_eq!((trace.trace_type.0, trace.remaining_words), (0xfa_0002, 33));
     let Parsed::EdgeToEdge(edge) = edge.option else { panic!("{edge:?}") };
@@ -68,7 +68,7 @@ fn what_is_not_known_is_missing() {
     let known = TcpState { cwnd_bytes: Some(1), mss_bytes: Some(1), ..TcpState::default() };
     source.headers(&flow(1), WALL_NS, TCP, || Some(known)).unwrap();
     let headers = source.headers(&flow(1), WALL_NS, TCP, || None).unwrap();
-    let state = read_headers(headers, 0).last().unwrap().unwrap().option;
+    let state = read_headers(headers, 0).nth(1).unwrap().unwrap().option;
     assert!(matches!(state, Parsed::TcpState(state) if state == TcpState::default()));
 }
 
@@ -91,8 +91,8 @@ fn specs_that_cannot_be_are_refused() {
 
 proptest! {
     #[test]
-    fn there_is_room_for_all_nodes_and_no_more(nodes in 1u8..4, wireless_nodes: bool, tcp_state: bool) {
-        let spec = SourceSpec { max_nodes: nodes, wireless_nodes, tcp_state, ..spec() };
+    fn there_is_room_for_all_nodes_and_no_more(nodes in 1u8..4, wireless_nodes: bool, tcp_state: bool, per_packet: bool) {
+        let spec = SourceSpec { max_nodes: nodes, wireless_nodes, tcp_state, per_packet, ..spec() };
         let overhead_bytes = spec.overhead_bytes().unwrap();
         prop_assert_eq!(overhead_bytes % 8, 0);
         let mut source = Source::new(spec).unwrap();

@@ -90,6 +90,34 @@ fn the_state_of_tcp_is_an_experiment() {
     let state = TcpState { cwnd_bytes: Some(14_480), mss_bytes: Some(1448), ..TcpState::default() };
     assert_eq!(written(&IoamOption::TcpState(state)), bytes("1e 0a 6363 01 01 05a8 00003890"));
     assert_eq!(written(&IoamOption::TcpState(TcpState::default())), bytes("1e 0a 6363 01 00 ffff ffffffff"));
+    let of_super_packet = TcpState { first_sequence: Some(0xabcd), ..state };
+    assert_eq!(written(&IoamOption::TcpState(of_super_packet)), bytes("1e 0c 6363 01 05 05a8 00003890 abcd"));
+}
+
+#[test]
+fn what_is_not_of_a_super_packet_may_have_room_for_it() {
+    let read = |octets: &str| {
+        let header = bytes(&format!("06 01 {octets}"));
+        let decoded = decode(&packet(60, &[&header[..], &tcp()[40..]].concat())).unwrap();
+        assert_eq!(decoded.errors, []);
+        decoded.options[0].option.clone()
+    };
+    let state = |first_sequence| {
+        IoamOption::TcpState(TcpState { mss_bytes: Some(1448), first_sequence, ..TcpState::default() })
+    };
+    assert_eq!(read("1e 0c 6363 01 00 05a8 ffffffff abcd"), state(None));
+    assert_eq!(read("1e 0c 6363 01 04 05a8 ffffffff abcd"), state(Some(0xabcd)));
+    assert_eq!(read("1e 0a 6363 01 00 05a8 ffffffff 0100"), state(None));
+}
+
+#[test]
+fn a_super_packets_state_lies_where_else_padding_would() {
+    let [_, edge, _] = &options()[..] else { unreachable!() };
+    let state = TcpState { first_sequence: Some(1), ..TcpState::default() };
+    let made = build(&[IoamOption::TcpState(state), edge.clone()], 6).unwrap();
+    assert_eq!(made.destination[..4], bytes("06 04 1e 0c")[..]);
+    assert_eq!(made.destination[16..18], bytes("11 16")[..]);
+    assert_eq!(made.destination.len(), build(&options()[1..], 6).unwrap().destination.len());
 }
 
 #[test]

@@ -40,13 +40,18 @@ struct {
 	__type(value, u64);
 } active SEC(".maps");
 
-/* The source: number of each flow's next packet. */
+struct node_sent {
+	u64 pkts; /* on the wire: the number of the next one */
+	u64 packets; /* a super-packet is one */
+};
+
+/* The source: what each flow has sent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct node_flow);
-	__type(value, u64);
-} sequences SEC(".maps");
+	__type(value, struct node_sent);
+} sent_flows SEC(".maps");
 
 /* The sink: flows of which a packet had headers. */
 struct {

@@ -40,7 +40,7 @@ struct node_config {
 	__u32 mtu_bytes; /* longest IP packet */
 	__u32 namespace_id;
 	__u32 node_id;
-	__u32 every_pkts;
+	__u32 every_pkts; /* a super-packet is one */
 	__u32 is_veth; /* bool: what comes was sent on this machine */
 	__be32 prefix[4]; /* of destinations that the source serves */
 	__be32 prefix_mask[4];
@@ -52,8 +52,9 @@ struct node_config {
 	__u32 next_header_at;
 	__u32 sequence_at;
 	__u32 timestamp_at;
-	__u32 tcp_state_at; /* version, flags, mss, cwnd */
-	__u32 tcp_state; /* bool */
+	__u32 tcp_state_at; /* kind, flags, mss, cwnd, first sequence number of a super-packet */
+	__u32 tcp_state; /* bool: the window is told */
+	__u32 per_packet; /* bool: super-packets take no headers */
 	__u8 template_[NODE_TEMPLATE_BYTES];
 };
 
@@ -98,7 +99,8 @@ struct node_record {
 	__u64 mono_ns;
 	struct node_flow flow;
 	__u32 len_bytes; /* of the IPv6 packet, without headers */
-	__u32 pkts; /* more than 1: the kernel merged so many, and all have the same headers */
+	__u32 pkts; /* that it is on the wire */
+	__u32 tcp_sequence;
 	__u32 headers_bytes;
 	__u32 first; /* next header of IPv6: which of them is the first */
 };
@@ -107,7 +109,7 @@ struct node_record {
 struct node_counters {
 	__u64 inserted;
 	__u64 too_long; /* would not have fitted into the MTU with headers */
-	__u64 merged; /* of super-packets, which take no headers */
+	__u64 merged; /* of super-packets without headers: UDP, or each packet is to have its own */
 	__u64 filled;
 	__u64 overflowed; /* no room for another node */
 	__u64 not_filled; /* malformed, or asks for what this node does not know */

@@ -16,6 +16,10 @@
 #define EXPERIMENT_ID 0x6363
 #define IOAM_TRACE 0
 #define IOAM_EDGE_TO_EDGE 3
+#define E2E_NUMBER_64 0x80 /* in the upper octet of the type */
+#define TCP_STATE 1
+#define TCP_STATE_TRACED 1
+#define TCP_STATE_SUPER 4
 #define MAX_OPTIONS 8
 
 #define IPV6_LENGTH_AT 4
@@ -45,6 +49,9 @@ struct ipv4_header {
 struct packet {
 	struct node_flow flow; /* protocol 0: it has none */
 	u32 pkts; /* that it is on the wire */
+	u32 segment_bytes; /* payload of each but the last of these; 0: it is one */
+	u32 tcp_sequence;
+	u32 tcp_bytes; /* its header; 0: it is not TCP */
 	u32 payload_bytes; /* of IPv6, extension headers included; 0: it is not IPv6 */
 	u32 hop_limit;
 	u32 hop_by_hop_bytes;
@@ -61,15 +68,27 @@ static __always_inline u32 headers_at(void)
 
 static __always_inline void read_ports(struct __sk_buff *skb, struct packet *packet, u32 at, u8 protocol)
 {
-	__be16 ports[2];
+	struct {
+		__be16 ports[2];
+		__be32 sequence;
+		__be32 acknowledged;
+		u8 words; /* in its upper half */
+		u8 flags;
+		__be16 window;
+	} start;
+	u32 bytes = protocol == IPPROTO_TCP ? sizeof(start) : sizeof(start.ports);
 
 	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return;
-	if (bpf_skb_load_bytes(skb, at, ports, sizeof(ports)))
+	if (bpf_skb_load_bytes(skb, at, &start, bytes))
 		return;
-	packet->flow.sport = bpf_ntohs(ports[0]);
-	packet->flow.dport = bpf_ntohs(ports[1]);
+	packet->flow.sport = bpf_ntohs(start.ports[0]);
+	packet->flow.dport = bpf_ntohs(start.ports[1]);
 	packet->flow.protocol = protocol;
+	if (protocol == IPPROTO_TCP) {
+		packet->tcp_sequence = bpf_ntohl(start.sequence);
+		packet->tcp_bytes = (start.words >> 4) * 4;
+	}
 }
 
 static __always_inline void read_ipv4(struct __sk_buff *skb, struct packet *packet)
@@ -120,6 +139,10 @@ static __always_inline void read_packet(struct __sk_buff *skb, struct packet *pa
 {
 	__builtin_memset(packet, 0, sizeof(*packet));
 	packet->pkts = skb->gso_segs > 1 ? skb->gso_segs : 1;
+	packet->segment_bytes = skb->gso_size;
+	/* The kernel counts anew what a program has made longer or shorter, but only where it sends it. */
+	if (!skb->gso_segs && skb->gso_size)
+		packet->pkts = (skb->len + skb->gso_size - 1) / skb->gso_size;
 	if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		read_ipv6(skb, packet);
 	else if (skb->protocol == bpf_htons(ETH_P_IP))
@@ -130,6 +153,8 @@ static __always_inline void read_packet(struct __sk_buff *skb, struct packet *pa
 struct options {
 	u32 trace_at; /* Namespace-ID of the first trace of our namespace; 0: there is none */
 	u32 trace_end;
+	u32 number_at; /* the number from end to end, 64 bits; 0: there is none */
+	u32 super_at; /* segment size of a super-packet, and six octets behind the first sequence number; 0: none */
 	bool ours; /* there are options of ours */
 	bool others; /* and of others, or the header is malformed */
 };
@@ -143,8 +168,8 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 		return 0;
 	at += 2;
 	for (int i = 0; i < MAX_OPTIONS && at < end; i++) {
-		u8 option[6] =
-			{}; /* type, length, reserved, IOAM option type, namespace; or type, length, experiment */
+		/* Type, length, reserved, IOAM option type, namespace, E2E type; or experiment, kind, flags. */
+		u8 option[8] = {};
 		bool is_trace, is_edge;
 		u32 next;
 
@@ -160,7 +185,7 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 		if (next > end)
 			break;
 		if (option[0] != PADN) {
-			if (option[1] < 4 || bpf_skb_load_bytes(skb, at, option, sizeof(option)))
+			if (option[1] < 6 || bpf_skb_load_bytes(skb, at, option, sizeof(option)))
 				break;
 			is_trace = option[0] == IOAM_MUTABLE && option[3] == IOAM_TRACE;
 			is_edge = option[0] == IOAM && option[3] == IOAM_EDGE_TO_EDGE;
@@ -170,6 +195,11 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 				options->ours = true;
 			else
 				options->others = true;
+			if (is_edge && options->ours && option[6] & E2E_NUMBER_64 && option[1] >= 14)
+				options->number_at = at + 8;
+			if (option[0] == EXPERIMENT && options->ours && option[4] == TCP_STATE &&
+			    option[5] & TCP_STATE_SUPER && option[1] >= 12)
+				options->super_at = at + 6;
 			if (is_trace && options->ours && !options->trace_at) {
 				options->trace_at = at + 4;
 				options->trace_end = next;
@@ -179,6 +209,46 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 	}
 	if (at != end)
 		options->others = true;
+	return 0;
+}
+
+/* The numbers of a packet: one, or as many as it has segments. */
+struct numbers {
+	u64 first;
+	u32 pkts; /* 0: it has none */
+};
+
+/*
+ * Reads them from Destination Options. A super-packet's header has the number of its first segment, and all segments
+ * have the same header: which one a packet begins with is told by its own TCP sequence number.
+ */
+__noinline int read_numbers(struct __sk_buff *skb, const struct packet *packet, struct numbers *numbers)
+{
+	struct options options = {};
+	__be16 of_super[4]; /* segment size, window, first sequence number */
+	__be32 number[2];
+	u16 offset, size;
+
+	if (!packet || !numbers)
+		return 0;
+	numbers->pkts = 0;
+	if (!packet->destination_bytes)
+		return 0;
+	read_options(skb, headers_at() + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
+	if (!options.number_at || bpf_skb_load_bytes(skb, options.number_at, number, sizeof(number)))
+		return 0;
+	numbers->first = (u64)bpf_ntohl(number[0]) << 32 | bpf_ntohl(number[1]);
+	if (options.super_at) {
+		if (bpf_skb_load_bytes(skb, options.super_at, of_super, sizeof(of_super)))
+			return 0;
+		size = bpf_ntohs(of_super[0]);
+		/* A super-packet is shorter than 64 KB, so the lower half of the sequence number is enough. */
+		offset = packet->tcp_sequence - bpf_ntohs(of_super[3]);
+		if (!size || !packet->tcp_bytes)
+			return 0;
+		numbers->first += offset / size;
+	}
+	numbers->pkts = packet->pkts;
 	return 0;
 }
 

@@ -29,25 +29,36 @@ static __always_inline bool is_served(const struct packet *packet)
 	       has_prefix(packet->flow.daddr, config.prefix, config.prefix_mask);
 }
 
-/* Counts packets of the flow; the number of the first of them. */
-static __always_inline u64 count(const struct node_flow *flow, u32 pkts)
+/* Counts a packet of the flow; the number of the first that it is on the wire, and whether it is to have headers. */
+static __always_inline bool count(const struct node_flow *flow, u32 pkts, u64 *number)
 {
-	u64 none = 0, *next = bpf_map_lookup_elem(&sequences, flow);
+	struct node_sent none = {}, *sent = bpf_map_lookup_elem(&sent_flows, flow);
 
-	if (!next) {
-		bpf_map_update_elem(&sequences, flow, &none, BPF_NOEXIST);
-		next = bpf_map_lookup_elem(&sequences, flow);
+	if (!sent) {
+		bpf_map_update_elem(&sent_flows, flow, &none, BPF_NOEXIST);
+		sent = bpf_map_lookup_elem(&sent_flows, flow);
+		if (!sent)
+			return false;
 	}
-	return next ? __sync_fetch_and_add(next, pkts) : 0;
+	*number = __sync_fetch_and_add(&sent->pkts, pkts);
+	return config.every_pkts == 1 || !(__sync_fetch_and_add(&sent->packets, 1) % config.every_pkts);
 }
 
-static __always_inline void put_tcp_state(struct __sk_buff *skb, u8 *state)
+struct tcp_state {
+	u8 kind;
+	u8 flags;
+	__be16 mss_bytes;
+	__be16 cwnd_bytes[2];
+	__be16 first_sequence;
+};
+
+/* The window of the sender's TCP; on a router there is none. */
+static __always_inline void put_window(struct __sk_buff *skb, struct tcp_state *state)
 {
 	struct bpf_sock *sk = (struct bpf_sock *)skb->sk;
 	struct bpf_tcp_sock *tcp;
 	u32 cwnd_bytes, mss_bytes;
 
-	/* As the template has it: not traced. */
 	if (!sk)
 		return;
 	sk = bpf_sk_fullsock(sk);
@@ -58,10 +69,33 @@ static __always_inline void put_tcp_state(struct __sk_buff *skb, u8 *state)
 		return;
 	mss_bytes = tcp->mss_cache;
 	cwnd_bytes = tcp->snd_cwnd * mss_bytes;
-	state[1] = 1;
-	*(__be16 *)(state + 2) = bpf_htons(mss_bytes);
-	*(__be16 *)(state + 4) = bpf_htons(cwnd_bytes >> 16);
-	*(__be16 *)(state + 6) = bpf_htons(cwnd_bytes & 0xffff);
+	state->flags |= TCP_STATE_TRACED;
+	state->mss_bytes = bpf_htons(mss_bytes);
+	state->cwnd_bytes[0] = bpf_htons(cwnd_bytes >> 16);
+	state->cwnd_bytes[1] = bpf_htons(cwnd_bytes & 0xffff);
+}
+
+/* What has to be on the wire for the longest packet that this one is there. */
+static __always_inline u32 longest_bytes(const struct packet *packet)
+{
+	u32 payload_bytes = packet->payload_bytes;
+
+	if (packet->pkts > 1)
+		payload_bytes = packet->tcp_bytes + packet->segment_bytes;
+	return sizeof(struct ipv6_header) + payload_bytes;
+}
+
+static __always_inline void put_tcp_state(struct __sk_buff *skb, const struct packet *packet,
+					  struct tcp_state *state)
+{
+	state->flags = 0;
+	if (config.tcp_state)
+		put_window(skb, state);
+	if (packet->pkts == 1)
+		return;
+	state->flags |= TCP_STATE_SUPER;
+	state->mss_bytes = bpf_htons(packet->segment_bytes);
+	state->first_sequence = bpf_htons(packet->tcp_sequence & 0xffff);
 }
 
 static __noinline int insert(struct __sk_buff *skb, struct packet *packet, u64 wall_ns)
@@ -69,24 +103,25 @@ static __noinline int insert(struct __sk_buff *skb, struct packet *packet, u64 w
 	u32 bytes = config.template_bytes, timestamp_at = config.timestamp_at, state_at = config.tcp_state_at;
 	struct node_scratch *mine = ONLY(scratch);
 	struct lengths lengths;
+	bool is_chosen;
 	u64 sequence;
 
 	if (!mine || !packet || !is_served(packet))
 		return 0;
-	sequence = count(&packet->flow, packet->pkts);
-	if (packet->pkts > 1) {
+	is_chosen = count(&packet->flow, packet->pkts, &sequence);
+	if (packet->pkts > 1 && (config.per_packet || !packet->tcp_bytes)) {
 		COUNT(merged, packet->pkts);
 		return 0;
 	}
-	if (sequence % config.every_pkts)
+	if (!is_chosen)
 		return 0;
-	if (sizeof(struct ipv6_header) + packet->payload_bytes + bytes > config.mtu_bytes) {
-		COUNT(too_long, 1);
+	if (longest_bytes(packet) + bytes > config.mtu_bytes || packet->payload_bytes + bytes > 0xffff) {
+		COUNT(too_long, packet->pkts);
 		return 0;
 	}
 	if (bytes < 16 || bytes > NODE_TEMPLATE_BYTES || timestamp_at > NODE_TEMPLATE_BYTES - 8 ||
 	    config.sequence_at > NODE_TEMPLATE_BYTES - 8 || config.next_header_at >= NODE_TEMPLATE_BYTES ||
-	    state_at > NODE_TEMPLATE_BYTES - 8)
+	    state_at > NODE_TEMPLATE_BYTES - sizeof(struct tcp_state))
 		return 0;
 	for (u32 i = 0; i < NODE_TEMPLATE_BYTES / 8; i++)
 		((u64 *)mine->headers)[i] = ((const volatile u64 *)config.template_)[i];
@@ -95,10 +130,11 @@ static __noinline int insert(struct __sk_buff *skb, struct packet *packet, u64 w
 	*(__be32 *)(mine->headers + config.sequence_at + 4) = bpf_htonl(sequence);
 	*(__be32 *)(mine->headers + timestamp_at) = bpf_htonl(wall_ns / NSEC_PER_SEC);
 	*(__be32 *)(mine->headers + timestamp_at + 4) = bpf_htonl(wall_ns % NSEC_PER_SEC / 1000);
-	if (config.tcp_state)
-		put_tcp_state(skb, mine->headers + state_at);
+	if (state_at)
+		put_tcp_state(skb, packet, (struct tcp_state *)(mine->headers + state_at));
 
-	if (bpf_skb_adjust_room(skb, bytes, BPF_ADJ_ROOM_NET, 0))
+	/* The size of segments stays: TCP made them so small that headers fit. */
+	if (bpf_skb_adjust_room(skb, bytes, BPF_ADJ_ROOM_NET, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return 0;
 	lengths.payload_bytes = bpf_htons(packet->payload_bytes + bytes);
 	lengths.next_header = IPPROTO_HOPOPTS;
@@ -107,7 +143,7 @@ static __noinline int insert(struct __sk_buff *skb, struct packet *packet, u64 w
 	packet->first = IPPROTO_HOPOPTS;
 	packet->payload_bytes += bytes;
 	packet->hop_by_hop_bytes = (mine->headers[1] + 1) * 8;
-	COUNT(inserted, 1);
+	COUNT(inserted, packet->pkts);
 	return 0;
 }
 

@@ -67,7 +67,13 @@ def test_programs_read_an_object_a_packet(tmp_path: Path) -> None:
     assert trace["nodes"][0]["snapshot"]["queue_free_pkts"] == 80
     assert trace["nodes"][0]["queue_depth"] is None
     assert (edge["sequence"], edge["timestamp_fraction"]) == (9, None)
-    assert tcp_state == {"kind": "tcp_state", "cwnd_bytes": 14_480, "mss_bytes": 1448, "wants_echo": False}
+    assert tcp_state == {
+        "kind": "tcp_state",
+        "cwnd_bytes": 14_480,
+        "mss_bytes": 1448,
+        "wants_echo": False,
+        "first_sequence": None,
+    }
     assert bad["options"] == []
     assert bad["errors"][0]["where"] == "NodeLen, octet 50 of the packet"
 

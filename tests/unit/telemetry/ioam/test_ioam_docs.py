@@ -55,11 +55,11 @@ def test_all_fields_of_the_state_are_told() -> None:
 
 
 def test_the_state_of_tcp_lies_where_it_is_told() -> None:
-    header = build([TcpState(cwnd_bytes=0x01020304, mss_bytes=0x0506)])[1]
-    data = header[6:]  # extension header with padding, type and length
-    assert data[:10] == bytes.fromhex("6363 01 01 0506 01020304")
+    header = build([TcpState(cwnd_bytes=0x01020304, mss_bytes=0x0506, first_sequence=0x0708)])[1]
+    data = header[4:]  # extension header, type and length
+    assert data[:12] == bytes.fromhex("6363 01 05 0506 01020304 0708")
     told = {row[1].strip("`"): row[0] for row in rows(DOCUMENT, "octets behind type and length") if row[1]}
-    assert told == {"mss_bytes": "4-5", "cwnd_bytes": "6-9"}
+    assert told == {"mss_bytes": "4-5", "cwnd_bytes": "6-9", "first_sequence": "10-11"}
 
 
 def test_an_echo_lies_where_it_is_told() -> None:
