@@ -146,7 +146,7 @@ def test_wireshark_shows_our_own_options_with_our_dissector(tmp_path: Path) -> N
     cut[45] -= 1  # the option's length; a Pad1 takes the last octet
     cut[-1] = 0
     packets = [
-        insert(bare, [TcpState(cwnd_bytes=14_480, wants_echo=True)]),
+        insert(bare, [TcpState(cwnd_bytes=14_480, wants_echo=True, first_sequence=0xABCD)]),
         insert(bare, [ECHO]),
         insert(bare, [PathEcho(free_pkts=0xFFFF_FFFE, hops=1, hop=1)]),
         bytes(cut),
@@ -156,10 +156,12 @@ def test_wireshark_shows_our_own_options_with_our_dissector(tmp_path: Path) -> N
     names = [name for name in ECHO.__struct_fields__ if not name.startswith("sent_")]
     asked = [f"ccplane.echo.{name}" for name in [*names, "unlimited", "sent"]]
     tcp, echo, unlimited, broken = fields(
-        capture, [*asked, "ccplane.tcp.cwnd_bytes", "ccplane.tcp.wants_echo"], shown
+        capture,
+        [*asked, "ccplane.tcp.first_sequence", "ccplane.tcp.cwnd_bytes", "ccplane.tcp.wants_echo"],
+        shown,
     )
     yes = {"1", "True"}  # Wireshark's versions differ
-    assert tcp[-2] == "14480"
+    assert tcp[-3:-1] == [str(0xABCD), "14480"]
     assert tcp[-1] in yes
     values = dict(zip(asked, echo, strict=False))
     for name in names:

@@ -43,7 +43,7 @@ impl Numbers {
             match found.ok()?.option {
                 Parsed::EdgeToEdge(found) => edge = Some(found),
                 Parsed::TcpState(found) => tcp = Some(found),
-                Parsed::Trace(_) | Parsed::Other(..) => {}
+                Parsed::Trace(_) | Parsed::PathEcho(_) | Parsed::Other(..) => {}
             }
         }
         Self::of(edge, tcp, tcp_sequence, pkts)
