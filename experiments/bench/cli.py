@@ -196,10 +196,14 @@ def _rtcp(
     plan: Plan,
     count: Count = 8_000,
     load: Annotated[list[rtcp.Load] | None, typer.Option(help="Only this load.")] = None,
+    object_kb: Annotated[
+        int, typer.Option(min=1, metavar="KB", help="Length of each download behind a limit.")
+    ] = rtcp.OBJECT_BYTES >> 10,
     observe: Annotated[bool, typer.Option("--observe", help="Find limits, and bound nothing.")] = False,
 ) -> BenchResult:
     """CPU and memory of R-TCP under many connections, against the kernel's CUBIC and BBR."""
-    return rtcp.run(plan, count, load or tuple(rtcp.Load), observe=observe)
+    loads = load or tuple(rtcp.Load)
+    return rtcp.run(plan, count, loads, object_bytes=object_kb << 10, observe=observe)
 
 
 @benchmark("reload")

@@ -72,10 +72,26 @@ DELAY_US: Final = 5_000
 ACTIVE: Final = 200
 """Clients that download at a time."""
 OBJECT_BYTES: Final = 1 << 18
+"""Length of each download, if no other is asked for."""
 LIMITED_S: Final = 10.0
 """How long downloads are measured, and how long they go on at a time before [s]."""
 _GOODPUT_BYTES_PER_S: Final = 75e6
 """That they reach together at least, so that each client has its turn [bytes/s]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Who is sent to.
+
+    Attributes:
+        count: Concurrent connections, each to a client of its own.
+        load: Whether they are behind token buckets.
+        object_bytes: Length of each download behind a token bucket.
+    """
+
+    count: int
+    load: Load
+    object_bytes: int = OBJECT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,37 +158,53 @@ class Pair:
         return self.rtcp.cpu_s_per_gb / self.kernel.cpu_s_per_gb
 
 
-def run(plan: Plan, count: int, loads: Sequence[Load] = tuple(Load), *, observe: bool = False) -> BenchResult:
+def run(
+    plan: Plan,
+    count: int,
+    loads: Sequence[Load] = tuple(Load),
+    *,
+    object_bytes: int = OBJECT_BYTES,
+    observe: bool = False,
+) -> BenchResult:
     """Measure.
 
     Args:
         plan: How long, for each load.
         count: Concurrent connections, each to a client of its own.
         loads: Which.
+        object_bytes: Length of each download behind a token bucket.
         observe: R-TCP finds limits, and bounds nothing.
 
     Returns:
         `core_ns.*`; for each load and congestion control the ratio of CPU time to that of the kernel's, time
-        for an ACK, memory by connection, clients, and what is behind the ratio; `memory_bytes.one_client`.
+        for an ACK, memory by connection, clients, and what is behind the ratio; with the free load also
+        `memory_bytes.one_client`.
 
     Raises:
         BenchError: As `measure_rounds`.
         LabError: If a load cannot be made.
         RunError: If R-TCP cannot be attached.
     """
-    settings = {"count": count, "loads": [str(load) for load in loads], "observe": observe}
+    settings = {
+        "count": count,
+        "loads": [str(load) for load in loads],
+        "object_bytes": object_bytes,
+        "observe": observe,
+    }
     result = BenchResult("rtcp", plan, settings)
     core = core_ns(plan)
     result.rounds["core"] = core.tally
     for state, took_ns in core.samples.items():
         result.add(f"core_ns.{state}", took_ns, "ns")
     for load in loads:
-        pairs, result.rounds[str(load)] = measure(plan, count, load, observe=observe)
+        clients = Clients(count, load, object_bytes)
+        pairs, result.rounds[str(load)] = measure(plan, clients, observe=observe)
         for name in OURS:
             _add(result, f"{name}.{load}", [one for one in pairs if one.congestion == name], count)
-    memory = memory_with_one_client(plan, count)
-    result.rounds["one client"] = memory.tally
-    result.add("memory_bytes.one_client", memory.samples["cubic"], "bytes")
+    if Load.FREE in loads:
+        memory = memory_with_one_client(plan, count)
+        result.rounds["one client"] = memory.tally
+        result.add("memory_bytes.one_client", memory.samples["cubic"], "bytes")
     return result
 
 
@@ -204,13 +236,12 @@ def core_ns(plan: Plan) -> Rounds[float]:
     return measure_rounds(STATES, work, plan, title="rtcp core", headlines=lambda samples: samples.values())
 
 
-def measure(plan: Plan, count: int, load: Load, *, observe: bool = False) -> tuple[list[Pair], Tally]:
+def measure(plan: Plan, clients: Clients, *, observe: bool = False) -> tuple[list[Pair], Tally]:
     """Return a pair for each round and congestion control, and how many rounds there were.
 
     Args:
         plan: How long.
-        count: Concurrent connections, each to a client of its own.
-        load: Which.
+        clients: Who is sent to.
         observe: R-TCP finds limits, and bounds nothing.
 
     Raises:
@@ -218,12 +249,13 @@ def measure(plan: Plan, count: int, load: Load, *, observe: bool = False) -> tup
         LabError: If a load cannot be made.
         RunError: If R-TCP cannot be attached.
     """
-    with free_path() if load is Load.FREE else limited_path(count) as (path, emulator_s):
+    load = clients.load
+    with free_path() if load is Load.FREE else limited_path(clients.count) as (path, emulator_s):
 
         def one(way: str, _: int) -> tuple[Sample, Cost | None]:
             if way in OURS:
-                return _without(path, way, count, load, emulator_s), None
-            return _with(path, KERNELS[way], count, load, emulator_s, observe=observe)
+                return _without(path, way, clients, emulator_s), None
+            return _with(path, KERNELS[way], clients, emulator_s, observe=observe)
 
         measured = measure_rounds(
             [*OURS, *KERNELS],
@@ -320,16 +352,17 @@ def _emulator_s(net: EmulatedNetwork) -> float:
 
 
 @contextlib.contextmanager
-def _sending(path: Path, congestion: str, count: int, load: Load) -> Iterator[Send]:
+def _sending(path: Path, congestion: str, clients: Clients) -> Iterator[Send]:
     """Keep the connections open for a block, and yield what lets them send; each has sent something then."""
-    clients = ["--clients", str(count)]
-    if load is Load.FREE:
-        with open_flows(path, congestion, count, *clients, address=FIRST_CLIENT) as send:
+    count, object_bytes = clients.count, clients.object_bytes
+    each = ["--clients", str(count)]
+    if clients.load is Load.FREE:
+        with open_flows(path, congestion, count, *each, address=FIRST_CLIENT) as send:
             yield send
         return
-    what = ["--active", str(ACTIVE), "--object-bytes", str(OBJECT_BYTES), "--seconds", str(LIMITED_S)]
-    with open_load(path, congestion, count, *clients, *what, address=FIRST_CLIENT) as send_objects:
-        for _ in range(1 + int(count * OBJECT_BYTES / _GOODPUT_BYTES_PER_S / LIMITED_S)):
+    what = ["--active", str(ACTIVE), "--object-bytes", str(object_bytes), "--seconds", str(LIMITED_S)]
+    with open_load(path, congestion, count, *each, *what, address=FIRST_CLIENT) as send_objects:
+        for _ in range(1 + int(count * object_bytes / _GOODPUT_BYTES_PER_S / LIMITED_S)):
             send_objects()
         yield send_objects
 
@@ -349,21 +382,21 @@ def _measure(send: Send, emulator_s: EmulatorTime) -> Sample:
 # --- R-TCP -------------------------------------------------------------------------------------------------
 
 
-def _without(path: Path, name: str, count: int, load: Load, emulator_s: EmulatorTime) -> Sample:
-    with _sending(path, name, count, load) as send:
+def _without(path: Path, name: str, clients: Clients, emulator_s: EmulatorTime) -> Sample:
+    with _sending(path, name, clients) as send:
         return _measure(send, emulator_s)
 
 
 def _with(
-    path: Path, name: str, count: int, load: Load, emulator_s: EmulatorTime, *, observe: bool
+    path: Path, name: str, clients: Clients, emulator_s: EmulatorTime, *, observe: bool
 ) -> tuple[Sample, Cost]:
     """Measure a load under R-TCP: first as it is, then again while the kernel counts runs of its programs."""
     with (
-        _rtcp(2 * count, observe=observe) as (pid, taken_bytes),
-        _sending(path, OURS[name], count, load) as send,
+        _rtcp(2 * clients.count, observe=observe) as (pid, taken_bytes),
+        _sending(path, OURS[name], clients) as send,
     ):
         sample = _measure(send, emulator_s)
-        memory_bytes = taken_bytes() / count
+        memory_bytes = taken_bytes() / clients.count
         before_s = emulator_s()
         with counting_runs():
             earlier = runs_of_programs(pid)
@@ -372,17 +405,17 @@ def _with(
             later = runs_of_programs(pid)
         busy_s = watch.seen.own_busy_s - (emulator_s() - before_s)
         spent = {program: later[program] - runs for program, runs in earlier.items()}
-        clients = known_clients()
+        known = known_clients()
         hook = spent[ACK_HOOK[name][:PROGRAM_NAME_CHARACTERS]]
         return sample, Cost(
             memory_bytes=memory_bytes,
             ack_ns=hook.time_s / hook.count * 1e9,
             cpu_share=sum(one.time_s for one in spent.values()) / busy_s,
-            clients=len(clients),
-            limited=sum(one["state"] in LIMITED_STATES for one in clients),
-            triggered=sum(one["triggered"] and not one["found"] for one in clients),
-            gone_by_bytes=sum(one["end"] == "bytes" for one in clients),
-            gone_by_rate=sum(one["end"] == "rate" for one in clients),
+            clients=len(known),
+            limited=sum(one["state"] in LIMITED_STATES for one in known),
+            triggered=sum(one["triggered"] and not one["found"] for one in known),
+            gone_by_bytes=sum(one["end"] == "bytes" for one in known),
+            gone_by_rate=sum(one["end"] == "rate" for one in known),
         )
 
 

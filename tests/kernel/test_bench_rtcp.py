@@ -6,7 +6,7 @@ import pytest
 
 from experiments.bench import flows, rtcp
 from experiments.bench.rounds import Plan
-from experiments.bench.rtcp import Load
+from experiments.bench.rtcp import Clients, Load
 
 COUNT = 1_000
 
@@ -35,7 +35,7 @@ def test_every_client_is_known_and_every_figure_is_measured() -> None:
 
 
 def test_clients_behind_token_buckets_are_found_limited() -> None:
-    pairs, _ = rtcp.measure(Plan(1, 1), COUNT // 10, Load.LIMITED)
+    pairs, _ = rtcp.measure(Plan(1, 1), Clients(COUNT // 10, Load.LIMITED))
     assert [one.congestion for one in pairs] == list(rtcp.OURS)
     for pair in pairs:
         assert pair.kernel.retrans_ratio > 0.02

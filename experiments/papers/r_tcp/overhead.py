@@ -42,7 +42,7 @@ def rows(size: Size) -> list[dict[str, Any]]:
     plan = Plan(times, times)
     found: list[dict[str, Any]] = []
     for load in rtcp.Load:
-        pairs, _ = rtcp.measure(plan, count, load)
+        pairs, _ = rtcp.measure(plan, rtcp.Clients(count, load))
         found += [{"what": "load", **row_of(pair), "connections": count} for pair in pairs]
     for state, took_ns in rtcp.core_ns(plan).samples.items():
         found += [{"what": "detector", "state": state, "ack_ns": one} for one in took_ns]

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.bench import rtcp
 from experiments.bench.rounds import Plan, Rounds, Tally
-from experiments.bench.rtcp import Cost, Load, Pair, Sample
+from experiments.bench.rtcp import Clients, Cost, Load, Pair, Sample
 from experiments.papers.paper import Size, extent, findings, read_part, run_part
 from experiments.papers.r_tcp import overhead as r_tcp_overhead
 from experiments.papers.r_tcp.overhead import OVERHEAD
@@ -29,7 +29,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Measurements that cost nothing; rounds and connections of each."""
     asked: list[tuple[int, int]] = []
 
-    def measure(plan: Plan, count: int, load: Load) -> tuple[list[Pair], Tally]:
+    def measure(plan: Plan, clients: Clients) -> tuple[list[Pair], Tally]:
+        count, load = clients.count, clients.load
         asked.append((plan.rounds, count))
         quotients = {"cubic": 1.01, "bbr": 1.1}
         pairs = [
