@@ -9,9 +9,14 @@ that was killed leaves to the next one.
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
+import fcntl
 import os
+import socket
+import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +37,12 @@ ETHERNET_HEADER_BYTES: Final = 14
 _NETNS: Final = "/proc/thread-self/ns/net"
 _ARPHRD_ETHER: Final = 1
 _SINGLE_PACKETS: Final = 1
+_SIOCETHTOOL: Final = 0x8946
+_GET_SETTINGS: Final = 1
+_SETTINGS_BYTES: Final = 44
+"""Of struct ethtool_cmd (<linux/ethtool.h>): the speed's halves are at 12 and 28."""
+_UNKNOWN_SPEED: Final = 0xFFFF
+"""The lower half of SPEED_UNKNOWN, which drivers may give alone."""
 
 
 class Before(msgspec.Struct, kw_only=True, frozen=True):
@@ -60,6 +71,7 @@ class Interface(msgspec.Struct, kw_only=True, frozen=True):
         link_bytes: Header in front of IP.
         wireless: Whether it sends through the air.
         is_veth: Whether it is one end of a veth pair.
+        speed_bytes_per_s: What the device sends at; None if it does not say, or is no hardware [bytes/s].
     """
 
     name: str
@@ -68,6 +80,7 @@ class Interface(msgspec.Struct, kw_only=True, frozen=True):
     link_bytes: int
     wireless: bool
     is_veth: bool
+    speed_bytes_per_s: int | None = None
 
 
 @contextlib.contextmanager
@@ -204,4 +217,18 @@ def _describe(name: str, link: Any) -> Interface:
         link_bytes=ETHERNET_HEADER_BYTES if link["ifi_type"] == _ARPHRD_ETHER else 0,
         wireless=has_radio(link["index"]),
         is_veth=link.get(("linkinfo", "kind")) == "veth",
+        # Devices of software tell speeds that nobody keeps.
+        speed_bytes_per_s=_speed(name) if link.get("parent_dev_name") else None,
     )
+
+
+def _speed(name: str) -> int | None:
+    """Ask the driver for the speed [bytes/s]; None if it does not know, as without a cable."""
+    command = array.array("B", _GET_SETTINGS.to_bytes(4, sys.byteorder) + bytes(_SETTINGS_BYTES - 4))
+    request = struct.pack("16sP", name.encode(), command.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket, contextlib.suppress(OSError):
+        fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
+        low, high = struct.unpack_from("=H", command, 12)[0], struct.unpack_from("=H", command, 28)[0]
+        mbit_per_s = high << 16 | low
+        return mbit_per_s * 125_000 if 0 < mbit_per_s < _UNKNOWN_SPEED else None
+    return None

@@ -1,4 +1,4 @@
-"""What the queue behind an interface is like: for how much it has room, and whether its length is known."""
+"""What the queue behind an interface is like: for how much it has room, how fast it drains, what is known."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ NOQUEUE: Final = "noqueue"
 _NOT_BEHIND: Final = ("clsact", "ingress")
 _MAJOR: Final = 0xFFFF0000
 
+_SHAPERS: Final = frozenset({"tbf", "netem"})
+_UNSHAPED: Final = frozenset({"mq", "pfifo_fast", "pfifo", "bfifo", "fq", "fq_codel", "codel"})
+"""Disciplines that send as fast as the device takes it."""
+
 _LIMITS_PKTS: Final = {"fq_codel": "TCA_FQ_CODEL_LIMIT", "codel": "TCA_CODEL_LIMIT"}
 """Attribute with the limit, in packets."""
 
@@ -29,6 +33,7 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
         limit_pkts: Its limit, if that is in packets.
         limit_bytes: Its limit, if that is in bytes.
         packet_bytes: What it counts for a packet of full size.
+        link_rate_bytes_per_s: What it drains at while it is busy; None is not known [bytes/s].
     """
 
     known: bool
@@ -36,6 +41,7 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
     limit_pkts: int | None = None
     limit_bytes: int | None = None
     packet_bytes: int = 0
+    link_rate_bytes_per_s: int | None = None
 
 
 def read_queue(ipr: IPRoute, interface: Interface) -> Queue:
@@ -59,12 +65,38 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
     if root is None or root.get("kind") == NOQUEUE:
         # Packets wait nowhere, unless the driver has queues of its own, as wireless ones have.
         known = not interface.wireless
-        return Queue(known=known, unlimited=known, packet_bytes=packet_bytes)
+        rate = interface.speed_bytes_per_s
+        return Queue(known=known, unlimited=known, packet_bytes=packet_bytes, link_rate_bytes_per_s=rate)
     below = [qdisc for qdisc in behind if qdisc["parent"] & _MAJOR == root["handle"] and qdisc is not root]
+    rate = _rate([root, *below], interface)
     if len(below) > 1:
-        return Queue(known=True, packet_bytes=packet_bytes)
+        return Queue(known=True, packet_bytes=packet_bytes, link_rate_bytes_per_s=rate)
     limit_pkts, limit_bytes = _limits(below[0] if below else root)
-    return Queue(known=True, limit_pkts=limit_pkts, limit_bytes=limit_bytes, packet_bytes=packet_bytes)
+    return Queue(
+        known=True,
+        limit_pkts=limit_pkts,
+        limit_bytes=limit_bytes,
+        packet_bytes=packet_bytes,
+        link_rate_bytes_per_s=rate,
+    )
+
+
+def _rate(qdiscs: Sequence[Any], interface: Interface) -> int | None:
+    """Return what the slowest shaper lets through, else the speed of the device; None if it is not known."""
+    kinds = {qdisc.get("kind") for qdisc in qdiscs}
+    if not kinds <= _UNSHAPED | _SHAPERS:
+        return None
+    shaped = [rate for rate in map(_shaped, qdiscs) if rate]
+    return min(shaped, default=interface.speed_bytes_per_s)
+
+
+def _shaped(qdisc: Any) -> int:
+    """Return the rate of a shaper [bytes/s]; 0 if it is none, or without one."""
+    options = qdisc.get("options")
+    if qdisc.get("kind") == "tbf":
+        return int(options.get_attr("TCA_TBF_PARMS")["rate"])
+    rate = options.get_attr("TCA_NETEM_RATE") if qdisc.get("kind") == "netem" else None
+    return 0 if rate is None else int(rate["rate"])
 
 
 def _limits(qdisc: Any) -> tuple[int | None, int | None]:

@@ -36,9 +36,9 @@ def test_wireshark_finds_nothing_malformed(captures: dict[str, Path]) -> None:
 def test_wireshark_finds_the_nodes_in_the_order_of_the_wire(captures: dict[str, Path]) -> None:
     names = ["node.id", "node.eif", "node.oss.scid", "flag.o"]
     data = fields(captures["far>"], [f"ipv6.opt.ioam.trace.{name}" for name in names])
-    assert {tuple(row) for row in data} == {("0x000003,0x000002", "0x0005,0x0003", "0x636301,0x636301", "0")}
+    assert {tuple(row) for row in data} == {("0x000003,0x000002", "0x0005,0x0003", "0x636302,0x636302", "0")}
     acks = fields(captures["near<"], [f"ipv6.opt.ioam.trace.{name}" for name in names])
-    assert {tuple(row) for row in acks} == {("0x000002,0x000003", "0x0002,0x0004", "0x636301,0x636301", "0")}
+    assert {tuple(row) for row in acks} == {("0x000002,0x000003", "0x0002,0x0004", "0x636302,0x636302", "0")}
 
 
 def test_wireshark_follows_the_headers_to_the_segment(captures: dict[str, Path]) -> None:

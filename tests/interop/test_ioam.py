@@ -42,7 +42,15 @@ FULL = Node(
     namespace_data_wide=0xCAFEF00DCAFEF00D,
     buffer_occupancy=65_536,
     snapshot=State(
-        queue_free_pkts=80, arrival_pkts_per_s=8333, flow_count=3, lost_pkts=7, snr_db=33.25, mcs=7
+        queue_free_pkts=80,
+        arrival_pkts_per_s=8333,
+        flow_count=3,
+        lost_pkts=7,
+        link_rate_bytes_per_s=2_500_000,
+        flow_missing_pkts=5,
+        flow_dropped_pkts=2,
+        snr_db=33.25,
+        mcs=7,
     ),
 )
 SHOWN = {
@@ -61,9 +69,9 @@ SHOWN = {
     "eif_wide": "0x00030004",
     "nsdata_wide": "0xcafef00dcafef00d",
     "bufoccup": "0x00010000",
-    "oss.len": "7",
-    "oss.scid": "0x636301",
-    "oss.data": "000000500000208d0000000300000007ffff822dffffffff07ffffff",
+    "oss.len": "9",
+    "oss.scid": "0x636302",
+    "oss.data": "000000500000208d0000000300000007002625a000050002ffff822dffffffff07ffffff",
 }
 """Wireshark's name of a node's field -> how it shows FULL. Both hop limits have one name."""
 
@@ -74,7 +82,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bare = packet(b"", 59)
     room = Trace(trace_type=EVERY_FIELD, remaining_words=61, namespace_id=123)
     many = insert(
-        bare, [Trace(trace_type=TraceField.NODE | TraceField.SNAPSHOT, remaining_words=20, active=True)]
+        bare, [Trace(trace_type=TraceField.NODE | TraceField.SNAPSHOT, remaining_words=24, active=True)]
     )
     for node in (
         Node(node_id=1, hop_limit=64),
@@ -118,7 +126,7 @@ def test_wireshark_shows_the_same_values(capture: Path) -> None:
     header = ["ns", "nodelen", "remlen", "type", "flag.o"]
     rows = fields(capture, [f"ipv6.opt.ioam.trace.{name}" for name in header])
     assert rows[0] == ["123", "15", "61", "0xfff002", "0"]
-    assert rows[1] == ["123", "15", "38", "0xfff002", "0"]
+    assert rows[1] == ["123", "15", "36", "0xfff002", "0"]
 
 
 def test_wireshark_finds_every_node_in_the_order_of_the_wire(capture: Path) -> None:
@@ -129,8 +137,8 @@ def test_wireshark_finds_every_node_in_the_order_of_the_wire(capture: Path) -> N
         "0",
         "0x000004,0x000003,0x000002,0x000001",
         "255,62,63,64",
-        "0x636301,0x636301,0x000005,0xffffff",
-        "7,4,1,0",
+        "0x636302,0x636302,0x000005,0xffffff",
+        "9,6,1,0",
     ]
 
 

@@ -32,7 +32,7 @@ ETH_P_ALL = 3
 FRAME_BYTES = 1514
 PORT = 5000
 SOURCE, LINUX, TRANSIT, SINK = 1, 2, 3, 4
-OVERHEAD_BYTES = 192
+OVERHEAD_BYTES = 216
 NO_LIMIT_PKTS = (1 << 32) - 2
 WAIT_S = 20.0
 SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
@@ -187,7 +187,15 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
     assert before_us - 1000 <= times_us[0] <= times_us[3] <= after_us + 1000
     assert (edge.sequence, state) == (0, TcpState())
 
-    def ours(at: int, node_id: int, host: Host, ingress: str | None, egress: str, free: int | None) -> Node:
+    def ours(
+        at: int,
+        node_id: int,
+        host: Host,
+        interfaces: tuple[str | None, str],
+        free: int,
+        rate_bytes_per_s: int | None,
+    ) -> Node:
+        ingress, egress = interfaces
         said = trace.nodes[at].snapshot
         assert isinstance(said, State)
         rate = said.arrival_pkts_per_s or 0  # nobody else sends much here
@@ -200,11 +208,16 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
             timestamp_s=times_us[at + 1] // 1_000_000,
             timestamp_fraction=times_us[at + 1] % 1_000_000,
             queue_depth=0,
-            snapshot=State(queue_free_pkts=free, arrival_pkts_per_s=rate, flow_count=1),
+            snapshot=State(
+                queue_free_pkts=free,
+                arrival_pkts_per_s=rate,
+                flow_count=1,
+                link_rate_bytes_per_s=rate_bytes_per_s,
+            ),
         )
 
     assert trace.nodes == (
-        ours(0, SOURCE, chain.source, None, "eth0", NO_LIMIT_PKTS),
+        ours(0, SOURCE, chain.source, (None, "eth0"), NO_LIMIT_PKTS, None),
         Node(
             hop_limit=63,
             node_id=LINUX,
@@ -212,7 +225,7 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
             timestamp_fraction=times_us[2] % 1_000_000,
             queue_depth=0,
         ),
-        ours(2, TRANSIT, chain.transit, "eth0", "eth1", free_pkts(shaper, 0)),
+        ours(2, TRANSIT, chain.transit, ("eth0", "eth1"), free_pkts(shaper, 0), 1_000_000),
     )
     (summary,) = running.decoded()
     assert (summary.received_pkts, summary.lost_pkts, summary.flow.dst_port) == (1, 0, PORT)
@@ -262,8 +275,9 @@ def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain, linux_nev
     depths = [node.queue_depth or 0 for node in found]
     buffered = 8000 // length
     assert (sequences, last.sequence) == (list(range(20 - dropped)), 20)
-    assert depths == [0] * (20 - dropped - buffered) + list(range(buffered))
-    assert [one.queue_free_pkts for one in states] == [free_pkts(shaper, depth * length) for depth in depths]
+    waiting_bytes = [0] * (20 - dropped - buffered) + [n * length for n in range(buffered)]
+    assert depths == [-(-waiting // FRAME_BYTES) for waiting in waiting_bytes]
+    assert [one.queue_free_pkts for one in states] == [free_pkts(shaper, one) for one in waiting_bytes]
     # Each arrival adds 1 / T to a mean that falls as exp(-t/T); others may have come before.
     times_s = [(arrival_ns(node, "posix") or 0) / 1e9 for node in found]
     rates = [one.arrival_pkts_per_s or 0 for one in states]

@@ -152,10 +152,17 @@ def test_without_privilege_it_says_so() -> None:
     [
         ([], Queue(known=True, unlimited=True)),
         (["root bfifo limit 50000"], Queue(known=True, limit_bytes=50_000)),
-        (["root handle 1: tbf rate 1mbit burst 5000 limit 30000"], Queue(known=True, limit_bytes=30_000)),
+        (
+            ["root handle 1: tbf rate 1mbit burst 5000 limit 30000"],
+            Queue(known=True, limit_bytes=30_000, link_rate_bytes_per_s=125_000),
+        ),
         (
             ["root handle 1: tbf rate 1mbit burst 5000 limit 30000", "parent 1:1 pfifo limit 20"],
-            Queue(known=True, limit_pkts=20),
+            Queue(known=True, limit_pkts=20, link_rate_bytes_per_s=125_000),
+        ),
+        (
+            ["root netem rate 2mbit limit 30"],
+            Queue(known=True, limit_pkts=30, link_rate_bytes_per_s=250_000),
         ),
         (["root handle 1: htb", "root pfifo_fast"], Queue(known=True)),
     ],

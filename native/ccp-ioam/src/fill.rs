@@ -5,6 +5,8 @@ use crate::ipv6::{self, Headers, Kind};
 use crate::node::{Node, delay_word};
 use crate::option::{HEAD_BYTES, IOAM_MUTABLE, Parsed};
 use crate::read::HeaderOptions;
+use crate::snapshot::{HEAD_BYTES as SNAPSHOT_HEAD_BYTES, Snapshot};
+use crate::state::{State, flow_word};
 use crate::trace::{self, HEADER_BYTES};
 use crate::trace_type::TraceType;
 
@@ -17,6 +19,9 @@ pub struct Filled {
     pub overflowed: usize,
     /// Where the transit delay of the first slot lies, if the trace asks for it: for [`set_transit_delay`].
     pub transit_delay_at: Option<usize>,
+    /// Where the packets of its flow that the queue dropped lie in the first slot, if the trace asks for the snapshot
+    /// and the node wrote ours: for [`set_flow_dropped`].
+    pub flow_dropped_at: Option<usize>,
 }
 
 /// Writes a node's data into every pre-allocated trace of the namespace, in place.
@@ -49,6 +54,15 @@ pub fn fill_headers(extension: &mut [u8], first: u8, namespace_id: u16, node: &N
 pub fn set_transit_delay(octets: &mut [u8], at: usize, delay_ns: u64) {
     if let Some(word) = octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *word = delay_word(Some(delay_ns)).to_be_bytes();
+    }
+}
+
+/// Writes into a slot how many packets of the flow the queue dropped, which is known when the packet leaves it.
+///
+/// `at` is [`Filled::flow_dropped_at`]; as with [`set_transit_delay`].
+pub fn set_flow_dropped(octets: &mut [u8], at: usize, dropped_pkts: u64) {
+    if let Some(half) = octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *half = (flow_word(Some(dropped_pkts)) as u16).to_be_bytes();
     }
 }
 
@@ -101,14 +115,19 @@ fn write(octets: &mut [u8], (first, others): Places, node: &Node) -> Result<Fill
         }
     }
     let mut outcome = Filled::default();
+    let is_ours = matches!(node.snapshot, Some(Snapshot::Ccplane(_)));
     for place in first.iter().chain(&others) {
         match trace::fill(&mut octets[place.start..place.end], place.trace_type, node)? {
             None => outcome.overflowed += 1,
             Some(slot_at) => {
-                let delay_at = place.trace_type.offset_of(TraceType::TRANSIT_DELAY);
+                let trace_type = place.trace_type;
                 let slot_at = place.start + HEADER_BYTES + slot_at;
-                outcome.transit_delay_at =
-                    outcome.transit_delay_at.or(delay_at.map(|delay_at| slot_at + delay_at));
+                let delay_at = trace_type.offset_of(TraceType::TRANSIT_DELAY).map(|at| slot_at + at);
+                outcome.transit_delay_at = outcome.transit_delay_at.or(delay_at);
+                let data_at = slot_at + usize::from(trace_type.node_words()) * 4 + SNAPSHOT_HEAD_BYTES;
+                let told = is_ours && trace_type.has(TraceType::SNAPSHOT);
+                let dropped_at = told.then_some(data_at + State::FLOW_DROPPED_AT);
+                outcome.flow_dropped_at = outcome.flow_dropped_at.or(dropped_at);
                 outcome.filled += 1;
             }
         }

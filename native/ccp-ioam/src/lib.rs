@@ -31,7 +31,7 @@ mod wire;
 pub use capture::{Capture, Summary};
 pub use ccp_error::Error;
 pub use edge::EdgeToEdge;
-pub use fill::{Filled, fill, fill_headers, set_transit_delay};
+pub use fill::{Filled, fill, fill_headers, set_flow_dropped, set_transit_delay};
 pub use insert::{Headers as NewHeaders, build, insert};
 pub use ipv6::{Flow, Kind};
 pub use node::Node;

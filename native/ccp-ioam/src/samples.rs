@@ -59,6 +59,9 @@ pub fn state() -> State {
         arrival_pkts_per_s: Some(8333),
         flow_count: Some(3),
         lost_pkts: Some(7),
+        link_rate_bytes_per_s: Some(2_500_000),
+        flow_missing_pkts: Some(5),
+        flow_dropped_pkts: Some(2),
         rssi_dbm: Some(-61.5),
         snr_db: Some(33.25),
         data_rate_bytes_per_s: Some(8_125_000),
@@ -101,7 +104,7 @@ pub fn options() -> Vec<IoamOption> {
         timestamp_fraction: None,
     };
     vec![
-        IoamOption::Trace(trace(0xd00002, 12, vec![asked_for(node(), TraceType(0xd00002))])),
+        IoamOption::Trace(trace(0xd00002, 14, vec![asked_for(node(), TraceType(0xd00002))])),
         IoamOption::EdgeToEdge(edge),
         IoamOption::TcpState(TcpState {
             cwnd_bytes: Some(14_480),
@@ -160,13 +163,16 @@ impl Numbers {
                 arrival_pkts_per_s: self.maybe_u32(),
                 flow_count: self.maybe_u32(),
                 lost_pkts: self.maybe(State::LOST_MODULUS),
+                link_rate_bytes_per_s: self.maybe_u32(),
+                flow_missing_pkts: self.maybe(State::FLOW_MODULUS),
+                flow_dropped_pkts: self.maybe(State::FLOW_MODULUS),
                 rssi_dbm: self.maybe_decibels(),
                 snr_db: self.maybe_decibels(),
                 data_rate_bytes_per_s: self.maybe_u32(),
                 mcs: self.maybe_u8(),
             })),
             _ => Some(Snapshot::Other {
-                schema_id: self.below(State::SCHEMA_ID.into()) as u32,
+                schema_id: self.below(State::FIRST_SCHEMA_ID.into()) as u32,
                 data: vec![self.below(256) as u8; self.below(4) as usize * 4],
             }),
         }

@@ -6,6 +6,8 @@ use crate::Result;
 use crate::state::State;
 use crate::wire::{cannot_write, truncated, u32_at};
 
+/// Octets of length and schema.
+pub const HEAD_BYTES: usize = 4;
 /// Schema ID that means that the node had nothing to say.
 const NO_SCHEMA: u32 = 0xff_ffff;
 
@@ -29,9 +31,9 @@ impl Snapshot {
     /// Octets that it takes, with its head.
     pub fn size(snapshot: Option<&Snapshot>) -> usize {
         match snapshot {
-            None => 4,
-            Some(Snapshot::Ccplane(state)) => 4 + state.size(),
-            Some(Snapshot::Other { data, .. }) => 4 + data.len(),
+            None => HEAD_BYTES,
+            Some(Snapshot::Ccplane(state)) => HEAD_BYTES + state.size(),
+            Some(Snapshot::Other { data, .. }) => HEAD_BYTES + data.len(),
         }
     }
 
@@ -42,12 +44,13 @@ impl Snapshot {
     /// `ioam.truncated` or `ioam.bad_length`.
     pub fn read(bytes: &[u8], at: usize) -> Result<(Option<Self>, usize)> {
         let head = u32_at(bytes, 0).ok_or_else(|| truncated("Opaque State Snapshot Length", at))?;
-        let size = 4 + (head >> 24) as usize * 4;
-        let data = bytes.get(4..size).ok_or_else(|| truncated("Opaque State Snapshot", at))?;
-        let snapshot = match head & 0xff_ffff {
-            NO_SCHEMA if data.is_empty() => None,
-            State::SCHEMA_ID => Some(Snapshot::Ccplane(State::read(data, at)?)),
-            schema_id => Some(Snapshot::Other { schema_id, data: data.to_vec() }),
+        let size = HEAD_BYTES + (head >> 24) as usize * 4;
+        let data = bytes.get(HEAD_BYTES..size).ok_or_else(|| truncated("Opaque State Snapshot", at))?;
+        let schema_id = head & 0xff_ffff;
+        let snapshot = match State::read(schema_id, data, at) {
+            Some(state) => Some(Snapshot::Ccplane(state?)),
+            None if schema_id == NO_SCHEMA && data.is_empty() => None,
+            None => Some(Snapshot::Other { schema_id, data: data.to_vec() }),
         };
         Ok((snapshot, size))
     }
@@ -61,7 +64,7 @@ impl Snapshot {
         let size = Self::size(snapshot);
         let (head, out) = out
             .get_mut(..size)
-            .and_then(|out| out.split_first_chunk_mut::<4>())
+            .and_then(|out| out.split_first_chunk_mut::<HEAD_BYTES>())
             .ok_or_else(|| truncated("Opaque State Snapshot", 0))?;
         let schema_id = match snapshot {
             None => NO_SCHEMA,
@@ -73,8 +76,9 @@ impl Snapshot {
                 if *schema_id >= NO_SCHEMA {
                     return Err(cannot_write("schema_id", format!("{schema_id:#x} is not below 0xffffff")));
                 }
-                if *schema_id == State::SCHEMA_ID {
-                    return Err(cannot_write("schema_id", "0x636301 is ccplane's: give its fields"));
+                if [State::FIRST_SCHEMA_ID, State::SCHEMA_ID].contains(schema_id) {
+                    let why = format!("{schema_id:#08x} is ccplane's: give its fields");
+                    return Err(cannot_write("schema_id", why));
                 }
                 if data.len() % 4 != 0 || data.len() > 255 * 4 {
                     return Err(cannot_write("data", format!("{} octets are not 0, 4, .. 1020", data.len())));

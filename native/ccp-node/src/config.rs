@@ -104,6 +104,8 @@ pub fn put_queue(now: &mut node_now, queue: &Queue) {
         if queue.unlimited { shared::NODE_UNLIMITED } else { queue.limit_pkts.unwrap_or(MISSING) };
     now.limit_bytes = queue.limit_bytes.unwrap_or(MISSING);
     now.packet_bytes = queue.packet_bytes;
+    let rate = queue.link_rate_bytes_per_s.unwrap_or(0);
+    now.link_rate_bytes_per_s = rate.min(State::MOST_BYTES_PER_S.into()) as u32;
 }
 
 /// The words of a snapshot that are about the air.
@@ -115,7 +117,7 @@ pub fn radio(state: &State) -> Result<node_radio> {
     let mut octets = [u8::MAX; (shared::NODE_WIRELESS_WORDS as usize - 1) * 4];
     state.write(&mut octets)?;
     let word = |i: usize| u32::from_be_bytes(std::array::from_fn(|j| octets[4 * i + j]));
-    Ok(node_radio { lost_pkts: word(3), rssi_snr: word(4), data_rate_bytes_per_s: word(5), mcs: word(6) })
+    Ok(node_radio { lost_pkts: word(3), rssi_snr: word(6), data_rate_bytes_per_s: word(7), mcs: word(8) })
 }
 
 #[cfg(test)]

@@ -58,6 +58,8 @@ pub struct Queue {
     pub limit_bytes: Option<u32>,
     /// What the queue counts for a full-size packet.
     pub packet_bytes: u32,
+    /// What it drains at while it is busy.
+    pub link_rate_bytes_per_s: Option<u64>,
 }
 
 /// What is known of the air to another end of a wireless link.

@@ -241,6 +241,7 @@ impl<P: Packet> Pipe<P> {
             queue_pkts: self.queue_pkts(),
             free_pkts: self.queue.free_pkts(self.mtu_bytes),
             lost_pkts: self.counters.dropped_loss_pkts,
+            link_rate_bytes_per_s: self.mean_bytes_per_s(),
         }
     }
 

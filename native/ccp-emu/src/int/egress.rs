@@ -15,6 +15,8 @@ pub struct Found {
     pub free_pkts: Option<u64>,
     /// Packets lost on the link so far.
     pub lost_pkts: u64,
+    /// What the queue drains at while it is busy; infinite where nothing limits it.
+    pub link_rate_bytes_per_s: f64,
 }
 
 /// A link direction that begins at a transit node.
@@ -78,6 +80,9 @@ impl Egress {
                 arrival_pkts_per_s: self.meter.arrival_pkts_per_s(now_ns),
                 flow_count: Some(self.meter.flow_count(now_ns)),
                 lost_pkts: Some(found.lost_pkts),
+                link_rate_bytes_per_s: rate(found.link_rate_bytes_per_s),
+                flow_missing_pkts: None,
+                flow_dropped_pkts: None,
                 rssi_dbm: self.radio.rssi_dbm,
                 snr_db: self.radio.snr_db,
                 data_rate_bytes_per_s: self.radio.data_rate_bytes_per_s,
@@ -96,6 +101,11 @@ fn interface(link: usize) -> Option<u16> {
 /// What to write of a buffer's room.
 fn room(free_pkts: Option<u64>) -> u32 {
     free_pkts.map_or(State::UNLIMITED_PKTS, |free| counted(free).min(State::UNLIMITED_PKTS - 1))
+}
+
+/// What to write of a link's rate; nothing of one without a limit.
+fn rate(bytes_per_s: f64) -> Option<u32> {
+    bytes_per_s.is_finite().then_some(bytes_per_s.min(State::MOST_BYTES_PER_S.into()) as u32)
 }
 
 /// All bits set mean that a number is missing.

@@ -77,11 +77,12 @@ fn every_node_writes_what_the_packet_found() {
         let ages = (0..4u64).map(|n| (n * gap_ns) as f64 / RATE_TIME_NS as f64);
         (ages.map(|age| (-age).exp()).sum::<f64>() * 1e9 / RATE_TIME_NS as f64).round() as u32
     };
-    let state = |free, rate| State {
+    let state = |free, rate, link_rate_bytes_per_s| State {
         queue_free_pkts: Some(free),
         arrival_pkts_per_s: Some(rate),
         flow_count: Some(1),
         lost_pkts: Some(0),
+        link_rate_bytes_per_s,
         ..State::default()
     };
     let radio = State {
@@ -89,13 +90,13 @@ fn every_node_writes_what_the_packet_found() {
         snr_db: Some(33.25),
         mcs: Some(7),
         data_rate_bytes_per_s: Some(8_125_000),
-        ..state(20, rate(MS))
+        ..state(20, rate(MS), None)
     };
     assert_eq!(
         nodes,
         [
-            node(1, 64, (None, 1), 0, 0, 0, state(20, rate(0))),
-            node(2, 63, (Some(1), 3), 100, 3000, 2, state(8, rate(0))),
+            node(1, 64, (None, 1), 0, 0, 0, state(20, rate(0), None)),
+            node(2, 63, (Some(1), 3), 100, 3000, 2, state(8, rate(0), Some(1_480_000))),
             node(3, 62, (Some(3), 5), 6100, 0, 0, radio),
         ]
     );

@@ -39,7 +39,7 @@ impl RecordRow {
     pub const HEADER: &str = "t_us,src,dst,src_port,dst_port,protocol,sequence,len_bytes,latency_us,cwnd_bytes,\
         lost_wireless_pkts,lost_overflow_pkts,hop,node_id,hop_limit,ingress_if,egress_if,timestamp_us,\
         transit_delay_ns,queue_depth,buffer_occupancy,queue_free_pkts,arrival_pkts_per_s,flow_count,\
-        link_lost_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
+        link_lost_pkts,link_rate_bytes_per_s,flow_missing_pkts,flow_dropped_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
 
     /// Appends the rows of a packet.
     pub(super) fn gather(
@@ -78,6 +78,9 @@ impl RecordRow {
             arrival_pkts_per_s,
             flow_count,
             lost_pkts,
+            link_rate_bytes_per_s,
+            flow_missing_pkts,
+            flow_dropped_pkts,
             rssi_dbm,
             snr_db,
             data_rate_bytes_per_s,
@@ -97,6 +100,7 @@ impl RecordRow {
             .put(node.queue_depth)
             .put(node.buffer_occupancy);
         line.put(queue_free_pkts).put(arrival_pkts_per_s).put(flow_count).put(lost_pkts);
+        line.put(link_rate_bytes_per_s).put(flow_missing_pkts).put(flow_dropped_pkts);
         line.put(rssi_dbm).put(snr_db).put(data_rate_bytes_per_s).put(mcs);
         line.end();
     }

@@ -75,6 +75,11 @@ fn malformed_options_are_named() {
             "ioam.bad_length",
             "Opaque State Snapshot Length, octet 56",
         ),
+        (
+            "3b 02 0100 31 0e 00 00 0000 0000 000002 00 00636302 01020000",
+            "ioam.bad_length",
+            "Opaque State Snapshot Length, octet 56",
+        ),
         // Edge to edge.
         ("3b 01 0100 11 06 00 03 0000 c000 0102 0000", "ioam.bad_value", "IOAM-E2E-Type, octet 50"),
         (
@@ -188,6 +193,7 @@ fn numbers_that_mean_missing_cannot_be_written() {
         (State { queue_free_pkts: Some(u32::MAX), ..State::default() }, "queue_free_pkts"),
         (State { arrival_pkts_per_s: Some(u32::MAX), ..State::default() }, "arrival_pkts_per_s"),
         (State { flow_count: Some(u32::MAX), ..State::default() }, "flow_count"),
+        (State { link_rate_bytes_per_s: Some(u32::MAX), ..State::default() }, "link_rate_bytes_per_s"),
         (State { rssi_dbm: Some(-300.01), ..State::default() }, "rssi_dbm"),
         (State { rssi_dbm: Some(f64::NAN), ..State::default() }, "rssi_dbm"),
         (State { snr_db: Some(355.35), ..State::default() }, "snr_db"),
@@ -196,9 +202,13 @@ fn numbers_that_mean_missing_cannot_be_written() {
     ] {
         assert_eq!(state(wrong).unwrap_err().place, place);
     }
-    for (schema_id, bytes, place) in
-        [(0xff_ffff, 4, "schema_id"), (State::SCHEMA_ID, 4, "schema_id"), (1, 3, "data"), (1, 1024, "data")]
-    {
+    for (schema_id, bytes, place) in [
+        (0xff_ffff, 4, "schema_id"),
+        (State::SCHEMA_ID, 4, "schema_id"),
+        (State::FIRST_SCHEMA_ID, 4, "schema_id"),
+        (1, 3, "data"),
+        (1, 1024, "data"),
+    ] {
         let snapshot = Snapshot::Other { schema_id, data: vec![0; bytes] };
         let error = write(Node { snapshot: Some(snapshot), ..Node::default() }).unwrap_err();
         assert_eq!(error.place, place);
@@ -287,5 +297,5 @@ fn files_that_are_no_captures_are_refused() {
     assert_eq!(refused(Path::new("/nowhere/at.pcap")), "ioam.cannot_read");
     assert_eq!(refused(Path::new("/dev/null")), "ioam.no_capture");
     assert_eq!(refused(Path::new(env!("CARGO_MANIFEST_PATH"))), "ioam.no_capture");
-    assert_eq!(state().size(), 28);
+    assert_eq!(state().size(), 36);
 }

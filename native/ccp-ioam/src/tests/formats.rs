@@ -12,7 +12,8 @@ use crate::{
 const NODE: &str = "3f 010203  000b 000c  6553f100  000f423f  0016e360  deadbeef  00007648  01020304
     3f 01020304050607  00010002 00030004  cafef00d cafef00d  00010000";
 /// The state of the samples.
-const STATE: &str = "07 636301  00000050 0000208d 00000003 00000007  5d2a 822d  007bfa48  07ffffff";
+const STATE: &str =
+    "09 636302  00000050 0000208d 00000003 00000007  002625a0 0005 0002  5d2a 822d  007bfa48  07ffffff";
 
 fn written(option: &IoamOption) -> Vec<u8> {
     let mut out = Vec::new();
@@ -43,7 +44,7 @@ fn the_last_node_comes_first_and_room_before_it() {
 #[test]
 fn a_snapshot_follows_the_fields_and_counts_itself() {
     let option = IoamOption::Trace(trace(TraceType::SNAPSHOT | TraceType::QUEUE_DEPTH, 0, vec![node()]));
-    let mut expected = bytes("31 2e 00 00  0000 0800 020002 00  00007648");
+    let mut expected = bytes("31 36 00 00  0000 0800 020002 00  00007648");
     expected.extend(bytes(STATE));
     assert_eq!(written(&option), expected);
 }
@@ -53,8 +54,22 @@ fn a_wired_state_is_shorter() {
     let wired = State { rssi_dbm: None, snr_db: None, data_rate_bytes_per_s: None, mcs: None, ..state() };
     let node = Node { snapshot: Some(Snapshot::Ccplane(wired)), ..Node::default() };
     let option = IoamOption::Trace(trace(TraceType::SNAPSHOT, 0, vec![node]));
-    let expected = bytes("31 1e 00 00  0000 0000 000002 00  04636301 00000050 0000208d 00000003 00000007");
+    let expected = bytes(
+        "31 26 00 00  0000 0000 000002 00  06636302 00000050 0000208d 00000003 00000007 002625a0 00050002",
+    );
     assert_eq!(written(&option), expected);
+}
+
+#[test]
+fn the_first_version_is_read_and_has_neither_rate_nor_counters() {
+    let first = |octets: &str| Snapshot::read(&bytes(octets), 0).unwrap();
+    let known =
+        State { link_rate_bytes_per_s: None, flow_missing_pkts: None, flow_dropped_pkts: None, ..state() };
+    let wireless = "07 636301  00000050 0000208d 00000003 00000007  5d2a 822d  007bfa48  07ffffff";
+    assert_eq!(first(wireless), (Some(Snapshot::Ccplane(known)), 32));
+    let wired = State { rssi_dbm: None, snr_db: None, data_rate_bytes_per_s: None, mcs: None, ..known };
+    let read = first("04 636301  00000050 0000208d 00000003 00000007");
+    assert_eq!(read, (Some(Snapshot::Ccplane(wired)), 20));
 }
 
 #[test]
@@ -140,7 +155,7 @@ fn an_echo_is_an_experiment_of_another_kind() {
 #[test]
 fn headers_begin_and_end_with_padding() {
     let made = build(&options(), 6).unwrap();
-    assert_eq!(made.hop_by_hop[..6], bytes("3c 0d 0100 31 66")[..]);
+    assert_eq!(made.hop_by_hop[..6], bytes("3c 0f 0100 31 76")[..]);
     assert_eq!(made.destination[..6], bytes("06 04 0100 11 16")[..]);
     assert_eq!(made.destination[28..], bytes("1e 0a 6363 01 01 05a8 00003890")[..]);
     assert_eq!(made.hop_by_hop.len() % 8 + made.destination.len() % 8, 0);
@@ -160,7 +175,7 @@ fn a_packet_with_options_is_longer_and_goes_to_the_same_ports() {
     assert_eq!(decoded.flow.protocol, Some(6));
     assert_eq!((decoded.flow.src_port, decoded.flow.dst_port), (Some(4000), Some(5201)));
     let places: Vec<_> = decoded.options.iter().map(|found| (found.header, found.offset)).collect();
-    assert_eq!(places, [(Kind::HopByHop, 44), (Kind::Destination, 156), (Kind::Destination, 180)]);
+    assert_eq!(places, [(Kind::HopByHop, 44), (Kind::Destination, 172), (Kind::Destination, 196)]);
 }
 
 #[test]
@@ -190,16 +205,17 @@ fn links_may_pad_packets() {
 #[test]
 fn a_transit_node_fills_its_slot_and_nothing_else() {
     let types = TraceType::NODE | TraceType::SNAPSHOT;
-    let room = trace(types, 12, vec![]);
+    let room = trace(types, 14, vec![]);
     let source = insert(&tcp(), &[IoamOption::Trace(room.clone())]).unwrap();
     let mut on_the_way = source.clone();
     assert_eq!(fill(&mut on_the_way, 1, &node()).unwrap(), Filled::default()); // of another namespace
     assert_eq!(on_the_way, source);
-    assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), Filled { filled: 1, ..Filled::default() });
+    let filled = Filled { filled: 1, flow_dropped_at: Some(98), ..Filled::default() };
+    assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), filled);
     // 12 words less 1 of the node and 8 of the snapshot.
     let mut expected = source.clone();
     expected[51] = 3;
-    expected[56 + 12..56 + 48].copy_from_slice(&bytes(&format!("3f010203 {STATE}")));
+    expected[56 + 12..56 + 56].copy_from_slice(&bytes(&format!("3f010203 {STATE}")));
     assert_eq!(on_the_way, expected);
     // The next one finds no room.
     assert_eq!(fill(&mut on_the_way, 0, &node()).unwrap(), Filled { overflowed: 1, ..Filled::default() });
@@ -275,10 +291,16 @@ fn delays_saturate() {
 
 #[test]
 fn losses_are_counted_around() {
-    let mut out = [0; 16];
-    let state = State { lost_pkts: Some(State::LOST_MODULUS + 3), ..State::default() };
+    let mut out = [0; 24];
+    let state = State {
+        lost_pkts: Some(State::LOST_MODULUS + 3),
+        flow_missing_pkts: Some(State::FLOW_MODULUS),
+        flow_dropped_pkts: Some(3 * State::FLOW_MODULUS + 4),
+        ..State::default()
+    };
     state.write(&mut out).unwrap();
-    assert_eq!(State::read(&out, 0).unwrap().lost_pkts, Some(3));
+    let read = State::read(State::SCHEMA_ID, &out, 0).unwrap().unwrap();
+    assert_eq!((read.lost_pkts, read.flow_missing_pkts, read.flow_dropped_pkts), (Some(3), Some(0), Some(4)));
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Random {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let full = trace(ALL_FIELDS | TraceType::SNAPSHOT, 20, vec![node()]);
+    let full = trace(ALL_FIELDS | TraceType::SNAPSHOT, 30, vec![node()]);
     let small = trace(TraceType::NODE | TraceType::SNAPSHOT, 30, vec![node(), Node::default()]);
     vec![
         insert(&tcp(), &options()).unwrap(),

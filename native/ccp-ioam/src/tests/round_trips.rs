@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use crate::option::IoamOption;
 use crate::samples::{numbers, packet, tcp};
 use crate::{
-    Filled, Kind, Node, TraceType, build, decode, decode_header, fill, fill_headers, insert, read_headers,
-    remove, remove_headers, set_transit_delay,
+    Filled, Kind, Node, Snapshot, State, TraceType, build, decode, decode_header, fill, fill_headers, insert,
+    read_headers, remove, remove_headers, set_flow_dropped, set_transit_delay,
 };
 
 /// Options in the order in which they come out: traces first, since they lie in the first header.
@@ -88,25 +88,40 @@ proptest! {
         prop_assert!(found.eq(decode(&packet).unwrap().options.into_iter().map(|found| found.option)));
         let node = numbers.node(TraceType(0xfff002));
         let outcome = fill(&mut packet, 0, &node).unwrap();
-        let at = outcome.transit_delay_at.map(|at| at - 40);
-        prop_assert_eq!(fill_headers(&mut headers, first, 0, &node).unwrap(), Filled { transit_delay_at: at, ..outcome });
+        let [transit_delay_at, flow_dropped_at] =
+            [outcome.transit_delay_at, outcome.flow_dropped_at].map(|at| at.map(|at| at - 40));
+        let here = Filled { transit_delay_at, flow_dropped_at, ..outcome };
+        prop_assert_eq!(fill_headers(&mut headers, first, 0, &node).unwrap(), here);
         prop_assert_eq!(&headers, &packet[40..end]);
         prop_assert_eq!(remove_headers(&headers, first).unwrap(), (vec![], 6));
     }
 
     #[test]
-    fn a_delay_may_come_later(mut numbers in numbers(), delay_ns: u64) {
+    fn a_delay_and_what_the_queue_dropped_may_come_later(
+        mut numbers in numbers(), delay_ns: u64, dropped_pkts: u64,
+    ) {
         let trace = numbers.trace();
         let node = numbers.node(trace.trace_type);
         let headers = build(&[IoamOption::Trace(trace.clone())], 6).unwrap().hop_by_hop;
         let (mut later, mut at_once) = (headers.clone(), headers);
         let outcome = fill_headers(&mut later, 0, trace.namespace_id, &node).unwrap();
-        let asked = trace.trace_type.has(TraceType::TRANSIT_DELAY) && outcome.filled == 1;
-        prop_assert_eq!(outcome.transit_delay_at.is_some(), asked);
+        let asked = |field| trace.trace_type.has(field) && outcome.filled == 1;
+        prop_assert_eq!(outcome.transit_delay_at.is_some(), asked(TraceType::TRANSIT_DELAY));
+        let ours = matches!(node.snapshot, Some(Snapshot::Ccplane(_)));
+        prop_assert_eq!(outcome.flow_dropped_at.is_some(), asked(TraceType::SNAPSHOT) && ours);
         if let Some(at) = outcome.transit_delay_at {
             set_transit_delay(&mut later, at, delay_ns);
         }
-        let node = Node { transit_delay_ns: Some(delay_ns), ..node };
+        if let Some(at) = outcome.flow_dropped_at {
+            set_flow_dropped(&mut later, at, dropped_pkts);
+        }
+        let snapshot = node.snapshot.map(|snapshot| match snapshot {
+            Snapshot::Ccplane(state) => {
+                Snapshot::Ccplane(State { flow_dropped_pkts: Some(dropped_pkts), ..state })
+            }
+            other => other,
+        });
+        let node = Node { transit_delay_ns: Some(delay_ns), snapshot, ..node };
         fill_headers(&mut at_once, 0, trace.namespace_id, &node).unwrap();
         prop_assert_eq!(later, at_once);
     }

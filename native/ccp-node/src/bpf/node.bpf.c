@@ -37,9 +37,10 @@ int on_egress(struct __sk_buff *skb)
 	data.ingress_if = skb->ingress_ifindex;
 	data.timestamp_s = wall_ns / NSEC_PER_SEC;
 	data.timestamp_us = wall_ns % NSEC_PER_SEC / 1000;
-	data.queue_pkts = queue.pkts;
+	data.queue_pkts = depth_pkts(told, &queue);
 	data.free_pkts = free_pkts(told, &queue);
 	data.flow_count = behind->flows_seen - told->flows_gone;
+	data.link_rate_bytes_per_s = told->link_rate_bytes_per_s;
 	read_radio(skb, &data.radio);
 	fill(skb, &packet, &data);
 	return TC_ACT_UNSPEC;

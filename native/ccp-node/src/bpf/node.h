@@ -28,9 +28,9 @@ struct bpf_spin_lock {
 #define NODE_HEADERS_BYTES 640
 
 /* The snapshot: its head and the fields of docs/ioam.md. */
-#define NODE_SCHEMA 0x636301
-#define NODE_WIRED_WORDS 5
-#define NODE_WIRELESS_WORDS 8
+#define NODE_SCHEMA 0x636302
+#define NODE_WIRED_WORDS 7
+#define NODE_WIRELESS_WORDS 10
 
 /* Written by the loader; the programs' only constant, so it is all of .rodata. */
 struct node_config {
@@ -66,6 +66,8 @@ struct node_now {
 	__u32 limit_pkts; /* NODE_MISSING: not known; NODE_UNLIMITED: none */
 	__u32 limit_bytes; /* NODE_MISSING: not known */
 	__u32 packet_bytes; /* of a full-size packet, as the queue counts */
+	__u32 link_rate_bytes_per_s; /* of the queue while it is busy; 0: not known */
+	__u32 pad;
 };
 
 /* The other end of a wireless link, as on the wire but in host order. */

@@ -55,6 +55,14 @@ static __always_inline struct queue read_queue(const struct node_now *now)
 	return read_device((struct net_device *)*dev, &queue) ? queue : unknown;
 }
 
+/* How many full-size packets wait: a super-packet is what it is on the wire. */
+static __always_inline u32 depth_pkts(const struct node_now *now, const struct queue *queue)
+{
+	if (queue->pkts == NODE_MISSING || !now->packet_bytes)
+		return queue->pkts;
+	return (queue->bytes + now->packet_bytes - 1) / now->packet_bytes;
+}
+
 static __always_inline u32 free_pkts(const struct node_now *now, const struct queue *queue)
 {
 	if (queue->pkts == NODE_MISSING)

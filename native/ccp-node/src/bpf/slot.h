@@ -32,6 +32,7 @@ struct node_data {
 	u32 free_pkts;
 	u32 arrival_pkts_per_s;
 	u32 flow_count;
+	u32 link_rate_bytes_per_s;
 	struct node_radio radio;
 };
 
@@ -103,6 +104,8 @@ static __noinline u32 write_slot(__be32 *slot, u32 type, const struct node_data 
 	PUT(data->arrival_pkts_per_s);
 	PUT(data->flow_count);
 	PUT(data->radio.lost_pkts);
+	PUT(data->link_rate_bytes_per_s ? data->link_rate_bytes_per_s : data->radio.data_rate_bytes_per_s);
+	PUT(NODE_MISSING); /* counters of the flow */
 	if (is_wireless(&data->radio)) {
 		PUT(data->radio.rssi_snr);
 		PUT(data->radio.data_rate_bytes_per_s);

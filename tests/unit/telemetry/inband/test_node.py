@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.nl80211 import nl80211cmd
@@ -27,6 +28,7 @@ from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
 from telemetry.ioam.model import State
 
 WIRED = Interface(name="eth0", index=2, mtu_bytes=1500, link_bytes=14, wireless=False, is_veth=False)
+FAST = msgspec.structs.replace(WIRED, speed_bytes_per_s=125_000_000)
 WIRELESS = Interface(name="wlan0", index=3, mtu_bytes=1500, link_bytes=14, wireless=True, is_veth=False)
 STATIONS = ("02:00:00:00:01:00", "02:00:00:00:02:00")
 
@@ -67,8 +69,17 @@ def test_the_limit_is_that_of_the_only_discipline_below_the_root() -> None:
     root = qdisc("htb")
     assert queue_of([qdisc("fq_codel", options=codel)], WIRED).limit_pkts == 1000
     assert queue_of([root, qdisc("fq_codel", 0x10001, 0x20000, codel)], WIRED).limit_pkts == 1000
+    assert queue_of([root, qdisc("fq_codel", 0x10001, 0x20000, codel)], FAST).link_rate_bytes_per_s is None
     several = [qdisc("fq_codel", 0x10000 + n, 0x20000 * n, codel) for n in (1, 2)]
     assert queue_of([root, *several], WIRED) == Queue(known=True, packet_bytes=1514)
+
+
+def test_what_drains_a_queue_is_its_shaper_and_else_the_device() -> None:
+    fifo, mq = qdisc("pfifo_fast"), qdisc("mq")
+    assert queue_of([fifo], WIRED).link_rate_bytes_per_s is None
+    for qdiscs in ([fifo], [qdisc("noqueue")], [mq, qdisc("fq_codel", 0x10001, 0x20000)]):
+        assert queue_of(qdiscs, FAST).link_rate_bytes_per_s == 125_000_000
+    assert queue_of([qdisc("cake")], FAST).link_rate_bytes_per_s is None  # it may shape
 
 
 def test_the_air_to_each_station_is_known_and_the_only_one_stands_for_all() -> None:

@@ -18,7 +18,15 @@ NODE = Node(
     node_id=7,
     timestamp_s=1_700_000_000,
     timestamp_fraction=25,
-    snapshot=State(queue_free_pkts=80, arrival_pkts_per_s=8333, flow_count=2, rssi_dbm=-61.5),
+    snapshot=State(
+        queue_free_pkts=80,
+        arrival_pkts_per_s=8333,
+        flow_count=2,
+        link_rate_bytes_per_s=2_500_000,
+        flow_missing_pkts=5,
+        flow_dropped_pkts=2,
+        rssi_dbm=-61.5,
+    ),
 )
 TRACE = Trace(trace_type=FIELDS, remaining_words=12, nodes=(NODE,))
 EDGE = EdgeToEdge(e2e_type=E2eField.SEQUENCE_32 | E2eField.TIMESTAMP_S, sequence=9, timestamp_s=1_700_000_000)

@@ -42,11 +42,11 @@ def test_every_field_of_the_state_has_its_octets(row: list[str]) -> None:
 
     def data(state: State) -> bytes:
         trace = Trace(trace_type=TraceField.SNAPSHOT, nodes=(Node(snapshot=state),))
-        return build([trace])[0][20:48]
+        return build([trace])[0][20:56]
 
-    wireless = {"mcs": 0} if name != "mcs" else {"rssi_dbm": 0}  # so that both have 28 octets
+    wireless = {"mcs": 0} if name != "mcs" else {"rssi_dbm": 0}  # so that both have 36 octets
     without, with_it = data(State(**wireless)), data(State(**wireless, **{name: EXAMPLES.get(name, 5)}))
-    changed = {n for n in range(28) if without[n] != with_it[n]}
+    changed = {n for n in range(36) if without[n] != with_it[n]}
     assert changed == set(octets)
 
 
