@@ -66,9 +66,10 @@ class State(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ccplane"
         arrival_pkts_per_s: Packets that come to the queue [packets/s].
         flow_count: Flows that share the queue.
         lost_pkts: Packets lost on the link so far; as read, modulo 2^32 - 1.
-        link_rate_bytes_per_s: Rate at which the queue drains while it is busy [bytes/s]; 4,294,967,294 is that
-            much or more.
-        flow_missing_pkts: Packets of this packet's flow that had not come when it came; as read, modulo 2^16 - 1.
+        link_rate_bytes_per_s: Rate at which the queue drains while it is busy [bytes/s]; 4,294,967,294 is
+            that much or more.
+        flow_missing_pkts: Packets of this packet's flow that had not come when it came; as read, modulo
+            2^16 - 1.
         flow_dropped_pkts: Packets of its flow, sent before it, that the node's own queue dropped; likewise.
         rssi_dbm: Strength of the signal [dBm], in steps of 0.01.
         snr_db: Signal to noise ratio [dB], in steps of 0.01.

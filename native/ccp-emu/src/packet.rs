@@ -66,10 +66,10 @@ pub trait Packet: Clone {
         None
     }
 
-    /// Its transmission begins.
-    fn leaves(&mut self, now_ns: u64) {
+    /// Its transmission begins; so many packets of its flow were dropped while they waited, so far.
+    fn leaves(&mut self, now_ns: u64, dropped_late_pkts: u64) {
         if let Some(Some(extension)) = self.extension_mut() {
-            extension.leaves(now_ns);
+            extension.leaves(now_ns, dropped_late_pkts);
         }
     }
 }

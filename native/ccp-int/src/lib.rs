@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+mod counts;
 mod flow;
+mod gaps;
 mod lines;
 mod meter;
 mod nodes;
@@ -16,6 +18,7 @@ mod source;
 mod spec;
 mod work;
 
+pub use counts::{FlowCount, FlowCounts};
 pub use flow::{FlowKey, Protocol};
 pub use lines::Lines;
 pub use meter::{FLOW_WINDOW_NS, Meter, RATE_TIME_NS};

@@ -8,7 +8,7 @@ use crate::FlowKey;
 pub const MAX_FLOWS: usize = 1 << 16;
 
 /// Something about each flow that was seen lately. All operations take constant time, amortised.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recent<T> {
     keep_ns: u64,
     /// The longest unseen first.
@@ -45,6 +45,11 @@ impl<T> Recent<T> {
         let entry = self.flows.to_back(flow)?;
         entry.0 = entry.0.max(now_ns);
         Some(&mut entry.1)
+    }
+
+    /// What is known of a flow.
+    pub fn get(&self, flow: &FlowKey) -> Option<&T> {
+        self.flows.get(flow).map(|(_, known)| known)
     }
 
     /// What is known of each flow, the longest unseen first.

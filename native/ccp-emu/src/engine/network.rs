@@ -152,6 +152,9 @@ impl<P: Packet> Network<P> {
             if telemetry.ends_at(link) {
                 place.pipe.set_sink();
             }
+            if telemetry.counts_at(link) {
+                place.pipe.set_counting();
+            }
         }
         self.telemetry = Some(telemetry);
     }
@@ -222,7 +225,7 @@ impl<P: Packet> Network<P> {
         let pipe = &mut self.places[link].pipe;
         if let Some(telemetry) = &mut self.telemetry {
             let hop = Hop { node, ingress, egress: link };
-            telemetry.sends(now_ns, hop, &mut packet, || pipe.found());
+            telemetry.sends(now_ns, hop, &mut packet, |flow, number| pipe.find(now_ns, flow, number));
         }
         pipe.arrive(now_ns, packet);
         self.schedule(link);

@@ -2,13 +2,15 @@
 //!
 //! In this order: loss; token bucket; queue; transmission; corruption, duplication; propagation.
 
+use ccp_int::{FlowCounts, FlowKey};
+
 use super::Counters;
 use super::bucket::{Bucket, Verdict};
 use super::loss::Loss;
 use super::propagation::Propagation;
 use super::queue::Queue;
 use super::transmitter::Transmitter;
-use crate::int::{Found, Seen};
+use crate::int::{Counted, Found, Seen};
 use crate::packet::Packet;
 use crate::rng::Stream;
 use crate::spec::Direction;
@@ -40,6 +42,8 @@ pub struct Pipe<P> {
     corrupt: Stream,
     /// What the sink has seen that takes telemetry off packets before they are transmitted, if there is one.
     seen: Option<Vec<Seen>>,
+    /// Counts of the flows, if a node that writes telemetry sends here.
+    counts: Option<FlowCounts>,
     pub counters: Counters,
 }
 
@@ -59,6 +63,7 @@ impl<P: Packet> Pipe<P> {
             duplicate: stream("duplicate"),
             corrupt: stream("corrupt"),
             seen: None,
+            counts: None,
             counters: Counters::default(),
             direction,
         }
@@ -101,16 +106,20 @@ impl<P: Packet> Pipe<P> {
             self.counters.dropped_loss_pkts += 1;
             return;
         }
+        let flow = self.flow_counted(&packet);
         if let Some(bucket) = &mut self.bucket
             && !bucket.is_shaper()
             && bucket.take(now_ns, len_bytes) != Verdict::Pass
         {
             self.counters.dropped_policer_pkts += 1;
+            note_dropped(&mut self.counts, now_ns, flow, false);
             return;
         }
         let at_once = self.sending.is_none() && self.held.is_none() && self.queue.is_empty();
         let rate_bytes_per_s = self.mean_bytes_per_s();
-        self.queue.push(now_ns, packet, at_once, rate_bytes_per_s, &mut self.counters);
+        if !self.queue.push(now_ns, packet, at_once, rate_bytes_per_s, &mut self.counters) {
+            note_dropped(&mut self.counts, now_ns, flow, false);
+        }
         self.start(now_ns, false);
     }
 
@@ -156,7 +165,11 @@ impl<P: Packet> Pipe<P> {
                 }
                 return;
             };
-            packet.leaves(now_ns);
+            let dropped_late_pkts = self
+                .flow_counted(&packet)
+                .zip(self.counts.as_ref())
+                .map_or(0, |(flow, counts)| counts.dropped_late_pkts(&flow));
+            packet.leaves(now_ns, dropped_late_pkts);
             if let Some(seen) = &mut self.seen {
                 seen.extend(Seen::off(now_ns, &mut packet));
             }
@@ -172,15 +185,15 @@ impl<P: Packet> Pipe<P> {
 
     /// The next packet to transmit, if the shaper has tokens for it.
     fn next(&mut self, now_ns: u64) -> Option<P> {
-        let Some(bucket) = self.bucket.as_mut().filter(|b| b.is_shaper()) else {
-            return self.held.take().or_else(|| self.queue.pop(now_ns, &mut self.counters));
-        };
         loop {
             // Asked for the head of the queue before it is taken out, so that it waits where CoDel sees it.
             // Only when CoDel then gives a larger one instead, that one has to be held.
             let head_bytes = self.held.as_ref().map(P::len_bytes).or_else(|| self.queue.head_bytes());
+            let Some(bucket) = self.bucket.as_mut().filter(|b| b.is_shaper()) else {
+                return self.held.take().or_else(|| self.pop(now_ns));
+            };
             let Some(head_bytes) = head_bytes else {
-                self.queue.pop(now_ns, &mut self.counters);
+                self.pop(now_ns);
                 return None;
             };
             match bucket.peek(now_ns, head_bytes) {
@@ -190,10 +203,14 @@ impl<P: Packet> Pipe<P> {
                 }
                 Verdict::Pass | Verdict::Never => (),
             }
-            let packet = self.held.take().or_else(|| self.queue.pop(now_ns, &mut self.counters))?;
-            match bucket.take(now_ns, packet.len_bytes()) {
+            let packet = self.held.take().or_else(|| self.pop(now_ns))?;
+            match self.bucket.as_mut()?.take(now_ns, packet.len_bytes()) {
                 Verdict::Pass => return Some(packet),
-                Verdict::Never => self.counters.dropped_policer_pkts += 1,
+                Verdict::Never => {
+                    self.counters.dropped_policer_pkts += 1;
+                    let flow = self.flow_counted(&packet);
+                    note_dropped(&mut self.counts, now_ns, flow, true);
+                }
                 Verdict::Wait(at_ns) => {
                     self.held = Some(packet);
                     self.tokens_at_ns = Some(at_ns);
@@ -201,6 +218,19 @@ impl<P: Packet> Pipe<P> {
                 }
             }
         }
+    }
+
+    fn pop(&mut self, now_ns: u64) -> Option<P> {
+        let counts = &mut self.counts;
+        self.queue.pop(now_ns, &mut self.counters, |dropped| {
+            let flow = counts.is_some().then(|| dropped.flow()).flatten();
+            note_dropped(counts, now_ns, flow, true);
+        })
+    }
+
+    /// Whose packet it is, where that is counted.
+    fn flow_counted(&self, packet: &P) -> Option<FlowKey> {
+        self.counts.is_some().then(|| packet.flow()).flatten()
     }
 
     /// A packet has been transmitted.
@@ -235,9 +265,22 @@ impl<P: Packet> Pipe<P> {
         self.seen.as_mut().map(|seen| seen.drain(..))
     }
 
-    /// What the next packet will find.
-    pub fn found(&self) -> Found {
+    /// Counts flows from now on, for the node that sends here.
+    pub fn set_counting(&mut self) {
+        self.counts = Some(FlowCounts::default());
+    }
+
+    /// What a packet finds that comes next: of this flow, and with this number if it has one.
+    pub fn find(&mut self, now_ns: u64, flow: Option<&FlowKey>, number: Option<u64>) -> Found {
+        let flow_count = self.counts.as_mut().zip(flow).and_then(|(counts, flow)| {
+            if number.is_none() {
+                counts.plain(now_ns, flow, 1);
+            }
+            let count = counts.came(now_ns, flow, number?, 1);
+            Some(Counted { count, late_pkts: counts.dropped_late_pkts(flow) })
+        });
         Found {
+            flow_count,
             queue_pkts: self.queue_pkts(),
             free_pkts: self.queue.free_pkts(self.mtu_bytes),
             lost_pkts: self.counters.dropped_loss_pkts,
@@ -268,6 +311,13 @@ impl<P: Packet> Pipe<P> {
     /// The longest wait of packets that left since this was last asked.
     pub fn take_sojourn_max_ns(&mut self) -> u64 {
         self.queue.take_sojourn_max_ns()
+    }
+}
+
+/// Counts a dropped packet, if its flow is counted; `waited`: it was dropped at the head of the queue.
+fn note_dropped(counts: &mut Option<FlowCounts>, now_ns: u64, flow: Option<FlowKey>, waited: bool) {
+    if let (Some(counts), Some(flow)) = (counts, flow) {
+        counts.dropped(now_ns, &flow, waited);
     }
 }
 

@@ -1,10 +1,19 @@
 //! What a node writes into the packets that it sends over a link.
 
-use ccp_int::{FlowKey, Meter};
+use ccp_int::{FlowCount, FlowKey, Meter};
 use ccp_ioam::{Node, Snapshot, State, TraceType};
 
 use super::spec::{IntNode, Radio};
 use crate::Result;
+
+/// What is counted of a packet's flow when it comes to a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// As far as it is known then.
+    pub count: FlowCount,
+    /// Of those that were dropped, how many had waited: when the packet leaves, there may be more.
+    pub late_pkts: u64,
+}
 
 /// What a packet finds at a link when it comes there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +26,8 @@ pub struct Found {
     pub lost_pkts: u64,
     /// What the queue drains at while it is busy; infinite where nothing limits it.
     pub link_rate_bytes_per_s: f64,
+    /// Counts of its flow; `None` if it has no number.
+    pub flow_count: Option<Counted>,
 }
 
 /// A link direction that begins at a transit node.
@@ -65,6 +76,7 @@ impl Egress {
         found: &Found,
     ) -> Node {
         let queue_pkts = Some(counted(found.queue_pkts));
+        let count = found.flow_count.map(|counted| counted.count);
         Node {
             // A hop limit with all bits set, right at its source, cannot be told from none.
             hop_limit: hop_limit.filter(|hops| *hops != u8::MAX),
@@ -81,8 +93,8 @@ impl Egress {
                 flow_count: Some(self.meter.flow_count(now_ns)),
                 lost_pkts: Some(found.lost_pkts),
                 link_rate_bytes_per_s: rate(found.link_rate_bytes_per_s),
-                flow_missing_pkts: None,
-                flow_dropped_pkts: None,
+                flow_missing_pkts: count.map(|count| missing(count.missing_pkts)),
+                flow_dropped_pkts: count.map(|count| count.dropped_pkts),
                 rssi_dbm: self.radio.rssi_dbm,
                 snr_db: self.radio.snr_db,
                 data_rate_bytes_per_s: self.radio.data_rate_bytes_per_s,
@@ -106,6 +118,11 @@ fn room(free_pkts: Option<u64>) -> u32 {
 /// What to write of a link's rate; nothing of one without a limit.
 fn rate(bytes_per_s: f64) -> Option<u32> {
     bytes_per_s.is_finite().then_some(bytes_per_s.min(State::MOST_BYTES_PER_S.into()) as u32)
+}
+
+/// What to write of packets that are missing; less than none are while some without numbers were overtaken.
+fn missing(pkts: i64) -> u64 {
+    pkts.rem_euclid(State::FLOW_MODULUS as i64) as u64
 }
 
 /// All bits set mean that a number is missing.

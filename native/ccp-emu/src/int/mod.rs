@@ -5,15 +5,15 @@ mod seen;
 mod spec;
 
 use ccp_int::{Came, FlowKey, Protocol, RecordRow, Sink, Source, Summary};
-use ccp_ioam::{TcpState, fill_headers};
+use ccp_ioam::{Numbers, TcpState, fill_headers};
 use serde::Serialize;
 
-pub use egress::Found;
+pub use egress::{Counted, Found};
 pub use seen::Seen;
 pub use spec::{Int, IntNode, Radio, Role};
 
 use crate::Result;
-use crate::ip::{Delay, Extension, HOP_BY_HOP};
+use crate::ip::{Dropped, Extension, HOP_BY_HOP, Later};
 use crate::packet::Packet;
 use crate::spec::{Link, Spec};
 use egress::Egress;
@@ -131,6 +131,11 @@ impl Telemetry {
         IntCounters { malformed_pkts, ..self.counters }
     }
 
+    /// Whether a node writes into packets that it sends over a link.
+    pub fn counts_at(&self, link: usize) -> bool {
+        self.egresses[link].is_some()
+    }
+
     /// Whether packets lose their telemetry before they are transmitted on a link.
     pub fn ends_at(&self, link: usize) -> bool {
         self.ends[link].is_some()
@@ -162,8 +167,14 @@ impl Telemetry {
         sink.came(*at_ns, wall_ns, &came);
     }
 
-    /// A node is about to send a packet over a link.
-    pub fn sends<P: Packet>(&mut self, now_ns: u64, hop: Hop, packet: &mut P, found: impl FnOnce() -> Found) {
+    /// A node is about to send a packet over a link. `find` says what a packet of a flow finds there, with its number.
+    pub fn sends<P: Packet>(
+        &mut self,
+        now_ns: u64,
+        hop: Hop,
+        packet: &mut P,
+        find: impl FnOnce(Option<&FlowKey>, Option<u64>) -> Found,
+    ) {
         let is_source = self.sources[hop.node].is_some();
         if !is_source && self.egresses[hop.egress].is_none() {
             return;
@@ -174,7 +185,8 @@ impl Telemetry {
         }
         if let Some(egress) = &mut self.egresses[hop.egress] {
             egress.arrived(now_ns, flow.as_ref());
-            self.fill(now_ns, hop, packet, found);
+            let found = find(flow.as_ref(), number(packet));
+            self.fill(now_ns, hop, packet, &found);
         }
     }
 
@@ -203,28 +215,43 @@ impl Telemetry {
             self.counters.no_room_pkts += 1;
             return;
         }
-        let extension = Extension { first: HOP_BY_HOP, octets: headers.to_vec(), delay: None };
+        let extension = Extension { first: HOP_BY_HOP, octets: headers.to_vec(), later: None };
         *place = Some(Box::new(extension));
         self.counters.inserted_pkts += 1;
     }
 
-    fn fill<P: Packet>(&mut self, now_ns: u64, hop: Hop, packet: &mut P, found: impl FnOnce() -> Found) {
+    fn fill<P: Packet>(&mut self, now_ns: u64, hop: Hop, packet: &mut P, found: &Found) {
         let hop_limit = packet.hop_limit();
         let (Some(Some(extension)), Some(egress)) = (packet.extension_mut(), &self.egresses[hop.egress])
         else {
             return;
         };
         let wall_ns = now_ns.saturating_add(self.real_offset_ns);
-        let node = egress.node(now_ns, wall_ns, hop_limit, hop.ingress, &found());
+        let node = egress.node(now_ns, wall_ns, hop_limit, hop.ingress, found);
         match fill_headers(&mut extension.octets, extension.first, self.namespace_id, &node) {
             Ok(filled) => {
-                extension.delay = filled.transit_delay_at.map(|at| Delay { from_ns: now_ns, at });
+                let dropped = filled.flow_dropped_at.zip(found.flow_count);
+                extension.later = Some(Later {
+                    from_ns: now_ns,
+                    delay_at: filled.transit_delay_at,
+                    dropped: dropped.map(|(at, counted)| Dropped {
+                        at,
+                        early_pkts: counted.count.dropped_pkts - counted.late_pkts,
+                    }),
+                });
                 self.counters.filled_pkts += u64::from(filled.filled > 0);
                 self.counters.overflowed_pkts += u64::from(filled.overflowed > 0);
             }
             Err(_) => self.counters.unreadable_pkts += 1,
         }
     }
+}
+
+/// A packet's number, if it carries one.
+fn number<P: Packet>(packet: &mut P) -> Option<u64> {
+    let tcp_sequence = packet.tcp_sequence();
+    let extension = packet.extension_mut()?.as_ref()?;
+    Numbers::read(&extension.octets, extension.first, tcp_sequence, 1).map(|numbers| numbers.first)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Seen {
             *place = match remove_headers(&extension.octets, extension.first) {
                 Ok((rest, first)) => {
                     removed = rest.len() < extension.octets.len();
-                    (!rest.is_empty()).then(|| Box::new(Extension { first, octets: rest, delay: None }))
+                    (!rest.is_empty()).then(|| Box::new(Extension { first, octets: rest, later: None }))
                 }
                 Err(_) => Some(extension.clone()),
             };

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::samples::{MS, START_NS, US, carried, checked_line, everywhere, line, network, packet, segment};
 use super::*;
-use crate::engine::{Delivery, Network};
+use crate::engine::{Delivery, Network, Tapped};
 use crate::ip::IpPacket;
 use crate::ip::samples::{Tcp, udp};
+use crate::spec::{Loss, Queue};
 
 fn run(network: &mut Network<IpPacket>, until_ns: u64) -> Vec<Delivery<IpPacket>> {
     let mut deliveries = Vec::new();
@@ -83,6 +84,8 @@ fn every_node_writes_what_the_packet_found() {
         flow_count: Some(1),
         lost_pkts: Some(0),
         link_rate_bytes_per_s,
+        flow_missing_pkts: Some(0),
+        flow_dropped_pkts: Some(0),
         ..State::default()
     };
     let radio = State {
@@ -107,6 +110,57 @@ fn every_node_writes_what_the_packet_found() {
         let mut as_sent = packet(segment(number));
         (0..2).for_each(|_| assert!(as_sent.hop()));
         assert_eq!(delivery.packet.whole(), as_sent.whole());
+    }
+}
+
+/// Numbers of the packets that reached the end of a link, and what the three nodes had counted of the flow.
+fn counted(tapped: Vec<Tapped<IpPacket>>, link: usize) -> Vec<(u64, Vec<(u64, u64)>)> {
+    let tapped = tapped.into_iter().filter(|tapped| tapped.link == link);
+    tapped
+        .map(|mut tapped| {
+            let (nodes, edge, _) = carried(&mut tapped.packet);
+            let counts = nodes.iter().map(|node| match node.snapshot {
+                Some(Snapshot::Ccplane(state)) => {
+                    (state.flow_missing_pkts.unwrap(), state.flow_dropped_pkts.unwrap())
+                }
+                _ => panic!("all are ours"),
+            });
+            (edge.unwrap().sequence.unwrap(), counts.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn nodes_count_what_a_flow_lacks_and_what_their_own_queue_dropped() {
+    let codel = Queue::CoDel { target_us: 5000, interval_us: 100_000, ecn: false };
+    for queue in [Queue::default(), codel] {
+        let mut spec = line(everywhere());
+        spec.links[0].direction.loss = Some(Loss::Bernoulli { ratio: 0.1 });
+        spec.links[2].direction.queue = queue;
+        let mut network = network(spec, None);
+        let (first, last) = (network.tap("l0>").unwrap(), network.tap("l2>").unwrap());
+        // Three packets in two milliseconds, of which the link takes two.
+        for number in 0..3000 {
+            let now_ns = START_NS + u64::from(number) * 2 * MS / 3;
+            network.advance(now_ns, &mut Vec::new());
+            network.arrive(now_ns, 0, 1, packet(segment(number)));
+        }
+        run(&mut network, START_NS + 10_000 * MS);
+        let sample = network.sample(2);
+        let dropped_pkts = sample.counters.dropped_queue_pkts + sample.counters.dropped_aqm_pkts;
+        let mut tapped = network.take_tapped();
+        let came: Vec<u64> = tapped
+            .iter_mut()
+            .filter(|tapped| tapped.link == first)
+            .map(|tapped| carried(&mut tapped.packet).1.unwrap().sequence.unwrap())
+            .collect();
+        let told = counted(tapped, last);
+        assert!(dropped_pkts > 100 && came.len() < 2800 && told.len() + dropped_pkts as usize == came.len());
+        for (at, (number, counts)) in told.iter().enumerate() {
+            let not_come = number - came.partition_point(|other| other < number) as u64 - came[0];
+            let gone = number - at as u64 - came[0];
+            assert_eq!(counts, &[(0, 0), (not_come, gone - not_come), (gone, 0)], "{number} {queue:?}");
+        }
     }
 }
 
@@ -198,7 +252,7 @@ fn headers_of_hosts_are_filled_and_taken_off_and_other_options_stay() {
     let host = |octets: Vec<u8>| {
         let mut packet = packet(segment(0));
         *packet.extension_mut().unwrap() =
-            Some(Box::new(Extension { first: HOP_BY_HOP, octets, delay: None }));
+            Some(Box::new(Extension { first: HOP_BY_HOP, octets, later: None }));
         packet
     };
     network.tap("l2>").unwrap();

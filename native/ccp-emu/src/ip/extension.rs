@@ -4,7 +4,7 @@
 //! touching them.
 
 use bytes::{Bytes, BytesMut};
-use ccp_ioam::set_transit_delay;
+use ccp_ioam::{set_flow_dropped, set_transit_delay};
 
 use super::checksum::{set_word, word};
 use super::vnet::Partial;
@@ -25,17 +25,28 @@ pub struct Extension {
     pub first: u8,
     /// All of them.
     pub octets: Vec<u8>,
-    /// The transit delay that is still to be written.
-    pub delay: Option<Delay>,
+    /// What is still to be written by the node in which the packet is.
+    pub later: Option<Later>,
 }
 
-/// A transit delay that is not known yet.
+/// What a node knows only when the packet leaves it.
 #[derive(Clone, Copy, Debug)]
-pub struct Delay {
-    /// When it began.
+pub struct Later {
+    /// When the packet came.
     pub from_ns: u64,
-    /// Where it is written.
+    /// Where the transit delay is written.
+    pub delay_at: Option<usize>,
+    /// What the node's queue dropped of the flow.
+    pub dropped: Option<Dropped>,
+}
+
+/// Packets in front of this one that a queue dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropped {
+    /// Where the sum is written.
     pub at: usize,
+    /// Those that never waited.
+    pub early_pkts: u64,
 }
 
 impl Extension {
@@ -48,10 +59,14 @@ impl Extension {
         outer
     }
 
-    /// The packet leaves the node whose transit delay is still to be written.
-    pub fn leaves(&mut self, now_ns: u64) {
-        if let Some(Delay { from_ns, at }) = self.delay.take() {
+    /// The packet leaves its node, which dropped so many of its flow that had waited.
+    pub fn leaves(&mut self, now_ns: u64, dropped_late_pkts: u64) {
+        let Some(Later { from_ns, delay_at, dropped }) = self.later.take() else { return };
+        if let Some(at) = delay_at {
             set_transit_delay(&mut self.octets, at, now_ns.saturating_sub(from_ns));
+        }
+        if let Some(Dropped { at, early_pkts }) = dropped {
+            set_flow_dropped(&mut self.octets, at, early_pkts + dropped_late_pkts);
         }
     }
 
@@ -72,7 +87,7 @@ pub fn take_out(bytes: Bytes, partial: Option<Partial>) -> (Bytes, Option<Partia
     set_word(&mut rest, PAYLOAD_LENGTH, payload_bytes);
     rest[NEXT_HEADER] = upper;
     let partial = partial.map(|p| Partial { start: p.start - octets.len() as u16, ..p });
-    let extension = Extension { first: bytes[NEXT_HEADER], octets, delay: None };
+    let extension = Extension { first: bytes[NEXT_HEADER], octets, later: None };
     (rest.freeze(), partial, Some(Box::new(extension)))
 }
 

@@ -29,7 +29,7 @@ fn headers_carry_room_number_time_and_window() {
     let found: Vec<_> = read_headers(headers, 0).map(Result::unwrap).collect();
     let [trace, state, edge] = &found[..] else { panic!("{found:?}") };
     let Parsed::Trace(trace) = trace.option else { panic!("{trace:?}") };
-    assert_eq!((trace.trace_type.0, trace.remaining_words), (0xfa_0002, 33));
+    assert_eq!((trace.trace_type.0, trace.remaining_words), (0xfa_0002, 39));
     let Parsed::EdgeToEdge(edge) = edge.option else { panic!("{edge:?}") };
     assert_eq!(edge.sequence, Some(0));
     assert_eq!((edge.timestamp_s, edge.timestamp_fraction), (Some(1_700_000_000), Some(123_456)));

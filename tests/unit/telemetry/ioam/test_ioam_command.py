@@ -37,8 +37,8 @@ def test_people_read_a_line_an_option_and_a_node(tmp_path: Path) -> None:
         "packet 2  1970-01-01T00:00:02.000005000Z  udp [fd00::1]:4000 > [fd00::2]:4001",
         "  hop-by-hop at 44: trace, namespace 0, type 0xb00002, room for 12 words",
         "    node 1: hop limit 63, node id 7, 2023-11-14T22:13:20.000025000Z, queue free 80 packets, "
-        "arrival 8333 packets/s, flow count 2, link rate 2500000 bytes/s, flow missing 5 packets, flow dropped 2 packets, "
-        "rssi -61.5 dBm",
+        "arrival 8333 packets/s, flow count 2, link rate 2500000 bytes/s, flow missing 5 packets, "
+        "flow dropped 2 packets, rssi -61.5 dBm",
         "  destination at 164: edge to edge, namespace 0: sequence 9, timestamp 1700000000 s",
         "  destination at 180: sender's TCP: cwnd 14480 bytes, mss 1448 bytes",
         "packet 3  1970-01-01T00:00:03.000005000Z  udp [fd00::1]:4000 > [fd00::2]:4001",

@@ -99,7 +99,7 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// Takes a packet in, or drops it. `at_once`: the transmitter waits for it, so that it needs no buffer.
+    /// Takes a packet in, or drops it; whether it did. `at_once`: the transmitter waits for it, so that it needs no buffer.
     pub fn push(
         &mut self,
         now_ns: u64,
@@ -107,7 +107,7 @@ impl<P: Packet> Queue<P> {
         at_once: bool,
         rate_bytes_per_s: f64,
         counters: &mut Counters,
-    ) {
+    ) -> bool {
         let action = match &mut self.discipline {
             Discipline::DropTail { ce_threshold_bytes: Some(most_bytes), .. }
                 if self.bytes > *most_bytes && packet.ecn() != Ecn::NotEct =>
@@ -123,7 +123,7 @@ impl<P: Packet> Queue<P> {
         };
         if action == Action::Drop || action == Action::Signal && !(ecn && packet.ecn() != Ecn::NotEct) {
             counters.dropped_aqm_pkts += 1;
-            return;
+            return false;
         }
         let len_bytes = u64::from(packet.len_bytes());
         if !at_once && !self.fits(len_bytes) {
@@ -131,13 +131,14 @@ impl<P: Packet> Queue<P> {
                 red.overflow();
             }
             counters.dropped_queue_pkts += 1;
-            return;
+            return false;
         }
         if action == Action::Signal {
             mark(&mut packet, counters);
         }
         self.bytes += len_bytes;
         self.waiting.push_back(Waiting { came_ns: now_ns, packet });
+        true
     }
 
     fn fits(&self, len_bytes: u64) -> bool {
@@ -148,8 +149,8 @@ impl<P: Packet> Queue<P> {
         }
     }
 
-    /// The packet to send now; those that CoDel drops on the way are gone.
-    pub fn pop(&mut self, now_ns: u64, counters: &mut Counters) -> Option<P> {
+    /// The packet to send now; `dropped` gets those that CoDel drops on the way.
+    pub fn pop(&mut self, now_ns: u64, counters: &mut Counters, mut dropped: impl FnMut(P)) -> Option<P> {
         while let Some(Waiting { came_ns, mut packet }) = self.waiting.pop_front() {
             self.bytes -= u64::from(packet.len_bytes());
             let sojourn_ns = now_ns.saturating_sub(came_ns);
@@ -170,7 +171,10 @@ impl<P: Packet> Queue<P> {
                     mark(&mut packet, counters);
                     return Some(packet);
                 }
-                Action::Drop => counters.dropped_aqm_pkts += 1,
+                Action::Drop => {
+                    counters.dropped_aqm_pkts += 1;
+                    dropped(packet);
+                }
             }
         }
         if let Discipline::CoDel(codel) = &mut self.discipline {

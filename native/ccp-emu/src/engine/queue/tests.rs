@@ -26,9 +26,9 @@ fn packets_leave_in_order_and_what_does_not_fit_is_dropped() {
         queue.push(0, plain(id, 100), false, RATE, &mut counters);
     }
     assert_eq!((queue.len(), queue.bytes(), counters.dropped_queue_pkts), (2, 200, 1));
-    assert_eq!(queue.pop(1, &mut counters).unwrap().id, 0);
-    assert_eq!(queue.pop(2, &mut counters).unwrap().id, 1);
-    assert!(queue.pop(3, &mut counters).is_none());
+    assert_eq!(queue.pop(1, &mut counters, drop).unwrap().id, 0);
+    assert_eq!(queue.pop(2, &mut counters, drop).unwrap().id, 1);
+    assert!(queue.pop(3, &mut counters, drop).is_none());
     assert_eq!(queue.take_sojourn_max_ns(), 2);
     assert_eq!(queue.take_sojourn_max_ns(), 0);
 }
@@ -38,7 +38,7 @@ fn a_buffer_in_bytes_takes_what_fits_and_the_transmitters_packet_needs_none() {
     let mut counters = Counters::default();
     let mut queue = queue(Spec::default(), Some(Buffer::Bytes(1000)));
     queue.push(0, plain(0, 1500), true, RATE, &mut counters);
-    assert_eq!(queue.pop(0, &mut counters).unwrap().id, 0);
+    assert_eq!(queue.pop(0, &mut counters, drop).unwrap().id, 0);
     for (id, len_bytes) in [(1, 600), (2, 600), (3, 400)] {
         queue.push(0, plain(id, len_bytes), false, RATE, &mut counters);
     }
@@ -56,9 +56,9 @@ fn ce_threshold_marks_by_time_when_leaving() {
     for id in 0..3 {
         queue.push(0, if id == 2 { plain(id, 100) } else { ect(id, 100) }, false, RATE, &mut counters);
     }
-    assert_eq!(queue.pop(MS, &mut counters).unwrap().ecn, Ecn::Ect0);
-    assert_eq!(queue.pop(MS + 1, &mut counters).unwrap().ecn, Ecn::Ce);
-    assert_eq!(queue.pop(MS + 1, &mut counters).unwrap().ecn, Ecn::NotEct);
+    assert_eq!(queue.pop(MS, &mut counters, drop).unwrap().ecn, Ecn::Ect0);
+    assert_eq!(queue.pop(MS + 1, &mut counters, drop).unwrap().ecn, Ecn::Ce);
+    assert_eq!(queue.pop(MS + 1, &mut counters, drop).unwrap().ecn, Ecn::NotEct);
     assert_eq!((counters.marked_pkts, counters.dropped_pkts()), (1, 0));
 }
 
@@ -71,7 +71,7 @@ fn ce_threshold_marks_by_bytes_when_coming() {
     }
     queue.push(0, plain(4, 100), false, RATE, &mut counters);
     let marks: Vec<_> =
-        std::iter::from_fn(|| queue.pop(0, &mut counters)).map(|p| p.ecn == Ecn::Ce).collect();
+        std::iter::from_fn(|| queue.pop(0, &mut counters, drop)).map(|p| p.ecn == Ecn::Ce).collect();
     // 0, 100 and 200 bytes are not above 200; 300 are.
     assert_eq!(marks, [false, false, false, true, false]);
 }
@@ -101,9 +101,9 @@ fn codel_drops_the_packet_whose_turn_it_is_and_gives_the_next() {
     for id in 0..10 {
         queue.push(0, if id == 3 { ect(id, 1000) } else { plain(id, 1000) }, false, RATE, &mut counters);
     }
-    assert_eq!(queue.pop(10 * MS, &mut counters).unwrap().id, 0);
-    assert_eq!(queue.pop(110 * MS, &mut counters).unwrap().id, 2);
-    let marked = queue.pop(210 * MS, &mut counters).unwrap();
+    assert_eq!(queue.pop(10 * MS, &mut counters, drop).unwrap().id, 0);
+    assert_eq!(queue.pop(110 * MS, &mut counters, drop).unwrap().id, 2);
+    let marked = queue.pop(210 * MS, &mut counters, drop).unwrap();
     assert_eq!((marked.id, marked.ecn), (3, Ecn::Ce));
     assert_eq!((counters.dropped_aqm_pkts, counters.marked_pkts, queue.len()), (1, 1, 6));
 }

@@ -1,0 +1,115 @@
+//! Packets of a flow that did not come: gaps between their numbers, and what comes late makes of them.
+
+/// Numbers behind the highest one that are remembered one by one.
+const REMEMBERED: u64 = 1024;
+const WORD_BITS: u64 = u64::BITS as u64;
+/// After so many packets in a row with numbers that were there before, the source has started anew.
+const OLD_PKTS: u32 = 64;
+
+/// The numbers of one flow at one place.
+#[derive(Clone, Debug)]
+pub struct Gaps {
+    first: u64,
+    highest: u64,
+    /// Of the numbers that are remembered, those that came: a bit each, in a ring.
+    came: [u64; (REMEMBERED / WORD_BITS) as usize],
+    missing: i64,
+    /// Packets without a number since the highest one.
+    plain: u64,
+    old_in_row: u32,
+}
+
+impl Gaps {
+    /// Begins with these numbers: so many from the first on.
+    pub fn new(first: u64, pkts: u32) -> Self {
+        let mut gaps = Gaps {
+            first,
+            highest: first,
+            came: [0; (REMEMBERED / WORD_BITS) as usize],
+            missing: 0,
+            plain: 0,
+            old_in_row: 0,
+        };
+        gaps.advance(last(first, pkts));
+        (first..=gaps.highest).for_each(|number| gaps.note(number));
+        gaps
+    }
+
+    /// Packets that are missing now. What was missing and came late is not; nor what came without a number.
+    pub fn missing(&self) -> i64 {
+        self.missing
+    }
+
+    /// Packets without a number came.
+    pub fn plain(&mut self, pkts: u64) {
+        self.plain += pkts;
+    }
+
+    /// Whether a packet that begins with this number overtook nobody.
+    pub fn is_next(&self, first: u64) -> bool {
+        first > self.highest
+    }
+
+    /// Packets came with so many numbers from the first on; how many of them had come before.
+    pub fn came(&mut self, first: u64, pkts: u32) -> u64 {
+        let last = last(first, pkts);
+        if self.is_next(first) {
+            self.old_in_row = 0;
+            self.missing += (first - self.highest - 1) as i64 - std::mem::take(&mut self.plain) as i64;
+            self.advance(last);
+            (first..=last).for_each(|number| self.note(number));
+            return 0;
+        }
+        self.old_in_row += 1;
+        if self.old_in_row >= OLD_PKTS {
+            *self = Gaps { missing: self.missing, ..Gaps::new(first, pkts) };
+            return 0;
+        }
+        let highest = self.highest;
+        self.advance(last);
+        (first..=last).filter(|number| !self.is_new(*number, highest)).count() as u64
+    }
+
+    /// Notes a number, of which some may be behind the highest one until now; whether it was not there before.
+    fn is_new(&mut self, number: u64, highest: u64) -> bool {
+        // Before the first one nothing was missed; and of what is forgotten nobody can tell.
+        if number < self.first || number + REMEMBERED <= self.highest {
+            return true;
+        }
+        let (word, bit) = place(number);
+        if self.came[word] & bit != 0 {
+            return false;
+        }
+        self.note(number);
+        self.missing -= i64::from(number <= highest);
+        true
+    }
+
+    fn advance(&mut self, last: u64) {
+        if last < self.highest + REMEMBERED {
+            for number in self.highest + 1..=last {
+                let (word, bit) = place(number);
+                self.came[word] &= !bit;
+            }
+        } else {
+            self.came.fill(0);
+        }
+        self.highest = self.highest.max(last);
+    }
+
+    fn note(&mut self, number: u64) {
+        if number + REMEMBERED > self.highest {
+            let (word, bit) = place(number);
+            self.came[word] |= bit;
+        }
+    }
+}
+
+fn last(first: u64, pkts: u32) -> u64 {
+    first.saturating_add(u64::from(pkts.max(1)) - 1)
+}
+
+fn place(number: u64) -> (usize, u64) {
+    let at = number % REMEMBERED;
+    ((at / WORD_BITS) as usize, 1 << (at % WORD_BITS))
+}
