@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from pyroute2 import IPRoute
@@ -16,12 +16,21 @@ NOQUEUE: Final = "noqueue"
 _NOT_BEHIND: Final = ("clsact", "ingress")
 _MAJOR: Final = 0xFFFF0000
 
+_DROP_EARLY: Final = frozenset(
+    {"tbf", "pfifo", "bfifo", "pfifo_fast", "fq", "red", "mq", "htb", "prio", "netem"}
+)
+_DROP_LATE: Final = frozenset({"codel", "fq_codel"})
+"""What drops only what comes, and what drops also what waits. Of others nobody has looked yet."""
+
 _SHAPERS: Final = frozenset({"tbf", "netem"})
 _UNSHAPED: Final = frozenset({"mq", "pfifo_fast", "pfifo", "bfifo", "fq", "fq_codel", "codel"})
 """Disciplines that send as fast as the device takes it."""
 
 _LIMITS_PKTS: Final = {"fq_codel": "TCA_FQ_CODEL_LIMIT", "codel": "TCA_CODEL_LIMIT"}
 """Attribute with the limit, in packets."""
+
+
+Drops = Literal["unknown", "early", "late"]
 
 
 class Queue(msgspec.Struct, kw_only=True, frozen=True):
@@ -34,6 +43,8 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
         limit_bytes: Its limit, if that is in bytes.
         packet_bytes: What it counts for a packet of full size.
         link_rate_bytes_per_s: What it drains at while it is busy; None is not known [bytes/s].
+        drops: Which packets it drops: `early`, those that come; `late`, also those that wait; `unknown`, also
+            where it drops some as a link would.
     """
 
     known: bool
@@ -42,6 +53,7 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
     limit_bytes: int | None = None
     packet_bytes: int = 0
     link_rate_bytes_per_s: int | None = None
+    drops: Drops = "unknown"
 
 
 def read_queue(ipr: IPRoute, interface: Interface) -> Queue:
@@ -66,11 +78,17 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
         # Packets wait nowhere, unless the driver has queues of its own, as wireless ones have.
         known = not interface.wireless
         rate = interface.speed_bytes_per_s
-        return Queue(known=known, unlimited=known, packet_bytes=packet_bytes, link_rate_bytes_per_s=rate)
+        return Queue(
+            known=known,
+            unlimited=known,
+            packet_bytes=packet_bytes,
+            link_rate_bytes_per_s=rate,
+            drops="early" if known else "unknown",
+        )
     below = [qdisc for qdisc in behind if qdisc["parent"] & _MAJOR == root["handle"] and qdisc is not root]
-    rate = _rate([root, *below], interface)
+    rate, drops = _rate([root, *below], interface), _drops(behind)
     if len(below) > 1:
-        return Queue(known=True, packet_bytes=packet_bytes, link_rate_bytes_per_s=rate)
+        return Queue(known=True, packet_bytes=packet_bytes, link_rate_bytes_per_s=rate, drops=drops)
     limit_pkts, limit_bytes = _limits(below[0] if below else root)
     return Queue(
         known=True,
@@ -78,7 +96,24 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
         limit_bytes=limit_bytes,
         packet_bytes=packet_bytes,
         link_rate_bytes_per_s=rate,
+        drops=drops,
     )
+
+
+def _drops(qdiscs: Sequence[Any]) -> Drops:
+    """Say which packets a queue drops, as its disciplines do."""
+    kinds = {qdisc.get("kind") for qdisc in qdiscs}
+    if not kinds <= _DROP_EARLY | _DROP_LATE or any(map(_loses, qdiscs)):
+        return "unknown"
+    return "early" if kinds <= _DROP_EARLY else "late"
+
+
+def _loses(qdisc: Any) -> bool:
+    """Whether a discipline drops packets as a link would, so that nobody can tell these from others."""
+    options = qdisc.get("options")
+    if qdisc.get("kind") != "netem":
+        return False
+    return bool(options["loss"]) or options.get_attr("TCA_NETEM_LOSS") is not None
 
 
 def _rate(qdiscs: Sequence[Any], interface: Interface) -> int | None:

@@ -213,6 +213,8 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
                 arrival_pkts_per_s=rate,
                 flow_count=1,
                 link_rate_bytes_per_s=rate_bytes_per_s,
+                flow_missing_pkts=0,
+                flow_dropped_pkts=0,
             ),
         )
 
@@ -268,7 +270,10 @@ def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain, linux_nev
         packets = [telemetry_in(packet) for packet in of_flow(capture, 21 - dropped)]
         assert running.transit.counters().filled == running.source.counters().inserted == 21
     assert dropped > 0
-    *burst, (_, last, _) = packets
+    *burst, (last_trace, last, _) = packets
+    told = last_trace.nodes[2].snapshot
+    assert isinstance(told, State)
+    assert (told.flow_missing_pkts, told.flow_dropped_pkts) == (0, dropped)
     sequences = [edge.sequence for _, edge, _ in burst]
     found = [trace.nodes[2] for trace, _, _ in burst]
     states = [node.snapshot for node in found if isinstance(node.snapshot, State)]

@@ -150,21 +150,23 @@ def test_without_privilege_it_says_so() -> None:
 @pytest.mark.parametrize(
     ("disciplines", "queue"),
     [
-        ([], Queue(known=True, unlimited=True)),
-        (["root bfifo limit 50000"], Queue(known=True, limit_bytes=50_000)),
+        ([], Queue(known=True, unlimited=True, drops="early")),
+        (["root bfifo limit 50000"], Queue(known=True, limit_bytes=50_000, drops="early")),
         (
             ["root handle 1: tbf rate 1mbit burst 5000 limit 30000"],
-            Queue(known=True, limit_bytes=30_000, link_rate_bytes_per_s=125_000),
+            Queue(known=True, limit_bytes=30_000, link_rate_bytes_per_s=125_000, drops="early"),
         ),
         (
             ["root handle 1: tbf rate 1mbit burst 5000 limit 30000", "parent 1:1 pfifo limit 20"],
-            Queue(known=True, limit_pkts=20, link_rate_bytes_per_s=125_000),
+            Queue(known=True, limit_pkts=20, link_rate_bytes_per_s=125_000, drops="early"),
         ),
         (
             ["root netem rate 2mbit limit 30"],
-            Queue(known=True, limit_pkts=30, link_rate_bytes_per_s=250_000),
+            Queue(known=True, limit_pkts=30, link_rate_bytes_per_s=250_000, drops="early"),
         ),
-        (["root handle 1: htb", "root pfifo_fast"], Queue(known=True)),
+        (["root netem loss 1% limit 30"], Queue(known=True, limit_pkts=30)),
+        (["root fq_codel limit 40"], Queue(known=True, limit_pkts=40, drops="late")),
+        (["root handle 1: htb", "root pfifo_fast"], Queue(known=True, drops="early")),
     ],
 )
 def test_the_room_of_queues_is_what_the_kernel_says(wire: Path, disciplines: list[str], queue: Queue) -> None:

@@ -6,7 +6,7 @@ use ccp_int::{RATE_TIME_NS, SourceSpec};
 use ccp_ioam::{EdgeToEdge, Kind, Parsed, State, header_options};
 
 use crate::shared::{self, node_config, node_now, node_radio};
-use crate::spec::{NodeSpec, Queue, Role};
+use crate::spec::{Drops, NodeSpec, Queue, Role};
 use crate::{Error, Result};
 
 /// Octets of an IOAM option before an edge-to-edge option's first field: type, length, reserved, IOAM option type,
@@ -97,8 +97,13 @@ fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
     Ok(())
 }
 
-/// The queue, beside what else the programs are told.
-pub fn put_queue(now: &mut node_now, queue: &Queue) {
+/// The queue, beside what else the programs are told. `sees_drops`: the kernel tells them of packets that it drops.
+pub fn put_queue(now: &mut node_now, queue: &Queue, sees_drops: bool) {
+    now.drops = match queue.drops {
+        Drops::Early if sees_drops => shared::NODE_DROPS_EARLY,
+        Drops::Late if sees_drops => shared::NODE_DROPS_LATE,
+        _ => shared::NODE_DROPS_UNKNOWN,
+    };
     now.queue_known = queue.known.into();
     now.limit_pkts =
         if queue.unlimited { shared::NODE_UNLIMITED } else { queue.limit_pkts.unwrap_or(MISSING) };

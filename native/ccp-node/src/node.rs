@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_int::{SinkSpec, SourceSpec};
 use ccp_trace::load;
-use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook};
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook};
 use serde::Serialize;
 
 use crate::config;
@@ -24,6 +25,7 @@ static OBJECT: &[u8] = include_bytes!(env!("CCP_NODE_OBJECT"));
 const HANDLE: u32 = 0x6363;
 const PRIORITY: u32 = 0x6363;
 const ONLY: [u8; 4] = [0; 4];
+const ON_DROP: &str = "on_drop";
 
 /// What happened so far [packets].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -83,6 +85,8 @@ pub struct Node {
     reader: Reader,
     told: Arc<Told>,
     radios: MapHandle,
+    /// The program that sees what the kernel drops, if it can.
+    drops: Option<Link>,
     object: Object,
 }
 
@@ -108,7 +112,8 @@ impl Node {
         let told = Arc::new(Told { map: handle(&object, "now")?, now: Mutex::new(node_now::default()) });
         let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
         let radios = handle(&object, "radios")?;
-        let mut node = Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, object };
+        let drops = if spec.roles.contains(&Role::Transit) { see_drops(&object) } else { None };
+        let mut node = Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, drops, object };
         let leaves = spec.roles.iter().any(|role| *role != Role::Sink).then_some(("on_egress", TC_EGRESS));
         let comes = spec.roles.contains(&Role::Sink).then_some(("on_ingress", TC_INGRESS));
         for (name, point) in leaves.into_iter().chain(comes) {
@@ -145,7 +150,7 @@ impl Node {
     ///
     /// `int.refused`.
     pub fn set_queue(&self, queue: &Queue) -> Result<()> {
-        self.told.change(|now| config::put_queue(now, queue))
+        self.told.change(|now| config::put_queue(now, queue, self.drops.is_some()))
     }
 
     /// Says what is known of the air now, for all other ends.
@@ -201,6 +206,7 @@ impl Node {
         for (name, point) in self.attached.drain(..) {
             let _gone_with_the_device = hook(&self.object, name, point, self.ifindex)?.detach();
         }
+        self.drops = None;
         self.reader.close()
     }
 }
@@ -213,10 +219,19 @@ impl Drop for Node {
 }
 
 fn loaded(spec: &NodeSpec) -> Result<Object> {
-    load::kernel_types()?;
+    let btf = load::kernel_types()?;
     let mut open = load::open(OBJECT)?;
+    // Without it, nodes do not tell what their queues dropped.
+    if btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb").is_none() {
+        open.progs_mut().filter(|program| program.name() == ON_DROP).for_each(|mut program| program.set_autoload(false));
+    }
     load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
     open.load().map_err(|e| refused(&e))
+}
+
+/// Attaches the program that counts what queues drop; `None` if this kernel does not have it.
+fn see_drops(object: &Object) -> Option<Link> {
+    object.progs_mut().find(|program| program.name() == ON_DROP)?.attach().ok()
 }
 
 fn find_device(object: &Object) -> Result<()> {

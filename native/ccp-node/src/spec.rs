@@ -43,6 +43,19 @@ pub struct NodeSpec {
     pub sink: SinkSpec,
 }
 
+/// Which packets a queue drops, as far as the kernel says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Drops {
+    /// Nobody can tell.
+    #[default]
+    Unknown,
+    /// Those that come, at once.
+    Early,
+    /// Also those that wait.
+    Late,
+}
+
 /// What the queue behind the device is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +73,9 @@ pub struct Queue {
     pub packet_bytes: u32,
     /// What it drains at while it is busy.
     pub link_rate_bytes_per_s: Option<u64>,
+    /// Which packets it drops.
+    #[serde(default)]
+    pub drops: Drops,
 }
 
 /// What is known of the air to another end of a wireless link.

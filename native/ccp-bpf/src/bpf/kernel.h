@@ -249,7 +249,10 @@ struct sock {
 	kuid_t sk_uid;
 };
 
+struct net_device;
+
 struct sk_buff {
+	struct net_device *dev;
 	struct sock *sk;
 	unsigned int len;
 	__be16 protocol;

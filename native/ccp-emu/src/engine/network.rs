@@ -43,6 +43,10 @@ impl<P: Packet> Packet for Addressed<P> {
         self.packet.flow()
     }
 
+    fn tcp_sequence(&self) -> Option<u32> {
+        self.packet.tcp_sequence()
+    }
+
     fn hop_limit(&self) -> Option<u8> {
         self.packet.hop_limit()
     }

@@ -53,6 +53,21 @@ struct {
 	__type(value, struct node_sent);
 } sent_flows SEC(".maps");
 
+struct node_count {
+	u64 highest; /* number that came */
+	u64 missing; /* packets that did not come */
+	u64 dropped; /* packets that the queue dropped */
+	u64 old_pkts; /* in a row, whose numbers were not higher than all before */
+};
+
+/* The transit node: what it counts of each flow with numbers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct node_flow);
+	__type(value, struct node_count);
+} counts SEC(".maps");
+
 /* The sink: flows of which a packet had headers. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -9,6 +9,7 @@
 #include "packet.h"
 #include "meter.h"
 #include "queue.h"
+#include "counts.h"
 #include "slot.h"
 #include "source.h"
 #include "sink.h"
@@ -30,9 +31,12 @@ int on_egress(struct __sk_buff *skb)
 	data.arrival_pkts_per_s = arrived(behind, &packet.flow, packet.pkts, mono_ns);
 	if (config.roles & NODE_SOURCE)
 		insert(skb, &packet, wall_ns);
-	if (!(config.roles & NODE_TRANSIT) || !packet.hop_by_hop_bytes)
+	if (!(config.roles & NODE_TRANSIT))
 		return TC_ACT_UNSPEC;
 	queue = read_queue(told);
+	data.flow_counts = count_flow(skb, &packet, drops_are_known(told, &queue));
+	if (!packet.hop_by_hop_bytes)
+		return TC_ACT_UNSPEC;
 	data.hop_limit = packet.hop_limit;
 	data.ingress_if = skb->ingress_ifindex;
 	data.timestamp_s = wall_ns / NSEC_PER_SEC;

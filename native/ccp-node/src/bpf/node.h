@@ -22,6 +22,11 @@ struct bpf_spin_lock {
 #define NODE_MISSING 0xffffffffU
 #define NODE_UNLIMITED 0xfffffffeU /* for room: there is no limit */
 
+/* Which packets a queue drops, and whether the kernel tells. */
+#define NODE_DROPS_UNKNOWN 0
+#define NODE_DROPS_EARLY 1 /* those that come, when they come */
+#define NODE_DROPS_LATE 2 /* also those that wait */
+
 /* Headers of a source: 256 octets of Hop-by-Hop Options, and some of Destination Options. */
 #define NODE_TEMPLATE_BYTES 320
 /* The longest headers that a sink reads: twice what ours are at most. */
@@ -67,7 +72,7 @@ struct node_now {
 	__u32 limit_bytes; /* NODE_MISSING: not known */
 	__u32 packet_bytes; /* of a full-size packet, as the queue counts */
 	__u32 link_rate_bytes_per_s; /* of the queue while it is busy; 0: not known */
-	__u32 pad;
+	__u32 drops; /* what is known of those that the queue drops: NODE_DROPS_* */
 };
 
 /* The other end of a wireless link, as on the wire but in host order. */

@@ -33,6 +33,7 @@ struct node_data {
 	u32 arrival_pkts_per_s;
 	u32 flow_count;
 	u32 link_rate_bytes_per_s;
+	u32 flow_counts; /* packets missing and dropped, as the wire has them */
 	struct node_radio radio;
 };
 
@@ -105,7 +106,7 @@ static __noinline u32 write_slot(__be32 *slot, u32 type, const struct node_data 
 	PUT(data->flow_count);
 	PUT(data->radio.lost_pkts);
 	PUT(data->link_rate_bytes_per_s ? data->link_rate_bytes_per_s : data->radio.data_rate_bytes_per_s);
-	PUT(NODE_MISSING); /* counters of the flow */
+	PUT(data->flow_counts);
 	if (is_wireless(&data->radio)) {
 		PUT(data->radio.rssi_snr);
 		PUT(data->radio.data_rate_bytes_per_s);

@@ -13,6 +13,7 @@ from pyroute2.netlink.nl80211 import nl80211cmd
 from pyroute2.netlink.rtnl import TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from pyroute2.netlink.rtnl.tcmsg.sched_fq_codel import options as fq_codel
+from pyroute2.netlink.rtnl.tcmsg.sched_netem import options as netem
 from typer.testing import CliRunner
 
 from telemetry.bpfcc import why_not
@@ -45,6 +46,12 @@ def with_attributes(nla: Any, **attributes: Any) -> Any:
     return nla
 
 
+def losing(loss: int, **attributes: Any) -> netem:
+    options = with_attributes(netem(), **attributes)
+    options["loss"] = loss
+    return options
+
+
 def station(address: str, **info: Any) -> nl80211cmd:
     known = with_attributes(
         nl80211cmd.STAInfo(), **{f"NL80211_STA_INFO_{name}": one for name, one in info.items()}
@@ -59,7 +66,7 @@ def channel(noise: int, **flags: Any) -> nl80211cmd:
 
 def test_an_interface_without_a_queue_has_an_empty_one_unless_the_driver_hides_it() -> None:
     assert queue_of([qdisc("noqueue"), qdisc("clsact", 0xFFFFFFF1)], WIRED) == Queue(
-        known=True, unlimited=True, packet_bytes=1514
+        known=True, unlimited=True, packet_bytes=1514, drops="early"
     )
     assert queue_of([qdisc("noqueue")], WIRELESS) == Queue(known=False, packet_bytes=1514)
 
@@ -71,7 +78,22 @@ def test_the_limit_is_that_of_the_only_discipline_below_the_root() -> None:
     assert queue_of([root, qdisc("fq_codel", 0x10001, 0x20000, codel)], WIRED).limit_pkts == 1000
     assert queue_of([root, qdisc("fq_codel", 0x10001, 0x20000, codel)], FAST).link_rate_bytes_per_s is None
     several = [qdisc("fq_codel", 0x10000 + n, 0x20000 * n, codel) for n in (1, 2)]
-    assert queue_of([root, *several], WIRED) == Queue(known=True, packet_bytes=1514)
+    assert queue_of([root, *several], WIRED) == Queue(known=True, packet_bytes=1514, drops="late")
+
+
+@pytest.mark.parametrize(
+    ("qdiscs", "drops"),
+    [
+        ([qdisc("pfifo_fast")], "early"),
+        ([qdisc("mq"), qdisc("fq_codel", 0x10001, 0x20000)], "late"),
+        ([qdisc("cake")], "unknown"),  # nobody has looked yet
+        ([qdisc("netem", options=losing(0))], "early"),
+        ([qdisc("netem", options=losing(1))], "unknown"),
+        ([qdisc("netem", options=losing(0, TCA_NETEM_LOSS="bursts"))], "unknown"),
+    ],
+)
+def test_drops_are_known_of_queues_that_lose_nothing_as_a_link_would(qdiscs: list[tcmsg], drops: str) -> None:
+    assert queue_of(qdiscs, WIRED).drops == drops
 
 
 def test_what_drains_a_queue_is_its_shaper_and_else_the_device() -> None:

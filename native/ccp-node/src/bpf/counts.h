@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the node counts of each flow, as ccp_int::FlowCounts does: gaps in its numbers, and what its own queue dropped. */
+#ifndef CCP_NODE_COUNTS_H
+#define CCP_NODE_COUNTS_H
+
+#include "packet.h"
+#include "queue.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+/* Counters of the wire start again here; all bits set mean that one is missing. */
+#define FLOW_MODULUS 0xffffU
+#define HALF_MISSING 0xffffU
+/* After so many packets in a row with numbers that were there before, the source has started anew. */
+#define OLD_PKTS 64
+/* Packets of a flow that processors count at once. */
+#define MAX_TRIES 4
+
+/* Packets of a flow that the queue dropped are found by these, whatever number the kernel gives them. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_QDISC_DROP = 1,
+	SKB_DROP_REASON_QDISC_OVERLIMIT, /* since 6.14, as the next ones */
+	SKB_DROP_REASON_QDISC_CONGESTED,
+	SKB_DROP_REASON_FQ_BAND_LIMIT,
+	SKB_DROP_REASON_FQ_HORIZON_LIMIT,
+	SKB_DROP_REASON_FQ_FLOW_LIMIT,
+};
+
+/* Later kernels have a range of its own for queue disciplines. */
+enum skb_drop_reason_subsys {
+	SKB_DROP_REASON_SUBSYS_QDISC = 1,
+};
+
+#define SUBSYSTEM_SHIFT 16
+#define IS_REASON(reason, name)                                      \
+	(bpf_core_enum_value_exists(enum skb_drop_reason, name) && \
+	 (reason) == bpf_core_enum_value(enum skb_drop_reason, name))
+
+static __always_inline bool is_queue_drop(u32 reason)
+{
+	if (bpf_core_enum_value_exists(enum skb_drop_reason_subsys, SKB_DROP_REASON_SUBSYS_QDISC) &&
+	    reason >> SUBSYSTEM_SHIFT ==
+		    bpf_core_enum_value(enum skb_drop_reason_subsys, SKB_DROP_REASON_SUBSYS_QDISC))
+		return true;
+	return IS_REASON(reason, SKB_DROP_REASON_QDISC_DROP) ||
+	       IS_REASON(reason, SKB_DROP_REASON_QDISC_OVERLIMIT) ||
+	       IS_REASON(reason, SKB_DROP_REASON_QDISC_CONGESTED) ||
+	       IS_REASON(reason, SKB_DROP_REASON_FQ_BAND_LIMIT) ||
+	       IS_REASON(reason, SKB_DROP_REASON_FQ_HORIZON_LIMIT) ||
+	       IS_REASON(reason, SKB_DROP_REASON_FQ_FLOW_LIMIT);
+}
+
+/* Whether this kernel says of packets that had waited that their queue dropped them: since 6.14. */
+static __always_inline bool tells_late_drops(void)
+{
+	return bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_QDISC_CONGESTED) ||
+	       bpf_core_enum_value_exists(enum skb_drop_reason_subsys, SKB_DROP_REASON_SUBSYS_QDISC);
+}
+
+/* Whether what was dropped so far is all that will be of what came before: else it is not told. */
+static __always_inline bool drops_are_known(const struct node_now *told, const struct queue *queue)
+{
+	if (told->drops == NODE_DROPS_LATE)
+		return tells_late_drops() && !queue->pkts;
+	return told->drops == NODE_DROPS_EARLY;
+}
+
+/* Packets without a number that come late make it less than none for a while: not on the wire, which has no sign. */
+static __always_inline u32 on_wire(u64 pkts)
+{
+	return (pkts + ((u64)FLOW_MODULUS << 32)) % FLOW_MODULUS;
+}
+
+static __always_inline void count_old(struct node_count *count, const struct numbers *numbers, u64 last)
+{
+	__sync_fetch_and_add(&count->missing, -(u64)numbers->pkts);
+	if (__sync_fetch_and_add(&count->old_pkts, numbers->pkts) + numbers->pkts < OLD_PKTS)
+		return;
+	/* None of them was missing. */
+	__sync_fetch_and_add(&count->missing, count->old_pkts);
+	count->old_pkts = 0;
+	count->highest = last;
+}
+
+static __always_inline void count_numbers(struct node_count *count, const struct numbers *numbers)
+{
+	u64 last = numbers->first + numbers->pkts - 1, highest;
+
+	for (int i = 0; i < MAX_TRIES; i++) {
+		highest = count->highest;
+		if (numbers->first <= highest)
+			break;
+		if (__sync_val_compare_and_swap(&count->highest, highest, last) == highest) {
+			count->old_pkts = 0;
+			__sync_fetch_and_add(&count->missing, numbers->first - highest - 1);
+			return;
+		}
+	}
+	count_old(count, numbers, last);
+}
+
+/*
+ * Counts a packet that comes to the queue; returns how many of its flow had not come then, and how many the queue has
+ * dropped of those, as the wire has it.
+ */
+static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, bool drops_known)
+{
+	struct node_count begun = {}, *count;
+	struct numbers numbers = {};
+
+	if (!packet || !packet->flow.protocol)
+		return NODE_MISSING;
+	read_numbers(skb, packet, &numbers);
+	count = bpf_map_lookup_elem(&counts, &packet->flow);
+	if (!numbers.pkts) {
+		if (count)
+			__sync_fetch_and_add(&count->missing, -(u64)packet->pkts);
+		return NODE_MISSING;
+	}
+	if (count) {
+		count_numbers(count, &numbers);
+	} else {
+		begun.highest = numbers.first + numbers.pkts - 1;
+		bpf_map_update_elem(&counts, &packet->flow, &begun, BPF_NOEXIST);
+		return drops_known ? 0 : HALF_MISSING;
+	}
+	return on_wire(count->missing) << 16 | (drops_known ? on_wire(count->dropped) : HALF_MISSING);
+}
+
+/* Whose packet it is, of those that carry headers; false if nobody's. */
+static __always_inline bool flow_of(struct sk_buff *skb, struct node_flow *flow)
+{
+	unsigned char *at = skb->head + skb->network_header;
+	struct ipv6_header ip;
+	__be16 ports[2];
+	u8 start[2], next;
+
+	if (bpf_probe_read_kernel(&ip, sizeof(ip), at) || ip.next_header != IPPROTO_HOPOPTS)
+		return false;
+	at += sizeof(ip);
+	next = ip.next_header;
+	for (int i = 0; i < 2 && (next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS); i++) {
+		if (bpf_probe_read_kernel(start, sizeof(start), at))
+			return false;
+		next = start[0];
+		at += (start[1] + 1) * 8;
+	}
+	if ((next != IPPROTO_TCP && next != IPPROTO_UDP) || bpf_probe_read_kernel(ports, sizeof(ports), at))
+		return false;
+	__builtin_memcpy(flow->saddr, ip.saddr, sizeof(ip.saddr));
+	__builtin_memcpy(flow->daddr, ip.daddr, sizeof(ip.daddr));
+	flow->sport = bpf_ntohs(ports[0]);
+	flow->dport = bpf_ntohs(ports[1]);
+	flow->protocol = next;
+	return true;
+}
+
+/* The kernel drops a packet, for whatever reason. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
+{
+	struct node_flow flow = {};
+	struct node_count *count;
+	u64 *dev = ONLY(device);
+	u16 segments = 0;
+
+	if (!dev || !*dev || (u64)skb->dev != *dev || !is_queue_drop(reason) || !flow_of(skb, &flow))
+		return 0;
+	count = bpf_map_lookup_elem(&counts, &flow);
+	if (!count)
+		return 0;
+	BPF_CORE_READ_INTO(&segments, (struct skb_shared_info *)(skb->head + skb->end), gso_segs);
+	__sync_fetch_and_add(&count->dropped, segments > 1 ? segments : 1);
+	return 0;
+}
+
+#endif
