@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ccp_int::{SinkSpec, SourceSpec};
 use ccp_trace::load;
 use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook};
+use libbpf_rs::{
+    Iter, Link, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook,
+};
 use serde::Serialize;
 
 use crate::config;
@@ -113,7 +115,8 @@ impl Node {
         let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
         let radios = handle(&object, "radios")?;
         let drops = if spec.roles.contains(&Role::Transit) { see_drops(&object) } else { None };
-        let mut node = Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, drops, object };
+        let mut node =
+            Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, drops, object };
         let leaves = spec.roles.iter().any(|role| *role != Role::Sink).then_some(("on_egress", TC_EGRESS));
         let comes = spec.roles.contains(&Role::Sink).then_some(("on_ingress", TC_INGRESS));
         for (name, point) in leaves.into_iter().chain(comes) {
@@ -223,7 +226,9 @@ fn loaded(spec: &NodeSpec) -> Result<Object> {
     let mut open = load::open(OBJECT)?;
     // Without it, nodes do not tell what their queues dropped.
     if btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb").is_none() {
-        open.progs_mut().filter(|program| program.name() == ON_DROP).for_each(|mut program| program.set_autoload(false));
+        open.progs_mut()
+            .filter(|program| program.name() == ON_DROP)
+            .for_each(|mut program| program.set_autoload(false));
     }
     load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
     open.load().map_err(|e| refused(&e))

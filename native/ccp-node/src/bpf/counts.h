@@ -32,7 +32,7 @@ enum skb_drop_reason_subsys {
 };
 
 #define SUBSYSTEM_SHIFT 16
-#define IS_REASON(reason, name)                                      \
+#define IS_REASON(reason, name)                                    \
 	(bpf_core_enum_value_exists(enum skb_drop_reason, name) && \
 	 (reason) == bpf_core_enum_value(enum skb_drop_reason, name))
 
