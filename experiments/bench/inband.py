@@ -12,11 +12,10 @@ headers. What `packet` costs above that is what its telemetry itself costs.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
@@ -25,8 +24,9 @@ from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.transfers import Sample, add_figures, cpu_ratios, throughput_ratios, transfer
 from experiments.netlab import Host, Path, two_hosts
+from experiments.netlab.held import held
 from telemetry.inband.device import prepared
-from telemetry.inband.node import REFRESH_S, InterfaceNode, NodeSpec, SourceOptions
+from telemetry.inband.node import InterfaceNode, NodeSpec, SourceOptions
 
 CONGESTION: Final = "cubic"
 SOURCES: Final = {
@@ -68,37 +68,6 @@ class Summaries:
 
 
 @contextlib.contextmanager
-def _held(
-    host: Host,
-    context: contextlib.AbstractContextManager[object],
-    meanwhile: Callable[[], None] | None = None,
-) -> Iterator[None]:
-    """Enter and leave a context in a thread of a host's; pyroute2 has sockets of its own in each thread."""
-    entered, ready, ended = (threading.Event() for _ in range(3))
-
-    def hold() -> None:
-        try:
-            with context:
-                entered.set()
-                ready.set()
-                while not ended.wait(REFRESH_S):
-                    if meanwhile is not None:
-                        meanwhile()
-        finally:
-            ready.set()
-
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        running = thread.submit(host.call, hold)
-        ready.wait()
-        try:
-            if entered.is_set():
-                yield
-        finally:
-            ended.set()
-            running.result()
-
-
-@contextlib.contextmanager
 def node_on(
     host: Host, interface: str, spec: NodeSpec, summaries_fd: int, records: FilePath | None = None
 ) -> Iterator[InterfaceNode]:
@@ -108,7 +77,7 @@ def node_on(
         NodeError: As `InterfaceNode`.
     """
     node = InterfaceNode(interface, spec, summaries_fd, records=records)
-    with _held(host, node, node.refresh):
+    with held(host, node, node.refresh):
         yield node
 
 
@@ -119,7 +88,7 @@ def _way(path: Path, way: str) -> Iterator[None]:
         if way == "single":
             interface = path.sender.interfaces[0].name
             overhead_bytes = _native.int_overhead_bytes(b"{}")
-            stack.enter_context(_held(path.sender, prepared(interface, overhead_bytes, single_packets=True)))
+            stack.enter_context(held(path.sender, prepared(interface, overhead_bytes, single_packets=True)))
         if way in SOURCES:
             summaries = stack.enter_context(contextlib.closing(Summaries()))
             source = NodeSpec(roles=("source", "transit"), source=SOURCES[way])

@@ -26,6 +26,7 @@ from experiments.netlab import inband, netem, tun
 from experiments.netlab.control import EmulatorProcess
 from experiments.netlab.cpu import process_cpu_s
 from experiments.netlab.errors import LabError, bad_value
+from experiments.netlab.held import readers_on
 from experiments.netlab.host import Host
 from experiments.netlab.inband import Summaries
 from experiments.netlab.lab import Lab
@@ -242,6 +243,8 @@ def emulated(
                     summaries_fd = summaries.fd
                 spec["int"] = inband.plain(graph, summaries_fd, records_path)
             links = _Emulator(lab, graph, spec, [] if summaries_fd is None else [summaries_fd])
+            if graph.telemetry is not None and graph.telemetry.echo:
+                around.enter_context(readers_on(links.hosts.values()))
         else:
             links = netem.NetemLinks(lab, graph, seed)
             if samples is not None:

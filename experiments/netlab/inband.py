@@ -111,6 +111,7 @@ def plain(
             "interval_us": telemetry.interval_us,
             "nodes": {str(node_id): {"name": node.name} for node_id, node in pairs},
             "records": telemetry.records,
+            "echo": telemetry.echo,
         },
         "nodes": [
             {
@@ -135,6 +136,7 @@ def _source(telemetry: Int, hosts: Sequence[str]) -> dict[str, Any]:
         "every_pkts": telemetry.every_pkts,
         "wireless_nodes": any(node.radio is not None for node in telemetry.nodes),
         "tcp_state": telemetry.tcp_state,
+        "echo": telemetry.echo,
     }
 
 

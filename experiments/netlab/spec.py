@@ -278,6 +278,7 @@ class Int(Plain, frozen=True):
         max_nodes: How many nodes find room in a packet; as many as a packet can meet, if None.
         tcp_state: Whether packets carry the sender's window, too.
         records: Whether the sink also keeps a record of every packet.
+        echo: Whether sinks tell senders of the path in ACKs, and hosts take that out for their sockets.
     """
 
     nodes: Annotated[tuple[IntNode, ...], Meta(min_length=1)]
@@ -287,6 +288,7 @@ class Int(Plain, frozen=True):
     max_nodes: PositiveInt | None = None
     tcp_state: bool = True
     records: bool = False
+    echo: bool = False
 
 
 # --- networks ----------------------------------------------------------------------------------------------

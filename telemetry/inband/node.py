@@ -29,8 +29,9 @@ from telemetry.native import native
 if TYPE_CHECKING:
     from ccp_base._native import IntNode
 
-Role = Literal["source", "transit", "sink"]
-ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink")
+Role = Literal["source", "transit", "sink", "reader"]
+ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink", "reader")
+DEFAULT_ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink")
 
 REFRESH_S: Final = 0.1
 """How often to look at queue and air."""
@@ -50,6 +51,7 @@ class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
         tcp_state: Whether packets carry the sender's congestion window.
         per_packet: Whether each packet on the wire has headers of its own, which costs most of the
             throughput; else a super-packet has one, of which its segments get copies.
+        echo: Whether it asks sinks for echoes of the path in ACKs; a reader has to take them out.
     """
 
     namespace_id: int = 0
@@ -58,6 +60,7 @@ class SourceOptions(msgspec.Struct, kw_only=True, frozen=True):
     wireless_nodes: bool = False
     tcp_state: bool = True
     per_packet: bool = False
+    echo: bool = False
 
 
 class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -66,20 +69,24 @@ class SinkOptions(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         interval_us: How long packets are gathered for a summary [us].
         nodes: What nodes mean by their numbers.
+        echo: Whether ACKs tell senders that ask for it what packets found on the path.
     """
 
     interval_us: int = 10_000
     nodes: NodeTable = {}
+    echo: bool = False
 
 
 class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
     """What a node does.
 
     Attributes:
-        roles: What of source, transit and sink it is.
+        roles: What it is: a source adds headers, a transit node fills them, a sink takes them off, a reader
+            takes echoes of the path out of ACKs and keeps them for the sockets of the host.
         node_id: Its number in traces, 24 bits.
         to: Destinations whose packets get headers; headers must not leave the domain.
-        trusted: Senders whose telemetry a sink reads; that of others is taken off unread.
+        trusted: Senders whose telemetry a sink reads, and whose echoes a reader does; that of others is taken
+            off unread.
         source: What a source puts into packets.
         sink: How a sink summarises.
     """
@@ -106,6 +113,8 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
         removed: Had their headers taken out.
         not_removed: Kept their headers, since others' options are among them.
         foreign: Had telemetry of senders that are not trusted, which was not read.
+        reflected: ACKs that got an echo of the path.
+        heard: ACKs whose echo was kept for their socket.
         ring_full: Came while the sink had no room, and are missing in summaries.
         summaries_dropped: Summaries that nobody took in time.
         unreadable: Had telemetry that could not be read.
@@ -121,6 +130,8 @@ class Counters(msgspec.Struct, kw_only=True, frozen=True):
     removed: int
     not_removed: int
     foreign: int
+    reflected: int
+    heard: int
     ring_full: int
     summaries_dropped: int
     unreadable: int

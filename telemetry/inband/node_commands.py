@@ -19,6 +19,7 @@ from broker.options import BusOptions
 from ccp_base.errors import CcpError
 from telemetry.bus import Bus
 from telemetry.inband.node import (
+    DEFAULT_ROLES,
     REFRESH_S,
     ROLES,
     Counters,
@@ -46,8 +47,8 @@ _US_PER_MS: Final = 1000
 def node(
     interface: Annotated[str, typer.Argument(help="The interface, in this network namespace.")],
     role: Annotated[
-        str, typer.Option(help="What it is, of source, transit and sink, with commas between.")
-    ] = ",".join(ROLES),
+        str, typer.Option(help="What it is, of source, transit, sink and reader, with commas between.")
+    ] = ",".join(DEFAULT_ROLES),
     node_id: Annotated[int, typer.Option(min=0, max=(1 << 24) - 2, help="Its number in traces.")] = 1,
     every: Annotated[
         int,
@@ -69,8 +70,14 @@ def node(
     ] = "::/0",
     trusted: Annotated[
         str,
-        typer.Option("--from", help="Sink: reads only what senders in this prefix say; takes off the rest."),
+        typer.Option("--from", help="Reads only what senders in this prefix say; takes off the rest."),
     ] = "::/0",
+    echo: Annotated[
+        bool,
+        typer.Option(
+            "--echo", help="Sink: ACKs tell sources of the path. Source: asks for that, and reads it."
+        ),
+    ] = False,
     namespace_id: Annotated[int, typer.Option(min=0, max=0xFFFF, help="IOAM namespace of all roles.")] = 0,
     interval_ms: Annotated[int, typer.Option(min=1, help="Sink: time between summaries.")] = 10,
     nodes: Annotated[
@@ -99,7 +106,7 @@ def node(
     """
     try:
         spec = NodeSpec(
-            roles=_roles(role),
+            roles=_roles(role, echo),
             node_id=node_id,
             to=_prefix(to, "--to"),
             trusted=_prefix(trusted, "--from"),
@@ -110,9 +117,12 @@ def node(
                 wireless_nodes=wireless,
                 tcp_state=tcp_state,
                 per_packet=per_packet,
+                echo=echo,
             ),
             sink=SinkOptions(
-                interval_us=interval_ms * _US_PER_MS, nodes={} if nodes is None else read_nodes(nodes)
+                interval_us=interval_ms * _US_PER_MS,
+                nodes={} if nodes is None else read_nodes(nodes),
+                echo=echo,
             ),
         )
         with _taking(broker, sender, as_json) as take, _stopping() as stopped:
@@ -123,8 +133,10 @@ def node(
         raise typer.Exit(FAILED) from None
 
 
-def _roles(text: str) -> tuple[Role, ...]:
+def _roles(text: str, echo: bool) -> tuple[Role, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if echo and "source" in names:
+        names = tuple(dict.fromkeys([*names, "reader"]))
     if unknown := [name for name in names if name not in ROLES]:
         raise NodeError("int.bad_option", f"no role `{unknown[0]}`", "--role", "", ", ".join(ROLES))
     return cast(tuple[Role, ...], names)

@@ -56,6 +56,11 @@ pub trait Packet: Clone {
         None
     }
 
+    /// Whether it is an ACK of TCP over IPv6, without data, that neither opens nor closes a connection.
+    fn is_pure_ack(&self) -> bool {
+        false
+    }
+
     /// Its hop limit, if it is IPv6.
     fn hop_limit(&self) -> Option<u8> {
         None

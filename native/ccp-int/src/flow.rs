@@ -50,6 +50,12 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
+    /// That of packets that go back.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        FlowKey { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..*self }
+    }
+
     /// Of what stands in a packet; `None` if the protocol, by its number, is neither TCP nor UDP.
     pub fn of(src: IpAddr, dst: IpAddr, src_port: u16, dst_port: u16, protocol: u8) -> Option<Self> {
         let protocol = Protocol::ALL.into_iter().find(|one| one.number() == protocol)?;

@@ -39,6 +39,8 @@ pub struct SourceSpec {
     /// Whether each packet on the wire has headers of its own; else a super-packet has one, of which its segments get
     /// copies.
     pub per_packet: bool,
+    /// Whether it asks for echoes of the path in ACKs, since the sender's host takes them out.
+    pub echo: bool,
 }
 
 impl Default for SourceSpec {
@@ -51,6 +53,7 @@ impl Default for SourceSpec {
             wireless_nodes: false,
             tcp_state: true,
             per_packet: false,
+            echo: false,
         }
     }
 }
@@ -85,6 +88,11 @@ impl SourceSpec {
             return Err(Error::new("ioam.cannot_write", "a source would write nothing")
                 .at("every_pkts, max_nodes")
                 .fix("give at least 1 for both"));
+        }
+        if self.echo && self.per_packet && !self.tcp_state {
+            return Err(Error::new("ioam.cannot_write", "a source cannot ask for echoes so")
+                .at("echo, tcp_state")
+                .fix("let packets carry the TCP state: it has the flag that asks"));
         }
         // A node with all that it may have to say; which numbers does not matter.
         let rssi_dbm = self.wireless_nodes.then_some(0.0);
@@ -122,6 +130,7 @@ impl SourceSpec {
             timestamp_fraction: Some((wall_ns / 1000 % 1_000_000) as u32),
         };
         let edge = Some(IoamOption::EdgeToEdge(edge));
+        let tcp = TcpState { wants_echo: self.echo, ..tcp };
         let tcp = (self.tcp_state || !self.per_packet).then_some(IoamOption::TcpState(tcp));
         // What is longer for super-packets lies where else padding would, so it takes no room.
         let options = if self.per_packet { [edge, tcp] } else { [tcp, edge] };

@@ -23,7 +23,8 @@ const MISSING: u32 = shared::NODE_MISSING;
 ///
 /// `int.bad_spec`, or those of [`SourceSpec::check`].
 pub fn config(spec: &NodeSpec) -> Result<node_config> {
-    let has = |role, bit: u32| if spec.roles.contains(&role) { bit } else { 0 };
+    let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+    let has = |role, role_bit: u32| bit(spec.roles.contains(&role), role_bit);
     if spec.node_id >= 1 << 24 || spec.to.1.max(spec.trusted.1) > 128 {
         return Err(Error::new("int.bad_spec", "a node cannot be like this").at("node_id, to, trusted").why(
             format!(
@@ -35,7 +36,9 @@ pub fn config(spec: &NodeSpec) -> Result<node_config> {
     let mut config = node_config {
         roles: has(Role::Source, shared::NODE_SOURCE)
             | has(Role::Transit, shared::NODE_TRANSIT)
-            | has(Role::Sink, shared::NODE_SINK),
+            | has(Role::Sink, shared::NODE_SINK)
+            | bit(spec.reflects(), shared::NODE_REFLECTS)
+            | has(Role::Reader, shared::NODE_READER),
         ifindex: spec.ifindex,
         link_bytes: spec.link_bytes,
         mtu_bytes: spec.mtu_bytes,

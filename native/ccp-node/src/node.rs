@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_int::{SinkSpec, SourceSpec};
+use ccp_record::PATH_ECHO_PIN;
 use ccp_trace::load;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{
@@ -50,6 +51,10 @@ pub struct Counters {
     pub not_removed: u64,
     /// Had telemetry of senders that are not trusted.
     pub foreign: u64,
+    /// ACKs that got an echo of the path.
+    pub reflected: u64,
+    /// ACKs whose echo was kept for their socket.
+    pub heard: u64,
     /// Came while the reader had no room, and are missing in summaries.
     pub ring_full: u64,
     /// Summaries that nobody took in time [lines].
@@ -117,8 +122,11 @@ impl Node {
         let drops = if spec.roles.contains(&Role::Transit) { see_drops(&object) } else { None };
         let mut node =
             Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, drops, object };
-        let leaves = spec.roles.iter().any(|role| *role != Role::Sink).then_some(("on_egress", TC_EGRESS));
-        let comes = spec.roles.contains(&Role::Sink).then_some(("on_ingress", TC_INGRESS));
+        let has = |roles: &[Role]| spec.roles.iter().any(|role| roles.contains(role));
+        let leaves = spec.reflects() || has(&[Role::Source, Role::Transit]);
+        let comes = has(&[Role::Sink, Role::Reader]);
+        let leaves = leaves.then_some(("on_egress", TC_EGRESS));
+        let comes = comes.then_some(("on_ingress", TC_INGRESS));
         for (name, point) in leaves.into_iter().chain(comes) {
             hook(&node.object, name, point, spec.ifindex)?.attach().map_err(|e| refused(&e))?;
             node.attached.push((name, point));
@@ -134,7 +142,7 @@ impl Node {
     pub fn try_load() -> Result<()> {
         let anywhere = NodeSpec {
             ifindex: 0,
-            roles: vec![Role::Source, Role::Transit, Role::Sink],
+            roles: vec![Role::Source, Role::Transit, Role::Sink, Role::Reader],
             node_id: 0,
             link_bytes: 14,
             is_veth: false,
@@ -142,7 +150,7 @@ impl Node {
             to: (Ipv6Addr::UNSPECIFIED, 0),
             trusted: (Ipv6Addr::UNSPECIFIED, 0),
             source: SourceSpec::default(),
-            sink: SinkSpec::default(),
+            sink: SinkSpec { echo: true, ..SinkSpec::default() },
         };
         loaded(&anywhere).map(drop)
     }
@@ -195,6 +203,8 @@ impl Node {
             sum.removed += counted.removed;
             sum.not_removed += counted.not_removed;
             sum.foreign += counted.foreign;
+            sum.reflected += counted.reflected;
+            sum.heard += counted.heard;
             sum.ring_full += counted.ring_full;
         }
         Ok(sum)
@@ -231,6 +241,10 @@ fn loaded(spec: &NodeSpec) -> Result<Object> {
             .for_each(|mut program| program.set_autoload(false));
     }
     load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
+    let reads = spec.roles.contains(&Role::Reader);
+    for mut map in open.maps_mut().filter(|map| reads && map.name() == "path_echoes") {
+        map.set_pin_path(PATH_ECHO_PIN).map_err(|e| refused(&e))?;
+    }
     open.load().map_err(|e| refused(&e))
 }
 

@@ -15,6 +15,8 @@ pub enum Role {
     Transit,
     /// Takes headers off what comes, and keeps statistics.
     Sink,
+    /// Takes echoes of the path out of ACKs that come, and keeps them for their sockets.
+    Reader,
 }
 
 /// A node on a device.
@@ -41,6 +43,13 @@ pub struct NodeSpec {
     pub source: SourceSpec,
     /// How the sink summarises.
     pub sink: SinkSpec,
+}
+
+impl NodeSpec {
+    /// Whether ACKs that leave tell their senders of the path.
+    pub(crate) fn reflects(&self) -> bool {
+        self.sink.echo && self.roles.contains(&Role::Sink)
+    }
 }
 
 /// Which packets a queue drops, as far as the kernel says so.

@@ -62,6 +62,7 @@ enum {
 	BPF_RB_NO_WAKEUP = 1,
 	BPF_RB_FORCE_WAKEUP = 2,
 	BPF_F_MMAPABLE = 1 << 10,
+	BPF_F_CURRENT_NETNS = -1,
 	TC_ACT_UNSPEC = -1, /* whoever comes next decides */
 	TCQ_F_MQROOT = 8,
 	TCQ_F_CPUSTATS = 32,
@@ -130,6 +131,23 @@ struct bpf_sock {
 	__u32 dst_ip4;
 	__u32 dst_ip6[4];
 	__u32 state;
+};
+
+struct bpf_sock_tuple {
+	union {
+		struct {
+			__be32 saddr;
+			__be32 daddr;
+			__be16 sport;
+			__be16 dport;
+		} ipv4;
+		struct {
+			__be32 saddr[4];
+			__be32 daddr[4];
+			__be16 sport;
+			__be16 dport;
+		} ipv6;
+	};
 };
 
 struct bpf_tcp_sock {

@@ -13,7 +13,7 @@ pub use seen::Seen;
 pub use spec::{Int, IntNode, Radio, Role};
 
 use crate::Result;
-use crate::ip::{Dropped, Extension, HOP_BY_HOP, Later};
+use crate::ip::{DESTINATION, Dropped, Extension, HOP_BY_HOP, Later};
 use crate::packet::Packet;
 use crate::spec::{Link, Spec};
 use egress::Egress;
@@ -32,6 +32,8 @@ pub struct IntCounters {
     pub filled_pkts: u64,
     /// Packets in which a node found no room any more.
     pub overflowed_pkts: u64,
+    /// ACKs that got an echo of the path.
+    pub reflected_pkts: u64,
     /// Packets whose headers were taken off.
     pub removed_pkts: u64,
     /// Packets with headers that a node on the way could not read; they go on as they are.
@@ -143,10 +145,16 @@ impl Telemetry {
 
     /// A packet has reached its host.
     pub fn delivered<P: Packet>(&mut self, now_ns: u64, node: usize, packet: &mut P) {
-        if self.sinks[node].is_some()
-            && let Some(seen) = Seen::off(now_ns, packet)
-        {
+        if self.sinks[node].is_none() {
+            return;
+        }
+        // An echo is for the host: whoever reads it there takes it out.
+        let echo = packet.extension_mut().and_then(|place| place.take_if(|carried| carried.is_echo()));
+        if let Some(seen) = Seen::off(now_ns, packet) {
             self.take_in(node, &seen);
+        }
+        if let (Some(place), Some(_)) = (packet.extension_mut(), &echo) {
+            *place = echo;
         }
     }
 
@@ -176,10 +184,13 @@ impl Telemetry {
         find: impl FnOnce(Option<&FlowKey>, Option<u64>) -> Found,
     ) {
         let is_source = self.sources[hop.node].is_some();
-        if !is_source && self.egresses[hop.egress].is_none() {
+        if !is_source && self.egresses[hop.egress].is_none() && self.sinks[hop.node].is_none() {
             return;
         }
         let flow = packet.flow();
+        if let Some(flow) = flow {
+            self.reflect(now_ns, hop.node, &flow, packet);
+        }
         if let Some(flow) = flow.filter(|_| is_source) {
             self.insert(now_ns, hop.node, &flow, packet);
         }
@@ -190,11 +201,23 @@ impl Telemetry {
         }
     }
 
+    /// Puts what the sink knows of the path into an ACK.
+    fn reflect<P: Packet>(&mut self, now_ns: u64, node: usize, flow: &FlowKey, packet: &mut P) {
+        let Some(sink) = self.sinks[node].as_mut().filter(|_| packet.is_pure_ack()) else { return };
+        let Some(place @ None) = packet.extension_mut() else { return };
+        if let Some(octets) = sink.echo(now_ns, flow) {
+            *place = Some(Box::new(Extension { first: DESTINATION, octets, later: None }));
+            self.counters.reflected_pkts += 1;
+        }
+    }
+
     fn insert<P: Packet>(&mut self, now_ns: u64, node: usize, flow: &FlowKey, packet: &mut P) {
         let len_bytes = packet.len_bytes();
-        let (Some(place @ None), Some(source)) = (packet.extension_mut(), &mut self.sources[node]) else {
+        let (Some(place), Some(source)) = (packet.extension_mut(), &mut self.sources[node]) else { return };
+        let has_echo = place.as_ref().is_some_and(|carried| carried.is_echo());
+        if place.is_some() && !has_echo {
             return;
-        };
+        }
         let wall_ns = now_ns.saturating_add(self.real_offset_ns);
         let (window, windows) = (&mut self.window, &mut self.windows);
         let headers = source.headers(flow, wall_ns, flow.protocol.number(), || {
@@ -210,7 +233,7 @@ impl Telemetry {
                 }
             }
         });
-        let Some(headers) = headers else { return };
+        let Some(headers) = headers.filter(|_| !has_echo) else { return };
         if len_bytes as usize + headers.len() > self.mtu_bytes as usize {
             self.counters.no_room_pkts += 1;
             return;
@@ -260,5 +283,7 @@ mod tests;
 
 #[cfg(test)]
 mod accuracy;
+#[cfg(test)]
+mod echo_tests;
 #[cfg(test)]
 pub mod samples;

@@ -91,7 +91,8 @@ pub fn carried(packet: &mut IpPacket) -> (Vec<Node>, Option<EdgeToEdge>, Option<
             Parsed::Trace(trace) => carried.0 = trace.to_option().unwrap().nodes,
             Parsed::EdgeToEdge(edge) => carried.1 = Some(edge),
             Parsed::TcpState(state) => carried.2 = Some(state),
-            Parsed::PathEcho(_) | Parsed::Other(..) => panic!("nobody wrote this"),
+            Parsed::PathEcho(_) => {}
+            Parsed::Other(..) => panic!("nobody wrote this"),
         }
     }
     carried

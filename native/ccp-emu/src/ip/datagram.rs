@@ -15,6 +15,10 @@ use crate::packet::{Ecn, Packet};
 const HEAD_BYTES: usize = 120;
 
 const TCP_CHECKSUM: u16 = 16;
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
 
 /// A packet: headers of its own, and a payload that lies where it was read, with the rest of its super-packet.
 ///
@@ -246,6 +250,15 @@ impl Packet for IpPacket {
         let at = self.ip_bytes();
         let is_tcp = self.flow()?.protocol == Protocol::Tcp && at + 8 <= usize::from(self.head_bytes);
         is_tcp.then(|| sequence(&self.head, at))
+    }
+
+    fn is_pure_ack(&self) -> bool {
+        let Some(tcp) = self.head().get(IPV6_BYTES..IPV6_BYTES + 14) else { return false };
+        let tcp_bytes = self.head().len() + self.tail.len() - IPV6_BYTES;
+        !self.is_ipv4()
+            && i32::from(self.head[6]) == libc::IPPROTO_TCP
+            && usize::from(tcp[12] >> 4) * 4 == tcp_bytes
+            && tcp[13] & (FIN | SYN | RST | ACK) == ACK
     }
 
     fn hop_limit(&self) -> Option<u8> {

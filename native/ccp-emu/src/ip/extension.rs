@@ -4,7 +4,7 @@
 //! touching them.
 
 use bytes::{Bytes, BytesMut};
-use ccp_ioam::{set_flow_dropped, set_transit_delay};
+use ccp_ioam::{Located, Parsed, read_headers, set_flow_dropped, set_transit_delay};
 
 use super::checksum::{set_word, word};
 use super::vnet::Partial;
@@ -13,7 +13,8 @@ use super::vnet::Partial;
 pub const IPV6_BYTES: usize = 40;
 /// Number of a Hop-by-Hop Options header.
 pub const HOP_BY_HOP: u8 = 0;
-const DESTINATION: u8 = 60;
+/// Number of a Destination Options header.
+pub const DESTINATION: u8 = 60;
 
 const PAYLOAD_LENGTH: usize = 4;
 const NEXT_HEADER: usize = 6;
@@ -57,6 +58,13 @@ impl Extension {
         let payload_bytes = word(&outer, PAYLOAD_LENGTH).wrapping_add(self.octets.len() as u16);
         set_word(&mut outer, PAYLOAD_LENGTH, payload_bytes);
         outer
+    }
+
+    /// Whether it is an echo of the path, as sinks put it in.
+    pub fn is_echo(&self) -> bool {
+        let mut found = read_headers(&self.octets, self.first);
+        self.first == DESTINATION
+            && matches!(found.next(), Some(Ok(Located { option: Parsed::PathEcho(_), .. })))
     }
 
     /// The packet leaves its node, which dropped so many of its flow that had waited.

@@ -8,7 +8,7 @@ mod segment;
 mod vnet;
 
 pub use datagram::IpPacket;
-pub use extension::{Dropped, Extension, HOP_BY_HOP, Later};
+pub use extension::{DESTINATION, Dropped, Extension, HOP_BY_HOP, Later};
 pub use merge::Group;
 pub use segment::segments;
 pub use vnet::VnetHeader;

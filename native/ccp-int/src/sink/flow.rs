@@ -3,6 +3,7 @@
 use ccp_ioam::Numbers;
 
 use super::cause::{Evidence, judge};
+use super::echo::Echo;
 use super::hop::HopState;
 use super::losses::{Losses, Sequence};
 use super::mean::Mean;
@@ -33,6 +34,8 @@ pub struct FlowState {
     sequence: Option<Sequence>,
     hops: Vec<HopState>,
     evidence: Vec<Evidence>,
+    /// What its sender is to be told.
+    pub echo: Echo,
 }
 
 impl FlowState {

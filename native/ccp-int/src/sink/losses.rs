@@ -28,7 +28,8 @@ impl Losses {
         self.wireless.saturating_add(self.overflow).saturating_add(self.unknown)
     }
 
-    fn add(&mut self, other: Losses) {
+    /// Adds others.
+    pub fn add(&mut self, other: Losses) {
         self.wireless = self.wireless.saturating_add(other.wireless);
         self.overflow = self.overflow.saturating_add(other.overflow);
         self.unknown = self.unknown.saturating_add(other.unknown);

@@ -1,6 +1,7 @@
 //! What a sink does: it keeps statistics of flows.
 
 mod cause;
+mod echo;
 mod flow;
 mod hop;
 mod losses;
@@ -34,11 +35,13 @@ pub struct SinkSpec {
     pub nodes: NodeTable,
     /// Whether each packet is kept, too.
     pub records: bool,
+    /// Whether ACKs tell the sender of the path, if it asks for that.
+    pub echo: bool,
 }
 
 impl Default for SinkSpec {
     fn default() -> Self {
-        SinkSpec { interval_us: 10_000, nodes: NodeTable::default(), records: false }
+        SinkSpec { interval_us: 10_000, nodes: NodeTable::default(), records: false, echo: false }
     }
 }
 
@@ -49,12 +52,14 @@ struct Carried {
     tcp: Option<TcpState>,
     /// In the order of the path.
     nodes: Vec<Node>,
+    /// A node found no room.
+    overflow: bool,
 }
 
 impl Carried {
     /// Reads extension headers; whether there was anything of ours.
     fn read(&mut self, extension: &[u8], first: u8) -> Result<bool> {
-        (self.edge, self.tcp) = (None, None);
+        (self.edge, self.tcp, self.overflow) = (None, None, false);
         self.nodes.clear();
         let mut traced = false;
         for found in read_headers(extension, first) {
@@ -63,6 +68,7 @@ impl Carried {
                 Parsed::TcpState(state) => self.tcp = Some(state),
                 Parsed::Trace(trace) if !traced => {
                     traced = true;
+                    self.overflow = trace.overflow;
                     for node in trace.nodes() {
                         self.nodes.push(node?);
                     }
@@ -156,6 +162,9 @@ impl Sink {
         let state = self.flows.seen(came.flow, mono_ns, FlowState::default);
         let is_first = state.came(mono_ns, came.pkts.into(), interval_ns);
         let lost = state.packet(wall_ns, came, &self.carried, &self.spec.nodes);
+        if self.spec.echo {
+            state.echo.packet(&self.carried, lost);
+        }
         if self.spec.records {
             RecordRow::gather(&mut self.records, mono_ns, wall_ns, came, lost, &self.carried);
         }
@@ -176,6 +185,15 @@ impl Sink {
             let interval_ns = self.spec.interval_us * 1000;
             self.due_ns.get_or_insert(mono_ns.saturating_add(interval_ns));
         }
+    }
+
+    /// Extension headers for a pure ACK of this flow: what the packets that it acknowledges found on their way, if
+    /// their source wants to hear of that, and no ACK has brought it yet. They lead to TCP.
+    pub fn echo(&mut self, mono_ns: u64, ack: &FlowKey) -> Option<Vec<u8>> {
+        if !self.spec.echo {
+            return None;
+        }
+        self.flows.seen_again(&ack.reversed(), mono_ns)?.echo.take()
     }
 
     /// When summaries are to be taken; `None` if there are none.

@@ -77,6 +77,7 @@ fn specs_that_cannot_be_are_refused() {
     for wrong in [
         SourceSpec { every_pkts: 0, ..spec() },
         SourceSpec { max_nodes: 0, ..spec() },
+        SourceSpec { echo: true, tcp_state: false, per_packet: true, ..spec() },
         SourceSpec { max_nodes: 6, ..spec() },
         SourceSpec { max_nodes: 255, ..spec() },
         SourceSpec { max_nodes: 5, wireless_nodes: true, ..spec() },

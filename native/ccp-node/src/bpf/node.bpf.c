@@ -28,6 +28,10 @@ int on_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	wall_ns = mono_ns + told->wall_minus_mono_ns;
 	read_packet(skb, &packet);
+	if (config.roles & NODE_REFLECTS)
+		reflect(skb, &packet);
+	if (!(config.roles & (NODE_SOURCE | NODE_TRANSIT)))
+		return TC_ACT_UNSPEC;
 	data.arrival_pkts_per_s = arrived(behind, &packet.flow, packet.pkts, mono_ns);
 	if (config.roles & NODE_SOURCE)
 		insert(skb, &packet, wall_ns);

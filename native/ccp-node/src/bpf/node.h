@@ -17,6 +17,8 @@ struct bpf_spin_lock {
 #define NODE_SOURCE 1
 #define NODE_TRANSIT 2
 #define NODE_SINK 4
+#define NODE_REFLECTS 8 /* a sink that puts echoes into ACKs */
+#define NODE_READER 16 /* takes them out, and keeps them for sockets */
 
 /* Missing, as the wire has it. */
 #define NODE_MISSING 0xffffffffU
@@ -123,6 +125,8 @@ struct node_counters {
 	__u64 removed;
 	__u64 not_removed; /* other headers or options are among them */
 	__u64 foreign; /* telemetry of senders that are not trusted */
+	__u64 reflected; /* ACKs that got an echo of the path */
+	__u64 heard; /* ACKs whose echo was kept for their socket */
 	__u64 ring_full; /* came while the reader had no room: missing in summaries */
 };
 

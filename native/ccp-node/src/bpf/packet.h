@@ -17,9 +17,14 @@
 #define IOAM_TRACE 0
 #define IOAM_EDGE_TO_EDGE 3
 #define E2E_NUMBER_64 0x80 /* in the upper octet of the type */
+#define EDGE_BYTES 22 /* behind type and length, with a number of 64 bits and the time */
+#define EDGE_TIMESTAMP_AT 16
 #define TCP_STATE 1
 #define TCP_STATE_TRACED 1
+#define TCP_STATE_WANTS_ECHO 2
 #define TCP_STATE_SUPER 4
+#define ECHO_KIND 2
+#define ECHO_BYTES 50 /* behind type and length */
 #define MAX_OPTIONS 8
 
 #define IPV6_LENGTH_AT 4
@@ -58,6 +63,7 @@ struct packet {
 	u32 destination_bytes;
 	u8 first; /* next header of IPv6 */
 	bool is_multicast;
+	bool has_echo; /* this node has put one in */
 };
 
 /* Where extension headers begin. */
@@ -155,9 +161,25 @@ struct options {
 	u32 trace_end;
 	u32 number_at; /* the number from end to end, 64 bits; 0: there is none */
 	u32 super_at; /* segment size of a super-packet, and six octets behind the first sequence number; 0: none */
+	u32 edge_at; /* edge-to-edge option with number and time, as our sources write it; 0: there is none */
+	u32 echo_at; /* echo of the path; 0: there is none */
+	bool wants_echo;
+	bool telemetry; /* there is other telemetry than an echo */
 	bool ours; /* there are options of ours */
 	bool others; /* and of others, or the header is malformed */
 };
+
+static __always_inline void read_experiment(const u8 *option, u32 at, struct options *options)
+{
+	if (option[4] == ECHO_KIND) {
+		if (option[1] == ECHO_BYTES)
+			options->echo_at = at;
+		return;
+	}
+	options->telemetry = true;
+	if (option[4] == TCP_STATE && option[5] & TCP_STATE_WANTS_ECHO)
+		options->wants_echo = true;
+}
 
 /* Not static: the verifier looks at it once, and not on all ways that lead here. */
 __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct options *options)
@@ -189,12 +211,16 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 				break;
 			is_trace = option[0] == IOAM_MUTABLE && option[3] == IOAM_TRACE;
 			is_edge = option[0] == IOAM && option[3] == IOAM_EDGE_TO_EDGE;
-			if ((is_trace || is_edge) && (option[4] << 8 | option[5]) == config.namespace_id)
+			if ((is_trace || is_edge) && (option[4] << 8 | option[5]) == config.namespace_id) {
+				options->ours = options->telemetry = true;
+				if (is_edge && option[1] == EDGE_BYTES)
+					options->edge_at = at;
+			} else if (option[0] == EXPERIMENT && (option[2] << 8 | option[3]) == EXPERIMENT_ID) {
 				options->ours = true;
-			else if (option[0] == EXPERIMENT && (option[2] << 8 | option[3]) == EXPERIMENT_ID)
-				options->ours = true;
-			else
+				read_experiment(option, at, options);
+			} else {
 				options->others = true;
+			}
 			if (is_edge && options->ours && option[6] & E2E_NUMBER_64 && option[1] >= 14)
 				options->number_at = at + 8;
 			if (option[0] == EXPERIMENT && options->ours && option[4] == TCP_STATE &&

@@ -3,7 +3,7 @@
 #ifndef CCP_NODE_SINK_H
 #define CCP_NODE_SINK_H
 
-#include "source.h"
+#include "echo.h"
 
 /* The reader is woken so often at most [ns]: it looks by itself, too. */
 #define WAKE_NS 2000000ULL
@@ -59,6 +59,7 @@ static __always_inline void take_out(struct __sk_buff *skb, struct packet *packe
 	bpf_skb_store_bytes(skb, config.link_bytes + IPV6_LENGTH_AT, &lengths, 3, BPF_F_RECOMPUTE_CSUM);
 	if (config.is_veth)
 		bpf_skb_pull_data(skb, skb->len);
+	packet->payload_bytes -= bytes;
 	COUNT(removed, packet->pkts);
 }
 
@@ -66,6 +67,7 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 {
 	u32 bytes = packet->hop_by_hop_bytes + packet->destination_bytes, at = headers_at();
 	struct options options = {};
+	bool trusted;
 	u8 one = 1;
 
 	if (!packet->payload_bytes || !packet->flow.protocol)
@@ -74,21 +76,25 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 		read_options(skb, at, packet->hop_by_hop_bytes, &options);
 	if (packet->destination_bytes)
 		read_options(skb, at + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
-	if (!options.ours) {
-		if (bpf_map_lookup_elem(&sunk, &packet->flow))
-			tell(skb, packet, 0);
-		return;
-	}
-	if (has_prefix(packet->flow.saddr, config.trusted, config.trusted_mask)) {
+	trusted = has_prefix(packet->flow.saddr, config.trusted, config.trusted_mask);
+	if (options.ours && !trusted)
+		COUNT(foreign, packet->pkts);
+	if (options.echo_at && trusted && config.roles & NODE_READER)
+		hear(skb, packet, options.echo_at);
+	if (options.telemetry && !(config.roles & NODE_SINK))
+		return; /* another's to take out */
+	if (options.telemetry && trusted) {
+		if (options.wants_echo && config.roles & NODE_REFLECTS)
+			note_path(skb, packet, &options);
 		bpf_map_update_elem(&sunk, &packet->flow, &one, BPF_ANY);
 		tell(skb, packet, bytes);
-	} else {
-		COUNT(foreign, packet->pkts);
 	}
-	if (options.others)
+	if (options.ours && options.others)
 		COUNT(not_removed, packet->pkts);
-	else
+	else if (options.ours)
 		take_out(skb, packet, bytes);
+	if (!options.telemetry && config.roles & NODE_SINK && bpf_map_lookup_elem(&sunk, &packet->flow))
+		tell(skb, packet, 0);
 }
 
 #endif

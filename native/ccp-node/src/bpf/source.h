@@ -22,11 +22,11 @@ static __always_inline bool has_prefix(const u8 *address, const volatile __be32 
 	return true;
 }
 
-/* Whether it is a packet of a flow, without other headers, that may have ours. */
+/* Whether it is a packet of a flow, without other headers but an echo of ours, that may have ours. */
 static __always_inline bool is_served(const struct packet *packet)
 {
-	return packet->payload_bytes && packet->flow.protocol == packet->first && !packet->is_multicast &&
-	       has_prefix(packet->flow.daddr, config.prefix, config.prefix_mask);
+	return packet->payload_bytes && (packet->flow.protocol == packet->first || packet->has_echo) &&
+	       !packet->is_multicast && has_prefix(packet->flow.daddr, config.prefix, config.prefix_mask);
 }
 
 /* Counts a packet of the flow; the number of the first that it is on the wire, and whether it is to have headers. */
@@ -88,7 +88,7 @@ static __always_inline u32 longest_bytes(const struct packet *packet)
 static __always_inline void put_tcp_state(struct __sk_buff *skb, const struct packet *packet,
 					  struct tcp_state *state)
 {
-	state->flags = 0;
+	state->flags &= TCP_STATE_WANTS_ECHO; /* as the template has it */
 	if (config.tcp_state)
 		put_window(skb, state);
 	if (packet->pkts == 1)
@@ -113,7 +113,7 @@ static __noinline int insert(struct __sk_buff *skb, struct packet *packet, u64 w
 		COUNT(merged, packet->pkts);
 		return 0;
 	}
-	if (!is_chosen)
+	if (!is_chosen || packet->has_echo)
 		return 0;
 	if (longest_bytes(packet) + bytes > config.mtu_bytes || packet->payload_bytes + bytes > 0xffff) {
 		COUNT(too_long, packet->pkts);

@@ -1,0 +1,57 @@
+"""Contexts that hold as long as a host needs them, and nodes of in-band telemetry that are such."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+
+from experiments.netlab.host import Host
+from telemetry.inband.node import REFRESH_S, InterfaceNode, NodeSpec
+
+
+@contextlib.contextmanager
+def held(
+    host: Host,
+    context: contextlib.AbstractContextManager[object],
+    meanwhile: Callable[[], None] | None = None,
+) -> Iterator[None]:
+    """Enter and leave a context in a thread of a host's; pyroute2 has sockets of its own in each thread."""
+    entered, ready, ended = (threading.Event() for _ in range(3))
+
+    def hold() -> None:
+        try:
+            with context:
+                entered.set()
+                ready.set()
+                while not ended.wait(REFRESH_S):
+                    if meanwhile is not None:
+                        meanwhile()
+        finally:
+            ready.set()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        running = thread.submit(host.call, hold)
+        ready.wait()
+        try:
+            if entered.is_set():
+                yield
+        finally:
+            ended.set()
+            running.result()
+
+
+@contextlib.contextmanager
+def readers_on(hosts: Iterable[Host]) -> Iterator[None]:
+    """Take echoes of the path out of ACKs that come to hosts, for their sockets.
+
+    Raises:
+        NodeError: As `InterfaceNode`.
+    """
+    with contextlib.ExitStack() as stack, open(os.devnull, "wb") as nowhere:
+        for host in hosts:
+            reader = InterfaceNode(host.interfaces[0].name, NodeSpec(roles=("reader",)), nowhere.fileno())
+            stack.enter_context(held(host, reader))
+        yield

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Echoes of the path (docs/ioam.md): a sink keeps what packets found, and puts it into pure ACKs of their flow; a source
+ * takes it out, and keeps it for the socket.
+ */
+#ifndef CCP_NODE_ECHO_H
+#define CCP_NODE_ECHO_H
+
+#include "path.h"
+#include "path_echo.h"
+#include "source.h"
+
+#define ECHO_WORDS 11
+#define ECHO_ALL_KNOWN 1
+#define MICROSECONDS 1000000ULL
+/* An ACK that brings news of a packet that left so long before that of the last one was overtaken [us]. */
+#define OVERTAKEN_US MICROSECONDS
+
+#define TCP_LENGTH_AT 12
+#define TCP_FIN 1
+#define TCP_SYN 2
+#define TCP_RST 4
+#define TCP_ACK 16
+
+/* The header that carries an echo. */
+struct echo_header {
+	u8 next_header;
+	u8 length;
+	u8 padding[2];
+	u8 type;
+	u8 bytes;
+	u8 experiment[2];
+	u8 kind;
+	u8 flags;
+	u8 hops;
+	u8 hop;
+	__be32 words[ECHO_WORDS];
+};
+
+#define ECHO_OPTION_AT 4
+
+_Static_assert(sizeof(struct echo_header) == 56, "docs/ioam.md");
+
+/* What a sink knows of a flow's path. */
+struct node_path {
+	u32 busy;
+	u32 is_news; /* bool: no ACK has brought it yet */
+	struct echo_header header;
+};
+
+/* The sink: flows whose source wants echoes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct node_flow);
+	__type(value, struct node_path);
+} paths SEC(".maps");
+
+static __always_inline void put_echo(struct echo_header *header, const struct path *path, const __be32 *left)
+{
+	header->next_header = IPPROTO_TCP;
+	header->length = sizeof(*header) / 8 - 1;
+	header->padding[0] = PADN;
+	header->type = EXPERIMENT;
+	header->bytes = ECHO_BYTES;
+	header->experiment[0] = EXPERIMENT_ID >> 8;
+	header->experiment[1] = EXPERIMENT_ID & 0xff;
+	header->kind = ECHO_KIND;
+	header->flags = path->all_known ? ECHO_ALL_KNOWN : 0;
+	header->hops = path->nodes;
+	header->hop = path->hop;
+	header->words[0] = bpf_htonl(path->node_id);
+	header->words[1] = bpf_htonl(path->queue_pkts);
+	header->words[2] = bpf_htonl(path->free_pkts);
+	header->words[3] = bpf_htonl(path->arrival_pkts_per_s);
+	header->words[4] = bpf_htonl(path->link_rate_bytes_per_s);
+	header->words[5] = bpf_htonl(path->flow_count);
+	header->words[9] = left[0];
+	header->words[10] = left[1];
+}
+
+/* The sink: a packet of a flow whose source wants echoes. */
+static __noinline int note_path(struct __sk_buff *skb, struct packet *packet, struct options *options)
+{
+	struct node_path *known;
+	__be32 left[2];
+	struct path path;
+
+	if (!packet || !options || !options->trace_at || !options->edge_at ||
+	    bpf_skb_load_bytes(skb, options->edge_at + EDGE_TIMESTAMP_AT, left, sizeof(left)))
+		return 0;
+	read_path(skb, options->trace_at, options->trace_end, packet->hop_limit, &path);
+	known = bpf_map_lookup_elem(&paths, &packet->flow);
+	if (!known) {
+		struct node_path none = {};
+
+		bpf_map_update_elem(&paths, &packet->flow, &none, BPF_NOEXIST);
+		known = bpf_map_lookup_elem(&paths, &packet->flow);
+	}
+	if (!known || !take_turn(&known->busy))
+		return 0;
+	put_echo(&known->header, &path, left);
+	known->is_news = 1;
+	end_turn(&known->busy);
+	return 0;
+}
+
+static __always_inline bool is_pure_ack(struct __sk_buff *skb, const struct packet *packet)
+{
+	u8 length_flags[2];
+
+	if (packet->first != IPPROTO_TCP || packet->flow.protocol != IPPROTO_TCP || packet->pkts != 1 ||
+	    bpf_skb_load_bytes(skb, headers_at() + TCP_LENGTH_AT, length_flags, sizeof(length_flags)))
+		return false;
+	return (length_flags[0] >> 4) * 4 == packet->payload_bytes &&
+	       (length_flags[1] & (TCP_FIN | TCP_SYN | TCP_RST | TCP_ACK)) == TCP_ACK;
+}
+
+/* The sink: puts news of the path into a pure ACK of the flow that took it. */
+static __noinline int reflect(struct __sk_buff *skb, struct packet *packet)
+{
+	struct lengths lengths = {.next_header = IPPROTO_DSTOPTS};
+	struct echo_header header;
+	struct node_path *known;
+	struct node_flow flow;
+
+	if (!packet || !is_pure_ack(skb, packet))
+		return 0;
+	__builtin_memcpy(flow.saddr, packet->flow.daddr, sizeof(flow.saddr));
+	__builtin_memcpy(flow.daddr, packet->flow.saddr, sizeof(flow.daddr));
+	flow.sport = packet->flow.dport;
+	flow.dport = packet->flow.sport;
+	flow.protocol = IPPROTO_TCP;
+	known = bpf_map_lookup_elem(&paths, &flow);
+	if (!known || !known->is_news || !take_turn(&known->busy))
+		return 0;
+	header = known->header;
+	known->is_news = 0;
+	end_turn(&known->busy);
+	if (bpf_skb_adjust_room(skb, sizeof(header), BPF_ADJ_ROOM_NET, 0))
+		return 0;
+	packet->payload_bytes += sizeof(header);
+	packet->destination_bytes = sizeof(header);
+	packet->first = IPPROTO_DSTOPTS;
+	packet->has_echo = true;
+	lengths.payload_bytes = bpf_htons(packet->payload_bytes);
+	bpf_skb_store_bytes(skb, headers_at(), &header, sizeof(header), BPF_F_RECOMPUTE_CSUM);
+	bpf_skb_store_bytes(skb, config.link_bytes + IPV6_LENGTH_AT, &lengths, 3, BPF_F_RECOMPUTE_CSUM);
+	COUNT(reflected, 1);
+	return 0;
+}
+
+/* Counters of a sink begin anew when it forgets the flow, and are 32 bits long: ours go on. */
+static __always_inline void add_losses(struct path_echo *path, u32 cause, __be32 told)
+{
+	s32 more = bpf_ntohl(told) - path->told[cause];
+
+	path->losses[cause] += more > 0 ? more : 0;
+	path->told[cause] += more;
+}
+
+static __always_inline void keep_echo(struct path_echo *path, const struct echo_header *header, u64 left_us)
+{
+	const __be32 *words = header->words;
+
+	if (path->left_us - left_us - 1 < OVERTAKEN_US)
+		return;
+	path->hops = header->hops;
+	path->hop = header->hop;
+	path->all_known = header->flags & ECHO_ALL_KNOWN;
+	path->node_id = bpf_ntohl(words[0]);
+	path->queue_pkts = bpf_ntohl(words[1]);
+	path->free_pkts = bpf_ntohl(words[2]);
+	path->arrival_pkts_per_s = bpf_ntohl(words[3]);
+	path->link_rate_bytes_per_s = bpf_ntohl(words[4]);
+	path->flow_count = bpf_ntohl(words[5]);
+	add_losses(path, LOST_BY_CONGESTION, words[6]);
+	add_losses(path, LOST_BY_LINK, words[7]);
+	add_losses(path, LOST_UNKNOWN, words[8]);
+	path->left_us = left_us;
+	path->echoes++;
+}
+
+/* The source: an ACK came with an echo, whose option begins at `at`. */
+static __noinline int hear(struct __sk_buff *skb, struct packet *packet, u32 at)
+{
+	struct bpf_sock_tuple tuple;
+	struct node_now *told = ONLY(now);
+	struct echo_header header;
+	struct path_echo *path;
+	struct bpf_sock *sk;
+	u64 wall_us;
+
+	if (!packet || !told || bpf_skb_load_bytes(skb, at, &header.type, sizeof(header) - ECHO_OPTION_AT) ||
+	    header.hop > header.hops)
+		return 0;
+	__builtin_memcpy(tuple.ipv6.saddr, packet->flow.saddr, sizeof(tuple.ipv6.saddr));
+	__builtin_memcpy(tuple.ipv6.daddr, packet->flow.daddr, sizeof(tuple.ipv6.daddr));
+	tuple.ipv6.sport = bpf_htons(packet->flow.sport);
+	tuple.ipv6.dport = bpf_htons(packet->flow.dport);
+	sk = bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	if (!sk)
+		return 0;
+	path = bpf_sk_storage_get(&path_echoes, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (path && take_turn(&path->busy)) {
+		wall_us = bpf_ntohl(header.words[9]) * MICROSECONDS + bpf_ntohl(header.words[10]);
+		keep_echo(path, &header, wall_us - told->wall_minus_mono_ns / 1000);
+		end_turn(&path->busy);
+		COUNT(heard, 1);
+	}
+	bpf_sk_release(sk);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,367 @@
+"""Echoes of the path in ACKs, over real interfaces: source, transit with a queue, sink."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import ipaddress
+import socket
+import struct
+import termios
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from experiments.bench.inband import Summaries, node_on
+from experiments.netlab import Host, Lab
+from experiments.netlab.topology import Shaper
+from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
+from telemetry.ioam import EdgeToEdge, Node, PathEcho, State, TcpState, Trace, build, decode
+from tests.kernel.driving import wait_until
+from tests.kernel.echoes import told
+
+pytestmark = pytest.mark.kernel(struct_ops=False)
+
+ETH_P_ALL = 3
+FRAME_BYTES = 1514
+PORT = 5000
+WAIT_S = 20.0
+SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
+IPPROTO_IPV6, IPV6_DSTOPTS = 41, 59
+SOURCE, TRANSIT, SINK = 1, 2, 3
+DSTOPTS, TCP, UDP = 60, 6, 17
+ECHO_BYTES = 56
+NO_LIMIT_PKTS = (1 << 32) - 2
+
+
+@dataclass(frozen=True)
+class Running:
+    source: InterfaceNode
+    sink: InterfaceNode
+
+
+@dataclass(frozen=True)
+class Chain:
+    """source -- transit -- sink."""
+
+    source: Host
+    transit: Host
+    sink: Host
+
+    @contextlib.contextmanager
+    def nodes(
+        self,
+        *,
+        asks: bool = True,
+        reflects: bool = True,
+        trusted: ipaddress.IPv6Network = ANYWHERE,
+    ) -> Iterator[Running]:
+        """Be source with a reader, transit node, and sink."""
+        source = NodeSpec(
+            roles=("source", "transit", "reader"),
+            node_id=SOURCE,
+            trusted=trusted,
+            source=SourceOptions(echo=asks),
+        )
+        sink = NodeSpec(roles=("sink",), node_id=SINK, sink=SinkOptions(echo=reflects))
+        transit = NodeSpec(roles=("transit",), node_id=TRANSIT)
+        with (
+            contextlib.closing(Summaries()) as summaries,
+            node_on(self.sink, "eth0", sink, summaries.fd) as last,
+            node_on(self.transit, "eth1", transit, summaries.fd),
+            node_on(self.source, "eth0", source, summaries.fd) as first,
+        ):
+            yield Running(first, last)
+
+    @contextlib.contextmanager
+    def shaped(self, rate_bytes_per_s: float, buffer_bytes: int) -> Iterator[Shaper]:
+        shaper = Shaper(
+            self.transit,
+            "eth1",
+            rate_bytes_per_s=rate_bytes_per_s,
+            buffer_bytes=buffer_bytes,
+            burst_bytes=2 * FRAME_BYTES,
+        )
+        try:
+            yield shaper
+        finally:
+            self.transit.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
+
+    @contextlib.contextmanager
+    def connected(self, congestion: str = "cubic") -> Iterator[tuple[socket.socket, socket.socket]]:
+        """Give both ends of a connection that the source opened."""
+        with (
+            self.sink.tcp_socket("ipv6") as listener,
+            self.source.tcp_socket("ipv6", congestion) as client,
+        ):
+            listener.bind(("::", 0))
+            listener.listen()
+            client.settimeout(WAIT_S)
+            client.connect((self.sink.ipv6, listener.getsockname()[1]))
+            server, _ = listener.accept()
+            with server:
+                server.settimeout(WAIT_S)
+                yield client, server
+
+
+@pytest.fixture(scope="module")
+def chain() -> Iterator[Chain]:
+    with Lab() as lab:
+        source, sink = lab.add_host("source"), lab.add_host("sink")
+        transit = lab.add_host("transit", forwards=True)
+        _, left = lab.connect(source, transit)
+        right, _ = lab.connect(transit, sink)
+        for host, via in ((source, left), (sink, right)):
+            host.run(["ip", "-6", "route", "add", "default", "via", via.ipv6])
+        yield Chain(source, transit, sink)
+
+
+@contextlib.contextmanager
+def captured(host: Host) -> Iterator[socket.socket]:
+    """Give a socket that sees what comes to a host before its node does, and what leaves it after."""
+    with host.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)) as capture:
+        capture.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+        capture.bind(("eth0", ETH_P_ALL))
+        yield capture
+
+
+def drained(capture: socket.socket, sender: Host) -> list[bytes]:
+    """All packets over IPv6 from a host that a capture holds."""
+    address = socket.inet_pton(socket.AF_INET6, sender.ipv6)
+    packets: list[bytes] = []
+    capture.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            packets.append(capture.recv(65_600))
+    return [packet for packet in packets if packet[0] >> 4 == 6 and packet[8:24] == address]
+
+
+def transfer(client: socket.socket, server: socket.socket, total_bytes: int) -> None:
+    """Send so much, and wait until all of it is acknowledged."""
+    sending = threading.Thread(target=client.sendall, args=(bytes(total_bytes),))
+    sending.start()
+    while total_bytes:
+        total_bytes -= len(server.recv(1 << 16))
+    sending.join()
+    wait_until(lambda: not unacknowledged_bytes(client))
+
+
+def unacknowledged_bytes(sock: socket.socket) -> int:
+    return int(struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0])
+
+
+def echoes_in(acks: list[bytes]) -> list[PathEcho]:
+    """The echoes, of packets that have nothing else, and are pure ACKs."""
+    found = []
+    for packet in acks:
+        if packet[6] != DSTOPTS:
+            continue
+        decoded = decode(packet)
+        assert decoded.errors == ()
+        (placed,) = decoded.options
+        assert isinstance(placed.option, PathEcho)
+        tcp = packet[40 + ECHO_BYTES :]
+        assert decoded.flow.protocol == TCP
+        assert len(tcp) == (tcp[12] >> 4) * 4
+        found.append(placed.option)
+    return found
+
+
+def carried(data: list[bytes]) -> dict[tuple[int, int], list[tuple[Node, ...]]]:
+    """When packets left -> what nodes wrote into them."""
+    by_time: dict[tuple[int, int], list[tuple[Node, ...]]] = {}
+    for packet in data:
+        if packet[6] == 0:
+            trace, edge, state = (placed.option for placed in decode(packet).options)
+            assert isinstance(trace, Trace)
+            assert isinstance(edge, EdgeToEdge)
+            assert isinstance(state, TcpState)
+            by_time.setdefault((edge.timestamp_s or 0, edge.timestamp_fraction or 0), []).append(trace.nodes)
+    return by_time
+
+
+def of_bottleneck(nodes: tuple[Node, ...]) -> PathEcho:
+    """What an echo has to say of such a path, where not all rates are known."""
+    hop, node = max(enumerate(nodes, 1), key=lambda one: (one[1].queue_depth or 0, -one[0]))
+    said = node.snapshot
+    assert isinstance(said, State)
+    return PathEcho(
+        hops=len(nodes),
+        all_known=True,
+        hop=hop,
+        node_id=node.node_id,
+        queue_pkts=node.queue_depth,
+        free_pkts=said.queue_free_pkts,
+        arrival_pkts_per_s=said.arrival_pkts_per_s,
+        flow_count=said.flow_count,
+    )
+
+
+def test_acks_bring_the_sender_what_its_packets_found(chain: Chain) -> None:
+    with (
+        chain.shaped(1.25e6, 30_000) as shaper,
+        captured(chain.source) as near,
+        captured(chain.sink) as far,
+        chain.nodes() as running,
+        chain.connected() as (client, server),
+    ):
+        transfer(client, server, 600_000)
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
+        counters = running.source.counters(), running.sink.counters()
+        last = told(client)
+        acks, data = drained(near, chain.sink), drained(far, chain.source)
+        assert shaper.stats().dropped_pkts
+    echoes, packets = echoes_in(acks), carried(data)
+    assert len(echoes) == counters[0].heard == counters[0].removed == counters[1].reflected > 50
+    assert {echo.hop for echo in echoes} == {1, 2}  # where nothing waits, it is the first
+    assert max(echo.queue_pkts or 0 for echo in echoes) > 10
+    for echo in echoes:
+        expected = [of_bottleneck(nodes) for nodes in packets[echo.sent_s, echo.sent_us]]
+        assert without_losses_and_time(echo) in [without_losses_and_time(one) for one in expected]
+    assert last is not None
+    assert last.echoes == len(echoes)
+    assert (last.hop, last.node_id, last.queue_pkts) == (
+        echoes[-1].hop,
+        echoes[-1].node_id,
+        echoes[-1].queue_pkts,
+    )
+    assert any(has_sack(packet) for packet in acks if packet[6] == DSTOPTS)
+
+
+def without_losses_and_time(echo: PathEcho) -> tuple[object, ...]:
+    """What does not depend on losses and time."""
+    return (
+        echo.hops,
+        echo.all_known,
+        echo.hop,
+        echo.node_id,
+        echo.queue_pkts,
+        echo.free_pkts,
+        echo.arrival_pkts_per_s,
+        echo.flow_count,
+    )
+
+
+def has_sack(packet: bytes) -> bool:
+    tcp = packet[40 + ECHO_BYTES :]
+    options, at = tcp[20 : (tcp[12] >> 4) * 4], 0
+    while at < len(options) and options[at]:
+        if options[at] == 5:
+            return True
+        at += 1 if options[at] == 1 else options[at + 1]
+    return False
+
+
+@pytest.mark.parametrize(("asks", "reflects"), [(True, False), (False, True)])
+def test_nobody_echoes_unless_both_ends_want_it(chain: Chain, asks: bool, reflects: bool) -> None:
+    with (
+        captured(chain.source) as near,
+        chain.nodes(asks=asks, reflects=reflects) as running,
+        chain.connected() as (client, server),
+    ):
+        transfer(client, server, 100_000)
+        assert told(client) is None
+        acks = drained(near, chain.sink)
+    assert {packet[6] for packet in acks} == {TCP}
+    assert running.sink.counters().reflected == running.source.counters().heard == 0
+
+
+def test_echoes_of_strangers_are_taken_off_unread(chain: Chain) -> None:
+    elsewhere = ipaddress.IPv6Network("2001:db8::/32")
+    with chain.nodes(trusted=elsewhere) as running, chain.connected() as (client, server):
+        transfer(client, server, 100_000)
+        wait_until(lambda: running.source.counters().foreign == running.sink.counters().reflected)
+        assert told(client) is None
+    counters = running.source.counters()
+    assert counters.removed == counters.foreign > 0
+    assert counters.heard == 0
+
+
+def test_only_pure_acks_carry_echoes(chain: Chain) -> None:
+    with (
+        captured(chain.source) as near,
+        chain.nodes() as running,
+        chain.connected() as (client, server),
+        chain.source.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)) as asking,
+        chain.sink.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)) as answering,
+    ):
+        answering.bind(("::", PORT))
+        for number in range(5):
+            client.sendall(b"question")
+            assert server.recv(100) == b"question"
+            server.sendall(b"answer")
+            assert client.recv(100) == b"answer"
+            asking.sendto(bytes(number), (chain.sink.ipv6, PORT))
+            _, back = answering.recvfrom(100)
+            answering.sendto(b"datagram", back)
+            assert asking.recv(100) == b"datagram"
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
+        packets = drained(near, chain.sink)
+    echoes_in(packets)
+    plain = [decode(packet).flow.protocol for packet in packets if packet[6] != DSTOPTS]
+    assert plain.count(UDP) == 5
+    assert sum(b"answer" in packet for packet in packets if packet[6] == TCP) == 5
+
+
+def header(option: bytes) -> bytes:
+    """A Destination Options header around an option of 52 octets."""
+    assert len(option) == ECHO_BYTES - 4
+    return bytes([TCP, ECHO_BYTES // 8 - 1, 1, 0]) + option
+
+
+GOOD = build([PathEcho(hops=2, hop=1, node_id=7, queue_pkts=5, losses_link=3, sent_s=1, sent_us=2)])[1][4:]
+
+
+@pytest.mark.parametrize(
+    ("option", "is_heard", "is_removed"),
+    [
+        pytest.param(GOOD, True, True, id="whole"),
+        pytest.param(GOOD[:7] + bytes([3]) + GOOD[8:], False, True, id="a hop beyond the path"),
+        pytest.param(bytes([0x1E, 49]) + GOOD[2:51] + bytes(1), False, True, id="too short"),
+        pytest.param(GOOD[:4] + bytes([9]) + GOOD[5:], False, False, id="of a kind to come"),
+        pytest.param(bytes([0x1E, 50, 0x12, 0x34]) + GOOD[4:], False, False, id="of somebody else"),
+        pytest.param(bytes([0x1E, 6]) + GOOD[2:8] + bytes([0x1E, 42]) + GOOD[10:], False, False, id="cut"),
+    ],
+)
+def test_whatever_an_option_says_tcp_goes_on(
+    chain: Chain, option: bytes, is_heard: bool, is_removed: bool
+) -> None:
+    """A host of the same network puts options into all packets of its connection."""
+    with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
+        server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, header(option))
+        server.sendall(b"with an option")
+        assert client.recv(100) == b"with an option"
+        heard = told(client)
+        counters = running.source.counters()
+    assert (counters.removed > 0, counters.heard > 0) == (is_removed, is_heard)
+    if not is_heard:
+        assert heard is None
+        return
+    assert heard is not None
+    assert (heard.hops, heard.hop, heard.node_id, heard.queue_pkts) == (2, 1, 7, 5)
+    assert (heard.free_pkts, heard.losses) == (None, (0, 3, 0))
+
+
+def test_losses_never_become_fewer_and_echoes_that_were_overtaken_are_passed_over(chain: Chain) -> None:
+    """As a sink counts that forgot the flow, and counts from 0 again."""
+    with chain.nodes(reflects=False) as running, chain.connected() as (client, server):
+
+        def heard(lost: int, sent_us: int, queue_pkts: int) -> None:
+            count = running.source.counters().heard
+            echo = PathEcho(
+                hops=1, hop=1, queue_pkts=queue_pkts, losses_congestion=lost, sent_s=9, sent_us=sent_us
+            )
+            server.setsockopt(IPPROTO_IPV6, IPV6_DSTOPTS, build([echo])[1])
+            server.sendall(b"x")
+            assert client.recv(1) == b"x"
+            wait_until(lambda: running.source.counters().heard > count)
+
+        said = []
+        for lost, sent_us, queue_pkts in ((5, 100, 1), (7, 200, 2), (6, 150, 3), (1, 300, 4), (2, 400, 5)):
+            heard(lost, sent_us, queue_pkts)
+            now = told(client)
+            assert now is not None
+            said.append((now.losses[0], now.queue_pkts))
+    assert said == [(5, 1), (7, 2), (7, 2), (7, 4), (8, 5)]
