@@ -79,6 +79,7 @@ class IntStats(Struct, frozen=True):
         no_room_pkts: Packets that went without, because they would have been larger than the MTU.
         filled_pkts: Packets into which a node wrote; one that met three nodes counts three times.
         overflowed_pkts: Packets in which a node found no room any more.
+        reflected_pkts: ACKs that got an echo of the path.
         removed_pkts: Packets whose headers were taken off.
         unreadable_pkts: Packets whose headers no node could read; they went on as they were.
         malformed_pkts: Packets whose telemetry the sink could not read.
@@ -88,6 +89,7 @@ class IntStats(Struct, frozen=True):
     no_room_pkts: int
     filled_pkts: int
     overflowed_pkts: int
+    reflected_pkts: int
     removed_pkts: int
     unreadable_pkts: int
     malformed_pkts: int

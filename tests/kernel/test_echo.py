@@ -2,171 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import ipaddress
 import socket
-import struct
-import termios
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
-from experiments.bench.inband import Summaries, node_on
-from experiments.netlab import Host, Lab
-from experiments.netlab.topology import Shaper
-from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.ioam import EdgeToEdge, Node, PathEcho, State, TcpState, Trace, build, decode
 from tests.kernel.driving import wait_until
-from tests.kernel.echoes import told
+from tests.kernel.echoes import (
+    DSTOPTS,
+    ECHO_BYTES,
+    TCP,
+    Chain,
+    captured,
+    chained,
+    drained,
+    echoes_in,
+    told,
+    transfer,
+)
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
-ETH_P_ALL = 3
-FRAME_BYTES = 1514
-PORT = 5000
-WAIT_S = 20.0
-SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
+PORT, UDP = 5000, 17
 IPPROTO_IPV6, IPV6_DSTOPTS = 41, 59
-SOURCE, TRANSIT, SINK = 1, 2, 3
-DSTOPTS, TCP, UDP = 60, 6, 17
-ECHO_BYTES = 56
-NO_LIMIT_PKTS = (1 << 32) - 2
-
-
-@dataclass(frozen=True)
-class Running:
-    source: InterfaceNode
-    sink: InterfaceNode
-
-
-@dataclass(frozen=True)
-class Chain:
-    """source -- transit -- sink."""
-
-    source: Host
-    transit: Host
-    sink: Host
-
-    @contextlib.contextmanager
-    def nodes(
-        self,
-        *,
-        asks: bool = True,
-        reflects: bool = True,
-        trusted: ipaddress.IPv6Network = ANYWHERE,
-    ) -> Iterator[Running]:
-        """Be source with a reader, transit node, and sink."""
-        source = NodeSpec(
-            roles=("source", "transit", "reader"),
-            node_id=SOURCE,
-            trusted=trusted,
-            source=SourceOptions(echo=asks),
-        )
-        sink = NodeSpec(roles=("sink",), node_id=SINK, sink=SinkOptions(echo=reflects))
-        transit = NodeSpec(roles=("transit",), node_id=TRANSIT)
-        with (
-            contextlib.closing(Summaries()) as summaries,
-            node_on(self.sink, "eth0", sink, summaries.fd) as last,
-            node_on(self.transit, "eth1", transit, summaries.fd),
-            node_on(self.source, "eth0", source, summaries.fd) as first,
-        ):
-            yield Running(first, last)
-
-    @contextlib.contextmanager
-    def shaped(self, rate_bytes_per_s: float, buffer_bytes: int) -> Iterator[Shaper]:
-        shaper = Shaper(
-            self.transit,
-            "eth1",
-            rate_bytes_per_s=rate_bytes_per_s,
-            buffer_bytes=buffer_bytes,
-            burst_bytes=2 * FRAME_BYTES,
-        )
-        try:
-            yield shaper
-        finally:
-            self.transit.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
-
-    @contextlib.contextmanager
-    def connected(self, congestion: str = "cubic") -> Iterator[tuple[socket.socket, socket.socket]]:
-        """Give both ends of a connection that the source opened."""
-        with (
-            self.sink.tcp_socket("ipv6") as listener,
-            self.source.tcp_socket("ipv6", congestion) as client,
-        ):
-            listener.bind(("::", 0))
-            listener.listen()
-            client.settimeout(WAIT_S)
-            client.connect((self.sink.ipv6, listener.getsockname()[1]))
-            server, _ = listener.accept()
-            with server:
-                server.settimeout(WAIT_S)
-                yield client, server
 
 
 @pytest.fixture(scope="module")
 def chain() -> Iterator[Chain]:
-    with Lab() as lab:
-        source, sink = lab.add_host("source"), lab.add_host("sink")
-        transit = lab.add_host("transit", forwards=True)
-        _, left = lab.connect(source, transit)
-        right, _ = lab.connect(transit, sink)
-        for host, via in ((source, left), (sink, right)):
-            host.run(["ip", "-6", "route", "add", "default", "via", via.ipv6])
-        yield Chain(source, transit, sink)
-
-
-@contextlib.contextmanager
-def captured(host: Host) -> Iterator[socket.socket]:
-    """Give a socket that sees what comes to a host before its node does, and what leaves it after."""
-    with host.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)) as capture:
-        capture.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
-        capture.bind(("eth0", ETH_P_ALL))
-        yield capture
-
-
-def drained(capture: socket.socket, sender: Host) -> list[bytes]:
-    """All packets over IPv6 from a host that a capture holds."""
-    address = socket.inet_pton(socket.AF_INET6, sender.ipv6)
-    packets: list[bytes] = []
-    capture.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            packets.append(capture.recv(65_600))
-    return [packet for packet in packets if packet[0] >> 4 == 6 and packet[8:24] == address]
-
-
-def transfer(client: socket.socket, server: socket.socket, total_bytes: int) -> None:
-    """Send so much, and wait until all of it is acknowledged."""
-    sending = threading.Thread(target=client.sendall, args=(bytes(total_bytes),))
-    sending.start()
-    while total_bytes:
-        total_bytes -= len(server.recv(1 << 16))
-    sending.join()
-    wait_until(lambda: not unacknowledged_bytes(client))
-
-
-def unacknowledged_bytes(sock: socket.socket) -> int:
-    return int(struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0])
-
-
-def echoes_in(acks: list[bytes]) -> list[PathEcho]:
-    """The echoes, of packets that have nothing else, and are pure ACKs."""
-    found = []
-    for packet in acks:
-        if packet[6] != DSTOPTS:
-            continue
-        decoded = decode(packet)
-        assert decoded.errors == ()
-        (placed,) = decoded.options
-        assert isinstance(placed.option, PathEcho)
-        tcp = packet[40 + ECHO_BYTES :]
-        assert decoded.flow.protocol == TCP
-        assert len(tcp) == (tcp[12] >> 4) * 4
-        found.append(placed.option)
-    return found
+    with chained() as chain:
+        yield chain
 
 
 def carried(data: list[bytes]) -> dict[tuple[int, int], list[tuple[Node, ...]]]:

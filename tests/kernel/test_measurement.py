@@ -8,6 +8,7 @@ import pytest
 from ccp_base import _native
 from experiments.netlab import Path, bottleneck
 from tests.kernel.driving import EVERY_ACK, Driver, Start, loaded, wait_until
+from tests.kernel.echoes import INBAND
 
 ALL = """
 (def (Report
@@ -39,29 +40,6 @@ ALL = """
     (:= Cwnd 289600)
     (fallthrough))
 (when (|| (> Micros 10000) Flow.was_timeout) (report) (:= Micros 0))
-"""
-
-
-INBAND = """
-(def (Report (age 0) (fresh false) (hop 7) (node 7) (hops 7) (known true) (queue 7) (free 7)
-    (arrival 7) (link 7) (flows 7) (congestion 7) (lossy 7) (unknown 7)))
-(when true
-    (:= Report.age Int.age_us)
-    (:= Report.fresh Int.fresh)
-    (:= Report.hop Int.hop)
-    (:= Report.node Int.node)
-    (:= Report.hops Int.hops)
-    (:= Report.known Int.all_known)
-    (:= Report.queue Int.queue_bytes)
-    (:= Report.free Int.free_bytes)
-    (:= Report.arrival Int.arrival_bytes_per_s)
-    (:= Report.link Int.link_bytes_per_s)
-    (:= Report.flows Int.flow_count)
-    (:= Report.congestion Int.losses_congestion)
-    (:= Report.lossy Int.losses_link)
-    (:= Report.unknown Int.losses_unknown)
-    (:= Cwnd 289600)
-    (report))
 """
 
 

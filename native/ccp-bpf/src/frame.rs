@@ -1,11 +1,14 @@
 //! The program around a fold, as libbpf fits it to the running kernel, and what is put into it (`bpf/fold.bpf.c`).
 
-use libbpf_rs::Object;
+use std::path::Path;
+
+use ccp_record::PATH_ECHO_PIN;
+use libbpf_rs::{Object, OpenObject};
 
 use crate::intf;
 use crate::kernel::Kernel;
 use crate::object::{self, Sizes};
-use crate::pins::Pins;
+use crate::pins::{self, BPF_FS, Pins};
 use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_FOLD_OBJECT"));
@@ -42,6 +45,15 @@ pub(crate) struct Frame {
     insns: Vec<u64>,
 }
 
+/// Nodes of in-band telemetry write what sockets were told; without a BPF file system where they look, nobody does.
+fn share_path_echoes(open: &mut OpenObject) -> Result<()> {
+    let shared = pins::is_bpffs(Path::new(BPF_FS));
+    for mut map in open.maps_mut().filter(|map| shared && map.name() == "path_echoes") {
+        map.set_pin_path(PATH_ECHO_PIN).map_err(|e| object::load_error(&e))?;
+    }
+    Ok(())
+}
+
 /// The frames of one datapath. They refer to its maps by descriptors that the object holds.
 pub(crate) struct Frames {
     frames: Vec<Frame>,
@@ -69,11 +81,14 @@ impl Frame {
     /// Returns the whole program around a fold, and the index at which the fold's code begins.
     pub fn around(&self, body: &[u64], prims_used: u64) -> (Vec<u64>, usize) {
         let magic = intf::CCP_MAGIC_PRIM as i32;
+        // One more tells whether any is read that an echo of the path brings.
+        let of_path = u64::from(prims_used >> intf::CCP_INT_AGE_US != 0) << intf::CCP_PRIM_COUNT;
+        let reads = prims_used | of_path;
         let mut code: Vec<u64> = Vec::with_capacity(self.insns.len() + body.len() + 3);
         code.extend(self.insns.iter().map(|&i| {
             let prim = imm(i).wrapping_sub(magic);
-            if i as u8 == MOV_K && (0..intf::CCP_PRIM_COUNT as i32).contains(&prim) {
-                with_imm(i, (prims_used >> prim & 1) as i32)
+            if i as u8 == MOV_K && (0..=intf::CCP_PRIM_COUNT as i32).contains(&prim) {
+                with_imm(i, (reads >> prim & 1) as i32)
             } else {
                 i
             }
@@ -93,6 +108,7 @@ impl Frames {
         let mut open = object::open(OBJECT)?;
         if let Some((pins, sizes)) = pins {
             object::share_maps(&mut open, pins, sizes)?;
+            share_path_echoes(&mut open)?;
         }
         let [fitting, other] = if kernel.cong_control_has_flag {
             ["fold_on_ack", "fold_on_ack_6_9"]
@@ -148,6 +164,19 @@ mod tests {
             assert_eq!(code[1..3], insns[1..3]);
             assert_eq!(at, 5);
             assert_eq!(code[at..], [insn(MOV_K, 0, 0, 0, 42), insn(EXIT, 0, 0, 0, 0)]);
+        }
+    }
+
+    #[test]
+    fn what_a_socket_was_told_of_its_path_is_looked_up_only_if_the_fold_reads_any_of_it() {
+        let mut insns = CALLS.to_vec();
+        insns.push(insn(EXIT, 0, 0, 0, 0));
+        insns[0] = insn(MOV_K, 1, 0, 0, (intf::CCP_MAGIC_PRIM + intf::CCP_PRIM_COUNT) as i32);
+        let frame = Frame::new("cong_control", &raw(&insns)).unwrap();
+        let last = 1 << (intf::CCP_PRIM_COUNT - 1);
+        let others = (1 << intf::CCP_INT_AGE_US) - 1;
+        for (used, known) in [(0, 0), (others, 0), (1 << intf::CCP_INT_AGE_US, 1), (last, 1)] {
+            assert_eq!(imm(frame.around(&[], used).0[0]), known);
         }
     }
 

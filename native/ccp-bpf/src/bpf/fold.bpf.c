@@ -5,6 +5,7 @@
  * code in the place of fold_code(), and turns the constant of each primitive into whether the fold reads it. So the
  * verifier removes the code of those that it does not.
  */
+#include "path_echo.h"
 #include "sock.h"
 #include <bpf/bpf_tracing.h>
 
@@ -17,6 +18,13 @@
 		u64 reads;                                                                \
 		asm volatile("%0 = %1" : "=r"(reads) : "i"(CCP_MAGIC_PRIM + CCP_##name)); \
 		reads;                                                                    \
+	})
+/* Whether it reads any that an echo of the path brings. */
+#define READS_OF_PATH                                                                         \
+	({                                                                                    \
+		u64 reads;                                                                    \
+		asm volatile("%0 = %1" : "=r"(reads) : "i"(CCP_MAGIC_PRIM + CCP_PRIM_COUNT)); \
+		reads;                                                                        \
 	})
 /* Sets a primitive that the fold reads. */
 #define LOAD(name, value)                                 \
@@ -99,8 +107,6 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 	LOAD(FLOW_ECN_OK, tp->ecn_flags & TCP_ECN_OK);
 	LOAD(FLOW_APP_LIMITED, rs && rs->is_app_limited);
 	LOAD(FLOW_RATE_ALLOWED, flow->rate_allowed_bytes_per_s);
-	if (READS(INT_AGE_US))
-		flow->inband[0] = flow->echo_left_us ? tp->tcp_mstamp - flow->echo_left_us : ALL_ONES;
 	if (READS(FLOW_RATE_INCOMING) | READS(FLOW_RATE_OUTGOING)) {
 		if (rs)
 			load_rates(tp, flow, rs);
@@ -116,17 +122,55 @@ static __always_inline void load_primitives(struct sock *sk, struct ccp_flow *fl
 	flow->local_congestion = 0;
 }
 
+#define PATH(name) flow->inband[CCP_INT_##name - CCP_INT_AGE_US]
+
+static __always_inline u64 or_zero(u32 word)
+{
+	return word == ECHO_MISSING ? 0 : word;
+}
+
+/* Where something is to be told of the path since the last fold, it goes into the slot. */
+static __always_inline void load_path(struct sock *sk, struct ccp_flow *flow)
+{
+	struct path_echo *path = bpf_sk_storage_get(&path_echoes, sk, 0, 0);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 mss = tp->mss_cache;
+
+	PATH(FRESH) = 0;
+	if (path && path->echoes != path->seen && take_turn(&path->busy)) {
+		path->seen = path->echoes;
+		PATH(FRESH) = 1;
+		PATH(HOP) = path->hop;
+		PATH(NODE) = or_zero(path->node_id);
+		PATH(HOPS) = path->hops;
+		PATH(ALL_KNOWN) = path->all_known;
+		PATH(QUEUE_BYTES) = or_zero(path->queue_pkts) * mss;
+		PATH(FREE_BYTES) =
+			path->free_pkts == ECHO_UNLIMITED ? ALL_ONES : or_zero(path->free_pkts) * mss;
+		PATH(ARRIVAL_BYTES_PER_S) = or_zero(path->arrival_pkts_per_s) * mss;
+		PATH(LINK_BYTES_PER_S) = or_zero(path->link_rate_bytes_per_s);
+		PATH(FLOW_COUNT) = or_zero(path->flow_count);
+		PATH(LOSSES_CONGESTION) = path->losses[LOST_BY_CONGESTION];
+		PATH(LOSSES_LINK) = path->losses[LOST_BY_LINK];
+		PATH(LOSSES_UNKNOWN) = path->losses[LOST_UNKNOWN];
+		flow->echo_left_us = path->left_us;
+		end_turn(&path->busy);
+	}
+	PATH(AGE_US) = flow->echo_left_us ? tp->tcp_mstamp - flow->echo_left_us : ALL_ONES;
+}
+
 /* Runs the fold. Returns whether there is something to apply, to report or to complain about. */
 static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 {
 	struct ccp_flow *flow = ccp_flow_of(ccp_sk(sk));
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct ccp_fold fold;
-	u64 error;
 
 	if (!flow)
 		return false;
 	load_primitives(sk, flow, &fold, told);
+	if (READS_OF_PATH)
+		load_path(sk, flow);
 	refresh_cwnd(tp, flow);
 	/* libccp's state before a fold: flags clear, Micros, Cwnd and Rate as they are. */
 	fold.impl[CCP_IMPL_EVENT_FLAG] = 0;
@@ -135,10 +179,7 @@ static __always_inline bool run_fold(struct sock *sk, const struct told *told)
 	fold.impl[CCP_IMPL_MICROS] = tp->tcp_mstamp - flow->time_zero_us;
 	fold.impl[CCP_IMPL_CWND] = flow->cwnd_bytes;
 	fold.impl[CCP_IMPL_RATE] = flow->rate_bytes_per_s;
-	error = fold_code(flow, &fold);
-	if (READS(INT_FRESH))
-		flow->inband[CCP_INT_FRESH - CCP_INT_AGE_US] = 0;
-	if (!error && !fold.impl[CCP_IMPL_SHOULD_REPORT] &&
+	if (!fold_code(flow, &fold) && !fold.impl[CCP_IMPL_SHOULD_REPORT] &&
 	    fold.impl[CCP_IMPL_CWND] - flow->cwnd_floor_bytes < tp->mss_cache &&
 	    fold.impl[CCP_IMPL_RATE] == flow->rate_bytes_per_s) {
 		flow->cwnd_bytes = fold.impl[CCP_IMPL_CWND]; /* within the same segment */

@@ -47,6 +47,10 @@ impl<P: Packet> Packet for Addressed<P> {
         self.packet.tcp_sequence()
     }
 
+    fn is_pure_ack(&self) -> bool {
+        self.packet.is_pure_ack()
+    }
+
     fn hop_limit(&self) -> Option<u8> {
         self.packet.hop_limit()
     }

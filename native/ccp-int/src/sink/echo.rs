@@ -62,8 +62,8 @@ impl<'a> Queue<'a> {
     }
 }
 
-fn link_rate(_: &State) -> Option<u32> {
-    None
+fn link_rate(state: &State) -> Option<u32> {
+    state.data_rate_bytes_per_s
 }
 
 /// What nodes wrote, in the order of the path. `overflow`: a node found no room.
@@ -114,6 +114,7 @@ mod tests {
             queue_free_pkts: Some(50 + id),
             arrival_pkts_per_s: Some(1000 + id),
             flow_count: Some(id),
+            data_rate_bytes_per_s: rate,
             ..State::default()
         };
         Node {

@@ -305,7 +305,10 @@ fn specs_are_read_and_looked_at() {
         full_pkts: Some(3),
         ..NodeInfo::default()
     };
-    assert_eq!(spec, SinkSpec { interval_us: 5000, nodes: NodeTable([(7, ap1)].into()), records: false });
+    assert_eq!(
+        spec,
+        SinkSpec { interval_us: 5000, nodes: NodeTable([(7, ap1)].into()), ..SinkSpec::default() }
+    );
     for json in [r#"{"interval": 1}"#, r#"{"nodes": {"x": {}}}"#, r#"{"nodes": {"7": {"unit": "bytes"}}}"#] {
         assert!(serde_json::from_str::<SinkSpec>(json).is_err(), "{json}");
     }

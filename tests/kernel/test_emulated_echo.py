@@ -1,0 +1,56 @@
+"""Echoes of the path through the emulator, whose sinks put them into real ACKs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.netlab.emulated import emulated
+from telemetry.ioam import CaptureReader, PathEcho
+from tests.kernel.driving import wait_until
+from tests.kernel.echoes import told, transfer
+from tests.kernel.inband import chain
+
+pytestmark = pytest.mark.kernel(struct_ops=False)
+
+WAIT_S = 30.0
+
+
+@pytest.mark.parametrize("echo", [True, False])
+def test_sockets_are_told_what_packets_found_if_the_topology_says_so(tmp_path: Path, echo: bool) -> None:
+    capture = tmp_path / "acks.pcapng"
+    with emulated(chain(echo=echo), pcap={"near<": capture}) as net:
+        sta1, sta2 = net.hosts["sta1"], net.hosts["sta2"]
+        with sta2.tcp_socket("ipv6") as server, sta1.tcp_socket("ipv6", "cubic") as client:
+            server.bind((sta2.ipv6, 0))
+            server.listen()
+            client.settimeout(WAIT_S)
+            client.connect(server.getsockname())
+            taken, _ = server.accept()
+            with taken:
+                taken.settimeout(WAIT_S)
+                transfer(client, taken, 400_000)
+                stats = net.emulator_stats().telemetry
+                heard = told(client)
+            assert stats is not None
+            wait_until(lambda: net.stats()["near<"].arrived_pkts == net.stats()["near<"].delivered_pkts)
+    options = [placed.option for record in CaptureReader(capture) for placed in record.options]
+    echoes = [option for option in options if isinstance(option, PathEcho)]
+    if not echo:
+        assert (heard, echoes, stats.reflected_pkts) == (None, [], 0)
+        return
+    assert heard is not None
+    assert stats.reflected_pkts == heard.echoes == len(echoes) > 20
+    last = echoes[-1]
+    assert (heard.hops, heard.hop, heard.node_id) == (last.hops, last.hop, last.node_id)
+    assert (heard.queue_pkts, heard.free_pkts, heard.flow_count) == (
+        last.queue_pkts,
+        last.free_pkts,
+        last.flow_count,
+    )
+    assert {one.hops for one in echoes} == {2}  # both access points
+    assert all(one.all_known for one in echoes)
+    # The first access point's link is the slow one.
+    assert max(one.queue_pkts or 0 for one in echoes if one.hop == 1) > 5
+    assert sum(heard.losses) >= (last.losses_congestion + last.losses_link + last.losses_unknown)
