@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from experiments.netlab.emulated import emulated
+from experiments.netlab.emulated import EmulatedNetwork, emulated
 from telemetry.ioam import CaptureReader, PathEcho
 from tests.kernel.driving import wait_until
 from tests.kernel.echoes import told, transfer
@@ -15,6 +16,17 @@ from tests.kernel.inband import chain
 pytestmark = pytest.mark.kernel(struct_ops=False)
 
 WAIT_S = 30.0
+
+
+def reflected_pkts(net: EmulatedNetwork) -> int:
+    stats = net.emulator_stats().telemetry
+    assert stats is not None
+    return stats.reflected_pkts
+
+
+def echoes_of(client: socket.socket) -> int:
+    heard = told(client)
+    return 0 if heard is None else heard.echoes
 
 
 @pytest.mark.parametrize("echo", [True, False])
@@ -31,17 +43,17 @@ def test_sockets_are_told_what_packets_found_if_the_topology_says_so(tmp_path: P
             with taken:
                 taken.settimeout(WAIT_S)
                 transfer(client, taken, 400_000)
-                stats = net.emulator_stats().telemetry
+                wait_until(lambda: echoes_of(client) == reflected_pkts(net))
                 heard = told(client)
-            assert stats is not None
+                reflected = reflected_pkts(net)
             wait_until(lambda: net.stats()["near<"].arrived_pkts == net.stats()["near<"].delivered_pkts)
     options = [placed.option for record in CaptureReader(capture) for placed in record.options]
     echoes = [option for option in options if isinstance(option, PathEcho)]
     if not echo:
-        assert (heard, echoes, stats.reflected_pkts) == (None, [], 0)
+        assert (heard, echoes, reflected) == (None, [], 0)
         return
     assert heard is not None
-    assert stats.reflected_pkts == heard.echoes == len(echoes) > 20
+    assert reflected == heard.echoes == len(echoes) > 20
     last = echoes[-1]
     assert (heard.hops, heard.hop, heard.node_id) == (last.hops, last.hop, last.node_id)
     assert (heard.queue_pkts, heard.free_pkts, heard.flow_count) == (

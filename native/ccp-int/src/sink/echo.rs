@@ -52,7 +52,7 @@ struct Queue<'a> {
 impl<'a> Queue<'a> {
     fn of(node: &'a Node) -> Option<Self> {
         let state = nodes::state(node)?;
-        let rate_bytes_per_s = link_rate(state).filter(|rate| *rate > 0);
+        let rate_bytes_per_s = state.link_rate_bytes_per_s.filter(|rate| *rate > 0);
         Some(Queue { pkts: node.queue_depth?, rate_bytes_per_s, state })
     }
 
@@ -60,10 +60,6 @@ impl<'a> Queue<'a> {
     fn wait(&self) -> Option<u64> {
         self.rate_bytes_per_s.map(|rate| ((u64::from(self.pkts) + 1) << 31) / u64::from(rate))
     }
-}
-
-fn link_rate(state: &State) -> Option<u32> {
-    state.data_rate_bytes_per_s
 }
 
 /// What nodes wrote, in the order of the path. `overflow`: a node found no room.
@@ -91,7 +87,7 @@ fn of_path(path: &[Node], overflow: bool) -> PathEcho {
         echo.queue_pkts = Some(queue.pkts);
         echo.free_pkts = queue.state.queue_free_pkts;
         echo.arrival_pkts_per_s = queue.state.arrival_pkts_per_s;
-        echo.link_rate_bytes_per_s = link_rate(queue.state);
+        echo.link_rate_bytes_per_s = queue.state.link_rate_bytes_per_s;
         echo.flow_count = queue.state.flow_count;
     }
     echo
@@ -114,7 +110,7 @@ mod tests {
             queue_free_pkts: Some(50 + id),
             arrival_pkts_per_s: Some(1000 + id),
             flow_count: Some(id),
-            data_rate_bytes_per_s: rate,
+            link_rate_bytes_per_s: rate,
             ..State::default()
         };
         Node {
