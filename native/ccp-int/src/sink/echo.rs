@@ -75,7 +75,7 @@ fn of_path(path: &[Node], overflow: bool) -> PathEcho {
     let longest = queues.iter().rev().max_by_key(|(_, queue)| wait(queue));
     let told = queues.len() == path.len()
         && queues.iter().all(|(_, queue)| queue.state.queue_free_pkts.is_some())
-        && path.is_sorted_by(|node, next| is_next(node, next));
+        && path.is_sorted_by(is_next);
     let mut echo = PathEcho {
         hops: u8::try_from(path.len()).unwrap_or(u8::MAX),
         all_known: told && !overflow,
