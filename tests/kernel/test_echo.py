@@ -60,6 +60,7 @@ def of_bottleneck(nodes: tuple[Node, ...]) -> PathEcho:
         queue_pkts=node.queue_depth,
         free_pkts=said.queue_free_pkts,
         arrival_pkts_per_s=said.arrival_pkts_per_s,
+        link_rate_bytes_per_s=said.link_rate_bytes_per_s,
         flow_count=said.flow_count,
     )
 
@@ -105,6 +106,7 @@ def without_losses_and_time(echo: PathEcho) -> tuple[object, ...]:
         echo.queue_pkts,
         echo.free_pkts,
         echo.arrival_pkts_per_s,
+        echo.link_rate_bytes_per_s,
         echo.flow_count,
     )
 
