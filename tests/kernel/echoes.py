@@ -74,6 +74,7 @@ class Chain:
         *,
         asks: bool = True,
         reflects: bool = True,
+        transit_tells: bool = True,
         trusted: ipaddress.IPv6Network = ANYWHERE,
     ) -> Iterator[Running]:
         """Be source with a reader, transit node, and sink."""
@@ -88,9 +89,11 @@ class Chain:
         with (
             contextlib.closing(Summaries()) as summaries,
             node_on(self.sink, "eth0", sink, summaries.fd) as last,
-            node_on(self.transit, "eth1", transit, summaries.fd),
+            contextlib.ExitStack() as between,
             node_on(self.source, "eth0", source, summaries.fd) as first,
         ):
+            if transit_tells:
+                between.enter_context(node_on(self.transit, "eth1", transit, summaries.fd))
             yield Running(first, last)
 
     @contextlib.contextmanager

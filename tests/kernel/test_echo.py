@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from experiments.netlab import Host
 from telemetry.ioam import EdgeToEdge, Node, PathEcho, State, Trace, build, decode
 from tests.kernel.driving import wait_until
 from tests.kernel.echoes import (
@@ -119,6 +122,58 @@ def has_sack(packet: bytes) -> bool:
             return True
         at += 1 if options[at] == 1 else options[at + 1]
     return False
+
+
+@contextlib.contextmanager
+def lossy(chain: Chain) -> Iterator[Callable[[], int]]:
+    """Lose packets of the source between its node and the transit's; give how many it was."""
+    rule = f"ip6 saddr {chain.source.ipv6} numgen inc mod 25 == 24 counter drop"
+    hook = "type filter hook forward priority 0;"
+    chain.transit.run(["nft", f"table ip6 lossy {{ chain forward {{ {hook} {rule}; }}; }}"])
+
+    def lost_pkts() -> int:
+        listed = chain.transit.run(["nft", "list", "table", "ip6", "lossy"]).stdout
+        return int(re.findall(r"packets (\d+)", listed)[0])
+
+    try:
+        yield lost_pkts
+    finally:
+        chain.transit.run(["nft", "delete", "table", "ip6", "lossy"])
+
+
+@contextlib.contextmanager
+def packet_by_packet(host: Host) -> Iterator[None]:
+    """Have a host send no super-packets, each of which would be several lost packets."""
+    host.run(["ip", "link", "set", "dev", "eth0", "gso_max_segs", "1"])
+    try:
+        yield
+    finally:
+        host.run(["ip", "link", "set", "dev", "eth0", "gso_max_segs", "65535"])
+
+
+@pytest.mark.parametrize("transit_tells", [True, False])
+@pytest.mark.parametrize("on_link", [True, False])
+def test_echoes_say_who_lost_packets(chain: Chain, on_link: bool, transit_tells: bool) -> None:
+    """All that was lost before the last packet that came, by cause."""
+    with (
+        chain.shaped(1.25e6, 1_000_000 if on_link else 15_000) as shaper,
+        packet_by_packet(chain.source),
+        chain.nodes(transit_tells=transit_tells) as running,
+        contextlib.ExitStack() as losing,
+        chain.connected() as (client, server),
+    ):
+        lost = losing.enter_context(lossy(chain)) if on_link else lambda: shaper.stats().dropped_pkts
+        transfer(client, server, 600_000)
+        pkts = lost()
+        losing.close()
+        transfer(client, server, 1000)  # behind which nothing is lost any more
+        wait_until(lambda: running.sink.counters().reflected == running.source.counters().heard)
+        heard = told(client)
+    assert heard is not None
+    assert pkts > 5
+    assert heard.all_known == transit_tells
+    by_cause = (0, pkts, 0) if on_link else (pkts, 0, 0)
+    assert heard.losses == (by_cause if transit_tells else (0, 0, pkts))
 
 
 @pytest.mark.parametrize(("asks", "reflects"), [(True, False), (False, True)])

@@ -41,10 +41,14 @@ struct echo_header {
 
 _Static_assert(sizeof(struct echo_header) == 56, "docs/ioam.md");
 
-/* What a sink knows of a flow's path. */
+/* What a sink knows of a flow's path, and of what it lost there. */
 struct node_path {
 	u32 busy;
 	u32 is_news; /* bool: no ACK has brought it yet */
+	u64 next; /* number behind the highest that came */
+	u32 old_pkts; /* in a row with numbers that were there before */
+	u32 told[PATH_LOSSES];
+	struct path_losses losses;
 	struct echo_header header;
 };
 
@@ -56,7 +60,8 @@ struct {
 	__type(value, struct node_path);
 } paths SEC(".maps");
 
-static __always_inline void put_echo(struct echo_header *header, const struct path *path, const __be32 *left)
+static __always_inline void put_echo(struct echo_header *header, const struct path *path, const u32 *told,
+				     const __be32 *left)
 {
 	header->next_header = IPPROTO_TCP;
 	header->length = sizeof(*header) / 8 - 1;
@@ -75,32 +80,76 @@ static __always_inline void put_echo(struct echo_header *header, const struct pa
 	header->words[3] = bpf_htonl(path->arrival_pkts_per_s);
 	header->words[4] = bpf_htonl(path->link_rate_bytes_per_s);
 	header->words[5] = bpf_htonl(path->flow_count);
+	for (u32 cause = 0; cause < PATH_LOSSES; cause++)
+		header->words[6 + cause] = bpf_htonl(told[cause]);
 	header->words[9] = left[0];
 	header->words[10] = left[1];
+}
+
+static __always_inline struct node_path *path_of(const struct node_flow *flow)
+{
+	struct node_path *known = bpf_map_lookup_elem(&paths, flow);
+	struct node_scratch *mine = ONLY(scratch);
+
+	if (known || !mine)
+		return known;
+	__builtin_memset(mine->headers, 0, sizeof(mine->headers));
+	bpf_map_update_elem(&paths, flow, mine->headers, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&paths, flow);
+}
+
+_Static_assert(sizeof(struct node_path) <= NODE_TEMPLATE_BYTES, "a new one is made in the scratch");
+
+/* Whether no packet behind it has come yet: what one that was overtaken found is old. */
+static __always_inline bool is_newest(struct node_path *known, const struct numbers *numbers)
+{
+	if (numbers->first < known->next && known->old_pkts < OLD_PKTS) {
+		known->old_pkts += numbers->pkts;
+		return false;
+	}
+	known->old_pkts = 0;
+	known->next = numbers->first + numbers->pkts;
+	return true;
+}
+
+/* What was counted as lost and comes late after all is taken off the next losses: what is told never becomes less. */
+static __always_inline void tell_more(struct node_path *known, u32 cause, s32 pkts)
+{
+	if ((s32)(pkts - known->told[cause]) > 0)
+		known->told[cause] = pkts;
 }
 
 /* The sink: a packet of a flow whose source wants echoes. */
 static __noinline int note_path(struct __sk_buff *skb, struct packet *packet, struct options *options)
 {
+	struct counted sink = {.id = NODE_MISSING, .dropped = HALF_MISSING};
+	struct path path = {.hop_limit = packet ? packet->hop_limit : 0};
+	struct numbers numbers = {};
+	struct path_losses *losses;
 	struct node_path *known;
 	__be32 left[2];
-	struct path path;
+	s32 more;
 
 	if (!packet || !options || !options->trace_at || !options->edge_at ||
 	    bpf_skb_load_bytes(skb, options->edge_at + EDGE_TIMESTAMP_AT, left, sizeof(left)))
 		return 0;
-	read_path(skb, options->trace_at, options->trace_end, packet->hop_limit, &path);
-	known = bpf_map_lookup_elem(&paths, &packet->flow);
-	if (!known) {
-		struct node_path none = {};
-
-		bpf_map_update_elem(&paths, &packet->flow, &none, BPF_NOEXIST);
-		known = bpf_map_lookup_elem(&paths, &packet->flow);
-	}
-	if (!known || !take_turn(&known->busy))
+	sink.missing = count_flow(skb, packet, false) >> 16;
+	read_numbers(skb, packet, &numbers);
+	known = path_of(&packet->flow);
+	if (!known || !numbers.pkts || !take_turn(&known->busy))
 		return 0;
-	put_echo(&known->header, &path, left);
-	known->is_news = 1;
+	if (is_newest(known, &numbers)) {
+		losses = &known->losses;
+		if (losses->sink.id == sink.id && find_more(sink.missing, losses->sink.missing, &more))
+			losses->all += more;
+		losses->sink = sink;
+		read_path(skb, options, &path, losses);
+		tell_more(known, LOST_BY_CONGESTION, losses->congestion);
+		tell_more(known, LOST_BY_LINK, losses->link);
+		tell_more(known, LOST_UNKNOWN, losses->all - losses->congestion - losses->link);
+		put_echo(&known->header, &path, known->told, left);
+		known->is_news = 1;
+	}
 	end_turn(&known->busy);
 	return 0;
 }

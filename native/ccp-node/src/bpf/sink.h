@@ -93,6 +93,8 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 		COUNT(not_removed, packet->pkts);
 	else if (options.ours)
 		take_out(skb, packet, bytes);
+	if (!options.telemetry && config.roles & NODE_REFLECTS)
+		count_flow(skb, packet, false); /* one of a flow that is counted has come, without a number */
 	if (!options.telemetry && config.roles & NODE_SINK && bpf_map_lookup_elem(&sunk, &packet->flow))
 		tell(skb, packet, 0);
 }
