@@ -242,19 +242,23 @@ class CubicGrowth(Part):
     grow: Block
 
 
-def cubic_growth(cubic: CubicState, loss: Episodes, growing: Flag | None = None) -> CubicGrowth:
+def cubic_growth(
+    cubic: CubicState, loss: Episodes, growing: Flag | None = None, eager: Flag | None = None
+) -> CubicGrowth:
     """Build congestion avoidance; it goes in front of slow start, so that no ACK counts for both.
 
     Args:
         cubic: The registers of the curve.
         loss: The program's loss episodes.
         growing: When the window may grow at all, if not `loss.may_grow`.
+        eager: When the window grows by an eighth a round trip at least; never, if None.
 
     Returns:
         The part, for one line of a FoldProgram.
     """
     growing = loss.may_grow if growing is None else growing
     last_us, target_bytes, alpha_now = state(), state(), state()
+    faster = [] if eager is None else [target_bytes.set(max_(target_bytes, Cwnd + Cwnd // 8), when=eager)]
     credit_bytes, w_max, k = cubic.credit_bytes, cubic.w_max_bytes, cubic.k_us
     t, w_est = cubic.t_us, cubic.w_est_bytes
 
@@ -291,6 +295,7 @@ def cubic_growth(cubic: CubicState, loss: Episodes, growing: Flag | None = None)
             target_bytes.set(w_max - off_bytes, when=then_us < k),
             # Without a loss so far nothing is known of the path: as Linux, at least 5 % a round trip.
             target_bytes.set(max_(target_bytes, Cwnd + Cwnd // 20), when=loss.prior_bytes == 0),
+            faster,
             target_bytes.set(max_(min_(target_bytes, Cwnd + Cwnd // 2), Cwnd)),
             alpha_now.set(cubic.alpha_permille),
             alpha_now.set(1000, when=w_est >= loss.prior_bytes),

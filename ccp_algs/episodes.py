@@ -260,6 +260,7 @@ def loss_episodes(
     ecn_is_loss: bool = True,
     also: Callable[[Verdict], Sequence[Statement]] = lambda _verdict: (),
     evidence: Evidence | None = None,
+    least_bytes: Num | None = None,
 ) -> Episodes:
     """Build the part.
 
@@ -269,6 +270,7 @@ def loss_episodes(
         ecn_is_loss: Reduce also on ECN echoes as on loss (RFC 3168). False leaves ECN to the algorithm.
         also: Further statements of the algorithm for ACKs that show trouble.
         evidence: What shows that a loss is congestion; without it every loss is.
+        least_bytes: No reduction goes below that, nor above the window that it reduces; None: no such bound.
 
     Returns:
         The part, for one line of a FoldProgram.
@@ -285,6 +287,9 @@ def loss_episodes(
     undo_ssthresh_bytes = state(INFINITY)
 
     floor_bytes = 2 * Flow.mss
+    left_by_cut: Num = prior_bytes * permille // 1000
+    if least_bytes is not None:
+        left_by_cut = max_(left_by_cut, min_(least_bytes, prior_bytes))
     starting = let(episode == STARTING, "starting")
     undo = let(kind == UNDO, "undo")
     terms = _Terms(
@@ -320,7 +325,7 @@ def loss_episodes(
         prior_bytes.set(Cwnd, when=cut),
         prior_bytes.set(left_bytes, when=timeout & fresh),
         undo_ssthresh_bytes.set(ssthresh_bytes, when=reduced),
-        ssthresh_bytes.set(max_(prior_bytes * permille // 1000, floor_bytes), when=reduced),
+        ssthresh_bytes.set(max_(left_by_cut, floor_bytes), when=reduced),
         ssthresh_bytes.set(undo_ssthresh_bytes, when=undo),
         recover_bytes.set(recover_at(prior_bytes), when=reduced),
         # Where is the episode now?

@@ -99,6 +99,27 @@ def quotient_interval(above: ArrayLike, below: ArrayLike, *, level: float = LEVE
     return Estimate(top.value / bottom.value, top.low / bottom.high, top.high / bottom.low, n)
 
 
+def share_interval(hits: int, n: int, *, level: float = LEVEL) -> Estimate:
+    """Estimate a share from how often something was so, with the exact interval.
+
+    Args:
+        hits: How often it was.
+        n: Of how many; with none, nothing is known.
+        level: Confidence level.
+
+    Returns:
+        The estimate; its value is `hits / n`.
+
+    Source: Clopper and Pearson, Biometrika 26(4), 1934.
+    """
+    if not n:
+        return Estimate(NAN, NAN, NAN, 0)
+    from scipy.stats import binomtest
+
+    found = binomtest(hits, n).proportion_ci(level, "exact")
+    return Estimate(hits / n, float(found.low), float(found.high), n)
+
+
 def _known(values: ArrayLike) -> np.ndarray:
     """Return the values that are known."""
     known = np.asarray(values, dtype=np.float64).ravel()

@@ -24,6 +24,7 @@ from experiments.bench.errors import BenchError
 from experiments.bench.result import describe_run
 from experiments.metrics import NAN
 from experiments.scenario import KERNEL as OF_KERNEL
+from experiments.statistics import share_interval
 from experiments.validation import rules
 from experiments.validation.comparison import KERNEL, SIMULATOR
 from experiments.validation.drawing import Drawn
@@ -151,10 +152,8 @@ class Spread:
 
     def interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the share that is within the goal (Clopper and Pearson)."""
-        from scipy.stats import binomtest
-
-        found = binomtest(self.within, self.n).proportion_ci(0.95, "exact")
-        return float(found.low), float(found.high)
+        found = share_interval(self.within, self.n)
+        return found.low, found.high
 
 
 @dataclass

@@ -1,0 +1,89 @@
+"""Loss-tolerant CUBIC: CUBIC, until losses at RTTs without a queue say that the path loses at random.
+
+    loss, RTT high in the flow's own range, or too many at once --> congestion: as CUBIC
+    loss, RTT low -------------------------------------------> spared: window, threshold and curve stay
+    two of these --------------------------------------------> tolerant for 4 s from the last one
+
+A tolerant flow reduces to what the path carries, grows only while the RTT is low, and is paced: it fills the
+path with hardly a queue. `tolerance.py` has the rules. Without low losses every window is that of `cubic`.
+
+It is what became of `flex_cubic`, whose threshold of twice the smallest RTT cannot be reached in buffers below
+one BDP. This one is relative to the queue that the flow has seen; `docs/flex-cubic.md` compares them.
+
+Sources: RFC 9438, and those of `tolerance.py`; the idea of sparing losses by the RTT is from P. P. P. Filho,
+M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive Loss-Tolerant TCP Cubic".
+
+Parameters: those of `cubic.py`; `memory_ms` (4 s): how long a flow is tolerant after a low loss; 0: never.
+
+Deviations: those of `cubic.py`.
+
+Limits: buffers of a few packets cannot be told from no queue at all, so that drops there make the flow
+tolerant; RTTs that jump for other reasons make it CUBIC.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccp_algs.cubic_control import CubicControl
+from ccp_algs.cubic_core import BETA, cubic_growth, cubic_state
+from ccp_algs.episodes import (
+    REPORT_MS,
+    Verdict,
+    loss_episodes,
+    regular_reports,
+    report_interval_us,
+    reports,
+    tally,
+)
+from ccp_algs.fold import Ack, FoldProgram, Statement, control, field, on, total
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+from ccp_algs.slow_start import hystart
+from ccp_algs.tolerance import MEMORY_MS, lenience, tolerance
+
+_cubic = cubic_state()
+_tolerance = tolerance()
+_tally = tally()
+
+
+def _also(verdict: Verdict) -> list[Statement]:
+    return [*_cubic.restart(verdict), *_tally.count(verdict)]
+
+
+class LtCubicFold(FoldProgram):
+    """CUBIC's program, the evidence in front of it, and what tolerance does behind."""
+
+    acked = total(Ack.bytes_acked)
+    cubic = _cubic
+    tolerance = _tolerance
+    tally = _tally
+    loss = loss_episodes(
+        round(1000 * BETA), also=_also, evidence=_tolerance.evidence(), least_bytes=_tolerance.least_bytes
+    )
+    growth = cubic_growth(cubic, loss, loss.may_grow & _tolerance.may_grow, eager=tolerance.is_tolerant)
+    start = hystart(loss)
+    lenience = lenience(_tolerance, loss, start)
+    report_us = control(report_interval_us(REPORT_MS))
+    reduced_to_bytes = field(volatile=False)
+    tell_reduced = on(loss.event > 0, reduced_to_bytes.set(loss.ssthresh_bytes))
+    when = reports(loss, report_us)
+
+
+@register("lt_cubic")
+class LtCubic(CubicControl):
+    """Loss-tolerant CUBIC; see the module."""
+
+    program = LtCubicFold
+    report_ms = regular_reports(REPORT_MS)
+    memory_ms = Param(
+        MEMORY_MS, min=0.0, max=60_000.0, unit="ms", doc="how long a low loss makes the flow tolerant; 0: never"
+    )
+
+    def registers(self, mss_bytes: int) -> dict[str, int]:
+        """Return the registers that parameters and segment size determine."""
+        return super().registers(mss_bytes) | {"memory_us": round(1000 * self.memory_ms)}
+
+    def window_left_bytes(self, report: Any) -> float:
+        """Return what a reduction left of the window [bytes]."""
+        return float(min(report.reduced_to_bytes, report.prior_bytes))

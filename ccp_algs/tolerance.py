@@ -1,0 +1,287 @@
+"""Is this loss random? Evidence in a fold program from the flow's own RTTs, and what follows for its window.
+
+A loss is *low* if the largest RTT of this round trip is no more than `low_us` above the smallest: no queue, so no
+congestion. `low_us` is a twelfth of the smallest RTT and at most a quarter of the range of RTTs in the last 10 to
+20 s, so that a shallow buffer, full, is above it; and at least what one and a half packets take to pass, and
+0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip more is lost than twice the
+share of the best round trip of late, 2 %, and four packets.
+
+Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until there
+was none for that long, or an ECN echo came. Until the first of them, RTTs of the round trip before count, too: in
+slow start a burst can overflow a queue that is empty again when the loss shows.
+
+While it is tolerant,
+
+* a reduction leaves what the path was measured to carry, the largest delivery rate of late by the smallest RTT,
+  or `cut_permille` of the window, whichever is more; and nine tenths at most;
+* the window grows only while the RTT is low, so that the queue stays short; then by an eighth a round trip at
+  least, because a curve from the last reduction says nothing of a path that loses at random;
+* the flow is paced, 1.2 times its window in a smoothed RTT, in slow start 2 times, as Linux paces: bursts into a
+  shallow buffer are losses, too. Slow start then ends when the RTT is no longer low.
+
+Sources: for the RTT's own range as the measure the Spike scheme (S. Cen, P. C. Cosman, G. M. Voelker,
+"End-to-end differentiation of congestion and wireless losses", IEEE/ACM Transactions on Networking 11(5), 2003);
+for the window after a reduction Westwood+ (`westwood.py`). Thresholds are ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from ccp_algs.episodes import Episodes, Evidence
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Cwnd,
+    Flow,
+    Part,
+    Rate,
+    Register,
+    control,
+    field,
+    latest,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+from ccp_algs.fold.expressions import Flag, Num
+from ccp_algs.fold.lines import LocalFlag, LocalNum
+from ccp_algs.slow_start import HyStart
+
+# Values of the report field `loss_reason`.
+NO_LOSS: Final = 0
+SPARED_LOSS: Final = 1
+HIGH: Final = 2
+"""Congestion: the RTT was not low."""
+FLOOD: Final = 3
+"""Congestion: too much is lost in this round trip."""
+UNKNOWN: Final = 4
+"""Congestion: there was no RTT sample yet."""
+
+MEMORY_MS: Final = 4_000.0
+RANGE_US: Final = 10_000_000
+"""Length of a bucket of what is remembered of RTTs, and of shares lost [us]."""
+RATE_US: Final = 1_000_000
+RATE_ROUNDS: Final = 10
+"""Delivery rates are remembered for so many round trips, or a second, and as long again."""
+MOST_BYTES_PER_S: Final = 1 << 37
+MOST_US: Final = 10_000_000
+FLOOD_PERMILLE: Final = 20
+FLOOD_PKTS: Final = 4
+LEAST_ROUND_PKTS: Final = 20
+"""The share lost in a smaller round trip says nothing."""
+_SECOND_US: Final = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance(Part):
+    """Registers and lines; it goes in front of the loss episodes.
+
+    Attributes:
+        rtt_us: Reported: last RTT sample [us].
+        loss_rise_us: Reported: by how much the RTT that the last loss was judged by is above the smallest [us].
+        low_us: Reported: up to which rise a loss is low [us].
+        loss_reason: Reported: verdict on the last loss since the last report, NO_LOSS to UNKNOWN.
+        memory_us: See the module [us].
+        tolerant_until_us: When the flow stops being tolerant [us].
+        least_bytes: No reduction goes below that [bytes].
+    """
+
+    rtt_us: Register
+    loss_rise_us: Register
+    low_us: Register
+    loss_reason: Register
+    memory_us: Register
+    tolerant_until_us: Register
+    least_bytes: Register
+    suspect_us: Register
+    round_peak_us: Register
+    old_peak_us: Register
+    max_rtt_us: Register
+    old_max_rtt_us: Register
+    range_at_us: Register
+    best_permille: Register
+    old_best_permille: Register
+    fastest_bytes_per_s: Register
+    old_fastest_bytes_per_s: Register
+    rate_at_us: Register
+    round_end_pkts: Register
+    round_from_pkts: Register
+    round_lost_pkts: Register
+    gone_pkts: LocalNum
+    forget: Block
+    forget_rate: Block
+    sample_rtt: Block
+    sample_rate: Block
+    count: Block
+    next_round: Block
+    is_tolerant: LocalFlag
+
+    @property
+    def is_low(self) -> Flag:
+        """Whether the last RTT sample shows no queue."""
+        return self.rtt_us <= Flow.min_rtt_us + self.low_us
+
+    @property
+    def may_grow(self) -> Flag:
+        """Whether tolerance lets the window grow."""
+        return (Ack.now >= self.tolerant_until_us) | self.is_low
+
+    @property
+    def _rate(self) -> Num:
+        return max_(self.fastest_bytes_per_s, self.old_fastest_bytes_per_s)
+
+    def evidence(self) -> Evidence:
+        """Return the judgement of losses, for `loss_episodes(evidence=...)`."""
+        judged = let((Ack.lost_pkts_sample > 0) | Flow.was_timeout, "judged")
+        range_us = max_(self.max_rtt_us, self.old_max_rtt_us) - Flow.min_rtt_us
+        packet_us = min_(Flow.mss * _SECOND_US // self._rate, 20_000)
+        low_us = max_(min_(Flow.min_rtt_us // 12, range_us // 4), 3 * packet_us // 2 + 100)
+        best_permille = min_(self.best_permille, self.old_best_permille, 100)
+        in_round = self.gone_pkts - self.round_from_pkts
+        lost = self.round_lost_pkts * 1000
+        flooded = lost > in_round * (2 * best_permille + FLOOD_PERMILLE) + 1000 * FLOOD_PKTS
+        reason, rise_us = self.loss_reason, self.loss_rise_us
+        unsuspected = Ack.now >= self.suspect_us + self.memory_us
+        fresh = let(unsuspected, "unsuspected")
+        spared = let((Ack.lost_pkts_sample > 0) & (reason == SPARED_LOSS), "is_low_loss")
+        again = let(
+            (Ack.now < self.suspect_us + self.memory_us) & (Ack.now > self.suspect_us + Flow.srtt_us), "again"
+        )
+        bdp_bytes = self._rate * min_(Flow.min_rtt_us, MOST_US) // _SECOND_US
+        return Evidence(
+            weigh=(
+                judged,
+                fresh,
+                self.low_us.set(low_us, when=judged),
+                rise_us.set(max_(self.rtt_us, self.round_peak_us) - Flow.min_rtt_us, when=judged),
+                rise_us.set(max_(rise_us, self.old_peak_us - Flow.min_rtt_us), when=judged & fresh),
+                reason.set(SPARED_LOSS, when=judged),
+                reason.set(HIGH, when=judged & (rise_us > self.low_us)),
+                reason.set(FLOOD, when=judged & flooded),
+                reason.set(UNKNOWN, when=judged & (self.rtt_us == 0)),
+                spared,
+                again,
+                self.tolerant_until_us.set(Ack.now + self.memory_us, when=spared & (self.is_tolerant | again)),
+                self.suspect_us.set(Ack.now, when=spared & fresh),
+                self.tolerant_until_us.set(0, when=Ack.ecn_bytes > 0),
+                self.least_bytes.set(0),
+                self.least_bytes.set(
+                    min_(bdp_bytes, Cwnd * 9 // 10), when=Ack.now < self.tolerant_until_us
+                ),
+            ),
+            congestion=reason > SPARED_LOSS,
+        )
+
+
+def tolerance() -> Tolerance:
+    """Build the part."""
+    rtt_us, max_rtt_us, old_max_rtt_us, range_at_us = latest(Flow.rtt_sample_us), state(), state(), state()
+    peak_us, old_peak_us = state(), state()
+    best, old_best = state(INFINITY), state(INFINITY)
+    fastest, old_fastest, rate_at_us = state(), state(), state()
+    end_pkts, from_pkts, lost_pkts = state(), state(), state()
+    tolerant_until_us = state()
+    gone = let(Flow.delivered + Flow.lost)
+    return Tolerance(
+        rtt_us=rtt_us,
+        loss_rise_us=field(volatile=False),
+        low_us=field(volatile=False),
+        loss_reason=field(),
+        memory_us=control(round(1000 * MEMORY_MS)),
+        tolerant_until_us=tolerant_until_us,
+        least_bytes=state(),
+        suspect_us=state(),
+        round_peak_us=peak_us,
+        old_peak_us=old_peak_us,
+        max_rtt_us=max_rtt_us,
+        old_max_rtt_us=old_max_rtt_us,
+        range_at_us=range_at_us,
+        best_permille=best,
+        old_best_permille=old_best,
+        fastest_bytes_per_s=fastest,
+        old_fastest_bytes_per_s=old_fastest,
+        rate_at_us=rate_at_us,
+        round_end_pkts=end_pkts,
+        round_from_pkts=from_pkts,
+        round_lost_pkts=lost_pkts,
+        gone_pkts=gone,
+        forget=on(
+            Ack.now >= range_at_us + RANGE_US // 2,
+            old_max_rtt_us.set(max_rtt_us),
+            max_rtt_us.set(0),
+            old_best.set(best),
+            best.set(INFINITY),
+            range_at_us.set(Ack.now),
+        ),
+        forget_rate=on(
+            Ack.now >= rate_at_us + max_(RATE_ROUNDS * Flow.srtt_us, RATE_US),
+            old_fastest.set(fastest),
+            fastest.set(0),
+            rate_at_us.set(Ack.now),
+        ),
+        sample_rtt=on(
+            Flow.rtt_sample_us > 0,
+            max_rtt_us.set(max_(max_rtt_us, Flow.rtt_sample_us)),
+            peak_us.set(max_(peak_us, Flow.rtt_sample_us)),
+        ),
+        sample_rate=on(
+            Flow.rate_incoming > 0,
+            fastest.set(max_(fastest, min_(Flow.rate_incoming, Flow.rate_outgoing, MOST_BYTES_PER_S))),
+        ),
+        count=on(Ack.lost_pkts_sample > 0, lost_pkts.add(Ack.lost_pkts_sample)),
+        next_round=on(
+            gone > end_pkts,
+            best.set(min_(best, lost_pkts * 1000 // (gone - from_pkts)), when=gone > from_pkts + LEAST_ROUND_PKTS),
+            from_pkts.set(gone),
+            lost_pkts.set(0),
+            old_peak_us.set(peak_us),
+            peak_us.set(0),
+            end_pkts.set(gone + Flow.packets_in_flight),
+        ),
+        is_tolerant=let(Ack.now < tolerant_until_us, "is_tolerant"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Lenience(Part):
+    """What a tolerant flow does besides: pacing, and how its slow start ends."""
+
+    paced: Register
+    is_lenient: LocalFlag
+    pace: Block
+    stop_pacing: Block
+
+
+def lenience(tolerance: Tolerance, loss: Episodes, start: HyStart) -> Lenience:
+    """Build the part; it goes behind slow start.
+
+    Args:
+        tolerance: The program's evidence.
+        loss: Its loss episodes.
+        start: Its slow start.
+    """
+    paced = state()
+    tolerant = let(Ack.now < tolerance.tolerant_until_us, "is_lenient")
+    queued = tolerance.rtt_us > Flow.min_rtt_us + tolerance.low_us
+    in_slow_start = Cwnd < loss.ssthresh_bytes
+    return Lenience(
+        paced=paced,
+        is_lenient=tolerant,
+        pace=on(
+            tolerant,
+            paced.set(1),
+            # Pacing makes a train of ACKs as long as a round trip, which HyStart would take for a queue.
+            start.hystart.set(0),
+            Rate.set(min_(Cwnd * 6 * (_SECOND_US // 5) // Flow.srtt_us, MOST_BYTES_PER_S)),
+            Rate.set(Rate * 5 // 3, when=in_slow_start),
+            loss.ssthresh_bytes.set(Cwnd, when=queued & in_slow_start),
+        ),
+        stop_pacing=on(
+            (paced > 0) & (Ack.now >= tolerance.tolerant_until_us), paced.set(0), Rate.set(0)
+        ),
+    )

@@ -1,0 +1,90 @@
+"""Westwood+: Reno that reduces its window to what the path was measured to carry, not to half.
+
+    slow start, congestion avoidance: as Reno
+    loss, timeout: threshold = bandwidth estimate x smallest RTT
+
+The bandwidth estimate is what was acknowledged in a round trip (50 ms at least), through two low-pass filters,
+each of which keeps seven eighths, as Linux has it. So random losses cost less than half of the window while
+the path is full, and nearly nothing in a queue; what a window grows by does not change.
+
+Source: L. A. Grieco, S. Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP
+congestion control", ACM SIGCOMM CCR 34(2), 2004, sections 2.1 and 2.2; tcp_westwood.c of Linux for the filters.
+
+Parameters: none but `report_ms` (0: a flow reports events only).
+
+Deviations: those of `episodes.py` and `slow_start.py`. A reduction never makes the window larger, as both do
+where the estimate is above it. Until there is an estimate, a loss leaves two segments, as in Linux.
+"""
+
+from __future__ import annotations
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.avoidance import additive_increase, credit
+from ccp_algs.episodes import STARTED, LossReport, loss_episodes, regular_reports, report_interval_us, reports
+from ccp_algs.fold import INFINITY, Ack, Flow, FoldProgram, control, field, let, max_, min_, on, state, total
+from ccp_algs.registry import register
+from ccp_algs.slow_start import slow_start
+
+LEAST_US = 50_000
+"""Shortest time that a sample of the bandwidth is of [us]."""
+_SECOND_US = 1_000_000
+_MOST_BYTES_PER_S = 1 << 40
+
+
+class WestwoodFold(FoldProgram):
+    """The algorithm; reports each event."""
+
+    acked = total(Ack.bytes_acked)
+    since_us = state()
+    since_bytes = state()
+    sample = let(
+        min_((Flow.delivered * Flow.mss - since_bytes) * _SECOND_US // (Ack.now - since_us), _MOST_BYTES_PER_S),
+        "sample",
+    )
+    once_filtered_bytes_per_s = state()
+    bandwidth_bytes_per_s = field(volatile=False)
+    is_first = let(once_filtered_bytes_per_s == 0, "is_first")
+    begin = on(since_us == 0, since_us.set(Ack.now), since_bytes.set(Flow.delivered * Flow.mss))
+    measure = on(
+        Ack.now >= since_us + max_(Flow.srtt_us, LEAST_US),
+        sample,
+        is_first,
+        once_filtered_bytes_per_s.set((7 * once_filtered_bytes_per_s + sample) // 8),
+        once_filtered_bytes_per_s.set(sample, when=is_first),
+        bandwidth_bytes_per_s.set((7 * bandwidth_bytes_per_s + once_filtered_bytes_per_s) // 8),
+        bandwidth_bytes_per_s.set(sample, when=is_first),
+        since_us.set(Ack.now),
+        since_bytes.set(Flow.delivered * Flow.mss),
+    )
+    credit = credit()
+    loss = loss_episodes(
+        0, also=credit.restart, least_bytes=bandwidth_bytes_per_s * min_(Flow.min_rtt_us, 10_000_000) // _SECOND_US
+    )
+    avoidance = additive_increase(loss, credit)
+    start = slow_start(loss)
+    report_us = control(INFINITY)
+    when = reports(loss, report_us)
+
+
+@register("westwood")
+class Westwood(Algorithm):
+    """Westwood+; see the module."""
+
+    program = WestwoodFold
+    report_ms = regular_reports(0.0)
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Hand the parameters to the fold program."""
+        self._configure()
+
+    def on_report(self, report: LossReport) -> None:
+        """Hand the parameters over again after the program started anew."""
+        if report.event == STARTED:
+            self._configure()
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Hand them over."""
+        self._configure()
+
+    def _configure(self) -> None:
+        self.flow.set(configured=1, report_us=report_interval_us(self.report_ms))

@@ -1,0 +1,166 @@
+"""Networks drawn at random: what a rule that tells losses apart has to stand.
+
+The same count and seed give the same networks, and more of them begin with those of fewer. Kinds come in turn;
+everything else is drawn.
+
+| what | from |
+| --- | --- |
+| rate | 2 to 200 Mbit/s, log-uniform; traces have a mean of 2 to 50 Mbit/s |
+| RTT without queues | 5 to 200 ms, log-uniform |
+| buffer | 2.5 to 400 % of the BDP, log-uniform, at least 4 packets; with an AQM, or a trace, at least 100 % |
+| random loss | `random`, and half of `aqm` and `cellular`: 0.01 to 3 %, log-uniform |
+| bursts | Gilbert: 0.01 to 0.3 % of packets begin one, mean length 1.7 to 5 packets |
+| AQM | CoDel or RED; half of them mark |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular, draw, write_trace
+from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, GilbertElliott, Red
+from experiments.papers.two_flows import LOSS
+from experiments.units import MBIT
+
+Kind = Literal["drop-tail", "random", "bursts", "aqm", "cellular"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+"""What is particular about a network."""
+
+TRIED_SEED: Final = 1
+"""Of the networks that algorithms were made with."""
+JUDGED_SEED: Final = 2
+"""Of those that judge them, which nobody looked at before."""
+
+RATES_MBIT: Final = (2.0, 200.0)
+CELL_RATES_MBIT: Final = (2.0, 50.0)
+RTTS_MS: Final = (5.0, 200.0)
+BUFFERS_BDP: Final = (0.025, 4.0)
+ROOMY_BDP: Final = (1.0, 4.0)
+LOSSES: Final = (1e-4, 0.03)
+TRACE_S: Final = 12.0
+
+_LEAST_BUFFER_PKTS: Final = 4
+_TRACES: Final = Path(__file__).parents[3] / ".cache" / "traces"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network.
+
+    Attributes:
+        name: `SEED-NUMBER`.
+        kind: What is particular about it.
+        bottleneck: From the senders to the receivers.
+        ecn: Whether flows ask for ECN.
+        seed: Of what is random in it.
+        told: The path, for people.
+    """
+
+    name: str
+    kind: Kind
+    bottleneck: Direction
+    ecn: bool
+    seed: int
+    told: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What it sets of a scenario with the shape of a dumbbell."""
+        back = Direction(delay_us=self.bottleneck.delay_us)
+        return {
+            "name": f"{self.kind}: {self.told}",
+            "seed": self.seed,
+            "topology.bottleneck": msgspec.to_builtins(self.bottleneck),
+            "topology.backward": msgspec.to_builtins(back),
+            "flows.*.ecn": self.ecn,
+        }
+
+
+LOSSLESS: Final[dict[str, Any]] = {LOSS: None}
+"""What makes a network one without random loss."""
+
+
+def networks(count: int, seed: int) -> list[Network]:
+    """Draw networks.
+
+    Args:
+        count: How many.
+        seed: Of the generator.
+
+    Raises:
+        LabError: `lab.bad_value`, if a trace cannot be written.
+    """
+    return [_drawn(number, seed) for number in range(1, count + 1)]
+
+
+def _drawn(number: int, seed: int) -> Network:
+    name = f"{seed}-{number:03}"
+    rng = Random(f"flex-cubic {name}")
+    kind = KINDS[(number - 1) % len(KINDS)]
+    path, told = _cellular(rng, name) if kind == "cellular" else _wired(rng, kind)
+    ecn = False
+    if kind == "aqm":
+        ecn = rng.random() < 0.5
+        queue, name_of_queue = _aqm(rng, path, ecn)
+        path = msgspec.structs.replace(path, queue=queue)
+        told = f"{told}, {name_of_queue} {'marks' if ecn else 'drops'}"
+    loss: Bernoulli | GilbertElliott | None = None
+    if kind == "bursts":
+        begins, ends = _log_uniform(rng, 1e-4, 3e-3), round(rng.uniform(0.2, 0.6), 2)
+        loss = GilbertElliott(begins, ends)
+        told = f"{told}, {100 * begins:.2g} % begin bursts of {1 / ends:.2g}"
+    elif kind == "random" or (kind != "drop-tail" and rng.random() < 0.5):
+        loss = Bernoulli(_log_uniform(rng, *LOSSES))
+        told = f"{told}, {100 * loss.ratio:.2g} % lost"
+    return Network(name, kind, msgspec.structs.replace(path, loss=loss), ecn, rng.getrandbits(31), told)
+
+
+def _log_uniform(rng: Random, least: float, most: float) -> float:
+    """Return a number of three digits whose logarithm is uniformly distributed."""
+    return float(f"{math.exp(rng.uniform(math.log(least), math.log(most))):.3g}")
+
+
+def _wired(rng: Random, kind: Kind) -> tuple[Direction, str]:
+    rate_mbit, rtt_ms = _log_uniform(rng, *RATES_MBIT), _log_uniform(rng, *RTTS_MS)
+    bdp = _log_uniform(rng, *(ROOMY_BDP if kind == "aqm" else BUFFERS_BDP))
+    bdp_bytes = rate_mbit * MBIT * rtt_ms / 1e3
+    bdp = float(f"{max(bdp, _LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes):.3g}")
+    path = Direction(
+        rate_bytes_per_s=rate_mbit * MBIT, delay_us=round(rtt_ms * 500), buffer=Buffer(bdp=bdp)
+    )
+    return path, f"{rate_mbit:.3g} Mbit/s, {rtt_ms:.3g} ms, {bdp:.2g} BDP"
+
+
+def _aqm(rng: Random, path: Direction, ecn: bool) -> tuple[CoDel | Red, str]:
+    assert path.rate_bytes_per_s
+    if rng.random() < 0.5:
+        return CoDel(ecn=ecn), "CoDel"
+    bdp_bytes = path.rate_bytes_per_s * 2 * path.delay_us / 1e6
+    least_bytes = round(max(bdp_bytes * rng.uniform(0.1, 0.3), 5 * OPPORTUNITY_BYTES))
+    return Red(least_bytes, 3 * least_bytes, ecn=ecn), "RED"
+
+
+def _cellular(rng: Random, name: str) -> tuple[Direction, str]:
+    rate_mbit, rtt_ms = _log_uniform(rng, *CELL_RATES_MBIT), _log_uniform(rng, *RTTS_MS)
+    link = Cellular(
+        mean_bytes_per_s=rate_mbit * MBIT,
+        variation_ratio=round(rng.uniform(0.2, 1.0), 2),
+        coherence_s=_log_uniform(rng, 0.5, 8.0),
+        outage_every_s=None,
+    )
+    times_ms = draw(link, TRACE_S, rng.getrandbits(31))
+    file = _TRACES / f"flex-cubic-{name}.down"
+    if not file.exists() or file.read_text().split() != [str(one) for one in times_ms]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_trace(file, times_ms)
+    bdp = _log_uniform(rng, *ROOMY_BDP)
+    packets = max(round(bdp * rate_mbit * MBIT * rtt_ms / 1e3 / OPPORTUNITY_BYTES), 2 * _LEAST_BUFFER_PKTS)
+    path = Direction(trace=str(file), delay_us=round(rtt_ms * 500), buffer=Buffer(packets=packets))
+    varies = f"varies by {100 * link.variation_ratio:.0f} % in {link.coherence_s:.2g} s"
+    return path, f"{rate_mbit:.3g} Mbit/s, {rtt_ms:.3g} ms, {bdp:.2g} BDP, {varies}"
