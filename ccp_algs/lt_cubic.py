@@ -77,7 +77,11 @@ class LtCubic(CubicControl):
     program = LtCubicFold
     report_ms = regular_reports(REPORT_MS)
     memory_ms = Param(
-        MEMORY_MS, min=0.0, max=60_000.0, unit="ms", doc="how long a low loss makes the flow tolerant; 0: never"
+        MEMORY_MS,
+        min=0.0,
+        max=60_000.0,
+        unit="ms",
+        doc="how long a low loss makes the flow tolerant; 0: never",
     )
 
     def registers(self, mss_bytes: int) -> dict[str, int]:

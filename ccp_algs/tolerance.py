@@ -166,13 +166,13 @@ class Tolerance(Part):
                 reason.set(UNKNOWN, when=judged & (self.rtt_us == 0)),
                 spared,
                 again,
-                self.tolerant_until_us.set(Ack.now + self.memory_us, when=spared & (self.is_tolerant | again)),
+                self.tolerant_until_us.set(
+                    Ack.now + self.memory_us, when=spared & (self.is_tolerant | again)
+                ),
                 self.suspect_us.set(Ack.now, when=spared & fresh),
                 self.tolerant_until_us.set(0, when=Ack.ecn_bytes > 0),
                 self.least_bytes.set(0),
-                self.least_bytes.set(
-                    min_(bdp_bytes, Cwnd * 9 // 10), when=Ack.now < self.tolerant_until_us
-                ),
+                self.least_bytes.set(min_(bdp_bytes, Cwnd * 9 // 10), when=Ack.now < self.tolerant_until_us),
             ),
             congestion=reason > SPARED_LOSS,
         )
@@ -236,7 +236,9 @@ def tolerance() -> Tolerance:
         count=on(Ack.lost_pkts_sample > 0, lost_pkts.add(Ack.lost_pkts_sample)),
         next_round=on(
             gone > end_pkts,
-            best.set(min_(best, lost_pkts * 1000 // (gone - from_pkts)), when=gone > from_pkts + LEAST_ROUND_PKTS),
+            best.set(
+                min_(best, lost_pkts * 1000 // (gone - from_pkts)), when=gone > from_pkts + LEAST_ROUND_PKTS
+            ),
             from_pkts.set(gone),
             lost_pkts.set(0),
             old_peak_us.set(peak_us),
@@ -281,7 +283,5 @@ def lenience(tolerance: Tolerance, loss: Episodes, start: HyStart) -> Lenience:
             Rate.set(Rate * 5 // 3, when=in_slow_start),
             loss.ssthresh_bytes.set(Cwnd, when=queued & in_slow_start),
         ),
-        stop_pacing=on(
-            (paced > 0) & (Ack.now >= tolerance.tolerant_until_us), paced.set(0), Rate.set(0)
-        ),
+        stop_pacing=on((paced > 0) & (Ack.now >= tolerance.tolerant_until_us), paced.set(0), Rate.set(0)),
     )

@@ -38,7 +38,9 @@ class WestwoodFold(FoldProgram):
     since_us = state()
     since_bytes = state()
     sample = let(
-        min_((Flow.delivered * Flow.mss - since_bytes) * _SECOND_US // (Ack.now - since_us), _MOST_BYTES_PER_S),
+        min_(
+            (Flow.delivered * Flow.mss - since_bytes) * _SECOND_US // (Ack.now - since_us), _MOST_BYTES_PER_S
+        ),
         "sample",
     )
     once_filtered_bytes_per_s = state()
@@ -58,7 +60,9 @@ class WestwoodFold(FoldProgram):
     )
     credit = credit()
     loss = loss_episodes(
-        0, also=credit.restart, least_bytes=bandwidth_bytes_per_s * min_(Flow.min_rtt_us, 10_000_000) // _SECOND_US
+        0,
+        also=credit.restart,
+        least_bytes=bandwidth_bytes_per_s * min_(Flow.min_rtt_us, 10_000_000) // _SECOND_US,
     )
     avoidance = additive_increase(loss, credit)
     start = slow_start(loss)

@@ -131,9 +131,7 @@ def _wired(rng: Random, kind: Kind) -> tuple[Direction, str]:
     bdp = _log_uniform(rng, *(ROOMY_BDP if kind == "aqm" else BUFFERS_BDP))
     bdp_bytes = rate_mbit * MBIT * rtt_ms / 1e3
     bdp = float(f"{max(bdp, _LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes):.3g}")
-    path = Direction(
-        rate_bytes_per_s=rate_mbit * MBIT, delay_us=round(rtt_ms * 500), buffer=Buffer(bdp=bdp)
-    )
+    path = Direction(rate_bytes_per_s=rate_mbit * MBIT, delay_us=round(rtt_ms * 500), buffer=Buffer(bdp=bdp))
     return path, f"{rate_mbit:.3g} Mbit/s, {rtt_ms:.3g} ms, {bdp:.2g} BDP"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, queueing_delay_us, retrans_pct, within
 from experiments.netlab.spec import Direction
-from experiments.papers.flex_cubic.bars import findings
+from experiments.papers.flex_cubic.bars import LOSSLESS_CUBIC, SUCCESSOR, findings
 from experiments.papers.flex_cubic.drawn import JUDGED_SEED, LOSSLESS, TRACE_S, TRIED_SEED, networks
 from experiments.papers.paper import Part, Size
 from experiments.papers.variants import KERNEL, steered
@@ -24,9 +24,11 @@ from experiments.sweep import Grid
 COMPARED: Final = (
     KERNEL,
     "kernel/bbr",
-    "cubic",
-    "bbr3",
+    SUCCESSOR,
     "flex_cubic",
+    "bbr3",
+    "westwood",
+    "cubic",
 )
 """Algorithms that are run in each network."""
 ALONE: Final = "alone"
@@ -76,7 +78,7 @@ def variants_of(names: Sequence[str], setting: str) -> dict[str, dict[str, Any]]
     """Return algorithms as points of an axis; alone, kernel CUBIC runs also where nothing is lost at random."""
     points = {name: steered(name, OWN) for name in names}
     if setting == ALONE:
-        points["lossless"] = steered(KERNEL, OWN) | LOSSLESS
+        points[LOSSLESS_CUBIC] = steered(KERNEL, OWN) | LOSSLESS
     return points
 
 
@@ -129,7 +131,7 @@ NETWORKS_PART: Final = Part(
 )
 TRIED_PART: Final = Part(
     "networks-tried",
-    "those that lt_cubic was made with",
+    "networks that lt_cubic was made with",
     partial(_grids, TRIED_SEED),
     findings,
     row,

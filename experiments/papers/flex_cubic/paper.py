@@ -17,6 +17,7 @@ from experiments.events import SetRoute
 from experiments.metrics import NAN, goodput_bytes_per_s, goodput_over_time, within
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
 from experiments.papers.flex_cubic.claims import BETA, CLAIM_LOSS, CLAIMS, OURS
+from experiments.papers.flex_cubic.networks import NETWORKS_PART, TRIED_PART
 from experiments.papers.flex_cubic.overlap import OVERLAP
 from experiments.papers.flex_cubic.parameters import LIVE_PART, PARAMETERS
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
@@ -475,6 +476,8 @@ _PARTS: Final = (
     LIVE_PART,
     OVERLAP,
     Part("defect", "the published program's cube root", _defect_grids, _defect_findings, conditions),
+    NETWORKS_PART,
+    TRIED_PART,
 )
 
 PAPER: Final = Paper.of(
