@@ -7,8 +7,8 @@
 A tolerant flow reduces to what the path carries, grows only while the RTT is low, and is paced: it fills the
 path with hardly a queue. `tolerance.py` has the rules. Without low losses every window is that of `cubic`.
 
-It is what became of `flex_cubic`, whose threshold of twice the smallest RTT cannot be reached in buffers below
-one BDP. This one is relative to the queue that the flow has seen; `docs/flex-cubic.md` compares them.
+It is what became of `flex_cubic`, whose threshold of twice the smallest RTT cannot be reached in buffers
+below one BDP. This one is relative to the queue that the flow has seen; `docs/flex-cubic.md` compares them.
 
 Sources: RFC 9438, and those of `tolerance.py`; the idea of sparing losses by the RTT is from P. P. P. Filho,
 M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cubic: A Runtime-Adaptive Loss-Tolerant TCP Cubic".

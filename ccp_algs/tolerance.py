@@ -1,27 +1,27 @@
 """Is this loss random? Evidence in a fold program from the flow's own RTTs, and what follows for its window.
 
-A loss is *low* if the largest RTT of this round trip is no more than `low_us` above the smallest: no queue, so no
-congestion. `low_us` is a twelfth of the smallest RTT and at most a quarter of the range of RTTs in the last 10 to
-20 s, so that a shallow buffer, full, is above it; and at least what one and a half packets take to pass, and
-0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip more is lost than twice the
-share of the best round trip of late, 2 %, and four packets.
+A loss is *low* if the largest RTT of this round trip is no more than `low_us` above the smallest: no queue,
+so no congestion. `low_us` is a twelfth of the smallest RTT and at most a quarter of the range of RTTs in the
+last 10 to 20 s, so that a shallow buffer, full, is above it; and at least what one and a half packets take
+to pass, and 0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip more is lost
+than twice the share of the best round trip of late, 2 %, and four packets.
 
-Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until there
-was none for that long, or an ECN echo came. Until the first of them, RTTs of the round trip before count, too: in
-slow start a burst can overflow a queue that is empty again when the loss shows.
+Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until
+there was none for that long, or an ECN echo came. Until the first of them, RTTs of the round trip before
+count, too: in slow start a burst can overflow a queue that is empty again when the loss shows.
 
 While it is tolerant,
 
-* a reduction leaves what the path was measured to carry, the largest delivery rate of late by the smallest RTT,
-  or `cut_permille` of the window, whichever is more; and nine tenths at most;
+* a reduction leaves what the path was measured to carry, the largest delivery rate of late by the smallest
+  RTT, or `cut_permille` of the window, whichever is more; and nine tenths at most;
 * the window grows only while the RTT is low, so that the queue stays short; then by an eighth a round trip at
   least, because a curve from the last reduction says nothing of a path that loses at random;
-* the flow is paced, 1.2 times its window in a smoothed RTT, in slow start 2 times, as Linux paces: bursts into a
-  shallow buffer are losses, too. Slow start then ends when the RTT is no longer low.
+* the flow is paced, 1.2 times its window in a smoothed RTT, in slow start 2 times, as Linux paces: bursts
+  into a shallow buffer are losses, too. Slow start then ends when the RTT is no longer low.
 
 Sources: for the RTT's own range as the measure the Spike scheme (S. Cen, P. C. Cosman, G. M. Voelker,
-"End-to-end differentiation of congestion and wireless losses", IEEE/ACM Transactions on Networking 11(5), 2003);
-for the window after a reduction Westwood+ (`westwood.py`). Thresholds are ours.
+"End-to-end differentiation of congestion and wireless losses", IEEE/ACM Transactions on Networking 11(5),
+2003); for the window after a reduction Westwood+ (`westwood.py`). Thresholds are ours.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class Tolerance(Part):
 
     Attributes:
         rtt_us: Reported: last RTT sample [us].
-        loss_rise_us: Reported: by how much the RTT that the last loss was judged by is above the smallest [us].
+        loss_rise_us: Reported: by how much the RTT that the last loss was judged by is above the smallest
+            [us].
         low_us: Reported: up to which rise a loss is low [us].
         loss_reason: Reported: verdict on the last loss since the last report, NO_LOSS to UNKNOWN.
         memory_us: See the module [us].
@@ -146,12 +147,11 @@ class Tolerance(Part):
         lost = self.round_lost_pkts * 1000
         flooded = lost > in_round * (2 * best_permille + FLOOD_PERMILLE) + 1000 * FLOOD_PKTS
         reason, rise_us = self.loss_reason, self.loss_rise_us
-        unsuspected = Ack.now >= self.suspect_us + self.memory_us
-        fresh = let(unsuspected, "unsuspected")
+        is_old = Ack.now >= self.suspect_us + self.memory_us
+        fresh = let((self.suspect_us == 0) | is_old, "unsuspected")
         spared = let((Ack.lost_pkts_sample > 0) & (reason == SPARED_LOSS), "is_low_loss")
-        again = let(
-            (Ack.now < self.suspect_us + self.memory_us) & (Ack.now > self.suspect_us + Flow.srtt_us), "again"
-        )
+        is_young = Ack.now < self.suspect_us + self.memory_us
+        again = let((self.suspect_us > 0) & is_young & (Ack.now > self.suspect_us + Flow.srtt_us), "again")
         bdp_bytes = self._rate * min_(Flow.min_rtt_us, MOST_US) // _SECOND_US
         return Evidence(
             weigh=(

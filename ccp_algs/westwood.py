@@ -3,12 +3,13 @@
     slow start, congestion avoidance: as Reno
     loss, timeout: threshold = bandwidth estimate x smallest RTT
 
-The bandwidth estimate is what was acknowledged in a round trip (50 ms at least), through two low-pass filters,
-each of which keeps seven eighths, as Linux has it. So random losses cost less than half of the window while
-the path is full, and nearly nothing in a queue; what a window grows by does not change.
+The bandwidth estimate is what was acknowledged in a round trip (50 ms at least), through two low-pass
+filters, each of which keeps seven eighths, as Linux has it. So random losses cost less than half of the
+window while the path is full, and nearly nothing in a queue; what a window grows by does not change.
 
 Source: L. A. Grieco, S. Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP
-congestion control", ACM SIGCOMM CCR 34(2), 2004, sections 2.1 and 2.2; tcp_westwood.c of Linux for the filters.
+congestion control", ACM SIGCOMM CCR 34(2), 2004, sections 2.1 and 2.2; tcp_westwood.c of Linux for the
+filters.
 
 Parameters: none but `report_ms` (0: a flow reports events only).
 

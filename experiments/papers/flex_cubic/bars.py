@@ -91,9 +91,9 @@ def judged(runs: pd.DataFrame) -> pd.DataFrame:
         runs: A row for each run, as of `networks.row`.
 
     Returns:
-        A row for each network and variant: what its run alone has, `best`, who had the highest goodput, and the
-        columns of `BARS`. Harm is the share of what kernel CUBIC has alone that it loses beside the other flow
-        (Ware et al., Beyond Jain's Fairness Index, HotNets 2019).
+        A row for each network and variant: what its run alone has, `best`, who had the highest goodput, and
+        the columns of `BARS`. Harm is the share of what kernel CUBIC has alone that it loses beside the
+        other flow (Ware et al., Beyond Jain's Fairness Index, HotNets 2019).
     """
     alone = runs[runs["setting"] == "alone"].set_index(["network", "variant"])
     beside = runs[runs["setting"] == "beside"].set_index(["network", "variant"])

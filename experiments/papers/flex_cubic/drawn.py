@@ -1,7 +1,7 @@
 """Networks drawn at random: what a rule that tells losses apart has to stand.
 
-The same count and seed give the same networks, and more of them begin with those of fewer. Kinds come in turn;
-everything else is drawn.
+The same count and seed give the same networks, and more of them begin with those of fewer. Kinds come in
+turn; everything else is drawn.
 
 | what | from |
 | --- | --- |

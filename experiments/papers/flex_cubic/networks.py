@@ -1,7 +1,7 @@
 """Algorithms in networks drawn at random: alone, and beside a flow of kernel CUBIC.
 
-What counts of a run is what comes after its first quarter, when slow start is over, and what is sent again from
-its beginning on.
+Goodput and delay count after the first quarter of a run, when slow start is over; what is sent again counts
+from its beginning.
 """
 
 from __future__ import annotations
@@ -21,16 +21,10 @@ from experiments.runs.shapes import Dumbbell
 from experiments.scenario import Flow, Scenario
 from experiments.sweep import Grid
 
-COMPARED: Final = (
-    KERNEL,
-    "kernel/bbr",
-    SUCCESSOR,
-    "flex_cubic",
-    "bbr3",
-    "westwood",
-    "cubic",
-)
+COMPARED: Final = (KERNEL, "kernel/bbr", SUCCESSOR)
 """Algorithms that are run in each network."""
+OTHERS: Final = ("flex_cubic", "bbr3", "westwood", "cubic")
+"""Those that are run in the first OTHERS_NETWORKS of them."""
 ALONE: Final = "alone"
 BESIDE: Final = "beside"
 OWN: Final = "own"
@@ -39,6 +33,7 @@ SETTLED_AT: Final = 0.25
 """From when on a run counts, as a share of it."""
 QUICK_NETWORKS: Final = 10
 NETWORKS: Final = 300
+OTHERS_NETWORKS: Final = 60
 
 
 def scenario(setting: str, duration_s: float = TRACE_S) -> Scenario:
@@ -74,26 +69,27 @@ def grid(
     return Grid(scenario(setting, seconds), {"network": points, "variant": variants}, name)
 
 
-def variants_of(names: Sequence[str], setting: str) -> dict[str, dict[str, Any]]:
-    """Return algorithms as points of an axis; alone, kernel CUBIC runs also where nothing is lost at random."""
+def variants_of(names: Sequence[str], *more: str) -> dict[str, dict[str, Any]]:
+    """Return algorithms of the first flow as points of an axis.
+
+    Args:
+        names: The algorithms.
+        *more: LOSSLESS_CUBIC: kernel CUBIC where nothing is lost at random.
+    """
     points = {name: steered(name, OWN) for name in names}
-    if setting == ALONE:
-        points[LOSSLESS_CUBIC] = steered(KERNEL, OWN) | LOSSLESS
-    return points
+    return points | {name: steered(KERNEL, OWN) | LOSSLESS for name in more}
 
 
 def _grids(seed: int, size: Size) -> list[Grid]:
-    count = size.times(QUICK_NETWORKS, NETWORKS)
+    count, seconds = size.times(QUICK_NETWORKS, NETWORKS), size.seconds(TRACE_S, TRACE_S)
+    few = min(count, OTHERS_NETWORKS)
     return [
-        grid(
-            setting,
-            count,
-            seed,
-            variants_of(COMPARED, setting),
-            f"{size.name}-{setting}",
-            size.seconds(TRACE_S, TRACE_S),
-        )
-        for setting in (ALONE, BESIDE)
+        grid(ALONE, count, seed, variants_of(COMPARED, LOSSLESS_CUBIC), f"{size.name}-{ALONE}", seconds),
+        grid(BESIDE, count, seed, variants_of(COMPARED), f"{size.name}-{BESIDE}", seconds),
+        *(
+            grid(one, few, seed, variants_of(OTHERS), f"{size.name}-others-{one}", seconds)
+            for one in (ALONE, BESIDE)
+        ),
     ]
 
 
