@@ -1,10 +1,11 @@
 """Is this loss random? Evidence in a fold program from the flow's own RTTs, and what follows for its window.
 
-A loss is *low* if the largest RTT of this round trip is no more than `low_us` above the smallest: no queue,
-so no congestion. `low_us` is a twelfth of the smallest RTT and at most a quarter of the range of RTTs in the
-last 10 to 20 s, so that a shallow buffer, full, is above it; and at least what one and a half packets take
-to pass, and 0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip more is lost
-than twice the share of the best round trip of late, 2 %, and four packets.
+A loss is *low* if the RTT on its ACK, and all others of this round trip but single ones, which delayed
+acknowledgments make, are no more than `low_us` above the smallest: no queue, so no congestion. `low_us` is a
+twelfth of the smallest RTT, for bursts up to 2 ms and a quarter of it; at most a quarter of the range of
+RTTs in the last 10 to 20 s, so that a shallow buffer, full, is above it; and at least what one and a half
+packets take to pass, and 0.1 ms. A low loss is spared, unless the flow floods the path: in this round trip
+more is lost than twice the share of the best round trip of late, 2 %, and four packets.
 
 Two low losses, in different round trips and less than `memory_us` apart, make the flow *tolerant*, until
 there was none for that long, or an ECN echo came. Until the first of them, RTTs of the round trip before
@@ -74,6 +75,8 @@ FLOOD_PERMILLE: Final = 20
 FLOOD_PKTS: Final = 4
 LEAST_ROUND_PKTS: Final = 20
 """The share lost in a smaller round trip says nothing."""
+BURSTS_US: Final = 2_000
+"""What a flow's own bursts may queue on a short path, which is more than a twelfth of its RTT [us]."""
 _SECOND_US: Final = 1_000_000
 
 
@@ -102,6 +105,7 @@ class Tolerance(Part):
     suspect_us: Register
     round_peak_us: Register
     old_peak_us: Register
+    last_sample_us: Register
     max_rtt_us: Register
     old_max_rtt_us: Register
     range_at_us: Register
@@ -141,7 +145,8 @@ class Tolerance(Part):
         judged = let((Ack.lost_pkts_sample > 0) | Flow.was_timeout, "judged")
         range_us = max_(self.max_rtt_us, self.old_max_rtt_us) - Flow.min_rtt_us
         packet_us = min_(Flow.mss * _SECOND_US // self._rate, 20_000)
-        low_us = max_(min_(Flow.min_rtt_us // 12, range_us // 4), 3 * packet_us // 2 + 100)
+        bursts_us = min_(Flow.min_rtt_us // 4, BURSTS_US)
+        low_us = max_(min_(max_(Flow.min_rtt_us // 12, bursts_us), range_us // 4), 3 * packet_us // 2 + 100)
         best_permille = min_(self.best_permille, self.old_best_permille, 100)
         in_round = self.gone_pkts - self.round_from_pkts
         lost = self.round_lost_pkts * 1000
@@ -181,7 +186,7 @@ class Tolerance(Part):
 def tolerance() -> Tolerance:
     """Build the part."""
     rtt_us, max_rtt_us, old_max_rtt_us, range_at_us = latest(Flow.rtt_sample_us), state(), state(), state()
-    peak_us, old_peak_us = state(), state()
+    peak_us, old_peak_us, last_us = state(), state(), state()
     best, old_best = state(INFINITY), state(INFINITY)
     fastest, old_fastest, rate_at_us = state(), state(), state()
     end_pkts, from_pkts, lost_pkts = state(), state(), state()
@@ -198,6 +203,7 @@ def tolerance() -> Tolerance:
         suspect_us=state(),
         round_peak_us=peak_us,
         old_peak_us=old_peak_us,
+        last_sample_us=last_us,
         max_rtt_us=max_rtt_us,
         old_max_rtt_us=old_max_rtt_us,
         range_at_us=range_at_us,
@@ -227,7 +233,9 @@ def tolerance() -> Tolerance:
         sample_rtt=on(
             Flow.rtt_sample_us > 0,
             max_rtt_us.set(max_(max_rtt_us, Flow.rtt_sample_us)),
-            peak_us.set(max_(peak_us, Flow.rtt_sample_us)),
+            # Of two samples the smaller: a delayed acknowledgment makes one large, a queue several.
+            peak_us.set(max_(peak_us, min_(last_us, Flow.rtt_sample_us))),
+            last_us.set(Flow.rtt_sample_us),
         ),
         sample_rate=on(
             Flow.rate_incoming > 0,

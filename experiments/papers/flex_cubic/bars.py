@@ -57,13 +57,13 @@ BARS: Final = (
     Bar("goodput", "goodput alone, by the best of all,", "goodput_of_best_ratio", at_least=0.9),
     Bar(
         "again",
-        "what is sent again alone, less random loss [% of the bytes],",
+        "percent sent again alone, less those lost at random,",
         "retrans_beyond_loss_pct",
         at_most=1.0,
     ),
     Bar(
         "delay",
-        "mean queueing delay alone, less 1.1 times that of kernel CUBIC without random loss [us],",
+        "mean queueing delay alone in us, less 1.1 times that of kernel CUBIC without random loss,",
         "delay_over_cubic_us",
         at_most=1000.0,
     ),

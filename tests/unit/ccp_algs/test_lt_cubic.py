@@ -35,9 +35,7 @@ class Path:
         usual = {"delivered": self.delivered, "lost": self.lost, "packets_in_flight": self.flow.cwnd // MSS}
         rates = {"rate_incoming": RATE, "rate_outgoing": RATE}
         self.flow.ca_state = RECOVERY if lost else OPEN
-        self.flow.ack(
-            int(lost == 0), rtt_us=rtt_us, **{"lost_pkts_sample": lost, **usual, **rates, **prims}
-        )
+        self.flow.ack(int(lost == 0), rtt_us=rtt_us, **{"lost_pkts_sample": lost, **usual, **rates, **prims})
 
     def round_trips(self, n: float, rtt_us: int = MIN_RTT_US) -> None:
         """Let round trips pass in which the window is not used up."""
@@ -72,6 +70,16 @@ def test_loss_is_judged_by_its_rise_over_the_smallest_rtt(rise_us: int, is_spare
     assert path.flow.cwnd == (100 if is_spared else 70) * MSS
 
 
+def test_on_a_short_path_bursts_are_no_queue() -> None:
+    path = Path()
+    path.flow.min_rtt_us = 8_000
+    path.flow.set(max_rtt_us=20_000, old_max_rtt_us=0, round_peak_us=0, old_peak_us=0)
+    path.ack(10_000, lost=1)
+    assert path.flow.cwnd == 100 * MSS
+    path.ack(10_001, lost=1)
+    assert path.flow.cwnd == 70 * MSS
+
+
 def test_in_a_shallow_buffer_a_quarter_of_the_range_is_the_limit() -> None:
     path = Path()
     path.flow.set(max_rtt_us=MIN_RTT_US + 4_000, old_max_rtt_us=0)
@@ -79,11 +87,15 @@ def test_in_a_shallow_buffer_a_quarter_of_the_range_is_the_limit() -> None:
     assert path.flow.cwnd == 70 * MSS
 
 
-def test_the_largest_rtt_of_the_round_trip_counts_not_that_of_the_ack_alone() -> None:
+@pytest.mark.parametrize(("samples", "is_spared"), [(1, True), (2, False)])
+def test_large_rtts_of_the_round_trip_count_but_not_that_of_one_delayed_ack(
+    samples: int, is_spared: bool
+) -> None:
     path = Path()
-    path.ack(MIN_RTT_US + QUEUE_US, cwnd_limited=0)
+    for _ in range(samples):
+        path.ack(MIN_RTT_US + QUEUE_US, cwnd_limited=0)
     path.ack(MIN_RTT_US, lost=1)
-    assert path.flow.cwnd == 70 * MSS
+    assert path.flow.cwnd == (100 if is_spared else 70) * MSS
 
 
 def test_a_flood_is_congestion_at_any_rtt() -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from experiments.metrics import MetricError
-from experiments.statistics import median_interval, over_repeats
+from experiments.statistics import median_interval, over_repeats, share_interval
 
 
 def test_missing_repeats_are_left_out_and_not_counted() -> None:
@@ -60,3 +60,15 @@ def test_a_column_that_is_not_there_is_named() -> None:
         over_repeats(table(), "goodput_bytes_per_s", ["algorithm", "buffer"])
     assert caught.value.slug == "metric.no_column"
     assert "`buffer`" in caught.value.message
+
+
+def test_share_has_the_exact_interval() -> None:
+    found = share_interval(9, 10)
+    assert (found.value, found.n) == (0.9, 10)
+    assert found.low == pytest.approx(0.5550, abs=1e-4)  # Clopper and Pearson
+    assert found.high == pytest.approx(0.9975, abs=1e-4)
+    assert share_interval(10, 10).high == 1
+
+
+def test_share_of_nothing_is_not_known() -> None:
+    assert math.isnan(share_interval(0, 0).value)
