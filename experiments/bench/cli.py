@@ -19,6 +19,7 @@ from experiments.bench import (
     bus,
     canary,
     datapath,
+    echo,
     emulator,
     every,
     flows,
@@ -255,6 +256,15 @@ def _ioam(plan: Plan) -> BenchResult:
 def _int(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
     """Goodput and CPU per GB with in-band telemetry on every packet, on one in ten, and off."""
     return inband.run(plan, seconds)
+
+
+@benchmark("echo")
+def _echo(
+    plan: Plan,
+    seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 5,
+) -> BenchResult:
+    """How old in-band telemetry is when an algorithm decides, by echoes in ACKs and through a broker."""
+    return echo.run(plan, seconds)
 
 
 @benchmark("sim")

@@ -50,6 +50,7 @@ BENCHMARKS: Final = {
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
     "signal": Benchmark(Plan(max_rounds=8, precision=0.1), (3, 6)),
     "int": Benchmark(Plan(max_rounds=12), (2, 5)),
+    "echo": Benchmark(Plan(max_rounds=8, precision=0.1), (2, 4)),
 }
 """Name -> benchmark, in the order in which all are run."""
 
