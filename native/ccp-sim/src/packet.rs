@@ -2,6 +2,7 @@
 
 use ccp_emu::{Ecn, Extension, Packet};
 use ccp_int::FlowKey;
+use ccp_ioam::{Parsed, PathEcho, read_headers};
 use ccp_tcp::{Ack, Data};
 
 /// Hop limit of hosts (net.ipv4.ip_default_ttl).
@@ -117,6 +118,15 @@ impl SimPacket {
         }
     }
 
+    /// What an ACK tells of the path.
+    pub(crate) fn path_echo(&self) -> Option<PathEcho> {
+        let extension = self.inband.as_ref()?.extension.as_ref()?;
+        read_headers(&extension.octets, extension.first).find_map(|found| match found.ok()?.option {
+            Parsed::PathEcho(echo) => Some(echo),
+            _ => None,
+        })
+    }
+
     /// A probe or its answer.
     pub(crate) fn echo(v6: bool, payload: Payload) -> Self {
         SimPacket::new(0, v6, false, payload, None)
@@ -148,6 +158,10 @@ impl Packet for SimPacket {
 
     fn flow(&self) -> Option<FlowKey> {
         self.inband.as_ref().map(|inband| inband.flow)
+    }
+
+    fn is_pure_ack(&self) -> bool {
+        self.v6 && matches!(self.payload, Payload::Ack(..))
     }
 
     fn hop_limit(&self) -> Option<u8> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ccp_ioam::PathEcho;
 use ccp_lang::prims::NOTHING;
 use ccp_lang::{FoldError, Implicit, Machine};
 use ccp_record::{Update, bytes_of, intf};
@@ -12,6 +13,7 @@ use intf::{ccp_close, ccp_counts, ccp_create, ccp_flow, ccp_flow_info, ccp_stats
 use super::law::Law;
 use super::letter::Letter;
 use super::limit::Limit;
+use super::path::Path;
 use super::primitives::{Counted, Event, Prims};
 use super::shared::{Installed, Shared};
 use super::window::{Window, update_pacing_rate};
@@ -35,6 +37,8 @@ pub struct AgentFlow {
     machine: Machine,
     prims: Prims,
     counted: Counted,
+    /// Boxed: few networks have echoes.
+    path: Option<Box<Path>>,
     window: Window,
     limit: Option<Box<Limit>>,
     /// What an extension lets it send; 0: none bounds it.
@@ -63,6 +67,7 @@ impl AgentFlow {
             machine: Machine::new(),
             prims: NOTHING,
             counted: Counted::default(),
+            path: None,
             window: Window::of(&Sock::new(info.mss, 0)),
             limit: None,
             rate_allowed_bytes_per_s: 0,
@@ -89,6 +94,11 @@ impl AgentFlow {
     /// Puts an update into the mailbox: it is applied at the next ACK or timeout, or when sending begins anew.
     pub fn update(&mut self, update: &Update<'_>) {
         self.letter.get_or_insert_default().add(update);
+    }
+
+    /// An ACK that comes now brought an echo of the path.
+    pub fn hear(&mut self, echo: &PathEcho) {
+        self.path.get_or_insert_default().hear(echo);
     }
 
     /// Ends the flow, with its exit report.
@@ -269,6 +279,9 @@ impl AgentFlow {
             rate_allowed_bytes_per_s: self.rate_allowed_bytes_per_s,
         };
         self.counted.load(&mut self.prims, sock, &event);
+        if let Some(path) = &mut self.path {
+            path.load(&mut self.prims, sock.mstamp_us, sock.mss_bytes);
+        }
         self.window.refresh(sock);
         self.machine.imp[Implicit::Cwnd as usize] = self.window.cwnd_bytes;
         self.machine.imp[Implicit::Rate as usize] = self.window.rate_bytes_per_s;

@@ -8,6 +8,7 @@ mod flow;
 mod law;
 mod letter;
 mod limit;
+mod path;
 mod primitives;
 mod shared;
 #[cfg(test)]

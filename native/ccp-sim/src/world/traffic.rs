@@ -1,6 +1,7 @@
 //! Packets from and to connections.
 
 use ccp_emu::{Ecn, Packet};
+use ccp_ioam::PathEcho;
 use ccp_tcp::{Ack, Data};
 
 use super::World;
@@ -24,6 +25,7 @@ impl World {
             return;
         }
         let is_ce = packet.ecn() == Ecn::Ce;
+        let echo = packet.path_echo();
         let index = packet.connection as usize;
         match packet.payload {
             Payload::Probe { number, sent_ns } => self.answer_probe(number, sent_ns),
@@ -36,7 +38,7 @@ impl World {
             Payload::SynAck => self.on_opened(index),
             Payload::Opened => self.on_accepted(index),
             Payload::Data(way, data) => self.on_data(index, way, &data, is_ce),
-            Payload::Ack(way, ack) => self.on_ack(index, way, &ack),
+            Payload::Ack(way, ack) => self.on_ack(index, way, &ack, echo.as_ref()),
         }
         self.counters.taken_pkts += 1;
     }
@@ -97,7 +99,7 @@ impl World {
         self.set_timer(index);
     }
 
-    fn on_ack(&mut self, index: usize, way: Way, ack: &Ack) {
+    fn on_ack(&mut self, index: usize, way: Way, ack: &Ack, echo: Option<&PathEcho>) {
         if self.connections[index].accepting != Accepting::Accepted {
             self.on_accepted(index);
         }
@@ -106,6 +108,9 @@ impl World {
         }
         let connection = &mut self.connections[index];
         let Some(sender) = connection.half_mut(way).and_then(|half| half.sender.as_mut()) else { return };
+        if let (Some(echo), Some(flow)) = (echo, sender.congestion.agent_mut()) {
+            flow.hear(echo);
+        }
         sender.on_ack(self.now_ns, ack);
         if way == Way::Data && self.flows[connection.flow].app.refills() {
             self.fill(index);
