@@ -1,17 +1,42 @@
 """Growth below the threshold by what telemetry says is free, in a fold program, in place of slow start's.
 
 Slow start adds to the window what an ACK acknowledges. Here an ACK adds `growth_permille` thousandths of that
-instead, which Python computes (`int_summary.py`), and in a round never more than `room_bytes`. A round is a
-round trip, or the interval of the telemetry where that is longer: what was added does not show sooner. From
-`additive_until_us` on, which is where telemetry gets stale, it is slow start again.
+instead, and in a round never more than `room_bytes`. A round is a round trip, or the interval of the
+telemetry where that is longer: what was added does not show sooner. From `additive_until_us` on, which is
+where telemetry gets stale, it is slow start again.
+
+Where ACKs bring echoes of the path, each says how much that is; else Python does, by summaries
+(`int_summary.py`, which has the equation). An echo counts if every hop tells of its queue, and that of the
+bottleneck has a limit.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
+from ccp_algs.echoes import NO_LIMIT_BYTES
 from ccp_algs.episodes import Episodes
-from ccp_algs.fold import Ack, Block, Cwnd, Part, Register, control, let, max_, min_, on, state
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Block,
+    Cwnd,
+    Flow,
+    Int,
+    Part,
+    Register,
+    control,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+from ccp_algs.int_summary import MAX_GROWTH
+
+MAX_PERMILLE: Final = round(1000 * MAX_GROWTH)
+"""Most that an ACK adds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +46,8 @@ class Additive(Part):
     Attributes:
         additive_until_us: Until when the growth is the additive one [us]; 0: it is slow start's.
         growth_permille: What an ACK adds, in thousandths of what it acknowledges.
+        increment: That of equation (1); 0: echoes say nothing of growth.
+        period_permille: Its period, in thousandths of a round trip.
         room_bytes: Largest growth in a round [bytes].
         round_us: Length of a round [us].
         added_bytes: What this ACK adds to a window below the threshold [bytes].
@@ -30,6 +57,8 @@ class Additive(Part):
 
     additive_until_us: Register
     growth_permille: Register
+    increment: Register
+    period_permille: Register
     room_bytes: Register
     round_us: Register
     added_bytes: Register
@@ -38,20 +67,29 @@ class Additive(Part):
     add: Block
 
 
-def additive(loss: Episodes) -> Additive:
+def additive(loss: Episodes, stale_us: Register) -> Additive:
     """Build the part; `added_bytes` is for `hystart(loss, added_bytes)`.
 
     Args:
         loss: The program's loss episodes.
+        stale_us: An echo that is older counts as none [us].
     """
+    increment, period_permille = control(), control(4000)
     until_us, permille, room_bytes, round_us = control(), control(), control(), control()
     added_bytes, spent_bytes, since_us = state(), state(), state()
+    tells = Int.all_known & (Int.free_bytes < INFINITY)
+    heard = let((increment > 0) & (Int.age_us < stale_us) & tells, "heard_room")
+    free_bytes, flows = min_(Int.free_bytes, NO_LIMIT_BYTES), max_(Int.flow_count, 1)
+    period_us = period_permille * Flow.srtt_us // 1000
+    arrived_bytes = Int.arrival_bytes_per_s * period_us // 1_000_000 * flows
     is_additive = let(Ack.now < until_us, "is_additive")
     new_round = let(Ack.now >= since_us + round_us, "new_spending_round")
     left_bytes = max_(room_bytes, spent_bytes) - spent_bytes
     return Additive(
         additive_until_us=until_us,
         growth_permille=permille,
+        increment=increment,
+        period_permille=period_permille,
         room_bytes=room_bytes,
         round_us=round_us,
         added_bytes=added_bytes,
@@ -60,6 +98,11 @@ def additive(loss: Episodes) -> Additive:
         add=on(
             loss.may_grow & (Cwnd < loss.ssthresh_bytes),
             added_bytes.set(Ack.bytes_acked),
+            heard,
+            permille.set(min_(increment * 1000 * free_bytes // arrived_bytes, MAX_PERMILLE), when=heard),
+            room_bytes.set(free_bytes // flows, when=heard),
+            round_us.set(Flow.srtt_us, when=heard),
+            until_us.set(Ack.now + 1, when=heard),
             is_additive,
             new_round,
             since_us.set(Ack.now, when=new_round),

@@ -35,6 +35,7 @@ from ccp_algs.additive import additive
 from ccp_algs.api import FlowInfo, Sample
 from ccp_algs.cubic_control import CubicControl
 from ccp_algs.cubic_core import BETA, CubicReport, cubic_growth, cubic_state
+from ccp_algs.echoes import echoes
 from ccp_algs.episodes import (
     CUT,
     REPORT_MS,
@@ -57,12 +58,18 @@ from ccp_algs.slow_start import hystart
 from ccp_algs.wireless import excuse, wireless
 
 _cubic = cubic_state()
+_echoes = echoes()
 _wireless = wireless()
 _tally = tally()
 
 
 def _also(verdict: Verdict) -> list[Any]:
-    return [*_cubic.restart(verdict), *_tally.count(verdict), *_wireless.answer(verdict, _cubic)]
+    return [
+        *_cubic.restart(verdict),
+        *_tally.count(verdict),
+        *_wireless.answer(verdict, _cubic, _echoes),
+        *_echoes.account(verdict),
+    ]
 
 
 class IntCubicFold(FoldProgram):
@@ -71,12 +78,13 @@ class IntCubicFold(FoldProgram):
     acked = total(Ack.bytes_acked)
     srtt_us = field(volatile=False)
     cubic = _cubic
+    echoes = _echoes
     wireless = _wireless
     tally = _tally
-    loss = loss_episodes(round(1000 * BETA), also=_also, evidence=_wireless.evidence())
+    loss = loss_episodes(round(1000 * BETA), also=_also, evidence=_wireless.evidence(_echoes))
     excuse = excuse(_wireless, loss)
     growth = cubic_growth(cubic, loss)
-    additive = additive(loss)
+    additive = additive(loss, _echoes.stale_us)
     start = hystart(loss, additive.added_bytes)
     report_us = control(report_interval_us(REPORT_MS))
     tells = reports(loss, report_us) | (_wireless.mild_prior_bytes > 0)
@@ -191,7 +199,14 @@ class IntCubic(CubicControl):
     def registers(self, mss_bytes: int) -> dict[str, int]:
         """Return the registers that parameters and segment size determine."""
         wireless_beta = self.wireless_beta if self.wireless_loss == "mild" else 1.0
-        registers = super().registers(mss_bytes) | {"mild_permille": round(1000 * wireless_beta)}
+        registers = super().registers(mss_bytes) | {
+            "mild_permille": round(1000 * wireless_beta),
+            "stale_us": round(1000 * self.stale_ms),
+            "full_permille": round(1000 * self.full_ratio),
+            "spares": int(self.wireless_loss != "cubic"),
+            "increment": self.increment,
+            "period_permille": round(1000 * self.period_rtts),
+        }
         if self.wireless_loss == "cubic":
             registers["spare_until_us"] = self._spare_until_us = 0
         if self.increment == 0:

@@ -1,6 +1,7 @@
 """Losses judged by telemetry, in a fold program: spare them, reduce mildly, and correct what was wrong.
 
-Python hears from the network whether losses are congestion, and says until when that is true:
+Where ACKs bring echoes of the path, these judge (`echoes.py`), and all below that is about Python is void.
+Else Python hears from the network whether losses are congestion, and says until when that is true:
 
     before `spare_until_us`  a loss is spared, or, with `mild_permille` < 1000, reduces the window mildly
     from then on             a loss is congestion (0: at once; without telemetry that is always so)
@@ -29,6 +30,7 @@ from __future__ import annotations
 import dataclasses
 
 from ccp_algs.cubic_core import CubicState
+from ccp_algs.echoes import Echoes
 from ccp_algs.episodes import CWR, LOSS, OPEN, UNDO, Episodes, Evidence, Verdict, recover_at
 from ccp_algs.fold import (
     INFINITY,
@@ -86,16 +88,26 @@ class Wireless(Part):
     seen_us: Register
     note: AtEnd
 
-    def evidence(self) -> Evidence:
-        """Return the judgement, for `loss_episodes(evidence=...)`."""
-        at_us = self.judged_at_us
+    def evidence(self, echoes: Echoes) -> Evidence:
+        """Return the judgement, for `loss_episodes(evidence=...)`.
+
+        Args:
+            echoes: The program's judgement by echoes, which goes first.
+        """
+        at_us, heard, unheard = self.judged_at_us, echoes.heard > 0, echoes.heard == 0
+        by_summary = (at_us >= self.spare_until_us) & self._is_unanswered()
         return Evidence(
-            weigh=(at_us.set(Ack.now), at_us.set(self.seen_us, when=Flow.was_timeout)),
-            congestion=(at_us >= self.spare_until_us) & self._is_unanswered(),
+            weigh=(
+                at_us.set(Ack.now),
+                at_us.set(self.seen_us, when=Flow.was_timeout),
+                *echoes.weigh(at_us),
+                self.late_cut.set(0, when=heard),
+            ),
+            congestion=(heard & (echoes.congested > 0)) | (unheard & by_summary),
             late=self.late_cut > self.cuts,
         )
 
-    def answer(self, verdict: Verdict, cubic: CubicState) -> list[Statement | Local]:
+    def answer(self, verdict: Verdict, cubic: CubicState, echoes: Echoes) -> list[Statement | Local]:
         """Return what the verdict does besides, for `loss_episodes(also=...)`."""
         named = (Flow.local_congestion > 0) | (Ack.ecn_bytes > 0) | (Flow.ca_state == CWR)
         late = self.late_cut > self.cuts
@@ -106,7 +118,7 @@ class Wireless(Part):
         below = (Cwnd < ssthresh) & (ssthresh < INFINITY)
         return [
             self.blind.set(0, when=verdict.cut),
-            self.blind.set(1, when=verdict.cut & (Ack.lost_pkts_sample > 0) & ~named),
+            self.blind.set(1, when=verdict.cut & (Ack.lost_pkts_sample > 0) & ~named & (echoes.heard == 0)),
             self.late_recover_bytes.set(recover_at(verdict.left_bytes), when=verdict.cut & late),
             self.late_cut.set(0),
             self.cuts.add(1, when=verdict.cut | verdict.timeout),
