@@ -1,0 +1,237 @@
+"""HPCC: the window follows the inflight of the busiest link, as echoes of the path tell it, on each ACK.
+
+    U = queue / (link rate * T) + arrivals / link rate      of the bottleneck; T: round trip without queues
+
+    U >= eta, or `max_stage` rounds of increase are over:   W = W_ref * eta / U + W_AI
+    else:                                                   W = W_ref + W_AI
+
+W_ref is the window a round trip ago, so that data that was sent by one W is answered once. The flow paces at
+W / T. Every echo in an ACK (`Int.*`) counts, in the fold program; Python only hears how it goes.
+
+Where nobody echoes, a hop of the path is silent, or the bottleneck does not tell its rate, this is CUBIC,
+from the same code (`cubic.py`); the report says which of the two steers (`steered`), and so does an event
+when that changes. A loss that an echo calls congestion, and one that none explains, reduces the window by
+CUBIC's beta; lost on a link, it changes nothing (`echoes.py`).
+
+Source: Y. Li, R. Miao, H. H. Liu et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 3
+and algorithm 1.
+
+Parameters: `eta` (0.95) and `max_stage` (5), section 3.3; `packet_bytes` (1500), what a full packet takes on
+the wire with all its headers: queues and arrivals are told in full packets, link rates in bytes; `stale_ms`
+(1000).
+
+Deviations, with reasons:
+
+* The sink picks one hop, that with the longest wait; HPCC takes the largest U of all. Where queues are empty,
+  that is the slowest link.
+* HPCC has the sum of bytes sent; nodes here tell a rate, an exponential mean (docs/inband.md). What it lags
+  behind is added: mean + RATE_TIME_US * its change.
+* W_AI is that of the paper, W_init (1 - eta) / N, with the link's W_init and the flows that the node counts.
+* The window starts at the initial one, not at the link's, as slow paths have small buffers; it stays within
+  what fills the link, and W_AI.
+* HPCC has lossless links; the reaction to loss is CUBIC's.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ccp_algs.cubic_control import CubicControl
+from ccp_algs.cubic_core import BETA, CubicReport, cubic_growth, cubic_state
+from ccp_algs.echoes import echoes
+from ccp_algs.episodes import (
+    AFTER_TIMEOUT,
+    REPORT_MS,
+    Evidence,
+    Verdict,
+    loss_episodes,
+    regular_reports,
+    report_interval_us,
+    reports,
+)
+from ccp_algs.fold import (
+    Ack,
+    Cwnd,
+    Flow,
+    FoldProgram,
+    Int,
+    Rate,
+    Statement,
+    control,
+    distance,
+    field,
+    latest,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+    total,
+)
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+from ccp_algs.slow_start import hystart
+
+RATE_TIME_US: Final = 100_000
+"""Time constant of the arrival rate that nodes tell [us]: RATE_TIME_NS in native/ccp-int/src/meter.rs."""
+MILLION: Final = 1_000_000
+ETA: Final = 0.95
+MAX_STAGE: Final = 5
+PACKET_BYTES: Final = 1500
+STALE_MS: Final = 1000.0
+
+_cubic = cubic_state()
+_echoes = echoes()
+_reference_bytes = state()
+
+
+def _also(verdict: Verdict) -> list[Statement]:
+    reduced = verdict.cut | verdict.timeout
+    return [
+        *_cubic.restart(verdict),
+        *_echoes.account(verdict),
+        _reference_bytes.set(min_(_reference_bytes, verdict.ssthresh_bytes), when=reduced),
+    ]
+
+
+class HpccFold(FoldProgram):
+    """The law, and CUBIC where it does not hold."""
+
+    acked = total(Ack.bytes_acked)
+    srtt_us = latest(Flow.srtt_us)
+    queue_bytes = latest(Int.queue_bytes)
+    utilization_ppm = field(volatile=False)
+    cubic = _cubic
+    echoes = _echoes
+    reference_bytes = _reference_bytes
+    loss = loss_episodes(
+        round(1000 * BETA),
+        also=_also,
+        evidence=Evidence(
+            weigh=_echoes.weigh(Ack.now),
+            congestion=(_echoes.congested > 0) | (_echoes.heard == 0),
+        ),
+    )
+
+    # Who steers?
+    steered = field(volatile=False)
+    was_steered = state()
+    last_left_us = state()
+    note = was_steered.set(steered)
+    cease = steered.set(0)
+    told = let((Int.age_us < _echoes.stale_us) & Int.all_known & (Int.link_bytes_per_s > 0))
+    steer = steered.set(1, when=told)
+    leave = on(
+        was_steered > steered,
+        loss.ssthresh_bytes.set(min_(loss.ssthresh_bytes, Cwnd)),
+        Rate.set(0),
+        last_left_us.set(0),
+    )
+
+    # MeasureInflight: in bytes of payload, as the window counts them.
+    eta_ppm = control(round(ETA * MILLION))
+    max_stage = control(MAX_STAGE)
+    packet_bytes = control(PACKET_BYTES)
+    last_queue_bytes, last_arrival_ppm = state(), state()
+    stage, round_end_bytes = state(), state()
+    base_us = let(max_(Flow.min_rtt_us, 1))
+    first = let(last_left_us == 0)
+    left_us = let(Ack.now - Int.age_us)
+    link = let(Int.link_bytes_per_s * Flow.mss // packet_bytes)
+    bdp_bytes = let(link * base_us // MILLION)
+    arrival_ppm = let(Int.arrival_bytes_per_s * MILLION // link)
+    queue_ppm = let(min_(Int.queue_bytes, last_queue_bytes) * MILLION // bdp_bytes)
+    passed_us = let(min_(distance(left_us, last_left_us), base_us))
+    lag_ppm = let(distance(arrival_ppm, last_arrival_ppm) * RATE_TIME_US // base_us)
+    mean_ppm = let(
+        (utilization_ppm * (base_us - passed_us) + (queue_ppm + arrival_ppm) * passed_us) // base_us
+    )
+    increase_bytes = let(bdp_bytes * (MILLION - eta_ppm) // MILLION // max_(Int.flow_count, 1))
+    new_round = let(Flow.delivered_bytes >= round_end_bytes)
+    adjusts = let((utilization_ppm >= eta_ppm) | (stage >= max_stage))
+    next_bytes = state()
+    follow = on(
+        Int.fresh & (steered > 0) & (loss.episode <= AFTER_TIMEOUT),
+        base_us,
+        first,
+        left_us,
+        reference_bytes.set(Cwnd, when=first),
+        link,
+        bdp_bytes,
+        arrival_ppm,
+        last_arrival_ppm.set(arrival_ppm, when=first),
+        last_queue_bytes.set(Int.queue_bytes, when=first),
+        queue_ppm,
+        passed_us,
+        lag_ppm,
+        mean_ppm,
+        utilization_ppm.set(mean_ppm + lag_ppm),
+        utilization_ppm.set(mean_ppm - lag_ppm, when=arrival_ppm < last_arrival_ppm),
+        utilization_ppm.set(queue_ppm + arrival_ppm, when=first),
+        last_arrival_ppm.set(arrival_ppm),
+        last_queue_bytes.set(Int.queue_bytes),
+        last_left_us.set(left_us),
+        # ComputeWind
+        increase_bytes,
+        new_round,
+        adjusts,
+        next_bytes.set(reference_bytes),
+        next_bytes.set(reference_bytes * eta_ppm // utilization_ppm, when=adjusts),
+        next_bytes.set(min_(next_bytes, bdp_bytes) + increase_bytes),
+        Cwnd.set(max_(next_bytes, 2 * Flow.mss)),
+        Rate.set(Cwnd * MILLION // base_us),
+        stage.set(stage + 1, when=new_round),
+        stage.set(0, when=new_round & adjusts),
+        reference_bytes.set(Cwnd, when=new_round),
+        round_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight, when=new_round),
+    )
+
+    # CUBIC
+    growing = let(loss.may_grow & (steered == 0))
+    growth = cubic_growth(cubic, loss, growing)
+    start = hystart(loss, growing=growing)
+    report_us = control(report_interval_us(REPORT_MS))
+    when = reports(loss, report_us) | (steered > was_steered) | (was_steered > steered)
+
+
+class HpccReport(CubicReport):
+    """What a report says; see `HpccFold`."""
+
+    steered: int
+
+
+@register("hpcc")
+class Hpcc(CubicControl):
+    """HPCC by echoes of the path; see the module."""
+
+    program = HpccFold
+    report_ms = regular_reports(REPORT_MS)
+    eta = Param(ETA, min=0.5, max=0.99, doc="utilization of the bottleneck that is aimed at")
+    max_stage = Param(
+        MAX_STAGE, min=0, max=100, unit="rounds", doc="additive increase before U decides again"
+    )
+    packet_bytes = Param(
+        PACKET_BYTES, min=576, max=65_535, unit="bytes", doc="a full packet on the wire, with all its headers"
+    )
+    stale_ms = Param(
+        STALE_MS, min=10.0, max=60_000.0, unit="ms", doc="echoes that are older count as none: CUBIC"
+    )
+
+    _steered = 0
+
+    def on_report(self, report: HpccReport) -> None:
+        """Answer as CUBIC does; tell who steers."""
+        if report.steered != self._steered:
+            self._steered = report.steered
+            self.flow.tell("hpcc:steers" if report.steered else "hpcc:rests")
+        super().on_report(report)
+
+    def registers(self, mss_bytes: int) -> dict[str, int]:
+        """Return the registers that parameters and segment size determine."""
+        return super().registers(mss_bytes) | {
+            "eta_ppm": round(self.eta * MILLION),
+            "max_stage": self.max_stage,
+            "packet_bytes": self.packet_bytes,
+            "stale_us": round(1000 * self.stale_ms),
+            "spares": 1,
+        }
