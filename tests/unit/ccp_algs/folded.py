@@ -41,6 +41,7 @@ class Folded:
         self.ssthresh = INFINITY
         self.delivered_bytes = 0
         self.reports: list[dict[str, int]] = []
+        self.path: dict[str, int] = {}
         self.interpreter.cwnd_bytes = int(cwnd_pkts * MSS)
         self.set(**registers)
 
@@ -82,11 +83,18 @@ class Folded:
         }
         in_ack = ("bytes_misordered", "ecn_bytes", "ecn_packets", "lost_pkts_sample", "packets_misordered")
         values |= {("Ack." if name in in_ack else "Flow.") + name: value for name, value in prims.items()}
+        values |= {f"Int.{name}": value for name, value in self.path.items()}
         report = self.interpreter.ack(self.now_us, values)
         self.cwnd = max(self.cwnd, 2 * self.mss)  # as the datapath does
         if report is not None:
             self.reports.append(report)
         return report
+
+    def echo(self, **path: int) -> None:
+        """Let ACKs tell of the path from now on: one hop with a half full queue, and what else is given."""
+        usual = {"age_us": self.srtt_us, "hops": 1, "hop": 1, "all_known": 1}
+        queue = {"queue_bytes": 50 * self.mss, "free_bytes": 50 * self.mss, "flow_count": 1}
+        self.path = usual | queue | self.path | path
 
     def round_trip(self, pkts_per_ack: int = 2, **prims: int) -> None:
         """Fold the ACKs of one window, spread over a round trip."""
