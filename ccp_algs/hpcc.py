@@ -5,7 +5,7 @@
     U >= eta, or `max_stage` rounds of increase are over:   W = W_ref * eta / U + W_AI
     else:                                                   W = W_ref + W_AI
 
-W_ref is the window a round trip ago, so that data that was sent by one W is answered once. The flow paces at
+W_ref is the window a round trip ago, so that what was sent by one window is answered once. The flow paces at
 W / T. Every echo in an ACK (`Int.*`) counts, in the fold program; Python only hears how it goes.
 
 Where nobody echoes, a hop of the path is silent, or the bottleneck does not tell its rate, this is CUBIC,
@@ -34,7 +34,7 @@ Deviations, with reasons:
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from ccp_algs.cubic_control import CubicControl
 from ccp_algs.cubic_core import BETA, CubicReport, cubic_growth, cubic_state
@@ -147,7 +147,7 @@ class HpccFold(FoldProgram):
         (utilization_ppm * (base_us - passed_us) + (queue_ppm + arrival_ppm) * passed_us) // base_us
     )
     increase_bytes = let(bdp_bytes * (MILLION - eta_ppm) // MILLION // max_(Int.flow_count, 1))
-    new_round = let(Flow.delivered_bytes >= round_end_bytes)
+    is_due = let(first | (Flow.delivered_bytes >= round_end_bytes))
     adjusts = let((utilization_ppm >= eta_ppm) | (stage >= max_stage))
     next_bytes = state()
     follow = on(
@@ -155,7 +155,6 @@ class HpccFold(FoldProgram):
         base_us,
         first,
         left_us,
-        reference_bytes.set(Cwnd, when=first),
         link,
         bdp_bytes,
         arrival_ppm,
@@ -173,17 +172,17 @@ class HpccFold(FoldProgram):
         last_left_us.set(left_us),
         # ComputeWind
         increase_bytes,
-        new_round,
+        is_due,
+        reference_bytes.set(Cwnd, when=is_due),
         adjusts,
         next_bytes.set(reference_bytes),
         next_bytes.set(reference_bytes * eta_ppm // utilization_ppm, when=adjusts),
         next_bytes.set(min_(next_bytes, bdp_bytes) + increase_bytes),
         Cwnd.set(max_(next_bytes, 2 * Flow.mss)),
         Rate.set(Cwnd * MILLION // base_us),
-        stage.set(stage + 1, when=new_round),
-        stage.set(0, when=new_round & adjusts),
-        reference_bytes.set(Cwnd, when=new_round),
-        round_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight, when=new_round),
+        stage.set(stage + 1, when=is_due),
+        stage.set(0, when=is_due & adjusts),
+        round_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight, when=is_due),
     )
 
     # CUBIC
@@ -194,7 +193,7 @@ class HpccFold(FoldProgram):
     when = reports(loss, report_us) | (steered > was_steered) | (was_steered > steered)
 
 
-class HpccReport(CubicReport):
+class HpccReport(CubicReport, Protocol):
     """What a report says; see `HpccFold`."""
 
     steered: int
