@@ -100,6 +100,7 @@ class IntReport(CubicReport, Protocol):
     blind: int
     mild_prior_bytes: int
     mild_w_max_bytes: int
+    echo_age_us: int
 
 
 WIRELESS_BETA: Final = 0.95

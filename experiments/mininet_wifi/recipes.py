@@ -16,7 +16,8 @@ from ccp_algs import registry
 from ccp_base.errors import ParamError
 from experiments.mininet_wifi.errors import WifiError
 from experiments.papers.int_adaptive.chain import OURS
-from experiments.papers.int_adaptive.paper import INCREMENTS, VARIANTS
+from experiments.papers.int_adaptive.growth import INCREMENTS
+from experiments.papers.int_adaptive.paper import VARIANTS
 from experiments.papers.variants import KERNEL
 
 _OF_KERNEL: Final = "kernel/"

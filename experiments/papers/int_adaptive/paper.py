@@ -14,7 +14,7 @@ from typing import Any, Final
 import pandas as pd
 
 from experiments import plots
-from experiments.metrics import NAN, within
+from experiments.metrics import NAN
 from experiments.papers.int_adaptive.chain import (
     BOTTLENECK_NODE,
     OURS,
@@ -24,13 +24,14 @@ from experiments.papers.int_adaptive.chain import (
     seen,
 )
 from experiments.papers.int_adaptive.claims import CLAIMS, L1, L2
+from experiments.papers.int_adaptive.echoes import ECHOED
+from experiments.papers.int_adaptive.growth import FIG7, FINE_US
 from experiments.papers.int_adaptive.quality import ACCURACY, CAUSE, CHAIN, OVERHEAD
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, steered
 from experiments.plots import Plot
 from experiments.results import Result
-from experiments.runs.grid import changed
 from experiments.sweep import Grid
 
 VARIANTS: Final = {
@@ -41,27 +42,6 @@ VARIANTS: Final = {
 LOSSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 CLAIM_LOSS: Final = 0.2
 
-INCREMENTS: Final = {
-    KERNEL: steered(KERNEL),
-    **{
-        f"CUBIC New {one}": steered(OURS, wireless_loss="cubic", increment=one, hystart=False)
-        for one in (1, 2, 3)
-    },
-}
-"""Without HyStart, which ends growth below the threshold where the RTT rises: here the room decides that."""
-
-FAR_US: Final = 20_000
-"""Delay of the wired hop where growth is looked at [us]: with 10 ms the path is full after one round trip."""
-
-DEEP_PKTS: Final = 100
-"""Room in front of it there [packets]: bursts of a window that grows fast fit into it."""
-
-SHOWN_S: Final = 3.0
-"""How much of a run Figure 7 shows [s]."""
-
-_FINE_US: Final = 10_000
-"""How often flows and links are sampled where a figure shows single events [us]."""
-
 
 # --- Figures 4 and 5: what telemetry sees of kernel CUBIC --------------------------------------------------
 
@@ -71,7 +51,7 @@ _APART_S: Final = 0.1
 
 
 def _fig4_grids(size: Size) -> list[Grid]:
-    base = chain("Figure 4", size.seconds(10, 30), sample_interval_us=_FINE_US)
+    base = chain("Figure 4", size.seconds(10, 30), sample_interval_us=FINE_US)
     return [Grid(base, {"loss": losses([EVENT_LOSS])}, size.name, size.times(6, 10))]
 
 
@@ -121,7 +101,7 @@ def _fig4_findings(runs: Runs) -> Findings:
 
 
 def _fig5_grids(size: Size) -> list[Grid]:
-    base = chain("Figure 5", size.seconds(10, 30), sample_interval_us=_FINE_US)
+    base = chain("Figure 5", size.seconds(10, 30), sample_interval_us=FINE_US)
     return [Grid(base, {"loss": losses([0.0])}, size.name, size.times(6, 10))]
 
 
@@ -227,82 +207,14 @@ def figure_6(table: pd.DataFrame) -> dict[str, Plot]:
     }
 
 
-# --- Figure 7 ----------------------------------------------------------------------------------------------
-
-
-def progression(name: str, duration_s: float, repeats: int) -> Grid:
-    """Return the runs of Figure 7: growth by `increment` 1, 2, 3, and kernel CUBIC's.
-
-    Args:
-        name: Of the grid.
-        duration_s: Length of each run [s].
-        repeats: How often each is run.
-    """
-    fields = {"delay_us": FAR_US, "buffer": {"packets": DEEP_PKTS}}
-    far = {f"links.wired.{way}.{name}": fields[name] for way in ("forward", "backward") for name in fields}
-    base = changed(chain("Figure 7", duration_s, sample_interval_us=_FINE_US), far)
-    return Grid(base, {"variant": INCREMENTS}, name, repeats)
-
-
-def _fig7_grids(size: Size) -> list[Grid]:
-    return [progression(size.name, size.seconds(4, 15), size.times(6, 10))]
-
-
-def path_full_s(samples: pd.DataFrame, path_bytes: float) -> float:
-    """Return how long a flow's window took to fill the path [s]; NaN if it never did.
-
-    Args:
-        samples: Of the flow, in order of time: `t_s`, `cwnd_bytes`.
-        path_bytes: What the path holds without a queue [bytes].
-    """
-    full = samples.loc[samples["cwnd_bytes"] >= path_bytes, "t_s"]
-    return float(full.iloc[0] - samples["t_s"].iloc[0]) if len(full) else NAN
-
-
-def _fig7_row(result: Result) -> dict[str, Any]:
-    samples = result.flow_samples
-    link = result.scenario.network.links[1].forward
-    path_bytes = (link.rate_bytes_per_s or NAN) * result.flows["base_rtt_us"].iloc[0] / 1e6
-    settled = samples.loc[samples["t_s"] >= 1, "cwnd_bytes"]
-    return {
-        **conditions(result),
-        "path_full_s": path_full_s(samples, path_bytes),
-        "cwnd_bytes": settled.median(),
-        "cwnd_spread_ratio": settled.std() / settled.mean(),
-    }
-
-
-def _fig7_findings(runs: Runs) -> Findings:
-    values = ["path_full_s", "cwnd_bytes", "cwnd_spread_ratio", "goodput_bytes_per_s", "retrans_pkts"]
-    title = "The window over time: growth by telemetry, and kernel CUBIC"
-    return Findings(
-        [Table.of(runs.table, title, ["variant"], [*values, "rtt_p95_us"])], {"figure-7": figure_7(runs)}
-    )
-
-
-def figure_7(runs: Runs) -> Plot:
-    """Return the paper's figure: the windows of the first run of each variant."""
-    first, samples = runs.first_of_variants, []
-    for name, one in first.items():
-        own = one.flow_samples
-        samples.append(own.assign(flow=name, t_s=own["t_s"] - own["t_s"].iloc[0]))
-    return plots.time_series(
-        within(pd.concat(samples, ignore_index=True), 0, SHOWN_S),
-        pd.DataFrame({"flow": list(first), "algorithm": list(first)}),
-        panels=("cwnd_bytes", "srtt_us"),
-        title="Progression of the window",
-        subtitle="wired hop of 20 Mbit/s with room for 100 packets, RTT 44 ms, no random loss",
-        note="one run each, one flow alone; time since its first acknowledgment",
-    )
-
-
 _PARTS: Final = (
     Part(
         "fig4", "Figure 4: losses seen by telemetry, and the window", _fig4_grids, _fig4_findings, _fig4_row
     ),
     Part("fig5", "Figure 5: the queue, and the window", _fig5_grids, _fig5_findings, _fig5_row),
     Part("fig6", "Figure 6: throughput over a lossy hop", _fig6_grids, _fig6_findings, conditions),
-    Part("fig7", "Figure 7: growth by telemetry", _fig7_grids, _fig7_findings, _fig7_row),
+    FIG7,
+    *ECHOED,
     ACCURACY,
     CAUSE,
     OVERHEAD,

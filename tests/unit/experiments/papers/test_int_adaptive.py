@@ -10,7 +10,8 @@ import pytest
 
 from experiments.papers.int_adaptive import paper as int_adaptive
 from experiments.papers.int_adaptive.chain import OURS
-from experiments.papers.int_adaptive.paper import KERNEL, L1, L2, LOSSES, PAPER, loss_events, path_full_s
+from experiments.papers.int_adaptive.growth import path_full_s
+from experiments.papers.int_adaptive.paper import KERNEL, L1, L2, LOSSES, PAPER, loss_events
 from experiments.papers.int_adaptive.quality import TELEMETRIES, paired
 from experiments.papers.paper import Runs, Size
 from experiments.sweep import PlannedRun, planned
