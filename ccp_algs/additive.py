@@ -80,8 +80,9 @@ def additive(loss: Episodes, stale_us: Register) -> Additive:
     tells = Int.all_known & (Int.free_bytes < INFINITY)
     heard = let((increment > 0) & (Int.age_us < stale_us) & tells, "heard_room")
     free_bytes, flows = min_(Int.free_bytes, NO_LIMIT_BYTES), max_(Int.flow_count, 1)
-    period_us = period_permille * Flow.srtt_us // 1000
-    arrived_bytes = Int.arrival_bytes_per_s * period_us // 1_000_000 * flows
+    # The rate is a mean that lags (docs/inband.md), but what this flow sends in a round arrives there.
+    round_bytes = max_(Int.arrival_bytes_per_s * Flow.srtt_us // 1_000_000, Cwnd)
+    arrived_bytes = round_bytes * period_permille // 1000 * flows
     is_additive = let(Ack.now < until_us, "is_additive")
     new_round = let(Ack.now >= since_us + round_us, "new_spending_round")
     left_bytes = max_(room_bytes, spent_bytes) - spent_bytes

@@ -5,7 +5,6 @@ Nothing of this is in the paper. Parts of `paper.py`; `docs/papers/int-adaptive.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,7 +13,6 @@ import pandas as pd
 
 from experiments import plots
 from experiments.netlab.spec import CoDel, DropTail, Int, IntNode
-from experiments.papers.int_adaptive.aged import JUDGED
 from experiments.papers.int_adaptive.chain import (
     BOTTLENECK,
     LOSSY_NODE,
@@ -145,20 +143,9 @@ def _age_grids(size: Size) -> list[Grid]:
 
 
 def ages_us(result: Result) -> pd.Series:
-    """Return how long before each decision the newest packet had left the sender that it was by [us].
-
-    By echoes: of losses that were judged. By summaries: of those that the algorithm took, whose packets left
-    as long before they came as the summary says that packets took.
-    """
-    telemetry = result.scenario.network.telemetry
-    if telemetry is not None and telemetry.echo:
-        details = result.events.loc[result.events["kind"] == JUDGED, "detail"]
-        return pd.Series([float(json.loads(detail)["age_us"]) for detail in details], dtype=float)
-    decisions, summaries = (
-        table[~table["backward"]].sort_values("t_s") for table in (result.int_decisions, result.int_summaries)
-    )
-    told = pd.merge_asof(decisions, summaries[["t_s", "latency_us"]], on="t_s")
-    return pd.Series(told["age_us"].astype(float) + told["latency_us"].astype(float))
+    """Return how long before a loss was judged the newest packet had left that it was judged by [us]."""
+    judged = result.int_decisions["interval_us"] == 0
+    return result.int_decisions.loc[judged, "age_us"].astype(float)
 
 
 def _age_row(result: Result) -> dict[str, Any]:
@@ -172,7 +159,7 @@ def _age_row(result: Result) -> dict[str, Any]:
 
 def _age_findings(runs: Runs) -> Findings:
     values = ["age_p50_us", "age_p99_us", "decisions", "rtt_p50_us", "goodput_bytes_per_s"]
-    title = "Age of telemetry at the decision, since its packet left the sender"
+    title = "Age of the telemetry that losses are judged by, since its newest packet left the sender"
     every = pd.concat(
         [pd.DataFrame({"age_us": ages_us(one), "variant": one.axes["variant"]}) for one in runs.results],
         ignore_index=True,

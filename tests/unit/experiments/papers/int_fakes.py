@@ -129,6 +129,7 @@ def _telemetry(scenario: Scenario, times_s: np.ndarray) -> dict[str, pd.DataFram
         }
         summaries.append(key.assign(**of_flow))
         decisions.append(key.assign(interval_us=10_000, age_us=np.linspace(500, 3_000, len(times_s))))
+        decisions.append(key.assign(interval_us=0, age_us=20_000))
         for hop, node in enumerate(("ap1", "ap2"), 1):
             of_node = {
                 "interval_us": 10_000,

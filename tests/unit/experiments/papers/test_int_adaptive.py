@@ -10,6 +10,7 @@ import pytest
 
 from experiments.papers.int_adaptive import paper as int_adaptive
 from experiments.papers.int_adaptive.chain import OURS
+from experiments.papers.int_adaptive.echoes import ages_us
 from experiments.papers.int_adaptive.growth import path_full_s
 from experiments.papers.int_adaptive.paper import KERNEL, L1, L2, LOSSES, PAPER, loss_events
 from experiments.papers.int_adaptive.quality import TELEMETRIES, paired
@@ -161,6 +162,25 @@ def test_overhead_is_by_the_run_of_the_same_round() -> None:
     assert (row["telemetry"], row["seed"]) == ("every", 1)
     assert row["goodput_quotient"] == 0.5
     assert row["cpu_quotient"] == 3
+
+
+def test_age_is_that_of_judged_losses() -> None:
+    (run, *_) = runs_of("age", Size(repeats=1))
+    assert set(ages_us(result_of(run.scenario))) == {20_000}
+
+
+def test_what_echoes_are_for_is_run_with_and_without_them() -> None:
+    for part in ("echo-loss", "echo-growth", "silent", "age"):
+        for run in runs_of(part, QUICK):
+            telemetry = run.scenario.network.telemetry
+            assert telemetry is not None
+            assert telemetry.echo == run.axes["variant"].endswith("echo")
+
+
+def test_the_silent_bottleneck_takes_no_part() -> None:
+    for run in runs_of("silent", QUICK):
+        assert "ap1" not in [node.name for node in run.scenario.network.telemetry.nodes]
+        assert loss_of(run) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("part", PAPER.parts)
