@@ -7,11 +7,11 @@
 
     below the threshold      increment=0: slow start; 1 to 3: equation (1) of the paper
 
-Everything else is CUBIC, from the same code. Where ACKs bring echoes of the path, the fold program judges each
-loss by them (`echoes.py`), and finds the room to grow (`additive.py`). Else summaries do: what one says is
-decided in Python (`int_summary.py`), every 10 ms, and holds in the fold program until it is stale
-(`wireless.py`). What was done for a loss before its summary came is corrected, both ways (`hindsight.py`). ECN
-echoes and full queues of this host are always congestion.
+Everything else is CUBIC, from the same code. Where ACKs bring echoes of the path, the fold program judges
+each loss by them (`echoes.py`), and finds the room to grow (`additive.py`). Else summaries do: what one says
+is decided in Python (`int_summary.py`), every 10 ms, and holds in the fold program until it is stale
+(`wireless.py`). What was done for a loss before its summary came is corrected, both ways (`hindsight.py`).
+ECN echoes and full queues of this host are always congestion.
 
 Sources: R. V. Bhat, J. Haxhibeqiri, I. Moerman, J. Hoebeke, "Adaptive Transport Layer Protocols using In-band
 Network Telemetry and eBPF", section VI-A and table I; RFC 9438.

@@ -141,8 +141,15 @@ def test_growth_of_a_round_is_bounded_by_what_an_echo_leaves_each_flow() -> None
     flow.echo(arrival_bytes_per_s=MSS, free_bytes=12 * MSS, flow_count=2)
     for expected_pkts in (16, 22, 28):
         for _ in range(5):
-            flow.ack(4, after_us=RTT_US // 5)
+            flow.ack(20, after_us=RTT_US // 5)
         assert flow.cwnd_pkts == expected_pkts
+
+
+def test_what_the_flow_sends_in_a_round_arrives_whatever_the_mean_says() -> None:
+    flow = Steered(50, 100, increment=1)
+    flow.echo(arrival_bytes_per_s=MSS)
+    flow.ack(8)
+    assert flow.cwnd_pkts == pytest.approx(50 + 8 * 50 / (50 * 4), abs=0.01)
 
 
 @pytest.mark.parametrize("path", [{"all_known": 0}, {"free_bytes": INFINITY}, {"age_us": 1_000_000}])
