@@ -319,6 +319,54 @@ def test_sinks_of_telemetry_are_heard() -> None:
     assert datapath.summaries() == []
 
 
+PATH_PROGRAM = """
+(def (Report (age 0) (fresh false) (rtt 0) (hop 0) (node 0) (known false) (link 0) (told 0) (lost 0)))
+(when true
+    (:= Report.age Int.age_us)
+    (:= Report.fresh Int.fresh)
+    (:= Report.rtt Flow.rtt_sample_us)
+    (:= Report.hop Int.hop)
+    (:= Report.node Int.node)
+    (:= Report.known Int.all_known)
+    (:= Report.link Int.link_bytes_per_s)
+    (:= Report.told (+ Int.losses_congestion (+ Int.losses_link Int.losses_unknown)))
+    (:= Report.lost Flow.lost)
+    (report))
+"""
+
+
+@pytest.mark.parametrize("echo", [True, False])
+def test_the_ack_that_shows_a_loss_has_brought_what_the_path_says_of_it(echo: bool) -> None:
+    nodes = [
+        {"node": 0, "roles": ["source", "transit"], "node_id": 7},
+        {"node": 1, "roles": ["sink"], "node_id": 8},
+    ]
+    inband = {"source": {"echo": echo}, "sink": {"echo": echo}, "nodes": nodes}
+    lossy = spec(int=inband)
+    lossy["links"][0]["direction"]["loss"] = {"kind": "bernoulli", "ratio": 0.02}
+    datapath = sim.open_world(lossy, host_mtu_bytes=1200)
+    handle = datapath.install(ebpf.compile_program(PATH_PROGRAM))
+    datapath.connect(plan(family="ipv6", stop_us=5 * SECOND_US))
+    assert datapath.update(begun(datapath).flow_id, cwnd_bytes=WINDOW_BYTES, program=handle)
+    reports = []
+    while not datapath.finished:
+        datapath.summaries()
+        reports += [event for event in datapath.poll(1000) if isinstance(event, _native.Report)]
+    assert reports[-1].lost > 20
+    if not echo:
+        assert {(one.age, one.fresh, one.hop, one.told) for one in reports} == {((1 << 64) - 1, 0, 0, 0)}
+        return
+    heard = [one for one in reports if one.fresh]
+    assert len(heard) > 0.9 * len(reports)
+    assert {(one.hop, one.node, one.known) for one in heard} == {(1, 7, 1)}
+    assert {one.link for one in heard} == {1_250_000}
+    assert all(one.told >= one.lost for one in heard)
+    assert reports[-1].told - reports[-1].lost < 5, "the last ones are not marked yet"
+    rtts_us = [one.rtt for one in heard if one.rtt < 0xFFFF_FFFF]
+    assert min(one.age for one in heard) >= min(rtts_us) >= 20_000
+    assert np.median([one.age for one in heard]) == pytest.approx(np.median(rtts_us), rel=0.05)
+
+
 def test_probes_meet_the_queue() -> None:
     datapath = world()
     datapath.probe("b", "a", 500_000)
