@@ -54,6 +54,7 @@ from ccp_algs.inflation import inflation
 from ccp_algs.params import Param
 from ccp_algs.registry import register
 from ccp_algs.slow_start import hystart
+from ccp_algs.spared_recovery import GROWS, PRR, growing, spared_recovery
 
 RTT_MULTIPLIER: Final = 2.0
 """k of section 3.4."""
@@ -115,8 +116,11 @@ class FlexCubicFold(FoldProgram):
     inflation = _inflation
     tally = _tally
     loss = loss_episodes(round(1000 * BETA), also=_also, evidence=_inflation.evidence())
-    growth = cubic_growth(cubic, loss)
-    start = hystart(loss)
+    spared_window = control(GROWS)
+    may_grow_on = growing(loss, spared_window)
+    growth = cubic_growth(cubic, loss, may_grow_on)
+    start = hystart(loss, growing=may_grow_on)
+    spared = spared_recovery(loss, spared_window)
     report_us = control(report_interval_us(REPORT_MS))
     when = reports(loss, report_us)
     metrics = _inflation.report(when)
@@ -143,6 +147,15 @@ class FlexCubic(CubicControl):
     queue_fraction = Param(
         0.0, min=0.0, max=1.0, doc="losses this far up in the flow's own RTT range count, too; 0: off"
     )
+    persist_rounds = Param(
+        0, min=0, max=100, unit="rounds", doc="k * minRTT counts only when it lasted so long; 0: at once"
+    )
+    spared_window = Param(
+        GROWS,
+        min=GROWS,
+        max=PRR,
+        doc="while spared losses are repaired, the window 0: grows, 1: is held, 2: PRR",
+    )
     truncated_cube_root = Param(False, doc="K as the authors' published program computes it, for comparison")
 
     def registers(self, mss_bytes: int) -> dict[str, int]:
@@ -152,6 +165,8 @@ class FlexCubic(CubicControl):
             "memory_us": round(1000 * self.congestion_memory_ms),
             "window_us": round(1000 * self.min_rtt_window_ms),
             "queue_permille": round(1000 * self.queue_fraction),
+            "persist_rounds": self.persist_rounds,
+            "spared_window": self.spared_window,
         }
 
     def k_us(self, w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int) -> int:

@@ -1,7 +1,7 @@
 """RTT inflation as evidence of congestion, in a fold program: is there a queue where this loss happened?
 
 A loss is congestion if the RTT on the ACK that shows it is at least k times the smallest RTT; see
-`flex_cubic.py`, which says where that comes from. Three options widen or move this rule, each off while its
+`flex_cubic.py`, which says where that comes from. Four options widen or move this rule, each off while its
 register is 0:
 
 * `memory_us`: for so long after a loss that showed a queue the threshold is lower. It is 1, so that every
@@ -17,6 +17,9 @@ register is 0:
   a millisecond, is noise and shows nothing.
 
 ECN echoes can be judged in the same way, by the ACK that carries them.
+
+* `persist_rounds`: k times the smallest RTT shows a queue only if all RTTs were as large for so many smoothed
+  round trips: a "temporal threshold".
 
 Windows are kept in two buckets of half their length.
 
@@ -85,6 +88,8 @@ class Inflation(Part):
         memory_us: See the module [us].
         window_us: See the module [us].
         queue_permille: See the module.
+        persist_rounds: See the module.
+        inflated_since_us: When the RTT became k times the smallest and stayed so; 0: it is not.
     """
 
     rtt_us: Register
@@ -98,6 +103,8 @@ class Inflation(Part):
     memory_us: Register
     window_us: Register
     queue_permille: Register
+    persist_rounds: Register
+    inflated_since_us: Register
     congested_at_us: Register
     bucket_min_us: Register
     old_bucket_min_us: Register
@@ -107,6 +114,7 @@ class Inflation(Part):
     max_bucket_at_us: Register
     relearn_min: Block
     relearn_max: Block
+    persist: Block
 
     def evidence(self) -> Evidence:
         """Return the judgement of losses, for `loss_episodes(evidence=...)`."""
@@ -133,7 +141,9 @@ class Inflation(Part):
         range_us = let(max_(self.bucket_max_us, self.old_bucket_max_us) - smallest, "range_us")
         is_range = (range_us > smallest // NOISE_DIVISOR) & (range_us > NOISE_US)
         is_high = (Flow.srtt_us - smallest) * 1000 >= self.queue_permille * range_us
-        is_inflated = (rtt * 1000 >= self.k_permille * smallest) | (rtt == 0)
+        lasted = Ack.now >= self.inflated_since_us + self.persist_rounds * Flow.srtt_us
+        persists = (self.persist_rounds == 0) | ((self.inflated_since_us > 0) & lasted)
+        is_inflated = ((rtt * 1000 >= self.k_permille * smallest) & persists) | (rtt == 0)
         return Evidence(
             weigh=(
                 judged,
@@ -179,6 +189,7 @@ def inflation(k_permille: int) -> Inflation:
     """
     window_us, min_us, old_min_us, min_at_us = control(), state(INFINITY), state(INFINITY), state()
     queue_permille, max_us, old_max_us, max_at_us = control(), state(), state(), state()
+    persist_rounds, since_us, k = control(), state(), control(k_permille)
     smaller, larger = min_(min_us, Flow.rtt_sample_us), max_(max_us, Flow.srtt_us)
     return Inflation(
         rtt_us=latest(Flow.rtt_sample_us),
@@ -188,10 +199,12 @@ def inflation(k_permille: int) -> Inflation:
         inflated=field(volatile=False),
         loss_rtt_us=field(volatile=False),
         loss_reason=field(),
-        k_permille=control(k_permille),
+        k_permille=k,
         memory_us=control(),
         window_us=window_us,
         queue_permille=queue_permille,
+        persist_rounds=persist_rounds,
+        inflated_since_us=since_us,
         congested_at_us=state(),
         bucket_min_us=min_us,
         old_bucket_min_us=old_min_us,
@@ -202,6 +215,11 @@ def inflation(k_permille: int) -> Inflation:
         relearn_min=_relearn("min", window_us > 0, window_us // 2, (min_at_us, min_us, old_min_us), smaller),
         relearn_max=_relearn(
             "max", queue_permille > 0, RANGE_US // 2, (max_at_us, max_us, old_max_us), larger
+        ),
+        persist=on(
+            persist_rounds > 0,
+            since_us.set(Ack.now, when=(Flow.rtt_sample_us > 0) & (since_us == 0)),
+            since_us.set(0, when=Flow.rtt_sample_us * 1000 < k * Flow.min_rtt_us),
         ),
     )
 

@@ -20,6 +20,7 @@ from experiments.papers.flex_cubic.claims import BETA, CLAIM_LOSS, CLAIMS, OURS
 from experiments.papers.flex_cubic.networks import NETWORKS_PART, TRIED_PART
 from experiments.papers.flex_cubic.overlap import OVERLAP
 from experiments.papers.flex_cubic.parameters import LIVE_PART, PARAMETERS
+from experiments.papers.flex_cubic.readings import READINGS_PART
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Table, figures_of
 from experiments.papers.two_flows import (
@@ -476,6 +477,7 @@ _PARTS: Final = (
     LIVE_PART,
     OVERLAP,
     Part("defect", "the published program's cube root", _defect_grids, _defect_findings, conditions),
+    READINGS_PART,
     NETWORKS_PART,
     TRIED_PART,
 )

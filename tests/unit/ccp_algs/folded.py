@@ -132,7 +132,11 @@ def operators_on_a_quiet_ack(program: Any) -> int:
     """
     events = program.source.split("(when ")[1:]
     conditions = [event.splitlines()[0] for event in events]
-    always = [event for event in events if event.startswith(("true", "(&& may_grow (> (+ Cwnd 1)"))]
+    always = [
+        event
+        for event in events
+        if event.startswith(("true", "(&& may_grow (> (+ Cwnd 1)", "(&& may_grow_on (> (+ Cwnd 1)"))
+    ]
     assert len(always) >= 4
     lines = conditions + [line for event in always for line in event.splitlines()[1:]]
     return sum(line.count("(") for line in lines)
