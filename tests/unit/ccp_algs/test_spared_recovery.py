@@ -4,7 +4,7 @@ import pytest
 
 from ccp_algs.episodes import CUT
 from ccp_algs.spared_recovery import GROWS, HELD, PRR
-from tests.unit.ccp_algs.folded import MSS, OPEN, RECOVERY, events
+from tests.unit.ccp_algs.folded import MSS, OPEN, events
 from tests.unit.ccp_algs.test_flex_cubic import flex, lose
 
 
