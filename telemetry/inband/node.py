@@ -207,6 +207,7 @@ class InterfaceNode:
                 "node_id": self._spec.node_id,
                 "link_bytes": self.interface.link_bytes,
                 "is_veth": self.interface.is_veth,
+                "is_wireless": self.interface.wireless,
                 "mtu_bytes": self.interface.mtu_bytes,
                 "to": _bits(self._spec.to),
                 "trusted": _bits(self._spec.trusted),

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 /// Octets of an IOAM option before an edge-to-edge option's first field: type, length, reserved, IOAM option type,
 /// namespace, E2E type.
 const EDGE_HEAD_BYTES: usize = 8;
+/// Octets of an IOAM option before its namespace.
+const TRACE_HEAD_BYTES: usize = 4;
 /// Octets of our TCP state's option before its version: type, length, experiment.
 const TCP_HEAD_BYTES: usize = 4;
 const SEQUENCE_BYTES: usize = 8;
@@ -46,6 +48,7 @@ pub fn config(spec: &NodeSpec) -> Result<node_config> {
         node_id: spec.node_id,
         every_pkts: spec.source.every_pkts,
         is_veth: spec.is_veth.into(),
+        is_wireless: spec.is_wireless.into(),
         prefix: words(spec.to.0),
         prefix_mask: mask(spec.to.1),
         trusted: words(spec.trusted.0),
@@ -83,6 +86,9 @@ fn put_template(config: &mut node_config, spec: &SourceSpec) -> Result<()> {
     config.template_bytes = headers.len() as u32;
     let hop_by_hop_bytes = headers.get(1).map_or(0, |length| (usize::from(*length) + 1) * 8);
     config.next_header_at = hop_by_hop_bytes as u32;
+    for found in header_options(Kind::HopByHop, &headers[..hop_by_hop_bytes])? {
+        config.trace_at = (found?.at + TRACE_HEAD_BYTES) as u32;
+    }
     for found in header_options(Kind::Destination, &headers[hop_by_hop_bytes..])? {
         let found = found?;
         let at = hop_by_hop_bytes + found.at;
@@ -142,6 +148,7 @@ mod tests {
             node_id: 7,
             link_bytes: 14,
             is_veth: true,
+            is_wireless: false,
             mtu_bytes: 1500,
             to: ("fd00:1234::".parse().expect("an address"), 33),
             trusted: ("fd00::".parse().expect("an address"), 8),

@@ -146,6 +146,7 @@ impl Node {
             node_id: 0,
             link_bytes: 14,
             is_veth: false,
+            is_wireless: true,
             mtu_bytes: 1500,
             to: (Ipv6Addr::UNSPECIFIED, 0),
             trusted: (Ipv6Addr::UNSPECIFIED, 0),
@@ -285,7 +286,9 @@ impl Plain for node_config {}
 impl Plain for node_now {}
 impl Plain for node_radio {}
 impl Plain for node_counters {}
+impl Plain for crate::shared::node_flow {}
 impl Plain for crate::shared::node_record {}
+impl Plain for crate::shared::node_sunk {}
 
 fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: plain integers without gaps, as the trait says.

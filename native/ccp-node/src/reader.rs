@@ -15,8 +15,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::node::{Told, handle, parse, refused};
 use crate::records::Records;
-use crate::shared::node_record;
-use crate::spec::NodeSpec;
+use crate::shared::{node_flow, node_record, node_sunk};
+use crate::spec::{NodeSpec, Role};
 use crate::{Error, Result};
 
 /// The ring is looked at so often, though nobody rings.
@@ -62,9 +62,12 @@ impl Reader {
             records,
             counted: Arc::clone(&counted),
             taken: Vec::new(),
+            sunk: None,
+            plain_ns: 0,
         };
         let (ring, active, stopping) =
             (handle(object, "records")?, handle(object, "active")?, Arc::clone(&stop));
+        outlet.sunk = Some(handle(object, "sunk")?).filter(|_| spec.roles.contains(&Role::Sink));
         let read = move || {
             read(&ring, &mut outlet, |mono_ns| round(&active, &told, mono_ns), &stopping)?;
             outlet.records.map_or(Ok(()), Records::close)
@@ -130,6 +133,9 @@ fn read(
         ring.consume().map_err(|e| refused(&e))?;
         let (outlet, wall_minus_mono_ns) = &mut *cell.borrow_mut();
         let now_ns = mono_ns();
+        if stopping || now_ns >= round_ns {
+            outlet.plain(now_ns)?;
+        }
         outlet.write(if stopping { u64::MAX } else { now_ns });
         if stopping {
             return Ok(());
@@ -165,24 +171,43 @@ struct Outlet {
     records: Option<Records>,
     counted: Arc<Counted>,
     taken: Vec<Summary>,
+    /// What came of flows without telemetry; `None`: this is no sink.
+    sunk: Option<MapHandle>,
+    /// From when on it is not told yet.
+    plain_ns: u64,
 }
 
 impl Outlet {
     fn record(&mut self, bytes: &[u8], wall_minus_mono_ns: u64) {
         let Some(record) = parse::<node_record>(bytes) else { return };
-        let Some(flow) = flow_of(&record) else { return };
+        let Some(flow) = flow_of(&record.flow) else { return };
         let headers =
             bytes.get(size_of::<node_record>()..).and_then(|rest| rest.get(..record.headers_bytes as usize));
         let came = Came {
             flow: &flow,
             len_bytes: record.len_bytes,
             pkts: record.pkts,
+            plain_pkts: Some(record.plain_pkts),
             tcp_sequence: (flow.protocol == Protocol::Tcp).then_some(record.tcp_sequence),
-            extension: headers
-                .filter(|headers| !headers.is_empty())
-                .map(|headers| (headers, record.first as u8)),
+            extension: headers.map(|headers| (headers, record.first as u8)),
         };
         self.sink.came(record.mono_ns, record.mono_ns + wall_minus_mono_ns, &came);
+    }
+
+    /// What came without telemetry behind the last packet that had some.
+    fn plain(&mut self, mono_ns: u64) -> Result<()> {
+        let Some(sunk) = &self.sunk else { return Ok(()) };
+        let flows = sunk.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
+        for (flow, sunk) in flows {
+            let (Some(flow), Some(sunk)) = (parse::<node_flow>(&flow), parse::<node_sunk>(&sunk)) else {
+                continue;
+            };
+            let Some(flow) = flow_of(&flow).filter(|_| sunk.plain_ns >= self.plain_ns) else { continue };
+            self.sink.plain_so_far(sunk.plain_ns, &flow, sunk.plain_pkts);
+        }
+        // What is counted meanwhile is looked at again.
+        self.plain_ns = mono_ns;
+        Ok(())
     }
 
     fn write(&mut self, mono_ns: u64) {
@@ -198,9 +223,8 @@ impl Outlet {
     }
 }
 
-fn flow_of(record: &node_record) -> Option<FlowKey> {
+fn flow_of(flow: &node_flow) -> Option<FlowKey> {
     let address = |octets: [u8; 16]| IpAddr::V6(Ipv6Addr::from(octets));
-    let flow = &record.flow;
     let protocol = u8::try_from(flow.protocol).ok()?;
     FlowKey::of(address(flow.saddr), address(flow.daddr), flow.sport, flow.dport, protocol)
 }

@@ -33,6 +33,8 @@ pub struct NodeSpec {
     pub link_bytes: u32,
     /// Whether it is one end of a veth pair.
     pub is_veth: bool,
+    /// Whether it sends through the air.
+    pub is_wireless: bool,
     /// Longest IP packet that the device takes.
     pub mtu_bytes: u32,
     /// Destinations whose packets get headers: an address, and how many of its bits count.

@@ -171,7 +171,14 @@ impl Telemetry {
         let Seen { at_ns, flow, len_bytes, tcp_sequence, extension, .. } = seen;
         let wall_ns = at_ns.saturating_add(self.real_offset_ns);
         let extension = extension.as_ref().map(|extension| (&extension.octets[..], extension.first));
-        let came = Came { flow, len_bytes: *len_bytes, pkts: 1, tcp_sequence: *tcp_sequence, extension };
+        let came = Came {
+            flow,
+            len_bytes: *len_bytes,
+            pkts: 1,
+            tcp_sequence: *tcp_sequence,
+            plain_pkts: None,
+            extension,
+        };
         sink.came(*at_ns, wall_ns, &came);
     }
 

@@ -26,6 +26,8 @@ pub struct FlowState {
     /// If the last packet came after a pause: for how much of the time before it it stands.
     fresh_ns: Option<u64>,
     received_pkts: u64,
+    /// Counted elsewhere, without telemetry.
+    plain_pkts: Option<u64>,
     latency_us: Mean,
     latency_max_us: Option<u64>,
     last_latency_us: Option<u64>,
@@ -62,6 +64,16 @@ impl FlowState {
         if let Some(sequence) = &mut self.sequence {
             sequence.plain(pkts);
         }
+    }
+
+    /// So many have come without telemetry so far; how many of them are new.
+    pub fn plain_so_far(&mut self, plain_pkts: u64) -> u64 {
+        let told = self.plain_pkts.replace(plain_pkts);
+        // A count that went back began anew.
+        let new = told.map_or(0, |told| plain_pkts.checked_sub(told).unwrap_or(plain_pkts));
+        self.received_pkts += new;
+        self.plain(new);
+        new
     }
 
     /// What came had this telemetry; what was lost in front of it.

@@ -99,6 +99,8 @@ pub struct Came<'a> {
     pub pkts: u32,
     /// Its TCP sequence number.
     pub tcp_sequence: Option<u32>,
+    /// How many packets of its flow came without telemetry so far, if that is counted elsewhere.
+    pub plain_pkts: Option<u64>,
     /// Its extension headers, and the number of the first of them.
     pub extension: Option<(&'a [u8], u8)>,
 }
@@ -145,12 +147,14 @@ impl Sink {
         len_bytes: u32,
         extension: Option<(&[u8], u8)>,
     ) {
-        self.came(mono_ns, wall_ns, &Came { flow, len_bytes, pkts: 1, tcp_sequence: None, extension });
+        let came = Came { flow, len_bytes, pkts: 1, tcp_sequence: None, plain_pkts: None, extension };
+        self.came(mono_ns, wall_ns, &came);
     }
 
     /// A packet reached the sink: at this time of the monotonic clock, and by the wall clock.
     ///
-    /// All packets of a flow are told, also those without telemetry (or [`Sink::plain`]), since they are not lost.
+    /// All packets of a flow are told, also those without telemetry, since they are not lost: one by one, or how many
+    /// there were.
     /// Flows of which no packet ever had telemetry are passed over.
     pub fn came(&mut self, mono_ns: u64, wall_ns: u64, came: &Came<'_>) {
         let read = came.extension.map(|(extension, first)| self.carried.read(extension, first));
@@ -161,6 +165,9 @@ impl Sink {
         let interval_ns = self.spec.interval_us * 1000;
         let state = self.flows.seen(came.flow, mono_ns, FlowState::default);
         let is_first = state.came(mono_ns, came.pkts.into(), interval_ns);
+        if let Some(plain_pkts) = came.plain_pkts {
+            state.plain_so_far(plain_pkts);
+        }
         let lost = state.packet(wall_ns, came, &self.carried, &self.spec.nodes);
         if self.spec.echo {
             state.echo.packet(&self.carried, lost);
@@ -171,8 +178,17 @@ impl Sink {
         self.due(mono_ns, is_first);
     }
 
-    /// So many packets without telemetry reached the sink, the last of them at this time.
-    pub fn plain(&mut self, mono_ns: u64, flow: &FlowKey, pkts: u64) {
+    /// So many packets of a flow came without telemetry so far, the last of them at this time.
+    pub fn plain_so_far(&mut self, mono_ns: u64, flow: &FlowKey, plain_pkts: u64) {
+        let interval_ns = self.spec.interval_us * 1000;
+        let Some(state) = self.flows.seen_again(flow, mono_ns) else { return };
+        if state.plain_so_far(plain_pkts) > 0 {
+            let is_first = state.came(mono_ns, 0, interval_ns);
+            self.due(mono_ns, is_first);
+        }
+    }
+
+    fn plain(&mut self, mono_ns: u64, flow: &FlowKey, pkts: u64) {
         let interval_ns = self.spec.interval_us * 1000;
         let Some(state) = self.flows.seen_again(flow, mono_ns) else { return };
         let is_first = state.came(mono_ns, pkts, interval_ns);

@@ -68,12 +68,12 @@ struct {
 	__type(value, struct node_count);
 } counts SEC(".maps");
 
-/* The sink: flows of which a packet had headers. */
+/* The sink: flows of which a packet had headers, and what came of them without. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct node_flow);
-	__type(value, u8);
+	__type(value, struct node_sunk);
 } sunk SEC(".maps");
 
 /* Other ends of wireless links by hardware address; all zeroes stand for any. */

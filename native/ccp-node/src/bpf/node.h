@@ -49,6 +49,8 @@ struct node_config {
 	__u32 node_id;
 	__u32 every_pkts; /* a super-packet is one */
 	__u32 is_veth; /* bool: what comes was sent on this machine */
+	__u32 is_wireless; /* bool */
+	__u32 per_packet; /* bool: super-packets take no headers */
 	__be32 prefix[4]; /* of destinations that the source serves */
 	__be32 prefix_mask[4];
 	__be32 trusted[4]; /* prefix of senders whose telemetry the sink reads */
@@ -56,12 +58,13 @@ struct node_config {
 	__u64 rate_time_ns; /* of the mean of arrivals, see ccp_int::Meter */
 	/* What the source puts into packets, and where what differs between them lies; 0: not there. */
 	__u32 template_bytes;
+	__u32 trace_at; /* Namespace-ID */
 	__u32 next_header_at;
 	__u32 sequence_at;
 	__u32 timestamp_at;
 	__u32 tcp_state_at; /* kind, flags, mss, cwnd, first sequence number of a super-packet */
 	__u32 tcp_state; /* bool: the window is told */
-	__u32 per_packet; /* bool: super-packets take no headers */
+	__u32 pad;
 	__u8 template_[NODE_TEMPLATE_BYTES];
 };
 
@@ -103,15 +106,23 @@ struct node_flow {
 	__u32 protocol;
 };
 
-/* A packet that came to the sink; behind it the headers, if it had any. */
+/* What came of a flow to the sink without headers, since the first with headers. */
+struct node_sunk {
+	__u64 plain_pkts;
+	__u64 plain_ns; /* when the last of them came */
+};
+
+/* A packet with headers that came to the sink; the headers follow. */
 struct node_record {
 	__u64 mono_ns;
+	__u64 plain_pkts; /* of the flow so far */
 	struct node_flow flow;
 	__u32 len_bytes; /* of the IPv6 packet, without headers */
 	__u32 pkts; /* that it is on the wire */
 	__u32 tcp_sequence;
 	__u32 headers_bytes;
 	__u32 first; /* next header of IPv6: which of them is the first */
+	__u32 pad;
 };
 
 /* What happened so far [packets]. */

@@ -61,6 +61,7 @@ struct packet {
 	u32 hop_limit;
 	u32 hop_by_hop_bytes;
 	u32 destination_bytes;
+	u32 trace_at; /* of the trace that a source has just put in; 0: to be looked for */
 	u8 first; /* next header of IPv6 */
 	bool is_multicast;
 	bool has_echo; /* this node has put one in */

@@ -18,7 +18,7 @@ static __always_inline u64 wake_flag(u64 now_ns)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 headers_bytes)
+static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 headers_bytes, u64 plain_pkts)
 {
 	struct node_scratch *mine = ONLY(scratch);
 	u64 now_ns = bpf_ktime_get_ns();
@@ -26,6 +26,7 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 	if (!mine || !packet || headers_bytes > NODE_HEADERS_BYTES)
 		return 0;
 	mine->record.mono_ns = now_ns;
+	mine->record.plain_pkts = plain_pkts;
 	mine->record.flow = packet->flow;
 	mine->record.len_bytes = sizeof(struct ipv6_header) + packet->payload_bytes - headers_bytes;
 	mine->record.pkts = packet->pkts;
@@ -40,11 +41,22 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 	return 0;
 }
 
+#define CACHE_LINE_BYTES 64
+#define UDP_BYTES 8
+
 /*
  * Over a veth pair comes the very buffer that was sent. Where a source had to make room in it, the kernel does not know
- * how much memory it takes, and complains of that when TCP joins it with the next one; it joins none that is in one
- * piece.
+ * how much memory it takes, and complains of that when TCP joins it with the next one (WARN_ON_ONCE in
+ * skb_try_coalesce). It joins none with payload behind the headers, in memory of kmalloc: a cache line is enough, and
+ * the rest stays where it is.
  */
+static __always_inline void keep_apart(struct __sk_buff *skb, const struct packet *packet)
+{
+	u32 bytes = headers_at() + (packet->tcp_bytes ? packet->tcp_bytes : UDP_BYTES) + CACHE_LINE_BYTES;
+
+	bpf_skb_pull_data(skb, bytes < skb->len ? bytes : skb->len);
+}
+
 static __always_inline void take_out(struct __sk_buff *skb, struct packet *packet, u32 bytes)
 {
 	struct lengths lengths = {
@@ -58,7 +70,7 @@ static __always_inline void take_out(struct __sk_buff *skb, struct packet *packe
 	}
 	bpf_skb_store_bytes(skb, config.link_bytes + IPV6_LENGTH_AT, &lengths, 3, BPF_F_RECOMPUTE_CSUM);
 	if (config.is_veth)
-		bpf_skb_pull_data(skb, skb->len);
+		keep_apart(skb, packet);
 	packet->payload_bytes -= bytes;
 	COUNT(removed, packet->pkts);
 }
@@ -67,11 +79,12 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 {
 	u32 bytes = packet->hop_by_hop_bytes + packet->destination_bytes, at = headers_at();
 	struct options options = {};
+	struct node_sunk *known, none = {};
 	bool trusted;
-	u8 one = 1;
 
 	if (!packet->payload_bytes || !packet->flow.protocol)
 		return;
+	known = bpf_map_lookup_elem(&sunk, &packet->flow);
 	if (packet->hop_by_hop_bytes)
 		read_options(skb, at, packet->hop_by_hop_bytes, &options);
 	if (packet->destination_bytes)
@@ -86,8 +99,9 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 	if (options.telemetry && trusted) {
 		if (options.wants_echo && config.roles & NODE_REFLECTS)
 			note_path(skb, packet, &options);
-		bpf_map_update_elem(&sunk, &packet->flow, &one, BPF_ANY);
-		tell(skb, packet, bytes);
+		if (!known)
+			bpf_map_update_elem(&sunk, &packet->flow, &none, BPF_NOEXIST);
+		tell(skb, packet, bytes, known ? known->plain_pkts : 0);
 	}
 	if (options.ours && options.others)
 		COUNT(not_removed, packet->pkts);
@@ -95,8 +109,10 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 		take_out(skb, packet, bytes);
 	if (!options.telemetry && config.roles & NODE_REFLECTS)
 		count_flow(skb, packet, false); /* one of a flow that is counted has come, without a number */
-	if (!options.telemetry && config.roles & NODE_SINK && bpf_map_lookup_elem(&sunk, &packet->flow))
-		tell(skb, packet, 0);
+	if (!options.telemetry && known) {
+		__sync_fetch_and_add(&known->plain_pkts, packet->pkts);
+		known->plain_ns = bpf_ktime_get_ns();
+	}
 }
 
 #endif

@@ -122,6 +122,8 @@ static __always_inline void read_radio(struct __sk_buff *skb, struct node_radio 
 	u8 address[6] = {};
 
 	__builtin_memset(radio, 0xff, sizeof(*radio));
+	if (!config.is_wireless)
+		return;
 	if (config.link_bytes && !bpf_skb_load_bytes(skb, 0, address, sizeof(address)))
 		found = bpf_map_lookup_elem(&radios, address);
 	if (!found) {
@@ -142,7 +144,10 @@ static __noinline int fill(struct __sk_buff *skb, struct packet *packet, struct 
 
 	if (!mine || !packet || !data || !packet->hop_by_hop_bytes)
 		return 0;
-	read_options(skb, headers_at(), packet->hop_by_hop_bytes, &options);
+	options.trace_at = packet->trace_at;
+	options.trace_end = headers_at() + packet->hop_by_hop_bytes;
+	if (!options.trace_at)
+		read_options(skb, headers_at(), packet->hop_by_hop_bytes, &options);
 	if (!options.trace_at || bpf_skb_load_bytes(skb, options.trace_at, &trace, sizeof(trace)))
 		return 0;
 	type = bpf_ntohl(trace.type);
