@@ -127,26 +127,30 @@ static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, b
 	return on_wire(count->missing) << 16 | (drops_known ? on_wire(count->dropped) : HALF_MISSING);
 }
 
-/* Whose packet it is, of those that carry headers; false if nobody's. */
-static __always_inline bool flow_of(struct sk_buff *skb, struct node_flow *flow)
+/* Whose packet it is, of those that carry headers, and what TCP carries in it; false if nobody's. */
+static __always_inline bool flow_of(struct sk_buff *skb, struct node_flow *flow, u32 *payload_bytes)
 {
 	unsigned char *at = skb->head + skb->network_header;
 	struct ipv6_header ip;
 	__be16 ports[2];
-	u8 start[2], next;
+	u8 start[2], next, tcp_words = 0;
 
 	if (bpf_probe_read_kernel(&ip, sizeof(ip), at) || ip.next_header != IPPROTO_HOPOPTS)
 		return false;
 	at += sizeof(ip);
 	next = ip.next_header;
+	*payload_bytes = bpf_ntohs(ip.payload_bytes);
 	for (int i = 0; i < 2 && (next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS); i++) {
 		if (bpf_probe_read_kernel(start, sizeof(start), at))
 			return false;
 		next = start[0];
 		at += (start[1] + 1) * 8;
+		*payload_bytes -= (start[1] + 1) * 8;
 	}
 	if ((next != IPPROTO_TCP && next != IPPROTO_UDP) || bpf_probe_read_kernel(ports, sizeof(ports), at))
 		return false;
+	bpf_probe_read_kernel(&tcp_words, sizeof(tcp_words), at + 12);
+	*payload_bytes -= (tcp_words >> 4) * 4;
 	__builtin_memcpy(flow->saddr, ip.saddr, sizeof(ip.saddr));
 	__builtin_memcpy(flow->daddr, ip.daddr, sizeof(ip.daddr));
 	flow->sport = bpf_ntohs(ports[0]);
@@ -161,15 +165,23 @@ int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
 {
 	struct node_flow flow = {};
 	struct node_count *count;
+	struct skb_shared_info *shared;
 	u64 *dev = ONLY(device);
-	u16 segments = 0;
+	u16 segments = 0, size = 0;
+	u32 payload_bytes;
 
-	if (!dev || !*dev || (u64)skb->dev != *dev || !is_queue_drop(reason) || !flow_of(skb, &flow))
+	if (!dev || !*dev || (u64)skb->dev != *dev || !is_queue_drop(reason) ||
+	    !flow_of(skb, &flow, &payload_bytes))
 		return 0;
 	count = bpf_map_lookup_elem(&counts, &flow);
 	if (!count)
 		return 0;
-	BPF_CORE_READ_INTO(&segments, (struct skb_shared_info *)(skb->head + skb->end), gso_segs);
+	shared = (struct skb_shared_info *)(skb->head + skb->end);
+	BPF_CORE_READ_INTO(&segments, shared, gso_segs);
+	BPF_CORE_READ_INTO(&size, shared, gso_size);
+	/* Of what a source has made longer, the kernel has not counted the segments yet. */
+	if (!segments && size)
+		segments = (payload_bytes + size - 1) / size;
 	__sync_fetch_and_add(&count->dropped, segments > 1 ? segments : 1);
 	return 0;
 }

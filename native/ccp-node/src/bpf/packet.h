@@ -23,6 +23,7 @@
 #define TCP_STATE_TRACED 1
 #define TCP_STATE_WANTS_ECHO 2
 #define TCP_STATE_SUPER 4
+#define TCP_STATE_SUPER_BYTES 12
 #define ECHO_KIND 2
 #define ECHO_BYTES 50 /* behind type and length */
 #define MAX_OPTIONS 8
@@ -61,7 +62,8 @@ struct packet {
 	u32 hop_limit;
 	u32 hop_by_hop_bytes;
 	u32 destination_bytes;
-	u32 trace_at; /* of the trace that a source has just put in; 0: to be looked for */
+	u32 trace_at; /* of the trace that a source has just put in; 0: to be looked for, as its number */
+	u64 number;
 	u8 first; /* next header of IPv6 */
 	bool is_multicast;
 	bool has_echo; /* this node has put one in */
@@ -239,6 +241,74 @@ __noinline int read_options(struct __sk_buff *skb, u32 at, u32 bytes, struct opt
 	return 0;
 }
 
+/* As our sources begin their headers: a trace alone, then the state of TCP and the option from edge to edge. */
+struct usual_trace {
+	u8 next_header;
+	u8 length;
+	u8 padding[2];
+	u8 type;
+	u8 bytes;
+	u8 reserved;
+	u8 ioam_type;
+	__be16 namespace_id;
+};
+
+struct usual_ends {
+	u8 next_header;
+	u8 length;
+	u8 type;
+	u8 bytes;
+	__be16 experiment;
+	u8 kind;
+	u8 flags;
+	u8 state[8];
+	u8 edge_type;
+	u8 edge_bytes;
+	u8 reserved;
+	u8 ioam_type;
+	__be16 namespace_id;
+	u8 e2e_type;
+};
+
+#define USUAL_ENDS_BYTES 40
+#define USUAL_EDGE_AT 16
+
+/* Reads headers of our sources without a look at each option; false if they are others'. */
+static __always_inline bool read_usual(struct __sk_buff *skb, const struct packet *packet,
+				       struct options *options)
+{
+	u32 at = headers_at(), ends_at = at + packet->hop_by_hop_bytes, end;
+	struct usual_trace trace;
+	struct usual_ends ends;
+	u8 padding[2];
+
+	if (!packet->hop_by_hop_bytes || packet->destination_bytes != USUAL_ENDS_BYTES)
+		return false;
+	if (bpf_skb_load_bytes(skb, at, &trace, sizeof(trace)) ||
+	    bpf_skb_load_bytes(skb, ends_at, &ends, sizeof(ends)))
+		return false;
+	end = at + 6 + trace.bytes;
+	if (trace.padding[0] != PADN || trace.padding[1] || trace.type != IOAM_MUTABLE ||
+	    trace.ioam_type != IOAM_TRACE || bpf_ntohs(trace.namespace_id) != config.namespace_id)
+		return false;
+	if (end != ends_at && (bpf_skb_load_bytes(skb, end, padding, sizeof(padding)) || padding[0] != PADN ||
+			       end + 2 + padding[1] != ends_at))
+		return false;
+	if (ends.type != EXPERIMENT || ends.bytes != TCP_STATE_SUPER_BYTES ||
+	    bpf_ntohs(ends.experiment) != EXPERIMENT_ID || ends.kind != TCP_STATE || ends.edge_type != IOAM ||
+	    ends.edge_bytes != EDGE_BYTES || ends.ioam_type != IOAM_EDGE_TO_EDGE ||
+	    bpf_ntohs(ends.namespace_id) != config.namespace_id || !(ends.e2e_type & E2E_NUMBER_64))
+		return false;
+	options->ours = options->telemetry = true;
+	options->wants_echo = ends.flags & TCP_STATE_WANTS_ECHO;
+	options->trace_at = at + 8;
+	options->trace_end = end;
+	options->edge_at = ends_at + USUAL_EDGE_AT;
+	options->number_at = options->edge_at + 8;
+	options->super_at = ends.flags & TCP_STATE_SUPER ? ends_at + 8 : 0;
+	return true;
+}
+
 /* The numbers of a packet: one, or as many as it has segments. */
 struct numbers {
 	u64 first;
@@ -261,7 +331,13 @@ __noinline int read_numbers(struct __sk_buff *skb, const struct packet *packet, 
 	numbers->pkts = 0;
 	if (!packet->destination_bytes)
 		return 0;
-	read_options(skb, headers_at() + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
+	if (packet->trace_at) {
+		numbers->first = packet->number;
+		numbers->pkts = packet->pkts;
+		return 0;
+	}
+	if (!read_usual(skb, packet, &options))
+		read_options(skb, headers_at() + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
 	if (!options.number_at || bpf_skb_load_bytes(skb, options.number_at, number, sizeof(number)))
 		return 0;
 	numbers->first = (u64)bpf_ntohl(number[0]) << 32 | bpf_ntohl(number[1]);

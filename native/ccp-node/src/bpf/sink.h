@@ -84,11 +84,13 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 
 	if (!packet->payload_bytes || !packet->flow.protocol)
 		return;
-	known = bpf_map_lookup_elem(&sunk, &packet->flow);
-	if (packet->hop_by_hop_bytes)
-		read_options(skb, at, packet->hop_by_hop_bytes, &options);
-	if (packet->destination_bytes)
-		read_options(skb, at + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
+	known = config.roles & NODE_SINK ? bpf_map_lookup_elem(&sunk, &packet->flow) : NULL;
+	if (!read_usual(skb, packet, &options)) {
+		if (packet->hop_by_hop_bytes)
+			read_options(skb, at, packet->hop_by_hop_bytes, &options);
+		if (packet->destination_bytes)
+			read_options(skb, at + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
+	}
 	trusted = has_prefix(packet->flow.saddr, config.trusted, config.trusted_mask);
 	if (options.ours && !trusted)
 		COUNT(foreign, packet->pkts);

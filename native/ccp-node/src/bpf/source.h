@@ -145,6 +145,7 @@ static __noinline int insert(struct __sk_buff *skb, struct packet *packet, u64 w
 	packet->hop_by_hop_bytes = (mine->headers[1] + 1) * 8;
 	packet->destination_bytes = bytes - packet->hop_by_hop_bytes;
 	packet->trace_at = headers_at() + config.trace_at;
+	packet->number = sequence;
 	COUNT(inserted, packet->pkts);
 	return 0;
 }
