@@ -9,6 +9,7 @@ mod meter;
 mod network;
 mod sink;
 mod source;
+mod super_packets;
 
 #[test]
 fn all_work_can_be_done() {

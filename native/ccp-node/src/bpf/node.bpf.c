@@ -37,10 +37,12 @@ int on_egress(struct __sk_buff *skb)
 		insert(skb, &packet, wall_ns);
 	if (!(config.roles & NODE_TRANSIT))
 		return TC_ACT_UNSPEC;
+	if (!packet.hop_by_hop_bytes) {
+		count_flow(skb, &packet, false);
+		return TC_ACT_UNSPEC;
+	}
 	queue = read_queue(told);
 	data.flow_counts = count_flow(skb, &packet, drops_are_known(told, &queue));
-	if (!packet.hop_by_hop_bytes)
-		return TC_ACT_UNSPEC;
 	data.hop_limit = packet.hop_limit;
 	data.ingress_if = skb->ingress_ifindex;
 	data.timestamp_s = wall_ns / NSEC_PER_SEC;
