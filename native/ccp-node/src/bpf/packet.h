@@ -337,7 +337,8 @@ __noinline int read_numbers(struct __sk_buff *skb, const struct packet *packet, 
 		return 0;
 	}
 	if (!read_usual(skb, packet, &options))
-		read_options(skb, headers_at() + packet->hop_by_hop_bytes, packet->destination_bytes, &options);
+		read_options(skb, headers_at() + packet->hop_by_hop_bytes, packet->destination_bytes,
+			     &options);
 	if (!options.number_at || bpf_skb_load_bytes(skb, options.number_at, number, sizeof(number)))
 		return 0;
 	numbers->first = (u64)bpf_ntohl(number[0]) << 32 | bpf_ntohl(number[1]);
