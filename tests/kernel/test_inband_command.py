@@ -36,7 +36,8 @@ FRAME_BYTES = 1514
 NOWHERE = 2
 """A descriptor for summaries that never come."""
 LOOPBACK = b"""{"ifindex": 1, "roles": ["sink"], "node_id": 1, "link_bytes": 0, "is_veth": false,
-    "is_wireless": false, "mtu_bytes": 1500, "to": ["::", 0], "trusted": ["::", 0], "source": {}, "sink": {}}"""
+    "is_wireless": false, "mtu_bytes": 1500, "to": ["::", 0], "trusted": ["::", 0], "source": {},
+    "sink": {}}"""
 NODE_COMMAND = [sys.executable, "-c", "from telemetry.inband.commands import app; app()", "node"]
 
 
