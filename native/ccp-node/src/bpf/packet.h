@@ -273,32 +273,36 @@ struct usual_ends {
 #define USUAL_ENDS_BYTES 40
 #define USUAL_EDGE_AT 16
 
-/* Reads headers of our sources without a look at each option; false if they are others'. */
-static __always_inline bool read_usual(struct __sk_buff *skb, const struct packet *packet,
-				       struct options *options)
+/*
+ * Reads headers of our sources without a look at each option; 0 if they are others'. Not static and not inline, as the
+ * stack of those who call it is small.
+ */
+__noinline int read_usual(struct __sk_buff *skb, const struct packet *packet, struct options *options)
 {
 	u32 at = headers_at(), ends_at = at + packet->hop_by_hop_bytes, end;
 	struct usual_trace trace;
 	struct usual_ends ends;
 	u8 padding[2];
 
+	if (!packet || !options)
+		return 0;
 	if (!packet->hop_by_hop_bytes || packet->destination_bytes != USUAL_ENDS_BYTES)
-		return false;
+		return 0;
 	if (bpf_skb_load_bytes(skb, at, &trace, sizeof(trace)) ||
 	    bpf_skb_load_bytes(skb, ends_at, &ends, sizeof(ends)))
-		return false;
+		return 0;
 	end = at + 6 + trace.bytes;
 	if (trace.padding[0] != PADN || trace.padding[1] || trace.type != IOAM_MUTABLE ||
 	    trace.ioam_type != IOAM_TRACE || bpf_ntohs(trace.namespace_id) != config.namespace_id)
-		return false;
+		return 0;
 	if (end != ends_at && (bpf_skb_load_bytes(skb, end, padding, sizeof(padding)) || padding[0] != PADN ||
 			       end + 2 + padding[1] != ends_at))
-		return false;
+		return 0;
 	if (ends.type != EXPERIMENT || ends.bytes != TCP_STATE_SUPER_BYTES ||
 	    bpf_ntohs(ends.experiment) != EXPERIMENT_ID || ends.kind != TCP_STATE || ends.edge_type != IOAM ||
 	    ends.edge_bytes != EDGE_BYTES || ends.ioam_type != IOAM_EDGE_TO_EDGE ||
 	    bpf_ntohs(ends.namespace_id) != config.namespace_id || !(ends.e2e_type & E2E_NUMBER_64))
-		return false;
+		return 0;
 	options->ours = options->telemetry = true;
 	options->wants_echo = ends.flags & TCP_STATE_WANTS_ECHO;
 	options->trace_at = at + 8;
@@ -306,7 +310,7 @@ static __always_inline bool read_usual(struct __sk_buff *skb, const struct packe
 	options->edge_at = ends_at + USUAL_EDGE_AT;
 	options->number_at = options->edge_at + 8;
 	options->super_at = ends.flags & TCP_STATE_SUPER ? ends_at + 8 : 0;
-	return true;
+	return 1;
 }
 
 /* The numbers of a packet: one, or as many as it has segments. */
