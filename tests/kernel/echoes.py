@@ -191,6 +191,11 @@ def echoes_in(acks: list[bytes]) -> list[PathEcho]:
     return found
 
 
+def newest_of(echoes: list[PathEcho]) -> PathEcho:
+    """The one of the packet that left last; of two at the same moment the one that came later."""
+    return max(enumerate(echoes), key=lambda one: (one[1].sent_s, one[1].sent_us, one[0]))[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """All of a socket's; numbers that are missing are None."""

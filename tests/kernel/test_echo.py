@@ -22,6 +22,7 @@ from tests.kernel.echoes import (
     chained,
     drained,
     echoes_in,
+    newest_of,
     told,
     transfer,
 )
@@ -90,12 +91,9 @@ def test_acks_bring_the_sender_what_its_packets_found(chain: Chain) -> None:
         expected = [of_bottleneck(nodes) for nodes in packets[echo.sent_s, echo.sent_us]]
         assert without_losses_and_time(echo) in [without_losses_and_time(one) for one in expected]
     assert last is not None
-    assert last.echoes == len(echoes)
-    assert (last.hop, last.node_id, last.queue_pkts) == (
-        echoes[-1].hop,
-        echoes[-1].node_id,
-        echoes[-1].queue_pkts,
-    )
+    assert 50 < last.echoes <= len(echoes)  # without those that were overtaken
+    newest = newest_of(echoes)
+    assert (last.hop, last.node_id, last.queue_pkts) == (newest.hop, newest.node_id, newest.queue_pkts)
     assert any(has_sack(packet) for packet in acks if packet[6] == DSTOPTS)
 
 
