@@ -128,8 +128,8 @@ def _by_run(runs: Runs) -> pd.DataFrame:
     table = runs.table.assign(point=[_point(one) for one in runs.results])
     columns = [one for one in (*RELATIVE, *ABSOLUTE) if one in table]
     if not columns:
-        measured = pd.DataFrame([_means(one.flow_samples) for one in runs.results], index=table.index)
-        table, columns = table.join(measured), list(measured)
+        means = [_means(one.flow_samples) for one in runs.results]
+        table, columns = table.join(pd.DataFrame(means, index=table.index)), list(means[0]) if means else []
     return table.set_index(["point", "seed"])[columns].astype(float)
 
 
