@@ -57,6 +57,7 @@ def run(
     *,
     datapath: str | None = None,
     progress: Progress | None = None,
+    recorder: Recorder | None = None,
 ) -> Result:
     """Run a scenario to its end.
 
@@ -65,6 +66,7 @@ def run(
         out: Directory for the result; it must not exist, or be empty. None: the result is in memory only.
         datapath: Another datapath than the scenario's.
         progress: Told now and then.
+        recorder: Runs it; as `DATAPATHS` says, if None.
 
     Returns:
         The result.
@@ -81,7 +83,7 @@ def run(
     if datapath is not None:
         scenario = scenario.replace(datapath=datapath)
     scenario.validate()
-    recorder = recorder_of(scenario)
+    recorder = recorder or recorder_of(scenario)
     if out is None:
         name = f"ccplane-run-{next(_numbers)}"  # several threads may run at once
         with places.scratch(Path(tempfile.gettempdir()) / name) as place:
