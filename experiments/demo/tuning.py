@@ -98,7 +98,7 @@ def _tuned(chosen: list[tuple[float, str, bool]], plane: Plane, datapath: SimDat
 
 
 def tuned(of: Scenario) -> tuple[Result, list[tuple[float, str, bool]]]:
-    """Return a run that a tuner steered, and what it chose when [s by the simulator's clock], guarded or not."""
+    """Return a run that a tuner steered, and what it chose when [s], and whether its guard did."""
     chosen: list[tuple[float, str, bool]] = []
     recorder = functools.partial(sim.record, beside=functools.partial(_tuned, chosen))
     return run(of, recorder=recorder), chosen
@@ -132,8 +132,7 @@ def figure(runs: dict[str, Result], chosen: list[tuple[float, str, bool]]) -> pl
         goodput_interval_s=1.0,
         title="A path that changes, and a tuner that follows",
         subtitle="40 Mbit/s, 40 ms: 1 % random loss; no loss and 0.15 BDP of buffer; 1 % random loss",
-        note=f"simulated, one run each; parameters changed {len(chosen)} times, {guarded} of them by the
-        guard",
+        note=f"simulated, one run each; {len(chosen)} changes of parameters, {guarded} by the guard",
     )
 
 
