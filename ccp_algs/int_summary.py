@@ -10,7 +10,7 @@ queue capacity"), first line that holds:
 | `loss_cause` is `overflow` or `mixed` | OVERFLOW |
 | `loss_cause` is `wireless`, and every hop tells of its queue | WIRELESS |
 | a queue is full to `full_ratio` or more | FULL |
-| every hop tells of its queue, and there is a hop | CALM |
+| every hop tells of its queue, there is a hop, and nothing was lost nobody knows where | CALM |
 | otherwise | UNKNOWN |
 
 Growth, equation (1): cwnd += available_queue_capacity * increment / (arrival_rate * flow_count) on every ACK.
@@ -57,6 +57,8 @@ def verdict_of(summary: Any, full_ratio: float) -> int:
     if summary.loss_cause in ("overflow", "mixed"):
         return OVERFLOW
     uses = [_use_of(hop) for hop in summary.hops]
+    if summary.has_silent_hop or summary.lost_unknown_pkts:
+        uses.append(None)  # of a queue that nobody tells of
     if summary.loss_cause == "wireless" and None not in uses:
         return WIRELESS
     if any(use is not None and use >= full_ratio for use in uses):

@@ -197,6 +197,8 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
         flow_count: Flows that share the queue.
         transit_delay_us: Time within the node [us].
         lost_pkts: Packets lost on the link behind it, new in the interval.
+        lost_congestion_pkts: Packets of the flow that its queue dropped, as the summary's.
+        lost_link_pkts: Packets of the flow that the link behind it lost, as the summary's.
         rssi_dbm: Signal strength of a wireless link [dBm].
         snr_db: Signal to noise ratio of a wireless link [dB].
         mcs: Modulation and coding scheme of a wireless link, the last one.
@@ -215,6 +217,8 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow_count: Count | None = None
     transit_delay_us: Count | None = None
     lost_pkts: Count | None = None
+    lost_congestion_pkts: Count = 0
+    lost_link_pkts: Count = 0
     rssi_dbm: Decibel | None = None
     snr_db: Decibel | None = None
     mcs: Count | None = None
@@ -233,9 +237,13 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
         latency_max_us: Greatest latency [us].
         jitter_us: Mean difference of neighbouring latencies [us].
         loss_ratio: Lost by sent.
-        loss_cause: Where losses come from; `none` if nothing was lost.
-        lost_wireless_pkts: Of the lost ones, those that a link lost.
-        lost_overflow_pkts: Of the lost ones, those that a full queue dropped.
+        loss_cause: Where losses come from; `none` if nothing was lost. None if nobody knows, and no queue
+            is known to have dropped any.
+        lost_congestion_pkts: Packets of which it is known since the interval that a queue dropped them.
+            That may be later than `lost_pkts` has them, and then they were `lost_unknown_pkts`.
+        lost_link_pkts: The same of those that a link lost.
+        lost_unknown_pkts: Of the lost ones, those of which nobody knows yet where they were lost.
+        has_silent_hop: Whether hop limits show that there are nodes on the path which tell nothing.
         cwnd_bytes: The sender's window as carried in the packets, the last one [bytes].
         hops: The nodes on the path, the first behind the source first.
     """
@@ -245,14 +253,16 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
     end_mono_us: Count | None = None
     received_pkts: Count | None = None
     lost_pkts: Count | None = None
-    lost_wireless_pkts: Count | None = None
-    lost_overflow_pkts: Count | None = None
+    lost_congestion_pkts: Count | None = None
+    lost_link_pkts: Count | None = None
+    lost_unknown_pkts: Count | None = None
     latency_us: Count | None = None
     latency_max_us: Count | None = None
     jitter_us: Count | None = None
     loss_ratio: Ratio | None = None
     loss_cause: Literal["none", "wireless", "overflow", "mixed"] | None = None
     cwnd_bytes: Count | None = None
+    has_silent_hop: bool = False
     hops: Annotated[tuple[IntHop, ...], Meta(max_length=64)] = ()
 
 

@@ -183,8 +183,8 @@ def table(title: str, transfers: Sequence[Transfer], conditions: Conditions) -> 
             _written(figures["rtt_p50_us"], 1e-3, 0),
             _written(figures["cwnd_bytes"], 1e-3, 1),
             _written(figures["queue_depth_pkts"], 1, 1),
-            _written(figures["lost_wireless_pkts"], 1, 0),
-            _written(figures["lost_overflow_pkts"], 1, 0),
+            _written(figures["lost_link_pkts"], 1, 0),
+            _written(figures["lost_congestion_pkts"], 1, 0),
         )
     return shown
 

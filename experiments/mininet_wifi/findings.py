@@ -139,7 +139,7 @@ def _queue_depth(hop: IntHop) -> float | None:
 
 def _losses(summaries: Sequence[IntSummary], made_ratio: float) -> Finding:
     lost = sum(summary.lost_pkts or 0 for summary in summaries)
-    wireless = sum(summary.lost_wireless_pkts or 0 for summary in summaries)
+    wireless = sum(summary.lost_link_pkts or 0 for summary in summaries)
     sent = lost + sum(summary.received_pkts or 0 for summary in summaries)
     ratio = wireless / sent if sent else 0.0
     return Finding(
@@ -150,8 +150,8 @@ def _losses(summaries: Sequence[IntSummary], made_ratio: float) -> Finding:
 
 
 def _cause(summaries: Sequence[IntSummary]) -> Finding:
-    wireless = sum(summary.lost_wireless_pkts or 0 for summary in summaries)
-    overflow = sum(summary.lost_overflow_pkts or 0 for summary in summaries)
+    wireless = sum(summary.lost_link_pkts or 0 for summary in summaries)
+    overflow = sum(summary.lost_congestion_pkts or 0 for summary in summaries)
     return Finding(
         "the sink finds more losses to be the air's than a queue's",
         wireless > overflow,

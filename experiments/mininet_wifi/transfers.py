@@ -36,7 +36,7 @@ KIND: Final = "int_summary"
 
 _OF_WIRE: Final = ("queue_depth_pkts", "queue_free_pkts", "arrival_pkts_per_s")
 _OF_AIR: Final = ("rssi_dbm", "data_rate_bytes_per_s")
-_OF_FLOW: Final = ("cwnd_bytes", "received_pkts", "lost_pkts", "lost_wireless_pkts", "lost_overflow_pkts")
+_OF_FLOW: Final = ("cwnd_bytes", "received_pkts", "lost_pkts", "lost_link_pkts", "lost_congestion_pkts")
 _OF_SOCKET: Final = ("srtt_us", "bytes_acked", "retransmits_pkts")
 
 
@@ -61,7 +61,7 @@ class Transfer:
         Returns:
             A row for each summary: `t_s`, since the first of them or the first look; of the flow as packets
             told it `cwnd_bytes` (the last one), and since the row before `received_pkts`, `lost_pkts`,
-            `lost_wireless_pkts`, `lost_overflow_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`,
+            `lost_link_pkts`, `lost_congestion_pkts`; of the wire `queue_depth_pkts`, `queue_free_pkts`,
             `arrival_pkts_per_s`; of the air behind ap2 `rssi_dbm`, `data_rate_bytes_per_s`; of the socket, at
             the last look, `srtt_us`, `bytes_acked`, `retransmits_pkts`. What was not told is None.
         """
@@ -92,7 +92,7 @@ class Transfer:
         Returns:
             `goodput_bytes_per_s` and `rtt_p50_us` (of the smoothed RTT) by the socket; by telemetry
             `cwnd_bytes` (median), `queue_depth_pkts` (mean over the summaries), and, of all,
-            `received_pkts`, `lost_pkts`, `lost_wireless_pkts`, `lost_overflow_pkts`. None: not told.
+            `received_pkts`, `lost_pkts`, `lost_link_pkts`, `lost_congestion_pkts`. None: not told.
         """
         first, last = self.looks[0], self.looks[-1]
         rows = self.rows

@@ -2,7 +2,6 @@
 
     7: {name: ap1}
     8: {name: router, queue_depth_unit: bytes}
-    9: {full_pkts: 2}
     10: {name: ap2, queue_is_unlimited: true}
 
 A node that writes ccplane's snapshot counts packets unless the table says otherwise. Of one that is not
@@ -31,15 +30,12 @@ class NodeInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         name: What people call it.
         queue_depth_unit: What its queue depth is measured in; None for packets if it writes our snapshot, and
             unknown if not.
-        full_pkts: Room [packets] that counts as none, where a packet is lost; None for 1: a packet that took
-            the last place found one.
         queue_is_unlimited: Whether its queue is known never to be full, though the node says nothing of it,
             as that of a radio behind a slower link. Else the cause of a loss is not known where it is.
     """
 
     name: str = ""
     queue_depth_unit: Literal["packets", "bytes"] | None = None
-    full_pkts: Annotated[int, Meta(ge=0, lt=1 << 32)] | None = None
     queue_is_unlimited: bool = False
 
 

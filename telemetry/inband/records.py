@@ -1,7 +1,7 @@
 """What each packet brought to a sink, and the window that its sender had then.
 
-A sink writes a line of CSV a packet and node (`RecordRow` in `native/ccp-int`). The losses in front of a
-packet are in each of its rows: take one row a packet, such as those of the first hop, before adding them up.
+A sink writes a line of CSV a packet and node (`RecordRow` in `native/ccp-int`). The flow's losses until then
+are in each row of a packet, as running totals.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _NAMES: Final = (
     "len_bytes",
     "latency_us",
     "cwnd_bytes",
-    "lost_wireless_pkts",
-    "lost_overflow_pkts",
+    "lost_congestion_pkts",
+    "lost_link_pkts",
+    "lost_unknown_pkts",
     "hop",
     "node_id",
     "hop_limit",
@@ -66,7 +67,8 @@ def _type(name: str) -> pa.DataType:
 
 COLUMNS: Final[dict[str, pa.DataType]] = {name: _type(name) for name in _NAMES}
 """Column -> type, in the order of the file. t_us is CLOCK_MONOTONIC at the sink, timestamp_us the node's
-clock since 1970; link_lost_pkts is the node's counter, the other two are what the sink judged."""
+clock since 1970; link_lost_pkts is the node's counter for all flows; lost_NAME_pkts are the flow's losses
+until then, as the sink knew them when it had the packet."""
 
 BLOCK_BYTES: Final = 1 << 24
 """Of so much CSV at once a part of a Parquet file is made."""

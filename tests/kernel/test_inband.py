@@ -293,8 +293,8 @@ def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain, linux_nev
     assert sum(one.received_pkts or 0 for one in summaries) == 21 - dropped
     assert sum(one.lost_pkts or 0 for one in summaries) == dropped
     # Linux' node tells nothing of its room: who does not know better cannot know which queue dropped them.
-    assert sum(one.lost_overflow_pkts or 0 for one in summaries) == (dropped if linux_never_fills else 0)
-    assert all(one.lost_wireless_pkts in (0, None) for one in summaries)
+    assert sum(one.lost_congestion_pkts or 0 for one in summaries) == (dropped if linux_never_fills else 0)
+    assert all(one.lost_link_pkts in (0, None) for one in summaries)
 
 
 def test_one_in_n_carries_telemetry_and_all_are_counted(chain: Chain, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def _row(flow: object, quantity: str, t_s: float, told: float, true: float) -> d
 
 # --- causes of losses --------------------------------------------------------------------------------------
 
-CAUSES: Final = ("wireless", "overflow")
+CAUSES: Final = ("link", "congestion")
 
 
 def gaps(result: Result) -> pd.DataFrame:
@@ -180,8 +180,8 @@ def gaps(result: Result) -> pd.DataFrame:
         result: A run with records of packets and a capture of the bottleneck.
 
     Returns:
-        Columns `t_s` (when the packet behind the gap reached the sink), `flow`, `wireless_pkts`,
-        `overflow_pkts`, `told_wireless_pkts`, `told_overflow_pkts`; a row for each gap.
+        Columns `t_s` (when the packet behind the gap reached the sink), `flow`, `link_pkts`,
+        `congestion_pkts`, `told_link_pkts`, `told_congestion_pkts`; a row for each gap.
     """
     passed = _numbers_in(result)
     records = result.int_records.sort_values("sequence", kind="stable")
@@ -193,14 +193,17 @@ def gaps(result: Result) -> pd.DataFrame:
         for at in np.flatnonzero(np.diff(sequences) > 1) + 1:
             lost = range(sequences[at - 1] + 1, sequences[at])
             on_air = sum(number in through for number in lost)
-            behind = own.iloc[at]
+            before, behind = own.iloc[at - 1], own.iloc[at]
             rows.append(
                 {
                     "t_s": behind["t_s"],
                     "flow": flow,
-                    "wireless_pkts": on_air,
-                    "overflow_pkts": len(lost) - on_air,
-                    **{f"told_{one}_pkts": behind[f"lost_{one}_pkts"] for one in CAUSES},
+                    "link_pkts": on_air,
+                    "congestion_pkts": len(lost) - on_air,
+                    **{
+                        f"told_{one}_pkts": behind[f"lost_{one}_pkts"] - before[f"lost_{one}_pkts"]
+                        for one in CAUSES
+                    },
                 }
             )
     columns = ["t_s", "flow", *(f"{told}{one}_pkts" for told in ("", "told_") for one in CAUSES)]

@@ -1,5 +1,7 @@
 //! What a node counts of each flow, so that a sink can tell where its packets were lost.
 
+use ccp_ioam::Numbers;
+
 use crate::FlowKey;
 use crate::gaps::Gaps;
 use crate::recent::Recent;
@@ -38,16 +40,16 @@ impl Default for FlowCounts {
 }
 
 impl FlowCounts {
-    /// A packet comes to the queue, with so many numbers from the first on. What it is to tell if nothing that waits is
-    /// dropped before it leaves.
-    pub fn came(&mut self, mono_ns: u64, flow: &FlowKey, first: u64, pkts: u32) -> FlowCount {
+    /// A packet with these numbers comes to the queue. What it is to tell if nothing that waits is dropped before it
+    /// leaves.
+    pub fn came(&mut self, mono_ns: u64, flow: &FlowKey, numbers: Numbers) -> FlowCount {
         let mut is_new = false;
         let counted = self.flows.seen(flow, mono_ns, || {
             is_new = true;
-            Counted { gaps: Gaps::new(first, pkts), dropped_pkts: 0, dropped_late_pkts: 0 }
+            Counted { gaps: Gaps::new(numbers), dropped_pkts: 0, dropped_late_pkts: 0 }
         });
         if !is_new {
-            counted.gaps.came(first, pkts);
+            counted.gaps.came(numbers);
         }
         FlowCount { missing_pkts: counted.gaps.missing(), dropped_pkts: counted.dropped_pkts }
     }

@@ -1,5 +1,7 @@
 //! Packets of a flow that did not come: gaps between their numbers, and what comes late makes of them.
 
+use ccp_ioam::Numbers;
+
 /// Numbers behind the highest one that are remembered one by one.
 const REMEMBERED: u64 = 1024;
 const WORD_BITS: u64 = u64::BITS as u64;
@@ -20,8 +22,9 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Begins with these numbers: so many from the first on.
-    pub fn new(first: u64, pkts: u32) -> Self {
+    /// Begins with these numbers.
+    pub fn new(numbers: Numbers) -> Self {
+        let first = numbers.first;
         let mut gaps = Gaps {
             first,
             highest: first,
@@ -30,7 +33,7 @@ impl Gaps {
             plain: 0,
             old_in_row: 0,
         };
-        gaps.advance(last(first, pkts));
+        gaps.advance(numbers.last());
         (first..=gaps.highest).for_each(|number| gaps.note(number));
         gaps
     }
@@ -45,15 +48,15 @@ impl Gaps {
         self.plain += pkts;
     }
 
-    /// Whether a packet that begins with this number overtook nobody.
-    pub fn is_next(&self, first: u64) -> bool {
-        first > self.highest
+    /// Whether they are higher than all before.
+    pub fn is_next(&self, numbers: Numbers) -> bool {
+        numbers.first > self.highest
     }
 
-    /// Packets came with so many numbers from the first on; how many of them had come before.
-    pub fn came(&mut self, first: u64, pkts: u32) -> u64 {
-        let last = last(first, pkts);
-        if self.is_next(first) {
+    /// Packets came with these numbers; how many of them had come before.
+    pub fn came(&mut self, numbers: Numbers) -> u64 {
+        let (first, last) = (numbers.first, numbers.last());
+        if self.is_next(numbers) {
             self.old_in_row = 0;
             self.missing += (first - self.highest - 1) as i64 - std::mem::take(&mut self.plain) as i64;
             self.advance(last);
@@ -62,7 +65,7 @@ impl Gaps {
         }
         self.old_in_row += 1;
         if self.old_in_row >= OLD_PKTS {
-            *self = Gaps { missing: self.missing, ..Gaps::new(first, pkts) };
+            *self = Gaps { missing: self.missing, ..Gaps::new(numbers) };
             return 0;
         }
         let highest = self.highest;
@@ -103,10 +106,6 @@ impl Gaps {
             self.came[word] |= bit;
         }
     }
-}
-
-fn last(first: u64, pkts: u32) -> u64 {
-    first.saturating_add(u64::from(pkts.max(1)) - 1)
 }
 
 fn place(number: u64) -> (usize, u64) {

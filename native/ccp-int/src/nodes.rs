@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use ccp_ioam::{Node, Snapshot, State};
 use serde::Deserialize;
 
-/// A node found its queue full if it had no more room than for the packet itself.
-const FULL_PKTS: u32 = 1;
-
 /// What a queue is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -26,8 +23,6 @@ pub struct NodeInfo {
     pub name: String,
     /// What its queue depth is measured in; packets if it writes our snapshot, and unknown if not.
     pub queue_depth_unit: Option<Unit>,
-    /// Room, in packets, that counts as none.
-    pub full_pkts: Option<u32>,
     /// Somebody knows that its queue is never full, though the node says nothing of it.
     pub queue_is_unlimited: bool,
 }
@@ -48,11 +43,6 @@ impl NodeTable {
     pub(crate) fn untold_room(&self, node_id: Option<u64>) -> Option<u32> {
         let listed = node_id.and_then(|id| self.0.get(&id));
         listed.is_some_and(|node| node.queue_is_unlimited).then_some(State::UNLIMITED_PKTS)
-    }
-
-    /// Room that counts as none.
-    pub(crate) fn full_pkts(&self, node_id: Option<u64>) -> u32 {
-        node_id.and_then(|id| self.0.get(&id)?.full_pkts).unwrap_or(FULL_PKTS)
     }
 }
 

@@ -188,6 +188,7 @@ impl Outlet {
             len_bytes: record.len_bytes,
             pkts: record.pkts,
             plain_pkts: Some(record.plain_pkts),
+            hop_limit: u8::try_from(record.hop_limit).ok(),
             tcp_sequence: (flow.protocol == Protocol::Tcp).then_some(record.tcp_sequence),
             extension: headers.map(|headers| (headers, record.first as u8)),
         };

@@ -73,6 +73,14 @@ def test_verdict_is_that_of_the_table(hops: list[IntHop], cause: Any, verdict: i
     assert verdict_of(summary(*hops, loss_cause=cause), full_ratio=0.9) == verdict
 
 
+@pytest.mark.parametrize("told", [{"has_silent_hop": True}, {"lost_unknown_pkts": 1}])
+def test_a_hop_that_writes_nothing_and_losses_without_a_place_are_congestion(told: dict[str, Any]) -> None:
+    """Hop limits show the one, and the sink's counts the other: all who write have room."""
+    assert verdict_of(summary(CALM_HOP, **told), full_ratio=0.9) == UNKNOWN
+    assert verdict_of(summary(CALM_HOP, loss_cause="overflow", **told), full_ratio=0.9) == OVERFLOW
+    assert verdict_of(summary(FULL_HOP, **told), full_ratio=0.9) == FULL
+
+
 def test_full_is_what_the_parameter_says() -> None:
     half = summary(hop(50, 50))
     assert verdict_of(half, full_ratio=0.5) == FULL

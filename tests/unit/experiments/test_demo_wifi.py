@@ -49,8 +49,8 @@ def summary(t_s: float, **fields: Any) -> IntSummary:
         "cwnd_bytes": 14_000,
         "received_pkts": 8,
         "lost_pkts": 3,
-        "lost_wireless_pkts": 2,
-        "lost_overflow_pkts": 1,
+        "lost_link_pkts": 2,
+        "lost_congestion_pkts": 1,
         "hops": (
             IntHop(node_id=WIRE_ID, queue_depth_pkts=4.0, queue_free_pkts=12.0, arrival_pkts_per_s=80),
             IntHop(node_id=AIR_ID, rssi_dbm=-30.0, data_rate_bytes_per_s=1_625_000),
@@ -173,7 +173,7 @@ def test_rows_have_one_clock() -> None:
     assert [round(row["t_s"] or 0, 6) for row in (first, *rows)] == [0, 0.75, 0.81]
     assert (first["cwnd_bytes"], first["bytes_acked"]) == (14_000, None)  # before the first look
     assert [row["bytes_acked"] for row in rows] == [40_000, 50_000]
-    assert (rows[0]["queue_depth_pkts"], rows[0]["rssi_dbm"], rows[0]["lost_wireless_pkts"]) == (
+    assert (rows[0]["queue_depth_pkts"], rows[0]["rssi_dbm"], rows[0]["lost_link_pkts"]) == (
         4.0,
         -30.0,
         2,
@@ -186,7 +186,7 @@ def test_figures_are_of_socket_and_telemetry() -> None:
     figures = transfer(RUN).figures
     assert figures["goodput_bytes_per_s"] == pytest.approx(100_000)
     assert figures["rtt_p50_us"] == 210_000
-    assert (figures["lost_pkts"], figures["lost_wireless_pkts"], figures["lost_overflow_pkts"]) == (
+    assert (figures["lost_pkts"], figures["lost_link_pkts"], figures["lost_congestion_pkts"]) == (
         60,
         40,
         20,

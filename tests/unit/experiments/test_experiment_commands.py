@@ -53,7 +53,7 @@ def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch
     noted = f"{START_US + 12_500},{NEAR},1000,{FAR},5201,False,10000,{START_US + 10_000}\n"
 
     def record(scenario: Scenario, into: Recording, directory: Path, progress: Any) -> None:
-        told = summary(hops=hops, lost_pkts=3, lost_wireless_pkts=2, lost_overflow_pkts=1)
+        told = summary(hops=hops, lost_pkts=3, lost_link_pkts=2, lost_congestion_pkts=1)
         done = with_telemetry(directory, told, decisions=noted)
         vars(into).update(vars(done) | {"facts": {"emulator": {"int_summaries_dropped": 7}}})
 

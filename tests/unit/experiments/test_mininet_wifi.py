@@ -41,7 +41,7 @@ def record(*node_ids: int) -> Record:
 
 
 def summary(**fields: Any) -> IntSummary:
-    known = {"received_pkts": 19, "lost_pkts": 1, "lost_wireless_pkts": 1, "lost_overflow_pkts": 0}
+    known = {"received_pkts": 19, "lost_pkts": 1, "lost_link_pkts": 1, "lost_congestion_pkts": 0}
     return IntSummary(flow=FLOW, **{"hops": (WIRE, AIR), **known, **fields})
 
 
@@ -75,9 +75,9 @@ def test_a_good_run_shows_everything() -> None:
         ({"windows_bytes": {"cubic": [10_000], "keep": [12_000]}}, "window grows"),
         ({"windows_bytes": {"keep": [12_000]}}, "window grows"),
         ({"loss_ratio": 0.2}, "tell the losses"),
-        ({"summaries": [summary(lost_pkts=3, lost_overflow_pkts=2)] * 100}, "to be the air's"),
+        ({"summaries": [summary(lost_pkts=3, lost_congestion_pkts=2)] * 100}, "to be the air's"),
         (
-            {"summaries": [summary(lost_pkts=0, lost_wireless_pkts=0)] * 100, "loss_ratio": 0.0},
+            {"summaries": [summary(lost_pkts=0, lost_link_pkts=0)] * 100, "loss_ratio": 0.0},
             "to be the air's",
         ),
     ],

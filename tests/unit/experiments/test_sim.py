@@ -325,7 +325,7 @@ def test_telemetry_goes_from_the_packets_over_sink_and_bus_to_the_window(tmp_pat
     assert decisions["age_us"].median() < 1_000  # no network between sink and agent
     assert set(result.int_hops["node"]) == {"ap1", "ap2"}
     assert 0 < summaries["lost_pkts"].sum() <= result.link_samples["dropped_loss_pkts"].max()
-    assert summaries["lost_wireless_pkts"].notna().any()
+    assert summaries["lost_link_pkts"].notna().any()
     assert len(result.int_records) > 100
     assert result.metadata["telemetry"]["published"] == len(result.int_summaries)
 

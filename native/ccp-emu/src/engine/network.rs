@@ -233,7 +233,7 @@ impl<P: Packet> Network<P> {
         let pipe = &mut self.places[link].pipe;
         if let Some(telemetry) = &mut self.telemetry {
             let hop = Hop { node, ingress, egress: link };
-            telemetry.sends(now_ns, hop, &mut packet, |flow, number| pipe.find(now_ns, flow, number));
+            telemetry.sends(now_ns, hop, &mut packet, |flow, numbers| pipe.find(now_ns, flow, numbers));
         }
         pipe.arrive(now_ns, packet);
         self.schedule(link);

@@ -3,6 +3,7 @@
 //! In this order: loss; token bucket; queue; transmission; corruption, duplication; propagation.
 
 use ccp_int::{FlowCounts, FlowKey};
+use ccp_ioam::Numbers;
 
 use super::Counters;
 use super::bucket::{Bucket, Verdict};
@@ -270,13 +271,13 @@ impl<P: Packet> Pipe<P> {
         self.counts = Some(FlowCounts::default());
     }
 
-    /// What a packet finds that comes next: of this flow, and with this number if it has one.
-    pub fn find(&mut self, now_ns: u64, flow: Option<&FlowKey>, number: Option<u64>) -> Found {
+    /// What a packet finds that comes next: of this flow, and with these numbers if it has any.
+    pub fn find(&mut self, now_ns: u64, flow: Option<&FlowKey>, numbers: Option<Numbers>) -> Found {
         let flow_count = self.counts.as_mut().zip(flow).and_then(|(counts, flow)| {
-            if number.is_none() {
+            if numbers.is_none() {
                 counts.plain(now_ns, flow, 1);
             }
-            let count = counts.came(now_ns, flow, number?, 1);
+            let count = counts.came(now_ns, flow, numbers?);
             Some(Counted { count, late_pkts: counts.dropped_late_pkts(flow) })
         });
         Found {

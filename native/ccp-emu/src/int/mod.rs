@@ -168,13 +168,14 @@ impl Telemetry {
     fn take_in(&mut self, node: usize, seen: &Seen) {
         self.counters.removed_pkts += u64::from(seen.removed);
         let Some(sink) = &mut self.sinks[node] else { return };
-        let Seen { at_ns, flow, len_bytes, tcp_sequence, extension, .. } = seen;
+        let Seen { at_ns, flow, len_bytes, hop_limit, tcp_sequence, extension, .. } = seen;
         let wall_ns = at_ns.saturating_add(self.real_offset_ns);
         let extension = extension.as_ref().map(|extension| (&extension.octets[..], extension.first));
         let came = Came {
             flow,
             len_bytes: *len_bytes,
             pkts: 1,
+            hop_limit: *hop_limit,
             tcp_sequence: *tcp_sequence,
             plain_pkts: None,
             extension,
@@ -188,7 +189,7 @@ impl Telemetry {
         now_ns: u64,
         hop: Hop,
         packet: &mut P,
-        find: impl FnOnce(Option<&FlowKey>, Option<u64>) -> Found,
+        find: impl FnOnce(Option<&FlowKey>, Option<Numbers>) -> Found,
     ) {
         let is_source = self.sources[hop.node].is_some();
         if !is_source && self.egresses[hop.egress].is_none() && self.sinks[hop.node].is_none() {
@@ -203,7 +204,7 @@ impl Telemetry {
         }
         if let Some(egress) = &mut self.egresses[hop.egress] {
             egress.arrived(now_ns, flow.as_ref());
-            let found = find(flow.as_ref(), number(packet));
+            let found = find(flow.as_ref(), numbers(packet));
             self.fill(now_ns, hop, packet, &found);
         }
     }
@@ -278,10 +279,10 @@ impl Telemetry {
 }
 
 /// A packet's number, if it carries one.
-fn number<P: Packet>(packet: &mut P) -> Option<u64> {
+fn numbers<P: Packet>(packet: &mut P) -> Option<Numbers> {
     let tcp_sequence = packet.tcp_sequence();
     let extension = packet.extension_mut()?.as_ref()?;
-    Numbers::read(&extension.octets, extension.first, tcp_sequence, 1).map(|numbers| numbers.first)
+    Numbers::read(&extension.octets, extension.first, tcp_sequence, 1)
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub struct Seen {
     pub flow: FlowKey,
     /// Its size, without what was taken off.
     pub len_bytes: u32,
+    /// Its hop limit.
+    pub hop_limit: Option<u8>,
     /// Its TCP sequence number.
     pub tcp_sequence: Option<u32>,
     /// All extension headers that it had.
@@ -28,7 +30,7 @@ impl Seen {
     /// none.
     pub fn off<P: Packet>(at_ns: u64, packet: &mut P) -> Option<Self> {
         let flow = packet.flow()?;
-        let tcp_sequence = packet.tcp_sequence();
+        let (hop_limit, tcp_sequence) = (packet.hop_limit(), packet.tcp_sequence());
         let place = packet.extension_mut()?;
         let extension = place.take();
         let mut removed = false;
@@ -41,6 +43,6 @@ impl Seen {
                 Err(_) => Some(extension.clone()),
             };
         }
-        Some(Seen { at_ns, flow, len_bytes: packet.len_bytes(), tcp_sequence, extension, removed })
+        Some(Seen { at_ns, flow, len_bytes: packet.len_bytes(), hop_limit, tcp_sequence, extension, removed })
     }
 }

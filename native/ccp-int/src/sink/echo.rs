@@ -3,7 +3,7 @@
 use ccp_ioam::{IoamOption, Node, PathEcho, State, build};
 
 use super::Carried;
-use super::losses::Losses;
+use super::ledger::Losses;
 use crate::nodes;
 
 /// Number of TCP, which follows the header.
@@ -14,20 +14,20 @@ const TCP: u8 = 6;
 pub struct Echo {
     /// What no ACK has brought yet.
     news: Option<PathEcho>,
-    /// Packets lost so far.
+    /// Packets lost so far. It never falls: what comes late is taken off those that are lost then.
     lost: Losses,
 }
 
 impl Echo {
-    /// A packet came, and before it so much was lost.
+    /// A packet came, and so much of the flow is lost.
     pub fn packet(&mut self, carried: &Carried, lost: Losses) {
-        self.lost.add(lost);
+        self.lost = self.lost.most(lost);
         let sent = carried.edge.and_then(|edge| edge.timestamp_s.zip(edge.timestamp_fraction));
         let wanted = carried.tcp.is_some_and(|tcp| tcp.wants_echo);
         let Some((sent_s, sent_us)) = sent.filter(|_| wanted) else { return };
         self.news = Some(PathEcho {
-            losses_congestion: self.lost.overflow as u32,
-            losses_link: self.lost.wireless as u32,
+            losses_congestion: self.lost.congestion as u32,
+            losses_link: self.lost.link as u32,
             losses_unknown: self.lost.unknown as u32,
             sent_s,
             sent_us,

@@ -2,14 +2,14 @@
 
 use ccp_ioam::Numbers;
 
-use super::cause::{Evidence, judge};
 use super::echo::Echo;
 use super::hop::HopState;
-use super::losses::{Losses, Sequence};
+use super::ledger::{Ledger, Losses, Told};
 use super::mean::Mean;
-use super::summary::{LossCause, Summary};
+use super::summary::{Hop, LossCause, Summary};
 use super::{Came, Carried};
 use crate::FlowKey;
+use crate::gaps::Gaps;
 use crate::nodes::{NodeTable, node_id};
 
 /// Means go over pauses that are shorter than so many intervals.
@@ -33,9 +33,13 @@ pub struct FlowState {
     last_latency_us: Option<u64>,
     jitter_us: Mean,
     cwnd_bytes: Option<u32>,
-    sequence: Option<Sequence>,
+    gaps: Option<Gaps>,
     hops: Vec<HopState>,
-    evidence: Vec<Evidence>,
+    told: Vec<Told>,
+    ledger: Ledger,
+    /// Losses that summaries told.
+    summarized: Losses,
+    summarized_pkts: u64,
     /// What its sender is to be told.
     pub echo: Echo,
 }
@@ -61,8 +65,8 @@ impl FlowState {
 
     /// They had no telemetry.
     pub fn plain(&mut self, pkts: u64) {
-        if let Some(sequence) = &mut self.sequence {
-            sequence.plain(pkts);
+        if let Some(gaps) = &mut self.gaps {
+            gaps.plain(pkts);
         }
     }
 
@@ -76,27 +80,38 @@ impl FlowState {
         new
     }
 
-    /// What came had this telemetry; what was lost in front of it.
-    pub fn packet(&mut self, wall_ns: u64, came: &Came<'_>, carried: &Carried, nodes: &NodeTable) -> Losses {
+    /// What came had this telemetry.
+    pub fn packet(&mut self, wall_ns: u64, came: &Came<'_>, carried: &Carried, nodes: &NodeTable) {
         let numbers = Numbers::of(carried.edge, carried.tcp, came.tcp_sequence, came.pkts);
         self.latency(carried.latency_us(wall_ns));
         self.cwnd_bytes = carried.tcp.and_then(|tcp| tcp.cwnd_bytes).or(self.cwnd_bytes);
         // Nodes are asked about packets in their order only: what a late one found is known by those that overtook it.
-        if let (Some(sequence), Some(numbers)) = (&mut self.sequence, numbers)
-            && !sequence.is_next(numbers)
+        if let (Some(gaps), Some(numbers)) = (&mut self.gaps, numbers)
+            && !gaps.is_next(numbers)
         {
-            self.received_pkts = self.received_pkts.saturating_sub(sequence.old(numbers));
-            return Losses::default();
+            self.received_pkts = self.received_pkts.saturating_sub(gaps.came(numbers));
+            return self.ledger.missing(gaps.missing());
         }
         self.look_at(wall_ns, came, carried, nodes);
-        match (&mut self.sequence, numbers) {
-            (Some(sequence), Some(numbers)) => {
-                return sequence.next(numbers, |missing| judge(missing, &self.evidence));
+        let Some(numbers) = numbers else { return self.plain(came.pkts.into()) };
+        let gaps = match &mut self.gaps {
+            Some(gaps) => {
+                gaps.came(numbers);
+                gaps
             }
-            (Some(sequence), None) => sequence.plain(came.pkts.into()),
-            (sequence, numbers) => *sequence = numbers.map(Sequence::new),
+            none => none.insert(Gaps::new(numbers)),
+        };
+        // Where a super-packet was cut, all segments have what the first one found.
+        if carried.edge.and_then(|edge| edge.sequence) == Some(numbers.first) {
+            self.ledger.packet(&self.told, came.hop_limit, gaps.missing());
+        } else {
+            self.ledger.missing(gaps.missing());
         }
-        Losses::default()
+    }
+
+    /// What was lost so far.
+    pub fn losses(&self) -> Losses {
+        self.ledger.losses()
     }
 
     fn latency(&mut self, latency_us: Option<u64>) {
@@ -108,7 +123,7 @@ impl FlowState {
     }
 
     fn look_at(&mut self, wall_ns: u64, came: &Came<'_>, carried: &Carried, nodes: &NodeTable) {
-        self.evidence.clear();
+        self.told.clear();
         self.hops.truncate(carried.nodes.len());
         for (at, node) in carried.nodes.iter().enumerate() {
             let id = node_id(node);
@@ -117,8 +132,17 @@ impl FlowState {
                 Some(known) if known != id => self.hops[at] = HopState::new(id),
                 Some(_) => {}
             }
-            self.evidence.push(self.hops[at].packet(node, nodes, came, wall_ns, self.fresh_ns));
+            self.told.push(self.hops[at].packet(node, nodes, came, wall_ns, self.fresh_ns));
         }
+    }
+
+    fn take_hops(&mut self) -> Vec<Hop> {
+        let ledger = &mut self.ledger;
+        let hops = self.hops.iter_mut().enumerate().filter_map(|(at, hop)| {
+            let (lost_congestion_pkts, lost_link_pkts) = ledger.take_hop(at);
+            Some(Hop { lost_congestion_pkts, lost_link_pkts, ..hop.take()? })
+        });
+        hops.collect()
     }
 
     /// The summary, after which all is counted anew.
@@ -129,9 +153,15 @@ impl FlowState {
         let interval_ns = last_ns.saturating_sub(self.since_ns);
         self.since_ns = last_ns;
         let whole = |mean: Mean| mean.get().map(|value| value.round() as u64);
-        let lost = self.sequence.as_mut().map(Sequence::take);
-        let lost_pkts = lost.as_ref().map(Losses::total);
-        let by_cause = lost.filter(|lost| lost.unknown == 0);
+        let lost_pkts = self.gaps.as_ref().map(|gaps| {
+            let new_pkts = (gaps.missing().max(0) as u64).saturating_sub(self.summarized_pkts);
+            self.summarized_pkts += new_pkts;
+            new_pkts
+        });
+        let by_cause = self.gaps.is_some().then(|| {
+            let most = self.losses().most(self.summarized);
+            most.since(std::mem::replace(&mut self.summarized, most))
+        });
         let sent_pkts = |lost: u64| lost.saturating_add(received_pkts);
         Summary {
             flow: flow.into(),
@@ -139,26 +169,30 @@ impl FlowState {
             end_mono_us: last_ns / 1000,
             received_pkts,
             lost_pkts,
-            lost_wireless_pkts: by_cause.map(|lost| lost.wireless),
-            lost_overflow_pkts: by_cause.map(|lost| lost.overflow),
+            lost_congestion_pkts: by_cause.map(|lost| lost.congestion),
+            lost_link_pkts: by_cause.map(|lost| lost.link),
+            lost_unknown_pkts: by_cause.map(|lost| lost.unknown),
             latency_us: whole(std::mem::take(&mut self.latency_us)),
             latency_max_us: self.latency_max_us.take(),
             jitter_us: whole(std::mem::take(&mut self.jitter_us)),
             loss_ratio: lost_pkts
                 .filter(|lost| sent_pkts(*lost) > 0)
                 .map(|lost| lost as f64 / sent_pkts(lost) as f64),
-            loss_cause: by_cause.map(cause),
+            loss_cause: by_cause.and_then(cause),
             cwnd_bytes: self.cwnd_bytes.take(),
-            hops: self.hops.iter_mut().filter_map(HopState::take).collect(),
+            has_silent_hop: self.ledger.has_silent_hop(),
+            hops: self.take_hops(),
         }
     }
 }
 
-fn cause(lost: Losses) -> LossCause {
-    match (lost.wireless > 0, lost.overflow > 0) {
-        (false, false) => LossCause::None,
-        (true, false) => LossCause::Wireless,
-        (false, true) => LossCause::Overflow,
-        (true, true) => LossCause::Mixed,
+/// Where nobody knows why some were lost, only that a queue was full can be said.
+fn cause(lost: Losses) -> Option<LossCause> {
+    match (lost.link > 0, lost.congestion > 0) {
+        (true, true) => Some(LossCause::Mixed),
+        (false, true) => Some(LossCause::Overflow),
+        _ if lost.unknown > 0 => None,
+        (true, false) => Some(LossCause::Wireless),
+        (false, false) => Some(LossCause::None),
     }
 }

@@ -3,7 +3,7 @@
 use ccp_ioam::{Node, State};
 
 use super::Came;
-use super::cause::Evidence;
+use super::ledger::Told;
 use super::mean::{Mean, TimeMean};
 use super::queue::{Found, Queue};
 use super::summary::Hop;
@@ -55,7 +55,7 @@ impl HopState {
         self.node_id
     }
 
-    /// Takes what it wrote into a packet; what that says about losses between this packet and the one before.
+    /// Takes what it wrote into a packet; what of it is about the flow's losses.
     ///
     /// `fresh_ns`: the flow paused, and this packet stands for so much of the time before it, and not for the pause.
     /// `wall_ns` is when the packet reached the sink, in place of a time that the node did not write.
@@ -66,7 +66,7 @@ impl HopState {
         came: &Came<'_>,
         wall_ns: u64,
         fresh_ns: Option<u64>,
-    ) -> Evidence {
+    ) -> Told {
         self.unit = nodes.unit(node);
         let at_ns = nodes::timestamp_us(node).map_or(wall_ns, |us| us * 1000);
         let mut state = nodes::state(node).copied().unwrap_or_default();
@@ -102,12 +102,13 @@ impl HopState {
             free_pkts.map(|free| (free - f64::from(came.pkts)).max(0.0))
         };
         self.seen = Some(Seen { at_ns, capacity: left, state });
-        let free_before = last.and_then(|last| last.state.queue_free_pkts);
-        Evidence {
-            free_pkts: free_before.into_iter().chain(state.queue_free_pkts).min(),
-            full_pkts: nodes.full_pkts(self.node_id),
-            arrived_pkts: came_pkts,
-            lost_pkts,
+        // A queue that never fills, as somebody knows, drops nothing.
+        let never_drops = nodes.untold_room(self.node_id).map(|_| 0);
+        Told {
+            node_id: self.node_id,
+            hop_limit: node.hop_limit.or(node.hop_limit_wide),
+            missing: state.flow_missing_pkts,
+            dropped: state.flow_dropped_pkts.or(never_drops),
         }
     }
 
@@ -137,6 +138,8 @@ impl HopState {
             flow_count: whole(means.flows.get()),
             transit_delay_us: whole(means.delay_ns.get().map(|ns| ns / 1000.0)),
             lost_pkts: means.lost_pkts,
+            lost_congestion_pkts: 0,
+            lost_link_pkts: 0,
             rssi_dbm: means.rssi_dbm.get().map(thousandths),
             snr_db: means.snr_db.get().map(thousandths),
             mcs: means.mcs,

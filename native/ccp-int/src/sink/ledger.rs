@@ -20,6 +20,26 @@ pub struct Losses {
     pub unknown: u64,
 }
 
+impl Losses {
+    /// The greater one of each.
+    pub fn most(self, other: Self) -> Self {
+        Losses {
+            congestion: self.congestion.max(other.congestion),
+            link: self.link.max(other.link),
+            unknown: self.unknown.max(other.unknown),
+        }
+    }
+
+    /// What came since there were no more than these.
+    pub fn since(self, before: Self) -> Self {
+        Losses {
+            congestion: self.congestion - before.congestion,
+            link: self.link - before.link,
+            unknown: self.unknown - before.unknown,
+        }
+    }
+}
+
 /// What a node wrote that the ledger needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
@@ -117,8 +137,8 @@ impl Ledger {
         }
     }
 
-    /// The sink lacks so many now, since a packet came late.
-    pub fn late(&mut self, sink_missing: i64) {
+    /// The sink lacks so many now; nothing else is known.
+    pub fn missing(&mut self, sink_missing: i64) {
         self.sink_missing = sink_missing;
     }
 
@@ -193,7 +213,7 @@ impl Ledger {
     /// What the queue of a hop dropped, and what the link behind it lost, that no summary has told yet.
     pub fn take_hop(&mut self, at: usize) -> (u64, u64) {
         let Some(hop) = self.hops.get_mut(at) else { return (0, 0) };
-        let mut new = |lost: i64, reported: &mut i64| {
+        let new = |lost: i64, reported: &mut i64| {
             let new = (lost - *reported).max(0);
             *reported += new;
             new as u64

@@ -1,10 +1,9 @@
 //! What a sink does: it keeps statistics of flows.
 
-mod cause;
 mod echo;
 mod flow;
 mod hop;
-mod losses;
+mod ledger;
 mod mean;
 mod queue;
 mod record;
@@ -97,6 +96,8 @@ pub struct Came<'a> {
     pub len_bytes: u32,
     /// It is so many on the wire.
     pub pkts: u32,
+    /// Its hop limit.
+    pub hop_limit: Option<u8>,
     /// Its TCP sequence number.
     pub tcp_sequence: Option<u32>,
     /// How many packets of its flow came without telemetry so far, if that is counted elsewhere.
@@ -147,7 +148,8 @@ impl Sink {
         len_bytes: u32,
         extension: Option<(&[u8], u8)>,
     ) {
-        let came = Came { flow, len_bytes, pkts: 1, tcp_sequence: None, plain_pkts: None, extension };
+        let (hop_limit, tcp_sequence, plain_pkts) = (None, None, None);
+        let came = Came { flow, len_bytes, pkts: 1, hop_limit, tcp_sequence, plain_pkts, extension };
         self.came(mono_ns, wall_ns, &came);
     }
 
@@ -168,12 +170,13 @@ impl Sink {
         if let Some(plain_pkts) = came.plain_pkts {
             state.plain_so_far(plain_pkts);
         }
-        let lost = state.packet(wall_ns, came, &self.carried, &self.spec.nodes);
+        state.packet(wall_ns, came, &self.carried, &self.spec.nodes);
         if self.spec.echo {
-            state.echo.packet(&self.carried, lost);
+            let losses = state.losses();
+            state.echo.packet(&self.carried, losses);
         }
         if self.spec.records {
-            RecordRow::gather(&mut self.records, mono_ns, wall_ns, came, lost, &self.carried);
+            RecordRow::gather(&mut self.records, mono_ns, wall_ns, came, state.losses(), &self.carried);
         }
         self.due(mono_ns, is_first);
     }

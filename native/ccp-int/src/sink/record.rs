@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use ccp_ioam::{Node, Numbers, State};
 
-use super::losses::Losses;
+use super::ledger::Losses;
 use super::{Came, Carried};
 use crate::FlowKey;
 use crate::nodes::{node_id, state, timestamp_us};
@@ -24,10 +24,12 @@ pub struct RecordRow {
     pub latency_us: Option<u64>,
     /// Window of the sender's TCP.
     pub cwnd_bytes: Option<u32>,
-    /// Packets that are missing in front of it and were lost on links.
-    pub lost_wireless_pkts: u64,
-    /// Packets that are missing in front of it and were dropped by full queues.
-    pub lost_overflow_pkts: u64,
+    /// Packets of the flow that queues dropped so far.
+    pub lost_congestion_pkts: u64,
+    /// Packets of the flow that links lost so far.
+    pub lost_link_pkts: u64,
+    /// Packets of the flow that are missing so far, nobody knows why.
+    pub lost_unknown_pkts: u64,
     /// Place of the node on the path, from 1.
     pub hop: Option<u16>,
     /// What the node said.
@@ -37,7 +39,7 @@ pub struct RecordRow {
 impl RecordRow {
     /// Names of the columns of [`RecordRow::write`], with the end of the line.
     pub const HEADER: &str = "t_us,src,dst,src_port,dst_port,protocol,sequence,len_bytes,latency_us,cwnd_bytes,\
-        lost_wireless_pkts,lost_overflow_pkts,hop,node_id,hop_limit,ingress_if,egress_if,timestamp_us,\
+        lost_congestion_pkts,lost_link_pkts,lost_unknown_pkts,hop,node_id,hop_limit,ingress_if,egress_if,timestamp_us,\
         transit_delay_ns,queue_depth,buffer_occupancy,queue_free_pkts,arrival_pkts_per_s,flow_count,\
         link_lost_pkts,link_rate_bytes_per_s,flow_missing_pkts,flow_dropped_pkts,rssi_dbm,snr_db,data_rate_bytes_per_s,mcs\n";
 
@@ -58,8 +60,9 @@ impl RecordRow {
             len_bytes: came.len_bytes,
             latency_us: carried.latency_us(wall_ns),
             cwnd_bytes: carried.tcp.and_then(|tcp| tcp.cwnd_bytes),
-            lost_wireless_pkts: lost.wireless,
-            lost_overflow_pkts: lost.overflow,
+            lost_congestion_pkts: lost.congestion,
+            lost_link_pkts: lost.link,
+            lost_unknown_pkts: lost.unknown,
             hop,
             node,
         };
@@ -91,7 +94,8 @@ impl RecordRow {
         line.put(Some(flow.src.to_canonical())).put(Some(flow.dst.to_canonical()));
         line.put(Some(flow.src_port)).put(Some(flow.dst_port)).put(Some(flow.protocol.name()));
         line.put(self.sequence).put(Some(self.len_bytes)).put(self.latency_us).put(self.cwnd_bytes);
-        line.put(Some(self.lost_wireless_pkts)).put(Some(self.lost_overflow_pkts));
+        line.put(Some(self.lost_congestion_pkts)).put(Some(self.lost_link_pkts));
+        line.put(Some(self.lost_unknown_pkts));
         line.put(self.hop).put(node_id(node)).put(node.hop_limit.or(node.hop_limit_wide));
         line.put(node.ingress_if.map(u32::from).or(node.ingress_if_wide));
         line.put(node.egress_if.map(u32::from).or(node.egress_if_wide));

@@ -62,12 +62,15 @@ pub struct Summary {
     /// Packets that did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_pkts: Option<u64>,
-    /// Of those, lost on links.
+    /// Packets of which it is known now that a queue dropped them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lost_wireless_pkts: Option<u64>,
-    /// Of those, dropped by full queues.
+    pub lost_congestion_pkts: Option<u64>,
+    /// Packets of which it is known now that a link lost them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lost_overflow_pkts: Option<u64>,
+    pub lost_link_pkts: Option<u64>,
+    /// Packets that did not come, nobody knows why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_unknown_pkts: Option<u64>,
     /// Mean time from source to sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<u64>,
@@ -86,9 +89,16 @@ pub struct Summary {
     /// Window of the sender, the last that was told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwnd_bytes: Option<u32>,
+    /// Whether hop limits show that there are nodes on the path which wrote nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_silent_hop: bool,
     /// Nodes in the order of the path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
+}
+
+fn is_none(pkts: &u64) -> bool {
+    *pkts == 0
 }
 
 /// One node over the interval.
@@ -123,6 +133,12 @@ pub struct Hop {
     /// Lost on the link behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_pkts: Option<u64>,
+    /// Packets of the flow that its queue dropped.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lost_congestion_pkts: u64,
+    /// Packets of the flow that the link behind it lost.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lost_link_pkts: u64,
     /// Mean strength of the signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rssi_dbm: Option<f64>,

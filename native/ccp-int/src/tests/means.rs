@@ -8,7 +8,7 @@ use crate::SourceSpec;
 
 /// 8333 packets a second.
 const LINK: LinkSpec =
-    LinkSpec { service_ns: 120_000, limit_pkts: 100, loss: 0.0, loses_sent: false, counts: true };
+    LinkSpec { service_ns: 120_000, limit_pkts: 100, loss: 0.0, loses_sent: false, silent: false };
 const LOSSY: LinkSpec = LinkSpec { loss: 0.2, ..LINK };
 
 /// Sums until some time: packets that came, packets that waited times time.

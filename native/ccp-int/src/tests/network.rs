@@ -3,17 +3,18 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use ccp_ioam::{Node, Snapshot, State, fill_headers, set_transit_delay};
+use ccp_ioam::{Node, Numbers, Snapshot, State, fill_headers, set_transit_delay};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::meter::flow;
-use crate::{FlowKey, Meter, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary};
+use crate::{Came, FlowCounts, FlowKey, Meter, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary};
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
 const WALL_NS: u64 = 1_700_000_000 * S;
 const PKT_BYTES: u32 = 1500;
+const HOP_LIMIT: u8 = 64;
 /// From the sink back to the sender.
 const BACK_NS: u64 = 5 * MS;
 
@@ -25,8 +26,8 @@ pub struct LinkSpec {
     pub loss: f64,
     /// Whether packets are lost behind the queue, and not in front of it.
     pub loses_sent: bool,
-    /// Whether the node tells how many it lost.
-    pub counts: bool,
+    /// Whether the node writes nothing at all.
+    pub silent: bool,
 }
 
 /// When a flow sends.
@@ -56,6 +57,7 @@ struct Link {
     queue: VecDeque<Packet>,
     sending: Option<Packet>,
     meter: Meter,
+    counts: FlowCounts,
     lost_pkts: u64,
     last_ns: u64,
     truth: Truth,
@@ -134,7 +136,6 @@ pub fn run(seed: u64, source: SourceSpec, links: &[LinkSpec], traffic: Vec<Traff
     let source = Source::new(SourceSpec { max_nodes: links.len() as u8, ..source }).unwrap();
     let sink = Sink::new(SinkSpec {
         records: true,
-        interval_us: std::env::var("IUS").map_or(10_000, |v| v.parse().unwrap()),
         ..SinkSpec::default()
     })
     .unwrap();
@@ -143,6 +144,7 @@ pub fn run(seed: u64, source: SourceSpec, links: &[LinkSpec], traffic: Vec<Traff
         queue: VecDeque::new(),
         sending: None,
         meter: Meter::new(),
+        counts: FlowCounts::default(),
         lost_pkts: 0,
         last_ns: 0,
         truth: Truth::default(),
@@ -221,22 +223,31 @@ impl Network {
         link.pass(now_ns);
         link.meter.arrived(now_ns, Some(&key(packet.flow)));
         link.truth.arrived_pkts += 1;
+        let numbers = packet.headers.as_ref().map(|_| Numbers { first: packet.number, pkts: 1 });
+        let count = numbers.map(|numbers| link.counts.came(now_ns, &key(packet.flow), numbers));
+        if numbers.is_none() {
+            link.counts.plain(now_ns, &key(packet.flow), 1);
+        }
         link.truth.at.insert(now_ns / 1000, (link.truth.arrived_pkts, link.truth.waited_ns));
         if !link.spec.loses_sent && self.random.random::<f64>() < link.spec.loss {
             link.lost_pkts += 1;
             return self.lose(&packet, Cause::Wireless);
         }
         if link.queue.len() >= link.spec.limit_pkts {
+            link.counts.dropped(now_ns, &key(packet.flow), false);
             return self.lose(&packet, Cause::Overflow);
         }
         let state = State {
             queue_free_pkts: Some((link.spec.limit_pkts - link.queue.len()) as u32),
             arrival_pkts_per_s: link.meter.arrival_pkts_per_s(now_ns),
             flow_count: Some(link.meter.flow_count(now_ns)),
-            lost_pkts: link.spec.counts.then_some(link.lost_pkts),
+            lost_pkts: Some(link.lost_pkts),
+            flow_missing_pkts: count.map(|count| count.missing_pkts as u64),
+            flow_dropped_pkts: count.map(|count| count.dropped_pkts),
             ..State::default()
         };
         let node = Node {
+            hop_limit: Some(HOP_LIMIT - at as u8),
             node_id: Some(at as u32 + 1),
             timestamp_s: Some(((WALL_NS + now_ns) / S) as u32),
             timestamp_fraction: Some((now_ns % S / 1000) as u32),
@@ -244,10 +255,13 @@ impl Network {
             snapshot: Some(Snapshot::Ccplane(state)),
             ..Node::default()
         };
-        if let Some(headers) = &mut packet.headers {
+        if let Some(headers) = packet.headers.as_mut().filter(|_| !link.spec.silent) {
             packet.delay_at = fill_headers(headers, 0, 0, &node).unwrap().transit_delay_at;
         }
         packet.came_ns = now_ns;
+        if link.spec.silent {
+            packet.delay_at = None;
+        }
         link.queue.push_back(packet);
         self.start(now_ns, at);
     }
@@ -297,7 +311,15 @@ impl Network {
 
     fn reach(&mut self, now_ns: u64, packet: &Packet) {
         let extension = packet.headers.as_deref().map(|headers| (headers, 0));
-        self.sink.packet(now_ns, WALL_NS + now_ns, &key(packet.flow), PKT_BYTES, extension);
+        let came = Came {
+            flow: &key(packet.flow),
+            len_bytes: PKT_BYTES,
+            pkts: 1,
+            hop_limit: Some(HOP_LIMIT + 1 - self.links.len() as u8),
+            tcp_sequence: None,
+            extension,
+        };
+        self.sink.came(now_ns, WALL_NS + now_ns, &came);
         let ack = Event::Ack { flow: packet.flow, number: packet.number };
         self.agenda.put(now_ns + BACK_NS, ack);
     }

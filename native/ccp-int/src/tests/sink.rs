@@ -6,7 +6,7 @@ use super::meter::flow;
 use super::network::{MS, S};
 use crate::recent::MAX_FLOWS;
 use crate::{
-    FlowKey, LossCause, NodeInfo, NodeTable, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary, Unit,
+    Came, FlowKey, LossCause, NodeInfo, NodeTable, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary, Unit,
 };
 
 const WALL_NS: u64 = 1_700_000_000 * S;
@@ -151,69 +151,113 @@ fn another_node_in_its_place_starts_anew() {
     assert_eq!((hops[0].node_id, hops[0].lost_pkts), (Some(8), Some(1)));
 }
 
-#[test]
-fn causes_follow_room_and_what_nodes_call_full() {
-    let lost_after = |free: [u32; 2], full_pkts: Option<u32>| {
-        let nodes = NodeTable([(7, NodeInfo { full_pkts, ..NodeInfo::default() })].into());
-        let mut path = Path::new(SourceSpec::default(), SinkSpec { nodes, ..SinkSpec::default() });
-        for (n, free) in free.into_iter().enumerate() {
-            let state = State { queue_free_pkts: Some(free), ..State::default() };
-            let at_ns = n as u64 * MS;
-            path.send(at_ns, MS, None, &[node(7, at_ns, 0, Some(state))]);
-            // One is lost.
-            path.source.headers(&flow(1), WALL_NS, 6, || None);
-        }
-        let summary = path.end().remove(0);
-        (summary.loss_cause.unwrap(), summary.lost_wireless_pkts, summary.lost_overflow_pkts)
-    };
-    let (wireless, overflow) =
-        ((LossCause::Wireless, Some(1), Some(0)), (LossCause::Overflow, Some(0), Some(1)));
-    assert_eq!(lost_after([9, 9], None), wireless);
-    assert_eq!(lost_after([1, 9], None), overflow);
-    assert_eq!(lost_after([9, 1], None), overflow);
-    assert_eq!(lost_after([2, 9], None), wireless);
-    assert_eq!(lost_after([2, 9], Some(2)), overflow);
-    assert_eq!(lost_after([1, 9], Some(0)), wireless);
-}
+/// What a node counted when a packet came: numbers missing, and dropped by its queue.
+type Counts = (Option<u64>, Option<u64>);
 
-#[test]
-fn without_room_nobody_knows_why() {
-    let mut path = Path::new(SourceSpec::default(), SinkSpec::default());
-    for n in 0..2 {
-        path.send(n * MS, MS, None, &[node(7, n * MS, 0, None)]);
-        path.source.headers(&flow(1), WALL_NS, 6, || None);
+/// A path whose packets lack what was lost in front of them, and what nodes counted then, each with a hop limit.
+fn located(packets: &[(u64, &[(u32, u8, Counts)])], sink_hop_limit: Option<u8>, table: NodeTable) -> Summary {
+    let mut path = Path::new(SourceSpec::default(), SinkSpec { nodes: table, ..SinkSpec::default() });
+    for (n, (lost, nodes)) in packets.iter().enumerate() {
+        (0..*lost).for_each(|_| drop(path.source.headers(&flow(1), WALL_NS, 6, || None).map(<[u8]>::to_vec)));
+        let mut headers = path.source.headers(&flow(1), WALL_NS, 6, || None).unwrap().to_vec();
+        for (node_id, hop_limit, (missing, dropped)) in *nodes {
+            let state = State {
+                queue_free_pkts: Some(9),
+                flow_missing_pkts: *missing,
+                flow_dropped_pkts: *dropped,
+                ..State::default()
+            };
+            let node = Node { hop_limit: Some(*hop_limit), ..node(*node_id, 0, 0, Some(state)) };
+            fill_headers(&mut headers, 0, 0, &node).unwrap();
+        }
+        let came = Came {
+            flow: &flow(1),
+            len_bytes: 1500,
+            pkts: 1,
+            hop_limit: sink_hop_limit,
+            tcp_sequence: None,
+            extension: Some((&headers, 0)),
+        };
+        path.sink.came(n as u64, WALL_NS, &came);
     }
-    let summary = path.end().remove(0);
-    assert_eq!((summary.lost_pkts, summary.loss_cause), (Some(1), None));
-    assert_eq!((summary.lost_wireless_pkts, summary.lost_overflow_pkts), (None, None));
+    path.end().remove(0)
+}
+
+fn causes(summary: &Summary) -> (u64, u64, u64) {
+    (
+        summary.lost_congestion_pkts.unwrap(),
+        summary.lost_link_pkts.unwrap(),
+        summary.lost_unknown_pkts.unwrap(),
+    )
 }
 
 #[test]
-fn a_silent_queue_beside_one_with_room_makes_the_cause_unknown() {
-    let room = |free| Some(State { queue_free_pkts: Some(free), ..State::default() });
-    let cause_by = |second: Option<State>, queue_is_unlimited: bool| {
-        let nodes = NodeTable([(8, NodeInfo { queue_is_unlimited, ..NodeInfo::default() })].into());
-        let mut path = Path::new(SourceSpec::default(), SinkSpec { nodes, ..SinkSpec::default() });
-        for n in 0..2 {
-            let at_ns = n * MS;
-            path.send(at_ns, MS, None, &[node(7, at_ns, 0, room(9)), node(8, at_ns, 0, second)]);
-            path.source.headers(&flow(1), WALL_NS, 6, || None);
-        }
-        let summary = path.end().remove(0);
-        (summary.loss_cause, summary.hops[1].queue_free_pkts, summary.hops[1].queue_is_unlimited)
+fn losses_are_where_counters_say() {
+    let known = |missing, dropped| (Some(missing), Some(dropped));
+    // Ten are lost: one before the first node, two in its queue, three behind it, none and then four at the second.
+    let packets: [(u64, &[_]); 2] = [
+        (0, &[(7, 64, known(65_533, 65_534)), (8, 63, known(5, 5))]),
+        (10, &[(7, 64, known(65_534, 1)), (8, 63, known(11, 5))]),
+    ];
+    let told = located(&packets, Some(63), NodeTable::default());
+    assert_eq!((told.lost_pkts, causes(&told), told.loss_cause), (Some(10), (2, 7, 1), Some(LossCause::Mixed)));
+    let of_hops: Vec<_> = told.hops.iter().map(|hop| (hop.lost_congestion_pkts, hop.lost_link_pkts)).collect();
+    assert_eq!(of_hops, [(2, 3), (0, 4)]);
+    assert!(!told.has_silent_hop);
+}
+
+#[test]
+fn between_the_neighbours_of_a_silent_hop_only_what_a_queue_counted_is_known() {
+    let known = |missing, dropped| (Some(missing), Some(dropped));
+    let table = NodeTable::default;
+    let told = |hop_limits: [u8; 2], sink, counts: [Counts; 2], table| {
+        let first = [(7, hop_limits[0], known(0, 0)), (8, hop_limits[1], (counts[0].0.map(|_| 0), counts[0].1.map(|_| 0)))];
+        let then = [(7, hop_limits[0], known(0, 2)), (8, hop_limits[1], counts[1])];
+        let told = located(&[(0, &first), (10, &then)], sink, table);
+        (causes(&told), told.loss_cause, told.has_silent_hop)
     };
-    let cause = |second| cause_by(second, false);
-    assert_eq!(cause(room(5)).0, Some(LossCause::Wireless));
-    assert_eq!(cause(room(State::UNLIMITED_PKTS)), (Some(LossCause::Wireless), None, true));
-    assert_eq!(cause(room(0)).0, Some(LossCause::Overflow));
-    // An access point that counts its flows, and says nothing of its queue.
-    let silent = State { flow_count: Some(1), ..State::default() };
-    assert_eq!(cause(Some(silent)), (None, None, false));
-    assert_eq!(cause(None), (None, None, false));
-    // Who set it up knows that it is never full; what the node tells goes first.
-    assert_eq!(cause_by(Some(silent), true), (Some(LossCause::Wireless), None, true));
-    assert_eq!(cause_by(None, true), (Some(LossCause::Wireless), None, true));
-    assert_eq!(cause_by(room(0), true).0, Some(LossCause::Overflow));
+    let both = [known(0, 0), known(6, 1)];
+    // Of ten, the first queue dropped two and the link behind it lost four; then one and three.
+    assert_eq!(told([64, 63], Some(63), both, table()), ((3, 7, 0), Some(LossCause::Mixed), false));
+    // A router that writes nothing, in the middle or at the end; a sink that does not know the hop limit.
+    assert_eq!(told([64, 62], Some(62), both, table()), ((3, 3, 4), Some(LossCause::Mixed), true));
+    assert_eq!(told([64, 63], Some(62), both, table()), ((3, 4, 3), Some(LossCause::Mixed), true));
+    assert_eq!(told([64, 63], None, both, table()).0, (3, 4, 3));
+    // A node that counts gaps and not its drops, one that counts neither, and one whose queue never fills.
+    let gaps = [(Some(0), None), (Some(6), None)];
+    assert_eq!(told([64, 63], Some(63), gaps, table()), ((2, 4, 4), Some(LossCause::Mixed), false));
+    let nothing = [(None, None); 2];
+    assert_eq!(told([64, 63], Some(63), nothing, table()), ((2, 0, 8), Some(LossCause::Overflow), false));
+    let never = || NodeTable([(8, NodeInfo { queue_is_unlimited: true, ..NodeInfo::default() })].into());
+    assert_eq!(told([64, 63], Some(63), gaps, never()), ((2, 8, 0), Some(LossCause::Mixed), false));
+}
+
+#[test]
+fn what_a_queue_may_still_drop_is_unknown_until_the_node_says_so() {
+    let path = |told: [Option<u64>; 3]| {
+        let nodes = [0, 1, 2].map(|n: usize| [(7, 64, (Some(0), told[n]))]);
+        located(&[(0, &nodes[0]), (3, &nodes[1]), (0, &nodes[2])], Some(64), NodeTable::default())
+    };
+    assert_eq!(causes(&path([Some(0), None, None])), (0, 0, 3));
+    assert_eq!(causes(&path([Some(0), None, Some(2)])), (2, 1, 0));
+    // What was not told at first says nothing of what was lost before.
+    assert_eq!(causes(&path([None, Some(5), Some(5)])), (0, 0, 3));
+}
+
+#[test]
+fn another_path_and_counters_that_start_anew_explain_nothing() {
+    let known = |missing, dropped| (Some(missing), Some(dropped));
+    let then = |node: u32, counts| {
+        let told = located(
+            &[(0, &[(7, 64, known(0, 0))]), (3, &[(node, 64, counts)])],
+            Some(64),
+            NodeTable::default(),
+        );
+        causes(&told)
+    };
+    assert_eq!(then(7, known(0, 3)), (3, 0, 0));
+    assert_eq!(then(8, known(0, 3)), (0, 0, 3));
+    assert_eq!(then(7, known(0, 20_000)), (0, 0, 3));
 }
 
 #[test]
@@ -285,24 +329,23 @@ fn records_are_rows_of_a_table() {
     let lines: Vec<_> = csv.lines().collect();
     assert_eq!(
         lines[1],
-        "2000,fd00::1,fd00::2,1,5201,tcp,0,1500,1000,14480,0,0,1,7,,,,1700000000001000,,3,,97,,,,,,,-61.5,,,"
+        "2000,fd00::1,fd00::2,1,5201,tcp,0,1500,1000,14480,0,0,0,1,7,,,,1700000000001000,,3,,97,,,,,,,-61.5,,,"
     );
     assert_eq!(
         lines[2],
-        "2000,fd00::1,fd00::2,1,5201,tcp,0,1500,1000,14480,0,0,2,8,,,,1700000000001000,,9,,,,,,,,,,,,"
+        "2000,fd00::1,fd00::2,1,5201,tcp,0,1500,1000,14480,0,0,0,2,8,,,,1700000000001000,,9,,,,,,,,,,,,"
     );
-    assert_eq!(lines[3], "4000,fd00::1,fd00::2,1,5201,tcp,1,1500,1000,,0,0,,,,,,,,,,,,,,,,,,,,");
-    assert!(lines.iter().all(|line| line.matches(',').count() == 31), "{csv}");
+    assert_eq!(lines[3], "4000,fd00::1,fd00::2,1,5201,tcp,1,1500,1000,,0,0,0,,,,,,,,,,,,,,,,,,,,");
+    assert!(lines.iter().all(|line| line.matches(',').count() == 32), "{csv}");
 }
 
 #[test]
 fn specs_are_read_and_looked_at() {
-    let json = r#"{"interval_us": 5000, "nodes": {"7": {"name": "ap1", "queue_depth_unit": "bytes", "full_pkts": 3}}}"#;
+    let json = r#"{"interval_us": 5000, "nodes": {"7": {"name": "ap1", "queue_depth_unit": "bytes"}}}"#;
     let spec: SinkSpec = serde_json::from_str(json).unwrap();
     let ap1 = NodeInfo {
         name: "ap1".into(),
         queue_depth_unit: Some(Unit::Bytes),
-        full_pkts: Some(3),
         ..NodeInfo::default()
     };
     assert_eq!(

@@ -122,7 +122,7 @@ struct node_record {
 	__u32 tcp_sequence;
 	__u32 headers_bytes;
 	__u32 first; /* next header of IPv6: which of them is the first */
-	__u32 pad;
+	__u32 hop_limit;
 };
 
 /* What happened so far [packets]. */

@@ -31,6 +31,7 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 	mine->record.len_bytes = sizeof(struct ipv6_header) + packet->payload_bytes - headers_bytes;
 	mine->record.pkts = packet->pkts;
 	mine->record.tcp_sequence = packet->tcp_sequence;
+	mine->record.hop_limit = packet->hop_limit;
 	mine->record.headers_bytes = headers_bytes;
 	mine->record.first = packet->first;
 	/* Verifiers of Linux 6.1 do not see that what is not 0 is more. */

@@ -59,8 +59,8 @@ def records(received: dict[int, tuple[int, int]]) -> pd.DataFrame:
         "backward": np.zeros(len(received), bool),
         "src_port": PORT,
         "sequence": list(received),
-        "lost_wireless_pkts": [wireless for wireless, _ in received.values()],
-        "lost_overflow_pkts": [overflow for _, overflow in received.values()],
+        "lost_link_pkts": np.cumsum([on_link for on_link, _ in received.values()], dtype=int),
+        "lost_congestion_pkts": np.cumsum([in_queue for _, in_queue in received.values()], dtype=int),
     }
     return pd.DataFrame(columns)
 
@@ -125,6 +125,9 @@ def _telemetry(scenario: Scenario, times_s: np.ndarray) -> dict[str, pd.DataFram
         of_flow = {
             "interval_us": 10_000,
             "lost_pkts": lost,
+            "lost_congestion_pkts": 0,
+            "lost_link_pkts": lost,
+            "lost_unknown_pkts": 0,
             "cwnd_bytes": MSS_BYTES * (10 + (100 * times_s) % 40),
         }
         summaries.append(key.assign(**of_flow))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.papers.int_adaptive import located
 from experiments.papers.int_adaptive.chain import OURS, chain, losing, seen, way_us
 from experiments.papers.int_adaptive.truth import accuracy, comparison, gaps, matrix, told_and_true
 from experiments.papers.variants import steered
@@ -94,22 +95,22 @@ def causes(tmp_path: Path, told: dict[int, tuple[int, int]], behind_the_bottlene
 def test_what_left_the_bottleneck_and_did_not_arrive_was_lost_on_air(tmp_path: Path) -> None:
     told = {0: (0, 0), 1: (0, 0), 4: (2, 0), 7: (0, 2), 9: (1, 0)}
     found = gaps(causes(tmp_path, told, [0, 1, 2, 3, 4, 7, 9]))
-    assert found["wireless_pkts"].tolist() == [2, 0, 0]
-    assert found["overflow_pkts"].tolist() == [0, 2, 1]
+    assert found["link_pkts"].tolist() == [2, 0, 0]
+    assert found["congestion_pkts"].tolist() == [0, 2, 1]
     counted = matrix(found)
-    assert counted["wireless_as_wireless_pkts"] == 2
-    assert counted["overflow_as_overflow_pkts"] == 2
-    assert counted["overflow_as_wireless_pkts"] == 1
-    assert counted["wireless_as_overflow_pkts"] == 0
+    assert counted["link_as_link_pkts"] == 2
+    assert counted["congestion_as_congestion_pkts"] == 2
+    assert counted["congestion_as_link_pkts"] == 1
+    assert counted["link_as_congestion_pkts"] == 0
     assert counted["untold_pkts"] == 0
     assert counted["right_ratio"] == pytest.approx(4 / 5)
 
 
 def test_in_a_gap_of_both_causes_numbers_count(tmp_path: Path) -> None:
     counted = matrix(gaps(causes(tmp_path, {0: (0, 0), 5: (3, 1), 7: (0, 0)}, [0, 1, 2, 5, 7])))
-    assert counted["wireless_as_wireless_pkts"] == 2
-    assert counted["overflow_as_overflow_pkts"] == 1
-    assert counted["overflow_as_wireless_pkts"] == 1
+    assert counted["link_as_link_pkts"] == 2
+    assert counted["congestion_as_congestion_pkts"] == 1
+    assert counted["congestion_as_link_pkts"] == 1
     assert counted["untold_pkts"] == 1
     assert counted["right_ratio"] == pytest.approx(3 / 5)
 
@@ -118,3 +119,23 @@ def test_nothing_lost_is_neither_right_nor_wrong(tmp_path: Path) -> None:
     counted = matrix(gaps(causes(tmp_path, {0: (0, 0), 1: (0, 0)}, [0, 1])))
     assert counted["untold_pkts"] == 0
     assert counted["right_ratio"] != counted["right_ratio"]
+
+
+def test_of_all_flows_the_sums_are_held_against_those_of_the_links() -> None:
+    """The queue dropped seven, the last hop lost five."""
+    told = {"lost_congestion_pkts": 0, "lost_link_pkts": 0, "lost_unknown_pkts": 0}
+    scenario = chain("x", 1, flows=2)
+    summaries = result_of(scenario).int_summaries.assign(**told)
+
+    def judged(**of_first: int) -> dict[str, float]:
+        first = summaries.index[summaries["flow"] == "flow1"][:1]
+        changed_ones = summaries.copy()
+        for name, pkts in of_first.items():
+            changed_ones.loc[first, f"lost_{name}_pkts"] = pkts
+        return located.causes(result_of(scenario, int_summaries=changed_ones))
+
+    exact = judged(congestion=7, link=5)
+    assert (exact["lost_pkts"], exact["right_ratio"], exact["wrong_ratio"]) == (12, 1.0, 0.0)
+    cautious = judged(congestion=7, link=2, unknown=3)
+    assert (cautious["right_ratio"], cautious["unknown_ratio"], cautious["wrong_ratio"]) == (0.75, 0.25, 0.0)
+    assert judged(congestion=9, link=3)["wrong_ratio"] == pytest.approx(2 / 12)

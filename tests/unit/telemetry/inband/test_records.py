@@ -19,10 +19,10 @@ from telemetry.inband.records import COLUMNS, TRACED, join_windows, read_csv, wr
 
 HEADER = ",".join(COLUMNS)
 FULL = (
-    "2000,fd00::1,fd00::2,4000,5201,tcp,18446744073709551615,1500,1000,14480,1,2,1,7,63,1,2,"
+    "2000,fd00::1,fd00::2,4000,5201,tcp,18446744073709551615,1500,1000,14480,1,2,0,1,7,63,1,2,"
     "1700000000001000,500,3,4,97,8333,2,5,2500000,6,4,-61.5,33.25,8125000,7"
 )
-BARE = "4000,fd00::1,fd00::2,4000,5201,tcp,,1500,,,0,0,,,,,,,,,,,,,,,,,,,,"
+BARE = "4000,fd00::1,fd00::2,4000,5201,tcp,,1500,,,0,0,0,,,,,,,,,,,,,,,,,,,,"
 
 
 def written(tmp_path: Path, *lines: str) -> Path:
@@ -44,7 +44,7 @@ def test_what_is_missing_is_null_and_numbers_are_exact(tmp_path: Path) -> None:
     assert frame["sequence"][0] == 2**64 - 1
     assert frame["rssi_dbm"][0] == -61.5
     assert frame["queue_depth"].tolist() == [3, pd.NA]
-    assert frame.notna().sum(axis=1).tolist() == [32, 9]
+    assert frame.notna().sum(axis=1).tolist() == [33, 10]
 
 
 def test_a_csv_file_becomes_a_parquet_file(tmp_path: Path) -> None:
