@@ -248,17 +248,15 @@ def test_what_a_stranger_wrote_is_taken_off_unread(chain: Chain) -> None:
 
 
 @pytest.mark.emulated("the bucket fills again while a slow processor sends the burst")
-@pytest.mark.parametrize("linux_never_fills", [True, False])
-def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain, linux_never_fills: bool) -> None:
+def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain) -> None:
     """Twenty datagrams at once into a bucket that passes a few, and a queue with room for seven."""
-    table = {LINUX: NodeInfo(queue_is_unlimited=linux_never_fills)}
     payload = bytes(800)
     length = len(payload) + 8 + 40 + OVERHEAD_BYTES + 14
     with (
         chain.shaped(12_000, 8000) as shaper,
         chain.captured() as capture,
         chain.datagrams() as (near, far),
-        chain.nodes(table=table) as running,
+        chain.nodes() as running,
     ):
         for _ in range(20):
             near.send(payload)
@@ -292,9 +290,11 @@ def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain, linux_nev
     summaries = running.decoded()
     assert sum(one.received_pkts or 0 for one in summaries) == 21 - dropped
     assert sum(one.lost_pkts or 0 for one in summaries) == dropped
-    # Linux' node tells nothing of its room: who does not know better cannot know which queue dropped them.
-    assert sum(one.lost_congestion_pkts or 0 for one in summaries) == (dropped if linux_never_fills else 0)
-    assert all(one.lost_link_pkts in (0, None) for one in summaries)
+    # Linux' node counts nothing; what the transit node counted of its own queue is known all the same.
+    assert sum(one.lost_congestion_pkts or 0 for one in summaries) == dropped
+    at_transit = [hop.lost_congestion_pkts for one in summaries for hop in one.hops if hop.node_id == TRANSIT]
+    assert sum(at_transit) == dropped
+    assert all(one.lost_link_pkts in (0, None) and one.lost_unknown_pkts in (0, None) for one in summaries)
 
 
 def test_one_in_n_carries_telemetry_and_all_are_counted(chain: Chain, tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ from experiments.events import SetLink
 from experiments.metrics import NAN
 from experiments.netlab.spec import Int, IntNode
 from experiments.papers.estimates import over_runs
-from experiments.papers.int_adaptive.chain import BOTTLENECK_NODE, OURS, chain, conditions
+from experiments.papers.int_adaptive.chain import BOTTLENECK_NODE, OURS, QUEUE_PKTS, chain, conditions
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
+from experiments.runs.grid import changed
 from experiments.sweep import Grid
 
 ALL_TELL: Final = Int(
@@ -47,16 +48,23 @@ VARIANTS: Final = {
     "flex_cubic": steered("flex_cubic"),
     OURS: steered(OURS),
 }
+MANY_PKTS: Final = 20_000
 FLOWS: Final = (1, 2, 8, 32)
 LOSSES: Final = (0.01, 0.05, 0.2)
 QUEUES: Final = {
-    "fills": {},
-    "never full": {"links.wired.forward.buffer": {"packets": 20_000}},
+    name: {"events.1.fields": {"buffer": {"packets": pkts}}}
+    for name, pkts in (("fills", QUEUE_PKTS), ("never full", MANY_PKTS))
 }
+ROOMY: Final = {
+    f"links.{link}.{way}.buffer": {"packets": MANY_PKTS}
+    for link in ("wireless1", "wired")
+    for way in ("forward", "backward")
+}
+"""Until packets begin to be lost, all flows have opened their connections."""
 DATA: Final = ("wireless1>", "wired>", "wireless2>")
 """Links on the way of the data."""
-BEGINS_S: Final = 0.3
-"""When packets begin to be lost [s]: until then all flows are there."""
+BEGINS_S: Final = 0.5
+"""When packets begin to be lost [s]."""
 MOST_WRONG: Final = 0.0
 LEAST_RIGHT: Final = 0.99
 
@@ -66,11 +74,16 @@ def _grids(size: Size) -> list[Grid]:
     for hops, telemetry in HOPS.items():
         for flows in FLOWS:
             base = chain(f"located, {hops}", size.seconds(3, 3), flows=flows, telemetry=telemetry)
-            base = base.replace(events=(SetLink(BEGINS_S, "wireless2", losing(LOSSES[0])),))
+            base = changed(base, ROOMY).replace(
+                events=(
+                    SetLink(BEGINS_S, "wireless2", losing(LOSSES[0])),
+                    SetLink(BEGINS_S, "wired", QUEUES["fills"]["events.1.fields"]),
+                )
+            )
             loss = {f"{100 * ratio:g} %": {"events.0.fields": losing(ratio)} for ratio in LOSSES}
             axes = {"queue": QUEUES, "loss": loss, "variant": VARIANTS}
             name = f"{size.name}-{hops.replace(' ', '-')}-{flows}"
-            grids.append(Grid(base, axes, name, size.times(2, 6)))
+            grids.append(Grid(base, axes, name, size.times(1, 3)))
     return grids
 
 
@@ -116,7 +129,8 @@ def _row(result: Result) -> dict[str, Any]:
     telemetry = result.scenario.network.telemetry
     names = {one.name for one in telemetry.nodes} if telemetry is not None else set()
     hops = next(name for name, one in HOPS.items() if names == {node.name for node in one.nodes})
-    (begins,) = (event for event in result.scenario.events if isinstance(event, SetLink))
+    begins = result.scenario.events[0]
+    assert isinstance(begins, SetLink)
     loss_ratio = begins.fields["loss"]["ratio"]
     return {**conditions(result), "hops": hops, "loss_ratio": loss_ratio, **causes(result)}
 
@@ -127,10 +141,10 @@ def _findings(runs: Runs) -> Findings:
     checks = []
     for hops, own in table.groupby("hops", sort=False):
         wrong = over_runs(own, "wrong_ratio")
-        checks.append(Check(f"{hops}: no loss has a wrong cause", wrong, high=MOST_WRONG))
+        checks.append(Check(f"{hops!s}: no loss has a wrong cause", wrong, high=MOST_WRONG))
         if hops == "all tell":
             right = over_runs(own, "right_ratio")
-            checks.append(Check(f"{hops}: 99 % of losses have the right cause", right, low=LEAST_RIGHT))
+            checks.append(Check(f"{hops!s}: 99 % of losses have the right cause", right, low=LEAST_RIGHT))
     tables = [
         Table.of(table, f"Where packets were lost, as the sink has it, by {what}", ["hops", *by], values)
         for what, by in (

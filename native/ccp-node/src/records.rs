@@ -97,8 +97,9 @@ mod tests {
             len_bytes: 100,
             latency_us: None,
             cwnd_bytes: None,
-            lost_wireless_pkts: 0,
-            lost_overflow_pkts: 0,
+            lost_congestion_pkts: 0,
+            lost_link_pkts: 0,
+            lost_unknown_pkts: 0,
             hop: None,
             node: ccp_ioam::Node::default(),
         };
