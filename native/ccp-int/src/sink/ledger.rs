@@ -146,7 +146,12 @@ impl Ledger {
         self.hops.drain(..).for_each(|hop| self.past.add(hop.lost));
         self.hops.extend(told.iter().map(|told| {
             let counter = |last| Counter { last, sum: 0 };
-            Hop { told: *told, missing: counter(told.missing), dropped: counter(told.dropped), ..Hop::default() }
+            Hop {
+                told: *told,
+                missing: counter(told.missing),
+                dropped: counter(told.dropped),
+                ..Hop::default()
+            }
         }));
         (self.sink_hop_limit, self.sink_base) = (sink_hop_limit, self.sink_missing);
     }

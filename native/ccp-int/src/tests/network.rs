@@ -134,11 +134,7 @@ pub struct Network {
 /// Lets flows send through links; the first flow has telemetry, and all take all links.
 pub fn run(seed: u64, source: SourceSpec, links: &[LinkSpec], traffic: Vec<Traffic>) -> Run {
     let source = Source::new(SourceSpec { max_nodes: links.len() as u8, ..source }).unwrap();
-    let sink = Sink::new(SinkSpec {
-        records: true,
-        ..SinkSpec::default()
-    })
-    .unwrap();
+    let sink = Sink::new(SinkSpec { records: true, ..SinkSpec::default() }).unwrap();
     let link = |spec: &LinkSpec| Link {
         spec: *spec,
         queue: VecDeque::new(),
@@ -317,6 +313,7 @@ impl Network {
             pkts: 1,
             hop_limit: Some(HOP_LIMIT + 1 - self.links.len() as u8),
             tcp_sequence: None,
+            plain_pkts: None,
             extension,
         };
         self.sink.came(now_ns, WALL_NS + now_ns, &came);

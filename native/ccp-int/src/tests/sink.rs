@@ -6,7 +6,8 @@ use super::meter::flow;
 use super::network::{MS, S};
 use crate::recent::MAX_FLOWS;
 use crate::{
-    Came, FlowKey, LossCause, NodeInfo, NodeTable, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary, Unit,
+    Came, FlowKey, LossCause, NodeInfo, NodeTable, RecordRow, Sink, SinkSpec, Source, SourceSpec, Summary,
+    Unit,
 };
 
 const WALL_NS: u64 = 1_700_000_000 * S;
@@ -176,6 +177,7 @@ fn located(packets: &[(u64, &[(u32, u8, Counts)])], sink_hop_limit: Option<u8>, 
             pkts: 1,
             hop_limit: sink_hop_limit,
             tcp_sequence: None,
+            plain_pkts: None,
             extension: Some((&headers, 0)),
         };
         path.sink.came(n as u64, WALL_NS, &came);
@@ -200,8 +202,12 @@ fn losses_are_where_counters_say() {
         (10, &[(7, 64, known(65_534, 1)), (8, 63, known(11, 5))]),
     ];
     let told = located(&packets, Some(63), NodeTable::default());
-    assert_eq!((told.lost_pkts, causes(&told), told.loss_cause), (Some(10), (2, 7, 1), Some(LossCause::Mixed)));
-    let of_hops: Vec<_> = told.hops.iter().map(|hop| (hop.lost_congestion_pkts, hop.lost_link_pkts)).collect();
+    assert_eq!(
+        (told.lost_pkts, causes(&told), told.loss_cause),
+        (Some(10), (2, 7, 1), Some(LossCause::Mixed))
+    );
+    let of_hops: Vec<_> =
+        told.hops.iter().map(|hop| (hop.lost_congestion_pkts, hop.lost_link_pkts)).collect();
     assert_eq!(of_hops, [(2, 3), (0, 4)]);
     assert!(!told.has_silent_hop);
 }
@@ -211,7 +217,10 @@ fn between_the_neighbours_of_a_silent_hop_only_what_a_queue_counted_is_known() {
     let known = |missing, dropped| (Some(missing), Some(dropped));
     let table = NodeTable::default;
     let told = |hop_limits: [u8; 2], sink, counts: [Counts; 2], table| {
-        let first = [(7, hop_limits[0], known(0, 0)), (8, hop_limits[1], (counts[0].0.map(|_| 0), counts[0].1.map(|_| 0)))];
+        let first = [
+            (7, hop_limits[0], known(0, 0)),
+            (8, hop_limits[1], (counts[0].0.map(|_| 0), counts[0].1.map(|_| 0))),
+        ];
         let then = [(7, hop_limits[0], known(0, 2)), (8, hop_limits[1], counts[1])];
         let told = located(&[(0, &first), (10, &then)], sink, table);
         (causes(&told), told.loss_cause, told.has_silent_hop)
@@ -343,11 +352,7 @@ fn records_are_rows_of_a_table() {
 fn specs_are_read_and_looked_at() {
     let json = r#"{"interval_us": 5000, "nodes": {"7": {"name": "ap1", "queue_depth_unit": "bytes"}}}"#;
     let spec: SinkSpec = serde_json::from_str(json).unwrap();
-    let ap1 = NodeInfo {
-        name: "ap1".into(),
-        queue_depth_unit: Some(Unit::Bytes),
-        ..NodeInfo::default()
-    };
+    let ap1 = NodeInfo { name: "ap1".into(), queue_depth_unit: Some(Unit::Bytes), ..NodeInfo::default() };
     assert_eq!(
         spec,
         SinkSpec { interval_us: 5000, nodes: NodeTable([(7, ap1)].into()), ..SinkSpec::default() }

@@ -35,6 +35,7 @@ impl End {
             flow: &flow(1),
             len_bytes: pkts * MSS_BYTES,
             pkts,
+            hop_limit: None,
             tcp_sequence: Some(tcp_sequence),
             plain_pkts: Some(plain_pkts),
             extension: Some((header, DESTINATION)),
