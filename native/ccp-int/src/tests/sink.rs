@@ -155,8 +155,11 @@ fn another_node_in_its_place_starts_anew() {
 /// What a node counted when a packet came: numbers missing, and dropped by its queue.
 type Counts = (Option<u64>, Option<u64>);
 
+/// A packet: so many before it were lost, and this is what nodes wrote into it.
+type Sent<'a> = (u64, &'a [(u32, u8, Counts)]);
+
 /// A path whose packets lack what was lost in front of them, and what nodes counted then, each with a hop limit.
-fn located(packets: &[(u64, &[(u32, u8, Counts)])], sink_hop_limit: Option<u8>, table: NodeTable) -> Summary {
+fn located(packets: &[Sent<'_>], sink_hop_limit: Option<u8>, table: NodeTable) -> Summary {
     let mut path = Path::new(SourceSpec::default(), SinkSpec { nodes: table, ..SinkSpec::default() });
     for (n, (lost, nodes)) in packets.iter().enumerate() {
         (0..*lost).for_each(|_| drop(path.source.headers(&flow(1), WALL_NS, 6, || None).map(<[u8]>::to_vec)));
