@@ -128,6 +128,7 @@ def test_the_emulator_reads_what_is_meant() -> None:
         "every_pkts": 10,
         "wireless_nodes": True,
         "tcp_state": True,
+        "echo": False,
     }
     assert plain["sink"]["interval_us"] == 10_000
     assert {number: node["name"] for number, node in plain["sink"]["nodes"].items()} == {
