@@ -158,3 +158,9 @@ def test_bpf_programs_carry_their_licence() -> None:
     assert len({source.parent for source in sources}) == 5
     for source in sources:
         assert "SPDX-License-Identifier: GPL-2.0" in source.read_text().splitlines()[0], source.name
+
+
+def test_kept_results_name_no_path_of_the_machine_that_made_them() -> None:
+    absolute = re.compile(r'"/[a-z]+/')
+    files = [one for one in (ROOT / "docs/results").rglob("*.json") if absolute.search(one.read_text())]
+    assert files == []
