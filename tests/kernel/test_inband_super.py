@@ -224,7 +224,8 @@ def test_segments_have_copies_of_the_header_and_numbers_of_their_own(line: Line)
         wait_until(lambda: running.sink.counters().removed == running.source.counters().inserted)
         packets = of_flow(capture, port)
     assert max(packet.packet_bytes for packet in packets) == MTU_BYTES  # with headers
-    assert [packet.own_number for packet in packets] == list(range(len(packets)))
+    # Processors may overtake each other.
+    assert sorted(packet.own_number for packet in packets) == list(range(len(packets)))
     headers = Counter(packet.header for packet in packets)
     assert max(headers.values()) > 10
     for header, copies in headers.items():

@@ -23,6 +23,7 @@ from agent.rtcp.acks import AckRecorder
 from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
 from agent.rtcp.tables import known_clients, known_tables
 from ccp_algs.rtcp import Detector, Options
+from ccp_algs.rtcp.limit import LIMITED_STATES
 from ccp_base.errors import CcpError
 from datapath import ebpf
 from experiments.agent_process import ccp
@@ -190,7 +191,8 @@ def test_connections_to_a_client_share_its_limit_and_later_ones_begin_with_it(
             until(attachment, lambda _: known_clients()[0]["active_flows"] == 2)
             until(attachment, lambda _: max(map(pacing_limit_of, (one, other))) < 0.8 * RATE_BYTES_PER_S)
             (known,) = known_clients()
-    assert (known["open_flows"], known["state"] in ("capped", "probing", "raised")) == (2, True)
+    # Both together may be paced below the limit for a moment: tokens gather, and nobody has to be held back.
+    assert (known["open_flows"], known["state"] in LIMITED_STATES) == (2, True)
 
 
 def test_who_finds_no_room_is_counted_and_there_is_room_once_a_limited_client_is_over(
