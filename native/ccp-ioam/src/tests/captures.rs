@@ -123,17 +123,17 @@ fn malformed_packets_do_not_stop_it() {
 
 #[test]
 fn packets_longer_than_what_was_captured_are_read() {
-    // 230 octets, of which the file was to keep 200: all headers are among them.
-    let header = PcapHeader { datalink: DataLink::RAW, snaplen: 200, ..PcapHeader::default() };
+    // 290 octets, of which the file was to keep 260: all headers are among them.
+    let header = PcapHeader { datalink: DataLink::RAW, snaplen: 260, ..PcapHeader::default() };
     let mut file = PcapWriter::with_header(Vec::new(), header).unwrap().into_writer();
-    file.extend([1u32, 2, 200, 230].iter().flat_map(|word| word.to_be_bytes()));
+    file.extend([1u32, 2, 260, 290].iter().flat_map(|word| word.to_be_bytes()));
     let long = crate::samples::packet(6, &[&tcp()[40..], &[0; 500]].concat());
     let long = insert(&long, &options()).unwrap();
-    file.extend(&long[..200]);
+    file.extend(&long[..260]);
     let (records, summary) = Scratch::new(&file).read();
     assert_eq!(summary.broken, None);
     assert_eq!(records[0].decoded.options.len(), 3);
-    assert_eq!((records[0].bytes, records[0].captured_bytes), (230, 200));
+    assert_eq!((records[0].bytes, records[0].captured_bytes), (290, 260));
 }
 
 fn pcapng(resolution: Option<u8>) -> Vec<u8> {

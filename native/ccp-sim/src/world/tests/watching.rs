@@ -98,7 +98,7 @@ fn probes_meet_what_is_on_their_way() {
 fn sinks_of_telemetry_are_heard_and_sources_know_windows() {
     let path = std::env::temp_dir().join(format!("ccp-sim-records-{}.csv", std::process::id()));
     let mut spec = spec(bottleneck(), delayed(10_000));
-    spec.mtu_bytes = 1600;
+    spec.mtu_bytes = 1640;
     spec.int = Some(
         serde_json::from_value(json!({
             "source": {"tcp_state": true},
