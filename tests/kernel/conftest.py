@@ -80,6 +80,15 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture
+def one_processor() -> Iterator[None]:
+    """Send and receive on one processor, for two may let packets of a flow overtake each other."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.fixture
 def wire() -> Iterator[Path]:
     """Two hosts on one link without delay and limit."""
     with two_hosts() as path:

@@ -14,19 +14,15 @@ from dataclasses import dataclass
 
 from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab
-from experiments.netlab.topology import Shaper
 from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.ioam import PathEcho, decode
 from tests.kernel.bpf_maps import opened
 from tests.kernel.driving import wait_until
+from tests.kernel.inband_hosts import WAIT_S, in_a_row
 
 PIN = "/sys/fs/bpf/ccplane_path_echoes_1"
 MISSING = (1 << 32) - 1
 
-ETH_P_ALL = 3
-FRAME_BYTES = 1514
-WAIT_S = 20.0
-SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
 SOURCE, TRANSIT, SINK = 1, 2, 3
 DSTOPTS, TCP = 60, 6
 ECHO_BYTES = 56
@@ -97,20 +93,6 @@ class Chain:
             yield Running(first, last)
 
     @contextlib.contextmanager
-    def shaped(self, rate_bytes_per_s: float, buffer_bytes: int) -> Iterator[Shaper]:
-        shaper = Shaper(
-            self.transit,
-            "eth1",
-            rate_bytes_per_s=rate_bytes_per_s,
-            buffer_bytes=buffer_bytes,
-            burst_bytes=2 * FRAME_BYTES,
-        )
-        try:
-            yield shaper
-        finally:
-            self.transit.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
-
-    @contextlib.contextmanager
     def connected(self, congestion: str = "cubic") -> Iterator[tuple[socket.socket, socket.socket]]:
         """Give both ends of a connection that the source opened."""
         with (
@@ -133,31 +115,8 @@ def chained() -> Iterator[Chain]:
     with Lab() as lab:
         source, sink = lab.add_host("source"), lab.add_host("sink")
         transit = lab.add_host("transit", forwards=True)
-        _, left = lab.connect(source, transit)
-        right, _ = lab.connect(transit, sink)
-        for host, via in ((source, left), (sink, right)):
-            host.run(["ip", "-6", "route", "add", "default", "via", via.ipv6])
+        in_a_row(lab, source, transit, sink)
         yield Chain(source, transit, sink)
-
-
-@contextlib.contextmanager
-def captured(host: Host) -> Iterator[socket.socket]:
-    """Give a socket that sees what comes to a host before its node does, and what leaves it after."""
-    with host.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)) as capture:
-        capture.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
-        capture.bind(("eth0", ETH_P_ALL))
-        yield capture
-
-
-def drained(capture: socket.socket, sender: Host) -> list[bytes]:
-    """All packets over IPv6 from a host that a capture holds."""
-    address = socket.inet_pton(socket.AF_INET6, sender.ipv6)
-    packets: list[bytes] = []
-    capture.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            packets.append(capture.recv(65_600))
-    return [packet for packet in packets if packet[0] >> 4 == 6 and packet[8:24] == address]
 
 
 def transfer(client: socket.socket, server: socket.socket, total_bytes: int) -> None:

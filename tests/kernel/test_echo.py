@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from experiments.netlab import Host
 from telemetry.ioam import EdgeToEdge, Node, PathEcho, State, Trace, build, decode
 from tests.kernel.driving import wait_until
 from tests.kernel.echoes import (
@@ -18,16 +17,15 @@ from tests.kernel.echoes import (
     ECHO_BYTES,
     TCP,
     Chain,
-    captured,
     chained,
-    drained,
     echoes_in,
     newest_of,
     told,
     transfer,
 )
+from tests.kernel.inband_hosts import captured, drained, packet_by_packet, shaped
 
-pytestmark = pytest.mark.kernel(struct_ops=False)
+pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 
 PORT, UDP = 5000, 17
 IPPROTO_IPV6, IPV6_DSTOPTS = 41, 59
@@ -71,7 +69,7 @@ def of_bottleneck(nodes: tuple[Node, ...]) -> PathEcho:
 
 def test_acks_bring_the_sender_what_its_packets_found(chain: Chain) -> None:
     with (
-        chain.shaped(1.25e6, 30_000) as shaper,
+        shaped(chain.transit, 1.25e6, 30_000) as shaper,
         captured(chain.source) as near,
         captured(chain.sink) as far,
         chain.nodes() as running,
@@ -139,23 +137,13 @@ def lossy(chain: Chain) -> Iterator[Callable[[], int]]:
         chain.transit.run(["nft", "delete", "table", "ip6", "lossy"])
 
 
-@contextlib.contextmanager
-def packet_by_packet(host: Host) -> Iterator[None]:
-    """Have a host send no super-packets, each of which would be several lost packets."""
-    host.run(["ip", "link", "set", "dev", "eth0", "gso_max_segs", "1"])
-    try:
-        yield
-    finally:
-        host.run(["ip", "link", "set", "dev", "eth0", "gso_max_segs", "65535"])
-
-
 @pytest.mark.parametrize("transit_tells", [True, False])
 @pytest.mark.parametrize("on_link", [True, False])
 def test_echoes_say_who_lost_packets(chain: Chain, on_link: bool, transit_tells: bool) -> None:
     """All that was lost before the last packet that came, by cause."""
     with (
-        chain.shaped(1.25e6, 1_000_000 if on_link else 15_000) as shaper,
-        packet_by_packet(chain.source),
+        shaped(chain.transit, 1.25e6, 1_000_000 if on_link else 15_000) as shaper,
+        packet_by_packet(chain.source, "eth0"),
         chain.nodes(transit_tells=transit_tells) as running,
         contextlib.ExitStack() as losing,
         chain.connected() as (client, server),

@@ -16,14 +16,13 @@ from tests.kernel.driving import Driver, loaded, wait_until
 from tests.kernel.echoes import (
     INBAND,
     Chain,
-    captured,
     chained,
-    drained,
     echoes_in,
     newest_of,
     told,
     transfer,
 )
+from tests.kernel.inband_hosts import captured, drained, shaped
 
 NO_LIMIT_PKTS = (1 << 32) - 2
 ROUND_TRIP_US = 1_000_000
@@ -63,7 +62,7 @@ read = attrgetter(
 def test_folds_read_what_the_ack_brought(chain: Chain) -> None:
     with (
         loaded() as datapath,
-        chain.shaped(1.25e6, 60_000),
+        shaped(chain.transit, 1.25e6, 60_000),
         captured(chain.source) as near,
         chain.nodes() as running,
         chain.connected("ccp") as (client, server),

@@ -9,7 +9,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,17 +25,14 @@ from telemetry.inband.nodes import NodeInfo, NodeTable
 from telemetry.ioam import EdgeToEdge, Node, State, TcpState, Trace, arrival_ns, decode
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
+from tests.kernel.inband_hosts import FRAME_BYTES, captured, datagrams, drained, in_a_row, shaped
 
-pytestmark = pytest.mark.kernel(struct_ops=False)
+pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 
-ETH_P_ALL = 3
-FRAME_BYTES = 1514
 PORT = 5000
 SOURCE, LINUX, TRANSIT, SINK = 1, 2, 3, 4
 OVERHEAD_BYTES = 216
 NO_LIMIT_PKTS = (1 << 32) - 2
-WAIT_S = 20.0
-SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>
 TCP_INFO_CWND_AT, TCP_INFO_MSS_AT = 80, 16
 RATE_TIME_NS = re.search(r"RATE_TIME_NS: u64 = ([0-9_]+)", Path("native/ccp-int/src/meter.rs").read_text())
 RATE_TIME_S = int(RATE_TIME_NS[1]) / 1e9 if RATE_TIME_NS else math.nan
@@ -50,20 +47,6 @@ class Chain:
     linux: Host
     transit: Host
     sink: Host
-
-    @contextlib.contextmanager
-    def shaped(self, rate_bytes_per_s: float, buffer_bytes: int) -> Iterator[Shaper]:
-        shaper = Shaper(
-            self.transit,
-            "eth1",
-            rate_bytes_per_s=rate_bytes_per_s,
-            buffer_bytes=buffer_bytes,
-            burst_bytes=2 * FRAME_BYTES,
-        )
-        try:
-            yield shaper
-        finally:
-            self.transit.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
 
     @contextlib.contextmanager
     def nodes(
@@ -89,27 +72,6 @@ class Chain:
             running = Running(summaries, first, middle, last)
             yield running
 
-    @contextlib.contextmanager
-    def captured(self) -> Iterator[socket.socket]:
-        """Give a socket that sees packets as they come to the sink, before the sink does."""
-        with self.sink.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)) as capture:
-            capture.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
-            capture.bind(("eth0", ETH_P_ALL))
-            capture.settimeout(WAIT_S)
-            yield capture
-
-    @contextlib.contextmanager
-    def datagrams(self) -> Iterator[tuple[socket.socket, socket.socket]]:
-        near, far = (
-            host.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
-            for host in (self.source, self.sink)
-        )
-        with near, far:
-            far.bind(("::", PORT))
-            far.settimeout(WAIT_S)
-            near.connect((self.sink.ipv6, PORT))
-            yield near, far
-
 
 @dataclass(frozen=True)
 class Running:
@@ -128,11 +90,7 @@ def chain() -> Iterator[Chain]:
     with Lab() as lab:
         source, sink = lab.add_host("source"), lab.add_host("sink")
         linux, transit = lab.add_host("linux", forwards=True), lab.add_host("transit", forwards=True)
-        _, first = lab.connect(source, linux)
-        left, right = lab.connect(linux, transit)
-        last, _ = lab.connect(transit, sink)
-        for host, via in ((source, first), (linux, right), (transit, left), (sink, last)):
-            host.run(["ip", "-6", "route", "add", "default", "via", via.ipv6])
+        in_a_row(lab, source, linux, transit, sink)
         linux.set_sysctl("net.ipv6.ioam6_id", LINUX)
         linux.set_sysctl("net.ipv6.conf.eth0.ioam6_enabled", 1)
         linux.run(["ip", "ioam", "namespace", "add", "0"])
@@ -169,9 +127,9 @@ def free_pkts(shaper: Shaper, waiting_bytes: int) -> int:
 
 def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was(chain: Chain) -> None:
     with (
-        chain.shaped(1e6, 30_000) as shaper,
-        chain.captured() as capture,
-        chain.datagrams() as (near, far),
+        shaped(chain.transit, 1e6, 30_000) as shaper,
+        captured(chain.sink) as capture,
+        datagrams(chain.source, chain.sink, PORT) as (near, far),
         chain.nodes() as running,
     ):
         before_us = time.time_ns() // 1000
@@ -239,7 +197,7 @@ def test_each_node_says_what_it_found_and_the_sink_gives_the_packet_on_as_it_was
 
 def test_what_a_stranger_wrote_is_taken_off_unread(chain: Chain) -> None:
     elsewhere = ipaddress.IPv6Network("2001:db8::/32")
-    with chain.datagrams() as (near, far), chain.nodes(trusted=elsewhere) as running:
+    with datagrams(chain.source, chain.sink, PORT) as (near, far), chain.nodes(trusted=elsewhere) as running:
         near.send(b"payload")
         assert far.recv(100) == b"payload"
     counters = running.sink.counters()
@@ -253,9 +211,9 @@ def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain) -> None:
     payload = bytes(800)
     length = len(payload) + 8 + 40 + OVERHEAD_BYTES + 14
     with (
-        chain.shaped(12_000, 8000) as shaper,
-        chain.captured() as capture,
-        chain.datagrams() as (near, far),
+        shaped(chain.transit, 12_000, 8000) as shaper,
+        captured(chain.sink) as capture,
+        datagrams(chain.source, chain.sink, PORT) as (near, far),
         chain.nodes() as running,
     ):
         for _ in range(20):
@@ -300,8 +258,8 @@ def test_depth_room_rate_and_losses_of_a_queue_are_exact(chain: Chain) -> None:
 def test_one_in_n_carries_telemetry_and_all_are_counted(chain: Chain, tmp_path: Path) -> None:
     records = tmp_path / "records.csv"
     with (
-        chain.captured() as capture,
-        chain.datagrams() as (near, far),
+        captured(chain.sink) as capture,
+        datagrams(chain.source, chain.sink, PORT) as (near, far),
         chain.nodes(4, records, {LINUX: NodeInfo(queue_depth_unit="bytes")}) as running,
     ):
         for _ in range(10):
@@ -326,7 +284,7 @@ def test_one_in_n_carries_telemetry_and_all_are_counted(chain: Chain, tmp_path: 
 
 
 def test_packets_carry_the_window_of_the_socket_that_sent_them(chain: Chain) -> None:
-    with chain.captured() as capture, chain.sink.tcp_socket("ipv6") as listener, chain.nodes():
+    with captured(chain.sink) as capture, chain.sink.tcp_socket("ipv6") as listener, chain.nodes():
         listener.bind(("::", PORT + 1))
         listener.listen()
         with chain.source.tcp_socket("ipv6") as client:
@@ -346,7 +304,11 @@ def test_packets_carry_the_window_of_the_socket_that_sent_them(chain: Chain) -> 
 
 
 def test_tcp_fills_the_mtu_and_no_packet_is_lost_but_by_the_queue(chain: Chain) -> None:
-    with chain.shaped(2.5e6, 40_000) as shaper, chain.captured() as capture, chain.nodes() as running:
+    with (
+        shaped(chain.transit, 2.5e6, 40_000) as shaper,
+        captured(chain.sink) as capture,
+        chain.nodes() as running,
+    ):
         result = iperf3(chain.source, chain.sink, congestion="cubic", total_bytes=2_000_000, family="ipv6")
         wait_until(lambda: not shaper.stats().backlog_pkts)
         dropped = shaper.stats().dropped_pkts
@@ -358,27 +320,4 @@ def test_tcp_fills_the_mtu_and_no_packet_is_lost_but_by_the_queue(chain: Chain) 
     assert inserted - removed == dropped > 0
     summaries = running.decoded()
     assert sum(one.received_pkts or 0 for one in summaries) == removed
-    # What comes late between two processors may have been told as lost before.
-    assert dropped <= sum(one.lost_pkts or 0 for one in summaries) <= dropped + late(packets)
-
-
-def drained(capture: socket.socket, source: Host) -> list[bytes]:
-    """All packets of the source that a capture holds."""
-    address = socket.inet_pton(socket.AF_INET6, source.ipv6)
-    packets: list[bytes] = []
-    capture.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            packets.append(capture.recv(65_600))
-    return [packet for packet in packets if packet[0] >> 4 == 6 and packet[8:24] == address]
-
-
-def late(packets: Sequence[bytes]) -> int:
-    """How many packets were overtaken by others of their flow."""
-    newest: dict[int | None, int] = {}
-    count = 0
-    for packet in packets:
-        sequence, port = telemetry_in(packet)[1].sequence or 0, decode(packet).flow.src_port
-        count += sequence < newest.get(port, 0)
-        newest[port] = max(sequence, newest.get(port, 0))
-    return count
+    assert sum(one.lost_pkts or 0 for one in summaries) == dropped

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,17 +12,15 @@ import pytest
 
 from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab
-from experiments.netlab.topology import Shaper
 from telemetry.inband.node import NodeSpec
 from telemetry.schema import IntSummary
 from tests.kernel.driving import wait_until
+from tests.kernel.inband_hosts import datagrams, in_a_row, shaped
 
-pytestmark = pytest.mark.kernel(struct_ops=False)
+pytestmark = [pytest.mark.kernel(struct_ops=False), pytest.mark.usefixtures("one_processor")]
 
 PORT = 5000
-FRAME_BYTES = 1514
 SOURCE, QUEUE, LOSSY = 1, 2, 3
-WAIT_S = 20.0
 DATAGRAMS = 400
 EVERY = 20
 """Of so many packets that come to it, the lossy router loses one before it does anything with them."""
@@ -37,16 +34,6 @@ class Line:
     queue: Host
     lossy: Host
     sink: Host
-
-    @contextlib.contextmanager
-    def shaped(self) -> Iterator[Shaper]:
-        shaper = Shaper(
-            self.queue, "eth1", rate_bytes_per_s=1e6, buffer_bytes=20_000, burst_bytes=2 * FRAME_BYTES
-        )
-        try:
-            yield shaper
-        finally:
-            self.queue.run(["tc", "qdisc", "del", "dev", "eth1", "root"])
 
     @contextlib.contextmanager
     def losing(self) -> Iterator[None]:
@@ -64,29 +51,13 @@ class Line:
         (pkts,) = re.findall(r"counter packets (\d+)", listed)
         return int(pkts)
 
-    @contextlib.contextmanager
-    def datagrams(self) -> Iterator[tuple[socket.socket, socket.socket]]:
-        near, far = (
-            host.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
-            for host in (self.source, self.sink)
-        )
-        with near, far:
-            far.bind(("::", PORT))
-            far.settimeout(WAIT_S)
-            near.connect((self.sink.ipv6, PORT))
-            yield near, far
-
 
 @pytest.fixture(scope="module")
 def line() -> Iterator[Line]:
     with Lab() as lab:
         source, sink = lab.add_host("source"), lab.add_host("sink")
         queue, lossy = lab.add_host("queue", forwards=True), lab.add_host("lossy", forwards=True)
-        _, first = lab.connect(source, queue)
-        left, right = lab.connect(queue, lossy)
-        last, _ = lab.connect(lossy, sink)
-        for host, via in ((source, first), (queue, right), (lossy, left), (sink, last)):
-            host.run(["ip", "-6", "route", "add", "default", "via", via.ipv6])
+        in_a_row(lab, source, queue, lossy, sink)
         yield Line(source, queue, lossy, sink)
 
 
@@ -94,9 +65,9 @@ def line() -> Iterator[Line]:
 def test_a_loss_is_where_it_happened_or_unknown(line: Line, lossy_is_silent: bool) -> None:
     """More than the slow link takes, so that its queue drops, and a twentieth lost behind it."""
     with contextlib.ExitStack() as stack:
-        shaper = stack.enter_context(line.shaped())
+        shaper = stack.enter_context(shaped(line.queue, 1e6, 20_000))
         stack.enter_context(line.losing())
-        near, far = stack.enter_context(line.datagrams())
+        near, far = stack.enter_context(datagrams(line.source, line.sink, PORT))
         summaries = stack.enter_context(contextlib.closing(Summaries()))
         nodes = [
             (line.sink, "eth0", NodeSpec(roles=("sink",))),
