@@ -19,15 +19,11 @@ an ECN reduction, as in Linux, which is in CWR then; the RFC does not say. alpha
 
 from __future__ import annotations
 
-from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
+from ccp_algs.configured import Configured
 from ccp_algs.episodes import (
     REDUCING,
-    STARTED,
-    LossReport,
     loss_episodes,
-    regular_reports,
-    report_interval_us,
     reports,
 )
 from ccp_algs.fold import (
@@ -102,36 +98,17 @@ class DctcpFold(FoldProgram):
 
 
 @register("dctcp")
-class Dctcp(Algorithm):
+class Dctcp(Configured):
     """DCTCP of RFC 8257; see the module."""
 
     program = DctcpFold
     needs_ecn = True
     g = Param(1 / 16, min=0.001, max=1.0, doc="weight of the newest window in alpha")
     beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
-    report_ms = regular_reports(0.0)
-
-    def on_create(self, info: FlowInfo) -> None:
-        """Hand the parameters to the fold program."""
-        self._configure()
-
-    def on_report(self, report: LossReport) -> None:
-        """Hand the parameters over again after the program started anew."""
-        if report.event == STARTED:
-            self._configure()
-
-    def on_params(self, names: frozenset[str]) -> None:
-        """Hand them over."""
-        self._configure()
 
     def registers(self) -> dict[str, int]:
         """Return the registers that parameters determine."""
-        return {
+        return super().registers() | {
             "g_inverse": round(1 / self.g),
             "cut_permille": round(1000 * self.beta),
-            "configured": 1,
-            "report_us": report_interval_us(self.report_ms),
         }
-
-    def _configure(self) -> None:
-        self.flow.set(**self.registers())

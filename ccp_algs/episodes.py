@@ -335,9 +335,9 @@ def loss_episodes(
         # The window.
         window_bytes.set(Cwnd),
         window_bytes.set(max_(Cwnd, ssthresh_bytes), when=rules.is_over & (ssthresh_bytes < INFINITY)),
-        window_bytes.set(min_(ssthresh_bytes, _pipe_and_delivered(0)), when=episode == REDUCING),
+        window_bytes.set(min_(ssthresh_bytes, pipe_and_delivered(0)), when=episode == REDUCING),
         window_bytes.set(
-            min_(ssthresh_bytes, _pipe_and_delivered(1)), when=(episode == REDUCING) & _is_safe()
+            min_(ssthresh_bytes, pipe_and_delivered(1)), when=(episode == REDUCING) & _is_safe()
         ),
         window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=rules.is_collapse),
         window_bytes.set(Cwnd, when=undo),
@@ -464,7 +464,7 @@ def recover_at(window_bytes: Num) -> Num:
     return Flow.delivered_bytes + window_bytes + window_bytes // 4 + 3 * Flow.mss
 
 
-def _pipe_and_delivered(more_pkts: int) -> Num:
+def pipe_and_delivered(more_pkts: int) -> Num:
     """Return the window that sends what this ACK delivers, and `more_pkts` segments [bytes]."""
     delivered_pkts = Ack.packets_acked + Ack.packets_misordered
     return Flow.bytes_in_flight + (delivered_pkts + more_pkts) * Flow.mss

@@ -17,9 +17,9 @@ here is what RFC 6675 describes rather than three duplicate ACKs counted by hand
 
 from __future__ import annotations
 
-from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
-from ccp_algs.episodes import STARTED, LossReport, loss_episodes, regular_reports, report_interval_us, reports
+from ccp_algs.configured import Configured
+from ccp_algs.episodes import loss_episodes, reports
 from ccp_algs.fold import INFINITY, Ack, FoldProgram, control, total
 from ccp_algs.params import Param
 from ccp_algs.registry import register
@@ -39,27 +39,12 @@ class RenoFold(FoldProgram):
 
 
 @register("reno")
-class Reno(Algorithm):
+class Reno(Configured):
     """Reno with SACK-based loss detection; see the module."""
 
     program = RenoFold
     beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
-    report_ms = regular_reports(0.0)
 
-    def on_create(self, info: FlowInfo) -> None:
-        """Hand the parameters to the fold program."""
-        self._configure()
-
-    def on_report(self, report: LossReport) -> None:
-        """Hand the parameters over again after the program started anew."""
-        if report.event == STARTED:
-            self._configure()
-
-    def on_params(self, names: frozenset[str]) -> None:
-        """Hand them over."""
-        self._configure()
-
-    def _configure(self) -> None:
-        self.flow.set(
-            cut_permille=round(1000 * self.beta), configured=1, report_us=report_interval_us(self.report_ms)
-        )
+    def registers(self) -> dict[str, int]:
+        """Return the registers that parameters determine."""
+        return super().registers() | {"cut_permille": round(1000 * self.beta)}

@@ -12,8 +12,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from ccp_algs.episodes import AFTER_TIMEOUT, RECOVERY, Episodes
-from ccp_algs.fold import Ack, Block, Cwnd, Flow, Part, Register, let, max_, min_, on, state
+from ccp_algs.episodes import AFTER_TIMEOUT, RECOVERY, Episodes, pipe_and_delivered
+from ccp_algs.fold import Block, Cwnd, Flow, Part, Register, let, max_, min_, on, state
 from ccp_algs.fold.lines import LocalFlag
 
 GROWS: Final = 0
@@ -47,8 +47,6 @@ def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
     """
     held_bytes = state()
     repairing = (Flow.ca_state == RECOVERY) & (loss.episode <= AFTER_TIMEOUT)
-    delivered_pkts = Ack.packets_acked + Ack.packets_misordered
-    pipe_bytes = Flow.bytes_in_flight + (delivered_pkts + 1) * Flow.mss
     return SparedRecovery(
         held_bytes=held_bytes,
         follow=on(
@@ -56,6 +54,6 @@ def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
             Cwnd.set(max_(Cwnd, held_bytes), when=Flow.ca_state < RECOVERY),
             held_bytes.set(0, when=Flow.ca_state < RECOVERY),
             held_bytes.set(max_(held_bytes, Cwnd), when=repairing),
-            Cwnd.set(max_(min_(held_bytes, pipe_bytes), 2 * Flow.mss), when=repairing),
+            Cwnd.set(max_(min_(held_bytes, pipe_and_delivered(1)), 2 * Flow.mss), when=repairing),
         ),
     )

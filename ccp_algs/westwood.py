@@ -19,9 +19,9 @@ where the estimate is above it. Until there is an estimate, a loss leaves two se
 
 from __future__ import annotations
 
-from ccp_algs.api import Algorithm, FlowInfo
 from ccp_algs.avoidance import additive_increase, credit
-from ccp_algs.episodes import STARTED, LossReport, loss_episodes, regular_reports, report_interval_us, reports
+from ccp_algs.configured import Configured
+from ccp_algs.episodes import loss_episodes, reports
 from ccp_algs.fold import INFINITY, Ack, Flow, FoldProgram, control, field, let, max_, min_, on, state, total
 from ccp_algs.registry import register
 from ccp_algs.slow_start import slow_start
@@ -72,24 +72,7 @@ class WestwoodFold(FoldProgram):
 
 
 @register("westwood")
-class Westwood(Algorithm):
+class Westwood(Configured):
     """Westwood+; see the module."""
 
     program = WestwoodFold
-    report_ms = regular_reports(0.0)
-
-    def on_create(self, info: FlowInfo) -> None:
-        """Hand the parameters to the fold program."""
-        self._configure()
-
-    def on_report(self, report: LossReport) -> None:
-        """Hand the parameters over again after the program started anew."""
-        if report.event == STARTED:
-            self._configure()
-
-    def on_params(self, names: frozenset[str]) -> None:
-        """Hand them over."""
-        self._configure()
-
-    def _configure(self) -> None:
-        self.flow.set(configured=1, report_us=report_interval_us(self.report_ms))

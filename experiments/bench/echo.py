@@ -171,9 +171,7 @@ def run(plan: Plan, seconds: int) -> BenchResult:
         lambda state, _: _round(WINDOWS_BYTES[state], seconds),
         plan,
         title="echo",
-        headlines=lambda samples: [
-            _percentiles(rounds, way, 50) for rounds in samples.values() for way in WAYS
-        ],
+        headlines=_headlines,
         judge=disturbances_alone,
     )
     result.rounds["echo"] = measured.tally

@@ -18,10 +18,10 @@ from typing import Any, Final
 import pandas as pd
 
 from ccp_base.errors import UsageError
-from experiments.metrics import NAN, goodput_bytes_per_s, retrans_pct, rtt_percentiles_us
+from experiments.metrics import NAN
 from experiments.papers.comparisons import chosen
 from experiments.papers.estimates import IN_RUN
-from experiments.papers.paper import Part, Runs, Size, read_part
+from experiments.papers.paper import Part, Runs, Size, read_part, table_of
 from experiments.papers.tables import Table
 from experiments.plots import quantity
 from experiments.results import Result
@@ -125,11 +125,11 @@ def agreement(part: Part, size: Size, real: Runs, simulated: str | Path) -> Tabl
 
 def _by_run(runs: Runs) -> pd.DataFrame:
     """Return what is compared of each run, by its point and its seed."""
-    table = runs.table.assign(point=[_point(one) for one in runs.results])
+    table = runs.table
+    if not {*RELATIVE, *ABSOLUTE} & set(table):
+        table = table_of(runs.results)  # the part says nothing of whole runs
     columns = [one for one in (*RELATIVE, *ABSOLUTE) if one in table]
-    if not columns:
-        means = [_means(one.flow_samples) for one in runs.results]
-        table, columns = table.join(pd.DataFrame(means, index=table.index)), list(means[0]) if means else []
+    table = table.assign(point=[_point(one) for one in runs.results])
     return table.set_index(["point", "seed"])[columns].astype(float)
 
 
@@ -137,12 +137,3 @@ def _point(run: Result) -> str:
     grid = run.directory.parent.name if run.directory else ""
     repeat = f"-{run.metadata['seed']}"
     return f"{grid.removesuffix(repeat)} {point_key(run.axes)}"
-
-
-def _means(flow_samples: pd.DataFrame) -> dict[str, float]:
-    """Return what a run's flows come to on average, for parts that say nothing of a whole run."""
-    return {
-        "goodput_bytes_per_s": goodput_bytes_per_s(flow_samples).mean(),
-        "rtt_p95_us": rtt_percentiles_us(flow_samples, (95,))["rtt_p95_us"].mean(),
-        "retrans_pct": retrans_pct(flow_samples).mean(),
-    }

@@ -14,7 +14,6 @@ of path come in turn, so that each is as frequent as the others; everything else
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,15 @@ from typing import Final, Literal, get_args
 import msgspec
 import numpy as np
 
+from experiments.netlab.at_random import (
+    CELL_RATES_MBIT,
+    LEAST_BUFFER_PKTS,
+    LOSSES,
+    RTTS_MS,
+    log_uniform,
+    random_bursts,
+    random_red,
+)
 from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular, draw, write_trace
 from experiments.netlab.spec import (
     Bernoulli,
@@ -33,7 +41,6 @@ from experiments.netlab.spec import (
     DropTail,
     GilbertElliott,
     Queue,
-    Red,
     TokenBucket,
 )
 from experiments.netlab.traces import read_trace
@@ -53,12 +60,9 @@ STEP_MARKED: Final = "dctcp"
 
 DURATION_S: Final = 12.0
 RATES_MBIT: Final = (1.0, 1000.0)
-CELL_RATES_MBIT: Final = (2.0, 50.0)
-RTTS_MS: Final = (5.0, 200.0)
 BUFFERS_BDP: Final = (0.1, 4.0)
 CELL_BUFFERS_BDP: Final = (1.0, 10.0)
 
-_LEAST_BUFFER_PKTS: Final = 4
 _LEAST_BUCKET_BYTES: Final = 15_000
 
 
@@ -145,19 +149,14 @@ def _algorithm(rng: Random) -> str:
     return rng.choice(OURS)
 
 
-def _log_uniform(rng: Random, least: float, most: float) -> float:
-    """Return a number of three digits whose logarithm is uniformly distributed."""
-    return float(f"{math.exp(rng.uniform(math.log(least), math.log(most))):.3g}")
-
-
 # --- wired paths -------------------------------------------------------------------------------------------
 
 
 def _wired(rng: Random, kind: Kind) -> _Path:
-    rate_mbit, rtt_ms = _log_uniform(rng, *RATES_MBIT), _log_uniform(rng, *RTTS_MS)
-    bdp = _log_uniform(rng, 1.0 if kind == "aqm" else BUFFERS_BDP[0], BUFFERS_BDP[1])
+    rate_mbit, rtt_ms = log_uniform(rng, *RATES_MBIT), log_uniform(rng, *RTTS_MS)
+    bdp = log_uniform(rng, 1.0 if kind == "aqm" else BUFFERS_BDP[0], BUFFERS_BDP[1])
     bdp_bytes = rate_mbit * MBIT * rtt_ms / 1e3
-    bdp = max(bdp, _LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes)
+    bdp = max(bdp, LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes)
     plain = Direction(
         rate_bytes_per_s=rate_mbit * MBIT, delay_us=round(rtt_ms * 500), buffer=Buffer(bdp=round(bdp, 3))
     )
@@ -177,8 +176,8 @@ def _with_aqm(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
     if which == "codel":
         queue, told = CoDel(ecn=ecn), "CoDel"
     elif which == "red":
-        least_bytes = round(max(bdp_bytes * rng.uniform(0.1, 0.3), 5 * OPPORTUNITY_BYTES))
-        queue, told = Red(least_bytes, 3 * least_bytes, ecn=ecn), f"RED of {least_bytes / 1e3:.3g} kB"
+        red = random_red(rng, bdp_bytes, ecn)
+        queue, told = red, f"RED of {red.min_bytes / 1e3:.3g} kB"
     else:
         ecn, threshold_us = True, round(rng.uniform(500, 5000))
         queue, told = DropTail(ce_threshold_us=threshold_us), f"step of {threshold_us / 1e3:.3g} ms"
@@ -194,18 +193,18 @@ def _with_aqm(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
 def _with_loss(rng: Random, path: _Path) -> _Path:
     loss: Bernoulli | GilbertElliott
     if rng.random() < 0.5:
-        ratio = _log_uniform(rng, 1e-4, 0.03)
+        ratio = log_uniform(rng, *LOSSES)
         loss, told = Bernoulli(ratio), f"{100 * ratio:.3g} % lost"
     else:
-        begins, ends = _log_uniform(rng, 1e-4, 3e-3), round(rng.uniform(0.2, 0.6), 2)
-        loss, told = GilbertElliott(begins, ends), f"bursts lost: {100 * begins:.3g} % begin, {ends:g} end"
+        loss = random_bursts(rng)
+        told = f"bursts lost: {100 * loss.good_to_bad:.3g} % begin, {loss.bad_to_good:g} end"
     bottleneck = msgspec.structs.replace(path.bottleneck, loss=loss)
     return _Path(bottleneck, path.rate_mbit, f"{path.told}, {told}")
 
 
 def _with_limiter(rng: Random, path: _Path, bdp_bytes: float) -> _Path:
     rate_mbit = float(f"{path.rate_mbit * rng.uniform(0.1, 0.6):.3g}")
-    bucket_bytes = round(max(bdp_bytes * _log_uniform(rng, 0.05, 1.0), _LEAST_BUCKET_BYTES))
+    bucket_bytes = round(max(bdp_bytes * log_uniform(rng, 0.05, 1.0), _LEAST_BUCKET_BYTES))
     shaper = rng.random() < 0.5
     limiter = TokenBucket(rate_mbit * MBIT, bucket_bytes, shaper=shaper)
     told = f"{'shaper' if shaper else 'policer'} of {rate_mbit:g} Mbit/s, {bucket_bytes / 1e3:.3g} kB"
@@ -225,17 +224,17 @@ def _cellular(rng: Random, file: Path, recorded: dict[str, list[int]]) -> _Path:
         told = f"{source} from {start_ms / 1e3:.1f} s"
     else:
         link = Cellular(
-            mean_bytes_per_s=_log_uniform(rng, *CELL_RATES_MBIT) * MBIT,
+            mean_bytes_per_s=log_uniform(rng, *CELL_RATES_MBIT) * MBIT,
             variation_ratio=round(rng.uniform(0.2, 1.0), 2),
-            coherence_s=_log_uniform(rng, 0.5, 8.0),
+            coherence_s=log_uniform(rng, 0.5, 8.0),
         )
         times_ms = draw(link, DURATION_S, rng.getrandbits(31)).tolist()
         told = f"variation {link.variation_ratio:g} over {link.coherence_s:g} s"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_trace(file, np.asarray(times_ms, np.int64))
     mean_bytes_per_s = len(times_ms) * OPPORTUNITY_BYTES / (times_ms[-1] / 1e3)
-    rtt_ms, bdp = _log_uniform(rng, *RTTS_MS), _log_uniform(rng, *CELL_BUFFERS_BDP)
-    packets = max(round(bdp * mean_bytes_per_s * rtt_ms / 1e3 / OPPORTUNITY_BYTES), _LEAST_BUFFER_PKTS)
+    rtt_ms, bdp = log_uniform(rng, *RTTS_MS), log_uniform(rng, *CELL_BUFFERS_BDP)
+    packets = max(round(bdp * mean_bytes_per_s * rtt_ms / 1e3 / OPPORTUNITY_BYTES), LEAST_BUFFER_PKTS)
     bottleneck = Direction(trace=str(file), delay_us=round(rtt_ms * 500), buffer=Buffer(packets=packets))
     rate_mbit = float(f"{mean_bytes_per_s / MBIT:.3g}")
     return _Path(

@@ -97,17 +97,20 @@ def judged(runs: pd.DataFrame) -> pd.DataFrame:
     """
     alone = runs[runs["setting"] == "alone"].set_index(["network", "variant"])
     beside = runs[runs["setting"] == "beside"].set_index(["network", "variant"])
-    found = alone.drop(index=LOSSLESS_CUBIC, level="variant")
+    found = alone.drop(index=LOSSLESS_CUBIC, level="variant", errors="ignore")
     networks = found.index.get_level_values("network")
 
     def of(table: pd.DataFrame, variant: str, column: str) -> np.ndarray:
-        own = table[column].xs(variant, level="variant")
+        own = table.loc[table.index.get_level_values("variant") == variant, column].droplevel("variant")
         return own.reindex(networks).to_numpy(dtype=float)
 
     goodput = found["goodput_bytes_per_s"]
     by_network = goodput.groupby(level="network")
     best = by_network.idxmax().map(lambda key: key[1])
+    # Where nothing is lost at random, kernel CUBIC is run once.
+    is_lossless = of(alone, KERNEL, "lost_at_random_pct") == 0
     queue_us = of(alone, LOSSLESS_CUBIC, "queueing_delay_us")
+    queue_us = np.where(np.isnan(queue_us) & is_lossless, of(alone, KERNEL, "queueing_delay_us"), queue_us)
     other = beside["other_goodput_bytes_per_s"].reindex(found.index)
     second = of(beside, KERNEL, "other_goodput_bytes_per_s")
     return found.assign(

@@ -15,16 +15,24 @@ turn; everything else is drawn.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular, draw, write_trace
+from experiments.netlab.at_random import (
+    CELL_RATES_MBIT,
+    LEAST_BUFFER_PKTS,
+    LOSSES,
+    RTTS_MS,
+    log_uniform,
+    random_bursts,
+    random_red,
+)
+from experiments.netlab.cellular import OPPORTUNITY_BYTES, Cellular
 from experiments.netlab.spec import Bernoulli, Buffer, CoDel, Direction, GilbertElliott, Red
+from experiments.papers.kept_traces import trace_file
 from experiments.papers.two_flows import LOSS
 from experiments.units import MBIT
 
@@ -39,15 +47,9 @@ JUDGED_SEED: Final = 3
 acknowledgments for a queue, which its worst networks showed."""
 
 RATES_MBIT: Final = (2.0, 200.0)
-CELL_RATES_MBIT: Final = (2.0, 50.0)
-RTTS_MS: Final = (5.0, 200.0)
 BUFFERS_BDP: Final = (0.025, 4.0)
 ROOMY_BDP: Final = (1.0, 4.0)
-LOSSES: Final = (1e-4, 0.03)
 TRACE_S: Final = 12.0
-
-_LEAST_BUFFER_PKTS: Final = 4
-_TRACES: Final = Path(__file__).parents[3] / ".cache" / "traces"
 
 
 @dataclass(frozen=True)
@@ -113,25 +115,19 @@ def _drawn(number: int, seed: int) -> Network:
         told = f"{told}, {name_of_queue} {'marks' if ecn else 'drops'}"
     loss: Bernoulli | GilbertElliott | None = None
     if kind == "bursts":
-        begins, ends = _log_uniform(rng, 1e-4, 3e-3), round(rng.uniform(0.2, 0.6), 2)
-        loss = GilbertElliott(begins, ends)
-        told = f"{told}, {100 * begins:.2g} % begin bursts of {1 / ends:.2g}"
+        loss = random_bursts(rng)
+        told = f"{told}, {100 * loss.good_to_bad:.2g} % begin bursts of {1 / loss.bad_to_good:.2g}"
     elif kind == "random" or (kind != "drop-tail" and rng.random() < 0.5):
-        loss = Bernoulli(_log_uniform(rng, *LOSSES))
+        loss = Bernoulli(log_uniform(rng, *LOSSES))
         told = f"{told}, {100 * loss.ratio:.2g} % lost"
     return Network(name, kind, msgspec.structs.replace(path, loss=loss), ecn, rng.getrandbits(31), told)
 
 
-def _log_uniform(rng: Random, least: float, most: float) -> float:
-    """Return a number of three digits whose logarithm is uniformly distributed."""
-    return float(f"{math.exp(rng.uniform(math.log(least), math.log(most))):.3g}")
-
-
 def _wired(rng: Random, kind: Kind) -> tuple[Direction, str]:
-    rate_mbit, rtt_ms = _log_uniform(rng, *RATES_MBIT), _log_uniform(rng, *RTTS_MS)
-    bdp = _log_uniform(rng, *(ROOMY_BDP if kind == "aqm" else BUFFERS_BDP))
+    rate_mbit, rtt_ms = log_uniform(rng, *RATES_MBIT), log_uniform(rng, *RTTS_MS)
+    bdp = log_uniform(rng, *(ROOMY_BDP if kind == "aqm" else BUFFERS_BDP))
     bdp_bytes = rate_mbit * MBIT * rtt_ms / 1e3
-    bdp = float(f"{max(bdp, _LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes):.3g}")
+    bdp = float(f"{max(bdp, LEAST_BUFFER_PKTS * OPPORTUNITY_BYTES / bdp_bytes):.3g}")
     path = Direction(rate_bytes_per_s=rate_mbit * MBIT, delay_us=round(rtt_ms * 500), buffer=Buffer(bdp=bdp))
     return path, f"{rate_mbit:.3g} Mbit/s, {rtt_ms:.3g} ms, {bdp:.2g} BDP"
 
@@ -140,26 +136,20 @@ def _aqm(rng: Random, path: Direction, ecn: bool) -> tuple[CoDel | Red, str]:
     assert path.rate_bytes_per_s
     if rng.random() < 0.5:
         return CoDel(ecn=ecn), "CoDel"
-    bdp_bytes = path.rate_bytes_per_s * 2 * path.delay_us / 1e6
-    least_bytes = round(max(bdp_bytes * rng.uniform(0.1, 0.3), 5 * OPPORTUNITY_BYTES))
-    return Red(least_bytes, 3 * least_bytes, ecn=ecn), "RED"
+    return random_red(rng, path.rate_bytes_per_s * 2 * path.delay_us / 1e6, ecn), "RED"
 
 
 def _cellular(rng: Random, name: str) -> tuple[Direction, str]:
-    rate_mbit, rtt_ms = _log_uniform(rng, *CELL_RATES_MBIT), _log_uniform(rng, *RTTS_MS)
+    rate_mbit, rtt_ms = log_uniform(rng, *CELL_RATES_MBIT), log_uniform(rng, *RTTS_MS)
     link = Cellular(
         mean_bytes_per_s=rate_mbit * MBIT,
         variation_ratio=round(rng.uniform(0.2, 1.0), 2),
-        coherence_s=_log_uniform(rng, 0.5, 8.0),
+        coherence_s=log_uniform(rng, 0.5, 8.0),
         outage_every_s=None,
     )
-    times_ms = draw(link, TRACE_S, rng.getrandbits(31))
-    file = _TRACES / f"flex-cubic-{name}.down"
-    if not file.exists() or file.read_text().split() != [str(one) for one in times_ms]:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_trace(file, times_ms)
-    bdp = _log_uniform(rng, *ROOMY_BDP)
-    packets = max(round(bdp * rate_mbit * MBIT * rtt_ms / 1e3 / OPPORTUNITY_BYTES), 2 * _LEAST_BUFFER_PKTS)
+    file = trace_file(f"flex-cubic-{name}", link, TRACE_S, rng.getrandbits(31))
+    bdp = log_uniform(rng, *ROOMY_BDP)
+    packets = max(round(bdp * rate_mbit * MBIT * rtt_ms / 1e3 / OPPORTUNITY_BYTES), 2 * LEAST_BUFFER_PKTS)
     path = Direction(trace=str(file), delay_us=round(rtt_ms * 500), buffer=Buffer(packets=packets))
     varies = f"varies by {100 * link.variation_ratio:.0f} % in {link.coherence_s:.2g} s"
     return path, f"{rate_mbit:.3g} Mbit/s, {rtt_ms:.3g} ms, {bdp:.2g} BDP, {varies}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, queueing_delay_us, retrans_pct, within
 from experiments.netlab.spec import Direction
 from experiments.papers.flex_cubic.bars import LOSSLESS_CUBIC, SUCCESSOR, findings
-from experiments.papers.flex_cubic.drawn import JUDGED_SEED, LOSSLESS, TRACE_S, TRIED_SEED, networks
+from experiments.papers.flex_cubic.drawn import JUDGED_SEED, LOSSLESS, TRACE_S, TRIED_SEED, Network, networks
 from experiments.papers.paper import Part, Size
 from experiments.papers.variants import KERNEL, steered
 from experiments.results import Result
@@ -53,41 +53,44 @@ def scenario(setting: str, duration_s: float = TRACE_S) -> Scenario:
 
 
 def grid(
-    setting: str, count: int, seed: int, variants: Mapping[str, Mapping[str, Any]], name: str, seconds: float
+    setting: str,
+    drawn: Sequence[Network],
+    variants: Mapping[str, Mapping[str, Any]],
+    name: str,
+    seconds: float,
 ) -> Grid:
     """Return each variant in each network, alone or beside kernel CUBIC.
 
     Args:
         setting: ALONE or BESIDE.
-        count: How many networks.
-        seed: Of their draw.
+        drawn: The networks.
         variants: Name -> what it sets.
         name: Of the grid.
         seconds: Length of each run [s].
     """
-    points = {one.name: one.fields for one in networks(count, seed)}
+    points = {one.name: one.fields for one in drawn}
     return Grid(scenario(setting, seconds), {"network": points, "variant": variants}, name)
 
 
-def variants_of(names: Sequence[str], *more: str) -> dict[str, dict[str, Any]]:
-    """Return algorithms of the first flow as points of an axis.
+def variants_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return algorithms of the first flow as points of an axis."""
+    return {name: steered(name, OWN) for name in names}
 
-    Args:
-        names: The algorithms.
-        *more: LOSSLESS_CUBIC: kernel CUBIC where nothing is lost at random.
-    """
-    points = {name: steered(name, OWN) for name in names}
-    return points | {name: steered(KERNEL, OWN) | LOSSLESS for name in more}
+
+_WITHOUT_LOSS: Final = {LOSSLESS_CUBIC: steered(KERNEL, OWN) | LOSSLESS}
 
 
 def _grids(seed: int, size: Size) -> list[Grid]:
-    count, seconds = size.times(QUICK_NETWORKS, NETWORKS), size.seconds(TRACE_S, TRACE_S)
-    few = min(count, OTHERS_NETWORKS)
+    drawn = networks(size.times(QUICK_NETWORKS, NETWORKS), seed)
+    seconds = size.seconds(TRACE_S, TRACE_S)
+    lossy = [one for one in drawn if one.bottleneck.loss is not None]
+    few = drawn[:OTHERS_NETWORKS]
     return [
-        grid(ALONE, count, seed, variants_of(COMPARED, LOSSLESS_CUBIC), f"{size.name}-{ALONE}", seconds),
-        grid(BESIDE, count, seed, variants_of(COMPARED), f"{size.name}-{BESIDE}", seconds),
+        grid(ALONE, drawn, variants_of(COMPARED), f"{size.name}-{ALONE}", seconds),
+        *([grid(ALONE, lossy, _WITHOUT_LOSS, f"{size.name}-{LOSSLESS_CUBIC}", seconds)] if lossy else []),
+        grid(BESIDE, drawn, variants_of(COMPARED), f"{size.name}-{BESIDE}", seconds),
         *(
-            grid(one, few, seed, variants_of(OTHERS), f"{size.name}-others-{one}", seconds)
+            grid(one, few, variants_of(OTHERS), f"{size.name}-others-{one}", seconds)
             for one in (ALONE, BESIDE)
         ),
     ]

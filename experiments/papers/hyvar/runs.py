@@ -14,8 +14,9 @@ from typing import Any, Final
 import pandas as pd
 
 from experiments.metrics import NAN, within
-from experiments.netlab.cellular import Cellular, draw, write_trace
+from experiments.netlab.cellular import Cellular
 from experiments.netlab.spec import Buffer, Direction
+from experiments.papers.kept_traces import trace_file
 from experiments.papers.tables import figures_of
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
@@ -37,7 +38,6 @@ CLAIMED: Final = Direction(rate_bytes_per_s=6e6, delay_us=15_000, buffer=Buffer(
 INITIAL_S: Final = 2.0
 """How long the initial phase is, in which rates are said to fluctuate [s]."""
 
-_TRACES: Final = Path(__file__).parents[3] / ".cache" / "traces"
 _TRACE_S: Final = 60.0
 _CELL_DELAY_US: Final = 20_000
 _CELL_BUFFER: Final = Buffer(packets=250)
@@ -66,12 +66,7 @@ def drawn(name: str, number: int = 0) -> Path:
         number: Of the round: each has a trace of its own.
     """
     link, seed = CELLS[name]
-    file = _TRACES / f"hyvar-{name}-{number}.down"
-    times_ms = draw(link, _TRACE_S, seed + _BETWEEN_ROUNDS * number)
-    if not file.exists() or file.read_text().split() != [str(one) for one in times_ms]:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_trace(file, times_ms)
-    return file
+    return trace_file(f"hyvar-{name}-{number}", link, _TRACE_S, seed + _BETWEEN_ROUNDS * number)
 
 
 def paths(number: int = 0) -> dict[str, Direction]:

@@ -113,7 +113,8 @@ def _silent_grids(size: Size) -> list[Grid]:
 
 
 def _silent_row(result: Result) -> dict[str, Any]:
-    return {**conditions(result), "sent_once_pct": 100 - conditions(result)["retrans_pct"]}
+    came_to = conditions(result)
+    return {**came_to, "sent_once_pct": 100 - came_to["retrans_pct"]}
 
 
 def _silent_findings(runs: Runs) -> Findings:

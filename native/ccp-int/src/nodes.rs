@@ -51,6 +51,11 @@ pub(crate) fn node_id(node: &Node) -> Option<u64> {
     node.node_id.map(u64::from).or(node.node_id_wide)
 }
 
+/// Hop limit with which a packet left it.
+pub(crate) fn hop_limit(node: &Node) -> Option<u8> {
+    node.hop_limit.or(node.hop_limit_wide)
+}
+
 /// When a packet came to it, since 1970.
 pub(crate) fn timestamp_us(node: &Node) -> Option<u64> {
     Some(u64::from(node.timestamp_s?) * 1_000_000 + u64::from(node.timestamp_fraction?))

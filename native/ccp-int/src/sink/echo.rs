@@ -95,8 +95,7 @@ fn of_path(path: &[Node], overflow: bool) -> PathEcho {
 
 /// Whether nobody is between two nodes who takes from the hop limit, and does not tell of a queue.
 fn is_next(node: &Node, next: &Node) -> bool {
-    let hop_limit = |node: &Node| node.hop_limit.or(node.hop_limit_wide);
-    hop_limit(node).zip(hop_limit(next)).is_some_and(|(here, there)| here == there.saturating_add(1))
+    nodes::hop_limit(node).zip(nodes::hop_limit(next)).is_some_and(|(here, there)| here == there.saturating_add(1))
 }
 
 #[cfg(test)]

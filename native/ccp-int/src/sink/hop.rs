@@ -106,7 +106,7 @@ impl HopState {
         let never_drops = nodes.untold_room(self.node_id).map(|_| 0);
         Told {
             node_id: self.node_id,
-            hop_limit: node.hop_limit.or(node.hop_limit_wide),
+            hop_limit: nodes::hop_limit(node),
             missing: state.flow_missing_pkts,
             dropped: state.flow_dropped_pkts.or(never_drops),
         }

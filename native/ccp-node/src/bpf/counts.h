@@ -100,31 +100,39 @@ static __always_inline void count_numbers(struct node_count *count, const struct
 }
 
 /*
- * Counts a packet that comes to the queue; returns how many of its flow had not come then, and how many the queue has
- * dropped of those, as the wire has it.
+ * Counts a packet, with its numbers, that comes to the queue; returns how many of its flow had not come then, and how
+ * many the queue has dropped of those, as the wire has it.
  */
-static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, bool drops_known)
+static __noinline u32 count_numbered(struct packet *packet, const struct numbers *numbers, bool drops_known)
 {
 	struct node_count begun = {}, *count;
-	struct numbers numbers = {};
 
-	if (!packet || !packet->flow.protocol)
+	if (!packet || !numbers || !packet->flow.protocol)
 		return NODE_MISSING;
-	read_numbers(skb, packet, &numbers);
 	count = bpf_map_lookup_elem(&counts, &packet->flow);
-	if (!numbers.pkts) {
+	if (!numbers->pkts) {
 		if (count)
 			__sync_fetch_and_add(&count->missing, -(u64)packet->pkts);
 		return NODE_MISSING;
 	}
 	if (count) {
-		count_numbers(count, &numbers);
+		count_numbers(count, numbers);
 	} else {
-		begun.highest = numbers.first + numbers.pkts - 1;
+		begun.highest = numbers->first + numbers->pkts - 1;
 		bpf_map_update_elem(&counts, &packet->flow, &begun, BPF_NOEXIST);
 		return drops_known ? 0 : HALF_MISSING;
 	}
 	return on_wire(count->missing) << 16 | (drops_known ? on_wire(count->dropped) : HALF_MISSING);
+}
+
+static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, bool drops_known)
+{
+	struct numbers numbers = {};
+
+	if (!packet)
+		return NODE_MISSING;
+	read_numbers(skb, packet, &numbers);
+	return count_numbered(packet, &numbers, drops_known);
 }
 
 /* Whose packet it is, of those that carry headers, and what TCP carries in it; false if nobody's. */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,34 +118,45 @@ def _link_samples(times_s: np.ndarray) -> pd.DataFrame:
 
 
 def _telemetry(scenario: Scenario, times_s: np.ndarray) -> dict[str, pd.DataFrame]:
+    """All flows have the same: it is made once, as making tables takes long."""
     lost = np.where(np.arange(1, len(times_s) + 1) % 10 == 0, LOST_PKTS, 0)
-    summaries, hops, decisions = [], [], []
-    for name in _names(scenario):
-        key = pd.DataFrame({"t_s": times_s, "flow": name, "connection": 0, "backward": False})
-        of_flow = {
+    key = {"t_s": times_s, "flow": "", "connection": 0, "backward": False}
+    of_flow = {
+        "interval_us": 10_000,
+        "lost_pkts": lost,
+        "lost_congestion_pkts": 0,
+        "lost_link_pkts": lost,
+        "lost_unknown_pkts": 0,
+        "cwnd_bytes": MSS_BYTES * (10 + (100 * times_s) % 40),
+    }
+    ages = (
+        {"interval_us": 10_000, "age_us": np.linspace(500, 3_000, len(times_s))},
+        {"interval_us": 0, "age_us": 20_000},
+    )
+    of_nodes = [
+        {
+            "hop": hop,
+            "node": node,
             "interval_us": 10_000,
-            "lost_pkts": lost,
-            "lost_congestion_pkts": 0,
-            "lost_link_pkts": lost,
-            "lost_unknown_pkts": 0,
-            "cwnd_bytes": MSS_BYTES * (10 + (100 * times_s) % 40),
+            "queue_depth_pkts": QUEUE_PKTS + (100 * times_s) % 3 - 1,
+            "queue_free_pkts": 50 - QUEUE_PKTS,
+            "arrival_pkts_per_s": ARRIVAL_PKTS_PER_S,
+            "flow_count": _active(scenario, times_s),
+            "transit_delay_us": 600 * QUEUE_PKTS if node == "ap1" else 0,
+            "lost_pkts": lost if node == "ap2" else 0,
         }
-        summaries.append(key.assign(**of_flow))
-        decisions.append(key.assign(interval_us=10_000, age_us=np.linspace(500, 3_000, len(times_s))))
-        decisions.append(key.assign(interval_us=0, age_us=20_000))
-        for hop, node in enumerate(("ap1", "ap2"), 1):
-            of_node = {
-                "interval_us": 10_000,
-                "queue_depth_pkts": QUEUE_PKTS + (100 * times_s) % 3 - 1,
-                "queue_free_pkts": 50 - QUEUE_PKTS,
-                "arrival_pkts_per_s": ARRIVAL_PKTS_PER_S,
-                "flow_count": _active(scenario, times_s),
-                "transit_delay_us": 600 * QUEUE_PKTS if node == "ap1" else 0,
-                "lost_pkts": lost if node == "ap2" else 0,
-            }
-            hops.append(key.assign(hop=hop, node=node, **of_node))
-    parts = {"int_summaries": summaries, "int_hops": hops, "int_decisions": decisions}
-    return {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
+        for hop, node in enumerate(("ap1", "ap2"), 1)
+    ]
+    parts = {"int_summaries": [of_flow], "int_hops": of_nodes, "int_decisions": ages}
+    names = _names(scenario)
+    return {name: _for_each(names, key, columns) for name, columns in parts.items()}
+
+
+def _for_each(names: list[str], key: dict[str, Any], parts: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return these rows for each flow."""
+    rows = pd.concat([pd.DataFrame(key | columns) for columns in parts], ignore_index=True)
+    every = pd.concat([rows] * len(names), ignore_index=True)
+    return every.assign(flow=np.repeat(names, len(rows)))
 
 
 def _active(scenario: Scenario, times_s: np.ndarray) -> np.ndarray:

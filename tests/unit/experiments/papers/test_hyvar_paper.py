@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from ccp_base.errors import UsageError
 from experiments.metrics import NAN
 from experiments.netlab.traces import read_trace
+from experiments.papers import kept_traces
 from experiments.papers.commands import app
 from experiments.papers.estimates import computed
 from experiments.papers.hyvar import runs as hyvar_runs
@@ -34,7 +35,7 @@ RECORDED = Path(__file__).parents[5] / "shared/traces"
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hyvar_runs, "_TRACES", tmp_path / "traces")
+    monkeypatch.setattr(kept_traces, "_TRACES", tmp_path / "traces")
     monkeypatch.setattr(style, "DPI", 30)
 
 

@@ -22,9 +22,7 @@ PARTS = {
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 def test_no_run_is_planned_twice(part: Part, size: Size) -> None:
     runs = [one for grid in part.grids(size) for one in planned(grid)]
-    # A network drawn at random may have no random loss: CUBIC in it, and CUBIC without it, are one run.
-    if not part.name.startswith("networks"):
-        assert len({run.key for run in runs}) == len(runs)
+    assert len({run.key for run in runs}) == len(runs)
     assert bool(runs) == (part.grids is not nothing_to_run)
     names = [grid.title for grid in part.grids(size)]
     assert len(set(names)) == len(names)

@@ -1,0 +1,32 @@
+"""What Python does for algorithms that are all fold program: it hands parameters over."""
+
+from __future__ import annotations
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.episodes import STARTED, LossReport, regular_reports, report_interval_us
+
+
+class Configured(Algorithm):
+    """Sets what its parameters determine, also after its program started anew."""
+
+    report_ms = regular_reports(0.0)
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Hand the parameters to the fold program."""
+        self._configure()
+
+    def on_report(self, report: LossReport) -> None:
+        """Hand the parameters over again after the program started anew."""
+        if report.event == STARTED:
+            self._configure()
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Hand them over."""
+        self._configure()
+
+    def registers(self) -> dict[str, int]:
+        """Return the registers that parameters determine."""
+        return {"configured": 1, "report_us": report_interval_us(self.report_ms)}
+
+    def _configure(self) -> None:
+        self.flow.set(**self.registers())
