@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from ccp_algs.api import Algorithm, FlowInfo
-from ccp_algs.episodes import STARTED, LossReport, regular_reports, report_interval_us
+from ccp_algs.episodes import STARTED, LossReport, report_interval_us
+from ccp_algs.params import Param
 
 
 class Configured(Algorithm):
-    """Sets what its parameters determine, also after its program started anew."""
+    """Sets what its parameters determine, also after its program started anew.
 
-    report_ms = regular_reports(0.0)
+    Attributes:
+        report_ms: To be declared, behind those of the algorithm.
+    """
+
+    report_ms: Param[float]
 
     def on_create(self, info: FlowInfo) -> None:
         """Hand the parameters to the fold program."""

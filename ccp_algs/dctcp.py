@@ -21,11 +21,7 @@ from __future__ import annotations
 
 from ccp_algs.avoidance import additive_increase, credit
 from ccp_algs.configured import Configured
-from ccp_algs.episodes import (
-    REDUCING,
-    loss_episodes,
-    reports,
-)
+from ccp_algs.episodes import REDUCING, loss_episodes, regular_reports, reports
 from ccp_algs.fold import (
     INFINITY,
     Ack,
@@ -105,6 +101,7 @@ class Dctcp(Configured):
     needs_ecn = True
     g = Param(1 / 16, min=0.001, max=1.0, doc="weight of the newest window in alpha")
     beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+    report_ms = regular_reports(0.0)
 
     def registers(self) -> dict[str, int]:
         """Return the registers that parameters determine."""

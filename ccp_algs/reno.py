@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from ccp_algs.avoidance import additive_increase, credit
 from ccp_algs.configured import Configured
-from ccp_algs.episodes import loss_episodes, reports
+from ccp_algs.episodes import loss_episodes, regular_reports, reports
 from ccp_algs.fold import INFINITY, Ack, FoldProgram, control, total
 from ccp_algs.params import Param
 from ccp_algs.registry import register
@@ -44,6 +44,7 @@ class Reno(Configured):
 
     program = RenoFold
     beta = Param(0.5, min=0.1, max=0.9, doc="window behind a loss episode, as part of that before")
+    report_ms = regular_reports(0.0)
 
     def registers(self) -> dict[str, int]:
         """Return the registers that parameters determine."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ccp_algs.avoidance import additive_increase, credit
 from ccp_algs.configured import Configured
-from ccp_algs.episodes import loss_episodes, reports
+from ccp_algs.episodes import loss_episodes, regular_reports, reports
 from ccp_algs.fold import INFINITY, Ack, Flow, FoldProgram, control, field, let, max_, min_, on, state, total
 from ccp_algs.registry import register
 from ccp_algs.slow_start import slow_start
@@ -76,3 +76,4 @@ class Westwood(Configured):
     """Westwood+; see the module."""
 
     program = WestwoodFold
+    report_ms = regular_reports(0.0)

@@ -341,7 +341,8 @@ def _show_telemetry(result: Result) -> None:
             _figure(row["arrival_pkts_per_s"], 1, 0),
             _figure(row["flow_count"], 1, 0),
         )
-    lost = ", ".join(f"{told[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in ("wireless", "overflow"))
+    causes = ("congestion", "link", "unknown")
+    lost = ", ".join(f"{told[f'lost_{cause}_pkts'].sum():.0f} {cause}" for cause in causes)
     table.caption = f"lost packets by cause: {lost}"
     if len(age_us):
         p50_ms, p99_ms = (age_us.quantile(share) / 1e3 for share in (0.5, 0.99))

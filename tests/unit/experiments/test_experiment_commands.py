@@ -53,7 +53,8 @@ def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch
     noted = f"{START_US + 12_500},{NEAR},1000,{FAR},5201,False,10000,{START_US + 10_000}\n"
 
     def record(scenario: Scenario, into: Recording, directory: Path, progress: Any) -> None:
-        told = summary(hops=hops, lost_pkts=3, lost_link_pkts=2, lost_congestion_pkts=1)
+        causes = {"lost_congestion_pkts": 1, "lost_link_pkts": 2, "lost_unknown_pkts": 3}
+        told = summary(hops=hops, lost_pkts=6, **causes)
         done = with_telemetry(directory, told, decisions=noted)
         vars(into).update(vars(done) | {"facts": {"emulator": {"int_summaries_dropped": 7}}})
 
@@ -61,7 +62,7 @@ def test_a_run_with_telemetry_tells_of_the_nodes(monkeypatch: pytest.MonkeyPatch
     said = call("run", "scenario.yaml", "--out", "there")
     (row,) = [line for line in said.splitlines() if "sta1" in line]
     assert "2.5" in row
-    assert "2 wireless, 1 overflow" in said
+    assert "1 congestion, 2 link, 3 unknown" in said
     assert "p50 2.5 ms" in said
     assert warnings(Result.load("there")) == ["7 summaries of in-band telemetry were lost"]
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from agent.algorithms import prepare
+from agent.events import Events
 from ccp_algs import params_of, set_params
 from ccp_algs.api import Updates, VectorAlgorithm
 from ccp_algs.cubic import Cubic
@@ -23,7 +24,7 @@ from ccp_base.errors import LoadError
 from datapath import ebpf
 from experiments.events import SetParam
 from experiments.runs import steering
-from experiments.runs.noted import DECISION_COLUMNS, notes
+from experiments.runs.noted import DECISION_COLUMNS, JUDGED, notes
 from experiments.runs.steering import turn
 from experiments.runs.variants import Variant, described, variants_of
 from experiments.scenario import Flow, Scenario
@@ -207,7 +208,8 @@ def test_it_is_told_of_each_sample_that_a_vectorised_algorithm_answers_to() -> N
 
 def test_decisions_on_summaries_of_in_band_telemetry_are_noted(tmp_path: Path) -> None:
     info = SimpleNamespace(src_addr="fd78::1", src_port=1000, dst_addr="fd78::2", dst_port=5201)
-    plane: Any = SimpleNamespace(flows={7: SimpleNamespace(flow=SimpleNamespace(info=info))})
+    flows = {7: SimpleNamespace(flow=SimpleNamespace(info=info))}
+    plane: Any = SimpleNamespace(flows=flows, events=Events())
     data = FlowId(src="fd78::1", src_port=1000, dst="fd78::2", dst_port=5201)
     acks = FlowId(src="fd78::2", src_port=5201, dst="fd78::1", dst_port=1000)
     before_us = time.monotonic_ns() // 1000
@@ -218,9 +220,15 @@ def test_decisions_on_summaries_of_in_band_telemetry_are_noted(tmp_path: Path) -
         noted.note(7, sample_of(ReceiverSignal(peer="10.0.0.1")))
         for flow in (data, acks):
             noted.note(7, sample_of(IntSummary(flow=flow, interval_us=10_000, end_mono_us=before_us)))
+        plane.events.tell("other", "", info)
+        plane.events.tell(JUDGED, "", info, age_us=4_000)
     rows = list(csv.DictReader((tmp_path / "decisions").read_text().splitlines()))
     assert tuple(rows[0]) == DECISION_COLUMNS
     assert before_us <= int(rows[0].pop("t_us")) <= int(rows[1].pop("t_us"))
     same = {"src": "fd78::1", "src_port": "1000", "dst": "fd78::2", "dst_port": "5201"}
     same |= {"interval_us": "10000", "end_mono_us": str(before_us)}
+    judged = rows.pop()
     assert rows == [{**same, "of_acks": "False"}, {**same, "of_acks": "True"}]
+    assert int(judged.pop("t_us")) - int(judged.pop("end_mono_us")) == 4_000
+    del same["end_mono_us"]
+    assert judged == same | {"interval_us": "0", "of_acks": "False"}
