@@ -8,6 +8,7 @@ takes them. Both tell what they have done in lines of JSON.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import selectors
 import socket
 import struct
 import sys
+import termios
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -36,6 +38,8 @@ BACKLOG: Final = 16_384
 _RECEIVE_BYTES: Final = 1 << 17
 _SEND_BUFFER_BYTES: Final = 1 << 16
 """Of connections that send objects: what is written is soon on its way."""
+_LOOK_S: Final = 0.005
+"""How often connections are asked whether all was acknowledged; nothing tells."""
 _TCP_INFO_BYTES: Final = 232  # <linux/tcp.h>, as the next
 _BYTES_ACKED: Final = struct.Struct("=120xQ")
 _BYTES_SENT_AND_RETRANS: Final = struct.Struct("=200xQQ")
@@ -157,10 +161,12 @@ def _progress(connections: Sequence[socket.socket]) -> dict[str, int]:
 
 
 def _send_objects(waiting: deque[socket.socket], active: int, object_bytes: int, seconds: float) -> None:
-    """Let so many connections send an object each; whoever is done makes room for the next in the queue."""
-    end_s = time.monotonic() + seconds
+    """Let so many connections send an object each; whoever has it acknowledged makes room for the next."""
+    look_s = time.monotonic()
+    end_s = look_s + seconds
     with selectors.EpollSelector() as selector:
         left_bytes: dict[socket.socket, int] = {}
+        written: list[socket.socket] = []
 
         def begin() -> None:
             connection = waiting.popleft()
@@ -171,16 +177,27 @@ def _send_objects(waiting: deque[socket.socket], active: int, object_bytes: int,
         for _ in range(min(active, len(waiting))):
             begin()
         while (now_s := time.monotonic()) < end_s:
-            for key, _ in selector.select(end_s - now_s):
+            for key, _ in selector.select(_LOOK_S):
                 connection = key.fileobj
                 assert isinstance(connection, socket.socket)
                 left_bytes[connection] -= connection.send(CHUNK[: left_bytes[connection]])
                 if not left_bytes[connection]:
                     selector.unregister(connection)
                     del left_bytes[connection]
-                    waiting.append(connection)
+                    written.append(connection)
+            if now_s >= look_s:
+                look_s = now_s + _LOOK_S
+                done = {connection for connection in written if not _unacked_bytes(connection)}
+                written = [connection for connection in written if connection not in done]
+                waiting.extend(done)
+                for _ in done:
                     begin()
+        waiting.extend(written)
         waiting.extend(left_bytes)
+
+
+def _unacked_bytes(connection: socket.socket) -> int:
+    return int(struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0])
 
 
 def _send(connections: list[socket.socket], seconds: float, bytes_per_s: float) -> None:

@@ -76,7 +76,7 @@ OBJECT_BYTES: Final = 1 << 18
 LIMITED_S: Final = 10.0
 """How long downloads are measured, and how long they go on at a time before [s]."""
 _GOODPUT_BYTES_PER_S: Final = 75e6
-"""That they reach together at least, so that each client has its turn [bytes/s]."""
+"""That they reach together at least while nothing limits them [bytes/s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +362,9 @@ def _sending(path: Path, congestion: str, clients: Clients) -> Iterator[Send]:
         return
     what = ["--active", str(ACTIVE), "--object-bytes", str(object_bytes), "--seconds", str(LIMITED_S)]
     with open_load(path, congestion, count, *each, *what, address=FIRST_CLIENT) as send_objects:
-        for _ in range(1 + int(count * object_bytes / _GOODPUT_BYTES_PER_S / LIMITED_S)):
+        # An object takes the time that its bucket makes it wait, or the link.
+        wait_s = max(object_bytes - RATE_BYTES_PER_S - BURST_BYTES, 0) / RATE_BYTES_PER_S / ACTIVE
+        for _ in range(1 + int(count * max(wait_s, object_bytes / _GOODPUT_BYTES_PER_S) / LIMITED_S)):
             send_objects()
         yield send_objects
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import socket
 import subprocess
 import sys
@@ -87,6 +88,25 @@ def test_objects_are_sent_whole_by_some_at_a_time_to_each_address(port: int) -> 
             sender.stdin.close()
             assert sender.wait(10) == 0
         assert server.wait(10) == 0
+
+
+def test_an_object_is_done_when_all_of_it_was_acknowledged() -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # takes less than an object
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(COUNT)
+        objects = ["--active", 3, "--object-bytes", 40_000, "--seconds", 0.2]
+        with client(listener.getsockname()[1], *objects) as sender:
+            said(sender)
+            receivers = [listener.accept()[0] for _ in range(COUNT)]
+            sender.stdin.write("\n")
+            sender.stdin.flush()
+            assert said(sender)["acked_bytes"] > 0
+            assert len(select.select(receivers, [], [], 0)[0]) == 3
+            sender.stdin.close()
+            for receiver in receivers:
+                receiver.close()
+            sender.wait(10)
 
 
 def test_a_connection_that_is_refused_is_an_error(port: int) -> None:
