@@ -11,9 +11,10 @@ from experiments.papers.hyvar.claims import CLAIMS
 from experiments.papers.hyvar.mtp import MTP
 from experiments.papers.hyvar.paths import PATHS
 from experiments.papers.hyvar.sensitivity import SENSITIVITY
+from experiments.papers.hyvar.sharing import SHARING
 from experiments.papers.paper import Paper
 
-_PARTS: Final = (MTP, PATHS, SENSITIVITY)
+_PARTS: Final = (MTP, PATHS, SENSITIVITY, SHARING)
 
 PAPER: Final = Paper.of(
     "hyvar", "Hybrid Congestion Control with Variable Monitoring Time Period", _PARTS, CLAIMS

@@ -1,0 +1,197 @@
+"""Hyvar beside itself and beside CUBIC, which the slides do not show: who gets how much of one bottleneck.
+
+Flows begin apart, and are judged by the end of the run. What is measured is in `shares`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import pandas as pd
+
+from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
+from experiments.netlab.spec import Buffer
+from experiments.papers.estimates import over_runs
+from experiments.papers.hyvar.runs import CLAIMED, HYVAR
+from experiments.papers.paper import Findings, Part, Runs, Size
+from experiments.papers.tables import Check, Table
+from experiments.papers.two_flows import BUFFER_BDP
+from experiments.papers.variants import KERNEL, rounds, steered
+from experiments.results import Result
+from experiments.runs.shapes import Dumbbell
+from experiments.scenario import Flow, Scenario
+from experiments.sweep import Grid
+
+FLOWS: Final = (2, 4, 8)
+BUFFERS_BDP: Final = (0.5, 1.0, 2.0, 4.0)
+APART_S: Final = 5.0
+"""Between the beginnings of two flows [s]."""
+TOGETHER_S: Final = 30.0
+"""How long all of them send, in a full run [s]."""
+JUDGED_SHARE: Final = 0.5
+"""So much of that, its end, is judged."""
+
+OWN: Final = "own"
+OTHER: Final = "cubic"
+SLIDES_CASE_4: Final = "hyvar, case 4 of the slides"
+KIND: Final = "hyvar, sharing"
+VARIANTS: Final = {
+    HYVAR: (HYVAR, {}),
+    SLIDES_CASE_4: (HYVAR, {"case4_alone": False}),
+    KIND: (HYVAR, {"thr_window_rtts": 10.0, "own_pkts": 2.0, "drain_s": 2.0, "case4_alone": False}),
+    KERNEL: (KERNEL, {}),
+}
+"""Variant -> algorithm and parameters: as it ships; CUBIC beside the policy in case 4; that, and a best
+throughput of ten RTTs, two packets of its own in the queue, and drains."""
+
+FAIR_JAIN: Final = 0.9
+FAIR_SHARE: Final = 0.7
+
+
+def _flow(number: int, name: str) -> Flow:
+    return Flow(name, f"s{number + 1}", f"r{number + 1}", KERNEL, start_s=APART_S * number)
+
+
+def alike(n: int, together_s: float) -> Scenario:
+    """Return n flows, one after the other, over the slides' path.
+
+    Args:
+        n: How many.
+        together_s: How long all of them send [s].
+    """
+    return Scenario(
+        name=f"hyvar: {n} flows",
+        topology=Dumbbell(n, CLAIMED),
+        flows=tuple(_flow(number, f"own{number + 1}") for number in range(n)),
+        duration_s=APART_S * (n - 1) + together_s,
+    )
+
+
+def beside_cubic(buffer_bdp: float, together_s: float) -> Scenario:
+    """Return a flow, and one of kernel CUBIC that began before it, over the slides' path.
+
+    Args:
+        buffer_bdp: Buffer, in products of rate and base RTT.
+        together_s: How long both send [s].
+    """
+    path = msgspec.structs.replace(CLAIMED, buffer=Buffer(bdp=buffer_bdp))
+    return Scenario(
+        name="hyvar: beside CUBIC",
+        topology=Dumbbell(2, path),
+        flows=tuple(_flow(number, name) for number, name in enumerate((OTHER, OWN))),
+        duration_s=APART_S + together_s,
+    )
+
+
+def _grids(size: Size) -> list[Grid]:
+    together_s, times = size.seconds(10, TOGETHER_S), size.times(2, 10)
+    variants = {HYVAR: VARIANTS[HYVAR]} if size.quick else VARIANTS
+    found = []
+    for n in FLOWS:
+        points = {name: steered(algorithm, **params) for name, (algorithm, params) in variants.items()}
+        found += rounds(alike(n, together_s), f"{size.name}-{n}-flows", times, "variant", points)
+    beside = {
+        name: steered(algorithm, OWN, **params)
+        for name, (algorithm, params) in variants.items()
+        if algorithm != KERNEL
+    }
+    return found + rounds(
+        beside_cubic(BUFFERS_BDP[0], together_s),
+        f"{size.name}-beside-cubic",
+        times,
+        "variant",
+        beside,
+        more_axes={BUFFER_BDP: list(BUFFERS_BDP)},
+    )
+
+
+def shares(result: Result) -> dict[str, Any]:
+    """Return what a run was, and what came to be shared how.
+
+    Returns:
+        `flows`; beside CUBIC `buffer_bdp`, else NaN; while all send, without the beginning: `jain_index` of
+        the goodputs, `share_of_fair_ratio` (what the flow that is judged, or the one with the least, has of
+        an equal part), `goodput_bytes_per_s` of all together, `delay_us` (smoothed RTT, mean over flows).
+    """
+    scenario = result.scenario
+    since_s = max(flow.start_s for flow in scenario.flows)
+    judged_s = since_s + (1 - JUDGED_SHARE) * (scenario.duration_s - since_s)
+    samples = within(result.flow_samples, judged_s)
+    goodput = goodput_bytes_per_s(samples).reindex([flow.name for flow in scenario.flows])
+    beside = OWN in goodput.index
+    judged = goodput[OWN] if beside else goodput.min(skipna=False)
+    found: dict[str, Any] = {
+        "flows": len(goodput),
+        "jain_index": jain_index(goodput),
+        "share_of_fair_ratio": judged * len(goodput) / goodput.sum(skipna=False),
+        "goodput_bytes_per_s": goodput.sum(skipna=False),
+        "delay_us": float(samples.groupby("flow")["srtt_us"].mean().mean()),
+        "buffer_bdp": NAN,
+    }
+    if beside and isinstance(scenario.topology, Dumbbell) and scenario.topology.bottleneck.buffer:
+        found["buffer_bdp"] = scenario.topology.bottleneck.buffer.bdp
+    return found
+
+
+def _findings(runs: Runs) -> Findings:
+    order = {name: place for place, name in enumerate(VARIANTS)}
+    table = runs.table.sort_values(
+        ["flows", "buffer_bdp", "variant"],
+        key=lambda values: values.map(order) if values.name == "variant" else values,
+        kind="stable",
+    )
+    values = ["share_of_fair_ratio", "goodput_bytes_per_s", "delay_us"]
+    beside = table["buffer_bdp"].notna()
+    return Findings(
+        [
+            Table.of(
+                table[~beside],
+                "Flows of one kind, begun 5 s apart",
+                ["flows", "variant"],
+                ["jain_index", *values],
+            ),
+            Table.of(
+                table[beside],
+                "A flow that begins 5 s after one of kernel CUBIC",
+                ["buffer_bdp", "variant"],
+                values,
+            ),
+        ],
+        checks=checks(table),
+    )
+
+
+def checks(table: pd.DataFrame) -> list[Check]:
+    """Hold Hyvar, as it ships and with what lets it share, against fair shares.
+
+    Args:
+        table: A row for each run, as `shares`, with its `variant`.
+    """
+    found = []
+    for variant in (HYVAR, KIND):
+        own = table[table["variant"] == variant]
+        found += [
+            Check(
+                f"{variant}: Jain index of {n} flows",
+                over_runs(own[own["buffer_bdp"].isna() & (own["flows"] == n)], "jain_index"),
+                low=FAIR_JAIN,
+                name=f"jain-{n}, {variant}",
+            )
+            for n in FLOWS
+        ]
+        found += [
+            Check(
+                f"{variant}: part of its fair share beside CUBIC, {buffer_bdp:g} BDP",
+                over_runs(own[own["buffer_bdp"] == buffer_bdp], "share_of_fair_ratio"),
+                low=FAIR_SHARE,
+                name=f"share-{buffer_bdp:g}, {variant}",
+            )
+            for buffer_bdp in BUFFERS_BDP
+        ]
+    return [check for check in found if check.known]
+
+
+SHARING: Final = Part(
+    "sharing", "2 to 8 flows begun apart, and one beside CUBIC: who gets how much", _grids, _findings, shares
+)
