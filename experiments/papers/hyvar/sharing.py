@@ -10,6 +10,8 @@ from typing import Any, Final
 import msgspec
 import pandas as pd
 
+from experiments import plots
+from experiments.events import ParamValue
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
 from experiments.netlab.spec import Buffer
 from experiments.papers.estimates import over_runs
@@ -36,7 +38,7 @@ OWN: Final = "own"
 OTHER: Final = "cubic"
 SLIDES_CASE_4: Final = "hyvar, case 4 of the slides"
 KIND: Final = "hyvar, sharing"
-VARIANTS: Final = {
+VARIANTS: Final[dict[str, tuple[str, dict[str, ParamValue]]]] = {
     HYVAR: (HYVAR, {}),
     SLIDES_CASE_4: (HYVAR, {"case4_alone": False}),
     KIND: (HYVAR, {"thr_window_rtts": 10.0, "own_pkts": 2.0, "drain_s": 2.0, "case4_alone": False}),
@@ -158,7 +160,15 @@ def _findings(runs: Runs) -> Findings:
                 values,
             ),
         ],
-        checks=checks(table),
+        {
+            "sharing-jain": plots.lines(
+                table[~beside], "jain_index", "flows", by="variant", title="Flows of one kind: evenness"
+            ),
+            "sharing-cubic": plots.lines(
+                table[beside], "share_of_fair_ratio", "buffer_bdp", by="variant", title="Share beside CUBIC"
+            ),
+        },
+        checks(table),
     )
 
 
