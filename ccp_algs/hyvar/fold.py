@@ -132,7 +132,7 @@ def gain(cubic: CubicState, loss: Episodes) -> Gain:
             lowers,
             acts,
             before_bytes.set(Cwnd),
-            # Cwnd < 2^30 and gain_ppm <= 2 * 10^6: the product fits.
+            # Cwnd < 2^30 and gain_ppm <= 16 * 10^6: the product fits.
             Cwnd.set(max_(Cwnd * gain_ppm // PPM, 2 * Flow.mss), when=acts),
             loss.ssthresh_bytes.set(Cwnd, when=ends_slow_start),
             # To CUBIC this is what a loss is: the path is known, it does not look for its end any more.
