@@ -15,7 +15,7 @@ from experiments.events import ParamValue
 from experiments.metrics import NAN, goodput_bytes_per_s, jain_index, within
 from experiments.netlab.spec import Buffer
 from experiments.papers.estimates import over_runs
-from experiments.papers.hyvar.runs import CLAIMED, HYVAR
+from experiments.papers.hyvar.runs import CLAIMED, HYVAR, came_to
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.tables import Check, Table
 from experiments.papers.two_flows import BUFFER_BDP
@@ -112,9 +112,10 @@ def shares(result: Result) -> dict[str, Any]:
     """Return what a run was, and what came to be shared how.
 
     Returns:
-        `flows`; beside CUBIC `buffer_bdp`, else NaN; while all send, without the beginning: `jain_index` of
-        the goodputs, `share_of_fair_ratio` (what the flow that is judged, or the one with the least, has of
-        an equal part), `goodput_bytes_per_s` of all together, `delay_us` (smoothed RTT, mean over flows).
+        The columns of `came_to`; `flows`; beside CUBIC `buffer_bdp`, else NaN; while all send, without the
+        beginning: `jain_index` of the goodputs, `share_of_fair_ratio` (what the flow that is judged, or the
+        one with the least, has of an equal part), `goodput_bytes_per_s` of all together, `delay_us` (smoothed
+        RTT, mean over flows).
     """
     scenario = result.scenario
     since_s = max(flow.start_s for flow in scenario.flows)
@@ -124,6 +125,7 @@ def shares(result: Result) -> dict[str, Any]:
     beside = OWN in goodput.index
     judged = goodput[OWN] if beside else goodput.min(skipna=False)
     found: dict[str, Any] = {
+        **came_to(result),
         "flows": len(goodput),
         "jain_index": jain_index(goodput),
         "share_of_fair_ratio": judged * len(goodput) / goodput.sum(skipna=False),
