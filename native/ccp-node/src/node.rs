@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::net::Ipv6Addr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,8 @@ use ccp_record::PATH_ECHO_PIN;
 use ccp_trace::load;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook,
+    Iter, Link, MapCore, MapFlags, MapHandle, Object, ProgramMut, TC_EGRESS, TC_INGRESS, TcAttachPoint,
+    TcHook,
 };
 use serde::Serialize;
 
@@ -86,8 +87,10 @@ impl Told {
 
 /// The programs, attached to their device. Dropping it takes them off.
 pub struct Node {
-    /// What is attached where.
-    attached: Vec<(&'static str, TcAttachPoint)>,
+    /// Programs that are filters: before Linux 6.6.
+    filters: Vec<(&'static str, TcAttachPoint)>,
+    /// Others hang on the device beside all filters, which costs each packet less, until these are closed.
+    links: Vec<OwnedFd>,
     ifindex: u32,
     reader: Reader,
     told: Arc<Told>,
@@ -120,16 +123,28 @@ impl Node {
         let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
         let radios = handle(&object, "radios")?;
         let drops = if spec.roles.contains(&Role::Transit) { see_drops(&object) } else { None };
-        let mut node =
-            Node { attached: Vec::new(), ifindex: spec.ifindex, reader, told, radios, drops, object };
+        let mut node = Node {
+            filters: vec![],
+            links: vec![],
+            ifindex: spec.ifindex,
+            reader,
+            told,
+            radios,
+            drops,
+            object,
+        };
         let has = |roles: &[Role]| spec.roles.iter().any(|role| roles.contains(role));
         let leaves = spec.reflects() || has(&[Role::Source, Role::Transit]);
         let comes = has(&[Role::Sink, Role::Reader]);
         let leaves = leaves.then_some(("on_egress", TC_EGRESS));
         let comes = comes.then_some(("on_ingress", TC_INGRESS));
         for (name, point) in leaves.into_iter().chain(comes) {
+            if let Some(link) = link(&node.object, name, point, spec.ifindex)? {
+                node.links.push(link);
+                continue;
+            }
             hook(&node.object, name, point, spec.ifindex)?.attach().map_err(|e| refused(&e))?;
-            node.attached.push((name, point));
+            node.filters.push((name, point));
         }
         Ok(node)
     }
@@ -217,7 +232,8 @@ impl Node {
     ///
     /// `int.refused`, or `int.cannot_write`: what the disk said of records.
     pub fn close(&mut self) -> Result<()> {
-        for (name, point) in self.attached.drain(..) {
+        self.links.clear();
+        for (name, point) in self.filters.drain(..) {
             let _gone_with_the_device = hook(&self.object, name, point, self.ifindex)?.detach();
         }
         self.drops = None;
@@ -255,9 +271,7 @@ fn see_drops(object: &Object) -> Option<Link> {
 }
 
 fn find_device(object: &Object) -> Result<()> {
-    let program = object.progs_mut().find(|program| program.name() == "find_device");
-    let program = program.ok_or_else(|| load::bug("find_device"))?;
-    let link = program.attach().map_err(|e| refused(&e))?;
+    let link = program(object, "find_device")?.attach().map_err(|e| refused(&e))?;
     let mut routes = Iter::new(&link).map_err(|e| refused(&e))?;
     std::io::copy(&mut routes, &mut std::io::sink()).map_err(|e| refused(&e.into()))?;
     let found = load::map(object, "device")?.lookup(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?;
@@ -269,9 +283,22 @@ fn find_device(object: &Object) -> Result<()> {
         .fix("ip link set IFACE up; sysctl net.ipv6.conf.IFACE.disable_ipv6=0"))
 }
 
+fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
+    object.progs_mut().find(|program| program.name() == name).ok_or_else(|| load::bug(name))
+}
+
+/// Attaches a program to the device itself; `None` where the kernel cannot.
+fn link(object: &Object, name: &str, point: TcAttachPoint, ifindex: u32) -> Result<Option<OwnedFd>> {
+    let fd = program(object, name)?.as_fd().as_raw_fd();
+    let kind = if point == TC_EGRESS { libbpf_sys::BPF_TCX_EGRESS } else { libbpf_sys::BPF_TCX_INGRESS };
+    // SAFETY: the program is open as long as the object is, and there are no options.
+    let link = unsafe { libbpf_sys::bpf_link_create(fd, ifindex as i32, kind, std::ptr::null()) };
+    // SAFETY: the kernel has just made it for us.
+    Ok((link >= 0).then(|| unsafe { OwnedFd::from_raw_fd(link) }))
+}
+
 fn hook(object: &Object, name: &str, point: TcAttachPoint, ifindex: u32) -> Result<TcHook> {
-    let program = object.progs_mut().find(|program| program.name() == name).ok_or_else(|| load::bug(name))?;
-    let mut hook = TcHook::new(program.as_fd());
+    let mut hook = TcHook::new(program(object, name)?.as_fd());
     hook.ifindex(ifindex as i32).attach_point(point).replace(true).handle(HANDLE).priority(PRIORITY);
     Ok(hook)
 }

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 /// The ring is looked at so often, though nobody rings.
 const LOOK: Duration = Duration::from_millis(10);
-/// Flows that ended are taken out, and the clocks compared, so often.
+/// Flows that ended are taken out, and the clocks compared, at most so often.
 const ROUND_NS: u64 = 50_000_000;
 const BATCH_FLOWS: u32 = 256;
 
@@ -65,11 +65,11 @@ impl Reader {
             sunk: None,
             plain_ns: 0,
         };
-        let (ring, active, stopping) =
-            (handle(object, "records")?, handle(object, "active")?, Arc::clone(&stop));
+        let (ring, stopping) = (handle(object, "records")?, Arc::clone(&stop));
+        let mut active = Active { flows: handle(object, "active")?, due_ns: 0 };
         outlet.sunk = Some(handle(object, "sunk")?).filter(|_| spec.roles.contains(&Role::Sink));
         let read = move || {
-            read(&ring, &mut outlet, |mono_ns| round(&active, &told, mono_ns), &stopping)?;
+            read(&ring, &mut outlet, |mono_ns| round(&mut active, &told, mono_ns), &stopping)?;
             outlet.records.map_or(Ok(()), Records::close)
         };
         let thread = std::thread::Builder::new().name("inband-sink".to_owned()).spawn(read);
@@ -148,20 +148,44 @@ fn read(
 }
 
 /// Tells the programs what time it is and which flows ended; returns the difference between the clocks.
-fn round(active: &MapHandle, told: &Told, mono_ns: u64) -> Result<u64> {
-    let flows = active.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
-    let is_gone = |seen_ns: &[u8]| {
-        let seen_ns = seen_ns.try_into().map_or(mono_ns, u64::from_ne_bytes);
-        mono_ns.saturating_sub(seen_ns) >= FLOW_WINDOW_NS
-    };
-    let gone: Vec<_> = flows.filter(|(_, seen_ns)| is_gone(seen_ns)).collect();
-    let deleted = gone.iter().filter(|(flow, _)| active.delete(flow).is_ok()).count() as u64;
+fn round(active: &mut Active, told: &Told, mono_ns: u64) -> Result<u64> {
+    let gone = active.take_out(mono_ns)?;
     let offset_ns = wall_minus_mono_ns();
     told.change(|now| {
         now.wall_minus_mono_ns = offset_ns;
-        now.flows_gone += deleted;
+        now.flows_gone += gone;
     })?;
     Ok(offset_ns)
+}
+
+/// Flows, and when they were seen last.
+struct Active {
+    flows: MapHandle,
+    /// Before, none can have ended. Looking at all places for flows takes long, and memory out of caches.
+    due_ns: u64,
+}
+
+impl Active {
+    /// Takes out those that ended, and returns how many.
+    fn take_out(&mut self, mono_ns: u64) -> Result<u64> {
+        if mono_ns < self.due_ns {
+            return Ok(0);
+        }
+        let mut oldest_ns = mono_ns;
+        let mut gone = Vec::new();
+        let each =
+            self.flows.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
+        for (flow, seen_ns) in each {
+            let seen_ns = seen_ns.as_slice().try_into().map_or(mono_ns, u64::from_ne_bytes);
+            if mono_ns.saturating_sub(seen_ns) >= FLOW_WINDOW_NS {
+                gone.push(flow);
+            } else {
+                oldest_ns = oldest_ns.min(seen_ns);
+            }
+        }
+        self.due_ns = oldest_ns + FLOW_WINDOW_NS;
+        Ok(gone.iter().filter(|flow| self.flows.delete(flow).is_ok()).count() as u64)
+    }
 }
 
 /// The sink, and where its summaries go.
