@@ -28,7 +28,7 @@ static OBJECT: &[u8] = include_bytes!(env!("CCP_NODE_OBJECT"));
 /// Number of our filters within their priority, and the priority: what a killed node left is replaced by the next.
 const HANDLE: u32 = 0x6363;
 const PRIORITY: u32 = 0x6363;
-const ONLY: [u8; 4] = [0; 4];
+pub(crate) const ONLY: [u8; 4] = [0; 4];
 const ON_DROP: &str = "on_drop";
 
 /// What happened so far [packets].

@@ -13,9 +13,9 @@ use ccp_int::{Came, FLOW_WINDOW_NS, FlowKey, Lines, Protocol, Sink, Summary};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object, RingBufferBuilder};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::node::{Told, handle, parse, refused};
+use crate::node::{ONLY, Told, handle, parse, refused};
 use crate::records::Records;
-use crate::shared::{node_flow, node_record, node_sunk};
+use crate::shared::{node_counters, node_flow, node_record, node_sunk};
 use crate::spec::{NodeSpec, Role};
 use crate::{Error, Result};
 
@@ -63,6 +63,8 @@ impl Reader {
             counted: Arc::clone(&counted),
             taken: Vec::new(),
             sunk: None,
+            counters: handle(object, "counters")?,
+            plain_pkts: 0,
             plain_ns: 0,
         };
         let (ring, stopping) = (handle(object, "records")?, Arc::clone(&stop));
@@ -197,6 +199,9 @@ struct Outlet {
     taken: Vec<Summary>,
     /// What came of flows without telemetry; `None`: this is no sink.
     sunk: Option<MapHandle>,
+    counters: MapHandle,
+    /// How many that were when it was looked at, of all flows.
+    plain_pkts: u64,
     /// From when on it is not told yet.
     plain_ns: u64,
 }
@@ -222,6 +227,14 @@ impl Outlet {
     /// What came without telemetry behind the last packet that had some.
     fn plain(&mut self, mono_ns: u64) -> Result<()> {
         let Some(sunk) = &self.sunk else { return Ok(()) };
+        let each = self.counters.lookup_percpu(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?;
+        let each = each.unwrap_or_default();
+        let plain_pkts: u64 =
+            each.iter().filter_map(|bytes| Some(parse::<node_counters>(bytes)?.plain)).sum();
+        // A look at all places for flows takes long, and memory out of caches.
+        if plain_pkts == self.plain_pkts {
+            return Ok(());
+        }
         let flows = sunk.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
         for (flow, sunk) in flows {
             let (Some(flow), Some(sunk)) = (parse::<node_flow>(&flow), parse::<node_sunk>(&sunk)) else {
@@ -232,6 +245,7 @@ impl Outlet {
         }
         // What is counted meanwhile is looked at again.
         self.plain_ns = mono_ns;
+        self.plain_pkts = plain_pkts;
         Ok(())
     }
 

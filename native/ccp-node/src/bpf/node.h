@@ -138,6 +138,7 @@ struct node_counters {
 	__u64 foreign; /* telemetry of senders that are not trusted */
 	__u64 reflected; /* ACKs that got an echo of the path */
 	__u64 heard; /* ACKs whose echo was kept for their socket */
+	__u64 plain; /* came without headers, of flows with some */
 	__u64 ring_full; /* came while the reader had no room: missing in summaries */
 };
 

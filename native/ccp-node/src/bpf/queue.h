@@ -52,6 +52,8 @@ static __always_inline struct queue read_queue(const struct node_now *now)
 
 	if (!now->queue_known || !dev || !*dev)
 		return unknown;
+	if (now->limit_pkts == NODE_UNLIMITED)
+		return queue; /* nothing waits where there is no queue: no need to look */
 	return read_device((struct net_device *)*dev, &queue) ? queue : unknown;
 }
 

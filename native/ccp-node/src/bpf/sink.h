@@ -115,6 +115,7 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 	if (!options.telemetry && known) {
 		__sync_fetch_and_add(&known->plain_pkts, packet->pkts);
 		known->plain_ns = bpf_ktime_get_ns();
+		COUNT(plain, packet->pkts); /* last: whoever sees it sees the others, too */
 	}
 }
 
