@@ -83,6 +83,19 @@ class Program:
     def n_instructions(self) -> int: ...
     def disassemble(self) -> str:
         """Return the instructions as text for people."""
+    def to_bytecode(self) -> tuple[int, int, bytes]:
+        """Return how many events and instructions portus' datapaths get, and their octets.
+
+        Raises:
+            LangError: `lang.limit`, with all that such a datapath does not have.
+        """
+    @staticmethod
+    def from_bytecode(n_events: int, n_instrs: int, octets: bytes, name: str, origin: str) -> Program:
+        """Return the program that an agent made with portus has sent; its registers are called r0, c0, l0.
+
+        Raises:
+            LangError: `lang.bytecode` or `lang.limit`; lines are numbers of instructions.
+        """
 
 @final
 class Interpreter:

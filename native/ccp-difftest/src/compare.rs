@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use ccp_lang::bytecode::{self, Bytecode};
 use ccp_lang::prims::{MAX_PRIMITIVES, PRIMITIVES};
 use ccp_lang::{Implicit, Program, Reg, Source, compile};
 
 use crate::generate::{self, Size, Temper};
 use crate::kernel::Kernel;
 use crate::machines::{Inputs, Machines};
-use crate::reference;
+use crate::reference::{self, Reference};
 use crate::rng::Rng;
 
 /// What was tried.
@@ -61,6 +62,35 @@ pub fn try_seed(seed: u64, kernel: Option<&Kernel>, tally: &mut Tally) -> Result
     })
 }
 
+/// What an agent sends: events, instructions, octets.
+pub type Sent = (u32, u32, Vec<u8>);
+
+/// Generates a text of `seed`, has `compiled` make octets of it, and runs these everywhere: libccp as they are, the
+/// others as we read them. Returns an account of the first difference.
+pub fn try_sent(
+    seed: u64,
+    compiled: impl Fn(&str) -> Option<Sent>,
+    kernel: Option<&Kernel>,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let temper = Temper::random(&mut rng);
+    let sent = || {
+        let text = generate::program(&mut rng, &generate::FOR_PORTUS, temper);
+        let sent = compiled(&text)?;
+        (sent.1 as usize <= reference::MAX_INSTRS).then_some((text, sent))
+    };
+    // Not every text is one that portus takes.
+    let (text, (n_events, n_instrs, octets)) =
+        std::iter::repeat_with(sent).take(1000).flatten().next().expect("portus takes one of a thousand");
+    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "sent", origin: "<generated>" };
+    let program = bytecode::decode(&code).map_err(|error| format!("seed {seed}\n{text}\n{error}"))?;
+    let machines = Machines::beside(&program, kernel, Some(Reference::given(&code)))?;
+    let mut account = format!("seed {seed}\n{text}\n{program}");
+    let mut trial = Trial { rng, program: &program, temper, for_libccp: true };
+    trial.run_on(machines, tally, &mut account).map_err(|difference| format!("{account}\n{difference}"))
+}
+
 /// Returns a program within the limits.
 fn sized_program(
     rng: &mut Rng,
@@ -95,7 +125,16 @@ impl Trial<'_> {
         tally: &mut Tally,
         account: &mut String,
     ) -> Result<(), String> {
-        let mut machines = Machines::new(self.program, kernel, self.for_libccp)?;
+        let machines = Machines::new(self.program, kernel, self.for_libccp)?;
+        self.run_on(machines, tally, account)
+    }
+
+    fn run_on(
+        &mut self,
+        mut machines: Machines,
+        tally: &mut Tally,
+        account: &mut String,
+    ) -> Result<(), String> {
         tally.programs += 1;
         tally.with_libccp += self.for_libccp as usize;
         tally.insns += machines.n_insns();

@@ -15,6 +15,9 @@ pub struct Size {
     /// Most statements of a program.
     pub max_statements: usize,
     pub n_prims: usize,
+    /// Bits of the largest constant.
+    pub constant_bits: u32,
+    pub comments: bool,
 }
 
 /// What libccp can run, with its instructions counted by the caller.
@@ -24,7 +27,12 @@ pub const FOR_LIBCCP: Size = Size {
     max_operators: reference::MAX_TMPS,
     max_statements: 20,
     n_prims: N_PORTUS_PRIMS,
+    constant_bits: 64,
+    comments: true,
 };
+
+/// What portus compiles and sends, and libccp can run.
+pub const FOR_PORTUS: Size = Size { max_locals: 6, constant_bits: 31, comments: false, ..FOR_LIBCCP };
 
 /// What goes beyond libccp in each way.
 pub const WIDE: Size = Size {
@@ -33,6 +41,8 @@ pub const WIDE: Size = Size {
     max_operators: 40,
     max_statements: 40,
     n_prims: PRIMITIVES.len(),
+    constant_bits: 64,
+    comments: true,
 };
 
 /// As [`WIDE`], with some hundreds of instructions.
@@ -123,7 +133,7 @@ impl Generator<'_> {
         let blank = match self.rng.below(40) {
             0 => "\n",
             1 => " \t ",
-            2 => " # a comment (with a parenthesis\n",
+            2 if self.size.comments => " # a comment (with a parenthesis\n",
             _ => " ",
         };
         self.put(blank);
@@ -345,7 +355,7 @@ impl Generator<'_> {
                 self.put(&format!(" {divisor}"));
             }
             "*" | "mul" if self.rng.chance(self.temper.guarded()) => {
-                let most = 1u64 << self.rng.between(3, 50);
+                let most = 1u64 << self.rng.between(3, 50.min(self.size.constant_bits as usize - 1));
                 self.put("(min ");
                 self.operators_left = self.operators_left.saturating_sub(1);
                 self.num();
@@ -444,7 +454,7 @@ impl Generator<'_> {
         if self.temper == Temper::Wild && self.rng.chance(5) {
             return self.put("+infinity");
         }
-        let n = self.rng.number(self.temper.bits(64));
+        let n = self.rng.number(self.temper.bits(64).min(self.size.constant_bits));
         // libccp takes this initial value for infinity.
         let n = if initial && n == reference::INFINITY { n - 1 } else { n };
         self.put(&n.to_string());

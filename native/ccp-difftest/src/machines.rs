@@ -65,11 +65,19 @@ pub struct Machines<'a> {
 impl<'a> Machines<'a> {
     /// Makes ready for `program`, which starts with the first run, or says why the kernel does not take it.
     pub fn new(program: &'a Program, kernel: Option<&'a Kernel>, with_libccp: bool) -> Result<Self, String> {
+        Machines::beside(program, kernel, with_libccp.then(|| Reference::new(program)))
+    }
+
+    /// The same beside a libccp that has the program already.
+    pub fn beside(
+        program: &'a Program,
+        kernel: Option<&'a Kernel>,
+        libccp: Option<Reference>,
+    ) -> Result<Self, String> {
         let kernel = match kernel {
             Some(kernel) => Some((kernel, kernel.load(program)?, Machine::new())),
             None => None,
         };
-        let libccp = with_libccp.then(|| Reference::new(program));
         Ok(Machines { program, interpreter: Machine::new(), kernel, libccp, starts: true })
     }
 

@@ -1,7 +1,8 @@
 //! libccp, driven by the messages that an agent sends.
 
+use ccp_lang::bytecode::{self, Bytecode};
 use ccp_lang::prims::Prims;
-use ccp_lang::{Event, FoldError, Folded, Implicit, Machine, Op, Outcome, Program, Reg};
+use ccp_lang::{Event, FoldError, Folded, Implicit, Machine, Outcome, Program, Reg};
 
 /// Most registers that libccp has room for, and most instructions, of which declarations are some.
 pub const MAX_TMPS: usize = 8;
@@ -63,24 +64,18 @@ const FIRST_UID: u32 = 1;
 impl Reference {
     /// Returns a flow that runs `program` from its next ACK on.
     pub fn new(program: &Program) -> Self {
-        // SAFETY: touches only the thread's own state.
-        let err = unsafe { difftest_start() };
-        assert_eq!(err, 0, "libccp does not start");
         let instrs = wire_instrs(program);
-        let reference = Reference { n_instrs: instrs.len() };
-        assert!(instrs.len() <= MAX_INSTRS, "libccp has no room for {} instructions", instrs.len());
         let n_defs = instrs.len() - program.instrs.len();
-        let mut message = Vec::new();
-        for n in [FIRST_UID, program.events.len() as u32, instrs.len() as u32] {
-            message.extend(n.to_le_bytes());
-        }
+        let mut octets = Vec::new();
         for Event { flag_start, n_flag, body_start, n_body, .. } in &program.events {
             for n in [n_defs + flag_start, *n_flag, n_defs + body_start, *n_body] {
-                message.extend((n as u32).to_le_bytes());
+                octets.extend((n as u32).to_le_bytes());
             }
         }
-        message.extend(instrs.iter().flat_map(|i| i.bytes()));
-        reference.send(INSTALL, &message);
+        octets.extend(instrs.iter().flat_map(|i| i.bytes()));
+        let (n_events, n_instrs) = (program.events.len() as u32, instrs.len() as u32);
+        let reference =
+            Reference::given(&Bytecode { n_events, n_instrs, octets: &octets, name: "", origin: "" });
         for (i, instr) in instrs.iter().enumerate() {
             for (right, (_, value)) in [instr.left, instr.right].into_iter().enumerate() {
                 if value > u64::from(u32::MAX) {
@@ -89,6 +84,18 @@ impl Reference {
                 }
             }
         }
+        reference
+    }
+
+    /// Returns a flow that runs what an agent sent, octet by octet.
+    pub fn given(code: &Bytecode) -> Self {
+        // SAFETY: touches only the thread's own state.
+        let err = unsafe { difftest_start() };
+        assert_eq!(err, 0, "libccp does not start");
+        let reference = Reference { n_instrs: code.n_instrs as usize };
+        assert!(reference.n_instrs <= MAX_INSTRS, "libccp has no room for {} instructions", code.n_instrs);
+        let counts = [FIRST_UID, code.n_events, code.n_instrs].into_iter().flat_map(u32::to_le_bytes);
+        reference.send(INSTALL, &counts.chain(code.octets.iter().copied()).collect::<Vec<_>>());
         reference.change_program();
         reference
     }
@@ -197,31 +204,12 @@ fn wire_instrs(program: &Program) -> Vec<WireInstr> {
         WireInstr { op: 2, res: reg, left: reg, right: wire_reg(program, Reg::Imm(init)) }
     });
     let instrs = program.instrs.iter().map(|instr| WireInstr {
-        op: wire_op(instr.op),
+        op: bytecode::number(instr.op),
         res: wire_reg(program, instr.res),
         left: wire_reg(program, instr.left),
         right: wire_reg(program, instr.right),
     });
     defs.chain(instrs).collect()
-}
-
-fn wire_op(op: Op) -> u8 {
-    match op {
-        Op::Add => 0,
-        Op::Bind => 1,
-        Op::Div => 3,
-        Op::Equiv => 4,
-        Op::Ewma => 5,
-        Op::Gt => 6,
-        Op::If => 7,
-        Op::Lt => 8,
-        Op::Max => 9,
-        Op::MaxWrap => 10,
-        Op::Min => 11,
-        Op::Mul => 12,
-        Op::NotIf => 13,
-        Op::Sub => 14,
-    }
 }
 
 fn wire_reg(program: &Program, reg: Reg) -> (u8, u64) {

@@ -61,7 +61,8 @@ pub struct Context {
 }
 
 /// Every slug that a [`LangError`] can have.
-pub const SLUGS: [&str; 9] = [
+pub const SLUGS: [&str; 10] = [
+    "lang.bytecode",
     "lang.duplicate_name",
     "lang.limit",
     "lang.number",

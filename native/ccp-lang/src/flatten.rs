@@ -5,10 +5,9 @@ use std::collections::HashMap;
 
 use crate::Source;
 use crate::ast::{Ast, Expr, ExprKind, Literal, Operator, Statement};
-use crate::code::Code;
 use crate::error::{Pos, Problem};
-use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, Op, Program, Reg, Register};
-use crate::prims::{ACK_NOW, PRIMITIVES};
+use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, Op, Parts, Program, Reg, Register};
+use crate::prims::PRIMITIVES;
 
 /// Returns the program that `ast` describes, which `check::check` found nothing wrong with.
 ///
@@ -33,32 +32,15 @@ pub(crate) fn flatten(ast: &Ast, uid: u32, source: &Source) -> Result<Program, P
             line: source.line(clause.at.line),
         });
     }
-    let mut program = Program {
+    Ok(Parts {
         uid,
-        name: source.name.to_string(),
-        origin: source.origin.to_string(),
-        first_line: source.first_line,
-        prims_used: prims_used(&flat.instrs),
         instrs: flat.instrs,
         events,
         reports: flat.reports,
         controls: flat.controls,
-        n_local: flat.locals.len(),
         locals: flat.locals,
-        code: Code::default(),
-    };
-    program.code = Code::new(&program);
-    Ok(program)
-}
-
-/// Returns the primitives that are read, as bits. `Micros` counts from the clock's time at which it was written.
-fn prims_used(instrs: &[Instr]) -> u64 {
-    let bit = |reg: Reg| match reg {
-        Reg::Prim(i) => 1 << i,
-        _ => 0,
-    };
-    let clock = |instr: &Instr| u64::from(instr.res == Reg::Implicit(Implicit::Micros)) << ACK_NOW;
-    instrs.iter().fold(0, |used, i| used | bit(i.left) | bit(i.right) | clock(i))
+    }
+    .assembled(source))
 }
 
 struct Flat<'a> {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use crate::Source;
 use crate::code::Code;
-use crate::prims::PRIMITIVES;
+use crate::prims::{ACK_NOW, PRIMITIVES};
 
 /// Most report, control and local registers that a program may have, of each kind.
 pub const MAX_REGISTERS: usize = 64;
@@ -142,6 +143,48 @@ pub struct Program {
     /// Bit i: the program reads `PRIMITIVES[i]`. A write to `Micros` reads `Ack.now`.
     pub prims_used: u64,
     pub(crate) code: Code,
+}
+
+/// What a front end makes a program of.
+pub(crate) struct Parts {
+    pub uid: u32,
+    pub instrs: Vec<Instr>,
+    pub events: Vec<Event>,
+    pub reports: Vec<Register>,
+    pub controls: Vec<Register>,
+    pub locals: Vec<String>,
+}
+
+impl Parts {
+    /// Returns the program, with what follows from its instructions.
+    pub fn assembled(self, source: &Source) -> Program {
+        let mut program = Program {
+            uid: self.uid,
+            name: source.name.to_string(),
+            origin: source.origin.to_string(),
+            first_line: source.first_line,
+            prims_used: prims_used(&self.instrs),
+            instrs: self.instrs,
+            events: self.events,
+            reports: self.reports,
+            controls: self.controls,
+            n_local: self.locals.len(),
+            locals: self.locals,
+            code: Code::default(),
+        };
+        program.code = Code::new(&program);
+        program
+    }
+}
+
+/// Returns the primitives that are read, as bits. `Micros` counts from the clock's time at which it was written.
+fn prims_used(instrs: &[Instr]) -> u64 {
+    let bit = |reg: Reg| match reg {
+        Reg::Prim(i) => 1 << i,
+        _ => 0,
+    };
+    let clock = |instr: &Instr| u64::from(instr.res == Reg::Implicit(Implicit::Micros)) << ACK_NOW;
+    instrs.iter().fold(0, |used, i| used | bit(i.left) | bit(i.right) | clock(i))
 }
 
 impl Program {

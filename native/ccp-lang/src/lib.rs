@@ -34,6 +34,7 @@
 //! ```
 
 mod ast;
+pub mod bytecode;
 mod check;
 mod code;
 mod codegen;

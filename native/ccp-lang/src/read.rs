@@ -27,11 +27,18 @@ impl Form {
     }
 }
 
+/// FNV-1a of no octets.
+pub(crate) const FNV: u32 = 0x811c_9dc5;
+
+/// Returns FNV-1a of what `hash` is of and `octets`.
+pub(crate) fn fnv(hash: u32, octets: impl IntoIterator<Item = u8>) -> u32 {
+    octets.into_iter().fold(hash, |h, octet| (h ^ u32::from(octet)).wrapping_mul(0x0100_0193))
+}
+
 /// Returns a hash (FNV-1a) of a text without its comments and layout; never 0.
 pub(crate) fn hash(forms: &[Form]) -> u32 {
     fn add(hash: u32, word: &str) -> u32 {
-        let bytes = word.bytes().chain([b' ']);
-        bytes.fold(hash, |h, byte| (h ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+        fnv(hash, word.bytes().chain([b' ']))
     }
     fn add_all(hash: u32, forms: &[Form]) -> u32 {
         forms.iter().fold(hash, |h, form| match form {
@@ -39,7 +46,7 @@ pub(crate) fn hash(forms: &[Form]) -> u32 {
             Form::List(items, _) => add(add_all(add(h, "("), items), ")"),
         })
     }
-    add_all(0x811c_9dc5, forms).max(1)
+    add_all(FNV, forms).max(1)
 }
 
 /// Returns the lists and atoms of `text`.

@@ -258,5 +258,6 @@ fn many_sums(n: usize) -> String {
 fn every_slug_has_a_case() {
     let mut tested: BTreeSet<&str> = CASES.iter().map(|case| case.1).collect();
     tested.insert("lang.limit"); // limits_are_exact
+    tested.insert("lang.bytecode"); // bytecode.rs
     assert_eq!(tested, SLUGS.into_iter().collect());
 }

@@ -1,28 +1,9 @@
 //! Instructions are those that portus makes of the same text, register by register: portus says what a program is.
 
-use ccp_lang::{Implicit, Instr, Op, Program, Reg, Source, compile};
+use ccp_lang::bytecode::{Bytecode, decode, encode, number};
+use ccp_lang::{Implicit, Instr, Program, Reg, Register, Source, compile};
 use portus::lang as portus;
 use proptest::prelude::*;
-
-/// An operator by its number on CCP's wire: portus' own type of operators is not public.
-fn number(op: Op) -> u8 {
-    match op {
-        Op::Add => 0,
-        Op::Bind => 1,
-        Op::Div => 3,
-        Op::Equiv => 4,
-        Op::Ewma => 5,
-        Op::Gt => 6,
-        Op::If => 7,
-        Op::Lt => 8,
-        Op::Max => 9,
-        Op::MaxWrap => 10,
-        Op::Min => 11,
-        Op::Mul => 12,
-        Op::NotIf => 13,
-        Op::Sub => 14,
-    }
-}
 
 /// The number of the instructions that stand for declarations.
 const DEF: u8 = 2;
@@ -74,7 +55,64 @@ fn same(text: &str) -> Option<Program> {
             assert_eq!(theirs, Some(ours), "{text}");
         }
     }
+    if let Ok(octets) = bin.serialize() {
+        same_octets(&program, &octets, [bin.events.len() as u32, bin.instrs.len() as u32]);
+    }
     Some(program)
+}
+
+/// What is left of a program on the wire: constants of 32 bits, and no names.
+fn on_the_wire(program: &Program) -> Program {
+    let shortened = |n: u64| if n == u64::MAX { u64::from(u32::MAX) } else { n };
+    let short = |reg: Reg| if let Reg::Imm(n) = reg { Reg::Imm(shortened(n)) } else { reg };
+    let nameless = |letter: char, registers: &[Register]| {
+        let each = registers.iter().enumerate();
+        let each = each.map(|(i, register)| Register {
+            name: format!("{letter}{i}"),
+            is_bool: false,
+            volatile: register.volatile,
+            init: shortened(register.init),
+        });
+        each.collect()
+    };
+    let mut program = program.clone();
+    program.instrs = program
+        .instrs
+        .into_iter()
+        .map(|i| Instr { left: short(i.left), right: short(i.right), ..i })
+        .collect();
+    program.reports = nameless('r', &program.reports);
+    program.controls = nameless('c', &program.controls);
+    program
+}
+
+/// A program without its lines, which are numbers of instructions on the wire.
+fn meaning(program: &Program) -> impl PartialEq + std::fmt::Debug + use<> {
+    let instrs: Vec<_> = program.instrs.iter().map(ours).collect();
+    let events: Vec<_> =
+        program.events.iter().map(|e| [e.flag_start, e.n_flag, e.body_start, e.n_body]).collect();
+    (instrs, events, program.reports.clone(), program.controls.clone(), program.prims_used)
+}
+
+fn same_octets(program: &Program, theirs: &[u8], [n_events, n_instrs]: [u32; 2]) {
+    let decoded = |octets: &[u8]| {
+        decode(&Bytecode { n_events, n_instrs, octets, name: "p", origin: "portus" })
+            .unwrap_or_else(|e| panic!("{e}"))
+    };
+    let expected = meaning(&on_the_wire(program));
+    assert_eq!(meaning(&decoded(theirs)), expected, "what portus sends");
+    let ours = encode(program).unwrap_or_else(|e| panic!("portus sends it: {e}"));
+    assert_eq!((ours.0, ours.1), (n_events, n_instrs));
+    // portus declares registers in the order of their names.
+    let (events, instrs) = (16 * n_events as usize, 16 * n_instrs as usize);
+    let sorted = |octets: &[u8]| {
+        let n_defs = octets[events..].chunks(16).take_while(|instr| instr[0] == DEF).count();
+        let mut defs: Vec<_> = octets[events..][..16 * n_defs].chunks(16).map(<[u8]>::to_vec).collect();
+        defs.sort();
+        [&octets[..events], &defs.concat(), &octets[events + 16 * n_defs..]].concat()
+    };
+    assert_eq!(ours.2.len(), events + instrs);
+    assert_eq!(sorted(&ours.2), sorted(theirs), "what we would send");
 }
 
 #[test]
@@ -98,8 +136,9 @@ fn every_operator_is_the_same_by_each_of_its_names() {
         each(&stateful, |op| format!("(:= x ({op} 4 Rate))")),
     ];
     for body in bodies.concat() {
-        let text =
-            format!("(def (x 1) (f false))(when true (report))(when (|| f false) {body} (fallthrough))");
+        let text = format!(
+            "(def (Report (y 1)) (x 1) (f false))(when true (report))(when (|| f false) {body} (fallthrough))"
+        );
         assert!(same(&text).is_some(), "{body}");
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use ccp_lang::bytecode::{self, Bytecode};
 use ccp_lang::prims::{NOTHING, PRIMITIVES};
 use ccp_lang::{Folded, Implicit, Machine, Source};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors;
 
@@ -52,6 +54,28 @@ impl Program {
     /// The instructions as text for people.
     fn disassemble(&self) -> String {
         self.inner.disassemble()
+    }
+
+    /// What agents made with portus send of a program: how many events, how many instructions, and their octets.
+    fn to_bytecode<'py>(&self, py: Python<'py>) -> PyResult<(u32, u32, Bound<'py, PyBytes>)> {
+        let (n_events, n_instrs, octets) =
+            bytecode::encode(&self.inner).map_err(|e| errors::raise_lang(py, &e))?;
+        Ok((n_events, n_instrs, PyBytes::new(py, &octets)))
+    }
+
+    /// The program that an agent made with portus has sent.
+    #[staticmethod]
+    fn from_bytecode(
+        py: Python<'_>,
+        n_events: u32,
+        n_instrs: u32,
+        octets: &[u8],
+        name: &str,
+        origin: &str,
+    ) -> PyResult<Program> {
+        let code = Bytecode { n_events, n_instrs, octets, name, origin };
+        let inner = bytecode::decode(&code).map_err(|e| errors::raise_lang(py, &e))?;
+        Ok(Program { inner, source: String::new() })
     }
 
     fn __repr__(&self) -> String {

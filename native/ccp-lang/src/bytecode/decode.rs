@@ -1,0 +1,312 @@
+//! Octets to a program.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{DEF, INFINITE_INIT, INFINITY, MAX_TMPS, OPS, RECORD_BYTES, implicit, kind};
+use crate::Source;
+use crate::error::{LangError, Pos, Problem};
+use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, MAX_REGISTERS, Op, Parts, Program, Reg, Register};
+use crate::prims::N_PORTUS_PRIMS;
+use crate::read::{FNV, fnv};
+
+/// A program as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytecode<'a> {
+    pub n_events: u32,
+    pub n_instrs: u32,
+    /// The events and then the instructions.
+    pub octets: &'a [u8],
+    /// Name of the program, for messages.
+    pub name: &'a str,
+    /// Who sent it, for messages.
+    pub origin: &'a str,
+}
+
+/// Returns the program, or everything that is wrong with it. A line is the number of an instruction, declarations
+/// included, counted from 1; registers are called `r0`, `c0` and `l0`, because the octets have no names.
+///
+/// # Errors
+///
+/// `lang.bytecode` or `lang.limit`.
+pub fn decode(code: &Bytecode) -> Result<Program, LangError> {
+    let source = Source { text: "", name: code.name, origin: code.origin, first_line: 1 };
+    parts(code).map(|parts| parts.assembled(&source)).map_err(|p| LangError::from_problems(&source, p))
+}
+
+fn parts(code: &Bytecode) -> Result<Parts, Vec<Problem>> {
+    let (events, instrs) = split(code).map_err(|problem| vec![problem])?;
+    let n_defs = instrs.iter().take_while(|octets| octets[0] == DEF).count();
+    let mut decoder = Decoder::default();
+    for (i, octets) in instrs[..n_defs].iter().enumerate() {
+        decoder.declaration(at(i), octets);
+    }
+    decoder.number_registers();
+    let instrs = instrs.iter().enumerate().skip(n_defs);
+    let instrs: Vec<_> = instrs.filter_map(|(i, octets)| decoder.instr(at(i), octets)).collect();
+    if !decoder.problems.is_empty() {
+        return Err(decoder.problems);
+    }
+    let events = events.iter().map(|octets| decoder.event(octets, &instrs, n_defs));
+    let events: Vec<_> = events.collect::<Option<_>>().unwrap_or_default();
+    decoder.limits(&instrs, &events);
+    if !decoder.problems.is_empty() {
+        return Err(decoder.problems);
+    }
+    let counts = [code.n_events, code.n_instrs].into_iter().flat_map(u32::to_le_bytes);
+    Ok(Parts {
+        uid: fnv(FNV, counts.chain(code.octets.iter().copied())).max(1),
+        instrs,
+        events,
+        reports: decoder.reports.into_values().collect(),
+        controls: decoder.controls.into_values().collect(),
+        locals: (0..decoder.n_locals).map(|i| format!("l{i}")).collect(),
+    })
+}
+
+type Record = [u8; RECORD_BYTES];
+
+fn split<'a>(code: &Bytecode<'a>) -> Result<(&'a [Record], &'a [Record]), Problem> {
+    let (records, rest) = code.octets.as_chunks();
+    let wanted = u64::from(code.n_events) + u64::from(code.n_instrs);
+    if records.len() as u64 != wanted || !rest.is_empty() {
+        let came = format!(
+            "{} octets are no {} events and {} instructions",
+            code.octets.len(),
+            code.n_events,
+            code.n_instrs
+        );
+        return Err(malformed(at(0), came, format!("each takes {RECORD_BYTES}")));
+    }
+    Ok(records.split_at(code.n_events as usize))
+}
+
+/// The place of an instruction.
+fn at(index: usize) -> Pos {
+    Pos { line: index as u32 + 1, column: 1 }
+}
+
+fn malformed(at: Pos, message: impl Into<String>, why: impl Into<String>) -> Problem {
+    Problem::new("lang.bytecode", at, message, why, "send what portus compiles")
+}
+
+fn too_many(at: Pos, message: impl Into<String>, why: impl Into<String>) -> Problem {
+    Problem::new("lang.limit", at, message, why, "shorten the program, or split it into several")
+}
+
+fn number_at(octets: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
+}
+
+/// Kind and number of the operand that begins at an octet.
+fn operand(octets: &Record, at: usize) -> (u8, u32) {
+    (octets[at], number_at(octets, at + 1))
+}
+
+#[derive(Default)]
+struct Decoder {
+    problems: Vec<Problem>,
+    reports: BTreeMap<u32, Register>,
+    controls: BTreeMap<u32, Register>,
+    n_locals: u32,
+}
+
+impl Decoder {
+    fn declaration(&mut self, at: Pos, octets: &Record) {
+        let (register, init) = (operand(octets, 6), operand(octets, 11));
+        let (of_kind, index) = register;
+        let (registers, letter, volatile) = match of_kind {
+            kind::CONTROL => (&mut self.controls, 'c', false),
+            kind::VOLATILE_CONTROL => (&mut self.controls, 'c', true),
+            kind::REPORT => (&mut self.reports, 'r', false),
+            kind::VOLATILE_REPORT => (&mut self.reports, 'r', true),
+            other => {
+                let message = format!("a declaration of a register of kind {other}");
+                return self.problems.push(malformed(
+                    at,
+                    message,
+                    "report and control registers are declared",
+                ));
+            }
+        };
+        let init = match init {
+            (kind::CONSTANT, INFINITE_INIT) => INFINITY,
+            (kind::CONSTANT, init) => init,
+            (other, _) => {
+                let message = format!("`{letter}{index}` begins with an operand of kind {other}");
+                return self.problems.push(malformed(at, message, "registers begin with constants"));
+            }
+        };
+        let name = format!("{letter}{index}");
+        if operand(octets, 1) != register || registers.contains_key(&index) {
+            let why = "an instruction declares one register, and each once";
+            return self.problems.push(malformed(at, format!("a second declaration of `{name}`"), why));
+        }
+        registers.insert(index, Register { name, is_bool: false, volatile, init: u64::from(init) });
+    }
+
+    /// Sees that registers are numbered from 0 without gaps, as reports carry them, and that there is room.
+    fn number_registers(&mut self) {
+        for (registers, letter) in [(&self.reports, 'r'), (&self.controls, 'c')] {
+            if registers.len() > MAX_REGISTERS {
+                let message = format!("{} registers like `{letter}0`", registers.len());
+                self.problems.push(too_many(
+                    at(0),
+                    message,
+                    format!("a flow has {MAX_REGISTERS} of each kind"),
+                ));
+            } else if let Some(gap) = (0..).zip(registers.keys()).find(|(i, index)| i != *index) {
+                let message = format!("`{letter}{}` is declared and `{letter}{}` is not", gap.1, gap.0);
+                self.problems.push(malformed(at(0), message, "registers are numbered from 0"));
+            }
+        }
+    }
+
+    fn instr(&mut self, at: Pos, octets: &Record) -> Option<Instr> {
+        let Some(Some(op)) = OPS.get(usize::from(octets[0])).copied() else {
+            let message = match octets[0] {
+                DEF => "a declaration among instructions".to_string(),
+                other => format!("operator {other}"),
+            };
+            self.problems.push(malformed(at, message, "declarations come first, and operators are 0 to 14"));
+            return None;
+        };
+        let res = self.target(at, op, operand(octets, 1));
+        // What a bind has to its left is its target again, and nobody reads it.
+        let left = if op == Op::Bind { res } else { self.source(at, operand(octets, 6)) };
+        let right = self.source(at, operand(octets, 11));
+        let instr = Instr { op, res: res?, left: left?, right: right?, line: at.line };
+        if let Reg::Implicit(implicit @ (Implicit::ShouldContinue | Implicit::ShouldReport)) = instr.res
+            && (op, instr.right) != (Op::Bind, Reg::Imm(1))
+        {
+            let why = "`(report)` and `(fallthrough)` set it to 1";
+            self.problems.push(malformed(at, format!("{implicit:?} is computed"), why));
+        }
+        Some(instr)
+    }
+
+    /// Where an instruction writes.
+    fn target(&mut self, at: Pos, op: Op, (of_kind, index): (u8, u32)) -> Option<Reg> {
+        let reg = match of_kind {
+            kind::IMPLICIT => implicit(index).map(Reg::Implicit),
+            kind::CONSTANT | kind::PRIMITIVE => None,
+            _ => self.register(of_kind, index),
+        };
+        let declared = matches!(reg, Some(Reg::Report(_) | Reg::Control(_)));
+        if matches!(op, Op::Ewma | Op::If | Op::NotIf) && !declared {
+            let why = "it works on what its register holds, and that has to be declared";
+            self.problems.push(malformed(
+                at,
+                format!("{op:?} writes to kind {of_kind}, number {index}"),
+                why,
+            ));
+            return None;
+        }
+        self.known(at, reg, "a result", (of_kind, index))
+    }
+
+    /// Where an instruction reads.
+    fn source(&mut self, at: Pos, (of_kind, index): (u8, u32)) -> Option<Reg> {
+        let reg = match of_kind {
+            kind::CONSTANT => Some(Reg::Imm(u64::from(index))),
+            kind::PRIMITIVE => (index < N_PORTUS_PRIMS as u32).then_some(Reg::Prim(index as u8)),
+            kind::IMPLICIT => implicit(index)
+                .filter(|i| matches!(i, Implicit::Micros | Implicit::Cwnd | Implicit::Rate))
+                .map(Reg::Implicit),
+            _ => self.register(of_kind, index),
+        };
+        self.known(at, reg, "an operand", (of_kind, index))
+    }
+
+    /// A register that is read and written alike.
+    fn register(&mut self, of_kind: u8, index: u32) -> Option<Reg> {
+        match of_kind {
+            kind::CONTROL | kind::VOLATILE_CONTROL => {
+                self.controls.contains_key(&index).then_some(Reg::Control(index as u8))
+            }
+            kind::REPORT | kind::VOLATILE_REPORT => {
+                self.reports.contains_key(&index).then_some(Reg::Report(index as u8))
+            }
+            kind::LOCAL if index < MAX_REGISTERS as u32 => {
+                self.n_locals = self.n_locals.max(index + 1);
+                Some(Reg::Local(index as u8))
+            }
+            kind::TMP => (index < MAX_TMPS).then_some(Reg::Tmp(index as u8)),
+            _ => None,
+        }
+    }
+
+    fn known(&mut self, at: Pos, reg: Option<Reg>, what: &str, (of_kind, index): (u8, u32)) -> Option<Reg> {
+        if reg.is_none() {
+            let message = format!("{what} of kind {of_kind}, number {index}");
+            let why = "there is no such register, it is not declared, or it cannot stand there";
+            self.problems.push(malformed(at, message, why));
+        }
+        reg
+    }
+
+    fn event(&mut self, octets: &Record, instrs: &[Instr], n_defs: usize) -> Option<Event> {
+        let [flag_start, n_flag, body_start, n_body] = [0, 4, 8, 12].map(|at| number_at(octets, at) as usize);
+        let inside = |start: usize, n: usize| start >= n_defs && start + n <= n_defs + instrs.len();
+        if !inside(flag_start, n_flag) || !inside(body_start, n_body) {
+            let message =
+                format!("an event of instructions {flag_start} + {n_flag} and {body_start} + {n_body}");
+            self.problems.push(malformed(at(0), message, "they are outside of the program"));
+            return None;
+        }
+        let [flag_start, body_start] = [flag_start, body_start].map(|start| start - n_defs);
+        self.run(&instrs[flag_start..flag_start + n_flag], true, at(n_defs + flag_start));
+        self.run(&instrs[body_start..body_start + n_body], false, at(n_defs + body_start));
+        Some(Event { flag_start, n_flag, body_start, n_body, line: at(n_defs + flag_start).line })
+    }
+
+    /// Sees that what runs in one go reads no intermediate result before it is written, and that a condition, and
+    /// nothing else, ends with EventFlag.
+    fn run(&mut self, instrs: &[Instr], is_flag: bool, begin: Pos) {
+        let mut written = HashSet::new();
+        for (i, instr) in instrs.iter().enumerate() {
+            let here = Pos { line: instr.line, column: 1 };
+            let read = if instr.op == Op::Bind { [instr.right; 2] } else { [instr.left, instr.right] };
+            if read.iter().any(|reg| matches!(reg, Reg::Tmp(_)) && !written.contains(reg)) {
+                let why = "an expression computes it before";
+                self.problems.push(malformed(
+                    here,
+                    "an intermediate result that nothing was written to",
+                    why,
+                ));
+            }
+            written.insert(instr.res);
+            let Reg::Implicit(implicit) = instr.res else { continue };
+            let expected = match implicit {
+                Implicit::EventFlag => is_flag && i + 1 == instrs.len(),
+                Implicit::ShouldContinue | Implicit::ShouldReport => !is_flag,
+                _ => true,
+            };
+            if !expected {
+                let why = "conditions end with EventFlag; bodies say (report) and (fallthrough)";
+                self.problems.push(malformed(here, format!("{implicit:?} is written here"), why));
+            }
+        }
+        if is_flag && instrs.last().map(|last| last.res) != Some(Reg::Implicit(Implicit::EventFlag)) {
+            self.problems.push(malformed(
+                begin,
+                "a condition without value",
+                "conditions end with EventFlag",
+            ));
+        }
+    }
+
+    fn limits(&mut self, instrs: &[Instr], events: &[Event]) {
+        let n_run: usize = events.iter().map(|event| event.n_flag + event.n_body).sum();
+        if instrs.len().max(n_run) > MAX_INSTRS {
+            let message = format!("{} instructions", instrs.len().max(n_run));
+            let why = format!("a fold runs on every ACK, and has at most {MAX_INSTRS}");
+            self.problems.push(too_many(at(0), message, why));
+        }
+        let report = instrs.iter().find(|instr| instr.res == Reg::Implicit(Implicit::ShouldReport));
+        if let (Some(report), true) = (report, self.reports.is_empty()) {
+            let here = Pos { line: report.line, column: 1 };
+            let why = "to an agent, a report of no registers means that the flow closed";
+            self.problems.push(malformed(here, "a report without registers", why));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+"""Messages of portus: the octets that `native/ccp-lang/tests/messages.rs` takes from portus itself."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccp_base import _native
+from ccp_base.errors import CcpError, LangError
+from datapath import ebpf, wire
+from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
+
+KEPT = Path(__file__).parents[3] / "native/ccp-lang/tests/messages.txt"
+TEXT = """(def (Report (volatile acked 0)) (step 3))
+    (when (> Micros 10) (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
+    (when true (:= Cwnd step) (report))"""
+
+
+def kept(name: str) -> bytes:
+    rows = dict(line.split() for line in KEPT.read_text().splitlines())
+    return bytes.fromhex(rows[name])
+
+
+FIELDS = [Field(0, 0, 7), Field(8, 1, 8), Field(2, 4, 14480), Field(2, 5, 2**32 - 1)]
+CREATE = Create(9, 14480, 1448, 0x0100_000A, 35091, 0x0200_000A, 5001)
+CASES: dict[str, Message] = {
+    "create": CREATE,
+    "create-bbr": Create(9, 14480, 1448, 0x0100_000A, 35091, 0x0200_000A, 5001, "bbr"),
+    "measure": Measure(9, 2, (5, 2**64 - 1)),
+    "close": Measure(9, 0),
+    "update": Update(9, FIELDS),
+    "change": ChangeProgram(9, 2, FIELDS),
+    "ready": Ready(3),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_messages_are_those_of_portus(name: str) -> None:
+    assert CASES[name].octets() == kept(name)
+    assert list(wire.messages(kept(name))) == [CASES[name]]
+
+
+def test_a_program_is_sent_as_portus_sends_it_and_read_again() -> None:
+    program = ebpf.compile_program(TEXT)
+    message = Install(2, *program.to_bytecode())
+    assert message.octets() == kept("install")
+    (read,) = wire.messages(kept("install"))
+    assert isinstance(read, Install)
+    decoded = _native.Program.from_bytecode(read.n_events, read.n_instrs, read.code, "2", "the agent")
+    assert decoded.report_fields == ["r0"]
+    assert decoded.control_registers == ["c0"]
+    assert decoded.primitives == program.primitives
+    both = [_native.Interpreter(one, now_us=100) for one in (program, decoded)]
+    reports = [one.ack(120, {"Ack.bytes_acked": 1448}) for one in both]
+    assert reports == [{"acked": 1448}, {"r0": 1448}]
+    assert [one.cwnd_bytes for one in both] == [3, 3]
+
+
+def test_a_program_that_no_compiler_makes_is_refused_with_the_number_of_its_instruction() -> None:
+    n_events, n_instrs, code = ebpf.compile_program(TEXT).to_bytecode()
+    with pytest.raises(LangError) as caught:
+        _native.Program.from_bytecode(n_events, n_instrs, code[:-16] + b"\x0f" + code[-15:], "2", "the agent")
+    assert caught.value.slug == "lang.bytecode"
+    assert f'the agent:{n_instrs}:1, program "2"' in caught.value.where
+
+
+def test_what_portus_datapaths_lack_is_refused_by_name() -> None:
+    program = ebpf.compile_program(
+        "(def (Report (y 0)))\n(when true\n  (:= Report.y Flow.srtt_us) (report))", origin="mine.py"
+    )
+    with pytest.raises(LangError, match=r"no field `Flow\.srtt_us`") as caught:
+        program.to_bytecode()
+    assert (caught.value.slug, caught.value.where.split(",")[0]) == ("lang.limit", "mine.py:3:1")
+
+
+def test_a_datagram_may_hold_several_messages() -> None:
+    assert list(wire.messages(kept("ready") + kept("create"))) == [Ready(3), CREATE]
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"\x05\x00\x0c",
+        kept("ready")[:-1],
+        b"\x05\x00\x07\x00" + bytes(8),
+        b"\x09\x00\x08\x00" + bytes(4),
+        b"\x03\x00\x0c\x00" + bytes(4) + b"\x02\x00\x00\x00",
+        b"\x01\x00\x10\x00" + bytes(4) + bytes(4) + b"\xff\xff\xff\xff",
+    ],
+    ids=[
+        "cut header",
+        "cut body",
+        "length below the header's",
+        "unknown type",
+        "fewer fields",
+        "fewer values",
+    ],
+)
+def test_what_is_no_message_is_refused(octets: bytes) -> None:
+    with pytest.raises(CcpError) as caught:
+        list(wire.messages(octets))
+    assert caught.value.slug == "wire.message"
+
+
+def test_a_program_too_long_for_a_message_is_refused() -> None:
+    with pytest.raises(CcpError) as caught:
+        Install(1, 0, 5000, bytes(80_000)).octets()
+    assert caught.value.slug == "wire.message"
+
+
+def framed(of_type: int, body: bytes) -> bytes:
+    return struct.pack("<HHI", of_type, 8 + len(body), 1) + body
+
+
+BODIES = st.binary(max_size=30) | st.integers(0, 2).flatmap(
+    lambda n: st.binary(min_size=13 * n, max_size=13 * n).map(lambda fields: struct.pack("<I", n) + fields)
+)
+
+
+@given(st.lists(st.builds(framed, st.integers(0, 6), BODIES), max_size=3), st.binary(max_size=9))
+def test_anything_is_messages_or_refused(parts: list[bytes], tail: bytes) -> None:
+    with suppress(CcpError):
+        read = list(wire.messages(b"".join(parts) + tail))
+        again = b"".join(message.octets() for message in read)
+        assert list(wire.messages(again)) == read
