@@ -95,7 +95,9 @@ fn of_path(path: &[Node], overflow: bool) -> PathEcho {
 
 /// Whether nobody is between two nodes who takes from the hop limit, and does not tell of a queue.
 fn is_next(node: &Node, next: &Node) -> bool {
-    nodes::hop_limit(node).zip(nodes::hop_limit(next)).is_some_and(|(here, there)| here == there.saturating_add(1))
+    nodes::hop_limit(node)
+        .zip(nodes::hop_limit(next))
+        .is_some_and(|(here, there)| here == there.saturating_add(1))
 }
 
 #[cfg(test)]
