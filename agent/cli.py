@@ -30,6 +30,7 @@ from agent.commands import (
     reload,
     rtcp,
     run,
+    serve_ccp,
     service,
     switch,
     tail,
@@ -142,6 +143,7 @@ def root(
 
 
 app.command("run")(run.run)
+app.command("serve-ccp")(serve_ccp.serve_ccp)
 app.command("flows")(flows.flows)
 app.command("top")(top.top)
 app.command("check")(check.check)
