@@ -633,6 +633,10 @@ class IntNode:
         """Say what the queue behind the device is like: `Queue` of `native/ccp-node`."""
     def set_radios(self, radios_json: bytes) -> None:
         """Say what is known of the air to each other end: an array of `Radio` of `native/ccp-node`."""
+    def set_waiting(self, waiting_json: bytes) -> None:
+        """Say what waits in mac80211's queues: an array of `Waiting` of `native/ccp-node`."""
+    def came_ns(self) -> int:
+        """Return when a packet came to the device last, by the monotonic clock [ns]; 0: none has."""
     def counters(self) -> bytes:
         """Return what happened so far, also after the end, as JSON: `telemetry.inband.node.Counters`."""
     def close(self) -> None:

@@ -10,7 +10,7 @@ at random. The broker has links of its own to both stations, so that what is mea
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,13 +94,13 @@ def simulated_chain(conditions: Conditions = USUAL) -> Iterator[Chain]:
         ap1, ap2 = lab.add_host("ap1", forwards=True), lab.add_host("ap2", forwards=True)
         for phy, host in zip(phys, (sta1, ap1, ap2, sta2), strict=True):
             radios.give_radio(phy, host)
-        air1 = _air(1, ap1, sta1, "int-ap1", channel=1)
-        air2 = _air(2, ap2, sta2, "int-ap2", channel=11)
+        near_ap, near_sta = join_air(1, ap1, [sta1], "int-ap1", channel=1)
+        far_ap, far_sta = join_air(2, ap2, [sta2], "int-ap2", channel=11)
         wire1, wire2 = lab.connect(ap1, ap2)
-        links.set_routes(sta1.namespace, [(air2.station, air1.access_point)])
-        links.set_routes(ap1.namespace, [(air2.station, wire2)])
-        links.set_routes(ap2.namespace, [(air1.station, wire1)])
-        links.set_routes(sta2.namespace, [(air1.station, air2.access_point)])
+        links.set_routes(sta1.namespace, [(far_sta, near_ap)])
+        links.set_routes(ap1.namespace, [(far_sta, wire2)])
+        links.set_routes(ap2.namespace, [(near_sta, wire1)])
+        links.set_routes(sta2.namespace, [(near_sta, far_ap)])
         shape(ap1, wire1.name, conditions)
         broker, for_source, for_sink = add_broker_host(lab, sta1, sta2)
         yield Chain(
@@ -129,20 +129,32 @@ def shape(host: Host, device: str, conditions: Conditions) -> None:
     )
 
 
-@dataclass(frozen=True)
-class _Air:
-    access_point: Interface
-    station: Interface
+def join_air(
+    number: int, access_point: Host, stations: Sequence[Host], name: str, *, channel: int
+) -> list[Interface]:
+    """Let stations join an access point, all with addresses, which are their hosts' first ones.
 
+    Args:
+        number: Of the network: part of the addresses.
+        access_point: Which has a radio.
+        stations: Which have a radio each.
+        name: Of the network (SSID).
+        channel: A key of `radios.CHANNELS`.
 
-def _air(number: int, access_point: Host, station: Host, name: str, *, channel: int) -> _Air:
-    """Let a station join an access point, both with addresses; they are the hosts' first ones."""
+    Returns:
+        The access point's interface, and each station's.
+
+    Raises:
+        WifiError: `wifi.not_up` or `wifi.not_joined`.
+        LabError: `lab.command_failed` or `lab.no_command`.
+    """
     radios.start_access_point(access_point, name, channel)
-    radios.join(station, name, channel)
-    ends = [
-        Interface(radios.DEVICE, f"10.78.{number}.{n}", f"fd78:{number:x}::{n}", MTU_BYTES) for n in (1, 2)
-    ]
-    for host, end in zip((access_point, station), ends, strict=True):
+    ends = []
+    for n, host in enumerate([access_point, *stations], start=1):
+        if host is not access_point:
+            radios.join(host, name, channel)
+        end = Interface(radios.DEVICE, f"10.78.{number}.{n}", f"fd78:{number:x}::{n}", MTU_BYTES)
         links.set_up(host.namespace, end)
         host.interfaces.append(end)
-    return _Air(*ends)
+        ends.append(end)
+    return ends

@@ -16,9 +16,15 @@ from telemetry.inband.node import REFRESH_S, InterfaceNode, NodeSpec
 def held(
     host: Host,
     context: contextlib.AbstractContextManager[object],
-    meanwhile: Callable[[], None] | None = None,
+    meanwhile: Callable[[], float] | None = None,
 ) -> Iterator[None]:
-    """Enter and leave a context in a thread of a host's; pyroute2 has sockets of its own in each thread."""
+    """Enter and leave a context in a thread of a host's; pyroute2 has sockets of its own in each thread.
+
+    Args:
+        host: Whose thread.
+        context: What to enter.
+        meanwhile: What to call until it is left; it returns when to call it again [s].
+    """
     entered, ready, ended = (threading.Event() for _ in range(3))
 
     def hold() -> None:
@@ -26,9 +32,10 @@ def held(
             with context:
                 entered.set()
                 ready.set()
-                while not ended.wait(REFRESH_S):
+                wait_s = REFRESH_S
+                while not ended.wait(wait_s):
                     if meanwhile is not None:
-                        meanwhile()
+                        wait_s = meanwhile()
         finally:
             ready.set()
 

@@ -1,8 +1,8 @@
 """`python -m scripts.vm.wifi`: in-band telemetry over real Wi-Fi software, in a virtual machine.
 
-Simulated radios and hostapd, of Debian's packages alone; with --mininet-wifi the same built by Mininet-WiFi,
-in a machine of its own. What must show is judged, and one figure of `ccp demo wifi` is made; with --figure
-only those that are asked for.
+Simulated radios and hostapd, of Debian's packages alone: first tests of what needs radios, then a
+demonstration; with --mininet-wifi the same demonstration built by Mininet-WiFi, in a machine of its own. What
+must show is judged, and one figure of `ccp demo wifi` is made; with --figure only those that are asked for.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ FIGURES = (4, 5, 6, 7)
 """What `ccp demo wifi --figure` takes."""
 USUAL = 4
 """The one that is made if nobody asks for others: one flow, and no agent, which what is judged has."""
+TESTED = "python -m pytest -p no:cacheprovider --timeout 600 tests/kernel/test_air.py"
+"""Tests of what needs radios: of the kernel's own queues behind them."""
 TIMEOUT_S = 900
 """For each machine: several times what it takes here."""
 
@@ -41,7 +43,7 @@ def main() -> int:
         shares = {"mininet": arguments.mininet_wifi} if arguments.mininet_wifi else {}
         judged = "python -m experiments.mininet_wifi.hwsim_demo --out /mnt/out"
         figures = [demo(number) for number in arguments.figure or [USUAL]]
-        commands = figures if arguments.figure else [judged, *figures]
+        commands = figures if arguments.figure else [TESTED, judged, *figures]
         runs = [_run(parts, "wifi", " && ".join(commands), shares)]
         if not arguments.mininet_wifi:
             parts.console.print("Mininet-WiFi: left out, no --mininet-wifi FOLDER (docs/mininet-wifi.md)")

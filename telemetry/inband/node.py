@@ -5,25 +5,27 @@ It prepares the interface, and tells the programs from time to time what they ca
     spec = NodeSpec(roles=("source", "transit"), node_id=7)
     with InterfaceNode("eth0", spec, summaries_fd) as node:
         while True:
-            node.refresh()
-            time.sleep(REFRESH_S)
+            time.sleep(node.refresh())
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 import msgspec
 from pyroute2 import IPRoute
 
+from telemetry.inband.air import AirQueues, Waiting
 from telemetry.inband.device import Interface, kernels_answers, prepared
 from telemetry.inband.node_errors import NodeError
 from telemetry.inband.nodes import NodeTable
 from telemetry.inband.queues import Queue, read_queue
 from telemetry.inband.radio import Radios
+from telemetry.inband.txq import Txqs
 from telemetry.native import native
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink", "reader")
 DEFAULT_ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink")
 
 REFRESH_S: Final = 0.1
-"""How often to look at queue and air."""
+"""How often to look at the queue discipline and at signals; at what waits for the air more often."""
 
 
 ANYWHERE: Final = ipaddress.IPv6Network("::/0")
@@ -143,6 +145,7 @@ class InterfaceNode:
 
     Attributes:
         interface: What of the interface does not change.
+        waiting: What waited in mac80211's queues when they were read last.
     """
 
     interface: Interface
@@ -164,6 +167,9 @@ class InterfaceNode:
         self._node: IntNode
         self._queue: Queue | None = None
         self._radios: Radios | None = None
+        self._air: AirQueues | None = None
+        self.waiting: list[Waiting] = []
+        self._look_s = 0.0
 
     def __enter__(self) -> Self:
         """Prepare the interface, load the programs and attach them.
@@ -185,7 +191,11 @@ class InterfaceNode:
             self._node = module.IntNode(self._json(), self._summaries_fd, path)
             stack.callback(self._node.close)
             if self.interface.wireless:
-                self._radios = stack.enter_context(contextlib.closing(Radios(self.interface.index)))
+                with kernels_answers(self._name):
+                    index = self.interface.index
+                    self._radios = stack.enter_context(contextlib.closing(Radios(index)))
+                    txqs = stack.enter_context(contextlib.closing(Txqs(index, self._radios.family)))
+                    self._air = AirQueues(txqs, self.interface.mtu_bytes)
             self.refresh()
             self._open = stack.pop_all()
         return self
@@ -216,23 +226,42 @@ class InterfaceNode:
             }
         )
 
-    def refresh(self) -> None:
-        """Tell the programs what the queue is like, and what is known of the air; call it every REFRESH_S.
+    def refresh(self) -> float:
+        """Tell the programs what the queue is like, what waits for the air, and what is known of it.
+
+        Returns:
+            When to call it again [s]: within REFRESH_S, sooner while packets go into the air.
 
         Raises:
             NodeError: `int.no_interface`, if it is gone.
         """
         if "transit" not in self._spec.roles:
-            return  # nobody writes it into packets
+            return REFRESH_S  # nobody writes it into packets
         with kernels_answers(self._name):
-            queue = read_queue(self._ipr, self.interface)
-            air = [] if self._radios is None else self._radios.read()
+            if (now_s := time.monotonic()) >= self._look_s:
+                self._look_s = now_s + REFRESH_S
+                self._look()
+            wait_s = self._look_s - now_s
+            return wait_s if self._air is None else min(wait_s, self._read_air(self._air))
+
+    def _look(self) -> None:
+        queue = read_queue(self._ipr, self.interface, None if self._air is None else self._air.air())
         if queue != self._queue:
             self._node.set_queue(msgspec.json.encode(queue))
             self._queue = queue
         if self._radios is not None:
-            known = [{"address": one.address, "state": msgspec.structs.asdict(one.state)} for one in air]
+            known = [
+                {"address": one.address, "state": msgspec.structs.asdict(one.state)}
+                for one in self._radios.read()
+            ]
             self._node.set_radios(msgspec.json.encode(known))
+
+    def _read_air(self, air: AirQueues) -> float:
+        waiting = air.read(self._node.came_ns())
+        if waiting is not None:
+            self._node.set_waiting(msgspec.json.encode(waiting))
+            self.waiting = waiting
+        return air.wait_s(self._node.came_ns())
 
     def counters(self) -> Counters:
         """Return what happened so far; also after the end."""

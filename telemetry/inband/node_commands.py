@@ -20,7 +20,6 @@ from ccp_base.errors import CcpError
 from telemetry.bus import Bus
 from telemetry.inband.node import (
     DEFAULT_ROLES,
-    REFRESH_S,
     ROLES,
     Counters,
     InterfaceNode,
@@ -190,7 +189,7 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
     with open(reading, "rb", buffering=0) as lines, open(writing, "wb", buffering=0) as summaries:
         with InterfaceNode(interface, spec, summaries.fileno(), records=records) as running:
             typer.echo(f"{interface}: node {spec.node_id}, {', '.join(spec.roles)}", err=True)
-            refresh_s = time.monotonic() + REFRESH_S
+            refresh_s = time.monotonic()
             disk_is_full = False
             while True:
                 wait_s = max(0.0, refresh_s - time.monotonic())
@@ -200,11 +199,10 @@ def _run(interface: str, spec: NodeSpec, records: Path | None, take: Take, stopp
                 if reading in ready:
                     take(lines.read(READ_BYTES) or b"")
                 if time.monotonic() >= refresh_s:
-                    running.refresh()
-                    if not disk_is_full and running.counters().records_lost:
+                    refresh_s = time.monotonic() + running.refresh()
+                    if records is not None and not disk_is_full and running.counters().records_lost:
                         disk_is_full = True
                         typer.echo(f"{records} cannot be written: rows are lost from now on", err=True)
-                    refresh_s = time.monotonic() + REFRESH_S
         take(lines.read() or b"")
         return running.counters()
 

@@ -10,6 +10,7 @@ import msgspec
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import TC_H_ROOT
 
+from telemetry.inband.air import Air
 from telemetry.inband.device import Interface
 
 NOQUEUE: Final = "noqueue"
@@ -45,6 +46,7 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
         link_rate_bytes_per_s: What it drains at while it is busy; None is not known [bytes/s].
         drops: Which packets it drops: `early`, those that come; `late`, also those that wait; `unknown`, also
             where it drops some as a link would.
+        air: mac80211's queues behind it; None if there are none that anybody tells of.
     """
 
     known: bool
@@ -54,14 +56,15 @@ class Queue(msgspec.Struct, kw_only=True, frozen=True):
     packet_bytes: int = 0
     link_rate_bytes_per_s: int | None = None
     drops: Drops = "unknown"
+    air: Air | None = None
 
 
-def read_queue(ipr: IPRoute, interface: Interface) -> Queue:
+def read_queue(ipr: IPRoute, interface: Interface, air: Air | None = None) -> Queue:
     """Ask the kernel for the queue disciplines of an interface."""
-    return queue_of(list(ipr.get_qdiscs(index=interface.index)), interface)
+    return queue_of(list(ipr.get_qdiscs(index=interface.index)), interface, air)
 
 
-def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
+def queue_of(qdiscs: Sequence[Any], interface: Interface, air: Air | None = None) -> Queue:
     """Say what the queue is like.
 
     With one discipline below the root, it is that one that limits; with several, nobody knows into which of
@@ -70,12 +73,13 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
     Args:
         qdiscs: The interface's, as pyroute2 gives them.
         interface: Whose they are.
+        air: mac80211's queues behind them, if there are any.
     """
     behind = [qdisc for qdisc in qdiscs if qdisc.get("kind") not in _NOT_BEHIND]
     root = next((qdisc for qdisc in behind if qdisc["parent"] == TC_H_ROOT), None)
     packet_bytes = interface.mtu_bytes + interface.link_bytes
     if root is None or root.get("kind") == NOQUEUE:
-        # Packets wait nowhere, unless the driver has queues of its own, as wireless ones have.
+        # Packets wait nowhere, unless mac80211 or the driver has queues of its own, as of wireless ones.
         known = not interface.wireless
         rate = interface.speed_bytes_per_s
         return Queue(
@@ -83,12 +87,13 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
             unlimited=known,
             packet_bytes=packet_bytes,
             link_rate_bytes_per_s=rate,
-            drops="early" if known else "unknown",
+            drops="early" if known or air else "unknown",
+            air=air,
         )
     below = [qdisc for qdisc in behind if qdisc["parent"] & _MAJOR == root["handle"] and qdisc is not root]
     rate, drops = _rate([root, *below], interface), _drops(behind)
     if len(below) > 1:
-        return Queue(known=True, packet_bytes=packet_bytes, link_rate_bytes_per_s=rate, drops=drops)
+        return Queue(known=True, packet_bytes=packet_bytes, link_rate_bytes_per_s=rate, drops=drops, air=air)
     limit_pkts, limit_bytes = _limits(below[0] if below else root)
     return Queue(
         known=True,
@@ -97,6 +102,7 @@ def queue_of(qdiscs: Sequence[Any], interface: Interface) -> Queue:
         packet_bytes=packet_bytes,
         link_rate_bytes_per_s=rate,
         drops=drops,
+        air=air,
     )
 
 

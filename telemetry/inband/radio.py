@@ -47,6 +47,11 @@ class Radios:
         """Close it."""
         self._iw.close()
 
+    @property
+    def family(self) -> int:
+        """The number that generic netlink gave to nl80211."""
+        return int(self._iw.prid)
+
     def read(self) -> list[Radio]:
         """Return what is known now."""
         return radios_of(list(self._iw.get_stations(self._index)), list(self._iw.survey(self._index)))

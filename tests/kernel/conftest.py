@@ -1,6 +1,7 @@
 """Tests on real sockets of this kernel: marked, guarded, and with paths to send over.
 
-As root they never skip, except those of struct_ops on a kernel that has none, and on an emulated processor
+As root they never skip, except those of struct_ops on a kernel that has none, those of radios where there are
+no simulated ones (`make test-wifi` has them), and on an emulated processor
 (`python -m scripts.vm`) those that are marked `emulated` with the reason: all else that does not work is a
 failure.
 

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use ccp_node::{Counters, Error, Node, NodeSpec, Queue, Radio, Result};
+use ccp_node::{Counters, Error, Node, NodeSpec, Queue, Radio, Result, Waiting};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::de::DeserializeOwned;
@@ -67,6 +67,17 @@ impl IntNode {
             let radios = parsed::<Vec<Radio>>(radios_json)?;
             state.node.as_ref().map_or(Ok(()), |node| node.set_radios(&radios))
         })
+    }
+
+    fn set_waiting(&self, py: Python<'_>, waiting_json: &[u8]) -> PyResult<()> {
+        self.with(py, |state| {
+            let waiting = parsed::<Vec<Waiting>>(waiting_json)?;
+            state.node.as_ref().map_or(Ok(()), |node| node.set_waiting(&waiting))
+        })
+    }
+
+    fn came_ns(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |state| state.node.as_ref().map_or(Ok(0), Node::came_ns))
     }
 
     /// What happened so far, as JSON.

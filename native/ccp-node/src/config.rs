@@ -118,6 +118,8 @@ pub fn put_queue(now: &mut node_now, queue: &Queue, sees_drops: bool) {
         if queue.unlimited { shared::NODE_UNLIMITED } else { queue.limit_pkts.unwrap_or(MISSING) };
     now.limit_bytes = queue.limit_bytes.unwrap_or(MISSING);
     now.packet_bytes = queue.packet_bytes;
+    now.air_fresh_ns = queue.air.map_or(0, |air| air.fresh_ns);
+    now.air_limit_pkts = queue.air.and_then(|air| air.limit_pkts).unwrap_or(MISSING);
     let rate = queue.link_rate_bytes_per_s.unwrap_or(0);
     now.link_rate_bytes_per_s = rate.min(State::MOST_BYTES_PER_S.into()) as u32;
 }
@@ -199,6 +201,22 @@ mod tests {
         ] {
             assert_eq!(config(&broken).expect_err("too large").slug, "int.bad_spec");
         }
+    }
+
+    #[test]
+    fn mac80211s_queues_count_while_somebody_reads_them() {
+        let mut now = node_now { air_fresh_ns: 1, ..node_now::default() };
+        put_queue(&mut now, &Queue::default(), true);
+        assert_eq!((now.air_fresh_ns, now.air_limit_pkts), (0, MISSING));
+        let told: Queue = serde_json::from_str(
+            r#"{"known": false, "packet_bytes": 1514, "drops": "early", "air": {"fresh_ns": 9, "limit_pkts": 40}}"#,
+        )
+        .expect("a queue");
+        put_queue(&mut now, &told, true);
+        assert_eq!((now.air_fresh_ns, now.air_limit_pkts), (9, 40));
+        assert_eq!((now.queue_known, now.drops), (0, shared::NODE_DROPS_EARLY));
+        put_queue(&mut now, &told, false);
+        assert_eq!(now.drops, shared::NODE_DROPS_UNKNOWN);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod spec;
 
 pub use ccp_error::Error;
 pub use node::{Counters, Node};
-pub use spec::{Drops, NodeSpec, Queue, Radio, Role};
+pub use spec::{Air, Drops, NodeSpec, Queue, Radio, Role, Waiting};
 
 /// What the programs share with us, made from `src/bpf/node.h`.
 #[allow(non_camel_case_types, non_upper_case_globals, dead_code, missing_docs)]

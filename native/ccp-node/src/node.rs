@@ -1,5 +1,6 @@
 //! A node, attached to its device.
 
+use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ccp_int::{SinkSpec, SourceSpec};
 use ccp_record::PATH_ECHO_PIN;
 use ccp_trace::load;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::{
     Iter, Link, MapCore, MapFlags, MapHandle, Object, ProgramMut, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook,
@@ -19,8 +21,8 @@ use serde::Serialize;
 use crate::config;
 use crate::reader::Reader;
 use crate::records::Records;
-use crate::shared::{node_config, node_counters, node_now, node_radio};
-use crate::spec::{NodeSpec, Queue, Radio, Role};
+use crate::shared::{node_air, node_config, node_counters, node_link, node_now, node_radio};
+use crate::spec::{NodeSpec, Queue, Radio, Role, Waiting};
 use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_NODE_OBJECT"));
@@ -30,6 +32,7 @@ const HANDLE: u32 = 0x6363;
 const PRIORITY: u32 = 0x6363;
 pub(crate) const ONLY: [u8; 4] = [0; 4];
 const ON_DROP: &str = "on_drop";
+const ON_RADIO_DROP: &str = "on_radio_drop";
 
 /// What happened so far [packets].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -95,8 +98,10 @@ pub struct Node {
     reader: Reader,
     told: Arc<Told>,
     radios: MapHandle,
-    /// The program that sees what the kernel drops, if it can.
+    airs: MapHandle,
+    /// The programs that see what the kernel, and mac80211 in it, drop, if they can.
     drops: Option<Link>,
+    radio_drops: Option<Link>,
     object: Object,
 }
 
@@ -122,7 +127,11 @@ impl Node {
         let told = Arc::new(Told { map: handle(&object, "now")?, now: Mutex::new(node_now::default()) });
         let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
         let radios = handle(&object, "radios")?;
-        let drops = if spec.roles.contains(&Role::Transit) { see_drops(&object) } else { None };
+        let airs = handle(&object, "airs")?;
+        let sees = |name| {
+            if spec.roles.contains(&Role::Transit) { see_drops(&object, name) } else { None }
+        };
+        let (drops, radio_drops) = (sees(ON_DROP), sees(ON_RADIO_DROP));
         let mut node = Node {
             filters: vec![],
             links: vec![],
@@ -130,7 +139,9 @@ impl Node {
             reader,
             told,
             radios,
+            airs,
             drops,
+            radio_drops,
             object,
         };
         let has = |roles: &[Role]| spec.roles.iter().any(|role| roles.contains(role));
@@ -177,7 +188,8 @@ impl Node {
     ///
     /// `int.refused`.
     pub fn set_queue(&self, queue: &Queue) -> Result<()> {
-        self.told.change(|now| config::put_queue(now, queue, self.drops.is_some()))
+        let sees = self.drops.is_some() && (queue.air.is_none() || self.radio_drops.is_some());
+        self.told.change(|now| config::put_queue(now, queue, sees))
     }
 
     /// Says what is known of the air now, for all other ends.
@@ -186,13 +198,29 @@ impl Node {
     ///
     /// `int.refused` or `ioam.cannot_write`.
     pub fn set_radios(&self, radios: &[Radio]) -> Result<()> {
-        let gone: Vec<_> =
-            self.radios.keys().filter(|key| radios.iter().all(|radio| radio.address[..] != **key)).collect();
-        for radio in radios {
-            let value: node_radio = config::radio(&radio.state)?;
-            self.radios.update(&radio.address, bytes_of(&value), MapFlags::ANY).map_err(|e| refused(&e))?;
-        }
-        gone.iter().try_for_each(|key| self.radios.delete(key).map_err(|e| refused(&e)))
+        let states: Result<Vec<_>> =
+            radios.iter().map(|radio| Ok((radio.address, config::radio(&radio.state)?))).collect();
+        replace(&self.radios, &states?)
+    }
+
+    /// Says what waits in mac80211's queues, for all other ends.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused`.
+    pub fn set_waiting(&self, waiting: &[Waiting]) -> Result<()> {
+        let air = |one: &Waiting| node_air { read_ns: one.read_ns, pkts: one.pkts, all_pkts: one.all_pkts };
+        replace(&self.airs, &waiting.iter().map(|one| (one.address, air(one))).collect::<Vec<_>>())
+    }
+
+    /// When a packet came to the device last, by the monotonic clock; 0: none has.
+    ///
+    /// # Errors
+    ///
+    /// `int.refused`.
+    pub fn came_ns(&self) -> Result<u64> {
+        let link = load::map(&self.object, "link")?.lookup(&ONLY, MapFlags::ANY).map_err(|e| refused(&e))?;
+        Ok(link.and_then(|bytes| parse::<node_link>(&bytes)).map_or(0, |link| link.last_ns))
     }
 
     /// What happened so far.
@@ -237,6 +265,7 @@ impl Node {
             let _gone_with_the_device = hook(&self.object, name, point, self.ifindex)?.detach();
         }
         self.drops = None;
+        self.radio_drops = None;
         self.reader.close()
     }
 }
@@ -251,12 +280,14 @@ impl Drop for Node {
 fn loaded(spec: &NodeSpec) -> Result<Object> {
     let btf = load::kernel_types()?;
     let mut open = load::open(OBJECT)?;
-    // Without it, nodes do not tell what their queues dropped.
-    if btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb").is_none() {
-        open.progs_mut()
-            .filter(|program| program.name() == ON_DROP)
-            .for_each(|mut program| program.set_autoload(false));
-    }
+    // Without them, nodes do not tell what their queues dropped.
+    let sees = |name: &OsStr| {
+        (name != ON_DROP || btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb").is_some())
+            && (name != ON_RADIO_DROP || (spec.is_wireless && has_mac80211(&btf)))
+    };
+    open.progs_mut()
+        .filter(|program| !sees(program.name()))
+        .for_each(|mut program| program.set_autoload(false));
     load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
     let reads = spec.roles.contains(&Role::Reader);
     for mut map in open.maps_mut().filter(|map| reads && map.name() == "path_echoes") {
@@ -265,9 +296,25 @@ fn loaded(spec: &NodeSpec) -> Result<Object> {
     open.load().map_err(|e| refused(&e))
 }
 
-/// Attaches the program that counts what queues drop; `None` if this kernel does not have it.
-fn see_drops(object: &Object) -> Option<Link> {
-    object.progs_mut().find(|program| program.name() == ON_DROP)?.attach().ok()
+/// Whether this kernel has mac80211, built in or as a module that is loaded.
+fn has_mac80211(btf: &Btf<'_>) -> bool {
+    btf.type_by_name::<Func<'_>>("ieee80211_free_txskb").is_some()
+        || Path::new("/sys/kernel/btf/mac80211").exists()
+}
+
+/// Attaches a program that counts what queues drop; `None` if this kernel does not have it.
+fn see_drops(object: &Object, name: &str) -> Option<Link> {
+    object.progs_mut().find(|program| program.name() == name)?.attach().ok()
+}
+
+/// Gives a map these other ends, and no others.
+fn replace<T: Plain>(map: &MapHandle, ends: &[([u8; 6], T)]) -> Result<()> {
+    let gone: Vec<_> =
+        map.keys().filter(|key| ends.iter().all(|(address, _)| address[..] != **key)).collect();
+    for (address, value) in ends {
+        map.update(address, bytes_of(value), MapFlags::ANY).map_err(|e| refused(&e))?;
+    }
+    gone.iter().try_for_each(|key| map.delete(key).map_err(|e| refused(&e)))
 }
 
 fn find_device(object: &Object) -> Result<()> {
@@ -312,6 +359,8 @@ pub(crate) trait Plain: Default {}
 impl Plain for node_config {}
 impl Plain for node_now {}
 impl Plain for node_radio {}
+impl Plain for node_air {}
+impl Plain for node_link {}
 impl Plain for node_counters {}
 impl Plain for crate::shared::node_flow {}
 impl Plain for crate::shared::node_record {}

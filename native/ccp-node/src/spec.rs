@@ -87,6 +87,33 @@ pub struct Queue {
     /// Which packets it drops.
     #[serde(default)]
     pub drops: Drops,
+    /// mac80211's queues behind it, if somebody reads them.
+    #[serde(default)]
+    pub air: Option<Air>,
+}
+
+/// mac80211's queues behind a wireless device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Air {
+    /// For how long a reading counts.
+    pub fresh_ns: u64,
+    /// For how many packets they have room, to all other ends together.
+    pub limit_pkts: Option<u32>,
+}
+
+/// What waits in mac80211's queues for another end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Waiting {
+    /// Hardware address of the other end; all zeroes stand for any that is not listed.
+    pub address: [u8; 6],
+    /// When reading began, by the monotonic clock.
+    pub read_ns: u64,
+    /// How many full-size packets wait for it.
+    pub pkts: u32,
+    /// How many packets wait for all.
+    pub all_pkts: u32,
 }
 
 /// What is known of the air to another end of a wireless link.

@@ -167,9 +167,8 @@ static __always_inline bool flow_of(struct sk_buff *skb, struct node_flow *flow,
 	return true;
 }
 
-/* The kernel drops a packet, for whatever reason. */
-SEC("tp_btf/kfree_skb")
-int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
+/* The device's queue drops a packet: counts what it is on the wire. */
+static __always_inline int count_drop(struct sk_buff *skb)
 {
 	struct node_flow flow = {};
 	struct node_count *count;
@@ -178,8 +177,7 @@ int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
 	u16 segments = 0, size = 0;
 	u32 payload_bytes;
 
-	if (!dev || !*dev || (u64)skb->dev != *dev || !is_queue_drop(reason) ||
-	    !flow_of(skb, &flow, &payload_bytes))
+	if (!dev || !*dev || (u64)skb->dev != *dev || !flow_of(skb, &flow, &payload_bytes))
 		return 0;
 	count = bpf_map_lookup_elem(&counts, &flow);
 	if (!count)
@@ -192,6 +190,22 @@ int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
 		segments = (payload_bytes + size - 1) / size;
 	__sync_fetch_and_add(&count->dropped, segments > 1 ? segments : 1);
 	return 0;
+}
+
+/* The kernel drops a packet, for whatever reason. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
+{
+	return is_queue_drop(reason) ? count_drop(skb) : 0;
+}
+
+struct ieee80211_hw;
+
+/* mac80211 or its driver drops a packet that it was to send, and never gave to the air: CoDel, limits, full rings. */
+SEC("fentry/ieee80211_free_txskb")
+int BPF_PROG(on_radio_drop, struct ieee80211_hw *hw, struct sk_buff *skb)
+{
+	return count_drop(skb);
 }
 
 #endif

@@ -84,6 +84,14 @@ struct {
 	__type(value, struct node_radio);
 } radios SEC(".maps");
 
+/* The same ends: what waits for them in mac80211's queues. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, u8[6]);
+	__type(value, struct node_air);
+} airs SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);

@@ -9,6 +9,7 @@
 #include "packet.h"
 #include "meter.h"
 #include "queue.h"
+#include "air.h"
 #include "counts.h"
 #include "slot.h"
 #include "source.h"
@@ -23,6 +24,8 @@ int on_egress(struct __sk_buff *skb)
 	struct node_data data = {};
 	struct packet packet;
 	struct queue queue;
+	struct air air;
+	u64 came_ns;
 
 	if (!behind || !told)
 		return TC_ACT_UNSPEC;
@@ -32,6 +35,7 @@ int on_egress(struct __sk_buff *skb)
 		reflect(skb, &packet);
 	if (!(config.roles & (NODE_SOURCE | NODE_TRANSIT)))
 		return TC_ACT_UNSPEC;
+	came_ns = behind->last_ns;
 	data.arrival_pkts_per_s = arrived(behind, &packet.flow, packet.pkts, mono_ns);
 	if (config.roles & NODE_SOURCE)
 		insert(skb, &packet, wall_ns);
@@ -42,13 +46,15 @@ int on_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	}
 	queue = read_queue(told);
-	data.flow_counts = count_flow(skb, &packet, drops_are_known(told, &queue));
+	air = read_air(skb, told, came_ns, mono_ns);
+	data.flow_counts = count_flow(skb, &packet,
+				      drops_are_known(told, &queue) && (!told->air_fresh_ns || air.settled));
 	data.hop_limit = packet.hop_limit;
 	data.ingress_if = skb->ingress_ifindex;
 	data.timestamp_s = wall_ns / NSEC_PER_SEC;
 	data.timestamp_us = wall_ns % NSEC_PER_SEC / 1000;
-	data.queue_pkts = depth_pkts(told, &queue);
-	data.free_pkts = free_pkts(told, &queue);
+	data.queue_pkts = depth_with_air(told, depth_pkts(told, &queue), &air);
+	data.free_pkts = free_with_air(told, free_pkts(told, &queue), &air);
 	data.flow_count = behind->flows_seen - told->flows_gone;
 	data.link_rate_bytes_per_s = told->link_rate_bytes_per_s;
 	read_radio(skb, &data.radio);

@@ -78,6 +78,15 @@ struct node_now {
 	__u32 packet_bytes; /* of a full-size packet, as the queue counts */
 	__u32 link_rate_bytes_per_s; /* of the queue while it is busy; 0: not known */
 	__u32 drops; /* what is known of those that the queue drops: NODE_DROPS_* */
+	__u32 air_limit_pkts; /* of all that wait in mac80211's queues; NODE_MISSING: not known */
+	__u64 air_fresh_ns; /* for how long a reading of mac80211's queues counts; 0: nobody reads them */
+};
+
+/* What waits in mac80211's queues, when they were read last. */
+struct node_air {
+	__u64 read_ns; /* when reading began */
+	__u32 pkts; /* of full size, for one other end */
+	__u32 all_pkts; /* for all other ends */
 };
 
 /* The other end of a wireless link, as on the wire but in host order. */

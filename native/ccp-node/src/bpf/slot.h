@@ -115,25 +115,6 @@ static __noinline u32 write_slot(__be32 *slot, u32 type, const struct node_data 
 	return words;
 }
 
-/* What the device's other end says of the air between: that of the receiver, or of the only one there is. */
-static __always_inline void read_radio(struct __sk_buff *skb, struct node_radio *radio)
-{
-	struct node_radio *found = NULL;
-	u8 address[6] = {};
-
-	__builtin_memset(radio, 0xff, sizeof(*radio));
-	if (!config.is_wireless)
-		return;
-	if (config.link_bytes && !bpf_skb_load_bytes(skb, 0, address, sizeof(address)))
-		found = bpf_map_lookup_elem(&radios, address);
-	if (!found) {
-		__builtin_memset(address, 0, sizeof(address));
-		found = bpf_map_lookup_elem(&radios, address);
-	}
-	if (found)
-		*radio = *found;
-}
-
 /* Writes the node's data into the first trace of our namespace, if it asks for what we know. */
 static __noinline int fill(struct __sk_buff *skb, struct packet *packet, struct node_data *data)
 {

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The air behind the device: what is told of the other end that a packet goes to. */
+#ifndef CCP_NODE_AIR_H
+#define CCP_NODE_AIR_H
+
+#include "maps.h"
+
+/* A packet that passed us is in mac80211's queue after so long. */
+#define IN_QUEUE_NS 1000000ULL
+
+/* What waits in mac80211's queues. */
+struct air {
+	u32 pkts; /* of full size, for the receiver; NODE_MISSING: not known */
+	u32 free_pkts; /* NODE_MISSING: not known */
+	bool settled; /* what came before is sent or dropped */
+};
+
+/* What a map says of the packet's receiver, or of the only other end there is. */
+static __always_inline void *of_other_end(struct __sk_buff *skb, void *map)
+{
+	u8 address[6] = {};
+	void *found = NULL;
+
+	if (!config.is_wireless)
+		return NULL;
+	if (config.link_bytes && !bpf_skb_load_bytes(skb, 0, address, sizeof(address)))
+		found = bpf_map_lookup_elem(map, address);
+	if (found)
+		return found;
+	__builtin_memset(address, 0, sizeof(address));
+	return bpf_map_lookup_elem(map, address);
+}
+
+static __always_inline void read_radio(struct __sk_buff *skb, struct node_radio *radio)
+{
+	struct node_radio *found = of_other_end(skb, &radios);
+
+	__builtin_memset(radio, 0xff, sizeof(*radio));
+	if (found)
+		*radio = *found;
+}
+
+/*
+ * The reading is of a moment ago, and no older than the loader allows; unless nothing waited then, and nothing has come
+ * since. Behind a queue discipline packets come later than we see them, so that there only a new reading counts.
+ */
+static __always_inline struct air read_air(struct __sk_buff *skb, const struct node_now *told, u64 came_ns,
+					   u64 now_ns)
+{
+	struct air air = {NODE_MISSING, NODE_MISSING, false};
+	struct node_air *read;
+	bool still_empty;
+
+	read = told->air_fresh_ns ? of_other_end(skb, &airs) : NULL;
+	if (!read)
+		return air;
+	still_empty = !told->queue_known && !read->all_pkts && came_ns + IN_QUEUE_NS < read->read_ns;
+	if (!still_empty && now_ns > read->read_ns + told->air_fresh_ns)
+		return air;
+	air.pkts = read->pkts;
+	air.settled = still_empty || (told->queue_known && !read->pkts);
+	if (told->air_limit_pkts != NODE_MISSING)
+		air.free_pkts =
+			told->air_limit_pkts > read->all_pkts ? told->air_limit_pkts - read->all_pkts : 0;
+	return air;
+}
+
+/* Packets wait in both queues, if the device has a queue discipline, too. */
+static __always_inline u32 depth_with_air(const struct node_now *told, u32 pkts, const struct air *air)
+{
+	if (!told->queue_known)
+		return air->pkts;
+	return pkts == NODE_MISSING || air->pkts == NODE_MISSING ? pkts : pkts + air->pkts;
+}
+
+/* The queue with less room counts: what is missing is the largest number. */
+static __always_inline u32 free_with_air(const struct node_now *told, u32 pkts, const struct air *air)
+{
+	if (!told->queue_known)
+		return air->free_pkts;
+	return pkts == NODE_MISSING || pkts < air->free_pkts ? pkts : air->free_pkts;
+}
+
+#endif

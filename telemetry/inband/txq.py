@@ -1,0 +1,203 @@
+"""What waits in mac80211's own queues, by nl80211.
+
+It is read often, and pyroute2 needs milliseconds to decode the answer of one station, of which two numbers
+matter here. So this reads these alone; the numbers of messages and attributes are pyroute2's.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR
+from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.nl80211 import NL80211_NAMES, nl80211cmd
+
+_RECEIVED_BYTES: Final = 1 << 16
+_MESSAGE: Final = struct.Struct("=IHHII")
+_GENERIC: Final = struct.Struct("=BBH")
+_ATTRIBUTE: Final = struct.Struct("=HH")
+_U32: Final = struct.Struct("=I")
+_I32: Final = struct.Struct("=i")
+_TYPE: Final = 0x3FFF
+"""Without the flags of an attribute's type."""
+
+
+def _number(table: Any, name: str) -> int:
+    return [row[0] for row in table.nla_map].index(name)
+
+
+_TIDS: Final = nl80211cmd.STAInfo.tid_stats
+_IFINDEX: Final = _number(nl80211cmd, "NL80211_ATTR_IFINDEX")
+_WIPHY: Final = _number(nl80211cmd, "NL80211_ATTR_WIPHY")
+_MAC: Final = _number(nl80211cmd, "NL80211_ATTR_MAC")
+_STA_INFO: Final = _number(nl80211cmd, "NL80211_ATTR_STA_INFO")
+_SPLIT: Final = _number(nl80211cmd, "NL80211_ATTR_SPLIT_WIPHY_DUMP")
+_LIMIT: Final = _number(nl80211cmd, "NL80211_ATTR_TXQ_LIMIT")
+_MEMORY_LIMIT: Final = _number(nl80211cmd, "NL80211_ATTR_TXQ_MEMORY_LIMIT")
+_TID_STATS: Final = _number(nl80211cmd.STAInfo, "NL80211_STA_INFO_TID_STATS")
+_TXQ_STATS: Final = _number(_TIDS, "NL80211_TID_STATS_TXQ_STATS")
+_BACKLOG_BYTES: Final = _number(_TIDS.txq_stats, "NL80211_TXQ_STATS_BACKLOG_BYTES")
+_BACKLOG_PACKETS: Final = _number(_TIDS.txq_stats, "NL80211_TXQ_STATS_BACKLOG_PACKETS")
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """What waits for another end.
+
+    Attributes:
+        address: Its hardware address.
+        waiting_bytes: Octets of all its queues, as mac80211 counts them.
+        waiting_pkts: Packets.
+    """
+
+    address: tuple[int, ...]
+    waiting_bytes: int
+    waiting_pkts: int
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """For how much the queues of a radio have room, all together.
+
+    Attributes:
+        limit_pkts: Packets.
+        memory_bytes: Memory of the kernel that they take.
+    """
+
+    limit_pkts: int
+    memory_bytes: int
+
+
+class Txqs:
+    """mac80211's queues of an interface of this network namespace; close it in the end."""
+
+    def __init__(self, index: int, family: int) -> None:
+        """Open nl80211.
+
+        Args:
+            index: Of the interface.
+            family: The number that generic netlink gave to nl80211.
+        """
+        self._index = index
+        self._family = family
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_GENERIC)
+        self._socket.bind((0, 0))
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+    def read(self) -> list[Backlog]:
+        """Return what waits now, for each other end of which the driver tells it.
+
+        Raises:
+            NetlinkError: If the interface is gone.
+        """
+        return backlogs_of(self._ask("NL80211_CMD_GET_STATION", {_IFINDEX: _U32.pack(self._index)}))
+
+    def limits(self) -> Limits | None:
+        """Return the limits of the radio's queues; None if the driver does not use mac80211's.
+
+        Raises:
+            NetlinkError: If the interface is gone.
+        """
+        which = {_IFINDEX: _U32.pack(self._index), _SPLIT: b""}
+        return limits_of(self._ask("NL80211_CMD_GET_WIPHY", which))
+
+    def has_neighbours(self) -> bool:
+        """Return whether other interfaces send by the same radio, and so share its queues' limits.
+
+        Raises:
+            NetlinkError: If the interface is gone.
+        """
+        found = [dict(_flat(message)) for message in self._ask("NL80211_CMD_GET_INTERFACE", {})]
+        radios = [_u32(one[_WIPHY]) for one in found if _IFINDEX in one]
+        ours = [_u32(one[_WIPHY]) for one in found if _IFINDEX in one and _u32(one[_IFINDEX]) == self._index]
+        return sum(radio in ours for radio in radios) > 1
+
+    def _ask(self, command: str, attributes: dict[int, bytes]) -> Iterator[memoryview]:
+        """Ask for a dump, and yield the attributes of each message."""
+        body = _GENERIC.pack(NL80211_NAMES[command], 0, 0)
+        for number, value in attributes.items():
+            body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), number) + value
+        flags = NLM_F_REQUEST | NLM_F_DUMP
+        self._socket.send(_MESSAGE.pack(_MESSAGE.size + len(body), self._family, flags, 0, 0) + body)
+        while True:
+            answer = memoryview(self._socket.recv(_RECEIVED_BYTES))
+            yield from answers_in(answer)
+            for kind, payload in _messages(answer):
+                if kind in (NLMSG_DONE, NLMSG_ERROR):
+                    code = -_I32.unpack_from(payload)[0]
+                    if code:
+                        raise NetlinkError(code, os.strerror(code))
+                    return
+
+
+def answers_in(received: memoryview) -> Iterator[memoryview]:
+    """Yield the attributes of each of nl80211's messages in what was received."""
+    for kind, payload in _messages(received):
+        if kind not in (NLMSG_DONE, NLMSG_ERROR):
+            yield payload[_GENERIC.size :]
+
+
+def backlogs_of(messages: Iterable[memoryview]) -> list[Backlog]:
+    """Return what waits for each station.
+
+    Args:
+        messages: Attributes of the answers to NL80211_CMD_GET_STATION.
+
+    Returns:
+        Those of which the driver tells it.
+    """
+    found = []
+    for message in messages:
+        station = dict(_flat(message))
+        tids = dict(_flat(station.get(_STA_INFO, _NONE))).get(_TID_STATS, _NONE)
+        queues = [
+            dict(_flat(told[_TXQ_STATS]))
+            for told in (dict(_flat(tid)) for _, tid in _flat(tids))
+            if _TXQ_STATS in told
+        ]
+        if queues:
+            octets, pkts = (
+                sum(_u32(queue[number]) for queue in queues if number in queue)
+                for number in (_BACKLOG_BYTES, _BACKLOG_PACKETS)
+            )
+            found.append(Backlog(tuple(station[_MAC]), octets, pkts))
+    return found
+
+
+def limits_of(messages: Iterable[memoryview]) -> Limits | None:
+    """Return the limits in the answers to NL80211_CMD_GET_WIPHY; None if there are none."""
+    told = {number: value for message in messages for number, value in _flat(message)}
+    if _LIMIT not in told or _MEMORY_LIMIT not in told:
+        return None
+    return Limits(_u32(told[_LIMIT]), _u32(told[_MEMORY_LIMIT]))
+
+
+_NONE: Final = memoryview(b"")
+
+
+def _messages(answer: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield kind and payload of each message."""
+    at = 0
+    while at + _MESSAGE.size <= len(answer):
+        length, kind, *_ = _MESSAGE.unpack_from(answer, at)
+        yield kind, answer[at + _MESSAGE.size : at + length]
+        at += max(length + 3 & ~3, _MESSAGE.size)
+
+
+def _flat(attributes: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield number and value of each attribute."""
+    at = 0
+    while at + _ATTRIBUTE.size <= len(attributes):
+        length, number = _ATTRIBUTE.unpack_from(attributes, at)
+        yield number & _TYPE, attributes[at + _ATTRIBUTE.size : at + length]
+        at += max(length + 3 & ~3, _ATTRIBUTE.size)
+
+
+def _u32(value: memoryview) -> int:
+    return int(_U32.unpack_from(value)[0])
