@@ -17,6 +17,7 @@ from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.nl80211 import NL80211_NAMES, nl80211cmd
 
+_NETLINK_GENERIC: Final = 16  # <linux/netlink.h>
 _RECEIVED_BYTES: Final = 1 << 16
 _MESSAGE: Final = struct.Struct("=IHHII")
 _GENERIC: Final = struct.Struct("=BBH")
@@ -83,7 +84,7 @@ class Txqs:
         """
         self._index = index
         self._family = family
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_GENERIC)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_GENERIC)
         self._socket.bind((0, 0))
 
     def close(self) -> None:
