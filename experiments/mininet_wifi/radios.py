@@ -30,8 +30,10 @@ NO_MODULE: Final = (
     " `make test-wifi` boots one in a virtual machine"
 )
 _PHYS: Final = Path("/sys/class/ieee80211")
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 120.0
 """For an access point to come up, and for a station to find it: seconds on an emulated processor [s]."""
+AGAIN_S: Final = 10.0
+"""After which a station that has not found it tries again [s]."""
 
 
 @contextlib.contextmanager
@@ -134,7 +136,12 @@ def join(host: Host, name: str, channel: int) -> None:
         LabError: `lab.command_failed` or `lab.no_command`.
     """
     host.run(["ip", "link", "set", DEVICE, "up"])
-    host.run(["iw", "dev", DEVICE, "connect", name, str(CHANNELS[channel])])
+    connect = ["iw", "dev", DEVICE, "connect", name, str(CHANNELS[channel])]
+    host.run(connect)
+    # mac80211 gives up where answers take longer than a fraction of a second, as on a busy machine.
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s and not _wait(lambda: _is_joined(host, DEVICE, name), AGAIN_S):
+        host.run(connect, check=False)
     wait_joined(host, DEVICE, name)
 
 
@@ -149,7 +156,7 @@ def wait_joined(host: Host, device: str, name: str) -> None:
     Raises:
         WifiError: `wifi.not_joined`.
     """
-    if not _wait(lambda: f"SSID: {name}" in host.run(["iw", "dev", device, "link"]).stdout):
+    if not _wait(lambda: _is_joined(host, device, name)):
         raise WifiError(
             "wifi.not_joined",
             f"the station did not join `{name}`",
@@ -159,13 +166,17 @@ def wait_joined(host: Host, device: str, name: str) -> None:
         )
 
 
+def _is_joined(host: Host, device: str, name: str) -> bool:
+    return f"SSID: {name}" in host.run(["iw", "dev", device, "link"]).stdout
+
+
 def no_radios(why: str, fix: str = NO_MODULE) -> WifiError:
     """Return the error for radios that are not there, or cannot be had."""
     return WifiError("wifi.no_radios", "no simulated radios", f"kernel module {MODULE}", why, fix)
 
 
-def _wait(done: Callable[[], bool]) -> bool:
-    deadline_s = time.monotonic() + TIMEOUT_S
+def _wait(done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> bool:
+    deadline_s = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > deadline_s:
             return False

@@ -120,7 +120,9 @@ def observed(
     sender: Host, receiver: Host, records: Path
 ) -> Iterator[tuple[InterfaceNode, socket.socket, socket.socket]]:
     """Let a host be source and transit node, another one sink; give the first node, and sockets of both."""
-    source = NodeSpec(roles=("source", "transit"), node_id=STATION, source=SourceOptions(wireless_nodes=True))
+    source = NodeSpec(
+        roles=("source", "transit"), node_id=STATION, source=SourceOptions(max_nodes=1, wireless_nodes=True)
+    )
     with (
         contextlib.closing(Summaries()) as summaries,
         node_on(receiver, radios.DEVICE, NodeSpec(roles=("sink",)), summaries.fd, records),
