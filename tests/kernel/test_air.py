@@ -192,7 +192,7 @@ def test_what_mac80211_drops_is_congestion_at_the_node(air: Air, tmp_path: Path)
         while far.recv(2 * PAYLOAD_BYTES) != b"last":
             received += 1
     (after,) = told_by(air.station).values()
-    # The simulated air loses nothing. nl80211 counts how often the limit was met, not the packets dropped then.
+    # The air loses nothing. nl80211 counts how often the limit was met, not the packets dropped then.
     dropped = sent - received
     assert dropped > 0
     assert after.dropped_pkts > before.dropped_pkts
