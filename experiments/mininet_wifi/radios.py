@@ -30,10 +30,12 @@ NO_MODULE: Final = (
     " `make test-wifi` boots one in a virtual machine"
 )
 _PHYS: Final = Path("/sys/class/ieee80211")
-TIMEOUT_S: Final = 120.0
+TIMEOUT_S: Final = 60.0
 """For an access point to come up, and for a station to find it: seconds on an emulated processor [s]."""
 AGAIN_S: Final = 10.0
 """After which a station that has not found it tries again [s]."""
+TRIES: Final = 6
+"""How often it does, before it waits for the last time."""
 
 
 @contextlib.contextmanager
@@ -99,7 +101,7 @@ def start_access_point(host: Host, name: str, channel: int) -> None:
             def is_up() -> bool:
                 return "AP-ENABLED" in Path(log.name).read_text() or running.poll() is not None
 
-            if not _wait(is_up) or running.poll() is not None:
+            if not _wait(is_up, TIMEOUT_S) or running.poll() is not None:
                 raise WifiError(
                     "wifi.not_up",
                     f"the access point `{name}` did not come up",
@@ -139,8 +141,9 @@ def join(host: Host, name: str, channel: int) -> None:
     connect = ["iw", "dev", DEVICE, "connect", name, str(CHANNELS[channel])]
     host.run(connect)
     # mac80211 gives up where answers take longer than a fraction of a second, as on a busy machine.
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline_s and not _wait(lambda: _is_joined(host, DEVICE, name), AGAIN_S):
+    for _ in range(TRIES - 1):
+        if _wait(lambda: _is_joined(host, DEVICE, name), AGAIN_S):
+            return
         host.run(connect, check=False)
     wait_joined(host, DEVICE, name)
 
@@ -156,7 +159,7 @@ def wait_joined(host: Host, device: str, name: str) -> None:
     Raises:
         WifiError: `wifi.not_joined`.
     """
-    if not _wait(lambda: _is_joined(host, device, name)):
+    if not _wait(lambda: _is_joined(host, device, name), TIMEOUT_S):
         raise WifiError(
             "wifi.not_joined",
             f"the station did not join `{name}`",
@@ -175,7 +178,7 @@ def no_radios(why: str, fix: str = NO_MODULE) -> WifiError:
     return WifiError("wifi.no_radios", "no simulated radios", f"kernel module {MODULE}", why, fix)
 
 
-def _wait(done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> bool:
+def _wait(done: Callable[[], bool], timeout_s: float) -> bool:
     deadline_s = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > deadline_s:
