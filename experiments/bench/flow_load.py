@@ -187,7 +187,7 @@ def _send_objects(waiting: deque[socket.socket], active: int, object_bytes: int,
                     written.append(connection)
             if now_s >= look_s:
                 look_s = now_s + _LOOK_S
-                done = {connection for connection in written if not _unacked_bytes(connection)}
+                done = {connection for connection in written if not unacknowledged_bytes(connection)}
                 written = [connection for connection in written if connection not in done]
                 waiting.extend(done)
                 for _ in done:
@@ -196,7 +196,8 @@ def _send_objects(waiting: deque[socket.socket], active: int, object_bytes: int,
         waiting.extend(left_bytes)
 
 
-def _unacked_bytes(connection: socket.socket) -> int:
+def unacknowledged_bytes(connection: socket.socket) -> int:
+    """Return how much was written to a connection and not acknowledged yet [bytes]."""
     return int(struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0])
 
 

@@ -115,9 +115,8 @@ class Txqs:
             NetlinkError: If the interface is gone.
         """
         found = [dict(_flat(message)) for message in self._ask("NL80211_CMD_GET_INTERFACE", {})]
-        radios = [_u32(one[_WIPHY]) for one in found if _IFINDEX in one]
-        ours = [_u32(one[_WIPHY]) for one in found if _IFINDEX in one and _u32(one[_IFINDEX]) == self._index]
-        return sum(radio in ours for radio in radios) > 1
+        radios = {_u32(one[_IFINDEX]): _u32(one[_WIPHY]) for one in found if _IFINDEX in one}
+        return list(radios.values()).count(radios.get(self._index, -1)) > 1
 
     def _ask(self, command: str, attributes: dict[int, bytes]) -> Iterator[memoryview]:
         """Ask for a dump, and yield the attributes of each message."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import ipaddress
 import socket
 import struct
-import termios
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from experiments.bench.flow_load import unacknowledged_bytes
 from experiments.bench.inband import Summaries, node_on
 from experiments.netlab import Host, Lab
 from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
@@ -127,10 +126,6 @@ def transfer(client: socket.socket, server: socket.socket, total_bytes: int) -> 
         total_bytes -= len(server.recv(1 << 16))
     sending.join()
     wait_until(lambda: not unacknowledged_bytes(client))
-
-
-def unacknowledged_bytes(sock: socket.socket) -> int:
-    return int(struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0])
 
 
 def echoes_in(acks: list[bytes]) -> list[PathEcho]:

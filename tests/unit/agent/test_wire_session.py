@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +26,7 @@ from tests.unit.agent.fakes import (
     Written,
     fake_datapath,
 )
+from tests.unit.agent.test_wire_link import agent_at
 
 TEXT = """
 (def (Report (volatile acked 0)) (cap 0))
@@ -70,8 +69,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Callable[[], list[Message]]]:
     """An agent; what it was told since it was asked last."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
-        made.bind(os.fspath(tmp_path / "portus"))
+    with agent_at(tmp_path / "portus") as made:
         made.setblocking(False)
 
         def told() -> list[Message]:
@@ -152,8 +150,7 @@ def test_what_cannot_be_done_is_logged_and_changes_nothing(
 
 
 def test_flows_of_an_agent_that_ended_run_the_fallback_law(tmp_path: Path, served: Served) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
-        agent.bind(os.fspath(tmp_path / "portus"))
+    with agent_at(tmp_path / "portus"):
         served.turn(FakeCreated(FakeInfo(7)))
         served.turn()
         served.does(installed(), ChangeProgram(1, 1))
