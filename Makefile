@@ -180,7 +180,8 @@ fmt: build .venv/.dev ## format Python, Rust and BPF sources
 	$(BIN)/clang-format -i $(BPF_SOURCES)
 
 .PHONY: test-rust
-test-rust: build ## cargo tests; with root the compiler's differential test also runs programs in the kernel
+test-rust: export PROPTEST_RNG_SEED ?= 1
+test-rust: build ## cargo tests, the compiler's also in the kernel with root; PROPTEST_RNG_SEED=N searches elsewhere
 	$(PHASE)
 	$(CARGO) test $(PROFILE) $(CRATES) $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
 	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
