@@ -179,13 +179,23 @@ impl Machine {
     ///
     /// Not calling this after a report that could not be delivered lets the next report carry the sum.
     pub fn take_report(&mut self, program: &Program) -> Vec<u64> {
-        let report = self.report[..program.reports.len()].to_vec();
+        let report = self.reported(program).to_vec();
+        self.clear_volatile(program);
+        report
+    }
+
+    /// Returns the report registers; [`Machine::clear_volatile`] is for when they are delivered.
+    pub fn reported(&self, program: &Program) -> &[u64] {
+        &self.report[..program.reports.len()]
+    }
+
+    /// Sets the volatile registers back to their initial values.
+    pub fn clear_volatile(&mut self, program: &Program) {
         let reports = program.reports.iter().zip(&mut self.report);
         let controls = program.controls.iter().zip(&mut self.control);
         for (register, value) in reports.chain(controls).filter(|(r, _)| r.volatile) {
             *value = register.init;
         }
-        report
     }
 }
 

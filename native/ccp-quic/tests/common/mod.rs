@@ -1,0 +1,253 @@
+//! An agent of our own, and files over QUIC on the loopback.
+#![allow(dead_code)] // each test file uses its part
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ccp_lang::{Source, bytecode, compile};
+use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
+
+/// Reports each ms what it saw, and lets the agent have the window.
+pub const WATCH: &str = "
+    (def (Report (volatile acked 0) (window 0) (step 0)) (step 1))
+    (when true
+        (:= Report.acked (+ Report.acked Ack.bytes_acked))
+        (:= Report.window Cwnd)
+        (:= Report.step step)
+        (fallthrough))
+    (when (> Micros 1000) (report) (:= Micros 0))";
+
+pub const CONTROL: u8 = 0;
+pub const IMPLICIT: u8 = 2;
+pub const CWND: u32 = 4;
+pub const RATE: u32 = 5;
+pub type Field = (u8, u32, u64);
+
+/// What a datapath said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    Ready,
+    Create { flow: u32, cwnd_bytes: u32, mss_bytes: u32, ends: [u8; 16], algorithm: String },
+    Measure { flow: u32, program: u32, fields: Vec<u64> },
+}
+
+fn word(octets: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(octets[at..at + 4].try_into().unwrap())
+}
+
+fn said(octets: &[u8]) -> Said {
+    assert_eq!(octets.len(), usize::from(u16::from_le_bytes([octets[2], octets[3]])), "one message a datagram");
+    let flow = word(octets, 4);
+    match octets[0] {
+        0 => Said::Create {
+            flow,
+            cwnd_bytes: word(octets, 8),
+            mss_bytes: word(octets, 12),
+            ends: octets[16..32].try_into().unwrap(),
+            algorithm: String::from_utf8_lossy(&octets[32..]).trim_end_matches('\0').to_string(),
+        },
+        1 => Said::Measure {
+            flow,
+            program: word(octets, 8),
+            fields: octets[16..].chunks(8).map(|field| u64::from_le_bytes(field.try_into().unwrap())).collect(),
+        },
+        5 => Said::Ready,
+        other => panic!("datapaths send no messages of type {other}"),
+    }
+}
+
+fn message(of_type: u16, flow: u32, body: &[u8]) -> Vec<u8> {
+    let length = 8 + body.len() as u16;
+    [&of_type.to_le_bytes()[..], &length.to_le_bytes(), &flow.to_le_bytes(), body].concat()
+}
+
+fn fields(fields: &[Field]) -> Vec<u8> {
+    let octets = |&(kind, index, value): &Field| {
+        [&[kind][..], &index.to_le_bytes(), &value.to_le_bytes()].concat()
+    };
+    fields.iter().flat_map(octets).collect()
+}
+
+pub fn install(number: u32, text: &str) -> Vec<u8> {
+    let program = compile(&Source { text, name: "test", origin: "<test>", first_line: 1 }).unwrap();
+    let (n_events, n_instrs, octets) = bytecode::encode(&program).unwrap();
+    let head = [number, n_events, n_instrs].map(u32::to_le_bytes).concat();
+    message(2, 0, &[head, octets].concat())
+}
+
+pub fn update(flow: u32, values: &[Field]) -> Vec<u8> {
+    message(3, flow, &[(values.len() as u32).to_le_bytes().to_vec(), fields(values)].concat())
+}
+
+pub fn change(flow: u32, program: u32, values: &[Field]) -> Vec<u8> {
+    let head = [program, values.len() as u32].map(u32::to_le_bytes).concat();
+    message(4, flow, &[head, fields(values)].concat())
+}
+
+/// An agent as portus makes them: a program for who is ready, and for who comes.
+pub struct Agent {
+    socket: Arc<UnixDatagram>,
+    heard: Arc<Mutex<(Vec<Said>, Option<PathBuf>)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Agent {
+    /// Begins to serve; each flow gets `text` and the window `cwnd_bytes`.
+    pub fn serve(path: &Path, text: &str, cwnd_bytes: u64) -> Agent {
+        let mut agent = Agent::deaf(path);
+        let (socket, heard) = (Arc::clone(&agent.socket), Arc::clone(&agent.heard));
+        let install = install(1, text);
+        agent.thread = Some(std::thread::spawn(move || {
+            let mut buffer = [0; 2048];
+            loop {
+                let (n, from) = socket.recv_from(&mut buffer).unwrap();
+                let Some(from) = from.as_pathname().filter(|_| n > 0).map(Path::to_path_buf) else { return };
+                let said = said(&buffer[..n]);
+                // A datapath may be gone before it is answered.
+                _ = match &said {
+                    Said::Ready => socket.send_to(&install, &from),
+                    Said::Create { flow, .. } => {
+                        socket.send_to(&change(*flow, 1, &[(IMPLICIT, CWND, cwnd_bytes)]), &from)
+                    }
+                    Said::Measure { .. } => Ok(0),
+                };
+                let mut heard = heard.lock().unwrap();
+                heard.0.push(said);
+                heard.1 = Some(from);
+            }
+        }));
+        agent
+    }
+
+    /// An agent that is there, and reads nothing.
+    pub fn deaf(path: &Path) -> Agent {
+        _ = std::fs::remove_file(path);
+        Agent { socket: Arc::new(UnixDatagram::bind(path).unwrap()), heard: Arc::default(), thread: None }
+    }
+
+    pub fn tell(&self, octets: &[u8]) {
+        let to = self.heard.lock().unwrap().1.clone().expect("a datapath");
+        self.socket.send_to(octets, to).unwrap();
+    }
+
+    pub fn said(&self) -> Vec<Said> {
+        self.heard.lock().unwrap().0.clone()
+    }
+
+    /// The reports of a program, without the flow's end.
+    pub fn reports(&self, of: u32) -> Vec<Vec<u64>> {
+        let report = |said| match said {
+            Said::Measure { program, fields, .. } if program == of && !fields.is_empty() => Some(fields),
+            _ => None,
+        };
+        self.said().into_iter().filter_map(report).collect()
+    }
+
+    pub fn created(&self) -> Vec<u32> {
+        let flow = |said| match said {
+            Said::Create { flow, .. } => Some(flow),
+            _ => None,
+        };
+        self.said().into_iter().filter_map(flow).collect()
+    }
+
+    pub fn closed(&self, of: u32) -> bool {
+        self.said().contains(&Said::Measure { flow: of, program: 0, fields: vec![] })
+    }
+}
+
+impl Drop for Agent {
+    /// As the kernel does for one that is killed: its socket closes, and the name stays.
+    fn drop(&mut self) {
+        self.socket.shutdown(std::net::Shutdown::Both).unwrap();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// A directory of its own, removed at the end.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    pub fn new() -> Directory {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("ccp-quic-test-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    pub fn agent(&self) -> PathBuf {
+        self.0.join("agent")
+    }
+
+    pub fn sockets(&self) -> usize {
+        std::fs::read_dir(&self.0).unwrap().count()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// Waits until there is something.
+pub async fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "no {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A server that reads what comes, and one connection to it, whose packets `transport` is for.
+pub async fn connected(mut transport: TransportConfig) -> Connection {
+    // A process that is stopped for a minute goes on.
+    transport.max_idle_timeout(None);
+    let mut idle = TransportConfig::default();
+    idle.max_idle_timeout(None);
+    let key = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+    let certificate = CertificateDer::from(key.cert);
+    let private = PrivatePkcs8KeyDer::from(key.signing_key.serialize_der());
+    let mut config = ServerConfig::with_single_cert(vec![certificate.clone()], private.into()).unwrap();
+    config.transport_config(Arc::new(idle));
+    let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Endpoint::server(config, here).unwrap();
+    let address = server.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Some(incoming) = server.accept().await {
+            let connection = incoming.await.unwrap();
+            tokio::spawn(async move {
+                while let Ok(mut stream) = connection.accept_uni().await {
+                    while let Ok(Some(_)) = stream.read_chunk(1 << 20, false).await {}
+                }
+            });
+        }
+    });
+    let mut roots = quinn::rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let mut config = ClientConfig::with_root_certificates(Arc::new(roots)).unwrap();
+    config.transport_config(Arc::new(transport));
+    let client = Endpoint::client(here).unwrap();
+    client.connect_with(config, address, "localhost").unwrap().await.unwrap()
+}
+
+/// Sends, as long as the connection lasts.
+pub fn send_on(connection: &Connection) {
+    let connection = connection.clone();
+    tokio::spawn(async move {
+        let mut stream = connection.open_uni().await.unwrap();
+        while stream.write_all(&[0; 1 << 16]).await.is_ok() {}
+    });
+}
