@@ -141,7 +141,8 @@ impl Fold {
         machine.imp[Implicit::Cwnd as usize] = self.cwnd_bytes;
         machine.imp[Implicit::Rate as usize] = self.rate_bytes_per_s;
         let Ok(folded) = machine.invoke(&self.program.program, &prims, now_us) else { return };
-        let [cwnd_bytes, rate_bytes_per_s] = [Implicit::Cwnd, Implicit::Rate].map(|reg| machine.imp[reg as usize]);
+        let [cwnd_bytes, rate_bytes_per_s] =
+            [Implicit::Cwnd, Implicit::Rate].map(|reg| machine.imp[reg as usize]);
         self.apply(cwnd_bytes, rate_bytes_per_s);
         if folded.report || self.is_due {
             self.report(number, link);
@@ -223,3 +224,7 @@ const fn same(left: &[u8], right: &[u8]) -> bool {
     }
     i == left.len() && i == right.len()
 }
+
+#[cfg(test)]
+#[path = "fold_tests.rs"]
+mod tests;

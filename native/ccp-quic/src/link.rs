@@ -270,7 +270,8 @@ impl Known {
             }
             Message::ChangeProgram { flow, program: number, values } => {
                 let program = self.programs.get(&number);
-                let program = program.ok_or_else(|| format!("flow {flow} gets program {number}, which is not installed"))?;
+                let program = program
+                    .ok_or_else(|| format!("flow {flow} gets program {number}, which is not installed"))?;
                 // Of a flow that closed meanwhile, the agent will hear.
                 if let Some(flow) = self.flows.get(&flow) {
                     flow.write(agent, Some(Numbered { number, program: Arc::clone(program) }), &values);

@@ -133,10 +133,9 @@ impl Values {
     pub fn merge(&mut self, later: &Values) {
         later.write(&mut self.control);
         self.controls |= later.controls;
-        for (value, new) in [
-            (&mut self.cwnd_bytes, later.cwnd_bytes),
-            (&mut self.rate_bytes_per_s, later.rate_bytes_per_s),
-        ] {
+        for (value, new) in
+            [(&mut self.cwnd_bytes, later.cwnd_bytes), (&mut self.rate_bytes_per_s, later.rate_bytes_per_s)]
+        {
             if new != 0 {
                 *value = new;
             }
@@ -160,7 +159,8 @@ pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Str
         if rest.is_empty() {
             return None;
         }
-        let length = rest.get(2..4).map_or(0, |octets| usize::from(u16::from_le_bytes([octets[0], octets[1]])));
+        let length =
+            rest.get(2..4).map_or(0, |octets| usize::from(u16::from_le_bytes([octets[0], octets[1]])));
         if length < HEADER_BYTES || length > rest.len() {
             let message = format!("{} octets are no message", rest.len());
             rest = &[];

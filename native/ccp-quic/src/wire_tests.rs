@@ -4,7 +4,8 @@ use super::*;
 const KEPT: &str = include_str!("../../ccp-lang/tests/messages.txt");
 
 fn kept(name: &str) -> Vec<u8> {
-    let hex = KEPT.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("such a message");
+    let hex =
+        KEPT.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("such a message");
     (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
 }
 
@@ -14,8 +15,12 @@ fn measured(flow: u32, program: u32, fields: &[u64]) -> Vec<u8> {
 
 /// What `kept("update")` and `kept("change")` set.
 fn kept_values() -> Values {
-    let mut values =
-        Values { cwnd_bytes: 14480, rate_bytes_per_s: u64::from(u32::MAX), controls: 0b11, ..Values::default() };
+    let mut values = Values {
+        cwnd_bytes: 14480,
+        rate_bytes_per_s: u64::from(u32::MAX),
+        controls: 0b11,
+        ..Values::default()
+    };
     values.control[..2].copy_from_slice(&[7, 8]);
     values
 }

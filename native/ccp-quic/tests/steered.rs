@@ -9,8 +9,8 @@ use ccp_quic::{CcpConfig, Link};
 use quinn::{Connection, TransportConfig};
 
 use common::{
-    Agent, CONTROL, CWND, Directory, IMPLICIT, RATE, Said, WATCH, change, connected, install, send_on, update,
-    wait_for,
+    Agent, CONTROL, CWND, Directory, IMPLICIT, RATE, Said, WATCH, change, connected, install, send_on,
+    update, wait_for,
 };
 
 const CWND_BYTES: u64 = 100_000;
@@ -42,7 +42,9 @@ async fn an_agent_has_the_window_the_rate_and_the_program() {
     let agent = Agent::serve(&place.agent(), WATCH, CWND_BYTES);
     let (connection, link) = began(&place.agent()).await;
     let flow = wait_for("flow", || agent.created().first().copied()).await;
-    let Said::Create { mss_bytes, algorithm, ends, .. } = agent.said()[1].clone() else { panic!("{:?}", agent.said()) };
+    let Said::Create { mss_bytes, algorithm, ends, .. } = agent.said()[1].clone() else {
+        panic!("{:?}", agent.said())
+    };
     assert_eq!((agent.said()[0].clone(), mss_bytes, algorithm.as_str()), (Said::Ready, 1200, "watched"));
     assert_eq!(ends, [0; 16]);
     let agent = &agent;

@@ -42,7 +42,11 @@ fn word(octets: &[u8], at: usize) -> u32 {
 }
 
 fn said(octets: &[u8]) -> Said {
-    assert_eq!(octets.len(), usize::from(u16::from_le_bytes([octets[2], octets[3]])), "one message a datagram");
+    assert_eq!(
+        octets.len(),
+        usize::from(u16::from_le_bytes([octets[2], octets[3]])),
+        "one message a datagram"
+    );
     let flow = word(octets, 4);
     match octets[0] {
         0 => Said::Create {
@@ -55,7 +59,10 @@ fn said(octets: &[u8]) -> Said {
         1 => Said::Measure {
             flow,
             program: word(octets, 8),
-            fields: octets[16..].chunks(8).map(|field| u64::from_le_bytes(field.try_into().unwrap())).collect(),
+            fields: octets[16..]
+                .chunks(8)
+                .map(|field| u64::from_le_bytes(field.try_into().unwrap()))
+                .collect(),
         },
         5 => Said::Ready,
         other => panic!("datapaths send no messages of type {other}"),
@@ -68,9 +75,8 @@ fn message(of_type: u16, flow: u32, body: &[u8]) -> Vec<u8> {
 }
 
 fn fields(fields: &[Field]) -> Vec<u8> {
-    let octets = |&(kind, index, value): &Field| {
-        [&[kind][..], &index.to_le_bytes(), &value.to_le_bytes()].concat()
-    };
+    let octets =
+        |&(kind, index, value): &Field| [&[kind][..], &index.to_le_bytes(), &value.to_le_bytes()].concat();
     fields.iter().flat_map(octets).collect()
 }
 
