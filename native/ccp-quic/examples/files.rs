@@ -10,6 +10,8 @@
 
 use std::env;
 use std::error::Error;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +21,6 @@ use ccp_quic::{CcpConfig, Link};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, Incoming, ServerConfig, TransportConfig};
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 type Fails = Box<dyn Error + Send + Sync>;
 
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Fails> {
 
 async fn serve(address: SocketAddr, folder: &str, certificate: &str) -> Result<(), Fails> {
     let made = rcgen::generate_simple_self_signed([NAME.to_string()])?;
-    tokio::fs::write(certificate, made.cert.der()).await?;
+    std::fs::write(certificate, made.cert.der())?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let plain = ServerConfig::with_single_cert(vec![CertificateDer::from(made.cert)], key.into())?;
     let link = env::var_os("CCP_AGENT").map(|agent| Link::open(Path::new(&agent))).transpose()?;
@@ -96,9 +96,9 @@ async fn answer(incoming: Incoming, config: Arc<ServerConfig>, folder: &Path) ->
             if !inside {
                 return Err(format!("{name:?} is not in the folder").into());
             }
-            let mut file = File::open(folder.join(&name)).await?;
+            let mut file = File::open(folder.join(&name))?;
             let mut chunk = vec![0; CHUNK_BYTES];
-            while let n @ 1.. = file.read(&mut chunk).await? {
+            while let n @ 1.. = file.read(&mut chunk)? {
                 out.write_all(&chunk[..n]).await?;
             }
         }
@@ -111,7 +111,7 @@ async fn answer(incoming: Incoming, config: Arc<ServerConfig>, folder: &Path) ->
 
 async fn get(address: SocketAddr, certificate: &str, name: &str, file: &str) -> Result<(), Fails> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(tokio::fs::read(certificate).await?))?;
+    roots.add(CertificateDer::from(std::fs::read(certificate)?))?;
     let mut transport = TransportConfig::default();
     transport.stream_receive_window(WINDOW_BYTES.into()).receive_window(WINDOW_BYTES.into());
     let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
@@ -129,7 +129,7 @@ async fn get(address: SocketAddr, certificate: &str, name: &str, file: &str) -> 
 const WINDOW_BYTES: u32 = 64 << 20;
 
 async fn fetch(connection: &Connection, name: &str, file: &str) -> Result<(u64, f64), Fails> {
-    let mut file = File::create(file).await?;
+    let mut file = File::create(file)?;
     let began = Instant::now();
     let (mut wanted, mut coming) = connection.open_bi().await?;
     wanted.write_all(name.as_bytes()).await?;
@@ -138,9 +138,8 @@ async fn fetch(connection: &Connection, name: &str, file: &str) -> Result<(u64, 
     while let Some(chunk) = coming.read_chunk(CHUNK_BYTES, true).await? {
         octets += chunk.bytes.len() as u64;
         if !name.starts_with(ZEROS) {
-            file.write_all(&chunk.bytes).await?;
+            file.write_all(&chunk.bytes)?;
         }
     }
-    file.flush().await?;
     Ok((octets, began.elapsed().as_secs_f64()))
 }
