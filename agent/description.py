@@ -79,7 +79,9 @@ class Plan:
         return [rule for rule in self.rules if rule.algorithm in needy]
 
 
-def plan(described: Description, *, tries: bool = True, finds: Find = find) -> Plan:
+def plan(
+    described: Description, *, tries: bool = True, finds: Find = find, also: Sequence[Running] = ()
+) -> Plan:
     """Check everything that can be checked without a datapath, and set the parameters.
 
     Args:
@@ -87,13 +89,14 @@ def plan(described: Description, *, tries: bool = True, finds: Find = find) -> P
         tries: Try the callbacks on flows that do not exist. Not for stand-ins that measure: they read clocks,
             and keep what they saw outside their instances.
         finds: Finds what is named.
+        also: What is ready already, and comes first; without congestion-control names.
 
     Raises:
         CcpError: The problem, if there is one.
         Several: All problems, if there are more.
     """
     found = prepare(described.algorithms, ebpf.compile_program, finds)
-    by_name = {running.name: running for running in found}
+    by_name = {running.name: running for running in (*also, *found)}
     names: dict[str, str] = {}
     rules: list[Rule] = []
     problems = Collector()
@@ -101,7 +104,7 @@ def plan(described: Description, *, tries: bool = True, finds: Find = find) -> P
         with problems.check():
             check_contract(one.algorithm)
     with problems.check():
-        names = cc_names(list(by_name), described.names)
+        names = cc_names([one.name for one in found], described.names)
     with problems.check():
         rules = parse_rules(described.rules, list(by_name))
     with problems.check():
@@ -110,7 +113,7 @@ def plan(described: Description, *, tries: bool = True, finds: Find = find) -> P
     with problems.check():
         params.set_all(described.params, {name: one.algorithm for name, one in by_name.items()})
     problems.finish()
-    running = [one.called(names[one.name]) for one in found]
+    running = [*also, *(one.called(names[one.name]) for one in found)]
     default = next((one for one in running if one.name == described.default), running[0])
     return Plan(running, rules, default)
 

@@ -90,7 +90,9 @@ class Program:
             LangError: `lang.limit`, with all that such a datapath does not have.
         """
     @staticmethod
-    def from_bytecode(n_events: int, n_instrs: int, octets: bytes, name: str, origin: str) -> Program:
+    def from_bytecode(
+        n_events: int, n_instrs: int, octets: bytes, name: str, origin: str, with_rtt: bool = False
+    ) -> Program:
         """Return the program that an agent made with portus has sent; its registers are called r0, c0, l0.
 
         Raises:

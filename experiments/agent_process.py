@@ -45,6 +45,7 @@ class AgentProcess:
         enter: Sequence[str] = (),
         packages: Path | None = None,
         patience_s: float = START_TIMEOUT_S,
+        command: str = "run",
     ) -> None:
         """Start the agent and wait until it is ready.
 
@@ -54,15 +55,16 @@ class AgentProcess:
             enter: Command that starts it somewhere else, such as `Host.enter`.
             packages: Folder to import ccplane from, if not where this one was imported from.
             patience_s: How long it may take until it is ready [s].
+            command: Another one of `ccp` than `run` that serves flows.
 
         Raises:
             LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
         """
-        command = [*enter, *ccp("run", *arguments, "--pin-dir", pin_dir)]
+        words = [*enter, *ccp(command, *arguments, "--pin-dir", pin_dir)]
         self._log: IO[str] = tempfile.TemporaryFile("a+")  # noqa: SIM115 - lives as long as the process
         self._written = ""
         self._process = subprocess.Popen(
-            command,
+            words,
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
@@ -81,7 +83,7 @@ class AgentProcess:
             raise LoadError(
                 "load.agent",
                 "the agent did not start",
-                " ".join(["ccp run", *arguments]),
+                " ".join(["ccp", command, *arguments]),
                 self.log().strip()[-2000:],
                 "run the command by hand; `ccp doctor` says what is missing",
             )
@@ -134,7 +136,11 @@ class AgentProcess:
 
 @contextlib.contextmanager
 def running_agent(
-    *arguments: str, pin_dir: str = PIN_DIR, enter: Sequence[str] = (), packages: Path | None = None
+    *arguments: str,
+    pin_dir: str = PIN_DIR,
+    enter: Sequence[str] = (),
+    packages: Path | None = None,
+    command: str = "run",
 ) -> Iterator[AgentProcess]:
     """Run an agent for the length of a block, and leave nothing of it in the kernel.
 
@@ -143,12 +149,13 @@ def running_agent(
         pin_dir: Where its datapath is pinned.
         enter: As for `AgentProcess`.
         packages: Likewise.
+        command: Likewise.
 
     Raises:
         LoadError: As `AgentProcess`.
     """
     try:
-        agent = AgentProcess(arguments, pin_dir, enter, packages)
+        agent = AgentProcess(arguments, pin_dir, enter, packages, command=command)
     except LoadError:
         raise  # what is pinned there may be another agent's
     except BaseException:

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from agent.plane import Plane
     from agent.programs import ProgramSet
 
-log = logging.getLogger("ccplane.agent")
+log = logging.getLogger("ccplane.wire")
 
 LOOK_S: Final = 0.5
 """How often is looked whether the agent is there [s]."""
 
 NUMBER: Final = 1
 """Of this datapath."""
+
+CAME: Final = "the agent is there"
+"""What is logged when it is."""
 
 
 @dataclass(slots=True)
@@ -134,7 +137,7 @@ class Session:
                 self._let_go()
             self._was_there = self._link.connected
             if came:
-                log.info("an agent is there: %d flows", len(self._by_id))
+                log.info("%s: it gets %d flows", CAME, len(self._by_id))
                 self._link.send(Ready(NUMBER).octets())
                 for steered in self._by_number.values():
                     self._tell(steered)
@@ -183,7 +186,7 @@ class Session:
             from ccp_base import _native
         name = str(message.program)
         program = _native.Program.from_bytecode(
-            message.n_events, message.n_instrs, message.code, name, "<the agent>"
+            message.n_events, message.n_instrs, message.code, name, "<the agent>", with_rtt=True
         )
         self._programs.replace(name, program)
 

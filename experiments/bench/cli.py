@@ -15,6 +15,7 @@ from experiments.bench import (
     against as guard,
 )
 from experiments.bench import (
+    agents,
     awake,
     bus,
     canary,
@@ -36,7 +37,7 @@ from experiments.bench import (
     wakeful,
 )
 from experiments.bench.errors import BenchError
-from experiments.bench.every import BENCHMARKS
+from experiments.bench.every import APART, BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
 from experiments.validation.command import validation_command
@@ -73,7 +74,7 @@ def _common(plan: Plan) -> dict[str, tuple[Any, Any]]:
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
     """Make a command of a function that takes a plan and options of its own, and returns a result."""
-    about = BENCHMARKS[name]
+    about = {**BENCHMARKS, **APART}[name]
     common = _common(about.plan)
 
     def decorate(run: _Run) -> _Run:
@@ -291,9 +292,35 @@ def _sim(
     return ns3_peer.run(plan, beside_kernel=beside_kernel)
 
 
+@benchmark("agents")
+def _agents(
+    plan: Plan,
+    agent: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=COMMAND", help="An agent made with portus: reno='./reno --ipc unix'."),
+    ],
+    ours: Annotated[
+        list[str] | None, typer.Option(help="Our algorithm to measure along; the first is the yardstick.")
+    ] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="The kernel's likewise; the yardstick if there is none of ours.")
+    ] = None,
+    rate_mbit: Annotated[float, typer.Option(help="Rate of the emulated path.")] = 48.0,
+    rtt_ms: Annotated[float, typer.Option(help="Its RTT; its buffer is one BDP.")] = 40.0,
+    scenario: Annotated[
+        agents.Scenario | None, typer.Option(help="A path of `ccp bench datapath` instead.")
+    ] = None,
+    seconds: Seconds = 12.0,
+    omit: Annotated[int, typer.Option(min=0, help="Seconds before these that are not measured.")] = 3,
+) -> BenchResult:
+    """Agents made with portus, through `ccp serve-ccp`, beside our algorithms and the kernel's."""
+    where, length = agents.Where(scenario, rate_mbit, rtt_ms), agents.Length(seconds, omit)
+    return agents.run(plan, agent, ours or [], kernel or [], where, length)
+
+
 @app.command("all")
 def all_command(keep: Keep = None) -> None:
-    """All of these but `validation`, one after the other, and how long each takes.
+    """All of these but `agents` and `validation`, one after the other, and how long each takes.
 
     Exit code 1: one of them failed; the others are measured nevertheless.
     """

@@ -54,6 +54,9 @@ BENCHMARKS: Final = {
 }
 """Name -> benchmark, in the order in which all are run."""
 
+APART: Final = {"agents": Benchmark(Plan(max_rounds=9), (3, 20))}
+"""Those that measure what the user brings, and are not among all."""
+
 
 def run(console: Console, keep: Path | None = None) -> list[str]:
     """Run all benchmarks, each in a process of its own, and say beforehand how long that takes.

@@ -14,7 +14,7 @@ mod encode;
 
 use crate::ir::{Implicit, Op};
 
-pub use decode::{Bytecode, decode};
+pub use decode::{Bytecode, decode, decode_with_rtt};
 pub use encode::encode;
 
 /// An event, and an instruction, in octets.

@@ -31,13 +31,19 @@ pub type Prims = [u64; MAX_PRIMITIVES];
 /// What they are where nobody measures anything.
 pub const NOTHING: Prims = {
     let mut prims = [0; MAX_PRIMITIVES];
-    prims[RTT_SAMPLE_US as usize] = u32::MAX as u64;
+    prims[RTT_SAMPLE_US as usize] = NO_RTT_SAMPLE as u64;
     prims[INT_AGE_US as usize] = u64::MAX;
     prims
 };
 
 /// Index of `Flow.rtt_sample_us`.
-const RTT_SAMPLE_US: u8 = 13;
+pub(crate) const RTT_SAMPLE_US: u8 = 13;
+
+/// Index of `Flow.srtt_us`.
+pub(crate) const SRTT_US: u8 = 16;
+
+/// What `Flow.rtt_sample_us` is at an ACK that gives no sample.
+pub(crate) const NO_RTT_SAMPLE: u32 = u32::MAX;
 
 /// All primitives in the order of `enum ccp_prim` in intf.h.
 #[rustfmt::skip]

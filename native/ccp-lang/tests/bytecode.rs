@@ -1,7 +1,7 @@
 //! What comes over the wire may be anything: it is refused with a reason, or it is a program that runs.
 
-use ccp_lang::bytecode::{Bytecode, decode, encode};
-use ccp_lang::prims::NOTHING;
+use ccp_lang::bytecode::{Bytecode, decode, decode_with_rtt, encode};
+use ccp_lang::prims::{NOTHING, PRIMITIVES};
 use ccp_lang::{LangError, Layout, Machine, Program, Source, codegen, compile};
 use proptest::prelude::*;
 
@@ -59,6 +59,44 @@ fn what_was_encoded_is_decoded_and_does_the_same() {
         assert_eq!(reports[0], reports[1]);
     }
     assert_ne!(after.uid, read(&encode(&compiled(&TEXT.replace("10", "11"))).unwrap()).unwrap().uid);
+}
+
+#[test]
+fn an_ack_without_a_sample_has_the_smoothed_rtt_where_that_is_asked_for() {
+    let text = "(def (Report (rtt 0) (volatile minrtt +infinity) (twice 0)))
+        (when (> Flow.rtt_sample_us 0)
+            (:= Report.rtt Flow.rtt_sample_us)
+            (:= Report.minrtt (min Report.minrtt Flow.rtt_sample_us))
+            (:= seen Flow.rtt_sample_us)
+            (:= Report.twice (* 2 seen))
+            (report))";
+    let (n_events, n_instrs, octets) = encode(&compiled(text)).unwrap();
+    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "3", origin: "the agent" };
+    let program = decode_with_rtt(&code).unwrap();
+    let mut machine = Machine::new();
+    machine.reset(&program, 0);
+    let mut prims = NOTHING;
+    let index = |name| PRIMITIVES.iter().position(|prim| prim.name == name).unwrap();
+    prims[index("Flow.srtt_us")] = 300;
+    for (sample, reported) in [(None, [300, 300, 600]), (Some(40), [40, 40, 80]), (None, [300, 300, 600])] {
+        prims[index("Flow.rtt_sample_us")] = sample.unwrap_or(NOTHING[index("Flow.rtt_sample_us")]);
+        assert!(machine.invoke(&program, &prims, 10).unwrap().report);
+        assert_eq!(machine.take_report(&program), reported);
+    }
+    assert_eq!(program.instrs.len(), decode(&code).unwrap().instrs.len() + 4);
+    let (n_events, n_instrs, octets) = crate::octets();
+    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "3", origin: "the agent" };
+    assert_eq!(decode_with_rtt(&code), decode(&code), "which reads no RTT");
+}
+
+#[test]
+fn the_rtt_takes_one_local_register() {
+    let binds: String = (0..64).map(|i| format!("(:= l{i} Flow.rtt_sample_us)")).collect();
+    let text = format!("(def (Report (a 0))) (when true {binds} (:= Report.a l0) (report))");
+    let (n_events, n_instrs, octets) = encode(&compiled(&text)).unwrap();
+    let code = Bytecode { n_events, n_instrs, octets: &octets, name: "3", origin: "the agent" };
+    assert!(decode(&code).is_ok());
+    assert!(decode_with_rtt(&code).unwrap_err().to_string().contains("one is for the RTT"));
 }
 
 #[test]

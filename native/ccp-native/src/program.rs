@@ -63,8 +63,10 @@ impl Program {
         Ok((n_events, n_instrs, PyBytes::new(py, &octets)))
     }
 
-    /// The program that an agent made with portus has sent.
+    /// The program that an agent made with portus has sent; `with_rtt` gives it the smoothed RTT where an ACK brings
+    /// no sample.
     #[staticmethod]
+    #[pyo3(signature = (n_events, n_instrs, octets, name, origin, with_rtt = false))]
     fn from_bytecode(
         py: Python<'_>,
         n_events: u32,
@@ -72,9 +74,11 @@ impl Program {
         octets: &[u8],
         name: &str,
         origin: &str,
+        with_rtt: bool,
     ) -> PyResult<Program> {
         let code = Bytecode { n_events, n_instrs, octets, name, origin };
-        let inner = bytecode::decode(&code).map_err(|e| errors::raise_lang(py, &e))?;
+        let decode = if with_rtt { bytecode::decode_with_rtt } else { bytecode::decode };
+        let inner = decode(&code).map_err(|e| errors::raise_lang(py, &e))?;
         Ok(Program { inner, source: String::new() })
     }
 

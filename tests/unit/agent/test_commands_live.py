@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from agent import cli
 from agent.client import Client
-from agent.commands import run
+from agent.commands import serving
 from agent.commands.tail import line
 from agent.commands.told import told
 from agent.control import ControlOptions
@@ -96,7 +96,7 @@ def test_unknown_stream_is_refused(served: Served) -> None:
     assert "control.no_stream" in result.output
     assert "`report`" in result.output
     with pytest.raises(UsageError) as caught:
-        run._control(None, None, "nobody_of_that_name")
+        serving._control(None, None, "nobody_of_that_name")
     assert caught.value.slug == "control.no_user"
 
 
@@ -105,7 +105,7 @@ def test_unknown_stream_is_refused(served: Served) -> None:
     ["http://x", "tcp://127.0.0.1", "tcp://:7000", "tcp://h:0", "tcp://h:65535", "tcp://::1:7", "ipc://"],
 )
 def test_address_that_is_none_is_refused_before_anything_is_done(address: str) -> None:
-    for use in (lambda: run._control(address, None, None), lambda: Client(address)):
+    for use in (lambda: serving._control(address, None, None), lambda: Client(address)):
         with pytest.raises(UsageError) as caught:
             use()
         assert caught.value.slug == "control.bad_address"
@@ -137,9 +137,9 @@ def test_what_a_reload_did_is_one_sentence() -> None:
 
 
 def test_brokers_are_named_by_url_or_started() -> None:
-    assert run._broker(None) is None
-    assert run._broker("none") is None
-    assert run._broker("mqtt://a:b@host:99") == BusOptions("host", 99, "a", "b")
+    assert serving._broker(None) is None
+    assert serving._broker("none") is None
+    assert serving._broker("mqtt://a:b@host:99") == BusOptions("host", 99, "a", "b")
     for text, host, port in (
         ("embedded", "127.0.0.1", 1883),
         ("embedded:99", "127.0.0.1", 99),
@@ -149,19 +149,19 @@ def test_brokers_are_named_by_url_or_started() -> None:
         ("embedded:0.0.0.0:99?users=u", "127.0.0.1", 99),
         ("embedded:[::]:99?users=u&cert=c&key=k&ca=a", "::1", 99),
     ):
-        broker = run._broker(text)
+        broker = serving._broker(text)
         assert isinstance(broker, EmbeddedBroker)
         assert (broker.options.host, broker.options.port) == (host, port)
         assert broker.options.tls == (Tls(Path("a")) if "ca=" in text else None)
     for wrong in ("embedded:x", "embedded:host:99", "embedded?user=u", "embedded:99/x", "http://host"):
         with pytest.raises(BusError) as caught:
-            run._broker(wrong)
+            serving._broker(wrong)
         assert caught.value.slug == "bus.bad_url"
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "0.0.0.0", "[::]", "[2001:db8::1]"])
 def test_a_broker_that_others_reach_wants_users(address: str) -> None:
     with pytest.raises(BusError) as caught:
-        run._broker(f"embedded:{address}:99")
+        serving._broker(f"embedded:{address}:99")
     assert caught.value.slug == "bus.users_required"
     assert "?users=" in caught.value.fix

@@ -6,7 +6,7 @@ use super::{DEF, INFINITE_INIT, INFINITY, MAX_TMPS, OPS, RECORD_BYTES, implicit,
 use crate::Source;
 use crate::error::{LangError, Pos, Problem};
 use crate::ir::{Event, Implicit, Instr, MAX_INSTRS, MAX_REGISTERS, Op, Parts, Program, Reg, Register};
-use crate::prims::N_PORTUS_PRIMS;
+use crate::prims::{N_PORTUS_PRIMS, NO_RTT_SAMPLE, RTT_SAMPLE_US, SRTT_US};
 use crate::read::{FNV, fnv};
 
 /// A program as it came.
@@ -29,11 +29,26 @@ pub struct Bytecode<'a> {
 ///
 /// `lang.bytecode` or `lang.limit`.
 pub fn decode(code: &Bytecode) -> Result<Program, LangError> {
-    let source = Source { text: "", name: code.name, origin: code.origin, first_line: 1 };
-    parts(code).map(|parts| parts.assembled(&source)).map_err(|p| LangError::from_problems(&source, p))
+    let source = source(code);
+    parts(code, false).map(|parts| parts.assembled(&source)).map_err(|p| LangError::from_problems(&source, p))
 }
 
-fn parts(code: &Bytecode) -> Result<Parts, Vec<Problem>> {
+/// As [`decode`], for a datapath that folds ACKs without an RTT sample, too: there the smoothed RTT is read. CCP's
+/// kernel module folds no such ACK, so agents take each sample for a round-trip time.
+///
+/// # Errors
+///
+/// As [`decode`].
+pub fn decode_with_rtt(code: &Bytecode) -> Result<Program, LangError> {
+    let source = source(code);
+    parts(code, true).map(|parts| parts.assembled(&source)).map_err(|p| LangError::from_problems(&source, p))
+}
+
+fn source<'a>(code: &Bytecode<'a>) -> Source<'a> {
+    Source { text: "", name: code.name, origin: code.origin, first_line: 1 }
+}
+
+fn parts(code: &Bytecode, with_rtt: bool) -> Result<Parts, Vec<Problem>> {
     let (events, instrs) = split(code).map_err(|problem| vec![problem])?;
     let n_defs = instrs.iter().take_while(|octets| octets[0] == DEF).count();
     let mut decoder = Decoder::default();
@@ -42,12 +57,15 @@ fn parts(code: &Bytecode) -> Result<Parts, Vec<Problem>> {
     }
     decoder.number_registers();
     let instrs = instrs.iter().enumerate().skip(n_defs);
-    let instrs: Vec<_> = instrs.filter_map(|(i, octets)| decoder.instr(at(i), octets)).collect();
+    let mut instrs: Vec<_> = instrs.filter_map(|(i, octets)| decoder.instr(at(i), octets)).collect();
     if !decoder.problems.is_empty() {
         return Err(decoder.problems);
     }
     let events = events.iter().map(|octets| decoder.event(octets, &instrs, n_defs));
-    let events: Vec<_> = events.collect::<Option<_>>().unwrap_or_default();
+    let mut events: Vec<_> = events.collect::<Option<_>>().unwrap_or_default();
+    if with_rtt {
+        decoder.fill_rtt(&mut instrs, &mut events);
+    }
     decoder.limits(&instrs, &events);
     if !decoder.problems.is_empty() {
         return Err(decoder.problems);
@@ -293,6 +311,38 @@ impl Decoder {
                 "conditions end with EventFlag",
             ));
         }
+    }
+
+    /// Has all that reads the RTT sample read a local register, which is set before the first event.
+    fn fill_rtt(&mut self, instrs: &mut Vec<Instr>, events: &mut Vec<Event>) {
+        let sample = Reg::Prim(RTT_SAMPLE_US);
+        if !instrs.iter().any(|instr| [instr.left, instr.right].contains(&sample)) {
+            return;
+        }
+        if self.n_locals == MAX_REGISTERS as u32 {
+            let why = format!("a flow has {MAX_REGISTERS}, and one is for the RTT");
+            return self.problems.push(too_many(at(0), "as many local registers as there are", why));
+        }
+        let rtt = Reg::Local(self.n_locals as u8);
+        self.n_locals += 1;
+        for operand in instrs.iter_mut().flat_map(|instr| [&mut instr.left, &mut instr.right]) {
+            if *operand == sample {
+                *operand = rtt;
+            }
+        }
+        let (flag_start, there, flag) = (instrs.len(), Reg::Tmp(0), Reg::Implicit(Implicit::EventFlag));
+        instrs.extend(
+            [
+                (Op::Bind, rtt, rtt, Reg::Prim(SRTT_US)),
+                (Op::Lt, there, sample, Reg::Imm(u64::from(NO_RTT_SAMPLE))),
+                (Op::If, rtt, there, sample),
+                (Op::Bind, flag, flag, Reg::Imm(0)),
+            ]
+            .map(|(op, res, left, right)| Instr { op, res, left, right, line: 1 }),
+        );
+        let end = instrs.len();
+        let n_flag = end - flag_start;
+        events.insert(0, Event { flag_start, n_flag, body_start: end, n_body: 0, line: 1 });
     }
 
     fn limits(&mut self, instrs: &[Instr], events: &[Event]) {

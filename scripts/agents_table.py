@@ -1,0 +1,76 @@
+"""Writes the table of agents made with portus into docs/ccp-wire.md, from docs/results (`make docs-tables`).
+
+`ccp bench agents ... --keep docs/results/agents/NAME-PATH` makes the results of an agent over a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from experiments.bench.result import BenchResult, Metric, interval, short, told_verdict
+from scripts.bench_tables import BEGIN, END, ROOT
+from scripts.marks import filled
+
+DOCUMENT: Final = ROOT / "docs/ccp-wire.md"
+RESULTS: Final = ROOT / "docs/results/agents"
+FIGURES: Final = {
+    "goodput_mbit_per_s": "goodput [Mbit/s]",
+    "rtt_p50_ms": "RTT p50 [ms]",
+    "rtt_p95_ms": "p95 [ms]",
+    "retransmits": "retransmits",
+    "cpu_s_per_gb": "CPU [s/GB]",
+}
+"""Figure -> its column."""
+RATIOS: Final = {
+    "goodput_mbit_per_s_ratio": "goodput, by the first counterpart's",
+    "rtt_p50_ms_ratio": "RTT p50",
+    "rtt_p95_ms_ratio": "p95",
+}
+"""Likewise."""
+
+
+def results() -> list[BenchResult]:
+    """Return the results that are kept, by path and agent.
+
+    Raises:
+        BenchError: `bench.cannot_read`, if a file is no result.
+    """
+    files = sorted(RESULTS.glob("*/agents.json"))
+    found = [BenchResult.from_json(file.read_text(), str(file)) for file in files]
+    return sorted(found, key=lambda one: (one.options["path"], one.options["agents"]))
+
+
+def table(found: Sequence[BenchResult]) -> str:
+    """Return a line for each agent and each of its counterparts; medians, and ratios with their intervals."""
+    if not found:
+        return "No results are kept yet."
+    columns = [*FIGURES.values(), *RATIOS.values()]
+    lines = [
+        f"| path | congestion control | {' | '.join(columns)} |",
+        "| --- | --- |" + " ---: |" * len(columns),
+    ]
+    for one in found:
+        for name in (*one.options["agents"], *one.options["beside"]):
+            shown = f"agent `{name}`" if name in one.options["agents"] else f"`{name}`"
+            cells = [_median(one.metrics.get(f"{figure}.{name}")) for figure in FIGURES]
+            cells += [_ratio(one.metrics.get(f"{ratio}.{name}")) for ratio in RATIOS]
+            lines.append(f"| {one.options['path']} | {shown} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _median(metric: Metric | None) -> str:
+    return "" if metric is None else short(metric.value)
+
+
+def _ratio(metric: Metric | None) -> str:
+    return "" if metric is None else f"{short(metric.value)} ({interval(metric)}), {told_verdict(metric)}"
+
+
+def written(text: str, found: Sequence[BenchResult]) -> str:
+    """Return a document with the table between its markers."""
+    return filled(text, f"{BEGIN}\n", END, table(found))
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(written(DOCUMENT.read_text(), results()))
