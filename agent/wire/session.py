@@ -131,16 +131,19 @@ class Session:
         """See whether the agent is there still, or again; called after each batch."""
         self._link.flush()
         if self._clock() >= self._look_s or (self._was_there and not self._link.connected):
-            self._look_s = self._clock() + LOOK_S
-            came = self._link.find()
-            if self._was_there and (came or not self._link.connected):
-                self._let_go()
-            self._was_there = self._link.connected
-            if came:
-                log.info("%s: it gets %d flows", CAME, len(self._by_id))
-                self._link.send(Ready(NUMBER).octets())
-                for steered in self._by_number.values():
-                    self._tell(steered)
+            self._find()
+
+    def _find(self) -> None:
+        self._look_s = self._clock() + LOOK_S
+        came = self._link.find()
+        if self._was_there and (came or not self._link.connected):
+            self._let_go()
+        self._was_there = self._link.connected
+        if came:
+            log.info("%s: it gets %d flows", CAME, len(self._by_id))
+            self._link.send(Ready(NUMBER).octets())
+            for steered in self._by_number.values():
+                self._tell(steered)
 
     def _let_go(self) -> None:
         """Give all flows to the fallback law."""
@@ -153,6 +156,8 @@ class Session:
 
     def heard(self, datagram: bytes) -> None:
         """Do what the agent says."""
+        if not self._link.connected:
+            self._find()  # portus 0.5 sends programs before it is told anything
         if not self._link.connected:
             return
         try:

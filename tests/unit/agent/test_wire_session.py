@@ -129,6 +129,14 @@ def test_what_it_says_is_done(served: Served, agent: Callable[[], list[Message]]
     assert not served.datapath.written
 
 
+def test_programs_that_come_before_it_was_told_anything_are_taken(
+    served: Served, agent: Callable[[], list[Message]]
+) -> None:
+    served.does(installed())
+    assert len(served.datapath.installed) == 1
+    assert [type(one) for one in agent()] == [Ready]
+
+
 def test_its_programs_never_see_an_ack_without_rtt(
     served: Served, agent: Callable[[], list[Message]]
 ) -> None:
