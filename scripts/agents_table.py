@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from experiments.bench.result import BenchResult, Metric, interval, short, told_verdict
+from experiments.bench.result import BenchResult, Metric, interval, short
 from scripts.bench_tables import BEGIN, END, ROOT
 from scripts.marks import filled
 
@@ -19,7 +19,6 @@ FIGURES: Final = {
     "rtt_p50_ms": "RTT p50 [ms]",
     "rtt_p95_ms": "p95 [ms]",
     "retransmits": "retransmits",
-    "cpu_s_per_gb": "CPU [s/GB]",
 }
 """Figure -> its column."""
 RATIOS: Final = {
@@ -64,7 +63,7 @@ def _median(metric: Metric | None) -> str:
 
 
 def _ratio(metric: Metric | None) -> str:
-    return "" if metric is None else f"{short(metric.value)} ({interval(metric)}), {told_verdict(metric)}"
+    return "" if metric is None else f"{short(metric.value)} ({interval(metric)}), {metric.verdict}"
 
 
 def written(text: str, found: Sequence[BenchResult]) -> str:

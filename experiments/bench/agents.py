@@ -131,11 +131,12 @@ def _failed(name: str, command: str, why: str) -> BenchError:
     return BenchError("bench.peer_failed", f"the agent `{name}` did not come, or ended", command, why, fix)
 
 
-def named(agents: Sequence[str]) -> dict[str, str]:
+def named(agents: Sequence[str], taken: Sequence[str] = ()) -> dict[str, str]:
     """Return the command of each agent by its name.
 
     Args:
         agents: NAME=COMMAND.
+        taken: Names of what is measured beside them.
 
     Raises:
         BenchError: `bench.bad_options`.
@@ -143,11 +144,10 @@ def named(agents: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for agent in agents:
         name, _, command = agent.partition("=")
-        if not name or not command or name in found:
-            fix = "write NAME=COMMAND, each with a name of its own, such as reno='./reno --ipc unix'"
-            raise BenchError(
-                "bench.bad_options", f"`{agent}` names no agent", "--agent", "there is no NAME=", fix
-            )
+        if not name or not command or name in found or name in taken:
+            why = "the name is taken" if name in found or name in taken else "it is not NAME=COMMAND"
+            fix = "give each a name of its own, such as their-reno='./reno --ipc unix'"
+            raise BenchError("bench.bad_options", f"`{agent}` names no agent", "--agent", why, fix)
         found[name] = command
     return found
 
@@ -204,10 +204,10 @@ def run(
         LoadError: If the datapath does not load.
         LabError: If a transfer fails.
     """
-    commands = named(agents)
     need_congestion_controls(kernels)
     cc_names = [one.cc_name for one in plan(Description(ours)).running] if ours else []
     beside = [*cc_names, *kernels]
+    commands = named(agents, beside)
     options = {
         "path": where.name,
         "agents": list(commands),

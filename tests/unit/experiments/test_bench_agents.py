@@ -26,9 +26,9 @@ class Serving(AgentProcess):
 
 def test_agents_are_named_once_and_have_a_command() -> None:
     assert named(["reno=./reno --ipc unix", "x=A=B c"]) == {"reno": "./reno --ipc unix", "x": "A=B c"}
-    for wrong in (["reno"], ["=./reno"], ["reno="], ["a=b", "a=c"]):
+    for wrong in (["reno"], ["=./reno"], ["reno="], ["a=b", "a=c"], ["cubic=./cubic"]):
         with pytest.raises(BenchError) as caught:
-            named(wrong)
+            named(wrong, ["cubic"])
         assert caught.value.slug == "bench.bad_options"
 
 
@@ -63,5 +63,5 @@ def test_a_line_has_what_an_agent_comes_to_and_its_ratios() -> None:
     result.add("goodput_mbit_per_s_ratio.reno", [0.97, 0.98, 0.98, 0.98, 0.98, 0.99], "ratio", ">= 0.95")
     lines = table([result]).splitlines()
     assert lines[0].startswith("| path | congestion control | goodput [Mbit/s] | RTT p50 [ms] |")
-    assert lines[2] == "| 48mbit-40ms | agent `reno` | 45 |  |  |  |  | 0.98 (0.97 - 0.99), met |  |  |"
-    assert lines[3] == "| 48mbit-40ms | `ccp.reno` | 46 |  |  |  |  |  |  |  |"
+    assert lines[2] == "| 48mbit-40ms | agent `reno` | 45 |  |  |  | 0.98 (0.97 - 0.99), met |  |  |"
+    assert lines[3] == "| 48mbit-40ms | `ccp.reno` | 46 |  |  |  |  |  |  |"
