@@ -13,6 +13,9 @@ use crate::wire::{MAX_MEASURE_BYTES, Values, measure};
 /// Packets that a window lets through at least, as with quinn's own controllers.
 pub const MIN_WINDOW_PKTS: u64 = 2;
 
+/// A rate that is none, as for libccp [bytes/s].
+const NO_RATE: u64 = u32::MAX as u64;
+
 /// What happened since the fold before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Happened {
@@ -96,7 +99,7 @@ impl Fold {
     pub fn window_bytes(&self, srtt: Duration, mss_bytes: u16) -> u64 {
         let least = MIN_WINDOW_PKTS * u64::from(mss_bytes);
         let by_rate = match self.rate_bytes_per_s {
-            0 => u128::MAX,
+            0 | NO_RATE.. => u128::MAX,
             rate => u128::from(rate) * srtt.as_micros() / 1_000_000,
         };
         u128::from(self.cwnd_bytes).min(by_rate).max(u128::from(least)) as u64

@@ -136,6 +136,8 @@ fn a_rate_bounds_the_window_and_neither_is_ever_0() {
         fold.apply(0, rate_bytes_per_s);
         assert_eq!(fold.window_bytes(20 * MS, MSS), window, "{rate_bytes_per_s}");
     }
+    fold.apply(0, u64::from(u32::MAX));
+    assert_eq!(fold.window_bytes(MS / 1000, MSS), CWND, "no rate");
     fold.apply(1, 0);
     assert_eq!(fold.window_bytes(20 * MS, MSS), 2000);
 }
