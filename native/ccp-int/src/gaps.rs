@@ -34,7 +34,7 @@ impl Gaps {
             old_in_row: 0,
         };
         gaps.advance(numbers.last());
-        (first..=gaps.highest).for_each(|number| gaps.note(number));
+        gaps.note_all(first);
         gaps
     }
 
@@ -60,7 +60,7 @@ impl Gaps {
             self.old_in_row = 0;
             self.missing += (first - self.highest - 1) as i64 - std::mem::take(&mut self.plain) as i64;
             self.advance(last);
-            (first..=last).for_each(|number| self.note(number));
+            self.note_all(first);
             return 0;
         }
         self.old_in_row += 1;
@@ -90,14 +90,28 @@ impl Gaps {
 
     fn advance(&mut self, last: u64) {
         if last < self.highest + REMEMBERED {
-            for number in self.highest + 1..=last {
-                let (word, bit) = place(number);
-                self.came[word] &= !bit;
-            }
+            self.mark(self.highest + 1, last, false);
         } else {
             self.came.fill(0);
         }
         self.highest = self.highest.max(last);
+    }
+
+    /// All from this one to the highest came.
+    fn note_all(&mut self, first: u64) {
+        self.mark(first.max(self.highest.saturating_sub(REMEMBERED - 1)), self.highest, true);
+    }
+
+    /// Marks these as come or not, by words: a super-packet has many.
+    fn mark(&mut self, first: u64, last: u64, came: bool) {
+        let mut next = Some(first);
+        while let Some(number) = next.filter(|number| *number <= last) {
+            let end = last.min(number | (WORD_BITS - 1));
+            let bits = u64::MAX >> (WORD_BITS - 1 - (end - number)) << (number % WORD_BITS);
+            let (word, _) = place(number);
+            self.came[word] = if came { self.came[word] | bits } else { self.came[word] & !bits };
+            next = end.checked_add(1);
+        }
     }
 
     fn note(&mut self, number: u64) {
@@ -111,4 +125,25 @@ impl Gaps {
 fn place(number: u64) -> (usize, u64) {
     let at = number % REMEMBERED;
     ((at / WORD_BITS) as usize, 1 << (at % WORD_BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_come_at_once_are_marked_as_those_that_come_one_by_one() {
+        for pkts in [1, 2, 63, 64, 65, 130, 1023, 1024, 1500] {
+            for first in [1, 63, 64, 100, 1000] {
+                let mut at_once = Gaps::new(Numbers { first: 0, pkts: 1 });
+                let mut one_by_one = at_once.clone();
+                at_once.came(Numbers { first, pkts });
+                (first..first + u64::from(pkts)).for_each(|first| {
+                    one_by_one.came(Numbers { first, pkts: 1 });
+                });
+                assert_eq!(at_once.missing(), one_by_one.missing(), "{first} {pkts}");
+                assert_eq!(at_once.came, one_by_one.came, "{first} {pkts}");
+            }
+        }
+    }
 }

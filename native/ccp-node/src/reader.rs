@@ -21,6 +21,11 @@ use crate::{Error, Result};
 
 /// The ring is looked at so often, though nobody rings.
 const LOOK: Duration = Duration::from_millis(10);
+/// And so often while much comes: the programs do not ring then, since that costs the packet that does it more than all
+/// else that they do for it.
+const BUSY_LOOK: Duration = Duration::from_millis(2);
+/// So many records in a look are much.
+const BUSY_RECORDS: u64 = 8;
 /// Flows that ended are taken out, and the clocks compared, at most so often.
 const ROUND_NS: u64 = 50_000_000;
 const BATCH_FLOWS: u32 = 256;
@@ -66,12 +71,13 @@ impl Reader {
             counters: handle(object, "counters")?,
             plain_pkts: 0,
             plain_ns: 0,
+            records_read: 0,
         };
         let (ring, stopping) = (handle(object, "records")?, Arc::clone(&stop));
         let mut active = Active { flows: handle(object, "active")?, due_ns: 0 };
         outlet.sunk = Some(handle(object, "sunk")?).filter(|_| spec.roles.contains(&Role::Sink));
         let read = move || {
-            read(&ring, &mut outlet, |mono_ns| round(&mut active, &told, mono_ns), &stopping)?;
+            read(&ring, &mut outlet, &told, |mono_ns| round(&mut active, &told, mono_ns), &stopping)?;
             outlet.records.map_or(Ok(()), Records::close)
         };
         let thread = std::thread::Builder::new().name("inband-sink".to_owned()).spawn(read);
@@ -112,6 +118,7 @@ impl Reader {
 fn read(
     ring: &MapHandle,
     outlet: &mut Outlet,
+    told: &Told,
     mut round: impl FnMut(u64) -> Result<u64>,
     stop: &AtomicBool,
 ) -> Result<()> {
@@ -126,14 +133,24 @@ fn read(
     };
     builder.add(ring, on_record).map_err(|e| refused(&e))?;
     let ring = builder.build().map_err(|e| refused(&e))?;
+    let mut is_busy = false;
     loop {
         let stopping = stop.load(Ordering::Relaxed);
-        match ring.poll(LOOK) {
-            Err(e) if e.kind() != ErrorKind::Interrupted => return Err(refused(&e)),
-            _ => {} // a signal may come to any thread
+        if is_busy {
+            std::thread::sleep(BUSY_LOOK);
+        } else {
+            match ring.poll(LOOK) {
+                Err(e) if e.kind() != ErrorKind::Interrupted => return Err(refused(&e)),
+                _ => {} // a signal may come to any thread
+            }
         }
         ring.consume().map_err(|e| refused(&e))?;
         let (outlet, wall_minus_mono_ns) = &mut *cell.borrow_mut();
+        let much_came = std::mem::take(&mut outlet.records_read) >= BUSY_RECORDS;
+        if much_came != std::mem::replace(&mut is_busy, much_came) {
+            // What comes before they hear of it waits until the next look.
+            told.change(|now| now.reader_looks = is_busy.into())?;
+        }
         let now_ns = mono_ns();
         if stopping || now_ns >= round_ns {
             outlet.plain(now_ns)?;
@@ -204,10 +221,13 @@ struct Outlet {
     plain_pkts: u64,
     /// From when on it is not told yet.
     plain_ns: u64,
+    /// Since they were last looked at.
+    records_read: u64,
 }
 
 impl Outlet {
     fn record(&mut self, bytes: &[u8], wall_minus_mono_ns: u64) {
+        self.records_read += 1;
         let Some(record) = parse::<node_record>(bytes) else { return };
         let Some(flow) = flow_of(&record.flow) else { return };
         let headers =

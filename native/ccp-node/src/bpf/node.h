@@ -79,6 +79,8 @@ struct node_now {
 	__u32 link_rate_bytes_per_s; /* of the queue while it is busy; 0: not known */
 	__u32 drops; /* what is known of those that the queue drops: NODE_DROPS_* */
 	__u32 air_limit_pkts; /* of all that wait in mac80211's queues; NODE_MISSING: not known */
+	__u32 reader_looks; /* bool: the reader looks by itself so often that nobody need wake it */
+	__u32 pad;
 	__u64 air_fresh_ns; /* for how long a reading of mac80211's queues counts; 0: nobody reads them */
 };
 

@@ -5,14 +5,15 @@
 
 #include "echo.h"
 
-/* The reader is woken so often at most [ns]: it looks by itself, too. */
+/* A reader that does not look by itself is woken so often at most [ns]. */
 #define WAKE_NS 2000000ULL
 
-static __always_inline u64 wake_flag(u64 now_ns)
+/* Waking costs more than all else here: the sender's processor interrupts itself, and often another one. */
+static __always_inline u64 wake_flag(const struct node_now *told, u64 now_ns)
 {
 	static u64 woken_ns;
 
-	if (now_ns - woken_ns < WAKE_NS)
+	if (told->reader_looks || now_ns - woken_ns < WAKE_NS)
 		return BPF_RB_NO_WAKEUP;
 	woken_ns = now_ns;
 	return BPF_RB_FORCE_WAKEUP;
@@ -21,9 +22,10 @@ static __always_inline u64 wake_flag(u64 now_ns)
 static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 headers_bytes, u64 plain_pkts)
 {
 	struct node_scratch *mine = ONLY(scratch);
+	struct node_now *told = ONLY(now);
 	u64 now_ns = bpf_ktime_get_ns();
 
-	if (!mine || !packet || headers_bytes > NODE_HEADERS_BYTES)
+	if (!mine || !told || !packet || headers_bytes > NODE_HEADERS_BYTES)
 		return 0;
 	mine->record.mono_ns = now_ns;
 	mine->record.plain_pkts = plain_pkts;
@@ -37,7 +39,7 @@ static __noinline int tell(struct __sk_buff *skb, struct packet *packet, u32 hea
 	/* Verifiers of Linux 6.1 do not see that what is not 0 is more. */
 	if (headers_bytes >= 8 && bpf_skb_load_bytes(skb, headers_at(), mine->read, headers_bytes))
 		return 0;
-	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(now_ns)))
+	if (bpf_ringbuf_output(&records, mine, sizeof(mine->record) + headers_bytes, wake_flag(told, now_ns)))
 		COUNT(ring_full, packet->pkts);
 	return 0;
 }
