@@ -27,15 +27,20 @@ const COLUMNS: &[Column] = &[
     column!(Step, path_rtt_us, "f8"),
     column!(Step, path_buffer_bytes, "f8"),
     column!(Step, path_loss_ratio, "f8"),
+    column!(Step, fair_bytes_per_s, "f8"),
     column!(Step, mtp_us, "f8"),
     column!(Step, path_cross_flows, "u4"),
+    column!(Step, path_peers, "u4"),
+    column!(Step, path_flows, "u4"),
     column!(Step, path_traced, "u4"),
     column!(Step, steered, "u4"),
+    column!(Step, case, "u4"),
+    column!(Step, alone, "u4"),
     column!(Step, over, "u4"),
 ];
 
-// 8 and 4 numbers of 4 bytes, 15 of 8: no byte of a step is padding.
-const _: () = assert!(size_of::<Step>() == 12 * 4 + 15 * 8);
+// 8 and 8 numbers of 4 bytes, 16 of 8: no byte of a step is padding.
+const _: () = assert!(size_of::<Step>() == 16 * 4 + 16 * 8);
 
 /// Worlds that have nothing to do with each other, stepped together.
 #[pyclass]
@@ -51,6 +56,12 @@ impl SimEnv {
     fn new(py: Python<'_>, settings_json: &[u8], n: usize) -> PyResult<Self> {
         let vector = Vector::new(settings_json, n).map_err(|e| errors::raise(py, &e))?;
         Ok(SimEnv { vector: Mutex::new(vector), dtype: rows::dtype(py, COLUMNS, size_of::<Step>())? })
+    }
+
+    /// Gives the connections beside the learners' a policy: layers of weights and biases, as JSON.
+    fn set_peers(&mut self, py: Python<'_>, net_json: &[u8]) -> PyResult<()> {
+        let vector = self.vector.get_mut().unwrap_or_else(PoisonError::into_inner);
+        vector.set_peers(net_json).map_err(|e| errors::raise(py, &e))
     }
 
     /// Begins new episodes in some worlds; with seeds, all their episodes follow from these.

@@ -3,6 +3,7 @@
 use ccp_tcp::{Bbr, CaState, Congestion, Cubic, RateSample, Reno, Sock, Steered};
 
 use crate::agent::AgentFlow;
+use crate::hybrid::Hybrid;
 use crate::rtcp::{Attached, Ends, NAMES, RtcpBbr, RtcpCubic};
 
 /// The congestion control of a connection.
@@ -15,6 +16,8 @@ pub enum Control {
     Bbr(Box<Bbr>),
     /// Window and rate come from outside.
     Steered(Steered),
+    /// CUBIC, or window and rate come from outside.
+    Hybrid(Box<Hybrid>),
     /// CUBIC, bounded by R-TCP.
     RtcpCubic(Box<RtcpCubic>),
     /// BBR, bounded by R-TCP.
@@ -32,6 +35,7 @@ impl Control {
             "cubic" => Self::Cubic(Cubic::default()),
             "bbr" => Self::Bbr(Box::default()),
             "steered" => Self::Steered(Steered),
+            "hybrid" => Self::Hybrid(Box::default()),
             _ => return None,
         })
     }
@@ -79,6 +83,7 @@ macro_rules! each {
             Control::Cubic($inner) => $call,
             Control::Bbr($inner) => $call,
             Control::Steered($inner) => $call,
+            Control::Hybrid($inner) => $call,
             Control::RtcpCubic($inner) => $call,
             Control::RtcpBbr($inner) => $call,
             Control::Agent($inner) => $call,

@@ -7,6 +7,7 @@ pub mod agent;
 mod app;
 pub mod control;
 pub mod env;
+mod hybrid;
 mod packet;
 mod plan;
 mod rtcp;
@@ -14,6 +15,7 @@ mod world;
 
 pub use app::ObjectResult;
 pub use ccp_emu::Error;
+pub use hybrid::Hybrid;
 pub use packet::SimPacket;
 pub use plan::{App, Family, Plan};
 pub use rtcp::{RtcpBbr, RtcpCubic};

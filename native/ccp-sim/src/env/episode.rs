@@ -1,15 +1,15 @@
 //! One episode: a world with one path, and the connection that learns.
 
 use ccp_emu::spec::{Buffer, Direction, Link, Loss, Node, Spec};
-use ccp_tcp::CaState::{Cwr, Loss as Timeout, Recovery};
-use ccp_tcp::{Sender, Sock};
 use serde::Deserialize;
 
 use crate::Result;
-use crate::control::Control;
 use crate::env::bad;
-use crate::env::domain::{Capacity, Cross, MTU_BYTES, Path};
-use crate::env::interval::{Best, FEATURES, Interval, Monitor, Reward};
+use crate::env::domain::{Capacity, Cross, MTU_BYTES, Mode, Path};
+use crate::env::driver::{CWND_MIN_PKTS, Driver, delivers};
+use crate::env::interval::{Best, FEATURES, Interval};
+use crate::env::net::Net;
+use crate::env::reasoner::Hyvar;
 use crate::{App, Plan};
 use crate::{Options, World};
 
@@ -20,12 +20,10 @@ const MSS_BYTES: f64 = (MTU_BYTES - HEADERS_BYTES) as f64;
 const LATELY_US: u64 = 500_000;
 /// In an outage a path is held against so much of its mean rate: there is nothing to be gained, but a queue to be had.
 const OUTAGE_SHARE: f64 = 0.1;
-/// Silence is listened to in such parts of an interval.
-const LISTEN_SHARE: u64 = 8;
+/// Whether a connection delivers is asked so many times in a round trip.
+const ASKED_PER_RTT: u64 = 8;
 /// Nobody waits longer for a connection.
 const SILENCE_NS: u64 = 300_000_000_000;
-/// A window is not smaller [segments]: Linux sets none that is.
-const CWND_MIN_PKTS: u32 = 2;
 /// No window is larger than so many times what path and buffer hold: a socket's send buffer has an end, too.
 const CWND_MAX_RATIO: f64 = 4.0;
 
@@ -47,7 +45,7 @@ pub enum Heuristic {
 pub struct Step {
     /// Of the interval.
     pub observation: [f32; FEATURES],
-    /// Of the interval; 0 when an episode begins.
+    /// 0: what is good is said elsewhere (`experiments/learning/reward.py`).
     pub reward: f32,
     /// Length of the interval.
     pub interval_us: f64,
@@ -77,14 +75,24 @@ pub struct Step {
     pub path_buffer_bytes: f64,
     /// Loss at random.
     pub path_loss_ratio: f64,
-    /// Monitoring time period.
+    /// An equal part of that, of all connections that send now.
+    pub fair_bytes_per_s: f64,
+    /// Monitoring time period: of the interval that begins.
     pub mtp_us: f64,
-    /// Connections beside the learner's.
+    /// Connections beside the learner's that have no policy.
     pub path_cross_flows: u32,
+    /// Connections beside the learner's that have its policy.
+    pub path_peers: u32,
+    /// Connections that send now.
+    pub path_flows: u32,
     /// The rate follows a trace.
     pub path_traced: u32,
     /// CUBIC does nothing between actions.
     pub steered: u32,
+    /// Case of Hyvar's reasoner that the interval was; 0 where the MTP stays.
+    pub case: u32,
+    /// The policy has the window alone in the interval that begins.
+    pub alone: u32,
     /// The episode ended.
     pub over: u32,
 }
@@ -92,11 +100,10 @@ pub struct Step {
 /// An episode that is under way.
 pub struct Episode {
     world: World,
-    learner: usize,
     path: Path,
-    monitor: Monitor,
-    /// Window behind the last action [segments], which is no whole number.
-    window_pkts: f64,
+    hyvar: Hyvar,
+    learner: Driver,
+    peers: Peers,
     start_ns: u64,
     end_ns: u64,
 }
@@ -106,43 +113,51 @@ impl Episode {
     ///
     /// # Errors
     ///
-    /// None that a path of a checked domain leads to.
-    pub fn new(path: Path, heuristic: Heuristic, episode_us: u64) -> Result<(Self, Step)> {
+    /// `learning.bad_domain` if nothing arrives on the path.
+    pub fn new(
+        path: Path,
+        heuristic: Heuristic,
+        hyvar: Hyvar,
+        net: Option<&Net>,
+        episode_us: u64,
+    ) -> Result<(Self, Step)> {
         let options = Options::default();
         let start_ns = 1000 * options.start_us;
         let mut world = World::new(spec(&path), &options)?;
-        let congestion = match heuristic {
-            _ if path.steered => "steered",
-            Heuristic::Cubic => "cubic",
-            Heuristic::Reno => "reno",
-            Heuristic::Bbr => "bbr",
+        let congestion = match (path.mode, heuristic) {
+            (Mode::Steered, _) => "steered",
+            (Mode::Adaptive, _) => "hybrid",
+            (Mode::Hybrid, Heuristic::Cubic) => "cubic",
+            (Mode::Hybrid, Heuristic::Reno) => "reno",
+            (Mode::Hybrid, Heuristic::Bbr) => "bbr",
         };
-        let endless = App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 };
-        let learner = world.add(plan(congestion, 0, endless))?;
-        for Cross { start_us, phases_us } in &path.cross {
+        let learner = world.add(plan(congestion, options.start_us + path.start_us, endless()))?;
+        for Cross { start_us, phases_us, bbr } in &path.cross {
             let app = if phases_us.is_empty() {
-                App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 }
+                endless()
             } else {
                 App::OnOff { phases_us: phases_us.clone(), rate_bytes_per_s: None }
             };
-            world.add(plan("cubic", options.start_us + start_us, app))?;
+            let congestion = if *bbr { "bbr" } else { "cubic" };
+            world.add(plan(congestion, options.start_us + start_us, app))?;
         }
-        let slice_ns = 1000 * path.rtt_us.div_ceil(LISTEN_SHARE);
+        let mut peers = Peers::default();
+        for start_us in &path.peers_us {
+            peers.waiting.push(world.add(plan(congestion, options.start_us + start_us, endless()))?);
+        }
+        let slice_ns = 1000 * path.rtt_us.div_ceil(ASKED_PER_RTT);
         while !delivers(&world, learner) {
-            if world.now_ns() > start_ns + SILENCE_NS {
+            if world.now_ns() > start_ns + 1000 * path.start_us + SILENCE_NS {
                 return Err(bad("nothing arrives at the other end of the path").at(format!("{path:?}")));
             }
-            world.run_until(world.now_ns() + slice_ns);
+            let until_ns = world.now_ns() + slice_ns;
+            peers.run_until(&mut world, until_ns, &path, hyvar, net);
         }
-        let now_ns = world.now_ns();
-        let end_ns = now_ns + 1000 * episode_us;
-        let sock = sock_of(&mut world, learner);
-        let room_bytes = path.rate_bytes_per_s * path.rtt_us as f64 / 1e6 + path.buffer_bytes as f64;
-        sock.snd_cwnd_clamp = (CWND_MAX_RATIO * room_bytes / MSS_BYTES) as u32 + CWND_MIN_PKTS;
-        let monitor = Monitor::new(sock, now_ns);
-        let mut episode = Episode { world, learner, path, monitor, window_pkts: 0.0, start_ns, end_ns };
-        let interval = episode.interval();
-        let step = episode.told(&interval, episode.best(&interval), 0.0);
+        let end_ns = world.now_ns() + 1000 * episode_us;
+        let learner = Driver::new(&mut world, learner, path.mode, hyvar, path.mtp_us, most_pkts(&path));
+        let mut episode = Episode { world, path, hyvar, learner, peers, start_ns, end_ns };
+        let interval = episode.interval(net);
+        let step = episode.told(&interval);
         Ok((episode, step))
     }
 
@@ -152,55 +167,21 @@ impl Episode {
         self.world.now_ns() >= self.end_ns
     }
 
-    /// Multiplies the window by 2 to the power of the action and lets an interval pass. As in Hyvar's fold program, CUBIC
-    /// repairs losses undisturbed, and a window that is not used up does not grow.
-    pub fn step(&mut self, action: f32, reward: &Reward) -> Step {
-        self.act(f64::from(action.clamp(-1.0, 1.0)));
-        let interval = self.interval();
-        let best = self.best(&interval);
-        self.told(&interval, best, reward.of(&interval, best))
+    /// Multiplies the window by 2 to the power of the action and lets an interval pass; `net` has the peers.
+    pub fn step(&mut self, action: f32, net: Option<&Net>) -> Step {
+        self.learner.act(&mut self.world, f64::from(action.clamp(-1.0, 1.0)));
+        let interval = self.interval(net);
+        self.told(&interval)
     }
 
-    fn act(&mut self, action: f64) {
-        // CUBIC alone is what it is compared with: it must not notice.
-        if action == 0.0 {
-            return;
-        }
-        let sender = sender_of(&mut self.world, self.learner);
-        let sock = &mut sender.sock;
-        // What an action adds may be less than a segment; the next one adds to it, as long as nobody else moved the
-        // window meanwhile.
-        let is_own = self.window_pkts.floor() == f64::from(sock.snd_cwnd);
-        let before_pkts = if is_own { self.window_pkts } else { f64::from(sock.snd_cwnd) };
-        let (lowers, in_slow_start) = (action < 0.0, sock.in_slow_start());
-        let repairs = !self.path.steered && matches!(sock.ca_state, Recovery | Cwr | Timeout);
-        if repairs || !(lowers || sock.cwnd_limited()) {
-            return;
-        }
-        let limits = (f64::from(CWND_MIN_PKTS), f64::from(sock.snd_cwnd_clamp));
-        self.window_pkts = (before_pkts * action.exp2()).clamp(limits.0, limits.1);
-        sock.snd_cwnd = self.window_pkts as u32;
-        if lowers || !in_slow_start {
-            // A smaller window ends slow start, and never begins one.
-            sock.snd_ssthresh = sock.snd_cwnd;
-        }
-        if let Control::Cubic(cubic) = &mut sender.congestion {
-            cubic.restart(sock.snd_cwnd, lowers);
-        }
-        self.world.kick(self.learner, 0);
-    }
-
-    fn interval(&mut self) -> Interval {
-        let mtp_ns = 1000 * self.path.mtp_us;
-        let mut until_ns = self.monitor.began_ns() + mtp_ns;
+    fn interval(&mut self, net: Option<&Net>) -> Interval {
         loop {
-            self.world.run_until(until_ns.min(self.end_ns));
-            let now_ns = self.world.now_ns();
-            let sock = sock_of(&mut self.world, self.learner);
-            if now_ns >= self.end_ns || self.monitor.heard(sock) {
-                return self.monitor.end(sock, now_ns);
+            let until_ns = self.learner.due_ns().min(self.end_ns);
+            self.peers.run_until(&mut self.world, until_ns, &self.path, self.hyvar, net);
+            let over = self.is_over();
+            if let Some(interval) = self.learner.end(&mut self.world, over) {
+                return interval;
             }
-            until_ns = now_ns + mtp_ns.div_ceil(LISTEN_SHARE);
         }
     }
 
@@ -209,17 +190,20 @@ impl Episode {
         let now_us = (self.world.now_ns() - self.start_ns) / 1000;
         let from_us = now_us.saturating_sub((interval.length_us as u64).max(LATELY_US));
         let bytes_per_s = self.path.mean_bytes_per_s(from_us, now_us);
-        let sent_bytes_per_s = bytes_per_s.max(OUTAGE_SHARE * self.path.rate_bytes_per_s);
+        let sent_bytes_per_s = bytes_per_s.max(OUTAGE_SHARE * self.path.limit_bytes_per_s());
         Best {
             thr_bytes_per_s: sent_bytes_per_s * MSS_BYTES / f64::from(MTU_BYTES),
             rtt_us: self.path.rtt_us as f64,
         }
     }
 
-    fn told(&self, interval: &Interval, best: Best, reward: f64) -> Step {
+    fn told(&self, interval: &Interval) -> Step {
+        let best = self.best(interval);
+        let flows = self.path.flows((self.world.now_ns() - self.start_ns) / 1000);
+        let next = &self.learner.next;
         Step {
-            observation: interval.observation(),
-            reward: reward as f32,
+            observation: self.learner.observation(interval),
+            reward: 0.0,
             interval_us: interval.length_us,
             now_us: (self.world.now_ns() - self.start_ns) as f64 / 1e3,
             thr_bytes_per_s: interval.thr_bytes_per_s,
@@ -234,26 +218,75 @@ impl Episode {
             path_rtt_us: best.rtt_us,
             path_buffer_bytes: self.path.buffer_bytes as f64,
             path_loss_ratio: self.path.loss_ratio,
-            mtp_us: self.path.mtp_us as f64,
+            fair_bytes_per_s: best.thr_bytes_per_s / f64::from(flows),
+            mtp_us: next.mtp_us,
             path_cross_flows: self.path.cross.len() as u32,
+            path_peers: self.path.peers_us.len() as u32,
+            path_flows: flows,
             path_traced: u32::from(matches!(self.path.capacity, Capacity::Trace(_))),
-            steered: u32::from(self.path.steered),
+            steered: u32::from(self.path.mode == Mode::Steered),
+            case: next.case,
+            alone: u32::from(next.alone),
             over: u32::from(self.is_over()),
         }
     }
 }
 
-fn delivers(world: &World, learner: usize) -> bool {
-    world.sender(learner, 0).is_some_and(|sender| sender.sock.delivered > 0)
+/// Connections that have the learner's policy.
+#[derive(Default)]
+struct Peers {
+    /// Those that have delivered nothing yet.
+    waiting: Vec<usize>,
+    drivers: Vec<Driver>,
 }
 
-/// The learner's sender. An episode begins when there is one, and it never ends its transfer.
-fn sender_of(world: &mut World, learner: usize) -> &mut Sender<Control> {
-    world.sender_mut(learner, 0).expect("the learner's connection is there")
+impl Peers {
+    /// Lets time pass; the policy acts for each of them at the end of its intervals. Without one they are left alone.
+    fn run_until(
+        &mut self,
+        world: &mut World,
+        until_ns: u64,
+        path: &Path,
+        hyvar: Hyvar,
+        net: Option<&Net>,
+    ) {
+        let slice_ns = 1000 * path.rtt_us.div_ceil(ASKED_PER_RTT);
+        loop {
+            let asked_ns = if self.waiting.is_empty() { u64::MAX } else { world.now_ns() + slice_ns };
+            let due_ns = self.drivers.iter().map(Driver::due_ns).min().unwrap_or(u64::MAX);
+            let next_ns = due_ns.min(asked_ns).min(until_ns);
+            world.run_until(next_ns);
+            let (begun, waiting) = std::mem::take(&mut self.waiting)
+                .into_iter()
+                .partition::<Vec<_>, _>(|plan| net.is_some() && delivers(world, *plan));
+            self.waiting = waiting;
+            for plan in begun {
+                let most_pkts = most_pkts(path);
+                self.drivers.push(Driver::new(world, plan, path.mode, hyvar, path.mtp_us, most_pkts));
+            }
+            if let Some(net) = net {
+                for driver in self.drivers.iter_mut().filter(|driver| driver.due_ns() <= next_ns) {
+                    if let Some(interval) = driver.end(world, false) {
+                        let action = net.action(&driver.observation(&interval));
+                        driver.act(world, action);
+                    }
+                }
+            }
+            if next_ns >= until_ns {
+                return;
+            }
+        }
+    }
 }
 
-fn sock_of(world: &mut World, learner: usize) -> &mut Sock {
-    &mut sender_of(world, learner).sock
+/// No window is larger [segments].
+fn most_pkts(path: &Path) -> u32 {
+    let room_bytes = path.rate_bytes_per_s * path.rtt_us as f64 / 1e6 + path.buffer_bytes as f64;
+    (CWND_MAX_RATIO * room_bytes / MSS_BYTES) as u32 + CWND_MIN_PKTS
+}
+
+fn endless() -> App {
+    App::Bulk { total_bytes: None, rate_bytes_per_s: None, parallel: 1 }
 }
 
 fn plan(congestion: &str, start_us: u64, app: App) -> Plan {
@@ -270,6 +303,8 @@ fn spec(path: &Path) -> Spec {
         trace_ms,
         delay_us: path.rtt_us / 2,
         buffer: Some(Buffer::Bytes(path.buffer_bytes)),
+        queue: path.queue,
+        token_bucket: path.policer,
         loss: (path.loss_ratio > 0.0).then_some(Loss::Bernoulli { ratio: path.loss_ratio }),
         ..Direction::default()
     };

@@ -1,7 +1,6 @@
 //! What a learner sees of an interval, and what it is told of it.
 
 use ccp_tcp::Sock;
-use serde::Deserialize;
 
 /// Numbers of an observation.
 pub const FEATURES: usize = 7;
@@ -13,7 +12,7 @@ pub struct Interval {
     pub length_us: f64,
     /// Delivered, in order or not.
     pub thr_bytes_per_s: f64,
-    /// Most of the connection so far.
+    /// Most of the connection so far, or of the window in which the best counts.
     pub thr_max_bytes_per_s: f64,
     /// Taken for lost.
     pub loss_bytes_per_s: f64,
@@ -31,8 +30,25 @@ pub struct Interval {
 
 impl Interval {
     /// The observation `hyvar-1`; meaning and source are those of `ccp_algs/hyvar/observation.py`.
+    ///
+    /// `own_pkts` in the queue are not shown, as `View` in `ccp_algs/hyvar/collector.py` has it.
     #[must_use]
-    pub fn observation(&self) -> [f32; FEATURES] {
+    pub fn observation(&self, own_pkts: f64) -> [f32; FEATURES] {
+        let own_bytes = own_pkts * self.mss_bytes;
+        let own_us = own_bytes * 1e6 / self.thr_bytes_per_s.max(1.0);
+        let without = |rtt_us: f64| {
+            if rtt_us > 0.0 { (rtt_us - own_us).max(self.rtt_min_us.min(rtt_us)) } else { 0.0 }
+        };
+        let shown = Interval {
+            cwnd_bytes: (self.cwnd_bytes - own_bytes).max(self.mss_bytes.min(self.cwnd_bytes)),
+            rtt_us: without(self.rtt_us),
+            srtt_us: without(self.srtt_us),
+            ..*self
+        };
+        shown.features()
+    }
+
+    fn features(&self) -> [f32; FEATURES] {
         let bdp_bytes = self.thr_max_bytes_per_s * self.rtt_min_us / 1e6;
         let window = ratio(self.cwnd_bytes, bdp_bytes, f64::INFINITY).log2() / 4.0;
         [
@@ -52,30 +68,6 @@ fn ratio(above: f64, below: f64, otherwise: f64) -> f64 {
     if below > 0.0 { above / below } else { otherwise }
 }
 
-/// What throughput and RTT of a reward are held against.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "snake_case")]
-pub enum Yardstick {
-    /// The connection's own best, as the slides have it. One that never tries to be fast has a good reward.
-    Flow,
-    /// The path's rate at that time and its propagation, which only a simulator knows.
-    Path,
-}
-
-/// How good an interval was: `((thr - loss_weight * loss) / rtt) / (thr_max / rtt_min)`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reward {
-    /// What `thr_max` and `rtt_min` are.
-    pub yardstick: Yardstick,
-    /// What a lost byte costs in delivered ones; epsilon of the slides.
-    pub loss_weight: f64,
-    /// RTTs up to so many times the least count as the least; 1: none but that.
-    pub rtt_tolerance: f64,
-    /// No reward is less.
-    pub lower_bound: f64,
-}
-
 /// The best that the path can do at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Best {
@@ -83,25 +75,6 @@ pub struct Best {
     pub thr_bytes_per_s: f64,
     /// RTT without a queue.
     pub rtt_us: f64,
-}
-
-impl Reward {
-    /// The reward of an interval.
-    ///
-    /// Source: the slides on Hyvar. Deviations: `lower_bound`, since an interval with nothing but losses has no bound
-    /// there; `rtt_tolerance`, from Orca (SIGCOMM 2020); without an RTT sample the smoothed RTT stands in.
-    #[must_use]
-    pub fn of(&self, interval: &Interval, best: Best) -> f64 {
-        let (thr_max, rtt_min_us) = match self.yardstick {
-            Yardstick::Flow => (interval.thr_max_bytes_per_s, interval.rtt_min_us),
-            // What was delivered was possible, if a mean says so or not.
-            Yardstick::Path => (best.thr_bytes_per_s.max(interval.thr_bytes_per_s), best.rtt_us),
-        };
-        let rtt_us = if interval.rtt_us > 0.0 { interval.rtt_us } else { interval.srtt_us };
-        let beyond = (rtt_us / (rtt_min_us * self.rtt_tolerance)).max(1.0);
-        let gained = interval.thr_bytes_per_s - self.loss_weight * interval.loss_bytes_per_s;
-        (ratio(gained, thr_max, 0.0) / beyond).max(self.lower_bound)
-    }
 }
 
 /// Totals of a connection at one moment.
@@ -130,14 +103,33 @@ impl Totals {
 #[derive(Clone, Debug)]
 pub struct Monitor {
     before: Totals,
-    thr_max_bytes_per_s: f64,
+    best_of_rtts: f64,
+    span_began_ns: u64,
+    /// Best of the span that is under way, and of the one before.
+    best_bytes_per_s: [f64; 2],
 }
 
 impl Monitor {
-    /// The first interval begins now.
+    /// The first interval begins now; the best throughput is that of so many minimum RTTs.
     #[must_use]
-    pub fn new(sock: &Sock, now_ns: u64) -> Self {
-        Monitor { before: Totals::of(sock, now_ns), thr_max_bytes_per_s: 0.0 }
+    pub fn new(sock: &Sock, now_ns: u64, best_of_rtts: f64) -> Self {
+        Monitor {
+            before: Totals::of(sock, now_ns),
+            best_of_rtts,
+            span_began_ns: now_ns,
+            best_bytes_per_s: [0.0; 2],
+        }
+    }
+
+    /// The best throughput with that of the interval that ends; half of the window is forgotten at once.
+    fn best(&mut self, now_ns: u64, thr_bytes_per_s: f64, rtt_min_us: f64) -> f64 {
+        let span_us = (now_ns - self.span_began_ns) as f64 / 1e3;
+        if span_us > self.best_of_rtts * rtt_min_us.max(1.0) / 2.0 {
+            self.best_bytes_per_s = [0.0, self.best_bytes_per_s[0]];
+            self.span_began_ns = now_ns;
+        }
+        self.best_bytes_per_s[0] = self.best_bytes_per_s[0].max(thr_bytes_per_s);
+        self.best_bytes_per_s[0].max(self.best_bytes_per_s[1])
     }
 
     /// When the interval began.
@@ -161,17 +153,18 @@ impl Monitor {
         let thr_bytes_per_s = per_s(now.delivered_pkts - self.before.delivered_pkts);
         // What was taken for lost and had not been (an undo) lowers the total.
         let loss_bytes_per_s = per_s(now.lost_pkts.saturating_sub(self.before.lost_pkts));
-        self.thr_max_bytes_per_s = self.thr_max_bytes_per_s.max(thr_bytes_per_s);
+        let rtt_min_us = if sock.min_rtt_us == u32::MAX { 0.0 } else { f64::from(sock.min_rtt_us) };
+        let thr_max_bytes_per_s = self.best(now_ns, thr_bytes_per_s, rtt_min_us);
         let rtt_samples = now.rtt_samples - self.before.rtt_samples;
         let rtt_us = ratio((now.rtt_sum_us - self.before.rtt_sum_us) as f64, rtt_samples as f64, 0.0);
         self.before = now;
         Interval {
             length_us,
             thr_bytes_per_s,
-            thr_max_bytes_per_s: self.thr_max_bytes_per_s,
+            thr_max_bytes_per_s,
             loss_bytes_per_s,
             rtt_us,
-            rtt_min_us: if sock.min_rtt_us == u32::MAX { 0.0 } else { f64::from(sock.min_rtt_us) },
+            rtt_min_us,
             srtt_us: f64::from(sock.srtt_us),
             cwnd_bytes: f64::from(sock.snd_cwnd) * mss_bytes,
             mss_bytes,

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::env::bad;
 use crate::env::domain::Domain;
 use crate::env::episode::{Episode, Heuristic, Step};
-use crate::env::interval::Reward;
+use crate::env::net::Net;
 
 /// What episodes there are.
 #[derive(Clone, Debug, Deserialize)]
@@ -15,8 +15,6 @@ use crate::env::interval::Reward;
 pub struct Settings {
     /// Paths.
     pub domain: Domain,
-    /// What is good.
-    pub reward: Reward,
     /// What moves the window between actions, but on the paths that are steered.
     pub heuristic: Heuristic,
 }
@@ -30,6 +28,7 @@ struct Place {
 /// Worlds that have nothing to do with each other.
 pub struct Vector {
     settings: Settings,
+    peers: Option<Net>,
     places: Vec<Place>,
 }
 
@@ -44,7 +43,7 @@ impl Vector {
             .map_err(|e| bad("the description of the paths cannot be read").why(e))?;
         settings.domain.check()?;
         let place = |index| Place { episodes: episodes(index as u64), episode: None };
-        Ok(Vector { settings, places: (0..n).map(place).collect() })
+        Ok(Vector { settings, peers: None, places: (0..n).map(place).collect() })
     }
 
     /// How many worlds there are.
@@ -59,6 +58,16 @@ impl Vector {
         self.places.is_empty()
     }
 
+    /// Gives the connections beside the learners' a policy, from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Net::from_json`].
+    pub fn set_peers(&mut self, net_json: &[u8]) -> Result<()> {
+        self.peers = Some(Net::from_json(net_json)?);
+        Ok(())
+    }
+
     /// Begins a new episode in one world; with a seed, all its episodes follow from that from now on.
     ///
     /// # Errors
@@ -70,7 +79,7 @@ impl Vector {
         if let Some(seed) = seed {
             place.episodes = episodes(seed);
         }
-        place.begin(&self.settings)
+        place.begin(&self.settings, self.peers.as_ref())
     }
 
     /// Acts in every world and lets an interval pass; where the episode was over, or none was begun, a new one begins
@@ -83,25 +92,26 @@ impl Vector {
         if actions.len() != self.len() {
             return Err(bad(format!("{} actions for {} worlds", actions.len(), self.len())));
         }
-        let settings = &self.settings;
-        self.places.iter_mut().zip(actions).map(|(place, action)| place.step(*action, settings)).collect()
+        let (settings, peers) = (&self.settings, self.peers.as_ref());
+        self.places.iter_mut().zip(actions).map(|(place, action)| place.step(*action, settings, peers)).collect()
     }
 }
 
 impl Place {
-    fn step(&mut self, action: f32, settings: &Settings) -> Result<Step> {
+    fn step(&mut self, action: f32, settings: &Settings, peers: Option<&Net>) -> Result<Step> {
         if action.is_nan() {
             return Ok(Step::default());
         }
         match &mut self.episode {
-            Some(episode) if !episode.is_over() => Ok(episode.step(action, &settings.reward)),
-            _ => self.begin(settings),
+            Some(episode) if !episode.is_over() => Ok(episode.step(action, peers)),
+            _ => self.begin(settings, peers),
         }
     }
 
-    fn begin(&mut self, settings: &Settings) -> Result<Step> {
+    fn begin(&mut self, settings: &Settings, peers: Option<&Net>) -> Result<Step> {
         let path = settings.domain.draw(&mut self.episodes);
-        let (episode, step) = Episode::new(path, settings.heuristic, settings.domain.episode_us)?;
+        let Settings { domain, heuristic } = settings;
+        let (episode, step) = Episode::new(path, *heuristic, domain.hyvar, peers, domain.episode_us)?;
         self.episode = Some(episode);
         Ok(step)
     }
