@@ -15,6 +15,8 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainin
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from experiments.learning.errors import LearningError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -47,6 +49,12 @@ def hyvar(
     steps: Annotated[int, typer.Option(min=1, help="Intervals of all worlds, in total.")] = STEPS,
     seed: Annotated[int, typer.Option(min=0, help="Of weights, actions and paths.")] = 1,
     worlds: Annotated[int, typer.Option(min=1, help="Simulated at once.")] = 256,
+    domain: Annotated[
+        Path | None, typer.Option(help="Paths to train on, a file as `ccp train domain` prints it.")
+    ] = None,
+    reward: Annotated[
+        Path | None, typer.Option(help="What is good, a file as `ccp train reward` prints it.")
+    ] = None,
     export_to: Annotated[
         Path | None,
         typer.Option("--export", help="At the end, write the policy to this file (*.safetensors)."),
@@ -56,18 +64,49 @@ def hyvar(
 
     Needs the extra `train` of ccplane (docs/learning.md). Nothing of it is needed to run the policy.
     """
-    from experiments.learning import export, training
+    from experiments.learning import export, files, training
 
     if resume is not None:
+        if domain is not None or reward is not None:
+            raise LearningError(
+                "learning.other_checkpoint",
+                "a training that goes on keeps its domain and reward",
+                "--resume",
+                fix="leave out --domain and --reward, or begin a training anew",
+            )
         trainer, directory = training.resume(resume), resume
     else:
         directory = out or OUT / f"hyvar-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-        trainer = training.start(training.Training(seed=seed, worlds=worlds), directory)
+        paths = files.load_domain(domain or files.named(files.DOMAINS, training.SHIPPED))
+        begun = training.Training(seed=seed, worlds=worlds, domain=paths)
+        trainer = training.start(begun, directory, None if reward is None else files.load_reward(reward))
     _run(trainer, steps)
     checkpoint = training.last_checkpoint(directory)
     typer.echo(f"{checkpoint}: {trainer.steps} steps")
     if export_to is not None:
         typer.echo(f"{export_to}: sha256 {export.export(checkpoint, export_to)}")
+
+
+@app.command("domain")
+def domain_(
+    name: Annotated[str, typer.Argument(help="hyvar, what the shipped policy met, or shared.")] = "hyvar",
+) -> None:
+    """Print a domain, the paths of a training, to begin one's own from."""
+    from experiments.learning import files
+
+    typer.echo(files.text_of(files.named(files.DOMAINS, name)), nl=False)
+
+
+@app.command("reward")
+def reward_(
+    name: Annotated[
+        str, typer.Argument(help="hyvar, what the shipped policy was trained with, fair, or slides.")
+    ] = "hyvar",
+) -> None:
+    """Print a reward, what a training calls good, to begin one's own from."""
+    from experiments.learning import files
+
+    typer.echo(files.text_of(files.named(files.REWARDS, name)), nl=False)
 
 
 @app.command("export")
@@ -98,6 +137,7 @@ def evaluate_(
 
     act = load_policy(policy or SHIPPED).actions
     contenders = {
+        "hyvar": Contender(act, adaptive=True),
         "hybrid": Contender(act),
         "policy": Contender(act, heuristic=None),
         "cubic": Contender(),

@@ -1,4 +1,4 @@
-"""What paths a learner meets, and what it is rewarded for, as plain data.
+"""What paths a learner meets, as plain data.
 
 An episode is one path. Its properties are drawn from ranges (domain randomisation, Tobin et al., IROS 2017),
 so that one policy serves paths that nobody thought of. The same seed gives the same paths.
@@ -27,6 +27,31 @@ CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT
 """No trace is faster on average, unless all paths of the domain are: cells of one operator are not."""
 
 
+class Hyvar(Plain, frozen=True, omit_defaults=False):
+    """What `hyvar` does at run time: its parameters, `ccp_algs.hyvar.algorithms.Adaptive`.
+
+    Attributes:
+        alpha_rtts: Queueing delay above which a queue is long [minimum RTTs].
+        delta_ratio: Share of lost packets from which losses count.
+        mtp_min_ms: The MTP is not shorter [ms].
+        mtp_max_ms: The MTP is not longer [ms], but for the next.
+        mtp_min_rtts: The MTP is not shorter than so many minimum RTTs.
+        case4_alone: The policy has the window alone in case 4 at the shortest MTP.
+        thr_window_rtts: The best throughput that a flow is held against is that of so many minimum RTTs;
+            holds on all paths.
+        own_pkts: Packets in the queue that the policy is not shown; holds on all paths.
+    """
+
+    alpha_rtts: PositiveFloat = 0.2
+    delta_ratio: Ratio = 0.01
+    mtp_min_ms: PositiveFloat = 10.0
+    mtp_max_ms: PositiveFloat = 200.0
+    mtp_min_rtts: Annotated[float, Meta(ge=0)] = 1.0
+    case4_alone: bool = True
+    thr_window_rtts: PositiveFloat = 1e9
+    own_pkts: Annotated[float, Meta(ge=0)] = 0.0
+
+
 class Domain(Plain, frozen=True, omit_defaults=False):
     """What paths there are.
 
@@ -39,14 +64,31 @@ class Domain(Plain, frozen=True, omit_defaults=False):
             than 8 packets.
         loss_ratio: Probability that the bottleneck loses a packet, on lossy paths.
         lossy_share: Share of the paths that are lossy.
-        cross_flows_max: Most CUBIC connections beside the learner's. Half of them pause now and then.
+        cross_flows_max: Most connections beside the learner's that have no policy: CUBIC's or BBR's. Half of
+            them pause now and then.
         crossed_share: Share of the paths that have any.
+        cross_bbr_share: Share of these connections that are BBR's (version 1).
+        peers_max: Most connections beside the learner's that have the policy as it is at that time
+            (self-play): 7 for 2 to 8 learners on a path.
+        peered_share: Share of the paths that have any.
+        late_share: Share of the paths on which the learner begins after all others; on the rest it begins
+            first, and the others in the first half of the episode.
+        late_us: How much later.
+        aqm_share: Share of the paths whose queue is managed: CoDel's (RFC 8289) or RED's, half of them each.
+        aqm_target_us: Queueing delay that is accepted there: CoDel's target, RED's lower threshold. RED's
+            upper one is three times as long.
+        policed_share: Share of the paths with a policer in front of the bottleneck.
+        policed_ratio: Its rate, in parts of the bottleneck's.
+        policer_us: Its bucket, in time at its rate; not less than 8 packets.
         traced_share: Share of the paths whose rate follows a trace as of a cellular link
             (`experiments.netlab.cellular`).
         traces: From how many traces one is drawn.
         steered_share: Share of the paths on which nothing but the learner moves the window (the policy
             alone); on the others CUBIC does between its actions (the hybrid).
-        mtp_us: Monitoring time period: an action every so often.
+        adaptive_share: Share of those others on which MTP and who has the window follow the network, as at
+            run time; CUBIC is the heuristic then.
+        hyvar: By which parameters.
+        mtp_us: Monitoring time period: an action every so often; the first one where it follows the network.
         episode_us: How long an episode lasts, in virtual time.
     """
 
@@ -57,9 +99,21 @@ class Domain(Plain, frozen=True, omit_defaults=False):
     lossy_share: Ratio = 0.2
     cross_flows_max: Annotated[int, Meta(ge=0, le=16)] = 2
     crossed_share: Ratio = 0.25
+    cross_bbr_share: Ratio = 0.0
+    peers_max: Annotated[int, Meta(ge=0, le=31)] = 0
+    peered_share: Ratio = 0.0
+    late_share: Ratio = 0.0
+    late_us: Range = (500e3, 5e6)
+    aqm_share: Ratio = 0.0
+    aqm_target_us: Range = (2e3, 20e3)
+    policed_share: Ratio = 0.0
+    policed_ratio: Range = (0.3, 0.9)
+    policer_us: Range = (10e3, 200e3)
     traced_share: Ratio = 0.2
     traces: PositiveInt = 24
     steered_share: Ratio = 0.0
+    adaptive_share: Ratio = 0.0
+    hyvar: Hyvar = Hyvar()
     mtp_us: Range = (10e3, 200e3)
     episode_us: PositiveInt = 10_000_000
 
@@ -84,29 +138,6 @@ def single_path(
         mtp_us=(mtp_us, mtp_us),
         episode_us=episode_us,
     )
-
-
-class Reward(Plain, frozen=True, omit_defaults=False):
-    """How good an interval was: ((thr - loss_weight * loss) / rtt) / (thr_max / rtt_min).
-
-    Attributes:
-        yardstick: What `thr_max` and `rtt_min` are: the connection's own best so far (`flow`, as the slides
-            have it) or rate and propagation of the path at that time (`path`), which a simulator knows. With
-            `flow` a connection that is slow from its first second on has a good reward: docs/learning.md.
-        loss_weight: What a lost byte costs in delivered ones; epsilon of the slides.
-        rtt_tolerance: RTTs up to so many times the least count as the least. 1: none but that, as in the
-            slides.
-        lower_bound: No reward is less.
-    """
-
-    yardstick: Literal["flow", "path"] = "flow"
-    loss_weight: Annotated[float, Meta(ge=0)] = 5.0
-    rtt_tolerance: Annotated[float, Meta(ge=1)] = 1.0
-    lower_bound: float = -10.0
-
-
-SLIDES: Final = Reward()
-"""As in the slides."""
 
 
 @cache

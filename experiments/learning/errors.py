@@ -7,7 +7,9 @@ from typing import Final
 from ccp_base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
-    "learning.bad_domain": "paths, rewards or numbers of worlds that cannot be were asked for",
+    "learning.bad_domain": "paths, peers or numbers of worlds that cannot be were asked for",
+    "learning.no_file": "a file of a domain or reward cannot be read, or ccplane has none of that name",
+    "learning.bad_reward": "a reward cannot be computed: no function, an error in it, or no numbers",
     "learning.no_checkpoint": "there is no checkpoint to go on from, or to export",
     "learning.other_checkpoint": "a checkpoint was made with another configuration or another version",
     "learning.exists": "there is a training in the directory already",

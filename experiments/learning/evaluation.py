@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from experiments.learning.domain import SLIDES, Domain, Heuristic, Reward
-from experiments.learning.worlds import COLUMNS, Worlds
+from experiments.learning.domain import Domain, Heuristic
+from experiments.learning.rewards import slides
+from experiments.learning.worlds import COLUMNS, Reward, Worlds
 
 SEED: Final = 1 << 40
 """Of the paths; those of trainings count from small numbers."""
@@ -34,16 +35,18 @@ class Contender:
     Attributes:
         act: The policy; None: there is none.
         heuristic: What moves the window between its actions; None: nothing, the policy is alone.
+        adaptive: MTP and who has the window follow the network, as `hyvar` does at run time.
     """
 
     act: Act | None = None
     heuristic: Heuristic | None = "cubic"
+    adaptive: bool = False
 
 
 def evaluate(
     contenders: Mapping[str, Contender],
     domain: Domain | None = None,
-    reward: Reward = SLIDES,
+    reward: Reward = slides.reward,
     *,
     n_paths: int = N_PATHS,
     seed: int = SEED,
@@ -82,7 +85,11 @@ def _on_paths(
 
 def _play(contender: Contender, domain: Domain, reward: Reward, n_paths: int, seed: int) -> NDArray[np.void]:
     """Return all intervals, (n_intervals, n_paths); those behind the end of an episode have length 0."""
-    domain = msgspec.structs.replace(domain, steered_share=float(contender.heuristic is None))
+    domain = msgspec.structs.replace(
+        domain,
+        steered_share=float(contender.heuristic is None),
+        adaptive_share=float(contender.adaptive),
+    )
     worlds = Worlds(n_paths, domain, reward, contender.heuristic or "cubic")
     rows = worlds.reset(seed)
     over = np.zeros(n_paths, bool)

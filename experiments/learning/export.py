@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,10 +15,14 @@ from safetensors.numpy import save
 from ccp_algs.hyvar.observation import OBSERVATION
 from ccp_algs.hyvar.policy import KIND, VERSION, Policy, parse_policy
 from experiments.learning.errors import LearningError
-from experiments.learning.training import Training, model_of, read_about, source_hash
-
-_LAYERS: Final = ("mlp_extractor.policy_net.0", "mlp_extractor.policy_net.2", "action_net")
-"""What Stable-Baselines3 calls the layers of an actor with two hidden ones."""
+from experiments.learning.training import (
+    Training,
+    actor,
+    model_of,
+    read_about,
+    shipped_reward,
+    source_hash,
+)
 
 
 def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
@@ -29,10 +33,8 @@ def policy_of(state: dict[str, Any], about: dict[str, Any]) -> bytes:
         about: What its checkpoint says of itself (`training.read_about`).
     """
     tensors: dict[str, NDArray[np.float32]] = {}
-    for i, layer in enumerate(_LAYERS):
-        for what in ("weight", "bias"):
-            tensor: torch.Tensor = state[f"{layer}.{what}"]
-            tensors[f"{i}.{what}"] = tensor.detach().cpu().numpy().astype(np.float32)
+    for i, (weight, bias) in enumerate(actor(state).layers):
+        tensors |= {f"{i}.weight": weight, f"{i}.bias": bias}
     told = {
         "kind": KIND,
         "version": VERSION,
@@ -58,7 +60,9 @@ def initial_policy(training: Training) -> Policy:
         "steps": 0,
         "seed": training.seed,
     }
-    return parse_policy(policy_of(model_of(training).policy.state_dict(), about), "initial weights")
+    return parse_policy(
+        policy_of(model_of(training, shipped_reward()).policy.state_dict(), about), "initial weights"
+    )
 
 
 def export(checkpoint: Path, file: Path) -> str:

@@ -2,7 +2,7 @@
 
     observation  7 numbers from -1 to 1: `ccp_algs.hyvar.observation`
     action       1 number a from -1 to 1: the window is multiplied by 2^a
-    reward       `experiments.learning.domain.Reward`
+    reward       that of the slides, or another function: `experiments.learning.rewards`
     info         what the observation was made of, and the path, with units:
     `experiments.learning.worlds.COLUMNS`
 
@@ -23,8 +23,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from ccp_algs.hyvar.observation import N_FEATURES
-from experiments.learning.domain import SLIDES, Domain, Reward
-from experiments.learning.worlds import Worlds, info_of
+from experiments.learning.domain import Domain
+from experiments.learning.rewards import slides
+from experiments.learning.worlds import Reward, Worlds, info_of
 
 OBSERVATIONS = spaces.Box(-1.0, 1.0, (N_FEATURES,), np.float32)
 ACTIONS = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -41,7 +42,7 @@ class CongestionControl(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]])
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 -- declared so by Gymnasium
 
     def __init__(
-        self, domain: Domain | None = None, reward: Reward = SLIDES, render_mode: str | None = None
+        self, domain: Domain | None = None, reward: Reward = slides.reward, render_mode: str | None = None
     ) -> None:
         """Make the environment.
 
@@ -99,7 +100,7 @@ class CongestionControlVector(VectorEnv[NDArray[np.float32], NDArray[np.float32]
         self,
         num_envs: int = 1,
         domain: Domain | None = None,
-        reward: Reward = SLIDES,
+        reward: Reward = slides.reward,
         render_mode: str | None = None,
     ) -> None:
         """Make the environments; `num_envs` is how many, the others are those of `CongestionControl`."""

@@ -3,6 +3,7 @@
 A training has a directory. In it are its configuration, and checkpoints:
 
     config.json                 what is trained, and on what
+    reward.py                   what is good
     checkpoint-00200000.pt      weights and state of the optimiser after so many steps
     checkpoint-00200000.json    configuration, seed, steps and hash of the sources of the checkpoint
 
@@ -22,15 +23,19 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
+import numpy as np
 import torch
 from msgspec import Meta
+from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from ccp_algs.hyvar import observation
+from ccp_algs.hyvar.policy import Policy
 from ccp_base import _native
-from experiments.learning.domain import Domain, Reward
+from experiments.learning.domain import Domain
 from experiments.learning.errors import LearningError
+from experiments.learning.files import DOMAINS, REWARDS, RewardFile, load_domain, load_reward, named
 from experiments.learning.sb3_env import WorldsEnv
 from experiments.learning.worlds import Worlds
 from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
@@ -38,6 +43,9 @@ from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt, Ratio
 VERSION: Final = 1
 """Of checkpoints."""
 CONFIG: Final = "config.json"
+REWARD: Final = "reward.py"
+SHIPPED: Final = "hyvar"
+"""Name of the domain and of the reward of the policy that comes with ccplane."""
 KEPT: Final = 3
 """So many checkpoints stay."""
 
@@ -59,7 +67,7 @@ class Training(Plain, frozen=True, omit_defaults=False):
         clip: How far an update may move the probability of an action.
         log_std: Logarithm of the standard deviation of the first actions.
         domain: Paths.
-        reward: What is good.
+        reward_sha256: Hash of the file that says what is good.
     """
 
     seed: Annotated[int, Meta(ge=0)] = 1
@@ -74,8 +82,8 @@ class Training(Plain, frozen=True, omit_defaults=False):
     gae: Ratio = 0.95
     clip: Ratio = 0.2
     log_std: float = -1.0
-    domain: Domain = Domain(steered_share=0.4)
-    reward: Reward = Reward(yardstick="path", lower_bound=-1.0)
+    domain: Domain = msgspec.field(default_factory=lambda: load_domain(named(DOMAINS, SHIPPED)))
+    reward_sha256: str = ""
 
 
 class Progress(Plain, frozen=True):
@@ -99,18 +107,24 @@ class Progress(Plain, frozen=True):
 def source_hash() -> str:
     """Return the SHA-256 of what trainings depend on: sources here, the observation, the compiled part."""
     digest = hashlib.sha256()
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(observation.__file__), Path(_native.__file__)]
+    folder = Path(__file__).parent
+    files = [*sorted(folder.glob("*.py")), Path(observation.__file__), Path(_native.__file__)]
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
-def model_of(training: Training) -> PPO:
+def shipped_reward() -> RewardFile:
+    """Return what the policy that comes with ccplane was trained with."""
+    return load_reward(named(REWARDS, SHIPPED))
+
+
+def model_of(training: Training, reward: RewardFile) -> PPO:
     """Return what is trained, with its worlds and its initial weights."""
     torch.set_num_threads(1)  # more than one costs more than it gains with networks this small
     return PPO(
         "MlpPolicy",
-        WorldsEnv(Worlds(training.worlds, training.domain, training.reward)),
+        WorldsEnv(Worlds(training.worlds, training.domain, reward)),
         learning_rate=lambda remaining: training.learning_rate * (0.1 + 0.9 * remaining),
         n_steps=training.steps_per_update,
         batch_size=training.worlds * training.steps_per_update // training.batches,
@@ -136,11 +150,11 @@ class Trainer:
         model: Stable-Baselines3's PPO.
     """
 
-    def __init__(self, training: Training, directory: Path) -> None:
+    def __init__(self, training: Training, directory: Path, reward: RewardFile) -> None:
         """Begin a training, or go on with that of the directory: see `start` and `resume`."""
         self.training = training
         self._directory = directory
-        self.model = model_of(training)
+        self.model = model_of(training, reward)
 
     @property
     def steps(self) -> int:
@@ -260,17 +274,39 @@ class _Watch(BaseCallback):  # type: ignore[misc]  # has no types here
         self._told(Progress(self._trainer.steps, *map(float, means)))
 
     def _on_rollout_start(self) -> None:
+        if self._trainer.training.domain.peered_share > 0:
+            self.training_env.set_peers(actor(self.model.policy.state_dict()))
         if self._trainer.steps >= self._next:
             self._trainer.save()
             self._next += self._every
 
 
-def start(training: Training, directory: Path) -> Trainer:
+def actor(state: dict[str, Any]) -> Policy:
+    """Return the policy of an actor and critic of Stable-Baselines3, as of `state_dict`."""
+    names = ("mlp_extractor.policy_net.0", "mlp_extractor.policy_net.2", "action_net")
+    return Policy(
+        tuple((_array(state[f"{layer}.weight"]), _array(state[f"{layer}.bias"])) for layer in names),
+        {},
+    )
+
+
+def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
+    return tensor.detach().cpu().numpy().astype(np.float32)
+
+
+def start(training: Training, directory: Path, reward: RewardFile | None = None) -> Trainer:
     """Begin a training in a directory.
+
+    Args:
+        training: What is trained; `reward_sha256` is filled in.
+        directory: Where.
+        reward: What is good; that of the policy that comes with ccplane, if None.
 
     Raises:
         LearningError: `learning.exists` if one was begun there, `learning.cannot_write`.
     """
+    reward = shipped_reward() if reward is None else reward
+    training = msgspec.structs.replace(training, reward_sha256=reward.sha256)
     config = directory / CONFIG
     if config.exists():
         raise LearningError(
@@ -282,19 +318,29 @@ def start(training: Training, directory: Path) -> Trainer:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         config.write_bytes(msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(training))))
+        (directory / REWARD).write_text(reward.source)
     except OSError as error:
         raise _cannot_write(directory, error) from error
-    return Trainer(training, directory)
+    return Trainer(training, directory, reward)
 
 
 def resume(directory: Path) -> Trainer:
-    """Go on with the training of a directory, from its last checkpoint.
+    """Go on with the training of a directory, from its last checkpoint; its `reward.py` runs.
 
     Raises:
-        LearningError: `learning.no_checkpoint`, `learning.other_checkpoint`.
+        LearningError: `learning.no_checkpoint`, `learning.other_checkpoint`, or as `load_reward`.
     """
     file = last_checkpoint(directory)
-    trainer = Trainer(training_of(file), directory)
+    training, reward = training_of(file), load_reward(directory / REWARD)
+    if reward.sha256 != training.reward_sha256:
+        raise LearningError(
+            "learning.other_checkpoint",
+            "the reward is another than at the beginning",
+            reward.origin,
+            f"it has the SHA-256 {reward.sha256}, {CONFIG} says {training.reward_sha256}",
+            "put the file back, or begin a training anew with it",
+        )
+    trainer = Trainer(training, directory, reward)
     trainer.restore(file)
     return trainer
 

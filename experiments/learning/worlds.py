@@ -11,17 +11,22 @@ a fold program reports with an ACK, too. While it lasts, Python's lock is releas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ccp_algs.hyvar.policy import Policy
 from ccp_base import _native
 from ccp_base.errors import CcpError
-from experiments.learning.domain import SLIDES, Domain, Heuristic, Reward, traces_ms
+from experiments.learning.domain import Domain, Heuristic, traces_ms
 from experiments.learning.errors import LearningError
+from experiments.learning.rewards import slides
+
+Reward = Callable[[NDArray[np.void]], NDArray[np.float64]]
+"""What is good: from intervals, (n,) with `COLUMNS`, to n finite numbers. `reward` is not filled in there."""
 
 COLUMNS: Final[dict[str, str]] = {
     "observation": "what the policy sees of the interval (`ccp_algs.hyvar.observation`), 7 numbers",
@@ -30,7 +35,7 @@ COLUMNS: Final[dict[str, str]] = {
     "interval_us": "how long it was [us of virtual time]",
     "now_us": "its end, since the start of the episode [us of virtual time]",
     "thr_bytes_per_s": "delivered [bytes/s of payload]",
-    "thr_max_bytes_per_s": "largest of those of the episode so far [bytes/s]",
+    "thr_max_bytes_per_s": "largest of those of the episode so far, or of `Hyvar.thr_window_rtts` [bytes/s]",
     "loss_bytes_per_s": "taken for lost [bytes/s]",
     "rtt_us": "mean of the RTT samples; 0: there was none [us]",
     "rtt_min_us": "least RTT of the episode so far [us]",
@@ -41,10 +46,15 @@ COLUMNS: Final[dict[str, str]] = {
     "path_rtt_us": "RTT of the path without a queue [us]",
     "path_buffer_bytes": "what waits in front of the bottleneck at most [bytes]",
     "path_loss_ratio": "probability that the path loses a packet",
-    "path_cross_flows": "connections beside the learner's",
+    "fair_bytes_per_s": "an equal part of that for each connection that sends now [bytes/s]",
+    "path_cross_flows": "connections beside the learner's without a policy",
+    "path_peers": "connections beside the learner's that have its policy",
+    "path_flows": "connections that send now, the learner's among them",
     "path_traced": "whether the rate follows a trace (1) or not (0)",
     "steered": "whether the policy is alone (1) or CUBIC moves the window between actions (0)",
-    "mtp_us": "monitoring time period of the episode [us]",
+    "case": "case of Hyvar's reasoner that the interval was, 1 to 4; 0 where the MTP stays",
+    "alone": "whether the policy is alone in the interval that begins (1) or not (0)",
+    "mtp_us": "monitoring time period: of the interval that begins [us]",
 }
 """What a step tells of each world; `Worlds.step` returns an array with these fields."""
 
@@ -56,7 +66,7 @@ class Worlds:
         self,
         n: int,
         domain: Domain | None = None,
-        reward: Reward = SLIDES,
+        reward: Reward = slides.reward,
         heuristic: Heuristic = "cubic",
     ) -> None:
         """Make the worlds; `reset` begins their first episodes.
@@ -71,20 +81,19 @@ class Worlds:
             LearningError: `learning.bad_domain`, if something of that cannot be.
         """
         self.domain = Domain() if domain is None else domain
+        self._reward = reward
         self.n = n
         if n < 1:
             raise LearningError("learning.bad_domain", f"{n} worlds", "n", fix="ask for 1 or more")
         try:
             msgspec.convert(msgspec.to_builtins(self.domain), Domain)
-            msgspec.convert(msgspec.to_builtins(reward), Reward)
         except msgspec.ValidationError as error:
-            raise LearningError("learning.bad_domain", f"no such paths or rewards: {error}") from error
-        paths = {field: getattr(self.domain, field) for field in self.domain.__struct_fields__}
+            raise LearningError("learning.bad_domain", f"no such paths: {error}") from error
+        paths = msgspec.to_builtins(self.domain)
         del paths["traces"]
         try:
             settings = {
                 "domain": {**paths, "traces_ms": traces_ms(self.domain)},
-                "reward": {field: getattr(reward, field) for field in reward.__struct_fields__},
                 "heuristic": heuristic,
             }
             self._native = _native.SimEnv(msgspec.json.encode(settings), n)
@@ -92,6 +101,15 @@ class Worlds:
             raise LearningError(
                 "learning.bad_domain", error.message, error.where, error.why, error.fix
             ) from error
+
+    def set_peers(self, policy: Policy) -> None:
+        """Give the connections beside the learners' that have a policy (`Domain.peers_max`) this one.
+
+        From now on, in episodes that are under way, too. Until then nobody acts for them: where windows are
+        not steered, they are the heuristic's.
+        """
+        layers = [{"weight": weight.tolist(), "bias": bias.tolist()} for weight, bias in policy.layers]
+        self._native.set_peers(msgspec.json.encode(layers))
 
     def reset(self, seed: int | None = None, which: Sequence[int] | None = None) -> NDArray[np.void]:
         """Begin new episodes.
@@ -107,7 +125,7 @@ class Worlds:
         """
         worlds = list(range(self.n)) if which is None else list(which)
         seeds = None if seed is None else [(seed + world) % 2**64 for world in worlds]
-        return self._native.reset(worlds, seeds)
+        return self._judged(self._native.reset(worlds, seeds))
 
     def step(self, actions: ArrayLike, where: NDArray[np.bool_] | None = None) -> NDArray[np.void]:
         """Act, and let an interval pass in each world.
@@ -120,11 +138,33 @@ class Worlds:
 
         Returns:
             Structured array with `COLUMNS`, one entry a world.
+
+        Raises:
+            LearningError: `learning.bad_reward`, if the reward is not a finite number for each world.
         """
         given = np.array(actions, np.float32).reshape(self.n)
         if where is not None:
             given[~where] = np.nan
-        return self._native.step(given.tobytes())
+        return self._judged(self._native.step(given.tobytes()))
+
+    def _judged(self, told: NDArray[np.void]) -> NDArray[np.void]:
+        """Return what the worlds told, with rewards where an action led to it."""
+        acted = told["reward"] > 0
+        rows = told.copy()
+        rows["reward"] = 0
+        if acted.any():
+            rewards = np.asarray(self._reward(rows[acted]))
+            if rewards.shape != (acted.sum(),) or not np.isfinite(rewards).all():
+                raise LearningError(
+                    "learning.bad_reward",
+                    "a reward is a finite number for each interval",
+                    str(getattr(self._reward, "origin", "")),
+                    f"it is {rewards.dtype} of shape {rewards.shape} for {acted.sum()} intervals"
+                    + (", not all finite" if rewards.dtype.kind == "f" else ""),
+                    "compute with arrays, and mind what can be 0: `rtt_us` is, without a sample",
+                )
+            rows["reward"][acted] = rewards
+        return rows
 
 
 def info_of(rows: NDArray[np.void]) -> dict[str, Any]:

@@ -118,6 +118,7 @@ _WRITTEN: Final = {
     "bbr": "BBR",
     "bbr3": "BBRv3",
     "bic": "BIC",
+    "copa": "Copa",
     "cubic": "CUBIC",
     "dctcp": "DCTCP",
     "r_tcp_bbr3": "R-TCP BBRv3",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.learning.domain import Domain, Reward
+from experiments.learning.domain import Domain
 from experiments.learning.training import Training
 from experiments.units import MBIT
 
@@ -22,5 +22,4 @@ SHORT = Training(
         traced_share=0.0,
         episode_us=3_000_000,
     ),
-    reward=Reward(yardstick="path", rtt_tolerance=1.1),
 )

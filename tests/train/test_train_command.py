@@ -31,11 +31,35 @@ def test_a_policy_is_trained_continued_exported_and_evaluated(tmp_path: Path) ->
     assert "sha256" in ran("export", str(directory), str(second))
     assert json.loads(load_policy(second).about["trained"])["steps"] == 256
     rows = json.loads(ran("evaluate", str(second), "--training", str(directory), "--paths", "2", "--json"))
-    assert {row["contender"] for row in rows} == {"hybrid", "policy", "initial", "cubic", "reno", "bbr"}
+    assert {row["contender"] for row in rows} == {
+        "hyvar",
+        "hybrid",
+        "policy",
+        "initial",
+        "cubic",
+        "reno",
+        "bbr",
+    }
     assert all(0 < row["utilisation"] < 1.1 for row in rows)
     table = ran("evaluate", str(second), "--paths", "2")
     assert "throughput/CUBIC's" in table
     assert "hybrid" in table
+
+
+def test_domain_and_reward_are_files(tmp_path: Path) -> None:
+    domain, reward, directory = tmp_path / "mine.yaml", tmp_path / "mine.py", tmp_path / "training"
+    domain.write_text(ran("domain", "shared").replace("peers_max: 7", "peers_max: 2"))
+    reward.write_text(ran("reward", "fair"))
+    given = ("--domain", str(domain), "--reward", str(reward))
+    ran("hyvar", "--out", str(directory), "--worlds", "2", "--steps", "1", *given)
+    config = json.loads((directory / "config.json").read_text())
+    assert config["domain"]["peers_max"] == 2
+    assert (directory / "reward.py").read_text() == reward.read_text()
+    reward.unlink()
+    assert "256 steps" in ran("hyvar", "--resume", str(directory), "--steps", "200")
+    result = CliRunner().invoke(app, ["hyvar", "--resume", str(directory), *given])
+    assert result.exception is not None
+    assert "keeps its domain and reward" in str(result.exception)
 
 
 def test_ctrl_c_keeps_what_was_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

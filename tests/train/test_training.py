@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from ccp_algs.hyvar.policy import load_policy
+from ccp_algs.hyvar.policy import Policy, load_policy
 from experiments.learning import export, training
 from experiments.learning.errors import LearningError
 from experiments.learning.evaluation import Contender, evaluate
+from experiments.learning.files import REWARDS, named
+from experiments.learning.rewards import hyvar
 from experiments.learning.training import Progress, Training
+from experiments.learning.worlds import Worlds
 from tests.train.short import SHORT
 
 STEPS = 16_384
@@ -36,7 +40,7 @@ def test_training_improves_on_the_initial_weights(trained: Path) -> None:
     before = export.initial_policy(SHORT).actions
     after = export.policy_at(training.last_checkpoint(trained)).actions
     found = evaluate(
-        {"before": Contender(before), "after": Contender(after)}, SHORT.domain, SHORT.reward, n_paths=16
+        {"before": Contender(before), "after": Contender(after)}, SHORT.domain, hyvar.reward, n_paths=16
     )
     rewards = found.pivot(index="path", columns="contender", values="reward")
     gain = rewards["after"] - rewards["before"]
@@ -64,7 +68,10 @@ def test_checkpoints_name_configuration_seed_and_sources(trained: Path) -> None:
     kept = training.checkpoints(trained)
     assert 1 < len(kept) <= training.KEPT
     about = training.read_about(kept[-1])
-    assert msgspec.convert(about["config"], Training) == SHORT
+    reward = named(REWARDS, "hyvar").read_bytes()
+    assert (trained / "reward.py").read_bytes() == reward
+    hashed = hashlib.sha256(reward).hexdigest()
+    assert msgspec.convert(about["config"], Training) == msgspec.structs.replace(SHORT, reward_sha256=hashed)
     assert about["seed"] == SHORT.seed
     assert about["steps"] == STEPS
     assert about["source_hash"] == training.source_hash()
@@ -77,7 +84,7 @@ def test_a_policy_names_what_it_comes_from(trained: Path, tmp_path: Path) -> Non
     assert file.with_suffix(".sha256").read_text().split() == [digest, file.name]
     about = load_policy(file).about
     assert json.loads(about["trained"]) == {"steps": STEPS, "seed": SHORT.seed}
-    assert json.loads(about["config"])["reward"]["yardstick"] == "path"
+    assert len(json.loads(about["config"])["reward_sha256"]) == 64
     assert about["source_hash"] == training.source_hash()
 
 
@@ -107,6 +114,27 @@ def test_the_same_seed_trains_the_same_weights(tmp_path: Path) -> None:
     assert all(torch.equal(value, found[1][name]) for name, value in found[0].items())
 
 
+def test_peers_have_the_weights_of_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Policy] = []
+    monkeypatch.setattr(Worlds, "set_peers", lambda self, policy: given.append(policy))
+    shared = msgspec.structs.replace(TINY.domain, peers_max=3, peered_share=0.5)
+    trainer = training.start(msgspec.structs.replace(TINY, domain=shared), tmp_path)
+    first = training.actor(trainer.model.policy.state_dict()).layers[0][0].copy()
+    trainer.run(128, checkpoint_every=10_000)
+    assert len(given) == 2
+    np.testing.assert_array_equal(given[0].layers[0][0], first)
+    assert (given[1].layers[0][0] != first).any()
+
+
+def test_going_on_with_another_reward_is_refused(tmp_path: Path) -> None:
+    training.start(TINY, tmp_path).save()
+    file = tmp_path / "reward.py"
+    file.write_text(file.read_text() + "# changed")
+    with pytest.raises(LearningError) as caught:
+        training.resume(tmp_path)
+    assert caught.value.slug == "learning.other_checkpoint"
+
+
 def test_a_second_training_in_a_directory_is_refused(tmp_path: Path) -> None:
     training.start(TINY, tmp_path)
     with pytest.raises(LearningError) as caught:
@@ -126,7 +154,7 @@ def test_going_on_needs_a_checkpoint(tmp_path: Path) -> None:
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     trainer = training.start(TINY, tmp_path / "a")
     file = trainer.save()
-    other = training.Trainer(msgspec.structs.replace(TINY, seed=9), tmp_path)
+    other = training.Trainer(msgspec.structs.replace(TINY, seed=9), tmp_path, training.shipped_reward())
     with pytest.raises(LearningError) as caught:
         other.restore(file)
     assert caught.value.slug == "learning.other_checkpoint"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from experiments.learning.domain import Reward
 from experiments.learning.gym_env import CongestionControl, CongestionControlVector
 from experiments.learning.registration import ENV_ID, register_envs
+from experiments.learning.rewards import hyvar
 from tests.unit.learning.small import SMALL
 
 NAMED = f"experiments.learning.registration:{ENV_ID}"
@@ -24,13 +24,13 @@ def test_the_environment_is_what_gymnasium_wants() -> None:
 
 
 def test_it_is_made_by_its_name_with_parameters() -> None:
-    env = gymnasium.make(NAMED, domain=SMALL, reward=Reward(loss_weight=1.0))
+    env = gymnasium.make(NAMED, domain=SMALL, reward=hyvar.reward)
     observation, info = env.reset(seed=4)
     assert env.observation_space.contains(observation)
     assert info["rtt_us"] > 0
     observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
     assert env.observation_space.contains(observation)
-    assert -10 <= reward <= 1
+    assert -1 <= reward <= 1
     assert not terminated
     assert not truncated
     env.close()

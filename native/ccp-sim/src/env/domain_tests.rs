@@ -147,8 +147,10 @@ fn a_path_is_shared_with_the_same_policy_bbr_and_cubic() {
 #[test]
 fn queues_are_managed_and_rates_policed() {
     let paths = paths_of(&shared(), 17);
-    let codel = |p: &Path| matches!(p.queue, Queue::CoDel { target_us, .. } if (2_000..=20_000).contains(&target_us));
-    let red = |p: &Path| matches!(p.queue, Queue::Red { min_bytes, max_bytes, .. } if max_bytes == 3 * min_bytes);
+    let codel =
+        |p: &Path| matches!(p.queue, Queue::CoDel { target_us, .. } if (2_000..=20_000).contains(&target_us));
+    let red =
+        |p: &Path| matches!(p.queue, Queue::Red { min_bytes, max_bytes, .. } if max_bytes == 3 * min_bytes);
     assert!((share(&paths, codel) - 0.15).abs() < 0.025);
     assert!((share(&paths, red) - 0.15).abs() < 0.025);
     let policed: Vec<_> = paths.into_iter().filter(|p| p.policer.is_some()).collect();

@@ -30,7 +30,14 @@ pub struct Driver {
 
 impl Driver {
     /// Drives a connection that delivers; its first interval begins now.
-    pub fn new(world: &mut World, plan: usize, mode: Mode, hyvar: Hyvar, mtp_us: u64, most_pkts: u32) -> Self {
+    pub fn new(
+        world: &mut World,
+        plan: usize,
+        mode: Mode,
+        hyvar: Hyvar,
+        mtp_us: u64,
+        most_pkts: u32,
+    ) -> Self {
         let now_ns = world.now_ns();
         let sock = &mut sender_of(world, plan).sock;
         sock.snd_cwnd_clamp = most_pkts;

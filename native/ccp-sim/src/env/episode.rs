@@ -45,7 +45,8 @@ pub enum Heuristic {
 pub struct Step {
     /// Of the interval.
     pub observation: [f32; FEATURES],
-    /// 0: what is good is said elsewhere (`experiments/learning/reward.py`).
+    /// 1: an action led to the interval, and its reward is said elsewhere (`experiments/learning/worlds.py`); 0: an
+    /// episode begins with it.
     pub reward: f32,
     /// Length of the interval.
     pub interval_us: f64,
@@ -157,7 +158,7 @@ impl Episode {
         let learner = Driver::new(&mut world, learner, path.mode, hyvar, path.mtp_us, most_pkts(&path));
         let mut episode = Episode { world, path, hyvar, learner, peers, start_ns, end_ns };
         let interval = episode.interval(net);
-        let step = episode.told(&interval);
+        let step = episode.told(&interval, 0.0);
         Ok((episode, step))
     }
 
@@ -171,7 +172,7 @@ impl Episode {
     pub fn step(&mut self, action: f32, net: Option<&Net>) -> Step {
         self.learner.act(&mut self.world, f64::from(action.clamp(-1.0, 1.0)));
         let interval = self.interval(net);
-        self.told(&interval)
+        self.told(&interval, 1.0)
     }
 
     fn interval(&mut self, net: Option<&Net>) -> Interval {
@@ -197,13 +198,13 @@ impl Episode {
         }
     }
 
-    fn told(&self, interval: &Interval) -> Step {
+    fn told(&self, interval: &Interval, reward: f32) -> Step {
         let best = self.best(interval);
         let flows = self.path.flows((self.world.now_ns() - self.start_ns) / 1000);
         let next = &self.learner.next;
         Step {
             observation: self.learner.observation(interval),
-            reward: 0.0,
+            reward,
             interval_us: interval.length_us,
             now_us: (self.world.now_ns() - self.start_ns) as f64 / 1e3,
             thr_bytes_per_s: interval.thr_bytes_per_s,
@@ -242,14 +243,7 @@ struct Peers {
 
 impl Peers {
     /// Lets time pass; the policy acts for each of them at the end of its intervals. Without one they are left alone.
-    fn run_until(
-        &mut self,
-        world: &mut World,
-        until_ns: u64,
-        path: &Path,
-        hyvar: Hyvar,
-        net: Option<&Net>,
-    ) {
+    fn run_until(&mut self, world: &mut World, until_ns: u64, path: &Path, hyvar: Hyvar, net: Option<&Net>) {
         let slice_ns = 1000 * path.rtt_us.div_ceil(ASKED_PER_RTT);
         loop {
             let asked_ns = if self.waiting.is_empty() { u64::MAX } else { world.now_ns() + slice_ns };

@@ -132,12 +132,6 @@ impl Monitor {
         self.best_bytes_per_s[0].max(self.best_bytes_per_s[1])
     }
 
-    /// When the interval began.
-    #[must_use]
-    pub fn began_ns(&self) -> u64 {
-        self.before.now_ns
-    }
-
     /// Whether anything was heard from the receiver, or a timeout happened, since the interval began.
     #[must_use]
     pub fn heard(&self, sock: &Sock) -> bool {

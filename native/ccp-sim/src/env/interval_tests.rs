@@ -45,10 +45,14 @@ fn a_best_of_some_round_trips_is_forgotten() {
     sock.min_rtt_us = 10_000;
     let best = |rtts: f64, sock: &mut Sock| {
         let mut monitor = Monitor::new(sock, 0, rtts);
-        [100, 10, 10, 10, 10, 10, 10, 10].iter().zip(1..).map(|(pkts, interval)| {
-            sock.delivered += pkts;
-            monitor.end(sock, interval * 20_000_000).thr_max_bytes_per_s
-        }).last()
+        [100, 10, 10, 10, 10, 10, 10, 10]
+            .iter()
+            .zip(1..)
+            .map(|(pkts, interval)| {
+                sock.delivered += pkts;
+                monitor.end(sock, interval * 20_000_000).thr_max_bytes_per_s
+            })
+            .last()
     };
     // 100 packets of 1,000 bytes in 20 ms, then 10.
     assert_eq!(best(1e9, &mut sock.clone()), Some(5e6));

@@ -113,14 +113,7 @@ mod tests {
     use super::*;
 
     fn state(queue_rtts: f64, gradient_rtts: f64, loss_ratio: f64) -> State {
-        State {
-            queue_rtts,
-            gradient_rtts,
-            loss_ratio,
-            rtt_min_us: 20e3,
-            mtp_us: 60e3,
-            in_slow_start: true,
-        }
+        State { queue_rtts, gradient_rtts, loss_ratio, rtt_min_us: 20e3, mtp_us: 60e3, in_slow_start: true }
     }
 
     #[test]

@@ -93,7 +93,11 @@ impl Vector {
             return Err(bad(format!("{} actions for {} worlds", actions.len(), self.len())));
         }
         let (settings, peers) = (&self.settings, self.peers.as_ref());
-        self.places.iter_mut().zip(actions).map(|(place, action)| place.step(*action, settings, peers)).collect()
+        self.places
+            .iter_mut()
+            .zip(actions)
+            .map(|(place, action)| place.step(*action, settings, peers))
+            .collect()
     }
 }
 

@@ -1,0 +1,241 @@
+"""Copa: a window that keeps 1/delta packets of each flow in the queue, and CUBIC's company where it must.
+
+    target rate = 1 / (delta d_q),  d_q = RTT_standing - RTT_min
+    each ACK: cwnd +- v / (delta cwnd), towards the target; v doubles while the direction stays
+
+Flows with one target oscillate around it together, so that the queue is nearly empty in every five round
+trips. If it is not, somebody else fills it: Copa then leaves delta = 1/2 and moves 1/delta as Reno moves a
+window, until the queue empties again.
+
+    DEFAULT (delta = 1/2) <--(nearly empty in the last 5 RTTs)--> COMPETITIVE (1/delta: + 1 a RTT, half a loss)
+
+Source: V. Arun, H. Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI
+2018: section 2 (target rate), 2.1 (update of the window, velocity, slow start, pacing), 2.2 (competitive
+mode), 3 (why the queue is nearly empty in five round trips).
+
+Parameters: `delta` (1/2; section 2.2) and `competitive`, which switches that mode off; `report_ms`.
+
+Deviations:
+* Minima and the maximum over a window of time are kept in two halves, so that they are of the last half to
+  whole of it: RTT_standing of srtt/2, RTT_min of 10 s, RTT_max of four round trips (sections 2.1 and 2.2).
+* A queue in which a flow's own packets are not further apart than it sends them is nearly empty, too: a
+  receiver that acknowledges every second packet makes RTTs longer by that much, which is more than a tenth
+  of what they vary by where flows are slow.
+* Velocity is bounded so that a window at most doubles in a round trip.
+* What an ACK moves the window by is counted by acknowledged bytes, so that ACKs for many packets move it as
+  many ACKs would, and is applied in whole packets.
+* After a timeout, of which the paper says nothing, the window is what the kernel left, and slow start begins
+  again.
+* A loss halves 1/delta once in a round trip.
+
+Limit: flows can take each other for a rival, and then fill the buffer together; four in our simulations did.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccp_algs.api import Algorithm, FlowInfo
+from ccp_algs.episodes import REPORT_MS, regular_reports, report_interval_us
+from ccp_algs.fold import (
+    INFINITY,
+    Ack,
+    Cwnd,
+    Flow,
+    FoldProgram,
+    Rate,
+    control,
+    every,
+    field,
+    let,
+    max_,
+    min_,
+    on,
+    state,
+)
+from ccp_algs.params import Param
+from ccp_algs.registry import register
+
+UNIT = 16
+"""1/delta is kept in these parts of a packet."""
+DELTA = 0.5
+MIN_WINDOW_US = 10_000_000
+EMPTY_RTTS = 5
+MAX_WINDOW_RTTS = 4
+EMPTY_PART = 10
+"""A queue of less than this part of what the RTT varies by is nearly empty."""
+STEADY_RTTS = 3
+"""The direction has to stay so long before velocity doubles."""
+_MOST_US = 1 << 24
+_MOST_VELOCITY = 1 << 16
+_MOST_INVERSE = UNIT << 16
+_SECOND_US = 1_000_000
+
+DOWN, UP = 1, 2
+
+
+class CopaFold(FoldProgram):
+    """All of Copa; reports what it is at, once a round trip."""
+
+    default_inverse = control(round(UNIT / DELTA))
+    may_compete = control(1)
+    report_us = control(report_interval_us(REPORT_MS))
+
+    # RTTs over windows, in halves (sections 2.1 and 2.2).
+    sample_us = let(max_(min_(Flow.rtt_sample_us, _MOST_US), 1), "sample_us")
+    srtt_us = let(max_(Flow.srtt_us, 1), "srtt_us")
+    standing_began_us = state()
+    standing_now_us, standing_before_us = state(INFINITY), state(INFINITY)
+    min_began_us = state()
+    min_now_us, min_before_us = state(INFINITY), state(INFINITY)
+    max_began_us = state()
+    max_now_us, max_before_us = state(), state()
+    last_empty_us = state()
+
+    # What it is at.
+    starting = field()
+    competitive = field(volatile=False)
+    inverse = field(round(UNIT / DELTA), volatile=False)
+    queueing_us = field(volatile=False)
+    standing_us = field(volatile=False)
+    velocity = field(1, volatile=False)
+    is_alive = state()
+    direction = state()
+    steady_rtts = state()
+    slow_start = state(1)
+    round_end_bytes = state()
+    round_cwnd_bytes = state()
+    cut_until_us = state()
+    credit = state()
+
+    begin = on(
+        is_alive == 0,
+        is_alive.set(1),
+        starting.set(1),
+        inverse.set(default_inverse),
+        standing_began_us.set(Ack.now),
+        min_began_us.set(Ack.now),
+        max_began_us.set(Ack.now),
+        last_empty_us.set(Ack.now),
+        round_cwnd_bytes.set(Cwnd),
+    )
+    again = on(Flow.was_timeout, slow_start.set(1), velocity.set(1), direction.set(0), credit.set(0))
+
+    roll_standing = on(
+        Ack.now >= standing_began_us + srtt_us // 4,
+        standing_before_us.set(standing_now_us),
+        standing_now_us.set(INFINITY),
+        standing_began_us.set(Ack.now),
+    )
+    roll_min = on(
+        Ack.now >= min_began_us + MIN_WINDOW_US // 2,
+        min_before_us.set(min_now_us),
+        min_now_us.set(INFINITY),
+        min_began_us.set(Ack.now),
+    )
+    roll_max = on(
+        Ack.now >= max_began_us + srtt_us * (MAX_WINDOW_RTTS // 2),
+        max_before_us.set(max_now_us),
+        max_now_us.set(0),
+        max_began_us.set(Ack.now),
+    )
+    take_standing = standing_now_us.set(min_(standing_now_us, sample_us))
+    take_min = min_now_us.set(min_(min_now_us, sample_us))
+    take_max = max_now_us.set(max_(max_now_us, sample_us))
+    least_us = let(min_(min_now_us, min_before_us), "least_us")
+    known = let(least_us < INFINITY, "known")
+    stand = standing_us.set(min_(standing_now_us, standing_before_us), when=known)
+    queue = queueing_us.set(standing_us - least_us, when=known)
+
+    # Who else is there? (section 2.2)
+    most_us = let(max_(max_now_us, max_before_us), "most_us")
+    packet_us = let(standing_us * Flow.mss // Cwnd, "packet_us")
+    nearly_us = let(max_((most_us - least_us) // EMPTY_PART, packet_us), "nearly_us")
+    see_empty = last_empty_us.set(Ack.now, when=known & (queueing_us <= nearly_us))
+    compete = competitive.set(1, when=(may_compete > 0) & (Ack.now > last_empty_us + EMPTY_RTTS * srtt_us))
+    be_alone = on(
+        Ack.now <= last_empty_us + EMPTY_RTTS * srtt_us, competitive.set(0), inverse.set(default_inverse)
+    )
+    lose = on(
+        (competitive > 0) & (Ack.lost_pkts_sample > 0) & (Ack.now >= cut_until_us),
+        inverse.set(max_(inverse // 2, default_inverse)),
+        cut_until_us.set(Ack.now + srtt_us),
+    )
+
+    # Once a window: velocity (section 2.1), and 1/delta of the competitive mode (section 2.2).
+    went_up = let(Cwnd > round_cwnd_bytes, "went_up")
+    went_down = let(Cwnd <= round_cwnd_bytes, "went_down")
+    stays = let((went_up & (direction == UP)) | (went_down & (direction == DOWN)), "stays")
+    once = on(
+        Flow.delivered_bytes >= round_end_bytes,
+        went_up,
+        went_down,
+        stays,
+        steady_rtts.set(steady_rtts + 1, when=stays),
+        steady_rtts.set(0, when=~stays),
+        velocity.set(1, when=~stays),
+        velocity.set(min_(2 * velocity, _MOST_VELOCITY), when=stays & (steady_rtts >= STEADY_RTTS)),
+        velocity.set(max_(min_(velocity, Cwnd * UNIT // (inverse * Flow.mss)), 1)),
+        direction.set(DOWN),
+        direction.set(UP, when=went_up),
+        inverse.set(min_(inverse + UNIT, _MOST_INVERSE), when=(competitive > 0) & (Ack.now >= cut_until_us)),
+        round_cwnd_bytes.set(Cwnd),
+        round_end_bytes.set(Flow.delivered_bytes + Flow.bytes_in_flight),
+    )
+
+    # Towards the target: cwnd / RTT_standing <= 1 / (delta d_q).
+    target_us = let(inverse * Flow.mss * standing_us // UNIT // Cwnd, "target_us")
+    leave_slow_start = slow_start.set(0, when=known & (queueing_us > target_us))
+    grow_fast = Cwnd.add(Ack.bytes_acked, when=(slow_start > 0) & Flow.cwnd_limited)
+    per_pkt = let(UNIT * max_(Cwnd, Flow.mss), "per_pkt")
+    step = let(velocity * inverse * Ack.bytes_acked, "step")
+    owed_pkts = let((step - credit) // per_pkt + 1, "owed_pkts")
+    rise = on(
+        known & (slow_start == 0) & (queueing_us <= target_us) & Flow.cwnd_limited,
+        per_pkt,
+        step,
+        credit.add(step),
+        Cwnd.add(credit // per_pkt * Flow.mss),
+        credit.set(credit - credit // per_pkt * per_pkt),
+    )
+    fall = on(
+        known & (slow_start == 0) & (queueing_us > target_us),
+        per_pkt,
+        step,
+        owed_pkts,
+        Cwnd.set(max_(Cwnd - owed_pkts * Flow.mss, 2 * Flow.mss), when=step > credit),
+        credit.add(owed_pkts * per_pkt, when=step > credit),
+        credit.set(credit - step),
+    )
+    pace = Rate.set(2 * Cwnd * _SECOND_US // standing_us, when=known)
+    when = every(max_(Flow.srtt_us, report_us)) | (starting > 0)
+
+
+@register("copa")
+class Copa(Algorithm):
+    """Copa; see the module."""
+
+    program = CopaFold
+    delta = Param(DELTA, min=0.01, max=2.0, doc="inverse of the packets that a flow keeps in the queue")
+    competitive = Param(True, doc="give up a short queue beside flows that fill it")
+    report_ms = regular_reports(REPORT_MS)
+
+    def on_create(self, info: FlowInfo) -> None:
+        """Hand the parameters to the fold program."""
+        self._configure()
+
+    def on_report(self, report: Any) -> None:
+        """Hand the parameters over again after the program started anew."""
+        if report.starting:
+            self._configure()
+
+    def on_params(self, names: frozenset[str]) -> None:
+        """Hand them over."""
+        self._configure()
+
+    def _configure(self) -> None:
+        self.flow.set(
+            default_inverse=round(UNIT / self.delta),
+            may_compete=int(self.competitive),
+            report_us=report_interval_us(self.report_ms),
+        )
