@@ -7,7 +7,7 @@ Flows with one target oscillate around it together, so that the queue is nearly 
 trips. If it is not, somebody else fills it: Copa then leaves delta = 1/2 and moves 1/delta as Reno moves a
 window, until the queue empties again.
 
-    DEFAULT (delta = 1/2) <--(nearly empty in the last 5 RTTs)--> COMPETITIVE (1/delta: + 1 a RTT, half a loss)
+    DEFAULT (delta = 1/2) <--(nearly empty in the last 5 RTTs)--> COMPETITIVE (1/delta: AIMD)
 
 Source: V. Arun, H. Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI
 2018: section 2 (target rate), 2.1 (update of the window, velocity, slow start, pacing), 2.2 (competitive

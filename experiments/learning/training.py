@@ -291,7 +291,8 @@ def actor(state: dict[str, Any]) -> Policy:
 
 
 def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
-    return tensor.detach().cpu().numpy().astype(np.float32)
+    array: NDArray[np.float32] = tensor.detach().cpu().numpy().astype(np.float32)
+    return array
 
 
 def start(training: Training, directory: Path, reward: RewardFile | None = None) -> Trainer:
