@@ -153,7 +153,7 @@ fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
 
 #[test]
 fn each_name_is_that_of_its_control() {
-    for name in ["reno", "cubic", "bbr", "steered"] {
+    for name in ["reno", "cubic", "bbr", "steered", "hybrid"] {
         assert!(Control::plain(name).is_some_and(|control| control.agent().is_none()), "{name}");
     }
     assert!(Control::plain("ccp").is_none());
