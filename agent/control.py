@@ -30,7 +30,7 @@ from agent import keys
 from agent.audit import Audit, Note
 from agent.messages import MAX_BYTES, VERSION, Answer, Ask, Envelope, problems_of
 from agent.requests import Requests, error_from, event_row
-from agent.runfile import RUN_DIR, run_file
+from agent.runfile import run_file
 from agent.streams import Streams, rows_of
 from ccp_base.errors import CcpError, LoadError, UsageError
 
@@ -54,7 +54,7 @@ STREAMS: Final = ("report", "decision", "event", "telemetry")
 Frames = list[bytes]
 
 
-def control_socket(pin_dir: str, run_dir: Path = RUN_DIR) -> str:
+def control_socket(pin_dir: str, run_dir: Path | None = None) -> str:
     """Return the address of the control socket of a pin directory's agent."""
     return f"ipc://{run_file(pin_dir, run_dir).with_suffix('.control.sock')}"
 

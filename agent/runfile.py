@@ -1,8 +1,9 @@
 """The run file: what the agent of a pin directory runs, for `ccp flows` and others to read.
 
-It stands in /run, because a bpffs holds no ordinary files, and is never locked: everybody may read it, so
-everybody could hold a lock. That there is one agent a datapath is seen to where the maps are pinned. A file
-that a killed agent left is known by the process that it names, which is gone.
+It stands in /run, because a bpffs holds no ordinary files, or beside the socket that datapaths of others
+write to, and is never locked: everybody may read it, so everybody could hold a lock. That there is one agent
+a datapath is seen to where the maps are pinned. A file that a killed agent left is known by the process that
+it names, which is gone.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         pid: Its process.
-        pin_dir: Its datapath.
+        pin_dir: Its datapath: a directory of pins, or a socket.
         default: Algorithm of flows of plain `ccp` that no rule matches.
         algorithms: Names of the algorithms by congestion-control name.
         programs: `ALGORITHM/PROGRAM` by program handle.
@@ -52,10 +53,25 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
     started_ticks: int | None = None
 
 
-def run_file(pin_dir: str, run_dir: Path = RUN_DIR) -> Path:
+def run_dir_of(pin_dir: str) -> Path:
+    """Return where the run file of a datapath stands: beside its socket, or in `RUN_DIR`."""
+    return Path(pin_dir).parent if is_socket(pin_dir) else RUN_DIR
+
+
+def is_socket(place: str) -> bool:
+    """Return whether a datapath is known by a socket, not by a directory of pins."""
+    try:
+        return Path(place).is_socket()
+    except OSError:  # a bpffs takes not every name
+        return False
+
+
+def run_file(pin_dir: str, run_dir: Path | None = None) -> Path:
     """Return the path of a pin directory's run file; different directories never share one."""
+    if run_dir is None and is_socket(pin_dir):
+        return Path(f"{pin_dir}.json")
     name = str(Path(pin_dir).absolute()).strip("/").replace("_", "__").replace("/", "_")
-    return run_dir / f"{name}.json"
+    return (run_dir or RUN_DIR) / f"{name}.json"
 
 
 def check_room(run_dir: Path = RUN_DIR) -> None:
@@ -86,12 +102,12 @@ class RunFile:
         path: Where it stands.
     """
 
-    def __init__(self, pin_dir: str, run_dir: Path = RUN_DIR) -> None:
+    def __init__(self, pin_dir: str, run_dir: Path | None = None) -> None:
         """Write that this process has the datapath.
 
         Args:
             pin_dir: Directory of the datapath.
-            run_dir: Directory of run files.
+            run_dir: Directory of run files; None for that of this datapath.
 
         Raises:
             LoadError: `load.no_run_dir` if this process may not write there.
@@ -100,7 +116,7 @@ class RunFile:
         self._started_ticks = _started_ticks(os.getpid())
         self._failing = False
         try:
-            run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._replace(RunInfo(pid=os.getpid(), pin_dir=pin_dir))
         except OSError as error:
             raise _no_run_dir(self.path, error) from error
@@ -134,7 +150,7 @@ class RunFile:
         self.close()
 
 
-def running(pin_dir: str, run_dir: Path = RUN_DIR) -> RunInfo | None:
+def running(pin_dir: str, run_dir: Path | None = None) -> RunInfo | None:
     """Return what the agent of a pin directory runs; None if none is alive or the file cannot be read."""
     try:
         info = msgspec.json.decode(run_file(pin_dir, run_dir).read_bytes(), type=RunInfo)

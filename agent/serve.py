@@ -1,8 +1,7 @@
-"""Runs what was planned on the kernel datapath: loaded, and served until a stop."""
+"""Runs what was planned on a datapath: loaded, and served until a stop."""
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -10,10 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, cast
 
 from agent.audit import Audit, AuditLog
 from agent.bus import status_of, tell
@@ -23,15 +20,14 @@ from agent.control import ControlOptions, control_socket
 from agent.description import Plan, assembled
 from agent.events import Event
 from agent.files import Files, ReadingThread
+from agent.held import CcpUnixOptions, Held, held
 from agent.inbox import Inbox
 from agent.known_good import KnownGood
 from agent.management import Management, managed
 from agent.metrics import MetricsAddress, MetricsServer, listening
-from agent.metrics.rate_limits import RATE_BOUNDS
 from agent.plane import Plane
 from agent.priority import raise_priority, raise_thread
-from agent.rtcp.kept import Kept
-from agent.runfile import RUN_DIR, RunFile, RunInfo, check_room
+from agent.runfile import RunFile, RunInfo, run_dir_of
 from agent.supervised import supervised
 from agent.wakeful import Wakeful
 from agent.watch import Told, Watcher
@@ -40,24 +36,19 @@ from broker.options import BusOptions
 from ccp_base.errors import CcpError
 from datapath import ebpf
 
-if TYPE_CHECKING:
-    from ccp_base import _native
-
-log = logging.getLogger("ccplane.agent")
-
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
     """How an agent runs.
 
     Attributes:
-        load: How to load the datapath.
+        load: Which datapath, and how to load it.
         duration_s: Stop after this time [s]; None for never.
         unload_at_end: Remove everything from the kernel at the end; else the registration stays.
         keep_capabilities: Do not drop the capabilities that a running agent does not need.
         realtime: Run the event loop with real-time priority, where that is allowed.
         wakeful: Let idle processors spin instead of sleep while reports come, where that is allowed.
-        run_dir: Where the run file stands.
+        run_dir: Where the run file stands; None for where commands look for it.
         control: Where the running agent can be asked and changed; None for nowhere.
         on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
             the name, and what was done or what is wrong. None does not watch.
@@ -68,13 +59,13 @@ class ServeOptions:
         known_good: Keeps versions that are known to be good; None keeps none.
     """
 
-    load: ebpf.LoadOptions = field(default_factory=ebpf.LoadOptions)
+    load: ebpf.LoadOptions | CcpUnixOptions = field(default_factory=ebpf.LoadOptions)
     duration_s: float | None = None
     unload_at_end: bool = False
     keep_capabilities: bool = False
     realtime: bool = True
     wakeful: bool = False
-    run_dir: Path = RUN_DIR
+    run_dir: Path | None = None
     control: ControlOptions | None = None
     on_reload: Told | None = None
     broker: BusOptions | EmbeddedBroker | None = None
@@ -91,7 +82,7 @@ def serve(
     on_start: Callable[[Plane, Plan], None] | None = None,
     each_turn: Callable[[Plane], None] | None = None,
 ) -> Plane:
-    """Run algorithms on the kernel datapath until SIGINT, SIGTERM or the end of the duration.
+    """Run algorithms on a datapath until SIGINT, SIGTERM or the end of the duration.
 
     At the end flows go to the fallback law; the registration stays, so that the next agent finds them.
 
@@ -108,21 +99,22 @@ def serve(
         LoadError: If the datapath cannot be loaded, or another agent has it.
         VerifierError: If the kernel refuses a program.
     """
-    pin_dir = options.load.pin_dir
+    datapath_held = held(options.load)
     with ExitStack() as around:
-        if options.load.take_over:
-            _verify(ready)  # what fails now leaves the flows to the agent that has them
-            check_room(options.run_dir)
-        audit_log = around.enter_context(_audit_log(options.audit))
-        datapath = ebpf.load(options.load)
-        with _cleared_up(datapath, pin_dir):
-            run_file = around.enter_context(RunFile(pin_dir, options.run_dir))
+        with _cleared_up(datapath_held):
+            run_dir = options.run_dir
+            datapath_held.prepare(ready, run_dir or run_dir_of(datapath_held.place))
+            audit_log = around.enter_context(_audit_log(options.audit))
+            datapath = datapath_held.load()
+            place = datapath_held.place
+            run_file = around.enter_context(RunFile(place, run_dir))
             plane = assembled(ready, datapath)
-            _tell_kept(datapath)
+            datapath_held.tell_kept()
             audit = None if audit_log is None else Audit(audit_log, plane)
             files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
+            control = _control(options, place)
             ways = around.enter_context(
-                managed(plane, ebpf.compile_program, _control(options), start=False, files=files, audit=audit)
+                managed(plane, ebpf.compile_program, control, start=False, files=files, audit=audit)
             )
             if audit is not None:
                 _trials_written(plane, ways, audit)
@@ -131,12 +123,12 @@ def serve(
             if options.realtime:
                 raise_priority()
             around.enter_context(_hearing(plane, ways, options))
-            metrics = around.enter_context(_metrics(plane, ways, options))
+            metrics = around.enter_context(_metrics(plane, ways, options, datapath_held))
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
                 around.enter_context(_children_without_any())
-            run_file.write(_run_info(plane, pin_dir))
-            _keep_written(plane, lambda: run_file.write(_run_info(plane, pin_dir)))
+            run_file.write(_run_info(plane, place))
+            _keep_written(plane, lambda: run_file.write(_run_info(plane, place)))
             ways.start()
             if metrics is not None:
                 metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
@@ -146,31 +138,19 @@ def serve(
             if on_start is not None:
                 on_start(plane, ready)
             with supervised(plane), _turns(plane, options.wakeful, each_turn) as turn:
-                plane.each_turn.append(lambda: _end_for_successor(plane, datapath))
+                plane.each_turn.append(lambda: datapath_held.each_turn(plane))
                 plane.run(options.duration_s, turn)
         around.close()
-        datapath.release()  # last: what has our names, the next agent takes
+        datapath_held.release()  # last: what has our names, the next agent takes
         if options.unload_at_end and not plane.handed_over:
-            ebpf.unload(pin_dir)
+            datapath_held.unload()
     return plane
 
 
-def _verify(ready: Plan) -> None:
-    for running in ready.running:
-        for program in running.programs.values():
-            ebpf.verify(cast("_native.Program", program))
-
-
-def _end_for_successor(plane: Plane, datapath: _native.EbpfDatapath) -> None:
-    if datapath.has_successor():
-        plane.handed_over = True
-        plane.request_stop()
-
-
-def _control(options: ServeOptions) -> ControlOptions | None:
+def _control(options: ServeOptions, place: str) -> ControlOptions | None:
     if options.control is None or options.control.address:
         return options.control
-    return replace(options.control, address=control_socket(options.load.pin_dir, options.run_dir))
+    return replace(options.control, address=control_socket(place, options.run_dir))
 
 
 def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
@@ -274,13 +254,15 @@ def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
 
 
 @contextmanager
-def _metrics(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[MetricsServer | None]:
+def _metrics(
+    plane: Plane, ways: Management, options: ServeOptions, datapath: Held
+) -> Iterator[MetricsServer | None]:
     """Listen for Prometheus; it is answered later, without rights."""
     if options.metrics is None:
         yield None
         return
-    limits = partial(ebpf.rtcp_agent_summary, options.load.pin_dir, RATE_BOUNDS)
-    with listening(options.metrics, plane, ways.requests.hearing, ways.requests.inbox, limits) as server:
+    heard = ways.requests
+    with listening(options.metrics, plane, heard.hearing, heard.inbox, datapath.limits) as server:
         yield server
 
 
@@ -324,27 +306,19 @@ def _turns(
 
 
 @contextmanager
-def _cleared_up(datapath: _native.EbpfDatapath, pin_dir: str) -> Iterator[None]:
-    """Leave nothing half started: what was loaded goes, what was adopted stays with the fallback law."""
+def _cleared_up(datapath: Held) -> Iterator[None]:
+    """Leave nothing half started."""
     try:
         yield
     except BaseException:
-        datapath.release()
-        if not datapath.adopted:
-            ebpf.unload(pin_dir)
+        datapath.undo()
         raise
 
 
-def _tell_kept(datapath: _native.EbpfDatapath) -> None:
-    kept = Kept(*datapath.limits_kept)
-    if kept.sentence:
-        log.log(logging.WARNING if kept.what == "lost" else logging.INFO, "rate limits: %s", kept.sentence)
-
-
-def _run_info(plane: Plane, pin_dir: str) -> RunInfo:
+def _run_info(plane: Plane, place: str) -> RunInfo:
     return RunInfo(
         pid=os.getpid(),
-        pin_dir=pin_dir,
+        pin_dir=place,
         default=plane.default,
         algorithms={host.cc_name: host.name for host in plane.hosts.values() if host.cc_name},
         programs={

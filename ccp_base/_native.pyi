@@ -89,6 +89,15 @@ class Program:
         Raises:
             LangError: `lang.limit`, with all that such a datapath does not have.
         """
+    def portable(self, libccp: bool) -> Portable:
+        """Return what datapaths get that speak CCP's wire format.
+
+        Args:
+            libccp: Those that are built on libccp 1.2, with its limits; else what `from_bytecode` takes.
+
+        Raises:
+            LangError: `lang.limit`, with all that such a datapath does not have.
+        """
     @staticmethod
     def from_bytecode(
         n_events: int, n_instrs: int, octets: bytes, name: str, origin: str, with_rtt: bool = False
@@ -98,6 +107,29 @@ class Program:
         Raises:
             LangError: `lang.bytecode` or `lang.limit`; lines are numbers of instructions.
         """
+
+@final
+class Portable:
+    """A program on its way to a datapath that speaks CCP's wire format."""
+
+    @property
+    def n_events(self) -> int: ...
+    @property
+    def n_instrs(self) -> int: ...
+    @property
+    def octets(self) -> bytes: ...
+    @property
+    def control_kinds(self) -> list[int]:
+        """Kind on the wire of each control register of the program itself."""
+    @property
+    def begin(self) -> list[tuple[int, int]]:
+        """Control registers, by index, that begin with a value which is to be sent with the program."""
+    @property
+    def carried(self) -> list[tuple[str, int]]:
+        """Control registers that begin with what the agent knows of the flow, by name."""
+    @property
+    def head(self) -> list[str]:
+        """Report registers of the agent's own, behind the program's."""
 
 @final
 class Interpreter:

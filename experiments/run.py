@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccp_base.errors import CcpError, Collector
-from ccp_base.names import close_names
+from datapath import registry
 from experiments.errors import RunError
 from experiments.results import FORMAT, METADATA, SCENARIO, Result
 from experiments.runs import metadata, places, tables
-from experiments.runs.check import SIM
 from experiments.runs.leavings import MADE_INTO_TABLES
 from experiments.runs.recording import Recording
 from experiments.runs.session import Progress
@@ -45,7 +44,7 @@ def _simulated(scenario: Scenario, recording: Recording, directory: Path, progre
     sim.record(scenario, recording, directory, progress)
 
 
-DATAPATHS: Final[dict[str, Recorder]] = {"ebpf": _on_sockets, SIM: _simulated}
+DATAPATHS: Final[dict[str, Recorder]] = {registry.EBPF: _on_sockets, registry.SIM: _simulated}
 """Datapath -> how a scenario runs on it."""
 
 _numbers: Final = itertools.count(1)
@@ -108,13 +107,9 @@ def recorder_of(scenario: Scenario) -> Recorder:
     Raises:
         RunError: `run.datapath`.
     """
-    if scenario.datapath not in DATAPATHS:
-        raise RunError(
-            "run.datapath",
-            f"there is no datapath `{scenario.datapath}`",
-            "datapath",
-            fix=close_names(scenario.datapath, DATAPATHS, "datapath"),
-        )
+    if refused := registry.refusal(scenario.datapath, scenarios=True):
+        message, fix = refused
+        raise RunError("run.datapath", message, "datapath", fix=fix)
     return DATAPATHS[scenario.datapath]
 
 

@@ -10,7 +10,9 @@ import typer
 from agent.client import Client
 from datapath.ebpf import DEFAULT_PIN_DIR
 
-PinDir = Annotated[str, typer.Option(help="Directory in a bpffs of the agent's datapath.")]
+PinDir = Annotated[
+    str, typer.Option(help="The agent's datapath: a directory in a bpffs, or the socket of ccp:unix.")
+]
 Connect = Annotated[
     str | None, typer.Option(help="Address of the agent, such as tcp://HOST:PORT; else by --pin-dir.")
 ]

@@ -14,10 +14,11 @@ from rich.live import Live
 
 from agent import flowtable, runfile
 from agent import messages as ask
+from agent.agent_view import view_of
 from agent.client import Client
+from agent.commands.connection import PIN_DIR, PinDir
 from agent.flowtable import FlowRow
 from ccp_base.errors import CcpError
-from datapath import ebpf
 from datapath.protocol import DatapathView
 
 ANSWER_S: Final = 1.0
@@ -32,10 +33,10 @@ def flows(
         bool, typer.Option("--json", help="Print a JSON document an interval, one line each.")
     ] = False,
     interval: Annotated[float, typer.Option(min=0.01, help="Seconds between looks.")] = 1.0,
-    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
+    pin_dir: PinDir = PIN_DIR,
 ) -> None:
     """Show addresses, algorithm, window, rate, RTT, throughput and loss of each flow."""
-    view = ebpf.observe(pin_dir)
+    view = view_of(pin_dir)
     looks = _looks(view, interval, pin_dir)
     if as_json:
         for rows, agent in looks:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,16 +15,39 @@ from agent.commands.serving import Given, how_to_use, serving
 from agent.commands.told import told
 from agent.console import show_error
 from agent.description import PLAIN, Plan
+from agent.held import CcpUnixOptions
 from agent.known_good import KnownGood
 from agent.plane import Plane
-from ccp_base.errors import CcpError
-from datapath.ebpf import compile_program
+from ccp_base.errors import CcpError, UsageError
+from datapath import registry
+from datapath.ccp_unix.datapath import SOCKET
+from datapath.ebpf import LoadOptions, compile_program
+
+OF_THE_KERNEL: Final = (
+    "heartbeat_timeout_ms",
+    "keep_capabilities",
+    "max_flows",
+    "max_flows_per_cgroup",
+    "max_flows_per_user",
+    "pin_dir",
+    "take_over",
+    "unload",
+    "user",
+)
+"""Options that only the kernel datapath has."""
 
 
 @serving
 def run(
+    context: typer.Context,
     algorithm: Annotated[list[str], typer.Argument(help="Name, FILE.py, FILE.py:Class or module:Class.")],
     given: Given,
+    datapath: Annotated[
+        str, typer.Option(help=f"Where the flows are: {', '.join(registry.names(scenarios=False))}.")
+    ] = registry.EBPF,
+    bind: Annotated[
+        Path, typer.Option(help="The agent's socket, for ccp:unix: where datapaths look for it.")
+    ] = SOCKET,
     take_over: Annotated[
         bool,
         typer.Option(
@@ -43,17 +67,45 @@ def run(
 ) -> None:
     """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
-    It needs root. `ccp simulate` needs none, and simulates the flows.
+    It needs root. `ccp simulate` needs none, and simulates the flows; `--datapath ccp:unix` needs none, and
+    has the flows of datapaths that others wrote.
     """
+    _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)
     ready = given.planned(algorithm, find if kept is None else kept.find)
-    options = replace(
-        given.options,
-        load=replace(given.options.load, take_over=take_over),
-        known_good=kept,
-        on_reload=_tell_reload if reload else None,
-    )
-    given.serve(ready, options, _greet)
+    options = replace(given.options, known_good=kept, on_reload=_tell_reload if reload else None)
+    if isinstance(options.load, LoadOptions) and datapath == registry.EBPF:
+        options = replace(options, load=replace(options.load, take_over=take_over))
+        given.serve(ready, options, _greet)
+    else:
+        options = replace(options, load=CcpUnixOptions(bind))
+        given.serve(ready, options, partial(_greet_datapaths, bind))
+
+
+def _check_datapath(context: typer.Context, datapath: str) -> None:
+    """Refuse what is no datapath, and options that mean nothing on it, rather than ignore them."""
+    if refused := registry.refusal(datapath, scenarios=False):
+        message, fix = refused
+        raise UsageError("datapath.unknown", message, where=f"--datapath {datapath}", fix=fix)
+    of_others = ("bind",) if datapath == registry.EBPF else OF_THE_KERNEL
+    if given := [name for name in of_others if _is_given(context, name)]:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError(
+            "datapath.option",
+            f"{options} means nothing on the datapath `{datapath}`",
+            where=f"--datapath {datapath}",
+            fix="leave it out",
+        )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _greet_datapaths(socket: Path, plane: Plane, ready: Plan) -> None:
+    loaded = ", ".join(running.name for running in ready.running)
+    typer.echo(f"ccp: {loaded} loaded; waits for datapaths at {socket}; Ctrl-C stops")
 
 
 def _tell_reload(name: str, came: Reloaded | CcpError) -> None:

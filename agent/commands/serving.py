@@ -95,7 +95,7 @@ class Given:
         typer.echo(
             f"ccp: stopped; {counters.flows_created} flows, {counters.reports} reports"
             + (f", {counters.flows_failed} flows failed" if counters.flows_failed else "")
-            + f"; {_ending(plane, options.unload_at_end)}"
+            + f"; {_ending(plane, options)}"
         )
 
 
@@ -108,10 +108,12 @@ def how_to_use(plane: Plane) -> str:
     )
 
 
-def _ending(plane: Plane, unloaded: bool) -> str:
+def _ending(plane: Plane, options: ServeOptions) -> str:
+    if not isinstance(options.load, LoadOptions):
+        return "flows of datapaths that are there run the law"
     if plane.handed_over:
         return "another agent has the flows now"
-    if unloaded:
+    if options.unload_at_end:
         return "unloaded"
     return f"flows run the fallback law, {PLAIN} stays registered until `ccp unload`"
 

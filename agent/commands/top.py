@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from agent.commands.connection import PIN_DIR, PinDir
 from ccp_base.errors import UsageError
-from datapath import ebpf
 
 
 def top(
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 0.5,
-    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
+    pin_dir: PinDir = PIN_DIR,
 ) -> None:
     """Watch flows, look into their algorithms, and change these while they run."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from agent import flowtable, runfile
+from agent.agent_view import view_of
 from agent.client import Client
 from agent.monitor.source import Happened, Heard, Inside, Look, Parameter
 from agent.runfile import RunInfo
@@ -178,7 +179,7 @@ def open_source(pin_dir: str = ebpf.DEFAULT_PIN_DIR) -> PlaneSource:
     """
     return PlaneSource(
         pin_dir,
-        ebpf.observe(pin_dir),
+        view_of(pin_dir),
         agent=lambda: Client(pin_dir=pin_dir, timeout_s=TIMEOUT_S),
         running=lambda: runfile.running(pin_dir),
     )

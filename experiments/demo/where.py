@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ccp_base.errors import CcpError, LoadError, VerifierError
-from ccp_base.names import close_names
-from datapath import ebpf
+from datapath import ebpf, registry
 from experiments.agent_process import PIN_DIR
 from experiments.demo.runs import RUNS, scenario
 
@@ -56,15 +55,11 @@ def choose(datapath: str | None) -> Where:
         CcpError: `demo.datapath`, if there is no such datapath.
         LoadError: If `ebpf` was asked for and cannot run here, or an agent steers flows already.
     """
-    if datapath not in (None, "ebpf", "sim"):
-        raise CcpError(
-            "demo.datapath",
-            f"there is no datapath `{datapath}`",
-            "--datapath",
-            fix=close_names(datapath, ["ebpf", "sim"], "datapath"),
-        )
-    if datapath == "sim":
-        return Where("sim")
+    if datapath is not None and (refused := registry.refusal(datapath, scenarios=True)):
+        message, fix = refused
+        raise CcpError("demo.datapath", message, "--datapath", fix=fix)
+    if datapath == registry.SIM:
+        return Where(registry.SIM)
     try:
         must_be_able()
         try_loading()

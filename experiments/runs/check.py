@@ -19,6 +19,7 @@ from ccp_algs import params_of
 from ccp_algs.api import AnyAlgorithm
 from ccp_base.errors import CcpError, Collector, ParamError, Several
 from ccp_base.names import close_names
+from datapath import registry
 from experiments.errors import ScenarioError
 from experiments.events import Edit, SetLink, SetParam, SetRoute
 from experiments.netlab import traces
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 KERNEL: Final = "kernel/"
 """What algorithms of the kernel begin with, in flows."""
 
-SIM: Final = "sim"
+SIM: Final = registry.SIM
 """The datapath of scenarios that are simulated."""
 SIMULATED: Final = ("kernel/cubic", "kernel/reno", "kernel/bbr")
 """The kernel's algorithms that the simulator has, too."""

@@ -12,6 +12,7 @@ fn main() {
     }
     build
         .file("src/shim.c")
+        .file("src/path.c")
         .include(&libccp)
         .include("../ccp-bpf/src/bpf")
         .std("gnu11")
@@ -19,7 +20,7 @@ fn main() {
         .warnings(false)
         .define("__LOG_ERROR__", None)
         .compile("ccp_difftest_reference");
-    for path in ["build.rs", "src/shim.c", "../ccp-bpf/src/bpf/intf.h"] {
+    for path in ["build.rs", "src/shim.c", "src/path.c", "../ccp-bpf/src/bpf/intf.h"] {
         println!("cargo::rerun-if-changed={path}");
     }
 }

@@ -1,6 +1,7 @@
 //! libccp, driven by the messages that an agent sends.
 
 use ccp_lang::bytecode::{self, Bytecode};
+use ccp_lang::portable::Portable;
 use ccp_lang::prims::Prims;
 use ccp_lang::{Event, FoldError, Folded, Implicit, Machine, Outcome, Program, Reg};
 
@@ -53,6 +54,8 @@ pub struct Run {
 /// A flow of libccp with one program. There is one per thread.
 pub struct Reference {
     n_instrs: usize,
+    /// Registers that begin otherwise than the program says: kind, index, value.
+    begin: Vec<(u8, u8, u64)>,
 }
 
 const INSTALL: u16 = 2;
@@ -87,12 +90,25 @@ impl Reference {
         reference
     }
 
+    /// Returns a flow that runs what our agent sends of a program.
+    pub fn portable(sent: &Portable) -> Self {
+        let Portable { n_events, n_instrs, octets, .. } = sent;
+        let kind = |i: u8| sent.control_kinds.get(usize::from(i)).copied().unwrap_or_default();
+        let begin = sent.begin.iter().map(|(i, value)| (kind(*i), *i, *value)).collect();
+        let code = Bytecode { n_events: *n_events, n_instrs: *n_instrs, octets, name: "", origin: "" };
+        Reference::beginning(&code, begin)
+    }
+
     /// Returns a flow that runs what an agent sent, octet by octet.
     pub fn given(code: &Bytecode) -> Self {
+        Reference::beginning(code, Vec::new())
+    }
+
+    fn beginning(code: &Bytecode, begin: Vec<(u8, u8, u64)>) -> Self {
         // SAFETY: touches only the thread's own state.
         let err = unsafe { difftest_start() };
         assert_eq!(err, 0, "libccp does not start");
-        let reference = Reference { n_instrs: code.n_instrs as usize };
+        let reference = Reference { n_instrs: code.n_instrs as usize, begin };
         assert!(reference.n_instrs <= MAX_INSTRS, "libccp has no room for {} instructions", code.n_instrs);
         let counts = [FIRST_UID, code.n_events, code.n_instrs].into_iter().flat_map(u32::to_le_bytes);
         reference.send(INSTALL, &counts.chain(code.octets.iter().copied()).collect::<Vec<_>>());
@@ -117,7 +133,13 @@ impl Reference {
 
     /// Starts the program anew with the next ACK.
     pub fn change_program(&self) {
-        self.send(CHANGE_PROGRAM, &[FIRST_UID.to_le_bytes(), [0; 4]].concat());
+        let mut message = [FIRST_UID.to_le_bytes(), (self.begin.len() as u32).to_le_bytes()].concat();
+        for (kind, index, value) in &self.begin {
+            message.push(*kind);
+            message.extend(u32::from(*index).to_le_bytes());
+            message.extend(value.to_le_bytes());
+        }
+        self.send(CHANGE_PROGRAM, &message);
         // SAFETY: touches only the thread's own state.
         unsafe { difftest_clear_locals() };
     }

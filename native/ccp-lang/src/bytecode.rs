@@ -16,6 +16,7 @@ use crate::ir::{Implicit, Op};
 
 pub use decode::{Bytecode, decode, decode_with_rtt};
 pub use encode::encode;
+pub(crate) use encode::{Wire, control_kind};
 
 /// An event, and an instruction, in octets.
 const RECORD_BYTES: usize = 16;
@@ -25,6 +26,7 @@ const MAX_TMPS: u32 = 16;
 
 /// What libccp takes for infinity, as initial value; what `+infinity` becomes on the wire.
 const INFINITE_INIT: u32 = 0x3fff_ffff;
+pub(crate) const TAKEN_FOR_INFINITY: u64 = INFINITE_INIT as u64;
 const INFINITY: u32 = u32::MAX;
 
 /// The operator of the instructions that declare registers.

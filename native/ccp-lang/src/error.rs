@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Source;
+use crate::{Program, Source};
 
 /// A place in the text of a program, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,12 @@ pub const SLUGS: [&str; 10] = [
 ];
 
 impl LangError {
+    /// Joins the problems of a program that compiles.
+    pub(crate) fn of_program(program: &Program, problems: Vec<Problem>) -> Self {
+        let (name, origin, first_line) = (&program.name, &program.origin, program.first_line);
+        LangError::from_problems(&Source { text: "", name, origin, first_line }, problems)
+    }
+
     /// Joins the problems of one program, first one first. There must be at least one.
     pub(crate) fn from_problems(source: &Source, problems: Vec<Problem>) -> Self {
         let mut errors = problems.into_iter().map(|p| LangError {

@@ -42,6 +42,7 @@ mod error;
 mod flatten;
 mod ir;
 mod machine;
+pub mod portable;
 pub mod prims;
 mod read;
 mod suggest;

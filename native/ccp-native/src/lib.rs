@@ -53,6 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rtcp::rtcp_member_replay, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp::rtcp_work, module)?)?;
     module.add_class::<program::Program>()?;
+    module.add_class::<program::Portable>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;
     module.add_class::<report::Batch>()?;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use ccp_lang::bytecode::{self, Bytecode};
+use ccp_lang::portable::{CCPLANE, LIBCCP, portable};
 use ccp_lang::prims::{NOTHING, PRIMITIVES};
 use ccp_lang::{Folded, Implicit, Machine, Source};
 use pyo3::prelude::*;
@@ -63,6 +64,22 @@ impl Program {
         Ok((n_events, n_instrs, PyBytes::new(py, &octets)))
     }
 
+    /// What is sent of a program to datapaths that speak CCP's wire format: to libccp 1.2 with its limits, else to those
+    /// that take what `from_bytecode` takes.
+    fn portable(&self, py: Python<'_>, libccp: bool) -> PyResult<Portable> {
+        let made = portable(&self.inner, if libccp { &LIBCCP } else { &CCPLANE });
+        let made = made.map_err(|e| errors::raise_lang(py, &e))?;
+        Ok(Portable {
+            n_events: made.n_events,
+            n_instrs: made.n_instrs,
+            octets: PyBytes::new(py, &made.octets).unbind(),
+            control_kinds: made.control_kinds,
+            begin: made.begin,
+            carried: made.carried,
+            head: made.head,
+        })
+    }
+
     /// The program that an agent made with portus has sent; `with_rtt` gives it the smoothed RTT where an ACK brings
     /// no sample.
     #[staticmethod]
@@ -85,6 +102,18 @@ impl Program {
     fn __repr__(&self) -> String {
         format!("Program({:?}, {} instructions)", self.inner.name, self.inner.instrs.len())
     }
+}
+
+/// A program on its way to a datapath that speaks CCP's wire format; as `ccp_lang::portable::Portable`.
+#[pyclass(frozen, get_all, module = "ccp_base._native")]
+pub struct Portable {
+    n_events: u32,
+    n_instrs: u32,
+    octets: Py<PyBytes>,
+    control_kinds: Vec<u8>,
+    begin: Vec<(u8, u64)>,
+    carried: Vec<(&'static str, u8)>,
+    head: Vec<&'static str>,
 }
 
 /// Compiles CCP source. Needs no privilege.

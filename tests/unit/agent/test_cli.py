@@ -54,7 +54,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     )
     monkeypatch.setattr(ebpf, "drop_capabilities", list)
     run_dir = tmp_path / "run"
-    monkeypatch.setattr(serving, "RUN_DIR", run_dir)
+    monkeypatch.setattr("agent.runfile.RUN_DIR", run_dir)
     monkeypatch.setattr(
         "agent.commands.serving.ServeOptions", lambda **given: serving.ServeOptions(**given, run_dir=run_dir)
     )

@@ -1,52 +1,84 @@
 //! A program to octets.
 
 use super::{DEF, INFINITE_INIT, INFINITY, kind, number};
-use crate::Source;
 use crate::error::{LangError, Pos, Problem};
-use crate::ir::{Event, Implicit, Program, Reg};
+use crate::ir::{Implicit, Instr, Program, Reg, Register};
 use crate::prims::{N_PORTUS_PRIMS, PRIMITIVES};
 
-/// Least constant that does not go over the wire, but for `+infinity`: portus stops here, too.
-const TOO_LARGE: u64 = 1 << 31;
+/// Largest constant that portus sends, but for `+infinity`.
+const LARGEST_OF_PORTUS: u64 = (1 << 31) - 1;
 
-/// Returns how many events and instructions a program has, and their octets.
+/// Returns how many events and instructions a program has, and their octets, as portus would send it.
 ///
 /// # Errors
 ///
 /// `lang.limit`, with all that portus' datapaths do not have: primitives of ccplane's own, and constants of more than
 /// 31 bits.
 pub fn encode(program: &Program) -> Result<(u32, u32, Vec<u8>), LangError> {
-    let mut encoder = Encoder { program, octets: Vec::new(), line: program.first_line, problems: Vec::new() };
-    let n_defs = program.reports.len() + program.controls.len();
-    for Event { flag_start, n_flag, body_start, n_body, .. } in &program.events {
-        for n in [n_defs + flag_start, *n_flag, n_defs + body_start, *n_body] {
-            encoder.octets.extend((n as u32).to_le_bytes());
+    let wire = Wire {
+        reports: &program.reports,
+        controls: &program.controls,
+        declares: true,
+        largest: LARGEST_OF_PORTUS,
+        first_line: program.first_line,
+        events: program.events.iter().map(|event| (program.flag(event), program.body(event))).collect(),
+    };
+    wire.octets().map_err(|problems| LangError::of_program(program, problems))
+}
+
+/// A program as it is to be sent.
+pub(crate) struct Wire<'a> {
+    pub reports: &'a [Register],
+    pub controls: &'a [Register],
+    /// Also control registers that keep their values are declared.
+    pub declares: bool,
+    /// Largest constant, but for `+infinity`.
+    pub largest: u64,
+    pub first_line: u32,
+    /// Condition and body of each event.
+    pub events: Vec<(&'a [Instr], &'a [Instr])>,
+}
+
+impl Wire<'_> {
+    /// Returns how many events and instructions there are, and their octets.
+    pub fn octets(&self) -> Result<(u32, u32, Vec<u8>), Vec<Problem>> {
+        let mut encoder =
+            Encoder { wire: self, octets: Vec::new(), line: self.first_line, problems: Vec::new() };
+        let reports = self.reports.iter().zip(0..).map(|(register, i)| (Reg::Report(i), register));
+        let controls = self.controls.iter().zip(0..).map(|(register, i)| (Reg::Control(i), register));
+        let controls = controls.filter(|(_, register)| self.declares || register.volatile);
+        let declared: Vec<_> = reports.chain(controls).collect();
+        let mut at = declared.len();
+        for (flag, body) in &self.events {
+            for n in [at, flag.len(), at + flag.len(), body.len()] {
+                encoder.octets.extend((n as u32).to_le_bytes());
+            }
+            at += flag.len() + body.len();
         }
-    }
-    let reports = program.reports.iter().zip(0..).map(|(register, i)| (Reg::Report(i), register.init));
-    let controls = program.controls.iter().zip(0..).map(|(register, i)| (Reg::Control(i), register.init));
-    for (reg, init) in reports.chain(controls) {
-        encoder.instr(DEF, [reg, reg, Reg::Imm(init)]);
-        if init == u64::from(INFINITE_INIT) {
-            encoder.refuse(format!("the initial value {init}"), "portus' datapaths take it for infinity");
+        for (reg, Register { init, .. }) in declared {
+            encoder.instr(DEF, [reg, reg, Reg::Imm(*init)]);
+            if *init == u64::from(INFINITE_INIT) {
+                encoder.refuse(format!("the initial value {init}"), "portus' datapaths take it for infinity");
+            }
         }
+        for instr in self.events.iter().flat_map(|(flag, body)| flag.iter().chain(*body)) {
+            encoder.line = instr.line;
+            encoder.instr(number(instr.op), [instr.res, instr.left, instr.right]);
+        }
+        if !encoder.problems.is_empty() {
+            return Err(encoder.problems);
+        }
+        Ok((self.events.len() as u32, at as u32, encoder.octets))
     }
-    for instr in &program.instrs {
-        encoder.line = instr.line;
-        encoder.instr(number(instr.op), [instr.res, instr.left, instr.right]);
-    }
-    if !encoder.problems.is_empty() {
-        let (name, origin, first_line) = (&program.name, &program.origin, program.first_line);
-        return Err(LangError::from_problems(
-            &Source { text: "", name, origin, first_line },
-            encoder.problems,
-        ));
-    }
-    Ok((program.events.len() as u32, (n_defs + program.instrs.len()) as u32, encoder.octets))
+}
+
+/// Returns the kind of a control register.
+pub(crate) fn control_kind(register: &Register) -> u8 {
+    if register.volatile { kind::VOLATILE_CONTROL } else { kind::CONTROL }
 }
 
 struct Encoder<'a> {
-    program: &'a Program,
+    wire: &'a Wire<'a>,
     octets: Vec<u8>,
     line: u32,
     problems: Vec<Problem>,
@@ -64,10 +96,7 @@ impl Encoder<'_> {
 
     fn operand(&mut self, reg: Reg) -> (u8, u32) {
         match reg {
-            Reg::Control(i) if self.program.controls[usize::from(i)].volatile => {
-                (kind::VOLATILE_CONTROL, u32::from(i))
-            }
-            Reg::Control(i) => (kind::CONTROL, u32::from(i)),
+            Reg::Control(i) => (control_kind(&self.wire.controls[usize::from(i)]), u32::from(i)),
             Reg::Imm(n) => (kind::CONSTANT, self.constant(n)),
             Reg::Implicit(i) => (
                 kind::IMPLICIT,
@@ -84,7 +113,7 @@ impl Encoder<'_> {
                 }
                 (kind::PRIMITIVE, u32::from(i))
             }
-            Reg::Report(i) if self.program.reports[usize::from(i)].volatile => {
+            Reg::Report(i) if self.wire.reports[usize::from(i)].volatile => {
                 (kind::VOLATILE_REPORT, u32::from(i))
             }
             Reg::Report(i) => (kind::REPORT, u32::from(i)),
@@ -95,16 +124,17 @@ impl Encoder<'_> {
     fn constant(&mut self, n: u64) -> u32 {
         match u32::try_from(n) {
             _ if n == u64::MAX => INFINITY,
-            Ok(small) if n < TOO_LARGE => small,
+            Ok(small) if n <= self.wire.largest => small,
             _ => {
-                self.refuse(format!("the number {n}"), "portus' messages carry numbers below 2147483648");
+                let why = format!("messages carry numbers up to {}", self.wire.largest);
+                self.refuse(format!("the number {n}"), &why);
                 0
             }
         }
     }
 
     fn refuse(&mut self, message: String, why: &str) {
-        let at = Pos { line: self.line + 1 - self.program.first_line, column: 1 };
+        let at = Pos { line: self.line + 1 - self.wire.first_line, column: 1 };
         let fix = "write the program without it, or run it on the kernel datapath";
         let problem = Problem::new("lang.limit", at, message, why, fix);
         if !self.problems.contains(&problem) {

@@ -1,0 +1,138 @@
+//! What is sent to datapaths of others does there what the program does here.
+
+use ccp_difftest::generate::{self, Size, Temper};
+use ccp_difftest::reference::Reference;
+use ccp_difftest::rng::Rng;
+use ccp_lang::bytecode::{Bytecode, decode};
+use ccp_lang::portable::{CCPLANE, LIBCCP, Portable, portable};
+use ccp_lang::prims::{MAX_PRIMITIVES, N_PORTUS_PRIMS, PRIMITIVES, Prims};
+use ccp_lang::{Implicit, Machine, Program, Source, compile};
+
+const PROGRAMS: usize = 2000;
+
+/// Beyond libccp's intermediate results, local registers and constants, but seldom beyond its instructions.
+const LARGE: Size = Size {
+    max_registers: 24,
+    max_locals: 24,
+    max_operators: 40,
+    max_statements: 24,
+    n_prims: N_PORTUS_PRIMS,
+    constant_bits: 64,
+    comments: false,
+};
+
+/// The same with primitives that datapaths of others lack.
+const DERIVING: Size = Size { n_prims: 29, ..LARGE };
+
+fn inputs(rng: &mut Rng, temper: Temper) -> Prims {
+    let mut prims = [0; MAX_PRIMITIVES];
+    for (value, prim) in prims.iter_mut().zip(&PRIMITIVES[..N_PORTUS_PRIMS]) {
+        *value = rng.number(if prim.is_bool { 1 } else { temper.bits(32) });
+        if prim.name == "Flow.rtt_sample_us" && (*value == 0 || rng.chance(20)) {
+            *value = u64::from(u32::MAX);
+        }
+    }
+    prims
+}
+
+/// Returns programs of random texts that a target takes.
+fn programs(size: Size) -> impl Iterator<Item = (Rng, Temper, String, Program, Portable)> {
+    (0..).filter_map(move |seed| {
+        let mut rng = Rng::new(seed);
+        let temper = Temper::random(&mut rng);
+        let text = generate::program(&mut rng, &size, temper);
+        let program = compile(&Source { text: &text, name: "p", origin: "o", first_line: 1 }).ok()?;
+        // What messages do not set begins with 32 bits there, also with infinity.
+        let volatile = program.controls.iter().filter(|register| register.volatile);
+        let infinite = program.reports.iter().chain(volatile).any(|register| register.init == u64::MAX);
+        let sent = portable(&program, &LIBCCP).ok().filter(|_| !infinite)?;
+        Some((rng, temper, text, program, sent))
+    })
+}
+
+#[test]
+fn libccp_reports_of_what_it_gets_what_the_interpreter_reports_of_the_program() {
+    let (mut reports, mut runs, mut most) = (0, 0, 0);
+    for (mut rng, temper, text, program, sent) in programs(LARGE).take(PROGRAMS) {
+        most = most.max(sent.n_instrs);
+        let libccp = Reference::portable(&sent);
+        let mut machine = Machine::new();
+        let (mut now_us, mut acked) = (1 + rng.number(30), 0);
+        for run in 0..8 {
+            now_us += rng.number(20);
+            if run == 0 {
+                machine.reset(&program, now_us);
+            }
+            let prims = inputs(&mut rng, temper);
+            let (cwnd, rate) = (rng.number(temper.bits(32)), rng.number(temper.bits(32)));
+            machine.imp[Implicit::Cwnd as usize] = cwnd;
+            machine.imp[Implicit::Rate as usize] = rate;
+            let outcome = machine.invoke(&program, &prims, now_us);
+            let theirs = libccp.invoke(&prims, now_us, cwnd, rate);
+            assert_eq!(outcome, theirs.outcome, "run {run} of\n{text}");
+            acked += prims[0];
+            if let Ok(folded) = outcome {
+                let own = folded.report.then(|| machine.take_report(&program));
+                let n = program.reports.len();
+                assert_eq!(
+                    own.as_deref(),
+                    theirs.report.as_ref().map(|sent| &sent[..n]),
+                    "run {run} of\n{text}"
+                );
+                if let Some(report) = &theirs.report {
+                    let head =
+                        |name: &str| report[n + sent.head.iter().position(|one| *one == name).unwrap()];
+                    assert_eq!(
+                        head("cwnd_bytes"),
+                        machine.imp[Implicit::Cwnd as usize],
+                        "run {run} of\n{text}"
+                    );
+                    assert_eq!(head("acked_bytes"), std::mem::take(&mut acked), "run {run} of\n{text}");
+                    reports += 1;
+                }
+            }
+            let n = program.controls.len();
+            assert_eq!(machine.control[..n], theirs.registers.control[..n], "run {run} of\n{text}");
+            assert_eq!(machine.time_zero_us, theirs.registers.time_zero_us, "run {run} of\n{text}");
+            runs += 1;
+        }
+    }
+    println!("{PROGRAMS} programs, {runs} runs, {reports} reports, the largest of {most} instructions");
+    assert!(reports * 10 > runs, "hardly any program reports");
+}
+
+#[test]
+fn libccp_derives_what_datapaths_that_take_our_programs_derive() {
+    let (mut reports, mut runs) = (0, 0);
+    for (mut rng, temper, text, program, sent) in programs(DERIVING).take(PROGRAMS / 4) {
+        let Ok(other) = portable(&program, &CCPLANE) else { continue };
+        let Portable { n_events, n_instrs, octets, .. } = &other;
+        let (n_events, n_instrs) = (*n_events, *n_instrs);
+        let code = Bytecode { n_events, n_instrs, octets, name: "sent", origin: "<generated>" };
+        let read = decode(&code).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let libccp = Reference::portable(&sent);
+        let mut machine = Machine::new();
+        let mut now_us = 1 + rng.number(30);
+        for run in 0..8 {
+            now_us += rng.number(20);
+            if run == 0 {
+                machine.reset(&read, now_us);
+                for (index, value) in &other.begin {
+                    machine.control[usize::from(*index)] = *value;
+                }
+            }
+            let prims = inputs(&mut rng, temper);
+            let (cwnd, rate) = (rng.number(temper.bits(32)), rng.number(temper.bits(32)));
+            machine.imp[Implicit::Cwnd as usize] = cwnd;
+            machine.imp[Implicit::Rate as usize] = rate;
+            let outcome = machine.invoke(&read, &prims, now_us);
+            let theirs = libccp.invoke(&prims, now_us, cwnd, rate);
+            assert_eq!(outcome, theirs.outcome, "run {run} of\n{text}");
+            let own = outcome.is_ok_and(|folded| folded.report).then(|| machine.take_report(&read));
+            assert_eq!(own, theirs.report, "run {run} of\n{text}");
+            reports += usize::from(own.is_some());
+            runs += 1;
+        }
+    }
+    assert!(runs > PROGRAMS && reports * 10 > runs, "{reports} reports in {runs} runs");
+}

@@ -1,0 +1,238 @@
+//! A program for datapaths that others wrote: CCP's primitives only, and the limits of libccp or of another machine.
+//!
+//! What such a datapath lacks is computed from what it has, where that can be (`derive.rs`): in front of the first
+//! condition, because that runs at every ACK. Constants and initial values of more than 32 bits become control registers
+//! that the agent sets when it gives a flow the program, as its messages carry 64 bits there. Behind the program's
+//! own Report registers come ours, from which the agent knows window, rate and totals.
+
+mod derive;
+mod squeeze;
+
+use crate::bytecode::{self, Wire};
+use crate::error::{LangError, Pos, Problem};
+use crate::ir::{Implicit, Instr, MAX_INSTRS, MAX_REGISTERS, Op, Program, Reg, Register};
+
+/// What a datapath takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Instructions, declarations included.
+    pub max_instrs: usize,
+    pub max_events: usize,
+    pub max_registers: usize,
+    pub max_tmps: usize,
+    /// Local registers begin with 0. In libccp they are what another program left there: control registers do for them.
+    pub has_locals: bool,
+    /// Control registers have to be declared.
+    pub declares: bool,
+}
+
+/// libccp 1.2: its tables have room for 256 instructions and 110 registers, but it counts instructions in 8 bits.
+pub const LIBCCP: Target = Target {
+    max_instrs: 255,
+    max_events: 256,
+    max_registers: 110,
+    max_tmps: 8,
+    has_locals: false,
+    declares: false,
+};
+
+/// What [`bytecode::decode`] takes.
+pub const CCPLANE: Target = Target {
+    max_instrs: MAX_INSTRS,
+    max_events: MAX_INSTRS,
+    max_registers: MAX_REGISTERS,
+    max_tmps: 16,
+    has_locals: true,
+    declares: true,
+};
+
+/// A program on its way to a datapath.
+#[derive(Clone, Debug)]
+pub struct Portable {
+    pub n_events: u32,
+    pub n_instrs: u32,
+    pub octets: Vec<u8>,
+    /// Kind on the wire of each control register of the program itself.
+    pub control_kinds: Vec<u8>,
+    /// Control registers, by index, that begin with a value which is to be sent with the program.
+    pub begin: Vec<(u8, u64)>,
+    /// Control registers that begin with what the agent knows of the flow, by name.
+    pub carried: Vec<(&'static str, u8)>,
+    /// Our own Report registers, behind the program's.
+    pub head: Vec<&'static str>,
+}
+
+/// A `when` clause under work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clause {
+    flag: Vec<Instr>,
+    body: Vec<Instr>,
+}
+
+/// A program under work.
+pub(crate) struct Work {
+    clauses: Vec<Clause>,
+    reports: Vec<Register>,
+    controls: Vec<Register>,
+    n_local: usize,
+}
+
+impl Work {
+    fn new(program: &Program) -> Self {
+        let clause =
+            |event| Clause { flag: program.flag(event).to_vec(), body: program.body(event).to_vec() };
+        Work {
+            clauses: program.events.iter().map(clause).collect(),
+            reports: program.reports.clone(),
+            controls: program.controls.clone(),
+            n_local: program.n_local,
+        }
+    }
+
+    fn instrs(&mut self) -> impl Iterator<Item = &mut Instr> {
+        self.clauses.iter_mut().flat_map(|clause| clause.flag.iter_mut().chain(&mut clause.body))
+    }
+
+    /// Adds a control register of ours; returns its index.
+    fn control(&mut self, init: u64) -> u8 {
+        self.controls.push(Register { name: String::new(), is_bool: false, volatile: false, init });
+        (self.controls.len() - 1) as u8
+    }
+
+    fn report(&mut self, volatile: bool) -> Reg {
+        self.reports.push(Register { name: String::new(), is_bool: false, volatile, init: 0 });
+        Reg::Report((self.reports.len() - 1) as u8)
+    }
+
+    /// Puts constants of more than 32 bits into registers.
+    fn spread_constants(&mut self) {
+        let mut known: Vec<(u64, Reg)> = Vec::new();
+        let mut controls = std::mem::take(&mut self.controls);
+        for instr in self.instrs() {
+            for reg in [&mut instr.left, &mut instr.right] {
+                let Reg::Imm(n) = *reg else { continue };
+                if n <= u64::from(u32::MAX) {
+                    continue;
+                }
+                let there = known.iter().find(|(value, _)| *value == n).map(|(_, reg)| *reg);
+                *reg = there.unwrap_or_else(|| {
+                    let reg = Reg::Control(controls.len() as u8);
+                    controls.push(Register { name: String::new(), is_bool: false, volatile: false, init: n });
+                    known.push((n, reg));
+                    reg
+                });
+            }
+        }
+        self.controls = controls;
+    }
+
+    /// Puts local registers into control registers.
+    fn settle_locals(&mut self) {
+        let locals: Vec<Reg> = (0..self.n_local).map(|_| Reg::Control(self.control(0))).collect();
+        for instr in self.instrs() {
+            for reg in [&mut instr.res, &mut instr.left, &mut instr.right] {
+                if let Reg::Local(i) = *reg {
+                    *reg = locals[usize::from(i)];
+                }
+            }
+        }
+        self.n_local = 0;
+    }
+
+    fn n_instrs(&self) -> usize {
+        self.clauses.iter().map(|clause| clause.flag.len() + clause.body.len()).sum()
+    }
+}
+
+/// Returns what to send of a program.
+///
+/// # Errors
+///
+/// `lang.limit`, with all that the datapath lacks.
+pub fn portable(program: &Program, target: &Target) -> Result<Portable, LangError> {
+    let refuse = |problems| LangError::of_program(program, problems);
+    let missing = derive::missing(program);
+    if !missing.is_empty() {
+        return Err(refuse(missing));
+    }
+    let mut work = Work::new(program);
+    let derived = derive::splice(&mut work, program.prims_used);
+    if !target.has_locals {
+        work.settle_locals();
+    }
+    work.clauses.iter_mut().for_each(squeeze::squeeze);
+    work.spread_constants();
+    squeeze::number_tmps(&mut work, target.max_tmps);
+    let problems = too_large(&work, target);
+    if !problems.is_empty() {
+        return Err(refuse(problems));
+    }
+    let mut begin = Vec::new();
+    for (register, i) in work.controls.iter_mut().zip(0..) {
+        // What has to be declared begins so after each report, too, if it is volatile.
+        let sent = register.init > u64::from(u32::MAX) || register.init == bytecode::TAKEN_FOR_INFINITY;
+        if sent || !(target.declares || register.volatile) {
+            begin.push((i, register.init));
+        }
+        if sent && !register.volatile {
+            register.init = 0;
+        }
+    }
+    let sent = Wire {
+        reports: &work.reports,
+        controls: &work.controls,
+        declares: target.declares,
+        largest: u64::from(u32::MAX),
+        first_line: program.first_line,
+        events: work.clauses.iter().map(|clause| (&clause.flag[..], &clause.body[..])).collect(),
+    };
+    let (n_events, n_instrs, octets) = sent.octets().map_err(refuse)?;
+    let control_kinds = program.controls.iter().map(bytecode::control_kind).collect();
+    Ok(Portable {
+        n_events,
+        n_instrs,
+        octets,
+        control_kinds,
+        begin,
+        carried: derived.carried,
+        head: derived.head,
+    })
+}
+
+fn too_large(work: &Work, target: &Target) -> Vec<Problem> {
+    let declared = work.reports.len()
+        + work.controls.iter().filter(|register| target.declares || register.volatile).count();
+    let n_instrs = declared + work.n_instrs();
+    let counts = [
+        (
+            n_instrs,
+            target.max_instrs,
+            "instructions, declarations and what is added for this datapath included",
+        ),
+        (work.clauses.len(), target.max_events, "`when` clauses"),
+        (work.reports.len(), target.max_registers, "Report registers, those of the agent included"),
+        (work.controls.len(), target.max_registers, "control registers, those of the agent included"),
+    ];
+    let beyond = counts.into_iter().filter(|(n, most, _)| n > most);
+    beyond
+        .map(|(n, most, what)| {
+            Problem::new(
+                "lang.limit",
+                Pos { line: 1, column: 1 },
+                format!("{n} {what}"),
+                format!("this datapath has room for {most}"),
+                "shorten the program, or run it on the kernel datapath",
+            )
+        })
+        .collect()
+}
+
+/// `res := value`.
+fn bind(res: Reg, value: Reg, line: u32) -> Instr {
+    Instr { op: Op::Bind, res, left: res, right: value, line }
+}
+
+/// Whether an instruction writes a register that every program has.
+fn writes(instr: &Instr, implicit: Implicit) -> bool {
+    instr.res == Reg::Implicit(implicit)
+}

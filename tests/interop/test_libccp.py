@@ -1,0 +1,129 @@
+"""Our algorithms on a datapath that is built on libccp 1.2: `native/ccp-difftest/examples/libccp_path.rs`.
+
+It sends over a bottleneck of its own, in real time; how fast does not matter, as others take the processor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from agent.description import Description, assembled, plan
+from agent.plane import Plane
+from ccp_algs import Algorithm
+from datapath.ccp_unix.datapath import CcpUnixDatapath
+from datapath.ebpf import compile_program
+from tests.kernel.driving import wait_until
+
+ROOT = Path(__file__).parents[2]
+MANY_BYTES = 6_000_000
+"""A few thousand packets: slow start, some losses, and what comes then."""
+
+
+@pytest.fixture(scope="session")
+def libccp() -> Path:
+    """The datapath, built."""
+    path = f"{Path.home()}/.cargo/bin:{os.environ['PATH']}"
+    build = [
+        "scripts/cargo.sh",
+        "build",
+        "--release",
+        "--package",
+        "ccp-difftest",
+        "--example",
+        "libccp_path",
+    ]
+    subprocess.run(build, cwd=ROOT, env={**os.environ, "PATH": path}, check=True)
+    return ROOT / "native/target/release/examples/libccp_path"
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(libccp: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start the datapath, and see that it ends."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def started(**options: object) -> subprocess.Popen[str]:
+        options = {"agent": tmp_path / "agent", "bind": tmp_path / "libccp", "seconds": 100, **options}
+        arguments = [f"{name}={value}" for name, value in options.items()]
+        process = subprocess.Popen([libccp, *arguments], stdout=subprocess.PIPE, text=True)
+        begun.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield started
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def agent(path: Path, *algorithms: str | type[Algorithm]) -> Iterator[Plane]:
+    """An agent that runs beside the test."""
+    plane = assembled(plan(Description(algorithms)), CcpUnixDatapath(path))
+    thread = threading.Thread(target=plane.run)
+    thread.start()
+    try:
+        yield plane
+    finally:
+        plane.request_stop()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert plane.counters.algorithm_errors == 0
+
+
+def flows_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """What became of the flows, when they have ended."""
+    said, _ = process.communicate(timeout=150)
+    assert process.returncode == 0
+    return [json.loads(line) for line in said.splitlines()]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("algorithm", ["reno", "aimd", "dctcp"])
+def test_an_algorithm_fills_the_path_and_answers_loss(algorithm: str, start: Start, tmp_path: Path) -> None:
+    with agent(tmp_path / "agent", algorithm) as plane:
+        (flow,) = flows_of(start(bytes=MANY_BYTES))
+    assert flow["acked_bytes"] >= MANY_BYTES
+    assert flow["fold_errors"] == 0
+    assert flow["folds_alone"] < flow["folds"] / 10
+    assert 0 < flow["lost"] * 1448 < MANY_BYTES / 10
+    assert plane.counters.flows_created == 1
+    assert plane.counters.reports > 0
+
+
+TEXT = """(def (Report (volatile acked 0) (n {n})) (target 28960))
+(when true (:= Cwnd target) (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
+(when (> Micros 5000) (report) (:= Micros 0))"""
+
+
+class Watched(Algorithm):
+    """Keeps the window, and what reports say."""
+
+    program = TEXT.format(n=0)
+    seen: ClassVar[list[int]] = []
+
+    def on_report(self, report: Any) -> None:
+        self.seen.append(report.n)
+
+
+@pytest.mark.timeout(300)
+def test_live_programs_reach_libccp_beyond_the_room_in_its_table(start: Start, tmp_path: Path) -> None:
+    with agent(tmp_path / "agent", Watched) as plane:
+        process = start()
+        for n in range(1, 13):
+            program = compile_program(TEXT.format(n=n))
+            plane.call(lambda program=program: plane.replace_program("watched", "default", program))  # type: ignore[misc]
+            wait_until(lambda n=n: Watched.seen[-1:] == [n])  # type: ignore[misc]
+        process.kill()

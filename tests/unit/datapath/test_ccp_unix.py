@@ -1,0 +1,368 @@
+"""The agent's end of CCP's Unix sockets, against a socket that says what a datapath would say."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from agent.description import Description, assembled, plan
+from agent.plane import Plane
+from ccp_base.errors import CcpError, LangError, LoadError, ProgramError, UsageError
+from datapath.ccp_unix.datapath import MAX_RATE_BYTES_PER_S, CcpUnixDatapath
+from datapath.ccp_unix.programs import CCPLANE, LIBCCP
+from datapath.ebpf import compile_program
+from datapath.protocol import LAW_FAILED, LAW_PROGRAM, STAMP_SHIFT
+from datapath.wire import (
+    CWND,
+    IMPLICIT,
+    RATE,
+    ChangeProgram,
+    Create,
+    Field,
+    Install,
+    Measure,
+    Message,
+    Ready,
+    Update,
+    messages,
+)
+
+TEXT: Final = """(def (Report (volatile acked 0)) (step 5) (limit +infinity))
+(when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (report))"""
+LAW_UID: Final = 1
+POLL_MS: Final = 2000
+
+
+class Peer:
+    """A datapath."""
+
+    def __init__(self, agent: Path, own: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(own))
+        self._socket.settimeout(2)
+        self._agent = str(agent)
+
+    def send(self, *said: Message) -> None:
+        self._socket.sendto(b"".join(message.octets() for message in said), self._agent)
+
+    def create(self, flow: int, algorithm: str = "") -> None:
+        ends = (0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(5001))
+        self.send(Create(flow, 14_480, 1448, *ends, algorithm))
+
+    def heard(self) -> Message:
+        (message,) = messages(self._socket.recv(65_536))
+        return message
+
+    def all_heard(self) -> list[Message]:
+        self._socket.setblocking(False)
+        heard: list[Message] = []
+        try:
+            while True:
+                heard.append(self.heard())
+        except BlockingIOError:
+            self._socket.settimeout(2)
+            return heard
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def datapath(tmp_path: Path, clock: Clock) -> Iterator[CcpUnixDatapath]:
+    with CcpUnixDatapath(tmp_path / "agent", clock=clock) as open_one:
+        yield open_one
+
+
+@pytest.fixture
+def peer(datapath: CcpUnixDatapath, tmp_path: Path) -> Iterator[Peer]:
+    joined = Peer(datapath.path, tmp_path / "peer")
+    yield joined
+    joined.close()
+
+
+def compiled(text: str = TEXT, name: str = "default") -> Any:
+    return compile_program(text, name)
+
+
+def flow_of(datapath: CcpUnixDatapath, peer: Peer, number: int = 3, algorithm: str = "") -> Any:
+    """A flow that came, when all that was sent has been heard."""
+    peer.create(number, algorithm)
+    (created,) = datapath.poll(POLL_MS).events()
+    peer.all_heard()
+    return created.info  # type: ignore[union-attr]
+
+
+def measure(datapath: CcpUnixDatapath, number: int, handle: int, own: list[int], **head: int) -> Measure:
+    """A report, with what the agent's own registers say."""
+    installed = datapath._table.get(handle)
+    assert installed is not None
+    return Measure(number, installed.uid, [*own, *(head.get(name, 0) for name in installed.sent.head)])
+
+
+def test_a_datapath_gets_the_law_and_then_the_programs(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    datapath.install(compiled())
+    peer.send(Ready(7))
+    datapath.poll(POLL_MS)
+    first, second = peer.all_heard()
+    assert isinstance(first, Install)
+    assert isinstance(second, Install)
+    assert (first.program, second.program) == (LAW_UID, 2)
+    datapath.install(compiled(TEXT.replace("5", "6")))
+    assert peer.heard().program == 3  # type: ignore[union-attr]
+
+
+def test_a_flow_has_addresses_and_the_algorithm_that_it_asks_for(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    info = flow_of(datapath, peer, algorithm="cubic")
+    assert (info.src_addr, info.src_port, info.dst_addr, info.dst_port) == (
+        "10.0.0.1",
+        40_000,
+        "10.0.0.2",
+        5001,
+    )
+    assert (info.cc_name, info.mss_bytes, info.init_cwnd_bytes) == ("ccp.cubic", 1448, 14_480)
+    assert flow_of(datapath, peer, 4).cc_name == "ccp"
+    assert len(datapath.flows()) == 2
+
+
+def test_a_program_begins_with_what_messages_carry_and_programs_cannot(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    info = flow_of(datapath, peer)
+    handle = datapath.install(compiled())
+    peer.heard()
+    assert datapath.update(info.flow_id, 20_000, 3_000_000, handle | 9 << STAMP_SHIFT, {"step": 8})
+    given = peer.heard()
+    assert isinstance(given, ChangeProgram)
+    assert given.flow == 3
+    assert {Field(0, 0, 8), Field(0, 1, 2**64 - 1), Field(IMPLICIT, CWND, 20_000)} <= set(given.fields)
+    assert Field(IMPLICIT, RATE, 3_000_000) in given.fields
+    assert len({(field.kind, field.index) for field in given.fields}) == len(given.fields)
+
+
+def test_a_report_has_registers_window_and_stamp(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    info = flow_of(datapath, peer)
+    handle = datapath.install(compiled())
+    datapath.update(info.flow_id, program=handle | 9 << STAMP_SHIFT)
+    head = {
+        "stamp": 9,
+        "cwnd_bytes": 20_000,
+        "acked_bytes": 2896,
+        "lost_pkts": 1,
+        "rtt_us": 8000,
+        "timeouts": 1,
+    }
+    peer.send(measure(datapath, 3, handle, [1448], **head))
+    batch = datapath.poll(POLL_MS)
+    (report,) = batch
+    assert report.EVENT_KIND == "report"
+    assert (report.acked, report.as_dict()) == (1448, {"acked": 1448})  # type: ignore[attr-defined]
+    assert (report.program_handle, report.program) == (handle | 9 << STAMP_SHIFT, "default")
+    assert (report.cwnd_bytes, report.timeout, report.now_us) == (20_000, True, 100_000_000)
+    with pytest.raises(AttributeError, match="reports no `nothing`; it reports acked"):
+        report.nothing  # type: ignore[attr-defined] # noqa: B018
+    ((of, rows),) = batch.arrays()
+    assert (of, rows["acked"].tolist(), rows["cwnd_bytes"].tolist(), rows["flags"].tolist()) == (
+        handle,
+        [1448],
+        [20_000],
+        [1],
+    )
+    stats = datapath.stats(info.flow_id)
+    assert stats is not None
+    assert (stats.bytes_acked, stats.lost_pkts, stats.srtt_us, stats.law) == (2896, 1, 8000, False)
+
+
+def test_a_flow_closes_when_a_report_is_empty_and_when_its_datapath_ends(
+    datapath: CcpUnixDatapath, peer: Peer, clock: Clock
+) -> None:
+    first, second = flow_of(datapath, peer, 3), flow_of(datapath, peer, 4)
+    peer.send(Measure(3, 0))
+    (closed,) = datapath.poll(POLL_MS).events()
+    assert (closed.EVENT_KIND, closed.flow_id) == ("closed", first.flow_id)  # type: ignore[union-attr]
+    assert not datapath.update(first.flow_id, 20_000)
+    peer.close()
+    clock.now_s += 1
+    (closed,) = datapath.poll(0).events()
+    assert closed.flow_id == second.flow_id  # type: ignore[union-attr]
+    assert (datapath.flows(), datapath.counters()["datapaths"]) == ([], 0)
+
+
+def test_a_datapath_that_is_ready_again_has_none_of_its_flows(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    before = flow_of(datapath, peer)
+    peer.send(Ready(1))
+    peer.create(3)
+    closed, created = datapath.poll(POLL_MS).events()
+    assert (closed.flow_id, created.EVENT_KIND) == (before.flow_id, "created")  # type: ignore[union-attr]
+    assert created.info.flow_id != before.flow_id  # type: ignore[union-attr]
+
+
+def test_the_law_has_flows_whose_algorithm_raised_and_all_at_the_end(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    info = flow_of(datapath, peer)
+    handle = datapath.install(compiled())
+    datapath.update(info.flow_id, program=handle)
+    datapath.update(info.flow_id, program=LAW_FAILED)
+    stats = datapath.stats(info.flow_id)
+    assert stats is not None
+    assert (stats.law, stats.law_cause, stats.law_entries) == (True, "failed", 1)
+    assert [one.program for one in peer.all_heard()[1:]] == [2, LAW_UID]  # type: ignore[union-attr]
+    peer.send(measure(datapath, 3, LAW_PROGRAM, [], cwnd_bytes=30_000))
+    assert len(datapath.poll(POLL_MS)) == 0
+    assert datapath.stats(info.flow_id).cwnd_bytes == 30_000  # type: ignore[union-attr]
+    datapath.update(info.flow_id, program=handle)
+    datapath.close()
+    assert [one.program for one in peer.all_heard()] == [2, LAW_UID]  # type: ignore[union-attr]
+
+
+def test_a_rate_of_0_ends_pacing_and_is_nothing_where_none_was_set(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    info = flow_of(datapath, peer)
+    datapath.update(info.flow_id, rate_bytes_per_s=0)
+    datapath.update(info.flow_id, rate_bytes_per_s=1 << 35)
+    datapath.update(info.flow_id, rate_bytes_per_s=0)
+    limited = Update(3, [Field(IMPLICIT, RATE, MAX_RATE_BYTES_PER_S)])
+    assert peer.all_heard() == [limited, limited]
+
+
+def test_many_flows_are_written_at_once(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    flows = [flow_of(datapath, peer, number).flow_id for number in (3, 4)]
+    handle = datapath.install(compiled())
+    datapath.update(flows[0], program=handle)
+    peer.all_heard()
+    columns = [np.array(column, np.uint64) for column in ([*flows, 99], [20_000, 0, 1], [0, 5, 1])]
+    assert datapath.update_many(*columns) == 2  # type: ignore[arg-type]
+    assert peer.all_heard() == [
+        Update(3, [Field(IMPLICIT, CWND, 20_000)]),
+        Update(4, [Field(IMPLICIT, RATE, 5)]),
+    ]
+    registers = {"step": np.array([1, 2, 3], np.uint64)}
+    assert datapath.update_many(*columns, registers) == 1  # type: ignore[arg-type]
+
+
+def test_what_such_a_datapath_does_not_measure_is_refused_by_name_before_a_flow_is_touched(
+    datapath: CcpUnixDatapath,
+) -> None:
+    text = "(def (Report (age 0)))\n(when true (:= Report.age Int.age_us) (report))"
+    with pytest.raises(LangError) as caught:
+        datapath.install(compile_program(text, "default", "mine.py", 10))
+    assert (caught.value.slug, "mine.py:11" in caught.value.where) == ("lang.limit", True)
+    assert "`Int.age_us`" in caught.value.message
+
+
+def test_programs_that_are_too_long_for_libccp_fit_where_ccplane_reads_them(tmp_path: Path) -> None:
+    body = "".join(f"(:= Report.a (+ (* Report.a {n}) Ack.bytes_acked))" for n in range(2, 150))
+    program = compiled(f"(def (Report (a 0))) (when true {body} (report))")
+    with CcpUnixDatapath(tmp_path / "one") as libccp, pytest.raises(LangError, match="room for 255"):
+        libccp.install(program)
+    with CcpUnixDatapath(tmp_path / "other", CCPLANE) as ours:
+        assert ours.install(program) == 1
+
+
+def test_a_full_table_is_told_of_and_a_place_that_is_free_is_used_again(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    flow_of(datapath, peer)
+    texts = [TEXT.replace("5", str(n)) for n in range(LIBCCP.programs)]
+    handles = [datapath.install(compiled(text)) for text in texts[:-1]]
+    assert len(peer.all_heard()) == len(handles) == 8
+    with pytest.raises(ProgramError, match="room for 8 programs") as caught:
+        datapath.install(compiled(texts[-1]))
+    assert caught.value.slug == "program.no_room"
+    datapath.uninstall(handles[2])
+    datapath.install(compiled(texts[-1]))
+    # All again, each to its place; the first one tells libccp to forget the others.
+    assert [one.program for one in peer.all_heard()] == [1, 2, 3, 10, 5, 6, 7, 8, 9]  # type: ignore[union-attr]
+
+
+def test_extensions_and_their_letters_are_refused(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    info = flow_of(datapath, peer)
+    with pytest.raises(LoadError, match="no extension `rtcp`"):
+        datapath.extend("rtcp")
+    with pytest.raises(CcpError) as caught:
+        datapath.update(info.flow_id, letters={"rtcp": b"x"})
+    assert caught.value.slug == "update.extension"
+
+
+def test_errors_of_updates_say_what_is_wrong(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    info = flow_of(datapath, peer)
+    slugs = []
+    for options in ({"program": 9}, {"registers": {"step": 1}}):
+        with pytest.raises(CcpError) as caught:
+            datapath.update(info.flow_id, **options)  # type: ignore[arg-type]
+        slugs.append(caught.value.slug)
+    datapath.update(info.flow_id, program=datapath.install(compiled()))
+    with pytest.raises(CcpError) as caught:
+        datapath.update(info.flow_id, registers={"steps": 1})
+    assert [*slugs, caught.value.slug] == ["program.unknown", "register.no_program", "register.unknown"]
+    assert "step" in caught.value.fix
+
+
+def test_octets_that_are_no_message_and_reports_of_nobody_change_nothing(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    info = flow_of(datapath, peer)
+    handle = datapath.install(compiled())
+    peer._socket.sendto(b"\x09\x00\x08\x00\x00\x00\x00\x00", str(datapath.path))
+    peer.send(Measure(99, handle + 1, [1]), Measure(3, 77, [1]), Measure(3, handle + 1, [1]))
+    assert len(datapath.poll(POLL_MS)) == 0
+    assert (len(datapath.flows()), datapath.counters()["messages_refused"]) == (1, 2)
+    assert info.flow_id in {flow.flow_id for flow in datapath.flows()}
+
+
+def test_a_socket_that_another_agent_has_is_left_to_it(datapath: CcpUnixDatapath) -> None:
+    with pytest.raises(UsageError) as caught:
+        CcpUnixDatapath(datapath.path)
+    assert (caught.value.slug, caught.value.why) == ("wire.no_socket", "an agent has it")
+    datapath.close()
+    CcpUnixDatapath(datapath.path).close()
+
+
+def test_a_call_from_another_thread_ends_the_wait(datapath: CcpUnixDatapath) -> None:
+    datapath.wake()
+    assert len(datapath.poll(60_000)) == 0
+    datapath.close()
+    datapath.wake()
+
+
+def test_a_plane_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    ready = plan(Description(["reno", "aimd"], rules=["dport=5001 -> aimd"]))
+    plane: Plane = assembled(ready, datapath)
+    peer.create(3)
+    peer.create(4, "reno")
+    plane.turn(POLL_MS)
+    algorithms = [live.host.name for live in plane.flows.values()]
+    assert algorithms == ["aimd", "reno"]
+    given = [one for one in peer.all_heard() if isinstance(one, ChangeProgram)]
+    assert [(one.flow, one.program) for one in given] == [(3, 3), (4, 2)]
+    (aimd,) = (live.flow for live in plane.flows.values() if live.host.name == "aimd")
+    own = [0] * len(plane.hosts["aimd"].programs.all()[0].program.report_fields)
+    stamp = aimd.handle >> STAMP_SHIFT
+    peer.send(measure(datapath, 3, 2, own, stamp=stamp, cwnd_bytes=14_480, rtt_us=9000))
+    plane.turn(POLL_MS)
+    assert (plane.counters.reports, plane.counters.algorithm_errors) == (1, 0)
+    plane.set_param("beta", 0.6)
+    peer.send(Measure(3, 0))
+    plane.turn(POLL_MS)
+    assert plane.counters.flows_closed == 1

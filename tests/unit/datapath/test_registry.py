@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from datapath import registry
+from experiments.run import DATAPATHS
+
+PAGE = Path(__file__).parents[3] / "docs/datapaths.md"
+
+
+def test_the_page_has_the_table() -> None:
+    assert registry.table() in PAGE.read_text(), f"put this into {PAGE.name}:\n{registry.table()}"
+
+
+def test_scenarios_run_on_what_is_said_to_be_for_them() -> None:
+    assert list(DATAPATHS) == registry.names(scenarios=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "scenarios", "message"),
+    [
+        ("ebpf", False, None),
+        ("sim", True, None),
+        ("sim", False, "`ccp run` cannot use the datapath `sim`"),
+        ("ccp:unix", True, "scenarios cannot use the datapath `ccp:unix`"),
+        ("ccp:unx", False, "there is no datapath `ccp:unx`"),
+    ],
+)
+def test_a_name_is_refused_with_those_that_there_are(name: str, scenarios: bool, message: str | None) -> None:
+    refused = registry.refusal(name, scenarios=scenarios)
+    assert (None if refused is None else refused[0]) == message
+    if refused is not None:
+        assert "`ebpf`" in refused[1] or "ccp:unix" in refused[1] or "ebpf" in refused[1]
