@@ -27,6 +27,7 @@ __all__ = [
     "IoamCapture",
     "MqttBroker",
     "PlainCubic",
+    "Portable",
     "Program",
     "Report",
     "RtcpAttached",

@@ -14,6 +14,7 @@ from ccp_base.names import close_names
 EBPF: Final = "ebpf"
 SIM: Final = "sim"
 CCP_UNIX: Final = "ccp:unix"
+QUIC: Final = "quic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,17 @@ KINDS: Final = (
         sets="window below 1 GiB, rate below 4.3 GB/s, registers",
         programs="255 instructions, 110 registers of a kind, 8 programs at a time",
         alone="what the datapath does by itself",
+    ),
+    Kind(
+        name=QUIC,
+        flows="connections of quinn, in programs with the crate `ccp-quic`",
+        runs=True,
+        scenarios=False,
+        needs="the program, of the same user",
+        measures="CCP's 15, and what is derived from them",
+        sets="window, rate as a bound of the window, registers",
+        programs="1024 instructions, 64 registers of a kind, 63 programs at a time",
+        alone="quinn's CUBIC",
     ),
 )
 

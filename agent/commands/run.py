@@ -21,6 +21,7 @@ from agent.plane import Plane
 from ccp_base.errors import CcpError, UsageError
 from datapath import registry
 from datapath.ccp_unix.datapath import SOCKET
+from datapath.ccp_unix.programs import LIMITS
 from datapath.ebpf import LoadOptions, compile_program
 
 OF_THE_KERNEL: Final = (
@@ -46,7 +47,7 @@ def run(
         str, typer.Option(help=f"Where the flows are: {', '.join(registry.names(scenarios=False))}.")
     ] = registry.EBPF,
     bind: Annotated[
-        Path, typer.Option(help="The agent's socket, for ccp:unix: where datapaths look for it.")
+        Path, typer.Option(help="The agent's socket, for ccp:unix and quic: where datapaths look for it.")
     ] = SOCKET,
     take_over: Annotated[
         bool,
@@ -68,7 +69,7 @@ def run(
     """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
     It needs root. `ccp simulate` needs none, and simulates the flows; `--datapath ccp:unix` needs none, and
-    has the flows of datapaths that others wrote.
+    has the flows of datapaths that others wrote; `--datapath quic` those of quinn.
     """
     _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)
@@ -78,7 +79,7 @@ def run(
         options = replace(options, load=replace(options.load, take_over=take_over))
         given.serve(ready, options, _greet)
     else:
-        options = replace(options, load=CcpUnixOptions(bind))
+        options = replace(options, load=CcpUnixOptions(bind, LIMITS[datapath]))
         given.serve(ready, options, partial(_greet_datapaths, bind))
 
 

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from ccp_base.errors import ProgramError
+from datapath import registry
 from datapath.wire import Install
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ LIBCCP: Final = Limits(libccp=True, programs=9)
 """libccp as others use it has a table of 10 programs, of which 1.2 leaves the last one empty."""
 
 CCPLANE: Final = Limits(libccp=False, programs=64)
+
+LIMITS: Final = {registry.CCP_UNIX: LIBCCP, registry.QUIC: CCPLANE}
+"""Name of a datapath at whose agent's end we are -> what it has room for."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,24 +6,19 @@ It sends over a bottleneck of its own, in real time; how fast does not matter, a
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from agent.description import Description, assembled, plan
-from agent.plane import Plane
 from ccp_algs import Algorithm
-from datapath.ccp_unix.datapath import CcpUnixDatapath
+from datapath.ccp_unix.programs import LIBCCP
 from datapath.ebpf import compile_program
+from tests.interop.agent_end import agent, example
 from tests.kernel.driving import wait_until
 
-ROOT = Path(__file__).parents[2]
 MANY_BYTES = 6_000_000
 """A few thousand packets: slow start, some losses, and what comes then."""
 
@@ -31,18 +26,7 @@ MANY_BYTES = 6_000_000
 @pytest.fixture(scope="session")
 def libccp() -> Path:
     """The datapath, built."""
-    path = f"{Path.home()}/.cargo/bin:{os.environ['PATH']}"
-    build = [
-        "scripts/cargo.sh",
-        "build",
-        "--release",
-        "--package",
-        "ccp-difftest",
-        "--example",
-        "libccp_path",
-    ]
-    subprocess.run(build, cwd=ROOT, env={**os.environ, "PATH": path}, check=True)
-    return ROOT / "native/target/release/examples/libccp_path"
+    return example("ccp-difftest", "libccp_path")
 
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -68,21 +52,6 @@ def start(libccp: Path, tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-@contextmanager
-def agent(path: Path, *algorithms: str | type[Algorithm]) -> Iterator[Plane]:
-    """An agent that runs beside the test."""
-    plane = assembled(plan(Description(algorithms)), CcpUnixDatapath(path))
-    thread = threading.Thread(target=plane.run)
-    thread.start()
-    try:
-        yield plane
-    finally:
-        plane.request_stop()
-        thread.join(30)
-    assert not thread.is_alive()
-    assert plane.counters.algorithm_errors == 0
-
-
 def flows_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """What became of the flows, when they have ended."""
     said, _ = process.communicate(timeout=150)
@@ -93,7 +62,7 @@ def flows_of(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("algorithm", ["reno", "aimd", "dctcp"])
 def test_an_algorithm_fills_the_path_and_answers_loss(algorithm: str, start: Start, tmp_path: Path) -> None:
-    with agent(tmp_path / "agent", algorithm) as plane:
+    with agent(tmp_path / "agent", LIBCCP, algorithm) as plane:
         (flow,) = flows_of(start(bytes=MANY_BYTES))
     assert flow["acked_bytes"] >= MANY_BYTES
     assert flow["fold_errors"] == 0
@@ -120,7 +89,7 @@ class Watched(Algorithm):
 
 @pytest.mark.timeout(300)
 def test_live_programs_reach_libccp_beyond_the_room_in_its_table(start: Start, tmp_path: Path) -> None:
-    with agent(tmp_path / "agent", Watched) as plane:
+    with agent(tmp_path / "agent", LIBCCP, Watched) as plane:
         process = start()
         for n in range(1, 13):
             program = compile_program(TEXT.format(n=n))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from datapath import registry
+from datapath.ccp_unix.programs import LIMITS
 from experiments.run import DATAPATHS
 
 PAGE = Path(__file__).parents[3] / "docs/datapaths.md"
@@ -18,10 +19,15 @@ def test_scenarios_run_on_what_is_said_to_be_for_them() -> None:
     assert list(DATAPATHS) == registry.names(scenarios=True)
 
 
+def test_what_has_its_agent_at_a_socket_has_limits() -> None:
+    assert [registry.EBPF, *LIMITS] == registry.names(scenarios=False)
+
+
 @pytest.mark.parametrize(
     ("name", "scenarios", "message"),
     [
         ("ebpf", False, None),
+        ("quic", False, None),
         ("sim", True, None),
         ("sim", False, "`ccp run` cannot use the datapath `sim`"),
         ("ccp:unix", True, "scenarios cannot use the datapath `ccp:unix`"),

@@ -1,0 +1,41 @@
+"""An agent at its end of CCP's Unix sockets, and datapaths in Rust that speak to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent.description import Description, assembled, plan
+from agent.plane import Plane
+from ccp_algs import Algorithm
+from datapath.ccp_unix.datapath import CcpUnixDatapath
+from datapath.ccp_unix.programs import Limits
+
+ROOT = Path(__file__).parents[2]
+
+
+def example(package: str, name: str) -> Path:
+    """An example of a crate, built."""
+    path = f"{Path.home()}/.cargo/bin:{os.environ['PATH']}"
+    build = ["scripts/cargo.sh", "build", "--release", "--package", package, "--example", name]
+    subprocess.run(build, cwd=ROOT, env={**os.environ, "PATH": path}, check=True)
+    return ROOT / "native/target/release/examples" / name
+
+
+@contextmanager
+def agent(path: Path, limits: Limits, *algorithms: str | type[Algorithm]) -> Iterator[Plane]:
+    """An agent that runs beside the test."""
+    plane = assembled(plan(Description(algorithms)), CcpUnixDatapath(path, limits))
+    thread = threading.Thread(target=plane.run)
+    thread.start()
+    try:
+        yield plane
+    finally:
+        plane.request_stop()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert plane.counters.algorithm_errors == 0
