@@ -29,6 +29,7 @@ from experiments.bench import (
     latency,
     ns3_peer,
     peers,
+    quic,
     reload,
     reports,
     rtcp,
@@ -318,9 +319,20 @@ def _agents(
     return agents.run(plan, agent, ours or [], kernel or [], where, length)
 
 
+@benchmark("quic")
+def _quic(
+    plan: Plan,
+    files: Annotated[
+        Path, typer.Option(metavar="PROGRAM", help="The example `files` of the crate ccp-quic.")
+    ] = quic.FILES,
+) -> BenchResult:
+    """Connections of quinn under `cubic` by `ccp run --datapath quic`, beside quinn's own CUBIC."""
+    return quic.run(plan, files)
+
+
 @app.command("all")
 def all_command(keep: Keep = None) -> None:
-    """All of these but `agents` and `validation`, one after the other, and how long each takes.
+    """All of these but `agents`, `quic` and `validation`, one after the other, and how long each takes.
 
     Exit code 1: one of them failed; the others are measured nevertheless.
     """

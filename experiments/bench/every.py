@@ -54,8 +54,11 @@ BENCHMARKS: Final = {
 }
 """Name -> benchmark, in the order in which all are run."""
 
-APART: Final = {"agents": Benchmark(Plan(max_rounds=9), (3, 20))}
-"""Those that measure what the user brings, and are not among all."""
+APART: Final = {
+    "agents": Benchmark(Plan(max_rounds=9), (3, 20)),
+    "quic": Benchmark(Plan(max_rounds=12), (3, 6)),
+}
+"""Those that measure what `make build` does not make, and are not among all."""
 
 
 def run(console: Console, keep: Path | None = None) -> list[str]:

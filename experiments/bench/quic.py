@@ -1,0 +1,170 @@
+"""`ccp bench quic`: connections of quinn under an agent, beside quinn's own CUBIC.
+
+One download by the example of `native/ccp-quic`, over an emulated path of 100 Mbit/s and 20 ms, and between
+two network namespaces, where the machine is the limit. Each round measures both ways once; ratios are of the
+same round. CPU is that of the server, and of the agent with it: the client and the emulator do the same for
+both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Final
+
+from experiments.agent_process import ccp
+from experiments.bench.builds import ROOT
+from experiments.bench.errors import BenchError
+from experiments.bench.result import BenchResult
+from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.bench.transfers import Sample, cpu_ratios, throughput_ratios
+from experiments.netlab import Host, two_hosts
+from experiments.netlab.cpu import process_cpu_s
+from experiments.netlab.emulated import emulated
+from experiments.netlab.process import Process, end
+from experiments.netlab.spec import Buffer, Direction
+from experiments.netlab.topologies import point_to_point
+
+ALGORITHM: Final = "cubic"
+QUINN: Final = "quinn"
+OURS: Final = "ccplane"
+WAYS: Final = (QUINN, OURS)
+CPU_GOAL: Final = "<= 1.05"
+THROUGHPUT_GOAL: Final = ">= 0.98"
+PATH: Final = Direction(rate_bytes_per_s=12.5e6, delay_us=10_000, buffer=Buffer(bdp=1))
+SIZES_BYTES: Final = {"100mbit": 50_000_000, "unlimited": 1_000_000_000}
+"""Scenario -> length of a download."""
+PORT: Final = 4433
+TIMEOUT_S: Final = 120.0
+FILES: Final = ROOT / "native/target/release/examples/files"
+"""The example, where a checkout builds it."""
+BUILD: Final = "scripts/cargo.sh build --release --package ccp-quic --example files"
+
+
+def run(plan: Plan, files: FilePath = FILES) -> BenchResult:
+    """Measure.
+
+    Args:
+        plan: How long.
+        files: The example's program.
+
+    Returns:
+        Ratios of CPU per GB and of goodput, and the figures behind them.
+
+    Raises:
+        BenchError: As `measure_rounds`, and `bench.no_example`.
+        LabError: If a network cannot be built, or a download fails.
+    """
+    result = BenchResult("quic", plan, {"algorithm": ALGORITHM})
+    _checked(files)
+    with tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder, _agent(FilePath(folder)) as agent:
+        for scenario, size_bytes in SIZES_BYTES.items():
+
+            def measure(way: str, number: int, scenario: str = scenario, n: int = size_bytes) -> Sample:
+                with _hosts(scenario, number) as (sender, receiver):
+                    return _download(files, sender, receiver, agent if way == OURS else None, n)
+
+            measured = measure_rounds(WAYS, measure, plan, title=scenario, headlines=_headlines)
+            result.rounds[scenario] = measured.tally
+            pair = measured.samples[OURS], measured.samples[QUINN]
+            result.add(f"cpu_per_gb_ratio.{scenario}", cpu_ratios(*pair), "ratio", CPU_GOAL)
+            result.add(f"throughput_ratio.{scenario}", throughput_ratios(*pair), "ratio", THROUGHPUT_GOAL)
+            for way, samples in measured.samples.items():
+                goodput = [one.goodput_bytes_per_s / 125e3 for one in samples]
+                result.add(f"goodput_mbit_per_s.{scenario}.{way}", goodput, "Mbit/s")
+                result.add(f"cpu_s_per_gb.{scenario}.{way}", [one.cpu_s_per_gb for one in samples], "s/GB")
+                lost = [float(one.retransmits_pkts) for one in samples]
+                result.add(f"lost.{scenario}.{way}", lost, "packets")
+    return result
+
+
+def _headlines(samples: Mapping[str, list[Sample]]) -> Iterator[list[float]]:
+    pair = samples[OURS], samples[QUINN]
+    yield cpu_ratios(*pair)
+    yield throughput_ratios(*pair)
+
+
+def _checked(files: FilePath) -> None:
+    if os.access(files, os.X_OK):
+        return
+    raise BenchError(
+        "bench.no_example",
+        "there is no example of ccp-quic",
+        str(files),
+        "`make build` does not build it",
+        f"{BUILD}, in a checkout of ccplane; or name the program: --files PROGRAM",
+    )
+
+
+@contextlib.contextmanager
+def _agent(folder: FilePath) -> Iterator[tuple[FilePath, int]]:
+    """Run an agent for a block; gives its socket and its process."""
+    socket = folder / "agent"
+    command = ccp("run", ALGORITHM, "--datapath", "quic", "--bind", str(socket))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            running.stdout.readline()
+            yield socket, running.pid
+        finally:
+            running.terminate()
+
+
+@contextlib.contextmanager
+def _hosts(scenario: str, seed: int) -> Iterator[tuple[Host, Host]]:
+    """Build the path of a scenario; gives sender and receiver."""
+    if scenario == "unlimited":
+        with two_hosts() as path:
+            yield path.sender, path.receiver
+    else:
+        with emulated(point_to_point(PATH), seed=seed) as net:
+            yield net.hosts["sender"], net.hosts["receiver"]
+
+
+def _download(
+    files: FilePath, sender: Host, receiver: Host, agent: tuple[FilePath, int] | None, size_bytes: int
+) -> Sample:
+    with tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder:
+        certificate = f"{folder}/certificate"
+        address = f"{sender.ipv4}:{PORT}"
+        env = dict(os.environ)
+        if agent is not None:
+            env["CCP_AGENT"] = str(agent[0])
+        serve = [str(files), "serve", address, folder, certificate]
+        server = sender.popen(serve, stdout=subprocess.PIPE, env=env)
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            pids = [server.pid, *([agent[1]] if agent else [])]
+            before_s = sum(map(process_cpu_s, pids))
+            get = [str(files), "get", address, certificate, f"zeros/{size_bytes}", "/dev/null"]
+            said = receiver.run(get, timeout_s=TIMEOUT_S).stdout
+            cpu_s = sum(map(process_cpu_s, pids)) - before_s
+            lost = number(server.stdout.readline(), r", (\d+) packets lost")
+        finally:
+            _stop(server)
+    seconds = number(said, r"in ([\d.]+) s")
+    return Sample(cpu_s / (size_bytes / 1e9), size_bytes / seconds, int(lost))
+
+
+def _stop(server: Process) -> None:
+    end([server])
+    if server.stdout is not None:
+        server.stdout.close()
+
+
+def number(text: str, pattern: str) -> float:
+    """Return the number that a pattern's group finds in what the example says.
+
+    Raises:
+        Unfit: It says something else.
+    """
+    found = re.search(pattern, text)
+    if found is None:
+        raise Unfit(f"the example says {text!r}")
+    return float(found[1])
