@@ -7,6 +7,8 @@ from typing import Final
 SLUGS: Final[dict[str, str]] = {
     "load.no_extension": "the object file of an extension of the datapath cannot be read",
     "load.no_run_dir": "the run file, which says what the agent runs, cannot be written",
+    "datapath.option": "an option means nothing on the datapath that was asked for",
+    "datapath.unknown": "there is no such datapath, or `ccp run` cannot use it",
     "flow.gone": "the flow closed before the update reached it",
     "update.not_a_number": "a window, rate or register value is no finite number",
     "update.out_of_range": "a window, rate or register value is negative or absurd",

@@ -12,6 +12,7 @@ import pytest
 
 from agent.description import Description, assembled, plan
 from agent.plane import Plane
+from ccp_algs import registry
 from ccp_base.errors import CcpError, LangError, LoadError, ProgramError, UsageError
 from datapath.ccp_unix.datapath import MAX_RATE_BYTES_PER_S, CcpUnixDatapath
 from datapath.ccp_unix.programs import CCPLANE, LIBCCP
@@ -347,7 +348,9 @@ def test_a_call_from_another_thread_ends_the_wait(datapath: CcpUnixDatapath) -> 
 
 
 def test_a_plane_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Peer) -> None:
-    ready = plan(Description(["reno", "aimd"], rules=["dport=5001 -> aimd"]))
+    # Classes of their own: a parameter that is set stays set.
+    own = [type(one.__name__, (one,), {}) for one in (registry.get("reno"), registry.get("aimd"))]
+    ready = plan(Description(own, rules=["dport=5001 -> aimd"]))
     plane: Plane = assembled(ready, datapath)
     peer.create(3)
     peer.create(4, "reno")
@@ -357,9 +360,9 @@ def test_a_plane_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Pee
     given = [one for one in peer.all_heard() if isinstance(one, ChangeProgram)]
     assert [(one.flow, one.program) for one in given] == [(3, 3), (4, 2)]
     (aimd,) = (live.flow for live in plane.flows.values() if live.host.name == "aimd")
-    own = [0] * len(plane.hosts["aimd"].programs.all()[0].program.report_fields)
+    fields = [0] * len(plane.hosts["aimd"].programs.all()[0].program.report_fields)
     stamp = aimd.handle >> STAMP_SHIFT
-    peer.send(measure(datapath, 3, 2, own, stamp=stamp, cwnd_bytes=14_480, rtt_us=9000))
+    peer.send(measure(datapath, 3, 2, fields, stamp=stamp, cwnd_bytes=14_480, rtt_us=9000))
     plane.turn(POLL_MS)
     assert (plane.counters.reports, plane.counters.algorithm_errors) == (1, 0)
     plane.set_param("beta", 0.6)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ccp_base.errors import LoadError, Several
+from datapath import registry
 from experiments import run as runs
 from experiments.errors import ResultError, RunError, ScenarioError
 from experiments.netlab import LabError
@@ -133,6 +135,8 @@ def test_another_datapath_is_refused_with_the_names_of_those_there_are() -> None
 
 
 def test_a_datapath_that_is_added_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = (*registry.KINDS, replace(registry.KINDS[1], name="ns3"))
+    monkeypatch.setattr(registry, "KINDS", kinds)
     monkeypatch.setitem(runs.DATAPATHS, "ns3", record)
     result = run(SCENARIO, datapath="ns3")
     assert result.metadata["datapath"] == "ns3"
