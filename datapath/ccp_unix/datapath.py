@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,6 @@ from datapath.wire import (
     Update,
     messages,
 )
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("ccplane.datapath")
 

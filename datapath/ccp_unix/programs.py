@@ -53,7 +53,6 @@ class Installed:
         sent: What is sent of it.
         message: The message that installs it.
         controls: Kind and index on the wire of its control registers, by name.
-        flags: Those that are true or false.
     """
 
     handle: int
