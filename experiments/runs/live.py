@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -106,17 +106,29 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         others = [one for one in (agent, outlet.publisher, limiting, *programs) if one is not None]
         session = _Session(scenario, recording, net, agent, others, variants, trace, progress)
         joining.callback(session.join)
-        watch = Watch()
         try:
-            with watch:
+            with _processors_told(recording.facts):
                 session.run()
         finally:
             session.finish()
-            recording.facts["processors"] = {
-                "own_ratio": watch.seen.own_ratio,
-                "stolen_ratio": watch.seen.stolen_ratio,
-                "foreign_ratio": watch.seen.foreign_ratio,
-            }
+
+
+@contextlib.contextmanager
+def _processors_told(facts: dict[str, Any]) -> Iterator[None]:
+    """Write down which share of the processors a block had, also if it fails; not if it is interrupted."""
+    failed: Exception | None = None
+    with Watch() as watch:
+        try:
+            yield
+        except Exception as error:
+            failed = error
+    facts["processors"] = {
+        "own_ratio": watch.seen.own_ratio,
+        "stolen_ratio": watch.seen.stolen_ratio,
+        "foreign_ratio": watch.seen.foreign_ratio,
+    }
+    if failed is not None:
+        raise failed
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from ccp_base.errors import CcpError, LangError
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import SetLink, SetParam
+from experiments.netlab.cpu import CpuSeconds, cpu_counts
 from experiments.netlab.lab import list_namespaces
 from experiments.netlab.spec import Bernoulli, Direction
 from experiments.processes import Process, running
@@ -284,6 +286,24 @@ def test_ctrl_c_leaves_finished_runs_and_nothing_else(tmp_path: Path, jobs: int)
     assert sorted(os.listdir(tmp_path)) == ["grid.yaml", "out"]
     assert len(os.listdir(out)) == n_done + 1
     nothing_is_left_of(process.pid, out)
+
+
+@KERNELS_OWN
+@pytest.mark.parametrize("look", [1, 2])
+def test_an_interruption_while_the_machine_is_looked_at_leaves_nothing(
+    look: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = itertools.count(1)
+
+    def interrupted() -> CpuSeconds:
+        if next(looks) == look:
+            raise SystemExit(143)  # as a worker does on SIGTERM, wherever it is
+        return cpu_counts()
+
+    monkeypatch.setattr("experiments.disturbance.cpu_counts", interrupted)
+    with pytest.raises(SystemExit):
+        run(one_flow(duration_s=1), tmp_path / "interrupted")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.timeout(TIMEOUT_S)
