@@ -177,8 +177,9 @@ def run(
 
     Returns:
         `core_ns.*`; for each load and congestion control the ratio of CPU time to that of the kernel's, time
-        for an ACK, memory by connection, clients, and what is behind the ratio; with the free load also
-        `memory_bytes.one_client`.
+        for an ACK, memory by connection, clients, and what is behind the ratio; behind limits, too, the share
+        that was found of those that a client felt (`found_ratio`; none if nothing was lost), and
+        retransmissions and goodput beside the kernel's; with the free load also `memory_bytes.one_client`.
 
     Raises:
         BenchError: As `measure_rounds`.
@@ -200,7 +201,10 @@ def run(
         clients = Clients(count, load, object_bytes)
         pairs, result.rounds[str(load)] = measure(plan, clients, observe=observe)
         for name in OURS:
-            _add(result, f"{name}.{load}", [one for one in pairs if one.congestion == name], count)
+            own = [one for one in pairs if one.congestion == name]
+            _add(result, f"{name}.{load}", own, count)
+            if load is Load.LIMITED:
+                _add_goals(result, f"{name}.{load}", own)
     if Load.FREE in loads:
         memory = memory_with_one_client(plan, count)
         result.rounds["one client"] = memory.tally
@@ -222,6 +226,18 @@ def _add(result: BenchResult, label: str, pairs: Sequence[Pair], count: int) -> 
         mbit_per_s = [one.goodput_bytes_per_s / 125e3 for one in samples]
         result.add(f"goodput_mbit_per_s.{label}.{name}", mbit_per_s, "Mbit/s")
         result.add(f"retrans_ratio.{label}.{name}", [one.retrans_ratio for one in samples], "ratio")
+
+
+def _add_goals(result: BenchResult, label: str, pairs: Sequence[Pair]) -> None:
+    """Add what R-TCP is for: limits that clients feel are found, less is sent again, as much arrives."""
+    felt = [one.cost.limited + one.cost.triggered for one in pairs]
+    if all(felt):
+        found = [one.cost.limited / clients for one, clients in zip(pairs, felt, strict=True)]
+        result.add(f"found_ratio.{label}", found, "ratio", ">= 0.9")
+    more = [one.rtcp.retrans_ratio - one.kernel.retrans_ratio for one in pairs]
+    result.add(f"retrans_ratio_change.{label}", more, "ratio", "<= 0")
+    goodput = [one.rtcp.goodput_bytes_per_s / one.kernel.goodput_bytes_per_s for one in pairs]
+    result.add(f"goodput_ratio.{label}", goodput, "ratio", ">= 0.99")
 
 
 def core_ns(plan: Plan) -> Rounds[float]:
