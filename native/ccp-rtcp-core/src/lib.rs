@@ -63,9 +63,10 @@ impl Options {
         (3..=types::RTCP_MAX_CANDIDATES).contains(&self.n_candidates)
     }
 
-    /// As `ccp_algs/rtcp/options.py` has them.
-    #[cfg(test)]
-    pub(crate) fn usual() -> Self {
+    /// As `ccp_algs/rtcp/options.py` has them, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn usual() -> Self {
         Self {
             loss_window_min_rtts_ppm: 7_000_000,
             loss_ratio_ppm: 200_000,

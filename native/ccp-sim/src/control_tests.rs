@@ -3,11 +3,11 @@
 use ccp_emu::spec::Spec;
 use ccp_lang::{Source, compile};
 use ccp_record::{Letter, Record, Update};
-use ccp_rtcp_core::EXTENSION;
 use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE};
+use ccp_rtcp_core::{EXTENSION, Options as RtcpOptions};
 
 use super::*;
-use crate::agent::{test_letter, test_options};
+use crate::agent::test_letter;
 use crate::{App, Options, Plan, World};
 
 const S: u64 = 1_000_000_000;
@@ -139,7 +139,7 @@ fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
         world.run_until(2 * S);
         let records = world.shared().take_records();
         let Some(Record::Create(create)) = records.get(0) else { panic!("{records:?}") };
-        let letters = [Letter { extension: EXTENSION, octets: &test_letter(caps, test_options()) }];
+        let letters = [Letter { extension: EXTENSION, octets: &test_letter(caps, RtcpOptions::usual()) }];
         let update = Update { program: Some(program), letters: &letters, ..Update::default() };
         world.agent_flow_mut(create.record.flow_id).unwrap().update(&update);
         let early = sock_after(&mut world, 6);

@@ -5,12 +5,12 @@ use ccp_rtcp_core::types::{RTCP_CAPPED, RTCP_LIMITED, RTCP_PROBING, RTCP_RAISED}
 use ccp_tcp::{Congestion, RateSample};
 
 use super::super::AgentFlow;
-use super::super::test_flow::{Bench, FLOW_ID, MSS_BYTES, program, test_letter, test_options};
+use super::super::test_flow::{Bench, FLOW_ID, MSS_BYTES, program, test_letter};
 use super::*;
 
 /// Looks for a limit, or no longer.
 fn ask(bench: &mut Bench, caps: u32) {
-    let octets = test_letter(caps, test_options());
+    let octets = test_letter(caps, Options::usual());
     let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
     bench.update(&Update { letters: &letters, ..Update::default() });
 }
@@ -98,7 +98,7 @@ fn who_asks_for_no_caps_is_not_looked_at_and_who_ends_them_is_free() {
 #[test]
 fn who_observes_is_told_and_not_capped() {
     let mut limited = Limited::new(0);
-    let octets = test_letter(RTCP_CAP_CWND | RTCP_CAP_RATE, Options { observe: 1, ..test_options() });
+    let octets = test_letter(RTCP_CAP_CWND | RTCP_CAP_RATE, Options { observe: 1, ..Options::usual() });
     let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
     limited.bench.update(&Update { letters: &letters, ..Update::default() });
     limited.run();
@@ -130,7 +130,7 @@ fn a_second_connection_to_the_client_shares_its_rate_from_the_start() {
     let mut sock = limited.bench.sock.clone();
     second.init(&mut sock);
     let _ = shared.take_records();
-    let octets = test_letter(RTCP_CAP_RATE, test_options());
+    let octets = test_letter(RTCP_CAP_RATE, Options::usual());
     let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
     let handle = shared.install(program(BIG)).unwrap();
     second.update(&Update { program: Some(handle), letters: &letters, ..Update::default() });
@@ -153,7 +153,7 @@ fn a_second_connection_to_the_client_shares_its_rate_from_the_start() {
 #[test]
 fn options_that_the_core_has_no_room_for_cap_nothing() {
     let mut bench = Bench::with(BIG);
-    let octets = test_letter(RTCP_CAP_CWND, Options { n_candidates: 99, ..test_options() });
+    let octets = test_letter(RTCP_CAP_CWND, Options { n_candidates: 99, ..Options::usual() });
     let letters = [ccp_record::Letter { extension: EXTENSION, octets: &octets }];
     bench.update(&Update { letters: &letters, ..Update::default() });
     bench.ack(1);
@@ -167,5 +167,5 @@ fn a_letter_to_nobody_or_of_another_size_is_refused() {
     assert_eq!(check("other", &[1]), Err("load.extension"));
     assert_eq!(check("other", &[]), Ok(())); // nobody is to leave the flow
     assert_eq!(check(EXTENSION, &[1]), Err("update.extension"));
-    assert_eq!(check(EXTENSION, &test_letter(0, test_options())), Ok(()));
+    assert_eq!(check(EXTENSION, &test_letter(0, Options::usual())), Ok(()));
 }

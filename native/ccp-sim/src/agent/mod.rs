@@ -19,4 +19,4 @@ pub use flow::AgentFlow;
 pub use limit::{EXTENSIONS, check_letter, no_extension};
 pub use shared::{Counters, Shared};
 #[cfg(test)]
-pub(crate) use test_flow::{test_letter, test_options};
+pub(crate) use test_flow::test_letter;

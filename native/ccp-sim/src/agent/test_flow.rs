@@ -16,33 +16,6 @@ pub(super) fn program(text: &str) -> Program {
     compile(&Source { text, name: "default", origin: "test", first_line: 1 }).unwrap()
 }
 
-/// As `ccp_algs/rtcp/options.py` has them.
-pub(crate) fn test_options() -> Options {
-    Options {
-        loss_window_min_rtts_ppm: 7_000_000,
-        loss_ratio_ppm: 200_000,
-        n_candidates: 9,
-        reduction_ratio_ppm: 600_000,
-        convergence_min_rtts_ppm: 10_000_000,
-        tolerance_ratio_ppm: 5_000,
-        excess_buckets_ppm: 2_000_000,
-        excess_buckets_anew_ppm: 5_000_000,
-        excess_rates_ppm: 2_000_000,
-        probe_every_rounds: 20,
-        probe_rounds: 3,
-        probe_gain_ratio_ppm: 200_000,
-        margin_ratio_ppm: 990_000,
-        floor_pkts: 3,
-        pace_cubic: 1,
-        observe: 0,
-        ipv4_prefix_bits: 32,
-        ipv6_prefix_bits: 64,
-        ports_per_client: 0,
-        falls_apart: 1,
-        kept_us: 600_000_000,
-    }
-}
-
 /// A letter to the extension for rate limits: `enum rtcp_caps`.
 pub(crate) fn test_letter(caps: u32, options: Options) -> Vec<u8> {
     let letter = Letter { caps, pad: 0, options };

@@ -6,7 +6,6 @@ use ccp_rtcp_core::{Options, Row};
 use ccp_tcp::Sock;
 
 use super::NAMES;
-use crate::agent::test_options;
 use crate::{App, Options as WorldOptions, Plan, World};
 
 const S: u64 = 1_000_000_000;
@@ -56,8 +55,8 @@ fn after_20_s(congestion: &str, options: Options) -> (f64, Vec<Row>) {
 #[test]
 fn a_limited_flow_finds_its_bucket_and_retransmits_less() {
     for (plain, bounded) in ["cubic", "bbr"].into_iter().zip(NAMES) {
-        let (before, none) = after_20_s(plain, test_options());
-        let (after, rows) = after_20_s(bounded, test_options());
+        let (before, none) = after_20_s(plain, Options::usual());
+        let (after, rows) = after_20_s(bounded, Options::usual());
         assert!(none.is_empty(), "{plain} is none of R-TCP's");
         let last = rows.last().unwrap_or_else(|| panic!("{bounded} finds a limit"));
         assert!(is_near(last.rate_bytes_per_s, LIMIT_BYTES_PER_S, 0.02), "{bounded} {last:?}");
@@ -71,8 +70,8 @@ fn a_limited_flow_finds_its_bucket_and_retransmits_less() {
 
 #[test]
 fn who_only_observes_sends_as_without() {
-    let watching = Options { observe: 1, ..test_options() };
-    let (before, _) = after_20_s("cubic", test_options());
+    let watching = Options { observe: 1, ..Options::usual() };
+    let (before, _) = after_20_s("cubic", Options::usual());
     let (after, rows) = after_20_s("rtcp_cubic", watching);
     assert_eq!(before, after);
     assert!(!rows.is_empty());
@@ -81,7 +80,7 @@ fn who_only_observes_sends_as_without() {
 #[test]
 fn what_is_sent_is_within_the_limit_and_no_less() {
     for name in NAMES {
-        let mut world = attached(test_options(), false);
+        let mut world = attached(Options::usual(), false);
         add(&mut world, name);
         let early = sock_at(&mut world, 11);
         let late = sock_at(&mut world, 31);
@@ -94,7 +93,7 @@ fn what_is_sent_is_within_the_limit_and_no_less() {
 
 #[test]
 fn a_second_flow_to_the_client_is_bounded_from_the_start() {
-    let mut world = attached(test_options(), false);
+    let mut world = attached(Options::usual(), false);
     add(&mut world, "rtcp_cubic");
     world.run_until(16 * S);
     add(&mut world, "rtcp_bbr");
@@ -109,7 +108,7 @@ fn a_second_flow_to_the_client_is_bounded_from_the_start() {
 #[test]
 fn the_end_of_a_limit_is_found() {
     for name in NAMES {
-        let mut world = attached(test_options(), false);
+        let mut world = attached(Options::usual(), false);
         add(&mut world, name);
         world.run_until(16 * S);
         let free = r#"{"rate_bytes_per_s": 5e6, "delay_us": 18000, "buffer": {"packets": 1000}}"#;
@@ -126,7 +125,7 @@ fn the_end_of_a_limit_is_found() {
 
 #[test]
 fn acks_are_recorded_where_that_is_asked_for() {
-    let mut world = attached(test_options(), true);
+    let mut world = attached(Options::usual(), true);
     add(&mut world, "rtcp_bbr");
     world.run_until(3 * S);
     let acks = world.take_acks();
@@ -135,7 +134,7 @@ fn acks_are_recorded_where_that_is_asked_for() {
     assert!(acks.windows(2).all(|two| two[0].t_us <= two[1].t_us), "in order");
     assert_eq!(acks.last().map(|ack| ack.delivered_pkts), Some(sock.delivered));
     assert!(world.take_acks().is_empty());
-    let mut world = attached(test_options(), false);
+    let mut world = attached(Options::usual(), false);
     add(&mut world, "rtcp_bbr");
     world.run_until(3 * S);
     assert!(world.take_acks().is_empty());
@@ -151,8 +150,8 @@ fn without_r_tcp_there_are_no_such_names_and_it_is_attached_once() {
         assert_eq!(slug(refused), Err("sim.no_congestion_control"));
         assert_eq!(slug(world.register(name, false)), Err("register.bad_name"));
     }
-    let bad = Options { n_candidates: 99, ..test_options() };
+    let bad = Options { n_candidates: 99, ..Options::usual() };
     assert_eq!(slug(world.attach_rtcp(bad, false)), Err("rtcp.bad_options"));
-    assert_eq!(slug(world.attach_rtcp(test_options(), false)), Ok(()));
-    assert_eq!(slug(world.attach_rtcp(test_options(), false)), Err("rtcp.name_taken"));
+    assert_eq!(slug(world.attach_rtcp(Options::usual(), false)), Ok(()));
+    assert_eq!(slug(world.attach_rtcp(Options::usual(), false)), Err("rtcp.name_taken"));
 }
