@@ -46,6 +46,7 @@ class AgentProcess:
         packages: Path | None = None,
         patience_s: float = START_TIMEOUT_S,
         command: str = "run",
+        bind: Path | None = None,
     ) -> None:
         """Start the agent and wait until it is ready.
 
@@ -56,11 +57,13 @@ class AgentProcess:
             packages: Folder to import ccplane from, if not where this one was imported from.
             patience_s: How long it may take until it is ready [s].
             command: Another one of `ccp` than `run` that serves flows.
+            bind: Its socket, on a datapath that is not the kernel's: then nothing is pinned.
 
         Raises:
             LoadError: `load.agent`, with what it printed, if it ends or is not ready in time.
         """
-        words = [*enter, *ccp(command, *arguments, "--pin-dir", pin_dir)]
+        place = ["--pin-dir", pin_dir] if bind is None else ["--bind", str(bind)]
+        words = [*enter, *ccp(command, *arguments, *place)]
         self._log: IO[str] = tempfile.TemporaryFile("a+")  # noqa: SIM115 - lives as long as the process
         self._written = ""
         self._process = subprocess.Popen(
@@ -141,6 +144,7 @@ def running_agent(
     enter: Sequence[str] = (),
     packages: Path | None = None,
     command: str = "run",
+    bind: Path | None = None,
 ) -> Iterator[AgentProcess]:
     """Run an agent for the length of a block, and leave nothing of it in the kernel.
 
@@ -150,16 +154,22 @@ def running_agent(
         enter: As for `AgentProcess`.
         packages: Likewise.
         command: Likewise.
+        bind: Likewise.
 
     Raises:
         LoadError: As `AgentProcess`.
     """
+
+    def tidy() -> None:
+        if bind is None:
+            ebpf.unload(pin_dir)
+
     try:
-        agent = AgentProcess(arguments, pin_dir, enter, packages, command=command)
+        agent = AgentProcess(arguments, pin_dir, enter, packages, command=command, bind=bind)
     except LoadError:
         raise  # what is pinned there may be another agent's
     except BaseException:
-        ebpf.unload(pin_dir)
+        tidy()
         raise
     try:
         yield agent
@@ -167,7 +177,7 @@ def running_agent(
         try:
             agent.stop()
         finally:
-            ebpf.unload(pin_dir)
+            tidy()
 
 
 @contextlib.contextmanager

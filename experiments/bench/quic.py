@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
-from experiments.agent_process import ccp
+from datapath import registry
+from experiments.agent_process import running_agent
 from experiments.bench.builds import ROOT
 from experiments.bench.errors import BenchError
 from experiments.bench.result import BenchResult
@@ -58,16 +59,20 @@ def run(plan: Plan, files: FilePath = FILES) -> BenchResult:
 
     Raises:
         BenchError: As `measure_rounds`, and `bench.no_example`.
+        LoadError: If the agent does not start.
         LabError: If a network cannot be built, or a download fails.
     """
     result = BenchResult("quic", plan, {"algorithm": ALGORITHM})
     _checked(files)
-    with tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder, _agent(FilePath(folder)) as agent:
+    with contextlib.ExitStack() as during:
+        socket = FilePath(during.enter_context(tempfile.TemporaryDirectory(prefix="ccplane-quic-")), "agent")
+        agent = during.enter_context(running_agent(ALGORITHM, "--datapath", registry.QUIC, bind=socket))
+        steered = (socket, agent.pid)
         for scenario, size_bytes in SIZES_BYTES.items():
 
             def measure(way: str, number: int, scenario: str = scenario, n: int = size_bytes) -> Sample:
                 with _hosts(scenario, number) as (sender, receiver):
-                    return _download(files, sender, receiver, agent if way == OURS else None, n)
+                    return _download(files, sender, receiver, steered if way == OURS else None, n)
 
             measured = measure_rounds(WAYS, measure, plan, title=scenario, headlines=_headlines)
             result.rounds[scenario] = measured.tally
@@ -99,20 +104,6 @@ def _checked(files: FilePath) -> None:
         "`make build` does not build it",
         f"{BUILD}, in a checkout of ccplane; or name the program: --files PROGRAM",
     )
-
-
-@contextlib.contextmanager
-def _agent(folder: FilePath) -> Iterator[tuple[FilePath, int]]:
-    """Run an agent for a block; gives its socket and its process."""
-    socket = folder / "agent"
-    command = ccp("run", ALGORITHM, "--datapath", "quic", "--bind", str(socket))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        try:
-            assert running.stdout is not None
-            running.stdout.readline()
-            yield socket, running.pid
-        finally:
-            running.terminate()
 
 
 @contextlib.contextmanager
