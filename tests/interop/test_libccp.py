@@ -1,4 +1,4 @@
-"""Our algorithms on a datapath that is built on libccp 1.2: `native/ccp-difftest/examples/libccp_path.rs`.
+"""Our algorithms on a datapath that is built on libccp 1.2: `native/ccp-difftest/examples/libccp_path`.
 
 It sends over a bottleneck of its own, in real time; how fast does not matter, as others take the processor.
 """

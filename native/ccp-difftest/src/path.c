@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
  * A datapath built on libccp as others build theirs: flows in a table, messages over Unix datagram sockets, the
- * real clock. One per process. What sends packets is in examples/libccp_path.rs.
+ * real clock. One per process. What sends packets is in examples/libccp_path/main.rs.
  */
 #include <errno.h>
 #include <stdlib.h>
