@@ -71,6 +71,18 @@ static __always_inline u32 on_wire(u64 pkts)
 	return (pkts + ((u64)FLOW_MODULUS << 32)) % FLOW_MODULUS;
 }
 
+static __always_inline struct node_count *count_of(const struct node_flow *flow)
+{
+	/* Nobody writes it. On the stack of whoever calls this, Linux 6.1 has no room for it. */
+	static struct node_count none;
+	struct node_count *count = bpf_map_lookup_elem(&counts, flow);
+
+	if (count)
+		return count;
+	bpf_map_update_elem(&counts, flow, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&counts, flow);
+}
+
 static __always_inline void count_old(struct node_count *count, const struct numbers *numbers, u64 last)
 {
 	__sync_fetch_and_add(&count->missing, -(u64)numbers->pkts);
@@ -103,36 +115,37 @@ static __always_inline void count_numbers(struct node_count *count, const struct
  * Counts a packet, with its numbers, that comes to the queue; returns how many of its flow had not come then, and how
  * many the queue has dropped of those, as the wire has it.
  */
-static __noinline u32 count_numbered(struct packet *packet, const struct numbers *numbers, bool drops_known)
+static __always_inline u32 count_numbered(struct node_count *count, struct packet *packet,
+					  const struct numbers *numbers, bool drops_known)
 {
-	struct node_count begun = {}, *count;
-
-	if (!packet || !numbers || !packet->flow.protocol)
-		return NODE_MISSING;
-	count = bpf_map_lookup_elem(&counts, &packet->flow);
 	if (!numbers->pkts) {
-		if (count)
+		if (count && count->counts)
 			__sync_fetch_and_add(&count->missing, -(u64)packet->pkts);
 		return NODE_MISSING;
 	}
-	if (count) {
-		count_numbers(count, numbers);
+	if (!count)
+		count = count_of(&packet->flow);
+	if (!count)
+		return NODE_MISSING;
+	if (!count->counts) {
+		count->highest = numbers->first + numbers->pkts - 1;
+		count->counts = true;
 	} else {
-		begun.highest = numbers->first + numbers->pkts - 1;
-		bpf_map_update_elem(&counts, &packet->flow, &begun, BPF_NOEXIST);
-		return drops_known ? 0 : HALF_MISSING;
+		count_numbers(count, numbers);
 	}
 	return on_wire(count->missing) << 16 | (drops_known ? on_wire(count->dropped) : HALF_MISSING);
 }
 
-static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, bool drops_known)
+/* `count` is what is known of the packet's flow, or NULL. */
+static __noinline u32 count_flow(struct __sk_buff *skb, struct packet *packet, struct node_count *count,
+				 bool drops_known)
 {
 	struct numbers numbers = {};
 
-	if (!packet)
+	if (!packet || !packet->flow.protocol)
 		return NODE_MISSING;
 	read_numbers(skb, packet, &numbers);
-	return count_numbered(packet, &numbers, drops_known);
+	return count_numbered(count, packet, &numbers, drops_known);
 }
 
 /* Whose packet it is, of those that carry headers, and what TCP carries in it; false if nobody's. */
@@ -180,7 +193,7 @@ static __always_inline int count_drop(struct sk_buff *skb)
 	if (!dev || !*dev || (u64)skb->dev != *dev || !flow_of(skb, &flow, &payload_bytes))
 		return 0;
 	count = bpf_map_lookup_elem(&counts, &flow);
-	if (!count)
+	if (!count || !count->counts)
 		return 0;
 	shared = (struct skb_shared_info *)(skb->head + skb->end);
 	BPF_CORE_READ_INTO(&segments, shared, gso_segs);

@@ -134,7 +134,8 @@ static __noinline int note_path(struct __sk_buff *skb, struct packet *packet, st
 	    bpf_skb_load_bytes(skb, options->edge_at + EDGE_TIMESTAMP_AT, left, sizeof(left)))
 		return 0;
 	read_numbers(skb, packet, &numbers);
-	sink.missing = count_numbered(packet, &numbers, false) >> 16;
+	sink.missing =
+		count_numbered(bpf_map_lookup_elem(&counts, &packet->flow), packet, &numbers, false) >> 16;
 	known = path_of(&packet->flow);
 	if (!known || !numbers.pkts || !take_turn(&known->busy))
 		return 0;

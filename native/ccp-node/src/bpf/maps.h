@@ -7,6 +7,15 @@
 #include "node.h"
 #include <bpf/bpf_helpers.h>
 
+struct ipv6_header {
+	__be32 version;
+	__be16 payload_bytes;
+	u8 next_header;
+	u8 hop_limit;
+	u8 saddr[16];
+	u8 daddr[16];
+};
+
 const volatile struct node_config config = {};
 
 struct {
@@ -40,27 +49,30 @@ struct {
 	__type(value, u64);
 } active SEC(".maps");
 
-struct node_sent {
-	u64 pkts; /* on the wire: the number of the next one */
-	u64 packets; /* a super-packet is one */
+/* Flow that came last, and when this was noted in `active` [ns]: a flow is looked up once in SEEN_NS. */
+struct node_seen {
+	struct node_flow flow;
+	u64 noted_ns;
 };
 
-/* The source: what each flow has sent. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct node_flow);
-	__type(value, struct node_sent);
-} sent_flows SEC(".maps");
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct node_seen);
+} last_seen SEC(".maps");
 
 struct node_count {
+	u64 sent_pkts; /* by the source, on the wire: the number of the next one */
+	u64 sent_packets; /* a super-packet is one */
+	u64 counts; /* bool: the transit node counts the flow, as packets with numbers came */
 	u64 highest; /* number that came */
 	u64 missing; /* packets that did not come */
 	u64 dropped; /* packets that the queue dropped */
 	u64 old_pkts; /* in a row, whose numbers were not higher than all before */
 };
 
-/* The transit node: what it counts of each flow with numbers. */
+/* What the source has sent of each flow, and what the transit node counts of those with numbers. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -107,7 +119,10 @@ struct {
 /* What is too large for the stack. */
 struct node_scratch {
 	union {
-		u8 headers[NODE_TEMPLATE_BYTES];
+		struct {
+			struct ipv6_header ip;
+			u8 headers[NODE_TEMPLATE_BYTES];
+		};
 		__be32 slot[64];
 		struct {
 			struct node_record record;

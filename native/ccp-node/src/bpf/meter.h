@@ -11,6 +11,7 @@
 #define ONE (1ULL << FRACTION_BITS)
 #define LN_2 186065279ULL /* times ONE */
 #define TIMES_FORGOTTEN 16 /* e^-16 is nothing */
+#define SEEN_NS 10000000ULL /* a hundredth of the time that a flow counts as active */
 
 /* e^-x, both in units of 1 / ONE: halved for each ln 2, and a series for what is left. */
 static __always_inline u64 decay(u64 x)
@@ -19,6 +20,8 @@ static __always_inline u64 decay(u64 x)
 
 	for (int n = 1; n <= 6; n++) {
 		term = (term * rest >> FRACTION_BITS) / n;
+		if (!term)
+			break;
 		sum = n & 1 ? sum - term : sum + term;
 	}
 	return sum >> (halvings & 63);
@@ -33,14 +36,30 @@ static __always_inline u64 faded(const struct node_link *link, u64 now_ns)
 	return link->weight * decay((age_ns << FRACTION_BITS) / config.rate_time_ns) >> FRACTION_BITS;
 }
 
+static __always_inline bool is_same(const struct node_flow *flow, const struct node_flow *other)
+{
+	const u32 *words = (const u32 *)flow, *others = (const u32 *)other;
+	u32 difference = 0;
+
+	for (u32 i = 0; i < sizeof(*flow) / 4; i++)
+		difference |= words[i] ^ others[i];
+	return !difference;
+}
+
 static __always_inline void note_flow(struct node_link *link, const struct node_flow *flow, u64 now_ns)
 {
-	u64 *seen_ns = bpf_map_lookup_elem(&active, flow);
+	struct node_seen *last = ONLY(last_seen);
+	u64 *seen_ns;
 
+	if (!last || (now_ns - last->noted_ns < SEEN_NS && is_same(&last->flow, flow)))
+		return;
+	seen_ns = bpf_map_lookup_elem(&active, flow);
 	if (seen_ns)
 		*seen_ns = now_ns;
 	else if (!bpf_map_update_elem(&active, flow, &now_ns, BPF_NOEXIST))
 		__sync_fetch_and_add(&link->flows_seen, 1);
+	last->flow = *flow;
+	last->noted_ns = now_ns;
 }
 
 /* Packets come to the link; returns how many come per second, these included. */

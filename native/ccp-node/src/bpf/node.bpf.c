@@ -22,6 +22,7 @@ int on_egress(struct __sk_buff *skb)
 	struct node_link *behind = ONLY(link);
 	struct node_now *told = ONLY(now);
 	struct node_data data = {};
+	struct node_count *count = NULL;
 	struct packet packet;
 	struct queue queue;
 	struct air air;
@@ -37,17 +38,24 @@ int on_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	came_ns = behind->last_ns;
 	data.arrival_pkts_per_s = arrived(behind, &packet.flow, packet.pkts, mono_ns);
-	if (config.roles & NODE_SOURCE)
-		insert(skb, &packet, wall_ns);
-	if (!(config.roles & NODE_TRANSIT))
+	if (config.roles & NODE_SOURCE && is_served(&packet)) {
+		count = count_of(&packet.flow);
+		packet.is_chosen = count && number(&packet, count, config.template_bytes);
+	} else if (config.roles & NODE_TRANSIT && packet.flow.protocol) {
+		count = bpf_map_lookup_elem(&counts, &packet.flow);
+	}
+	if (!(config.roles & NODE_TRANSIT)) {
+		if (packet.is_chosen)
+			insert(skb, &packet, &data, wall_ns);
 		return TC_ACT_UNSPEC;
-	if (!packet.hop_by_hop_bytes) {
-		count_flow(skb, &packet, false);
+	}
+	if (!packet.is_chosen && !packet.hop_by_hop_bytes) {
+		count_flow(skb, &packet, count, false);
 		return TC_ACT_UNSPEC;
 	}
 	queue = read_queue(told);
 	air = read_air(skb, told, came_ns, mono_ns);
-	data.flow_counts = count_flow(skb, &packet,
+	data.flow_counts = count_flow(skb, &packet, count,
 				      drops_are_known(told, &queue) && (!told->air_fresh_ns || air.settled));
 	data.hop_limit = packet.hop_limit;
 	data.ingress_if = skb->ingress_ifindex;
@@ -58,7 +66,10 @@ int on_egress(struct __sk_buff *skb)
 	data.flow_count = behind->flows_seen - told->flows_gone;
 	data.link_rate_bytes_per_s = told->link_rate_bytes_per_s;
 	read_radio(skb, &data.radio);
-	fill(skb, &packet, &data);
+	if (packet.is_chosen)
+		insert(skb, &packet, &data, wall_ns);
+	else
+		fill(skb, &packet, &data);
 	return TC_ACT_UNSPEC;
 }
 

@@ -31,15 +31,6 @@
 #define IPV6_LENGTH_AT 4
 #define IPV6_NEXT_HEADER_AT 6
 
-struct ipv6_header {
-	__be32 version;
-	__be16 payload_bytes;
-	u8 next_header;
-	u8 hop_limit;
-	u8 saddr[16];
-	u8 daddr[16];
-};
-
 struct ipv4_header {
 	u8 words;
 	u8 tos;
@@ -62,8 +53,8 @@ struct packet {
 	u32 hop_limit;
 	u32 hop_by_hop_bytes;
 	u32 destination_bytes;
-	u32 trace_at; /* of the trace that a source has just put in; 0: to be looked for, as its number */
-	u64 number;
+	u64 number; /* of one that this source numbers */
+	bool is_chosen; /* it gets headers here */
 	u8 first; /* next header of IPv6 */
 	bool is_multicast;
 	bool has_echo; /* this node has put one in */
@@ -75,24 +66,48 @@ static __always_inline u32 headers_at(void)
 	return config.link_bytes + sizeof(struct ipv6_header);
 }
 
+/*
+ * Reads a struct from the packet; true if it is not all there. What lies in one piece, as headers do in nearly
+ * all packets, is read without a helper.
+ */
+#define READ(skb, at, to)                                                          \
+	({                                                                         \
+		const typeof(*(to)) *there_ = (void *)(long)(skb)->data + (at);    \
+		bool missing_ = false;                                             \
+		if ((void *)(there_ + 1) <= (void *)(long)(skb)->data_end)         \
+			*(to) = *there_;                                           \
+		else                                                               \
+			missing_ = bpf_skb_load_bytes(skb, at, to, sizeof(*(to))); \
+		missing_;                                                          \
+	})
+
+/* More than two headers take: verifiers want to hear it. */
+#define MAX_HEADERS_AT 4608
+
+struct ports {
+	__be16 source;
+	__be16 destination;
+};
+
+struct tcp_start {
+	struct ports ports;
+	__be32 sequence;
+	__be32 acknowledged;
+	u8 words; /* in its upper half */
+	u8 flags;
+	__be16 window;
+};
+
 static __always_inline void read_ports(struct __sk_buff *skb, struct packet *packet, u32 at, u8 protocol)
 {
-	struct {
-		__be16 ports[2];
-		__be32 sequence;
-		__be32 acknowledged;
-		u8 words; /* in its upper half */
-		u8 flags;
-		__be16 window;
-	} start;
-	u32 bytes = protocol == IPPROTO_TCP ? sizeof(start) : sizeof(start.ports);
+	struct tcp_start start;
 
-	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+	if ((protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) || at > MAX_HEADERS_AT)
 		return;
-	if (bpf_skb_load_bytes(skb, at, &start, bytes))
+	if (protocol == IPPROTO_TCP ? READ(skb, at, &start) : READ(skb, at, &start.ports))
 		return;
-	packet->flow.sport = bpf_ntohs(start.ports[0]);
-	packet->flow.dport = bpf_ntohs(start.ports[1]);
+	packet->flow.sport = bpf_ntohs(start.ports.source);
+	packet->flow.dport = bpf_ntohs(start.ports.destination);
 	packet->flow.protocol = protocol;
 	if (protocol == IPPROTO_TCP) {
 		packet->tcp_sequence = bpf_ntohl(start.sequence);
@@ -116,12 +131,15 @@ static __always_inline void read_ipv4(struct __sk_buff *skb, struct packet *pack
 /* Steps over an extension header of this kind, if it is one; returns how long it is. */
 static __always_inline u32 step_over(struct __sk_buff *skb, u32 at, u8 kind, u8 *next)
 {
-	u8 start[2];
+	struct {
+		u8 next_header;
+		u8 length;
+	} start;
 
-	if (*next != kind || bpf_skb_load_bytes(skb, at, start, sizeof(start)))
+	if (*next != kind || at > MAX_HEADERS_AT || READ(skb, at, &start))
 		return 0;
-	*next = start[0];
-	return (start[1] + 1) * 8;
+	*next = start.next_header;
+	return (start.length + 1) * 8;
 }
 
 static __always_inline void read_ipv6(struct __sk_buff *skb, struct packet *packet)
@@ -130,7 +148,7 @@ static __always_inline void read_ipv6(struct __sk_buff *skb, struct packet *pack
 	struct ipv6_header ip;
 	u8 next;
 
-	if (bpf_skb_load_bytes(skb, config.link_bytes, &ip, sizeof(ip)))
+	if (READ(skb, config.link_bytes, &ip))
 		return;
 	__builtin_memcpy(packet->flow.saddr, ip.saddr, sizeof(ip.saddr));
 	__builtin_memcpy(packet->flow.daddr, ip.daddr, sizeof(ip.daddr));
@@ -157,6 +175,12 @@ static __always_inline void read_packet(struct __sk_buff *skb, struct packet *pa
 	else if (skb->protocol == bpf_htons(ETH_P_IP))
 		read_ipv4(skb, packet);
 }
+
+/* What lies in front of the hop limit of IPv6. */
+struct lengths {
+	__be16 payload_bytes;
+	u8 next_header;
+};
 
 /* What options a header has. */
 struct options {
@@ -279,24 +303,27 @@ struct usual_ends {
  */
 __noinline int read_usual(struct __sk_buff *skb, const struct packet *packet, struct options *options)
 {
-	u32 at = headers_at(), ends_at = at + packet->hop_by_hop_bytes, end;
+	struct {
+		u8 type;
+		u8 bytes;
+	} padding;
+	u32 at = headers_at(), ends_at, end;
 	struct usual_trace trace;
 	struct usual_ends ends;
-	u8 padding[2];
 
 	if (!packet || !options)
 		return 0;
 	if (!packet->hop_by_hop_bytes || packet->destination_bytes != USUAL_ENDS_BYTES)
 		return 0;
-	if (bpf_skb_load_bytes(skb, at, &trace, sizeof(trace)) ||
-	    bpf_skb_load_bytes(skb, ends_at, &ends, sizeof(ends)))
+	ends_at = at + packet->hop_by_hop_bytes;
+	if (ends_at > MAX_HEADERS_AT || READ(skb, at, &trace) || READ(skb, ends_at, &ends))
 		return 0;
 	end = at + 6 + trace.bytes;
 	if (trace.padding[0] != PADN || trace.padding[1] || trace.type != IOAM_MUTABLE ||
 	    trace.ioam_type != IOAM_TRACE || bpf_ntohs(trace.namespace_id) != config.namespace_id)
 		return 0;
-	if (end != ends_at && (bpf_skb_load_bytes(skb, end, padding, sizeof(padding)) || padding[0] != PADN ||
-			       end + 2 + padding[1] != ends_at))
+	if (end != ends_at &&
+	    (READ(skb, end, &padding) || padding.type != PADN || end + 2 + padding.bytes != ends_at))
 		return 0;
 	if (ends.type != EXPERIMENT || ends.bytes != TCP_STATE_SUPER_BYTES ||
 	    bpf_ntohs(ends.experiment) != EXPERIMENT_ID || ends.kind != TCP_STATE || ends.edge_type != IOAM ||
@@ -333,13 +360,13 @@ __noinline int read_numbers(struct __sk_buff *skb, const struct packet *packet, 
 	if (!packet || !numbers)
 		return 0;
 	numbers->pkts = 0;
-	if (!packet->destination_bytes)
-		return 0;
-	if (packet->trace_at) {
+	if (packet->is_chosen) {
 		numbers->first = packet->number;
 		numbers->pkts = packet->pkts;
 		return 0;
 	}
+	if (!packet->destination_bytes)
+		return 0;
 	if (!read_usual(skb, packet, &options))
 		read_options(skb, headers_at() + packet->hop_by_hop_bytes, packet->destination_bytes,
 			     &options);

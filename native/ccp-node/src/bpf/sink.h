@@ -81,8 +81,9 @@ static __always_inline void take_out(struct __sk_buff *skb, struct packet *packe
 static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 {
 	u32 bytes = packet->hop_by_hop_bytes + packet->destination_bytes, at = headers_at();
+	static struct node_sunk none; /* nobody writes it */
 	struct options options = {};
-	struct node_sunk *known, none = {};
+	struct node_sunk *known;
 	bool trusted;
 
 	if (!packet->payload_bytes || !packet->flow.protocol)
@@ -113,7 +114,8 @@ static __always_inline void sink(struct __sk_buff *skb, struct packet *packet)
 	else if (options.ours)
 		take_out(skb, packet, bytes);
 	if (!options.telemetry && config.roles & NODE_REFLECTS)
-		count_flow(skb, packet, false); /* one of a flow that is counted has come, without a number */
+		count_flow(skb, packet, bpf_map_lookup_elem(&counts, &packet->flow),
+			   false); /* one of a flow that is counted has come, without a number */
 	if (!options.telemetry && known) {
 		__sync_fetch_and_add(&known->plain_pkts, packet->pkts);
 		known->plain_ns = bpf_ktime_get_ns();

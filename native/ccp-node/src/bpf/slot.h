@@ -15,6 +15,7 @@
 #define WIDE (FIELD(8) | FIELD(9) | FIELD(10))
 #define UNKNOWN_FIELDS 0x000ffd00U /* bits 12 to 21 and 23: nobody knows what they mean */
 #define SLOT_WORDS 24
+#define TRACE_BYTES 8 /* its header */
 
 struct trace_header {
 	__be16 namespace_id;
@@ -115,6 +116,28 @@ static __noinline u32 write_slot(__be32 *slot, u32 type, const struct node_data 
 	return words;
 }
 
+static __always_inline u32 slot_words(u32 type, const struct node_radio *radio)
+{
+	if (!(type & SNAPSHOT))
+		return words_of(type);
+	return words_of(type) + (is_wireless(radio) ? NODE_WIRELESS_WORDS : NODE_WIRED_WORDS);
+}
+
+/* Writes the node's data into the trace of a template, which lies in the scratch; whether there was room. */
+static __always_inline bool put_first_slot(u8 *at, const struct node_data *data)
+{
+	struct trace_header *trace = (struct trace_header *)at;
+	u32 type = bpf_ntohl(trace->type), flags = bpf_ntohs(trace->flags), left = flags & REMAINING;
+	u32 words = slot_words(type, &data->radio);
+	bool has_room = words <= left;
+
+	/* An option has room for 61 words; verifiers do not know. */
+	if (has_room)
+		write_slot((__be32 *)(at + TRACE_BYTES + ((left - words) & 63) * 4), type, data);
+	trace->flags = bpf_htons(has_room ? flags - words : flags | OVERFLOW);
+	return has_room;
+}
+
 /* Writes the node's data into the first trace of our namespace, if it asks for what we know. */
 static __noinline int fill(struct __sk_buff *skb, struct packet *packet, struct node_data *data)
 {
@@ -125,10 +148,7 @@ static __noinline int fill(struct __sk_buff *skb, struct packet *packet, struct 
 
 	if (!mine || !packet || !data || !packet->hop_by_hop_bytes)
 		return 0;
-	options.trace_at = packet->trace_at;
-	options.trace_end = headers_at() + packet->hop_by_hop_bytes;
-	if (!options.trace_at)
-		read_options(skb, headers_at(), packet->hop_by_hop_bytes, &options);
+	read_options(skb, headers_at(), packet->hop_by_hop_bytes, &options);
 	if (!options.trace_at || bpf_skb_load_bytes(skb, options.trace_at, &trace, sizeof(trace)))
 		return 0;
 	type = bpf_ntohl(trace.type);
