@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from experiments.bench.agents import ON_LIBCCP
 from experiments.bench.result import BenchResult, Metric, interval, short
 from scripts.bench_tables import BEGIN, END, ROOT
 from scripts.marks import filled
@@ -19,14 +20,17 @@ FIGURES: Final = {
     "rtt_p50_ms": "RTT p50 [ms]",
     "rtt_p95_ms": "p95 [ms]",
     "retransmits": "retransmits",
+    "cpu_s_per_gb": "CPU [s/GB]",
 }
 """Figure -> its column."""
 RATIOS: Final = {
-    "goodput_mbit_per_s_ratio": "goodput, by the first counterpart's",
+    "goodput_mbit_per_s_ratio": "goodput, by the yardstick's",
     "rtt_p50_ms_ratio": "RTT p50",
     "rtt_p95_ms_ratio": "p95",
 }
 """Likewise."""
+KERNEL: Final = "cubic"
+"""Congestion control by which CPU times are."""
 
 
 def results() -> list[BenchResult]:
@@ -44,18 +48,34 @@ def table(found: Sequence[BenchResult]) -> str:
     """Return a line for each agent and each of its counterparts; medians, and ratios with their intervals."""
     if not found:
         return "No results are kept yet."
-    columns = [*FIGURES.values(), *RATIOS.values()]
+    columns = [*FIGURES.values(), *RATIOS.values(), f"CPU, by the kernel's `{KERNEL}`"]
     lines = [
         f"| path | congestion control | {' | '.join(columns)} |",
         "| --- | --- |" + " ---: |" * len(columns),
     ]
     for one in found:
         for name in (*one.options["agents"], *one.options["beside"]):
-            shown = f"agent `{name}`" if name in one.options["agents"] else f"`{name}`"
             cells = [_median(one.metrics.get(f"{figure}.{name}")) for figure in FIGURES]
             cells += [_ratio(one.metrics.get(f"{ratio}.{name}")) for ratio in RATIOS]
-            lines.append(f"| {one.options['path']} | {shown} | {' | '.join(cells)} |")
+            cells.append(_cpu_ratio(one, name))
+            lines.append(f"| {one.options['path']} | {_shown(name, one)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _shown(name: str, result: BenchResult) -> str:
+    if name in result.options["agents"]:
+        return f"agent `{name}`"
+    agent = name.removesuffix(ON_LIBCCP)
+    return f"agent `{agent}` on libccp" if agent != name else f"`{name}`"
+
+
+def _cpu_ratio(result: BenchResult, name: str) -> str:
+    found, kernel = (result.metrics.get(f"cpu_s_per_gb.{one}") for one in (name, KERNEL))
+    if name == KERNEL or found is None or kernel is None:
+        return ""
+    pairs = zip(found.values, kernel.values, strict=True)
+    ratio = Metric(tuple(a / b for a, b in pairs), "ratio")
+    return f"{short(ratio.value)} ({interval(ratio)})"
 
 
 def _median(metric: Metric | None) -> str:

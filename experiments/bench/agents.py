@@ -1,8 +1,11 @@
 """`ccp bench agents`: agents made with portus steer real flows, beside our algorithms and the kernel's.
 
-One iperf3 flow a measurement, over an emulated path of a rate and an RTT with a buffer of one BDP, or over
-one of the paths of `ccp bench datapath`. The agent's process begins before each of its measurements, and ends
+One iperf3 flow a measurement, over an emulated path of a rate, an RTT and a buffer, or over one of the
+paths of `ccp bench datapath`. The agent's process begins before each of its measurements, and ends
 after it. The RTT is the sender's smoothed one, every 0.1 s.
+
+An agent is judged by a congestion control beside it, or by what it does on libccp 1.2 (`bench.libccp`), over
+a path of the same rate, RTT and buffer.
 
 CPU time is all of the machine's, without others' processes. It is told of whole transfers only, and not over
 the emulated path: the emulator is a process of ours.
@@ -18,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -27,12 +31,13 @@ from agent.wire.session import CAME
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.bench.datapath import need_congestion_controls, path_of
 from experiments.bench.errors import BenchError
+from experiments.bench.libccp import LibccpPath
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.disturbance import Watch
 from experiments.netlab import Host, iperf3
 from experiments.netlab.emulated import emulated
-from experiments.netlab.spec import Direction
+from experiments.netlab.spec import Buffer, Direction
 from experiments.netlab.topologies import point_to_point
 
 STEERED: Final = "ccp"
@@ -40,7 +45,9 @@ STEERED: Final = "ccp"
 START_S: Final = 30.0
 """Within this time an agent is there, or it failed [s]."""
 GOALS: Final = {"goodput_mbit_per_s": ">= 0.95", "rtt_p50_ms": "<= 1.05", "rtt_p95_ms": "<= 1.05"}
-"""Of agents, each by that of the first counterpart."""
+"""Of agents, each by that of its yardstick."""
+ON_LIBCCP: Final = ".libccp"
+"""Ends the name of an agent's measurement on libccp."""
 
 
 class Scenario(enum.StrEnum):
@@ -58,16 +65,19 @@ class Where:
         scenario: None emulates one.
         rate_mbit_per_s: Rate of the emulated one [Mbit/s].
         rtt_ms: Its RTT [ms].
+        buffer_bdp: Its buffer, by its BDP.
     """
 
     scenario: Scenario | None = None
     rate_mbit_per_s: float = 48.0
     rtt_ms: float = 40.0
+    buffer_bdp: float = 1.0
 
     @property
     def name(self) -> str:
         """What figures call it."""
-        return self.scenario or f"{self.rate_mbit_per_s:g}mbit-{self.rtt_ms:g}ms"
+        path = f"{self.rate_mbit_per_s:g}mbit-{self.rtt_ms:g}ms"
+        return self.scenario or (path if self.buffer_bdp == 1 else f"{path}-{self.buffer_bdp:g}bdp")
 
     @contextlib.contextmanager
     def built(self) -> Iterator[tuple[Host, Host]]:
@@ -76,9 +86,51 @@ class Where:
             with path_of(self.scenario) as path:
                 yield path.sender, path.receiver
             return
-        link = Direction(rate_bytes_per_s=self.rate_mbit_per_s * 125e3, delay_us=round(self.rtt_ms * 500))
+        link = Direction(
+            rate_bytes_per_s=self.rate_mbit_per_s * 125e3,
+            delay_us=round(self.rtt_ms * 500),
+            buffer=Buffer(bdp=self.buffer_bdp),
+        )
         with emulated(point_to_point(link)) as net:
             yield net.hosts["sender"], net.hosts["receiver"]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What agents are measured beside.
+
+    Attributes:
+        ours: Algorithms of ours, as `ccp run` takes them.
+        kernels: Congestion controls of the kernel.
+        libccp: The datapath on libccp; None: without it.
+    """
+
+    ours: Sequence[str] = ()
+    kernels: Sequence[str] = ()
+    libccp: Path | None = None
+
+    def names(self) -> list[str]:
+        """Return the congestion controls, ours first."""
+        cc_names = [one.cc_name for one in plan(Description(self.ours)).running] if self.ours else []
+        return [*cc_names, *self.kernels]
+
+    def path_of(self, where: Where) -> LibccpPath | None:
+        """Return the datapath on libccp with a path.
+
+        Raises:
+            BenchError: `bench.bad_options`, `bench.no_example`.
+        """
+        if self.libccp is None:
+            return None
+        if where.scenario is not None:
+            why = "the datapath on libccp has a path of its own, of a rate and an RTT"
+            fix = "leave out --scenario or --libccp"
+            raise BenchError(
+                "bench.bad_options", "--libccp has no scenario", "--libccp, --scenario", why, fix
+            )
+        found = LibccpPath(self.libccp, where.rate_mbit_per_s, where.rtt_ms, where.buffer_bdp)
+        found.check()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,55 +230,52 @@ UNITS: Final = {
 }
 
 
-def run(
-    plan_: Plan,
-    agents: Sequence[str],
-    ours: Sequence[str],
-    kernels: Sequence[str],
-    where: Where,
-    length: Length,
-) -> BenchResult:
+def run(plan_: Plan, agents: Sequence[str], besides: Beside, where: Where, length: Length) -> BenchResult:
     """Measure.
 
     Args:
         plan_: How long.
         agents: NAME=COMMAND of each agent, at least one.
-        ours: Algorithms of ours to measure along, as `ccp run` takes them.
-        kernels: Congestion controls of the kernel likewise.
+        besides: What to measure along.
         where: Over which path.
         length: How long each transfer is.
 
     Returns:
-        Figures of all, and those of agents by those of the first counterpart, ours first.
+        Figures of all, and those of agents by their own on libccp, or else by those of the first counterpart.
 
     Raises:
-        BenchError: `bench.bad_options`, `bench.unknown_name`, `bench.peer_failed`, or as `measure_rounds`.
+        BenchError: `bench.bad_options`, `bench.unknown_name`, `bench.no_example`, `bench.peer_failed`, or as
+            `measure_rounds`.
         LoadError: If the datapath does not load.
         LabError: If a transfer fails.
     """
-    need_congestion_controls(kernels)
-    cc_names = [one.cc_name for one in plan(Description(ours)).running] if ours else []
-    beside = [*cc_names, *kernels]
+    need_congestion_controls(besides.kernels)
+    beside = besides.names()
     commands = named(agents, beside)
+    libccp = besides.path_of(where)
+    on_libccp = {f"{name}{ON_LIBCCP}": name for name in commands} if libccp else {}
     options = {
         "path": where.name,
         "agents": list(commands),
-        "beside": beside,
+        "beside": [*on_libccp, *beside],
         "seconds": length.seconds,
         "omit_s": length.omit_s,
     }
     has_cpu = where.scenario is not None and length.omit_s == 0
     result = BenchResult("agents", plan_, options)
-    with running_agent(*ours, command="serve-ccp") as serving, where.built() as ends:
+    with running_agent(*besides.ours, command="serve-ccp") as serving, where.built() as ends:
 
         def measure(name: str, _: int) -> Figures:
             if name in beside:
                 return _measured(ends, name, length, has_cpu)
-            with started(name, commands[name], serving):
+            agent = on_libccp.get(name, name)
+            with started(agent, commands[agent], serving):
+                if libccp and name in on_libccp:
+                    return libccp.measured(length.seconds, length.omit_s)
                 return _measured(ends, STEERED, length, has_cpu)
 
         measured = measure_rounds(
-            [*commands, *beside],
+            [*commands, *on_libccp, *beside],
             measure,
             plan_,
             title=where.name,
@@ -236,11 +285,12 @@ def run(
         )
     result.rounds[where.name] = measured.tally
     samples = measured.samples
-    for name in commands if beside else ():
+    for name in commands if options["beside"] else ():
+        yardstick = samples[f"{name}{ON_LIBCCP}" if libccp else beside[0]]
         for figure, goal in GOALS.items():
-            pairs = zip(samples[name], samples[beside[0]], strict=True)
+            pairs = zip(samples[name], yardstick, strict=True)
             result.add(f"{figure}_ratio.{name}", [a[figure] / b[figure] for a, b in pairs], "ratio", goal)
-    for name in (*commands, *beside):
+    for name in (*commands, *on_libccp, *beside):
         for figure in samples[name][0]:
             result.add(f"{figure}.{name}", [one[figure] for one in samples[name]], UNITS[figure])
     return result

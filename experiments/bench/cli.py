@@ -306,8 +306,16 @@ def _agents(
     kernel: Annotated[
         list[str] | None, typer.Option(help="The kernel's likewise; the yardstick if there is none of ours.")
     ] = None,
+    libccp: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PROGRAM",
+            help="The example libccp_path of the crate ccp-difftest: each agent on libccp is its yardstick.",
+        ),
+    ] = None,
     rate_mbit: Annotated[float, typer.Option(help="Rate of the emulated path.")] = 48.0,
-    rtt_ms: Annotated[float, typer.Option(help="Its RTT; its buffer is one BDP.")] = 40.0,
+    rtt_ms: Annotated[float, typer.Option(help="Its RTT.")] = 40.0,
+    buffer_bdp: Annotated[float, typer.Option(min=0.01, help="Its buffer, by its BDP.")] = 1.0,
     scenario: Annotated[
         agents.Scenario | None, typer.Option(help="A path of `ccp bench datapath` instead.")
     ] = None,
@@ -315,8 +323,8 @@ def _agents(
     omit: Annotated[int, typer.Option(min=0, help="Seconds before these that are not measured.")] = 3,
 ) -> BenchResult:
     """Agents made with portus, through `ccp serve-ccp`, beside our algorithms and the kernel's."""
-    where, length = agents.Where(scenario, rate_mbit, rtt_ms), agents.Length(seconds, omit)
-    return agents.run(plan, agent, ours or [], kernel or [], where, length)
+    where, length = agents.Where(scenario, rate_mbit, rtt_ms, buffer_bdp), agents.Length(seconds, omit)
+    return agents.run(plan, agent, agents.Beside(ours or [], kernel or [], libccp), where, length)
 
 
 @benchmark("quic")

@@ -78,8 +78,8 @@ static struct ccp_datapath datapath = {
 	.max_programs = MAX_PROGRAMS,
 };
 
-/* Binds a socket, and says that the datapath is ready. Returns the socket, or an error below 0. */
-int path_start(const char *agent_path, const char *own_path)
+/* Binds a socket, and says that the datapath, so old, is ready. Returns the socket, or an error below 0. */
+int path_start(const char *agent_path, const char *own_path, u64 age_us)
 {
 	struct sockaddr_un own = {.sun_family = AF_UNIX};
 	int err;
@@ -91,6 +91,7 @@ int path_start(const char *agent_path, const char *own_path)
 	if (fd < 0 || bind(fd, (struct sockaddr *)&own, sizeof(own)) < 0)
 		return -errno;
 	err = ccp_init(&datapath, 1);
+	datapath.time_zero -= age_us;
 	return err ? err : fd;
 }
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from experiments.agent_process import AgentProcess
-from experiments.bench.agents import Scenario, Where, named, started
+from experiments.bench.agents import Beside, Scenario, Where, named, started
 from experiments.bench.datapath import SCENARIOS
 from experiments.bench.errors import BenchError
+from experiments.bench.libccp import BUILD
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan
 from scripts.agents_table import DOCUMENT, results, table, written
@@ -47,6 +50,19 @@ def test_paths_are_those_of_the_other_benchmarks_or_named_by_rate_and_rtt() -> N
     assert tuple(Scenario) == SCENARIOS
     assert Where(Scenario.one_gbit).name == "1gbit"
     assert Where(None, 100, 20).name == "100mbit-20ms"
+    assert Where(None, 100, 20, 0.25).name == "100mbit-20ms-0.25bdp"
+
+
+def test_a_datapath_on_libccp_is_a_program_and_has_a_path_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(BenchError) as caught:
+        Beside(libccp=tmp_path / "libccp_path").path_of(Where())
+    assert caught.value.slug == "bench.no_example"
+    assert BUILD in caught.value.fix
+    with pytest.raises(BenchError) as caught:
+        Beside(libccp=tmp_path / "libccp_path").path_of(Where(Scenario.one_gbit))
+    assert caught.value.slug == "bench.bad_options"
+    assert "--scenario" in caught.value.where
+    assert Beside(["reno"], ["cubic"]).names() == ["ccp.reno", "cubic"]
 
 
 def test_the_document_has_the_table_of_the_kept_results() -> None:
@@ -56,12 +72,16 @@ def test_the_document_has_the_table_of_the_kept_results() -> None:
 
 
 def test_a_line_has_what_an_agent_comes_to_and_its_ratios() -> None:
-    options = {"path": "48mbit-40ms", "agents": ["reno"], "beside": ["ccp.reno"]}
+    options = {"path": "48mbit-40ms", "agents": ["reno"], "beside": ["reno.libccp", "cubic"]}
     result = BenchResult("agents", Plan(), options)
-    for name, goodput in (("reno", 45.0), ("ccp.reno", 46.0)):
+    for name, goodput in (("reno", 45.0), ("reno.libccp", 46.0), ("cubic", 47.0)):
         result.add(f"goodput_mbit_per_s.{name}", [goodput] * 6, "Mbit/s")
+    for name, cpu in (("reno", 3.0), ("cubic", 2.0)):
+        result.add(f"cpu_s_per_gb.{name}", [cpu] * 6, "s/GB")
     result.add("goodput_mbit_per_s_ratio.reno", [0.97, 0.98, 0.98, 0.98, 0.98, 0.99], "ratio", ">= 0.95")
     lines = table([result]).splitlines()
     assert lines[0].startswith("| path | congestion control | goodput [Mbit/s] | RTT p50 [ms] |")
-    assert lines[2] == "| 48mbit-40ms | agent `reno` | 45 |  |  |  | 0.98 (0.97 - 0.99), met |  |  |"
-    assert lines[3] == "| 48mbit-40ms | `ccp.reno` | 46 |  |  |  |  |  |  |"
+    ratios = "0.98 (0.97 - 0.99), met |  |  | 1.5 (1.5 - 1.5) |"
+    assert lines[2] == f"| 48mbit-40ms | agent `reno` | 45 |  |  |  | 3 | {ratios}"
+    assert lines[3] == "| 48mbit-40ms | agent `reno` on libccp | 46 |  |  |  |  |  |  |  |  |"
+    assert lines[4] == "| 48mbit-40ms | `cubic` | 47 |  |  |  | 2 |  |  |  |  |"

@@ -48,7 +48,7 @@ struct Set {
 const PACING_PERCENT: (u32, u32) = (200, 120);
 
 unsafe extern "C" {
-    fn path_start(agent: *const libc::c_char, own: *const libc::c_char) -> i32;
+    fn path_start(agent: *const libc::c_char, own: *const libc::c_char, age_us: u64) -> i32;
     fn path_flow(mss_bytes: u32, init_cwnd_bytes: u32, algorithm: *const libc::c_char) -> i32;
     fn path_end();
     fn path_again();
@@ -69,6 +69,10 @@ struct Options {
     bytes: u64,
     /// Every so many packets one is lost; 0: none but what the buffer has no room for.
     lose_every: u64,
+    /// The datapath is that old: programs count `Ack.now` from when it began, and some agents want it old.
+    age_s: f64,
+    /// So often it says how far each flow is; 0: never.
+    every_s: f64,
     /// Tell an agent that comes later of everything, which libccp does not by itself.
     again: bool,
 }
@@ -86,6 +90,8 @@ impl Options {
             seconds: 10.0,
             bytes: u64::MAX,
             lose_every: 0,
+            age_s: 0.0,
+            every_s: 0.0,
             again: true,
         };
         for argument in std::env::args().skip(1) {
@@ -102,6 +108,8 @@ impl Options {
                 "seconds" => options.seconds = number(),
                 "bytes" => options.bytes = number() as u64,
                 "lose_every" => options.lose_every = number() as u64,
+                "age_s" => options.age_s = number(),
+                "every_s" => options.every_s = number(),
                 "again" => options.again = number() != 0.0,
                 other => panic!("no option is called {other}"),
             }
@@ -253,7 +261,7 @@ fn main() {
     let text = |text: &str| CString::new(text).expect("no NUL in it");
     let (theirs, own) = (text(&options.agent), text(&options.bind));
     // SAFETY: C copies the names.
-    let fd = unsafe { path_start(theirs.as_ptr(), own.as_ptr()) };
+    let fd = unsafe { path_start(theirs.as_ptr(), own.as_ptr(), (options.age_s * 1e6) as u64) };
     assert!(fd >= 0, "the datapath does not start: {fd}");
     let config = Config::default();
     let algorithm = text(&options.algorithm);
@@ -272,13 +280,17 @@ fn main() {
                 folds_alone: 0,
                 fold_errors: 0,
             };
-            (Sender::new(&config, steered, 0, Some((1000.0 * options.rtt_ms) as u32)), Receiver::new(&config))
+            let handshake_rtt_us = Some((1000.0 * options.rtt_ms) as u32);
+            let mut receiver = Receiver::new(&config);
+            receiver.establish(handshake_rtt_us);
+            (Sender::new(&config, steered, 0, handshake_rtt_us), receiver)
         })
         .collect();
     println!("ready");
     let start = Instant::now();
     let mut there = agent(&options);
     let mut look_ns = 0;
+    let mut tell_ns = if options.every_s > 0.0 { 0 } else { u64::MAX };
     let mut link = Link {
         options,
         free_ns: 0,
@@ -295,6 +307,12 @@ fn main() {
         let now_ns = start.elapsed().as_nanos() as u64;
         if now_ns >= end_ns || flows.iter().all(|(sender, _)| sender.sock.bytes_acked >= link.options.bytes) {
             break;
+        }
+        if now_ns >= tell_ns {
+            tell_ns += (link.options.every_s * 1e9) as u64;
+            for (sender, _) in &flows {
+                println!("{}", said(now_ns, sender));
+            }
         }
         if now_ns >= look_ns {
             look_ns = now_ns + 200_000_000;
@@ -344,21 +362,29 @@ fn main() {
     // SAFETY: plain calls.
     unsafe { path_end() };
     for (sender, _) in &flows {
-        let (sock, steered) = (&sender.sock, &sender.congestion);
-        println!(
-            "{{\"acked_bytes\": {}, \"rtt_us\": {}, \"lost\": {}, \"timeouts\": {}, \"cwnd\": {}, \"folds\": {}, \
-             \"folds_alone\": {}, \"fold_errors\": {}}}",
-            sock.bytes_acked,
-            sock.rtt_sum_us / sock.rtt_samples.max(1),
-            sock.lost,
-            sock.timeouts,
-            sock.snd_cwnd,
-            steered.folds,
-            steered.folds_alone,
-            steered.fold_errors,
-        );
+        println!("{}", said(start.elapsed().as_nanos() as u64, sender));
     }
     let _ = std::fs::remove_file(&link.options.bind);
+}
+
+/// How far a flow is, as JSON.
+fn said(at_ns: u64, sender: &Sender<Steered>) -> String {
+    let (sock, steered) = (&sender.sock, &sender.congestion);
+    format!(
+        "{{\"at_us\": {}, \"acked_bytes\": {}, \"rtt_us\": {}, \"srtt_us\": {}, \"lost\": {}, \"retransmits\": {}, \"timeouts\": {}, \
+         \"cwnd\": {}, \"folds\": {}, \"folds_alone\": {}, \"fold_errors\": {}}}",
+        at_ns / 1000,
+        sock.bytes_acked,
+        sock.rtt_sum_us / sock.rtt_samples.max(1),
+        sock.srtt_us,
+        sock.lost,
+        sock.total_retrans,
+        sock.timeouts,
+        sock.snd_cwnd,
+        steered.folds,
+        steered.folds_alone,
+        steered.fold_errors,
+    )
 }
 
 /// Waits so long, or until the agent says something.
