@@ -7,6 +7,9 @@
 //!
 //! The server sends; `CCP_AGENT=/tmp/ccp/portus` in its environment gives its connections to the agent there, and
 //! `CCP_ALGORITHM=cubic` says which algorithm they ask for. The name `zeros/N` is N octets, without a file.
+//!
+//! With `FILES_SAMPLE_MS=20` the server says so often how its connections fare, and the client what it has, a line of
+//! JSON each. `FILES_MTU=1452` is the UDP payload that the path is known to take, from the first packet on.
 
 use std::env;
 use std::error::Error;
@@ -14,8 +17,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ccp_quic::{CcpConfig, Link};
 use quinn::rustls::RootCertStore;
@@ -66,7 +70,7 @@ fn configured(
     address: SocketAddr,
     incoming: &Incoming,
 ) -> Arc<ServerConfig> {
-    let mut transport = TransportConfig::default();
+    let mut transport = transport();
     if let Some(link) = link {
         let local = incoming.local_ip().map_or(address, |ip| SocketAddr::new(ip, address.port()));
         let config = CcpConfig::new(Arc::clone(link))
@@ -79,8 +83,45 @@ fn configured(
     Arc::new(config)
 }
 
+/// What an environment variable says; None if it is not there.
+fn told<T: FromStr>(name: &str) -> Option<T> {
+    env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn sample_interval() -> Option<Duration> {
+    told("FILES_SAMPLE_MS").map(Duration::from_millis)
+}
+
+fn transport() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    if let Some(octets) = told("FILES_MTU") {
+        transport.initial_mtu(octets);
+    }
+    transport
+}
+
+/// Says how a connection fares, until it ends.
+async fn tell(connection: Connection, every: Duration) {
+    let began = Instant::now();
+    let mut ticks = tokio::time::interval(every);
+    while connection.close_reason().is_none() {
+        ticks.tick().await;
+        let path = connection.stats().path;
+        println!(
+            "{{\"t_s\": {:.6}, \"cwnd_bytes\": {}, \"srtt_us\": {}, \"lost\": {}}}",
+            began.elapsed().as_secs_f64(),
+            path.cwnd,
+            path.rtt.as_micros(),
+            path.lost_packets,
+        );
+    }
+}
+
 async fn answer(incoming: Incoming, config: Arc<ServerConfig>, folder: &Path) -> Result<(), Fails> {
     let connection = incoming.accept_with(config)?.await?;
+    if let Some(every) = sample_interval() {
+        tokio::spawn(tell(connection.clone(), every));
+    }
     while let Ok((mut out, mut wanted)) = connection.accept_bi().await {
         let name = String::from_utf8(wanted.read_to_end(MAX_NAME_BYTES).await?)?;
         if let Some(n) = name.strip_prefix(ZEROS) {
@@ -112,7 +153,7 @@ async fn answer(incoming: Incoming, config: Arc<ServerConfig>, folder: &Path) ->
 async fn get(address: SocketAddr, certificate: &str, name: &str, file: &str) -> Result<(), Fails> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(std::fs::read(certificate)?))?;
-    let mut transport = TransportConfig::default();
+    let mut transport = transport();
     transport.stream_receive_window(WINDOW_BYTES.into()).receive_window(WINDOW_BYTES.into());
     let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
     config.transport_config(Arc::new(transport));
@@ -135,8 +176,15 @@ async fn fetch(connection: &Connection, name: &str, file: &str) -> Result<(u64, 
     wanted.write_all(name.as_bytes()).await?;
     wanted.finish()?;
     let mut octets = 0;
+    let (every, mut next) = (sample_interval(), Duration::ZERO);
     while let Some(chunk) = coming.read_chunk(CHUNK_BYTES, true).await? {
         octets += chunk.bytes.len() as u64;
+        if let Some(every) = every
+            && began.elapsed() >= next
+        {
+            next = began.elapsed() + every;
+            println!("{{\"t_s\": {:.6}, \"octets\": {octets}}}", began.elapsed().as_secs_f64());
+        }
         if !name.starts_with(ZEROS) {
             file.write_all(&chunk.bytes)?;
         }
