@@ -122,6 +122,7 @@ docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.bench_tables
 	$(BIN)/python -m scripts.wakeful_table
 	$(BIN)/python -m scripts.agents_table
+	$(BIN)/python -m scripts.datapaths_table
 	$(BIN)/python -m scripts.paper_tables
 	$(BIN)/python -m scripts.coverage_table
 	$(BIN)/python -m scripts.panel_table

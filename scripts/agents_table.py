@@ -55,8 +55,8 @@ def table(found: Sequence[BenchResult]) -> str:
     ]
     for one in found:
         for name in (*one.options["agents"], *one.options["beside"]):
-            cells = [_median(one.metrics.get(f"{figure}.{name}")) for figure in FIGURES]
-            cells += [_ratio(one.metrics.get(f"{ratio}.{name}")) for ratio in RATIOS]
+            cells = [median(one.metrics.get(f"{figure}.{name}")) for figure in FIGURES]
+            cells += [ratio(one.metrics.get(f"{figure}.{name}")) for figure in RATIOS]
             cells.append(_cpu_ratio(one, name))
             lines.append(f"| {one.options['path']} | {_shown(name, one)} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -78,11 +78,13 @@ def _cpu_ratio(result: BenchResult, name: str) -> str:
     return f"{short(ratio.value)} ({interval(ratio)})"
 
 
-def _median(metric: Metric | None) -> str:
+def median(metric: Metric | None) -> str:
+    """Return a median for a cell; nothing where there is none."""
     return "" if metric is None else short(metric.value)
 
 
-def _ratio(metric: Metric | None) -> str:
+def ratio(metric: Metric | None) -> str:
+    """Return a ratio for a cell, with its interval and verdict; nothing where there is none."""
     return "" if metric is None else f"{short(metric.value)} ({interval(metric)}), {metric.verdict}"
 
 

@@ -79,6 +79,15 @@ class Where:
         path = f"{self.rate_mbit_per_s:g}mbit-{self.rtt_ms:g}ms"
         return self.scenario or (path if self.buffer_bdp == 1 else f"{path}-{self.buffer_bdp:g}bdp")
 
+    @property
+    def link(self) -> Direction:
+        """The emulated one."""
+        return Direction(
+            rate_bytes_per_s=self.rate_mbit_per_s * 125e3,
+            delay_us=round(self.rtt_ms * 500),
+            buffer=Buffer(bdp=self.buffer_bdp),
+        )
+
     @contextlib.contextmanager
     def built(self) -> Iterator[tuple[Host, Host]]:
         """Build it for a block, and give sender and receiver."""
@@ -86,12 +95,7 @@ class Where:
             with path_of(self.scenario) as path:
                 yield path.sender, path.receiver
             return
-        link = Direction(
-            rate_bytes_per_s=self.rate_mbit_per_s * 125e3,
-            delay_us=round(self.rtt_ms * 500),
-            buffer=Buffer(bdp=self.buffer_bdp),
-        )
-        with emulated(point_to_point(link)) as net:
+        with emulated(point_to_point(self.link)) as net:
             yield net.hosts["sender"], net.hosts["receiver"]
 
 

@@ -20,6 +20,7 @@ from experiments.bench import (
     bus,
     canary,
     datapath,
+    datapaths,
     echo,
     emulator,
     every,
@@ -39,6 +40,7 @@ from experiments.bench import (
 )
 from experiments.bench.errors import BenchError
 from experiments.bench.every import APART, BENCHMARKS
+from experiments.bench.libccp import PROGRAM as LIBCCP_PATH
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
 from experiments.validation.command import validation_command
@@ -338,9 +340,32 @@ def _quic(
     return quic.run(plan, files)
 
 
+@benchmark("datapaths")
+def _datapaths(
+    plan: Plan,
+    algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, as of `ccp run`.")] = "reno",
+    rate_mbit: Annotated[float, typer.Option(help="Rate of the emulated path.")] = 48.0,
+    rtt_ms: Annotated[float, typer.Option(help="Its RTT; its buffer is one BDP.")] = 20.0,
+    seconds: Seconds = 9.0,
+    omit: Annotated[int, typer.Option(min=0, help="Seconds of these that are left out at first.")] = 2,
+    libccp: Annotated[
+        Path, typer.Option(metavar="PROGRAM", help="The example `libccp_path` of the crate ccp-difftest.")
+    ] = LIBCCP_PATH,
+    files: Annotated[
+        Path, typer.Option(metavar="PROGRAM", help="The example `files` of the crate ccp-quic.")
+    ] = quic.FILES,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the windows of the last round there.")
+    ] = None,
+) -> BenchResult:
+    """An algorithm, the same file, on the kernel's TCP, the simulator, libccp and QUIC, over one path."""
+    where, length = agents.Where(None, rate_mbit, rtt_ms), agents.Length(seconds, omit)
+    return datapaths.run(plan, algorithm, where, length, datapaths.Programs(libccp, files), picture)
+
+
 @app.command("all")
 def all_command(keep: Keep = None) -> None:
-    """All of these but `agents`, `quic` and `validation`, one after the other, and how long each takes.
+    """All but `agents`, `datapaths`, `quic` and `validation`, one after the other, and how long each takes.
 
     Exit code 1: one of them failed; the others are measured nevertheless.
     """

@@ -56,6 +56,7 @@ BENCHMARKS: Final = {
 
 APART: Final = {
     "agents": Benchmark(Plan(max_rounds=9), (3, 20)),
+    "datapaths": Benchmark(Plan(max_rounds=9), (5, 8)),
     "quic": Benchmark(Plan(max_rounds=27), (1.5, 6)),
 }
 """Those that measure what `make build` does not make, and are not among all."""

@@ -7,7 +7,6 @@ time is real.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -17,9 +16,12 @@ from typing import Final
 import numpy as np
 
 from datapath.ccp_unix.datapath import SOCKET
+from experiments.bench import examples
 from experiments.bench.errors import BenchError
 
-BUILD: Final = "scripts/cargo.sh build --release --package ccp-difftest --example libccp_path"
+CRATE: Final = "ccp-difftest"
+EXAMPLE: Final = "libccp_path"
+PROGRAM: Final = examples.FOLDER / EXAMPLE
 AGE_S: Final = 3600.0
 """How long the datapath is there when a flow begins: some agents take the time since then for longer [s]."""
 MOST_ALONE_RATIO: Final = 0.05
@@ -52,15 +54,7 @@ class LibccpPath:
         Raises:
             BenchError: `bench.no_example`.
         """
-        if os.access(self.program, os.X_OK):
-            return
-        raise BenchError(
-            "bench.no_example",
-            "there is no datapath on libccp",
-            str(self.program),
-            "`make build` does not build it",
-            f"{BUILD}, in a checkout of ccplane; it is native/target/release/examples/libccp_path",
-        )
+        examples.need(self.program, CRATE, EXAMPLE, "--libccp")
 
     def measured(self, seconds: float, omit_s: float) -> dict[str, float]:
         """Have the agent that is there steer one flow.

@@ -14,13 +14,13 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Final
 
 from datapath import registry
 from experiments.agent_process import running_agent
-from experiments.bench.builds import ROOT
-from experiments.bench.errors import BenchError
+from experiments.bench import examples
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.bench.transfers import Sample, cpu_ratios, throughput_ratios
@@ -42,9 +42,9 @@ SIZES_BYTES: Final = {"100mbit": 50_000_000, "unlimited": 1_000_000_000}
 """Scenario -> length of a download."""
 PORT: Final = 4433
 TIMEOUT_S: Final = 120.0
-FILES: Final = ROOT / "native/target/release/examples/files"
-"""The example, where a checkout builds it."""
-BUILD: Final = "scripts/cargo.sh build --release --package ccp-quic --example files"
+CRATE: Final = "ccp-quic"
+EXAMPLE: Final = "files"
+FILES: Final = examples.FOLDER / EXAMPLE
 
 
 def run(plan: Plan, files: FilePath = FILES) -> BenchResult:
@@ -63,7 +63,7 @@ def run(plan: Plan, files: FilePath = FILES) -> BenchResult:
         LabError: If a network cannot be built, or a download fails.
     """
     result = BenchResult("quic", plan, {"algorithm": ALGORITHM})
-    _checked(files)
+    examples.need(files, CRATE, EXAMPLE, "--files")
     with contextlib.ExitStack() as during:
         socket = FilePath(during.enter_context(tempfile.TemporaryDirectory(prefix="ccplane-quic-")), "agent")
         agent = during.enter_context(running_agent(ALGORITHM, "--datapath", registry.QUIC, bind=socket))
@@ -94,18 +94,6 @@ def _headlines(samples: Mapping[str, list[Sample]]) -> Iterator[list[float]]:
     yield throughput_ratios(*pair)
 
 
-def _checked(files: FilePath) -> None:
-    if os.access(files, os.X_OK):
-        return
-    raise BenchError(
-        "bench.no_example",
-        "there is no example of ccp-quic",
-        str(files),
-        "`make build` does not build it",
-        f"{BUILD}, in a checkout of ccplane; or name the program: --files PROGRAM",
-    )
-
-
 @contextlib.contextmanager
 def _hosts(scenario: str, seed: int) -> Iterator[tuple[Host, Host]]:
     """Build the path of a scenario; gives sender and receiver."""
@@ -117,36 +105,65 @@ def _hosts(scenario: str, seed: int) -> Iterator[tuple[Host, Host]]:
             yield net.hosts["sender"], net.hosts["receiver"]
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The example as a server.
+
+    Attributes:
+        process: It; what it says is read from its output.
+        address: Where it is.
+        certificate: What clients trust.
+    """
+
+    process: Process
+    address: str
+    certificate: str
+
+    def get(self, files: FilePath, size_bytes: int) -> list[str]:
+        """Return the command of a client that downloads so much, and keeps nothing."""
+        return [str(files), "get", self.address, self.certificate, f"zeros/{size_bytes}", "/dev/null"]
+
+
+@contextlib.contextmanager
+def serving(files: FilePath, sender: Host, agent: FilePath | None, **settings: str) -> Iterator[Server]:
+    """Have a server for the length of a block.
+
+    Args:
+        files: The example's program.
+        sender: The host that it is on.
+        agent: Socket of the agent that has its connections; None: quinn's own CUBIC has.
+        **settings: Environment variables of the example.
+    """
+    with tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder:
+        certificate, address = f"{folder}/certificate", f"{sender.ipv4}:{PORT}"
+        env = dict(os.environ) | settings
+        if agent is not None:
+            env["CCP_AGENT"] = str(agent)
+        serve = [str(files), "serve", address, folder, certificate]
+        process = sender.popen(serve, stdout=subprocess.PIPE, env=env)
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield Server(process, address, certificate)
+        finally:
+            end([process])
+            if process.stdout is not None:
+                process.stdout.close()
+
+
 def _download(
     files: FilePath, sender: Host, receiver: Host, agent: tuple[FilePath, int] | None, size_bytes: int
 ) -> Sample:
-    with tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder:
-        certificate = f"{folder}/certificate"
-        address = f"{sender.ipv4}:{PORT}"
-        env = dict(os.environ)
-        if agent is not None:
-            env["CCP_AGENT"] = str(agent[0])
-        serve = [str(files), "serve", address, folder, certificate]
-        server = sender.popen(serve, stdout=subprocess.PIPE, env=env)
-        try:
-            assert server.stdout is not None
-            server.stdout.readline()
-            pids = [server.pid, *([agent[1]] if agent else [])]
-            before_s = sum(map(process_cpu_s, pids))
-            get = [str(files), "get", address, certificate, f"zeros/{size_bytes}", "/dev/null"]
-            said = receiver.run(get, timeout_s=TIMEOUT_S).stdout
-            cpu_s = sum(map(process_cpu_s, pids)) - before_s
-            lost = number(server.stdout.readline(), r", (\d+) packets lost")
-        finally:
-            _stop(server)
+    socket, pids = (None, []) if agent is None else (agent[0], [agent[1]])
+    with serving(files, sender, socket) as server:
+        pids.append(server.process.pid)
+        before_s = sum(map(process_cpu_s, pids))
+        said = receiver.run(server.get(files, size_bytes), timeout_s=TIMEOUT_S).stdout
+        cpu_s = sum(map(process_cpu_s, pids)) - before_s
+        assert server.process.stdout is not None
+        lost = number(server.process.stdout.readline(), r", (\d+) packets lost")
     seconds = number(said, r"in ([\d.]+) s")
     return Sample(cpu_s / (size_bytes / 1e9), size_bytes / seconds, int(lost))
-
-
-def _stop(server: Process) -> None:
-    end([server])
-    if server.stdout is not None:
-        server.stdout.close()
 
 
 def number(text: str, pattern: str) -> float:

@@ -43,7 +43,8 @@ class Metric:
     Attributes:
         values: One for each round that counts, in their order.
         unit: Unit; "ratio" for a quotient of the two sides of a round.
-        goal: What the project wants, with its direction, such as "<= 1.05"; None where nothing was promised.
+        goal: What the project wants, with its direction, such as "<= 1.05", or its bounds,
+            "0.95 - 1.05"; None where nothing was promised.
     """
 
     values: tuple[float, ...]
@@ -95,7 +96,9 @@ class Metric:
 
 def _bounds(goal: str) -> tuple[float | None, float | None]:
     """Return the least and the most that a goal allows."""
-    direction, bound = goal.split()
+    direction, bound = goal.split(maxsplit=1)
+    if direction not in {"<=", ">="}:
+        return float(direction), float(bound.removeprefix("- "))
     return (None, float(bound)) if direction == "<=" else (float(bound), None)
 
 
@@ -126,7 +129,7 @@ class BenchResult:
             metric: Stable name.
             values: At least one value.
             unit: Unit of the values.
-            goal: "<= x" or ">= x".
+            goal: "<= x", ">= x" or "x - y".
 
         Raises:
             ValueError: If there is no value: a benchmark that measured nothing must not look as if it did.

@@ -4,7 +4,7 @@
 //! ```sh
 //! libccp_path mbit=20 rtt_ms=20
 //! libccp_path at=0.0.0.0:5001                     # receives one flow, until it is killed
-//! libccp_path to=10.0.0.2:5001 sample_ms=20       # sends it
+//! libccp_path to=10.0.0.2:5001 every_s=0.02       # sends it
 //! ```
 //!
 //! Arguments: NAME=VALUE, see `Options`. It says `ready` when flows begin, and at the end one line a flow, as JSON.
