@@ -32,6 +32,7 @@ from experiments.bench import examples, libccp, quic
 from experiments.bench.agents import Length, Where
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
+from experiments.disturbance import disturbances_alone
 from experiments.left_out import LATE_US, late_us
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.process import end
@@ -56,6 +57,8 @@ SAMPLE_MS: Final = 20
 MTU_BYTES: Final = 1452
 """UDP payload of QUIC's packets: the most that quinn looks for by itself."""
 PORT: Final = 5001
+LEAST_RATIO: Final = 0.8
+"""Of its length, that a transfer has lasted: it starts some tenths of a second late."""
 PATIENCE_S: Final = 30.0
 """How much longer a transfer may take than it should [s]."""
 
@@ -96,7 +99,7 @@ class Transfer:
         begin_s, end_s = float(length.omit_s), length.seconds
         t_s, octets = (self.arrived[name].to_numpy(float) for name in ("t_s", "octets"))
         own = self.samples[self.samples["t_s"].between(begin_s, end_s)]
-        if not len(own) or t_s[-1] < 0.95 * end_s:
+        if not len(own) or t_s[-1] < LEAST_RATIO * end_s:
             raise Unfit(f"the flow was over after {t_s[-1]:.1f} s")
         end_s = min(end_s, t_s[-1])
         got = np.interp(end_s, t_s, octets) - np.interp(begin_s, t_s, octets)
@@ -153,7 +156,9 @@ def run(
             last[way] = _sent(way, _scenario(algorithm, where, length, number), sockets, programs)
             return last[way].figures(length)
 
-        measured = measure_rounds(WAYS, measure, plan, title=where.name, headlines=_headlines)
+        measured = measure_rounds(
+            WAYS, measure, plan, title=where.name, headlines=_headlines, judge=disturbances_alone
+        )
     result.rounds[where.name] = measured.tally
     for way in WAYS[1:]:
         for figure, goal in GOALS.items():
