@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from experiments.bench.datapaths import WAYS
+from experiments.bench.datapaths import UNITS, WAYS
 from experiments.bench.result import BenchResult
-from scripts.agents_table import FIGURES, median, ratio
+from scripts import agents_table
+from scripts.agents_table import median, ratio
 from scripts.bench_tables import BEGIN, END, ROOT
 from scripts.marks import filled
 
 DOCUMENT: Final = ROOT / "docs/datapaths.md"
 RESULTS: Final = ROOT / "docs/results/datapaths"
-RATIOS: Final = {"goodput_mbit_per_s_ratio": "goodput, by the kernel's", "rtt_p95_ms_ratio": "RTT p95"}
+FIGURES: Final = {name: column for name, column in agents_table.FIGURES.items() if name in UNITS}
 """Figure -> its column."""
+RATIOS: Final = {"goodput_mbit_per_s_ratio": "goodput, by the kernel's", "rtt_p95_ms_ratio": "RTT p95"}
+"""Likewise."""
 
 
 def results() -> list[BenchResult]:

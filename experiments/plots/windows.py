@@ -42,11 +42,10 @@ def windows(
         rows = list(plot.subplots(len(samples), 1, sharex=True, sharey=True, squeeze=False)[:, 0])
         for axes, (name, own) in zip(rows, samples.items(), strict=True):
             axes.plot(own["t_s"], shown.of(own["cwnd_bytes"]), color=style.look(algorithm).colour)
-            axes.set_ylabel(shown.short_axis)
             axes.text(1, 0.98, name, transform=axes.transAxes, ha="right", va="top", fontweight="bold")
         rows[-1].set_xlabel("time since the flow began [s]")
         rows[-1].set_xlim(left=0)
         rows[-1].set_ylim(0, 1.12 * max(axes.get_ylim()[1] for axes in rows))
-        plot.align_ylabels()
+        rows[len(rows) // 2].set_ylabel(shown.axis)
         style.finish(plot, rows[0], title, subtitle, note)
     return plot

@@ -136,3 +136,32 @@ fn libccp_derives_what_datapaths_that_take_our_programs_derive() {
     }
     assert!(runs > PROGRAMS && reports * 10 > runs, "{reports} reports in {runs} runs");
 }
+
+/// Returns the window that a datapath of whole segments has after so many ACKs, each of which adds `grows_bytes`.
+fn window_of_whole_segments(grows_bytes: u64, n_acks: u64) -> u64 {
+    const MSS_BYTES: u64 = 1448;
+    let text = format!("(def (Report (n 0)))\n(when true (:= Cwnd (+ Cwnd {grows_bytes})))");
+    let program = compile(&Source { text: &text, name: "p", origin: "o", first_line: 1 }).unwrap();
+    let Portable { n_events, n_instrs, octets, carried, .. } = &portable(&program, &CCPLANE).unwrap();
+    let (n_events, n_instrs) = (*n_events, *n_instrs);
+    let read = decode(&Bytecode { n_events, n_instrs, octets, name: "sent", origin: "<generated>" }).unwrap();
+    let mut machine = Machine::new();
+    machine.reset(&read, 1);
+    for (_, index) in carried.iter().filter(|(name, _)| *name == "mss_bytes") {
+        machine.control[usize::from(*index)] = MSS_BYTES;
+    }
+    let mut cwnd_pkts = 10;
+    for ack in 0..n_acks {
+        machine.imp[Implicit::Cwnd as usize] = cwnd_pkts * MSS_BYTES;
+        machine.invoke(&read, &[0; MAX_PRIMITIVES], 2 + ack).unwrap();
+        cwnd_pkts = machine.imp[Implicit::Cwnd as usize] / MSS_BYTES;
+    }
+    cwnd_pkts
+}
+
+#[test]
+fn a_window_grows_by_parts_of_a_segment_where_a_datapath_takes_whole_ones() {
+    assert_eq!(window_of_whole_segments(100, 29), 12);
+    assert_eq!(window_of_whole_segments(1447, 1000), 1009);
+    assert_eq!(window_of_whole_segments(0, 1000), 10);
+}

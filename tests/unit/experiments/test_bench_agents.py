@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from experiments.agent_process import AgentProcess
+from experiments.bench import examples
 from experiments.bench.agents import Beside, Scenario, Where, named, started
 from experiments.bench.datapath import SCENARIOS
 from experiments.bench.errors import BenchError
-from experiments.bench.libccp import BUILD
+from experiments.bench.libccp import CRATE, EXAMPLE
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan
 from scripts.agents_table import DOCUMENT, results, table, written
@@ -57,7 +58,7 @@ def test_a_datapath_on_libccp_is_a_program_and_has_a_path_of_its_own(tmp_path: P
     with pytest.raises(BenchError) as caught:
         Beside(libccp=tmp_path / "libccp_path").path_of(Where())
     assert caught.value.slug == "bench.no_example"
-    assert BUILD in caught.value.fix
+    assert examples.build(CRATE, EXAMPLE) in caught.value.fix
     with pytest.raises(BenchError) as caught:
         Beside(libccp=tmp_path / "libccp_path").path_of(Where(Scenario.one_gbit))
     assert caught.value.slug == "bench.bad_options"

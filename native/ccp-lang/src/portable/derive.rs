@@ -12,13 +12,11 @@ enum From {
     Lines { register: &'static str, lines: &'static str, after: &'static [&'static str] },
     /// Nothing happens there that would make it another value.
     Constant(u64),
-    /// The agent knows it from the flow's beginning.
-    Agent(&'static str),
 }
 
 /// In the order in which they are computed.
 static DERIVED: [(&str, From); 10] = [
-    ("Flow.mss", From::Agent("mss_bytes")),
+    ("Flow.mss", From::Lines { register: "mss_bytes", lines: "", after: &[] }),
     (
         "Flow.delivered_bytes",
         From::Lines {
@@ -84,7 +82,9 @@ static DERIVED: [(&str, From); 10] = [
 ];
 
 /// Registers of the lines above: name, and what they begin with.
-static REGISTERS: [(&str, u64); 8] = [
+static REGISTERS: [(&str, u64); 10] = [
+    ("mss_bytes", 0),
+    ("left_bytes", 0),
     ("delivered_bytes", 0),
     ("lost_so_far", 0),
     ("min_rtt_us", u32::MAX as u64),
@@ -98,8 +98,15 @@ static REGISTERS: [(&str, u64); 8] = [
 /// The others, that hold a flag.
 static FLAGS: [&str; 4] = ["first", "sampled", "begins", "cwnd_limited"];
 
-/// Those that go on where the flow was when it gets a program.
-static CARRIED: [&str; 4] = ["delivered_bytes", "lost_so_far", "min_rtt_us", "srtt8_us"];
+/// Those that begin with what the agent knows of the flow when it gets a program.
+static CARRIED: [&str; 5] = ["mss_bytes", "delivered_bytes", "lost_so_far", "min_rtt_us", "srtt8_us"];
+
+/// The window as the program left it, where a datapath took whole segments of it only: growth by less than one at each
+/// ACK would never come to a segment, and a window that is to reach a threshold would not.
+const WINDOW_LINES: &str = "(:= left_bytes Cwnd)
+    (:= left_bytes (if (&& (< Cwnd Report.cwnd_bytes) (< Report.cwnd_bytes (+ Cwnd mss_bytes)))
+        Report.cwnd_bytes))
+    (:= Cwnd left_bytes)";
 
 fn find(name: &str) -> Option<&'static From> {
     DERIVED.iter().find(|(known, _)| *known == name).map(|(_, from)| from)
@@ -158,6 +165,9 @@ pub fn splice(work: &mut Work, prims_used: u64) -> Derived {
         })
         .collect();
     lines.extend(HEAD_LINES);
+    if work.instrs().any(|instr| writes(instr, Implicit::Cwnd)) {
+        lines.insert(0, WINDOW_LINES);
+    }
     let mut added = Added::new(&lines.join("\n"), work);
     let mut carried = Vec::new();
     for name in CARRIED {
@@ -173,11 +183,6 @@ pub fn splice(work: &mut Work, prims_used: u64) -> Derived {
             let value = match from {
                 From::Lines { register, .. } => added.register(register).unwrap_or(Reg::Imm(0)),
                 From::Constant(n) => Reg::Imm(*n),
-                From::Agent(known) => {
-                    let i = work.control(0);
-                    carried.push((known, i));
-                    Reg::Control(i)
-                }
             };
             (PRIMITIVES.iter().position(|prim| prim.name == *name).unwrap_or_default(), value)
         })
@@ -192,11 +197,10 @@ pub fn splice(work: &mut Work, prims_used: u64) -> Derived {
         }
     }
     let mut head = HEAD.to_vec();
-    let window = work.report(false);
     let line = work.clauses[0].flag.first().map_or(1, |instr| instr.line);
     added.instrs.push(bind(added.stamp, Reg::Control(stamp), line));
+    let window = added.window;
     follow(work, &mut added, Implicit::Cwnd, window, line);
-    head.push("cwnd_bytes");
     if work.instrs().any(|instr| writes(instr, Implicit::Rate)) {
         let rate = work.report(false);
         follow(work, &mut added, Implicit::Rate, rate, line);
@@ -221,7 +225,7 @@ fn follow(work: &mut Work, added: &mut Added, register: Implicit, report: Reg, l
 }
 
 /// Report registers of ours, in the order of [`HEAD_LINES`].
-static HEAD: [&str; 5] = ["stamp", "acked_bytes", "lost_pkts", "timeouts", "rtt_us"];
+static HEAD: [&str; 6] = ["stamp", "acked_bytes", "lost_pkts", "timeouts", "rtt_us", "cwnd_bytes"];
 
 static HEAD_LINES: [&str; 4] = [
     "(:= Report.acked_bytes (+ Report.acked_bytes Ack.bytes_acked))",
@@ -235,6 +239,7 @@ struct Added {
     instrs: Vec<crate::Instr>,
     names: Vec<(String, Reg)>,
     stamp: Reg,
+    window: Reg,
 }
 
 impl Added {
@@ -246,7 +251,8 @@ impl Added {
         let flags = FLAGS.iter().filter(|name| used(name)).map(|name| format!("({name} false)"));
         let declared = numbers.chain(flags).collect::<String>();
         let text = format!(
-            "(def (Report (stamp 0) (volatile acked_bytes 0) (volatile lost_pkts 0) (volatile timeouts 0) (rtt_us 0))
+            "(def (Report (stamp 0) (volatile acked_bytes 0) (volatile lost_pkts 0) (volatile timeouts 0) (rtt_us 0)
+                          (cwnd_bytes 0))
              {declared})
              (when true {lines})"
         );
@@ -266,7 +272,8 @@ impl Added {
             right: moved(instr.right),
             ..*instr
         });
-        let added = Added { instrs: instrs.collect(), names, stamp: moved(Reg::Report(0)) };
+        let (stamp, window) = (moved(Reg::Report(0)), moved(Reg::Report(HEAD.len() as u8 - 1)));
+        let added = Added { instrs: instrs.collect(), names, stamp, window };
         work.reports.extend(compiled.reports);
         work.controls.extend(compiled.controls);
         added
