@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import re
 import socket
 import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from experiments.bench.flow_load import unacknowledged_bytes
 from experiments.bench.inband import Summaries, node_on
@@ -126,6 +128,17 @@ def transfer(client: socket.socket, server: socket.socket, total_bytes: int) -> 
         total_bytes -= len(server.recv(1 << 16))
     sending.join()
     wait_until(lambda: not unacknowledged_bytes(client))
+
+
+def untraced() -> int:
+    """What the kernel did not show to the nodes' tracing programs: drops that interrupted one of them."""
+    found = 0
+    for file in Path("/proc/self/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            text = file.read_text()
+            if "prog_type:\t26\n" in text and (missed := re.search(r"recursion_misses:\s+(\d+)", text)):
+                found += int(missed[1])
+    return found
 
 
 def echoes_in(acks: list[bytes]) -> list[PathEcho]:
