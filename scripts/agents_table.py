@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from experiments.bench.agents import ON_LIBCCP
@@ -34,14 +35,24 @@ KERNEL: Final = "cubic"
 
 
 def results() -> list[BenchResult]:
-    """Return the results that are kept, by path and agent.
+    """Return the results that are kept, by path and agent; raises as `kept`."""
+    return kept(RESULTS, "agents", "agents")
+
+
+def kept(folder: Path, name: str, subject: str) -> list[BenchResult]:
+    """Return the results of a benchmark that are kept in a folder, each in one of its own, by path.
+
+    Args:
+        folder: Where.
+        name: Of the benchmark.
+        subject: The option by which they are within a path.
 
     Raises:
         BenchError: `bench.cannot_read`, if a file is no result.
     """
-    files = sorted(RESULTS.glob("*/agents.json"))
+    files = sorted(folder.glob(f"*/{name}.json"))
     found = [BenchResult.from_json(file.read_text(), str(file)) for file in files]
-    return sorted(found, key=lambda one: (one.options["path"], one.options["agents"]))
+    return sorted(found, key=lambda one: (one.options["path"], one.options[subject]))
 
 
 def table(found: Sequence[BenchResult]) -> str:

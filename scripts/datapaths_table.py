@@ -12,7 +12,7 @@ from typing import Final
 from experiments.bench.datapaths import UNITS, WAYS
 from experiments.bench.result import BenchResult
 from scripts import agents_table
-from scripts.agents_table import median, ratio
+from scripts.agents_table import kept, median, ratio
 from scripts.bench_tables import BEGIN, END, ROOT
 from scripts.marks import filled
 
@@ -25,14 +25,8 @@ RATIOS: Final = {"goodput_mbit_per_s_ratio": "goodput, by the kernel's", "rtt_p9
 
 
 def results() -> list[BenchResult]:
-    """Return the results that are kept, by path and algorithm.
-
-    Raises:
-        BenchError: `bench.cannot_read`, if a file is no result.
-    """
-    files = sorted(RESULTS.glob("*/datapaths.json"))
-    found = [BenchResult.from_json(file.read_text(), str(file)) for file in files]
-    return sorted(found, key=lambda one: (one.options["path"], one.options["algorithm"]))
+    """Return the results that are kept, by path and algorithm; raises as `kept`."""
+    return kept(RESULTS, "datapaths", "algorithm")
 
 
 def table(found: Sequence[BenchResult]) -> str:

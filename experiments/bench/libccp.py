@@ -85,7 +85,7 @@ class LibccpPath:
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         if done.returncode or not lines:
             raise self._failed(done.stderr.strip()[-1000:] or f"exit code {done.returncode}")
-        seen = [json.loads(line) for line in lines if json.loads(line)["at_us"] >= omit_s * 1e6]
+        seen = [one for one in map(json.loads, lines) if one["at_us"] >= omit_s * 1e6]
         first, last = seen[0], seen[-1]
         alone, folds = (last[name] - first[name] for name in ("folds_alone", "folds"))
         if alone > MOST_ALONE_RATIO * folds or last["fold_errors"]:
