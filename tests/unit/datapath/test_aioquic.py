@@ -223,7 +223,7 @@ def test_a_bottleneck_delivers_its_own_rate() -> None:
 def test_without_an_agent_it_is_aioquics_own_law(tmp_path: Path, law: str) -> None:
     def windows(name: str) -> list[int]:
         upload = Upload(lambda n: n % 97 == 0, ends(client=name))
-        upload.run(3.0)
+        upload.run(1.5)
         assert upload.n_dropped > 5
         return upload.windows
 
