@@ -137,7 +137,7 @@ async def download() -> AsyncIterator[Download]:
     server.close()
 
 
-async def until(done: Callable[[], object], timeout_s: float = 60) -> None:
+async def until(done: Callable[[], object], timeout_s: float = 100) -> None:
     async with asyncio.timeout(timeout_s):
         while not done():
             await asyncio.sleep(0.001)
@@ -147,7 +147,7 @@ async def halved(session: Session) -> None:
     """Wait until the agent's program has halved the window."""
     (flow,) = session.flows.values()
     before, ratio = flow.congestion_window, 1.0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(100):
         while not 0.45 < ratio < 0.55:
             await asyncio.sleep(0.001)
             assert flow.is_steered
