@@ -39,8 +39,6 @@ SLUGS: Final[dict[str, str]] = {
     "rule.bad_outcome": "a rule of rate limits says something else of its sockets than `limit` or `except`",
     "rule.unknown_algorithm": "a rule names an algorithm that is not running",
     "wire.ipc": "agents made with portus cannot speak that way here",
-    "wire.no_socket": "the socket for such an agent cannot be made",
-    "wire.read_only": "such an agent sets a register that agents do not set",
     "command.broken": "a plug-in command could not be loaded",
     "reload.not_readable": "the file of an algorithm cannot be read",
     "reload.no_file": "the source of an algorithm is in no file, so it cannot be read again",

@@ -18,6 +18,7 @@ from ccp_base.errors import LoadError
 
 EXTRA_OF: Final = {
     "IPython": "notebooks",
+    "aioquic": "aioquic",
     "anywidget": "notebooks",
     "boto3": "aws",
     "botocore": "aws",

@@ -80,14 +80,14 @@ KINDS: Final = (
     ),
     Kind(
         name=QUIC,
-        flows="connections of quinn, in programs with the crate `ccp-quic`",
+        flows="connections of quinn, with the crate `ccp-quic`, and of aioquic, with `datapath.aioquic`",
         runs=True,
         scenarios=False,
         needs="the program, of the same user",
         measures="CCP's 15, and what is derived from them",
         sets="window, rate as a bound of the window, registers",
         programs="1024 instructions, 64 registers of a kind, 63 programs at a time",
-        alone="quinn's CUBIC",
+        alone="quinn's CUBIC, one of aioquic's laws",
     ),
 )
 

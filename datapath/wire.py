@@ -255,6 +255,32 @@ def _read_fields(n: int, octets: bytes) -> list[Field]:
     return [Field(*field) for field in _FIELD.iter_unpack(octets)]
 
 
+def values(fields: Sequence[Field]) -> dict[str, int]:
+    """Return new values by the names that registers of `Program.from_bytecode` have: c0 and so on.
+
+    Window and rate are `cwnd_bytes` and `rate_bytes_per_s`; 0 leaves them as they are, as in libccp.
+
+    Raises:
+        CcpError: `wire.read_only`.
+    """
+    named: dict[str, int] = {}
+    for field in fields:
+        if field.kind in CONTROL:
+            named[f"c{field.index}"] = field.value
+        elif field.kind == IMPLICIT and field.index in (CWND, RATE):
+            name = "cwnd_bytes" if field.index == CWND else "rate_bytes_per_s"
+            if field.value:
+                named[name] = field.value
+        else:
+            raise CcpError(
+                "wire.read_only",
+                f"a register of kind {field.kind}, number {field.index}, cannot be set",
+                why="agents set control registers, window and rate",
+                fix="declare a control register in the program",
+            )
+    return named
+
+
 def _malformed(message: str) -> CcpError:
     return CcpError(
         "wire.message",

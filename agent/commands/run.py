@@ -69,7 +69,7 @@ def run(
     """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
     It needs root. `ccp simulate` needs none, and simulates the flows; `--datapath ccp:unix` needs none, and
-    has the flows of datapaths that others wrote; `--datapath quic` those of quinn.
+    has the flows of datapaths that others wrote; `--datapath quic` those of quinn and aioquic.
     """
     _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)

@@ -14,9 +14,9 @@ from agent.commands.serving import Given, how_to_use, serving
 from agent.description import Plan
 from agent.plane import Plane
 from agent.wire import session as wire_session
-from agent.wire.link import Link
 from agent.wire.session import Session
 from ccp_base.errors import UsageError
+from datapath.link import Link
 
 NAME = "portus"
 """What rules and `ccp flows` call the agent's algorithm."""

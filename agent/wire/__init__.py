@@ -1,4 +1,4 @@
 """Agents made with portus that steer our flows, over Unix datagram sockets.
 
-Entry points: `session.Session` and `link.Link`, for `ccp serve-ccp`.
+Entry point: `session.Session`, for `ccp serve-ccp`.
 """

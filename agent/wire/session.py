@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent.flow import FlowControl, describe
 from agent.pyportus import DatapathInfo
-from agent.wire.link import Link
 from ccp_algs import Algorithm
 from ccp_base.errors import CcpError, FlowGone
 from ccp_base.native import native_part
 from datapath import wire
+from datapath.link import Link, Watch
 from datapath.protocol import LAW_PROGRAM
-from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Ready, Update
+from datapath.wire import ChangeProgram, Create, Install, Measure, Update
 
 if TYPE_CHECKING:
     from agent.plane import Plane
@@ -30,14 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ccplane.wire")
 
-LOOK_S: Final = 0.5
-"""How often is looked whether the agent is there [s]."""
-
 NUMBER: Final = 1
 """Of this datapath."""
-
-CAME: Final = "the agent is there"
-"""What is logged when it is."""
 
 
 @dataclass(slots=True)
@@ -66,8 +60,7 @@ class Session:
         self.name = name
         self._link = link
         self._clock = clock
-        self._look_s = 0.0
-        self._was_there = False
+        self._watch = Watch(link, NUMBER, lambda: map(_create, self._by_number.values()), self._let_go)
         self._numbers = count(1)
         self._by_id: dict[int, _Steered] = {}
         self._by_number: dict[int, _Steered] = {}
@@ -107,13 +100,7 @@ class Session:
         """Tell the agent of a flow."""
         steered = _Steered(flow, next(self._numbers))
         self._by_id[flow.info.flow_id] = self._by_number[steered.number] = steered
-        self._tell(steered)
-
-    def _tell(self, steered: _Steered) -> None:
-        info = DatapathInfo(steered.flow.info)
-        asked = steered.flow.info.cc_name.partition(".")[2]
-        ends = (info.src_ip, info.src_port, info.dst_ip, info.dst_port)
-        self._link.send(Create(steered.number, info.init_cwnd, info.mss, *ends, asked).octets())
+        self._link.send(_create(steered).octets())
 
     def reported(self, flow: FlowControl, report: Any) -> None:
         """Hand a report on."""
@@ -130,20 +117,7 @@ class Session:
     def look(self) -> None:
         """See whether the agent is there still, or again; called after each batch."""
         self._link.flush()
-        if self._clock() >= self._look_s or (self._was_there and not self._link.connected):
-            self._find()
-
-    def _find(self) -> None:
-        self._look_s = self._clock() + LOOK_S
-        came = self._link.find()
-        if self._was_there and (came or not self._link.connected):
-            self._let_go()
-        self._was_there = self._link.connected
-        if came:
-            log.info("%s: it gets %d flows", CAME, len(self._by_id))
-            self._link.send(Ready(NUMBER).octets())
-            for steered in self._by_number.values():
-                self._tell(steered)
+        self._watch.look(self._clock())
 
     def _let_go(self) -> None:
         """Give all flows to the fallback law."""
@@ -157,7 +131,7 @@ class Session:
     def heard(self, datagram: bytes) -> None:
         """Do what the agent says."""
         if not self._link.connected:
-            self._find()  # portus 0.5 sends programs before it is told anything
+            self._watch.find(self._clock())  # portus 0.5 sends programs before it is told anything
         if not self._link.connected:
             return
         try:
@@ -174,7 +148,7 @@ class Session:
             if steered is None:
                 return  # it closed, and the agent will hear of it
             try:
-                values = _values(message.fields)
+                values = wire.values(message.fields)
                 if isinstance(message, ChangeProgram):
                     steered.flow.set_program(str(message.program), **values)
                 else:
@@ -201,21 +175,8 @@ class Session:
         return self._plane.hosts[self.name].programs
 
 
-def _values(fields: Sequence[Field]) -> dict[str, int]:
-    """Return new values as arguments of `FlowControl.set`; a window or rate of 0 leaves it, as in libccp."""
-    values: dict[str, int] = {}
-    for field in fields:
-        if field.kind in wire.CONTROL:
-            values[f"c{field.index}"] = field.value
-        elif field.kind == wire.IMPLICIT and field.index in (wire.CWND, wire.RATE):
-            name = "cwnd_bytes" if field.index == wire.CWND else "rate_bytes_per_s"
-            if field.value:
-                values[name] = field.value
-        else:
-            raise CcpError(
-                "wire.read_only",
-                f"a register of kind {field.kind}, number {field.index}, cannot be set",
-                why="agents set control registers, window and rate",
-                fix="declare a control register in the program",
-            )
-    return values
+def _create(steered: _Steered) -> Create:
+    info = DatapathInfo(steered.flow.info)
+    asked = steered.flow.info.cc_name.partition(".")[2]
+    ends = (info.src_ip, info.src_port, info.dst_ip, info.dst_port)
+    return Create(steered.number, info.init_cwnd, info.mss, *ends, asked)

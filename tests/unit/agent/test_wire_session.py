@@ -8,12 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from agent import cli
 from agent.algorithms import Running
 from agent.plane import Plane
-from agent.wire.link import Link
-from agent.wire.session import LOOK_S, Session
+from agent.wire.session import Session
 from datapath import ebpf, wire
+from datapath.link import LOOK_S, Link
 from datapath.protocol import LAW_PROGRAM
 from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
 from tests.unit.agent.fakes import (
@@ -26,7 +28,7 @@ from tests.unit.agent.fakes import (
     Written,
     fake_datapath,
 )
-from tests.unit.agent.test_wire_link import agent_at
+from tests.unit.datapath.test_link import agent_at
 
 TEXT = """
 (def (Report (volatile acked 0)) (cap 0))
@@ -177,3 +179,9 @@ def test_flows_of_an_agent_that_ended_run_the_fallback_law(tmp_path: Path, serve
     assert served.datapath.written == [Written(7, None, None, LAW_PROGRAM, None)]
     served.does(Update(1, [CWND]))  # of what it had sent, something comes late
     assert len(served.datapath.written) == 1
+
+
+def test_only_unix_sockets_are_spoken_over() -> None:
+    refused = CliRunner().invoke(cli.app, ["serve-ccp", "--ipc", "netlink"])
+    assert refused.exit_code != 0
+    assert "wire.ipc" in refused.output

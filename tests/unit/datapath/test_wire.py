@@ -128,3 +128,12 @@ def test_anything_is_messages_or_refused(parts: list[bytes], tail: bytes) -> Non
         read = list(wire.messages(b"".join(parts) + tail))
         again = b"".join(message.octets() for message in read)
         assert list(wire.messages(again)) == read
+
+
+def test_values_are_those_of_control_registers_window_and_rate() -> None:
+    fields = [Field(0, 3, 7), Field(8, 4, 8), Field(2, 4, 14480), Field(2, 5, 0)]
+    assert wire.values(fields) == {"c3": 7, "c4": 8, "cwnd_bytes": 14480}
+    for kind, index in ((5, 0), (2, 3)):
+        with pytest.raises(CcpError) as caught:
+            wire.values([Field(kind, index, 1)])
+        assert caught.value.slug == "wire.read_only"

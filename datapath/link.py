@@ -1,7 +1,7 @@
-"""The socket to an agent that was made with portus: found, spoken to, and found again after it ended.
+"""A datapath's end of CCP's Unix sockets: the agent is found, spoken to, and found again after it ended.
 
-portus binds a datagram socket by name and answers to the name of whoever wrote. Ours is connected, so nobody
-else's datagrams come in, and the agent's end shows.
+An agent binds a datagram socket by name and answers to the name of whoever wrote. Ours is connected, so
+nobody else's datagrams come in, and the agent's end shows.
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ import socket
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from ccp_base.errors import UsageError
-from datapath.wire import MAX_MESSAGE_BYTES
+from datapath.wire import MAX_MESSAGE_BYTES, Create, Ready
 
-log = logging.getLogger("ccplane.agent")
+log = logging.getLogger("ccplane.wire")
+
+LOOK_S: Final = 0.5
+"""How often is looked whether the agent is there [s]."""
+
+CAME: Final = "the agent is there"
+"""What is logged when it is."""
 
 SEND_S: Final = 0.005
-"""How long one message may wait for room in the agent's queue [s]; the agent's thread waits with it."""
+"""How long one message may wait for room in the agent's queue [s]; who sends it waits, too."""
 
 MOST_WAITING: Final = 4096
 """Messages that wait for an agent which does not read; then it counts as gone."""
@@ -91,11 +97,11 @@ class Link:
         """
         there = self._there()
         if there is None:
-            self._lose("it ended")
+            self.lose("it ended")
             return False
         if self.connected and there == self._peer:
             return False
-        self._lose("another one took its place")
+        self.lose("another one took its place")
         try:
             self._socket.connect(os.fspath(self._agent))
         except OSError:
@@ -115,8 +121,13 @@ class Link:
             return None
         return found.st_dev, found.st_ino, found.st_ctime_ns  # numbers of inodes are used again
 
-    def _lose(self, why: str) -> None:
-        if self.connected:
+    def lose(self, why: str | None) -> None:
+        """Count the agent as gone, until `find` finds it; what waits for it is lost.
+
+        Args:
+            why: For the log; None: it was not there yet.
+        """
+        if self.connected and why is not None:
             log.warning("the agent at %s is gone: %s", self._agent, why)
         self.connected = False
         self._waiting.clear()
@@ -128,7 +139,12 @@ class Link:
         if self._waiting or not self._sent(octets):
             self._waiting.append(octets)
             if len(self._waiting) > MOST_WAITING:
-                self._lose("it does not read")
+                self.lose("it does not read")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether something waits because the agent had no room."""
+        return bool(self._waiting)
 
     def flush(self) -> None:
         """Send what waits, as far as there is room."""
@@ -141,7 +157,7 @@ class Link:
         except TimeoutError:
             return False
         except OSError as error:
-            self._lose(error.strerror or str(error))
+            self.lose(error.strerror or str(error))
         return True
 
     def close(self) -> None:
@@ -152,3 +168,58 @@ class Link:
         for one in (self._stop, self._stopped, self._socket):
             one.close()
         self._own.unlink(missing_ok=True)
+
+
+class Watch:
+    """Sees the agent of a link come and go, for one datapath. All of it is the thread's that has the link."""
+
+    def __init__(
+        self, link: Link, number: int, announced: Callable[[], Iterable[Create]], let_go: Callable[[], None]
+    ) -> None:
+        """Take a link on which nothing was said yet.
+
+        Args:
+            link: To the agent.
+            number: The datapath's.
+            announced: Called when an agent comes: the flows that it is told of, after `Ready`.
+            let_go: Called when the agent is gone, or is another one: flows go on without it.
+        """
+        self._link, self._number = link, number
+        self._announced, self._let_go = announced, let_go
+        self._look_s = 0.0
+        self._was_there = False
+
+    def look(self, now_s: float) -> None:
+        """See whether the agent is there still, or again, if it is time, or a message was not to be sent.
+
+        Args:
+            now_s: Time [s], monotonic.
+        """
+        if now_s >= self._look_s or (self._was_there and not self._link.connected):
+            self.find(now_s)
+
+    def find(self, now_s: float) -> None:
+        """See at once whether the agent is there still, or again.
+
+        Args:
+            now_s: Time [s], monotonic.
+        """
+        self._look_s = now_s + LOOK_S
+        self._link.flush()
+        came = self._link.find()
+        if self._was_there and (came or not self._link.connected):
+            self._let_go()
+        if came:
+            self._greet()
+        self._was_there = self._link.connected
+
+    def _greet(self) -> None:
+        """Tell an agent that knows nothing of us who is here; one that has no room for that is none yet."""
+        self._link.send(Ready(self._number).octets())
+        if self._link.is_full:
+            self._link.lose(None)
+        if self._link.connected:
+            flows = list(self._announced())
+            log.info("%s: it gets %d flows", CAME, len(flows))
+            for flow in flows:
+                self._link.send(flow.octets())

@@ -1,4 +1,4 @@
-"""The socket to an agent made with portus, with a socket in the agent's place."""
+"""A datapath's socket to an agent, with a socket in the agent's place."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from agent import cli
-from agent.wire.link import MOST_WAITING, Link
-from agent.wire.session import _values
-from ccp_base.errors import CcpError, UsageError
-from datapath.wire import Field
+from ccp_base.errors import UsageError
+from datapath.link import MOST_WAITING, Link
 
 
 def agent_at(path: Path) -> socket.socket:
@@ -93,18 +89,3 @@ def test_a_socket_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         Link(tmp_path / "agent", tmp_path / "file" / "own")
     assert caught.value.slug == "wire.no_socket"
-
-
-def test_values_are_those_of_control_registers_window_and_rate() -> None:
-    fields = [Field(0, 3, 7), Field(8, 4, 8), Field(2, 4, 14480), Field(2, 5, 0)]
-    assert _values(fields) == {"c3": 7, "c4": 8, "cwnd_bytes": 14480}
-    for kind, index in ((5, 0), (2, 3)):
-        with pytest.raises(CcpError) as caught:
-            _values([Field(kind, index, 1)])
-        assert caught.value.slug == "wire.read_only"
-
-
-def test_only_unix_sockets_are_spoken_over() -> None:
-    refused = CliRunner().invoke(cli.app, ["serve-ccp", "--ipc", "netlink"])
-    assert refused.exit_code != 0
-    assert "wire.ipc" in refused.output

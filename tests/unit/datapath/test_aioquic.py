@@ -1,0 +1,408 @@
+"""aioquic's connections under an agent: both ends in virtual time, the agent's socket in our hands."""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import logging
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.packet import QuicPacketType
+from aioquic.quic.packet_builder import QuicSentPacket
+from aioquic.tls import Epoch
+
+from datapath import ebpf, wire
+from datapath.aioquic import Session, register
+from datapath.aioquic.controller import CcpCongestionControl
+from datapath.aioquic.rates import Rates
+from datapath.aioquic.session import PATIENCE_S
+from datapath.link import LOOK_S
+from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
+from tests.quic_ends import Ends, ends
+from tests.unit.datapath.test_link import agent_at
+
+MSS_BYTES = 1200
+ONE_WAY_S = 0.010
+RATE_BYTES_PER_S = 2_000_000
+PEER = ("the other end", 1)
+TEXT = """(def (Report (volatile acked 0) (volatile lost 0) (volatile timeouts 0) (rtt 0)) (every 0))
+(when true
+    (:= Report.acked (+ Report.acked Ack.bytes_acked))
+    (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+    (:= Report.rtt Flow.rtt_sample_us)
+    (fallthrough))
+(when (|| Flow.was_timeout false) (:= Report.timeouts (+ Report.timeouts 1)) (fallthrough))
+(when (> Micros every) (report) (:= Micros 0))"""
+ENDS = ends(client="ccp")
+
+
+def window(cwnd_bytes: int) -> Field:
+    return Field(wire.IMPLICIT, wire.CWND, cwnd_bytes)
+
+
+def rate(bytes_per_s: int) -> Field:
+    return Field(wire.IMPLICIT, wire.RATE, bytes_per_s)
+
+
+class Upload:
+    """A client that sends, its server, and a bottleneck that drops what it is told to, in virtual time.
+
+    Attributes:
+        windows: What the client's window was, whenever it sent [bytes].
+    """
+
+    def __init__(self, dropped: Callable[[int], bool] = lambda n: False, both: Ends = ENDS) -> None:
+        self.client = QuicConnection(configuration=both.client)
+        self.server = QuicConnection(
+            configuration=both.server,
+            original_destination_connection_id=self.client.original_destination_connection_id,
+        )
+        self.now_s = 0.0
+        self.windows: list[int] = []
+        self.n_dropped = 0
+        self._is_met = False
+        self._dropped, self._n_sent = dropped, 0
+        self._idle_s = 0.0
+        self._numbers = count()
+        self._flying: list[tuple[float, int, QuicConnection, bytes]] = []
+        self.client.connect(PEER, now=0.0)
+        self.client.send_stream_data(0, bytes(50_000_000))
+
+    def run(self, seconds: float) -> None:
+        end_s = self.now_s + seconds
+        while True:
+            self._send(self.client, self.server)
+            if self._is_met:
+                self._send(self.server, self.client)
+            due = [(at, end) for end in (self.client, self.server) if (at := end.get_timer()) is not None]
+            at_s, end = min(due, key=lambda one: one[0], default=(end_s, None))
+            if self._flying and self._flying[0][0] <= min(at_s, end_s):
+                self.now_s, _, receiver, data = heapq.heappop(self._flying)
+                receiver.receive_datagram(data, PEER, now=self.now_s)
+                self._is_met = True
+            elif end is not None and at_s < end_s:
+                self.now_s = max(self.now_s, at_s)
+                end.handle_timer(now=self.now_s)
+            else:
+                self.now_s = end_s
+                return
+
+    def _send(self, sender: QuicConnection, receiver: QuicConnection) -> None:
+        for data, _ in sender.datagrams_to_send(now=self.now_s):
+            left_s = self.now_s
+            if sender is self.client:
+                self.windows.append(self.cwnd_bytes)
+                self._n_sent += 1
+                if self._dropped(self._n_sent):
+                    self.n_dropped += 1
+                    continue
+                left_s = self._idle_s = max(self.now_s, self._idle_s) + len(data) / RATE_BYTES_PER_S
+            heapq.heappush(self._flying, (left_s + ONE_WAY_S, next(self._numbers), receiver, data))
+
+    @property
+    def cwnd_bytes(self) -> int:
+        return self.client._loss.congestion_window
+
+    def close(self) -> None:
+        self.client.close()
+        self.run(1.0)
+
+
+class Agent:
+    """An agent's socket, which reads what is there when it is asked."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self._socket = made
+        self._socket.setblocking(False)
+        self._peer = ""
+
+    def told(self) -> list[Message]:
+        """What it was told since it was asked last."""
+        messages: list[Message] = []
+        while True:
+            try:
+                datagram, self._peer = self._socket.recvfrom(65_536)
+            except BlockingIOError:
+                return messages
+            messages.extend(wire.messages(datagram))
+
+    def reports(self, upload: Upload, seconds: float) -> list[Measure]:
+        """What it is told meanwhile."""
+        end_s, told = upload.now_s + seconds, self.told()
+        while upload.now_s < end_s:
+            upload.run(0.01)
+            told += self.told()
+        return [one for one in told if isinstance(one, Measure)]
+
+    def says(self, *messages: Message) -> None:
+        for message in messages:
+            self._socket.sendto(message.octets(), self._peer)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with closing(register(tmp_path / "agent")) as made:
+        yield made
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    with agent_at(tmp_path / "agent") as made:
+        yield Agent(made)
+
+
+def installed() -> Install:
+    return Install(1, *ebpf.compile_program(TEXT).to_bytecode())
+
+
+def run_until(upload: Upload, done: Callable[[], object]) -> None:
+    """Datagrams of the agent come in by a thread: give it time."""
+    end_s = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < end_s
+        time.sleep(0.001)
+        upload.run(0.001)
+
+
+def steered(session: Session, agent: Agent, upload: Upload, *values: Field) -> CcpCongestionControl:
+    """Let the agent's program have the connection."""
+    upload.run(0.1 + LOOK_S)
+    flow = next(one.flow for one in agent.told() if isinstance(one, Create))
+    agent.says(installed(), ChangeProgram(flow, 1, values))
+    run_until(upload, lambda: session.flows[flow].is_steered)
+    return session.flows[flow]
+
+
+def driven(gap_s: float) -> Rates:
+    """Rates of a flow that sends 1000 bytes each ms; a queue lets one through each `gap_s`."""
+    rates = Rates()
+    flying: list[tuple[float, QuicSentPacket]] = []
+    last_ack_s = 0.0
+    for i in range(200):
+        sent_s = i / 1000
+        while flying and flying[0][0] <= sent_s:
+            rates.acked(*flying.pop(0))
+        packet = QuicSentPacket(
+            epoch=Epoch.ONE_RTT,
+            in_flight=True,
+            is_ack_eliciting=True,
+            is_crypto_packet=False,
+            packet_number=i,
+            packet_type=QuicPacketType.ONE_RTT,
+            sent_time=sent_s,
+            sent_bytes=1000,
+        )
+        rates.sent(packet, was_empty=not flying)
+        last_ack_s = max(sent_s + 0.010, last_ack_s + gap_s)
+        flying.append((last_ack_s, packet))
+    return rates
+
+
+def test_a_path_with_room_delivers_what_is_sent() -> None:
+    rates = driven(0.001)
+    assert rates.outgoing_bytes_per_s == pytest.approx(1_000_000, rel=1e-3)
+    assert rates.incoming_bytes_per_s == pytest.approx(1_000_000, rel=1e-3)
+
+
+def test_a_bottleneck_delivers_its_own_rate() -> None:
+    rates = driven(0.002)
+    assert rates.incoming_bytes_per_s == pytest.approx(500_000, rel=1e-3)
+    assert rates.outgoing_bytes_per_s > 550_000
+
+
+@pytest.mark.parametrize("law", ["reno", "cubic"])
+def test_without_an_agent_it_is_aioquics_own_law(tmp_path: Path, law: str) -> None:
+    def windows(name: str) -> list[int]:
+        upload = Upload(lambda n: n % 97 == 0, ends(client=name))
+        upload.run(1.5)
+        assert upload.n_dropped > 5
+        return upload.windows
+
+    with closing(register(tmp_path / "agent", name=f"ccp-{law}", law=law)):
+        assert windows(f"ccp-{law}") == windows(law)
+
+
+def test_a_flow_is_told_with_its_reports_and_its_end(session: Session, agent: Agent) -> None:
+    upload = Upload()
+    upload.run(0.05)
+    ready, created = agent.told()
+    assert isinstance(ready, Ready)
+    assert isinstance(created, Create)
+    assert (created.flow, created.init_cwnd_bytes, created.mss_bytes) == (1, 12_000, MSS_BYTES)
+    agent.says(installed(), ChangeProgram(1, 1, [window(24_000)]))
+    run_until(upload, lambda: session.flows[1].is_steered)
+    agent.reports(upload, 0.2)
+    reports = agent.reports(upload, 1.0)
+    assert {(one.flow, one.program) for one in reports} == {(1, 1)}
+    acked, lost, timeouts, rtts_us = zip(*(one.fields for one in reports), strict=True)
+    assert sum(acked) == pytest.approx(24_000 / (2 * ONE_WAY_S), rel=0.1)
+    assert (sum(lost), sum(timeouts)) == (0, 0)
+    assert min(rtts_us) == pytest.approx(2e6 * (ONE_WAY_S + MSS_BYTES / RATE_BYTES_PER_S / 2), rel=0.05)
+    upload.close()
+    assert agent.told()[-1] == Measure(1, 0)
+    assert not session.flows
+
+
+def test_the_agents_window_holds_and_its_rate_bounds_it(session: Session, agent: Agent) -> None:
+    upload = Upload()
+    flow = steered(session, agent, upload, window(240_000))
+    assert upload.cwnd_bytes == 240_000
+    agent.reports(upload, 1.0)
+    assert upload.cwnd_bytes == 240_000
+    for octets_per_s, expected in ((600_000, 12_000), (2**32 - 1, 240_000), (1, 2 * MSS_BYTES)):
+        agent.says(Update(flow.number, [rate(octets_per_s)]))
+        run_until(
+            upload,
+            lambda expected=expected: (
+                (agent.told(), upload.cwnd_bytes)[1] == pytest.approx(expected, rel=0.1)
+            ),
+        )
+    agent.says(Update(flow.number, [rate(2**32 - 1), window(0)]))  # 0 leaves it
+    run_until(upload, lambda: upload.cwnd_bytes == 240_000)
+
+
+def test_what_is_lost_is_told_packet_by_packet(session: Session, agent: Agent) -> None:
+    lost: set[int] = set()
+    upload = Upload(lambda n: n in lost)
+    steered(session, agent, upload, window(60_000))
+    lost |= {len(upload.windows) + after for after in (100, 101, 102, 300)}
+    reports = [one.fields for one in agent.reports(upload, 2.0)]
+    assert upload.n_dropped == sum(fields[1] for fields in reports) == 4
+
+
+def test_rates_and_what_is_in_flight_are_measured(session: Session, agent: Agent) -> None:
+    upload = Upload()
+    flow = steered(session, agent, upload, window(24_000))
+    text = """(def (Report (incoming 0) (outgoing 0) (flight 0) (pending 0)))
+    (when true
+        (:= Report.incoming Flow.rate_incoming) (:= Report.outgoing Flow.rate_outgoing)
+        (:= Report.flight Flow.bytes_in_flight) (:= Report.pending Flow.bytes_pending) (report))"""
+    agent.says(Install(2, *ebpf.compile_program(text).to_bytecode()), ChangeProgram(flow.number, 2))
+    agent.reports(upload, 0.5)
+    reports = [one.fields for one in agent.reports(upload, 0.5) if one.program == 2]
+    incoming, outgoing, flight_bytes, pending_bytes = zip(*reports, strict=True)
+    expected_bytes_per_s = pytest.approx(24_000 / (2 * ONE_WAY_S), rel=0.1)
+    assert sum(incoming) / len(incoming) == expected_bytes_per_s
+    assert sum(outgoing) / len(outgoing) == expected_bytes_per_s
+    assert max(flight_bytes) < 24_000
+    assert set(pending_bytes) == {MSS_BYTES}
+
+
+def test_persistent_congestion_is_a_timeout(session: Session, agent: Agent) -> None:
+    is_broken = False
+    upload = Upload(lambda n: is_broken)
+    steered(session, agent, upload, window(60_000))
+    is_broken = True
+    agent.reports(upload, 1.5)
+    is_broken = False
+    reports = [one.fields for one in agent.reports(upload, 2.0)]
+    assert sum(fields[2] for fields in reports) >= 1
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_an_agent_that_ends_leaves_its_window_and_another_takes_over(
+    tmp_path: Path, session: Session, loses: bool
+) -> None:
+    lost: set[int] = set()
+    upload = Upload(lambda n: n in lost)
+    for _ in range(2):
+        with agent_at(tmp_path / "agent") as made:
+            agent = Agent(made)
+            flow = steered(session, agent, upload, window(36_000))
+            lost |= {len(upload.windows) + 100} if loses else set()
+            agent.reports(upload, 1.0)
+            assert upload.cwnd_bytes == 36_000
+        upload.run(0.001)
+        run_until(upload, lambda flow=flow: not flow.is_steered)
+        assert flow.ssthresh == (36_000 if loses else None)
+        before = upload.cwnd_bytes
+        assert before >= 36_000
+        upload.run(0.2)
+        assert upload.cwnd_bytes > before
+
+
+def test_an_agent_that_comes_is_told_the_window_of_the_moment(
+    session: Session, request: pytest.FixtureRequest
+) -> None:
+    upload = Upload()
+    upload.run(0.2)
+    agent = request.getfixturevalue("agent")
+    before = upload.cwnd_bytes
+    upload.run(0.6)
+    ready, created = agent.told()
+    assert isinstance(ready, Ready)
+    assert isinstance(created, Create)
+    assert created.init_cwnd_bytes >= before > 12_000
+
+
+def test_an_agent_that_does_not_read_loses_its_flows_until_it_reads(session: Session, agent: Agent) -> None:
+    upload = Upload()
+    flow = steered(session, agent, upload, window(24_000))
+    agent.reports(upload, 1.0)
+    upload.run(1.0)
+    assert flow.is_steered
+    upload.run(PATIENCE_S + 1.0)
+    assert not flow.is_steered
+    assert {type(one) for one in agent.told()} == {Measure}
+    upload.run(LOOK_S)
+    assert [type(one) for one in agent.told()] == [Ready, Create]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ChangeProgram(1, 5),
+        Update(1, [Field(5, 0, 1), window(1_200_000)]),
+        Update(1, [Field(0, 3, 1), window(1_200_000)]),
+        Install(2, 1, 1, bytes(32)),
+    ],
+)
+def test_what_cannot_be_done_is_logged_and_changes_nothing(
+    session: Session, agent: Agent, caplog: pytest.LogCaptureFixture, refused: Message
+) -> None:
+    upload = Upload()
+    flow = steered(session, agent, upload, window(24_000))
+    with caplog.at_level(logging.ERROR):
+        agent.says(refused)
+        run_until(upload, lambda: caplog.records)
+    assert flow.is_steered
+    assert upload.cwnd_bytes == 24_000
+
+
+def test_a_fold_that_an_operator_stops_leaves_the_window(session: Session, agent: Agent) -> None:
+    upload = Upload()
+    flow = steered(session, agent, upload, window(24_000))
+    divides = "(def (Report (volatile x 0))) (when true (:= Cwnd 99999) (:= Report.x (/ 1 0)) (report))"
+    agent.says(Install(2, *ebpf.compile_program(divides).to_bytecode()), ChangeProgram(flow.number, 2))
+    agent.told()
+    run_until(upload, lambda: flow._fold is not None and flow._fold.number == 2)
+    upload.run(0.5)
+    assert upload.cwnd_bytes == 24_000
+
+
+def test_a_connection_that_was_dropped_is_told_as_closed(session: Session, agent: Agent) -> None:
+    first, second = Upload(), Upload()
+    first.run(0.1)
+    second.run(0.1)
+    assert [one.flow for one in agent.told() if isinstance(one, Create)] == [1, 2]
+    del first
+    gc.collect()
+    second.run(0.1)
+    assert Measure(1, 0) in agent.told()
+    assert list(session.flows) == [2]
+
+
+def test_the_extra_is_named_where_aioquic_is_missing() -> None:
+    code = "import sys; sys.modules['aioquic'] = None; import datapath.aioquic"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "load.no_extra" in ended.stderr
+    assert "ccplane[aioquic]" in ended.stderr
