@@ -101,8 +101,17 @@ def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: 
         if pid != _INIT:
             taken_s += now.ended_s - (then.ended_s if then else 0.0)
     for pid, then in before.items():
-        # What it had taken before is in what its parent was told at its end.
-        counted = then.parent in after and then.parent in before and then.parent not in {*ours, _INIT}
-        if pid not in after and pid not in ours and counted:
+        heir = _heir(pid, before, after)
+        if pid not in after and pid not in ours and heir in before and heir not in {*ours, _INIT}:
             taken_s -= then.cpu_s + then.ended_s
     return max(taken_s, 0.0)
+
+
+def _heir(pid: int, before: Mapping[int, Process], after: Mapping[int, Process]) -> int | None:
+    """Return whose `ended_s` has what a process had taken, once it ended: an ancestor's that goes on.
+
+    None, if there is no such.
+    """
+    while pid in before and pid not in after:
+        pid = before[pid].parent
+    return pid if pid in after else None

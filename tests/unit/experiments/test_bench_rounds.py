@@ -142,6 +142,13 @@ def test_a_foreign_process_that_ended_counts_once_with_its_parent() -> None:
     assert foreign_s(before, after, set()) == pytest.approx(0.6)
 
 
+def test_what_a_foreign_family_had_before_does_not_count_when_it_ends() -> None:
+    """A shell waits for make, make for a compiler, which has had 40 s when the measurement begins."""
+    shell, make, compiler = stat(5, 1, 5, 0), stat(6, 5, 5, 10, ended=300), stat(7, 6, 5, 4000)
+    after = by_pid(stat(5, 1, 5, 0, ended=4360))
+    assert foreign_s(by_pid(shell, make, compiler), after, set()) == pytest.approx(0.5)
+
+
 def test_a_busy_child_is_ours_and_no_foreigner() -> None:
     with Watch() as watch:
         subprocess.run(
