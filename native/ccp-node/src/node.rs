@@ -31,7 +31,8 @@ static OBJECT: &[u8] = include_bytes!(env!("CCP_NODE_OBJECT"));
 const HANDLE: u32 = 0x6363;
 const PRIORITY: u32 = 0x6363;
 pub(crate) const ONLY: [u8; 4] = [0; 4];
-const ON_DROP: &str = "on_drop";
+/// In the order in which the kernel is to run them.
+const ON_DROP: [&str; 2] = ["on_drop", "on_drop_again"];
 const ON_RADIO_DROP: &str = "on_radio_drop";
 
 /// What happened so far [packets].
@@ -100,7 +101,7 @@ pub struct Node {
     radios: MapHandle,
     airs: MapHandle,
     /// The programs that see what the kernel, and mac80211 in it, drop, if they can.
-    drops: Option<Link>,
+    drops: Vec<Link>,
     radio_drops: Option<Link>,
     object: Object,
 }
@@ -131,7 +132,8 @@ impl Node {
         let sees = |name| {
             if spec.roles.contains(&Role::Transit) { see_drops(&object, name) } else { None }
         };
-        let (drops, radio_drops) = (sees(ON_DROP), sees(ON_RADIO_DROP));
+        let drops = ON_DROP.iter().copied().filter_map(sees).collect();
+        let radio_drops = sees(ON_RADIO_DROP);
         let mut node = Node {
             filters: vec![],
             links: vec![],
@@ -188,7 +190,7 @@ impl Node {
     ///
     /// `int.refused`.
     pub fn set_queue(&self, queue: &Queue) -> Result<()> {
-        let sees = self.drops.is_some() && (queue.air.is_none() || self.radio_drops.is_some());
+        let sees = self.drops.len() == ON_DROP.len() && (queue.air.is_none() || self.radio_drops.is_some());
         self.told.change(|now| config::put_queue(now, queue, sees))
     }
 
@@ -264,7 +266,7 @@ impl Node {
         for (name, point) in self.filters.drain(..) {
             let _gone_with_the_device = hook(&self.object, name, point, self.ifindex)?.detach();
         }
-        self.drops = None;
+        self.drops.clear();
         self.radio_drops = None;
         self.reader.close()
     }
@@ -282,7 +284,8 @@ fn loaded(spec: &NodeSpec) -> Result<Object> {
     let mut open = load::open(OBJECT)?;
     // Without them, nodes do not tell what their queues dropped.
     let sees = |name: &OsStr| {
-        (name != ON_DROP || btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb").is_some())
+        (!ON_DROP.iter().any(|drop| name == *drop)
+            || btf.type_by_name::<Typedef<'_>>("btf_trace_kfree_skb").is_some())
             && (name != ON_RADIO_DROP || (spec.is_wireless && has_mac80211(&btf)))
     };
     open.progs_mut()

@@ -205,11 +205,57 @@ static __always_inline int count_drop(struct sk_buff *skb)
 	return 0;
 }
 
+#define NODE_SHOWN 4
+
+/*
+ * What on_drop was shown last on this processor: on_drop_again, which comes after it, looks whether it was this packet.
+ * Several, as a softirq that interrupts one of both may drop packets of its own.
+ */
+struct node_shown {
+	u64 packets[NODE_SHOWN]; /* addresses of struct sk_buff; 0: on_drop_again was shown it, too */
+	u64 next;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct node_shown);
+} shown SEC(".maps");
+
 /* The kernel drops a packet, for whatever reason. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_drop, struct sk_buff *skb, void *location, u32 reason)
 {
-	return is_queue_drop(reason) ? count_drop(skb) : 0;
+	struct node_shown *noted;
+
+	if (!is_queue_drop(reason))
+		return 0;
+	noted = ONLY(shown);
+	if (noted)
+		noted->packets[noted->next++ % NODE_SHOWN] = (u64)skb;
+	return count_drop(skb);
+}
+
+/*
+ * The same once more. The kernel runs no tracing program for what happens while that program runs: a softirq that
+ * interrupts on_drop drops packets that only on_drop_again is shown, and the other way round.
+ */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(on_drop_again, struct sk_buff *skb, void *location, u32 reason)
+{
+	struct node_shown *noted;
+
+	if (!is_queue_drop(reason))
+		return 0;
+	noted = ONLY(shown);
+	for (u32 i = 0; noted && i < NODE_SHOWN; i++) {
+		if (noted->packets[i] == (u64)skb) {
+			noted->packets[i] = 0;
+			return 0;
+		}
+	}
+	return count_drop(skb);
 }
 
 struct ieee80211_hw;
