@@ -28,7 +28,7 @@ Deviations:
   again.
 * A loss halves 1/delta once in a round trip.
 
-Limit: flows can take each other for a rival, and then fill the buffer together; four in our simulations did.
+Limit: flows can take each other for a rival, and then fill the buffer together.
 """
 
 from __future__ import annotations
