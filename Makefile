@@ -214,6 +214,7 @@ test-kernel: build .venv/.dev ## tests on real sockets of this kernel (need root
 
 .PHONY: test-kernel-others
 test-kernel-others: build .venv/.dev
+	$(CARGO) build $(PROFILE) --package ccp-quic --example files # what carries QUIC flows of scenarios
 	$(SUDO) $(PYTEST) $(TOLD) -m "not long and not alone and $(OF_THE_KERNEL)" tests/kernel
 
 .PHONY: test-train

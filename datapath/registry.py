@@ -26,6 +26,7 @@ class Kind:
         flows: Where its flows are.
         runs: `ccp run` serves it.
         scenarios: Scenarios run on it.
+        traffic: Kind of traffic by which flows of a scenario on real sockets are its; empty for none.
         needs: What it needs.
         measures: Primitives that fold programs may read.
         sets: What an algorithm may set.
@@ -42,6 +43,7 @@ class Kind:
     sets: str
     programs: str
     alone: str
+    traffic: str = ""
 
 
 KINDS: Final = (
@@ -88,6 +90,7 @@ KINDS: Final = (
         sets="window, rate as a bound of the window, registers",
         programs="1024 instructions, 64 registers of a kind, 63 programs at a time",
         alone="quinn's CUBIC, one of aioquic's laws",
+        traffic="quic",
     ),
 )
 
@@ -109,8 +112,20 @@ def refusal(name: str, *, scenarios: bool) -> tuple[str, str] | None:
         return None
     who = "scenarios" if scenarios else "`ccp run`"
     there_is = name in [kind.name for kind in KINDS]
+    traffic = next((kind.traffic for kind in KINDS if kind.name == name), "")
     message = f"{who} cannot use the datapath `{name}`" if there_is else f"there is no datapath `{name}`"
+    if scenarios and traffic:
+        return (
+            message,
+            f"leave `datapath` out (`ebpf`), and give its flows the traffic `{traffic}`",
+        )
     return message, close_names(name, known, "datapath")
+
+
+def _in_scenarios(kind: Kind) -> str:
+    if kind.scenarios:
+        return "yes"
+    return f"traffic `{kind.traffic}`" if kind.traffic else "no"
 
 
 def table() -> str:
@@ -124,7 +139,7 @@ def table() -> str:
         ("room for", [kind.programs for kind in KINDS]),
         ("without an agent", [kind.alone for kind in KINDS]),
         ("`ccp run`", ["yes" if kind.runs else "`ccp simulate`" for kind in KINDS]),
-        ("scenarios", ["yes" if kind.scenarios else "no" for kind in KINDS]),
+        ("scenarios", [_in_scenarios(kind) for kind in KINDS]),
     ]
     lines = [f"| {' | '.join([name, *cells])} |" for name, cells in rows]
     lines.insert(1, "| --- " * (len(KINDS) + 1) + "|")

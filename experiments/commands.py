@@ -249,13 +249,15 @@ def shown_progress(scenario: Scenario) -> Iterator[RunProgress]:
 
 def warnings(result: Result) -> list[str]:
     """Return what of a finished run should make one careful."""
-    agent = result.metadata.get("agent") or {}
+    from experiments.runs.leavings import AGENT_LOG, QUIC_AGENT_LOG
+
     said = []
-    if agent.get("flows_failed"):
-        said.append(
-            f"the algorithm of {agent['flows_failed']} connections raised an exception, and the fallback law "
-            "went on; agent.log has the traceback"
-        )
+    for name, log in (("agent", AGENT_LOG), ("quic_agent", QUIC_AGENT_LOG)):
+        if failed := (result.metadata.get(name) or {}).get("flows_failed"):
+            said.append(
+                f"the algorithm of {failed} connections raised an exception, and the fallback law went on; "
+                f"{log} has the traceback"
+            )
     if result.metadata.get("samples_dropped"):
         said.append(f"{result.metadata['samples_dropped']} samples of sockets were lost")
     if dropped := (result.metadata.get("emulator") or {}).get("int_summaries_dropped"):

@@ -155,8 +155,8 @@ def judge(recording: Recording) -> None:
     problems = Collector()
     for flow in recording.flows:
         with problems.check():
-            own = recording.rows_of(flow)
-            if not len(own):
+            last = recording.congestion_of(flow)
+            if not last:
                 raise RunError(
                     "run.no_samples",
                     f"no connection of flow `{flow.name}` was seen",
@@ -164,7 +164,6 @@ def judge(recording: Recording) -> None:
                     "it sent nothing, or ended before its first sample",
                     "let it send more, or make sample_interval_us smaller",
                 )
-            last = {row["cookie"]: row["congestion"].decode() for row in own}
             others = sorted(set(last.values()) - {flow.congestion} - flow.may_become)
             if others:
                 raise RunError(

@@ -53,8 +53,8 @@ class Flow(Plain, frozen=True):
         sender: Host that sends the data.
         receiver: Host that gets it.
         algorithm: `kernel/NAME` is a congestion control of the kernel, such as `kernel/cubic`; `rtcp/cubic`
-            and `rtcp/bbr` are the kernel's under R-TCP; anything else is one of ccplane: a name such as
-            `cubic`, `FILE.py`, `FILE.py:Class` or `module:Class`.
+            and `rtcp/bbr` are the kernel's under R-TCP; `quinn/cubic` is quinn's own, over QUIC; anything
+            else is one of ccplane: a name such as `cubic`, `FILE.py`, `FILE.py:Class` or `module:Class`.
         params: Parameters of ccplane's algorithm, or of R-TCP, that are not at their defaults.
         traffic: What the application does.
         start_s: When it starts, since the start of the run [s].

@@ -43,6 +43,7 @@ from experiments.bench.every import APART, BENCHMARKS
 from experiments.bench.libccp import PROGRAM as LIBCCP_PATH
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
+from experiments.traffic.files import PROGRAM as FILES
 from experiments.validation.command import validation_command
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -334,7 +335,7 @@ def _quic(
     plan: Plan,
     files: Annotated[
         Path, typer.Option(metavar="PROGRAM", help="The example `files` of the crate ccp-quic.")
-    ] = quic.FILES,
+    ] = FILES,
 ) -> BenchResult:
     """Connections of quinn under `cubic` by `ccp run --datapath quic`, beside quinn's own CUBIC."""
     return quic.run(plan, files)
@@ -351,16 +352,13 @@ def _datapaths(
     libccp: Annotated[
         Path, typer.Option(metavar="PROGRAM", help="The example `libccp_path` of the crate ccp-difftest.")
     ] = LIBCCP_PATH,
-    files: Annotated[
-        Path, typer.Option(metavar="PROGRAM", help="The example `files` of the crate ccp-quic.")
-    ] = quic.FILES,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the windows of the last round there.")
     ] = None,
 ) -> BenchResult:
     """An algorithm, the same file, on the kernel's TCP, the simulator, libccp and QUIC, over one path."""
     where, length = agents.Where(None, rate_mbit, rtt_ms), agents.Length(seconds, omit)
-    return datapaths.run(plan, algorithm, where, length, datapaths.Programs(libccp, files), picture)
+    return datapaths.run(plan, algorithm, where, length, libccp, picture)
 
 
 @app.command("all")

@@ -1,9 +1,8 @@
 """`ccp bench datapaths`: an algorithm, the same file, on each datapath, over the same path.
 
-A flow on the kernel's TCP, or in the simulator, is that of a scenario. On libccp it is one of the example of
-`native/ccp-difftest`: TCP's recovery, libccp's datapath, and UDP packets as long as TCP's. On QUIC it is a
-download by the example of `native/ccp-quic`. All but the simulator's go through the emulator, between the
-same hosts.
+A flow on the kernel's TCP, in the simulator, or on QUIC is that of a scenario. On libccp it is one of the
+example of `native/ccp-difftest`: TCP's recovery, libccp's datapath, and UDP packets as long as TCP's. All but
+the simulator's go through the emulator, between the same hosts.
 
 What begins a transfer is left out. Windows and RTTs are as the sender has them (RTT: the smoothed one), every
 20 ms. Goodput is acknowledged payload by time; with QUIC it is what the client has of the file. Ratios are of
@@ -14,10 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +25,9 @@ import pandas as pd
 
 from datapath import registry
 from experiments.agent_process import running_agent
-from experiments.bench import examples, libccp, quic
+from experiments.bench import libccp
 from experiments.bench.agents import Length, Where
+from experiments.bench.examples import need
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.disturbance import disturbances_alone
@@ -41,6 +39,7 @@ from experiments.plots.windows import windows
 from experiments.run import run as run_scenario
 from experiments.runs.shapes import PointToPoint
 from experiments.scenario import Flow, Scenario
+from experiments.traffic import Iperf3, Quic, files
 
 KERNEL: Final = registry.EBPF
 WAYS: Final = tuple(kind.name for kind in registry.KINDS)
@@ -54,26 +53,11 @@ UNITS: Final = {
 }
 
 SAMPLE_MS: Final = 20
-MTU_BYTES: Final = 1452
-"""UDP payload of QUIC's packets: the most that quinn looks for by itself."""
 PORT: Final = 5001
 LEAST_RATIO: Final = 0.8
 """Of its length, that a transfer has lasted: it starts some tenths of a second late."""
 PATIENCE_S: Final = 30.0
 """How much longer a transfer may take than it should [s]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """What is measured and not part of ccplane.
-
-    Attributes:
-        libccp: The example `libccp_path`.
-        files: The example `files`.
-    """
-
-    libccp: Path = libccp.PROGRAM
-    files: Path = quic.FILES
 
 
 @dataclass(frozen=True)
@@ -117,7 +101,7 @@ def run(
     algorithm: str,
     where: Where,
     length: Length,
-    programs: Programs | None = None,
+    program: Path = libccp.PROGRAM,
     picture: Path | None = None,
 ) -> BenchResult:
     """Measure.
@@ -127,7 +111,7 @@ def run(
         algorithm: As `ccp run` takes it.
         where: Over which path.
         length: How long each transfer is, with what of it is left out.
-        programs: What is measured beside ccplane.
+        program: The example `libccp_path`.
         picture: File for a picture of the windows in the last round.
 
     Returns:
@@ -139,9 +123,8 @@ def run(
         LabError: If a network cannot be built, or a transfer fails.
         ScenarioError: If there is no such algorithm.
     """
-    programs = programs or Programs()
-    examples.need(programs.libccp, libccp.CRATE, libccp.EXAMPLE, "--libccp")
-    examples.need(programs.files, quic.CRATE, quic.EXAMPLE, "--files")
+    need(program, libccp.CRATE, libccp.EXAMPLE, "--libccp")
+    need(files.PROGRAM, files.CRATE, files.EXAMPLE, "")
     options = {
         "algorithm": algorithm,
         "path": where.name,
@@ -150,10 +133,12 @@ def run(
     }
     result = BenchResult("datapaths", plan, options)
     last: dict[str, Transfer] = {}
-    with _agents(algorithm) as sockets:
+    with _agent(algorithm) as socket:
 
         def measure(way: str, number: int) -> Mapping[str, float]:
-            last[way] = _sent(way, _scenario(algorithm, where, length, number), sockets, programs)
+            scenario = _scenario(way, algorithm, where, length, number)
+            is_libccp = way == registry.CCP_UNIX
+            last[way] = _by_libccp(program, socket, scenario) if is_libccp else _by_scenario(scenario)
             return last[way].figures(length)
 
         measured = measure_rounds(
@@ -189,40 +174,29 @@ def _headlines(samples: Mapping[str, list[Mapping[str, float]]]) -> Iterator[lis
 
 
 @contextlib.contextmanager
-def _agents(algorithm: str) -> Iterator[dict[str, Path]]:
-    """Have an agent for each datapath that is not ours; gives their sockets."""
-    with contextlib.ExitStack() as agents:
-        folder = Path(agents.enter_context(tempfile.TemporaryDirectory(prefix="ccplane-datapaths-")))
-        sockets = {way: folder / way.replace(":", "-") for way in (registry.CCP_UNIX, registry.QUIC)}
-        for way, socket in sockets.items():
-            agents.enter_context(running_agent(algorithm, "--datapath", way, bind=socket))
-        yield sockets
+def _agent(algorithm: str) -> Iterator[Path]:
+    """Have an agent for libccp; gives its socket."""
+    with tempfile.TemporaryDirectory(prefix="ccplane-datapaths-") as folder:
+        socket = Path(folder, "agent")
+        with running_agent(algorithm, "--datapath", registry.CCP_UNIX, bind=socket):
+            yield socket
 
 
-def _scenario(algorithm: str, where: Where, length: Length, number: int) -> Scenario:
+def _scenario(way: str, algorithm: str, where: Where, length: Length, number: int) -> Scenario:
+    link = where.link
+    assert link.rate_bytes_per_s is not None
+    # More than the path can carry: the flow's end cuts it off, as it does iperf3's.
+    download = Quic((round(2 * link.rate_bytes_per_s * length.seconds),))
+    traffic = download if way == registry.QUIC else Iperf3()
     return Scenario(
         name=f"{algorithm} over {where.name}",
-        topology=PointToPoint(where.link),
-        flows=(Flow("flow", "sender", "receiver", algorithm),),
+        topology=PointToPoint(link),
+        flows=(Flow("flow", "sender", "receiver", algorithm, traffic=traffic),),
         duration_s=length.seconds,
         seed=number,
         sample_interval_us=1000 * SAMPLE_MS,
+        datapath=registry.SIM if way == registry.SIM else registry.EBPF,
     )
-
-
-def _sent(way: str, scenario: Scenario, sockets: Mapping[str, Path], programs: Programs) -> Transfer:
-    if way not in sockets:
-        return _by_scenario(scenario.replace(datapath=way))
-    topology = scenario.topology
-    assert isinstance(topology, PointToPoint)
-    with emulated(point_to_point(topology.forward), seed=scenario.seed) as net:
-        send = _by_libccp if way == registry.CCP_UNIX else _by_quic
-        program = programs.libccp if way == registry.CCP_UNIX else programs.files
-        transfer = send(program, net, sockets[way], scenario)
-        stats = net.emulator_stats()
-    if stats is not None and stats.lateness_us.max > LATE_US:
-        raise Unfit("the emulator was late")
-    return transfer
 
 
 def _by_scenario(scenario: Scenario) -> Transfer:
@@ -231,14 +205,28 @@ def _by_scenario(scenario: Scenario) -> Transfer:
         raise Unfit("the emulator was late")
     samples = result.flow_samples.dropna(subset=["cwnd_bytes", "srtt_us", "bytes_acked"])
     samples = samples.assign(t_s=samples["t_s"] - samples["t_s"].iloc[0])
+    flow = result.flows.iloc[0]
+    # QUIC sends no packet again, but what was in those that it took for lost.
+    again = flow["lost_pkts"] if isinstance(scenario.flows[0].traffic, Quic) else flow["retrans_pkts"]
     return Transfer(
         samples[["t_s", "cwnd_bytes", "srtt_us"]],
         samples[["t_s", "bytes_acked"]].rename(columns={"bytes_acked": "octets"}),
-        float(result.flows["retrans_pkts"].iloc[0]),
+        float(again),
     )
 
 
-def _by_libccp(program: Path, net: EmulatedNetwork, agent: Path, scenario: Scenario) -> Transfer:
+def _by_libccp(program: Path, agent: Path, scenario: Scenario) -> Transfer:
+    topology = scenario.topology
+    assert isinstance(topology, PointToPoint)
+    with emulated(point_to_point(topology.forward), seed=scenario.seed) as net:
+        transfer = _over(net, program, agent, scenario.duration_s)
+        stats = net.emulator_stats()
+    if stats is not None and stats.lateness_us.max > LATE_US:
+        raise Unfit("the emulator was late")
+    return transfer
+
+
+def _over(net: EmulatedNetwork, program: Path, agent: Path, duration_s: float) -> Transfer:
     address = f"{net.hosts['receiver'].ipv4}:{PORT}"
     taking = net.hosts["receiver"].popen([str(program), f"at={address}"], stdout=subprocess.PIPE)
     try:
@@ -248,12 +236,12 @@ def _by_libccp(program: Path, net: EmulatedNetwork, agent: Path, scenario: Scena
             "to": address,
             "agent": agent,
             "bind": f"{agent}-libccp",
-            "seconds": scenario.duration_s,
+            "seconds": duration_s,
             "every_s": SAMPLE_MS / 1e3,
             "rtt_ms": net.base_rtt_us("sender", "receiver") / 1e3,
         }
         command = [str(program), *(f"{name}={value}" for name, value in options.items())]
-        said = net.hosts["sender"].run(command, timeout_s=scenario.duration_s + PATIENCE_S).stdout
+        said = net.hosts["sender"].run(command, timeout_s=duration_s + PATIENCE_S).stdout
     finally:
         end([taking])
         if taking.stdout is not None:
@@ -266,32 +254,6 @@ def _by_libccp(program: Path, net: EmulatedNetwork, agent: Path, scenario: Scena
     return Transfer(
         rows[["t_s", "cwnd_bytes", "srtt_us"]], rows[["t_s", "octets"]], float(flow["retransmits"])
     )
-
-
-def _by_quic(program: Path, net: EmulatedNetwork, agent: Path, scenario: Scenario) -> Transfer:
-    settings = {"FILES_SAMPLE_MS": str(SAMPLE_MS), "FILES_MTU": str(MTU_BYTES)}
-    topology = scenario.topology
-    assert isinstance(topology, PointToPoint)
-    rate_bytes_per_s = topology.forward.rate_bytes_per_s
-    assert rate_bytes_per_s is not None
-    size_bytes = round(rate_bytes_per_s * scenario.duration_s)
-    with quic.serving(program, net.hosts["sender"], agent, **settings) as server:
-        said: list[str] = []
-        lines = server.process.stdout
-        assert lines is not None
-        reading = threading.Thread(target=lambda: said.extend(lines))
-        reading.start()
-        try:
-            got = net.hosts["receiver"].run(
-                server.get(program, size_bytes),
-                timeout_s=scenario.duration_s + PATIENCE_S,
-                env=dict(os.environ) | settings,
-            )
-        finally:
-            server.process.terminate()
-            reading.join()
-    samples, arrived = _rows(said), _rows(got.stdout.splitlines())
-    return Transfer(samples[["t_s", "cwnd_bytes", "srtt_us"]], arrived, float(samples["lost"].iloc[-1]))
 
 
 def _rows(said: Sequence[str]) -> pd.DataFrame:

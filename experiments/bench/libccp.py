@@ -16,8 +16,9 @@ from typing import Final
 import numpy as np
 
 from datapath.ccp_unix.datapath import SOCKET
-from experiments.bench import examples
+from experiments import examples
 from experiments.bench.errors import BenchError
+from experiments.bench.examples import need
 
 CRATE: Final = "ccp-difftest"
 EXAMPLE: Final = "libccp_path"
@@ -54,7 +55,7 @@ class LibccpPath:
         Raises:
             BenchError: `bench.no_example`.
         """
-        examples.need(self.program, CRATE, EXAMPLE, "--libccp")
+        need(self.program, CRATE, EXAMPLE, "--libccp")
 
     def measured(self, seconds: float, omit_s: float) -> dict[str, float]:
         """Have the agent that is there steer one flow.

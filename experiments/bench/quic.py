@@ -9,27 +9,24 @@ both.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Final
 
 from datapath import registry
 from experiments.agent_process import running_agent
-from experiments.bench import examples
+from experiments.bench.examples import need
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.bench.transfers import Sample, cpu_ratios, throughput_ratios
 from experiments.netlab import Host, two_hosts
 from experiments.netlab.cpu import process_cpu_s
 from experiments.netlab.emulated import emulated
-from experiments.netlab.process import Process, end
 from experiments.netlab.spec import Buffer, Direction
 from experiments.netlab.topologies import point_to_point
+from experiments.traffic import files
 
 ALGORITHM: Final = "cubic"
 QUINN: Final = "quinn"
@@ -40,19 +37,15 @@ THROUGHPUT_GOAL: Final = ">= 0.98"
 PATH: Final = Direction(rate_bytes_per_s=12.5e6, delay_us=10_000, buffer=Buffer(bdp=1))
 SIZES_BYTES: Final = {"100mbit": 50_000_000, "unlimited": 1_000_000_000}
 """Scenario -> length of a download."""
-PORT: Final = 4433
 TIMEOUT_S: Final = 120.0
-CRATE: Final = "ccp-quic"
-EXAMPLE: Final = "files"
-FILES: Final = examples.FOLDER / EXAMPLE
 
 
-def run(plan: Plan, files: FilePath = FILES) -> BenchResult:
+def run(plan: Plan, program: FilePath = files.PROGRAM) -> BenchResult:
     """Measure.
 
     Args:
         plan: How long.
-        files: The example's program.
+        program: The example's program.
 
     Returns:
         Ratios of CPU per GB and of goodput, and the figures behind them.
@@ -63,7 +56,7 @@ def run(plan: Plan, files: FilePath = FILES) -> BenchResult:
         LabError: If a network cannot be built, or a download fails.
     """
     result = BenchResult("quic", plan, {"algorithm": ALGORITHM})
-    examples.need(files, CRATE, EXAMPLE, "--files")
+    need(program, files.CRATE, files.EXAMPLE, "--files")
     with contextlib.ExitStack() as during:
         socket = FilePath(during.enter_context(tempfile.TemporaryDirectory(prefix="ccplane-quic-")), "agent")
         agent = during.enter_context(running_agent(ALGORITHM, "--datapath", registry.QUIC, bind=socket))
@@ -72,7 +65,7 @@ def run(plan: Plan, files: FilePath = FILES) -> BenchResult:
 
             def measure(way: str, number: int, scenario: str = scenario, n: int = size_bytes) -> Sample:
                 with _hosts(scenario, number) as (sender, receiver):
-                    return _download(files, sender, receiver, steered if way == OURS else None, n)
+                    return _download(program, sender, receiver, steered if way == OURS else None, n)
 
             measured = measure_rounds(WAYS, measure, plan, title=scenario, headlines=_headlines)
             result.rounds[scenario] = measured.tally
@@ -105,63 +98,20 @@ def _hosts(scenario: str, seed: int) -> Iterator[tuple[Host, Host]]:
             yield net.hosts["sender"], net.hosts["receiver"]
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """The example as a server.
-
-    Attributes:
-        process: It; what it says is read from its output.
-        address: Where it is.
-        certificate: What clients trust.
-    """
-
-    process: Process
-    address: str
-    certificate: str
-
-    def get(self, files: FilePath, size_bytes: int) -> list[str]:
-        """Return the command of a client that downloads so much, and keeps nothing."""
-        return [str(files), "get", self.address, self.certificate, f"zeros/{size_bytes}", "/dev/null"]
-
-
-@contextlib.contextmanager
-def serving(files: FilePath, sender: Host, agent: FilePath | None, **settings: str) -> Iterator[Server]:
-    """Have a server for the length of a block.
-
-    Args:
-        files: The example's program.
-        sender: The host that it is on.
-        agent: Socket of the agent that has its connections; None: quinn's own CUBIC has.
-        **settings: Environment variables of the example.
-    """
-    with tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder:
-        certificate, address = f"{folder}/certificate", f"{sender.ipv4}:{PORT}"
-        env = dict(os.environ) | settings
-        if agent is not None:
-            env["CCP_AGENT"] = str(agent)
-        serve = [str(files), "serve", address, folder, certificate]
-        process = sender.popen(serve, stdout=subprocess.PIPE, env=env)
-        try:
-            assert process.stdout is not None
-            process.stdout.readline()
-            yield Server(process, address, certificate)
-        finally:
-            end([process])
-            if process.stdout is not None:
-                process.stdout.close()
-
-
 def _download(
-    files: FilePath, sender: Host, receiver: Host, agent: tuple[FilePath, int] | None, size_bytes: int
+    program: FilePath, sender: Host, receiver: Host, agent: tuple[FilePath, int] | None, size_bytes: int
 ) -> Sample:
     socket, pids = (None, []) if agent is None else (agent[0], [agent[1]])
-    with serving(files, sender, socket) as server:
+    server = files.FileServer(sender, agent=socket, program=program)
+    try:
         pids.append(server.process.pid)
         before_s = sum(map(process_cpu_s, pids))
-        said = receiver.run(server.get(files, size_bytes), timeout_s=TIMEOUT_S).stdout
+        client = [str(program), *server.client("get", f"zeros/{size_bytes}", "/dev/null")]
+        said = receiver.run(client, timeout_s=TIMEOUT_S).stdout
         cpu_s = sum(map(process_cpu_s, pids)) - before_s
-        assert server.process.stdout is not None
-        lost = number(server.process.stdout.readline(), r", (\d+) packets lost")
+        lost = number(server.line("packets lost", TIMEOUT_S) or server.log(), r", (\d+) packets lost")
+    finally:
+        server.stop()
     seconds = number(said, r"in ([\d.]+) s")
     return Sample(cpu_s / (size_bytes / 1e9), size_bytes / seconds, int(lost))
 

@@ -77,6 +77,11 @@ class Host:
         """IPv6 address on the first link."""
         return self._first.ipv6
 
+    @property
+    def mtu_bytes(self) -> int:
+        """Largest IP packet on the first link [bytes]."""
+        return self._first.mtu_bytes
+
     def address(self, family: Family) -> str:
         """Return the address of a family on the first link."""
         return self.ipv4 if family == "ipv4" else self.ipv6

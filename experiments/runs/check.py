@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,7 @@ from experiments.netlab.spec import Direction
 from experiments.runs import reading
 from experiments.runs.rtcp_params import NAMES, RTCP, check_params
 from experiments.runs.rtcp_params import settings_of as rtcp_settings_of
-from experiments.traffic.spec import Dash, ShortVideo
+from experiments.traffic.spec import QUIC, QUINN, TCP, Dash, Quic, ShortVideo, Transport, transport_of
 from telemetry.receiver.times import times
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.modes import mode_of, with_settings
@@ -48,6 +48,7 @@ SIMULATED: Final = ("kernel/cubic", "kernel/reno", "kernel/bbr")
 HOST_IN_RULE: Final = re.compile(r"\{([^}]*)\}")
 """What stands for a host's address in rules of a switch."""
 
+_QUINNS: Final = QUINN.partition("/")[0] + "/"
 _ONCE: Final = "the kernel has R-TCP's congestion controls once"
 _LINK_FIELDS: Final = Direction.__struct_fields__
 _OUR_CC_PREFIX: Final = "ccp"
@@ -150,18 +151,29 @@ class _Check:
                     f"{at}.stop_s",
                     fix="let it stop later, or leave stop_s out",
                 )
-        algorithm = self._algorithm(flow.algorithm, f"{at}.algorithm")
+        algorithm = self._algorithm(flow.algorithm, f"{at}.algorithm", transport_of(flow.traffic))
         if algorithm is not None:
             for name, value in flow.params.items():
                 self._param(algorithm, name, value, f"{at}.params.{name}")
-        elif flow.algorithm.startswith(KERNEL) and flow.params:
+        elif flow.algorithm.startswith((KERNEL, _QUINNS)) and flow.params:
             self._no_params(flow.algorithm, f"{at}.params")
         elif flow.algorithm in NAMES:
             with self._problems.check():
                 check_params(flow.algorithm, flow.params, f"{at}.params")
 
-    def _algorithm(self, name: str, at: str) -> AnyAlgorithm | None:
-        """Return ccplane's algorithm of this name; None for those in the kernel, and if there is none."""
+    def _algorithm(self, name: str, at: str, transport: Transport = TCP) -> AnyAlgorithm | None:
+        """Return ccplane's algorithm of this name; None for those of others, and if there is none."""
+        if name.startswith((KERNEL, RTCP)) and transport == QUIC:
+            why = "QUIC is not the kernel's: the program that sends has its congestion control"
+            fix = f"write {QUINN}, or an algorithm of ccplane such as cubic"
+            self._tell("scenario.unknown_algorithm", f"`{name}` cannot have QUIC flows", at, why, fix)
+            return None
+        if name.startswith(_QUINNS):
+            if name != QUINN or transport == TCP:
+                has = "has no TCP flows" if name == QUINN else "is none of quinn's that flows can have"
+                fix = f"write {QUINN}, for a flow with the traffic quic; {KERNEL}cubic is the kernel's"
+                self._tell("scenario.unknown_algorithm", f"`{name}` {has}", at, fix=fix)
+            return None
         if name.startswith(RTCP):
             if name not in NAMES:
                 self._tell(
@@ -190,7 +202,9 @@ class _Check:
             "scenario.bad_param",
             f"`{algorithm}` takes no parameters",
             at,
-            "it is one of the kernel's, which are set for the whole machine",
+            "it is quinn's own"
+            if algorithm.startswith(_QUINNS)
+            else "it is one of the kernel's, which are set for the whole machine",
             "take the parameters away, or use an algorithm of ccplane",
         )
 
@@ -309,6 +323,9 @@ class _Check:
         sockets = "run it on real sockets (datapath: ebpf)"
         for i, flow in enumerate(self._scenario.flows):
             at = f"flows[{i}]"
+            if isinstance(flow.traffic, Quic):
+                why = "a program made with quinn carries it, and the simulator has TCP only"
+                self._tell("scenario.bad_field", "QUIC cannot be simulated", f"{at}.traffic", why, sockets)
             if isinstance(flow.traffic, Dash | ShortVideo):
                 why = "a player decides what is loaded, and the simulator has none"
                 self._tell("scenario.bad_field", "no video can be simulated", f"{at}.traffic", why, sockets)
@@ -363,7 +380,7 @@ class _Check:
             used = {flow.algorithm for flow in self._scenario.flows}
             if not self._known(name, used, "flow's algorithm", f"{at}.algorithm"):
                 return
-        if name.startswith(KERNEL):
+        if name.startswith((KERNEL, _QUINNS)):
             self._no_params(name, f"{at}.param")
             return
         if name in NAMES:
@@ -417,16 +434,21 @@ def settings_of(receiver: ReceiverAgent) -> list[str]:
     return [f"{name}={value}" for name, value in receiver.detector.items()]
 
 
-def ours_of(scenario: Scenario) -> tuple[str, ...]:
-    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches."""
-    named = [flow.algorithm for flow in scenario.flows]
+def ours_of(scenario: Scenario, transports: Sequence[Transport] = (TCP, QUIC)) -> tuple[str, ...]:
+    """Return ccplane's algorithms that a scenario names: its flows' first, then those of its switches.
+
+    Args:
+        scenario: The scenario.
+        transports: Of its flows over these only.
+    """
+    named = [flow.algorithm for flow in scenario.flows if transport_of(flow.traffic) in transports]
     named += [name for one in scenario.switches for name in (one.single, one.shared)]
     return tuple(name for name in dict.fromkeys(named) if is_ours(name))
 
 
 def is_ours(algorithm: str) -> bool:
-    """Return whether ccplane's agent runs an algorithm: it is not the kernel's, nor R-TCP's in the kernel."""
-    return not algorithm.startswith((KERNEL, RTCP))
+    """Return whether an agent of ccplane's runs an algorithm: it is neither the kernel's nor quinn's."""
+    return not algorithm.startswith((KERNEL, RTCP, _QUINNS))
 
 
 def rtcp_of(scenario: Scenario) -> frozenset[str]:

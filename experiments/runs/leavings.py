@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 from experiments.netlab.inband import node_ids
 from experiments.runs.check import ours_of, rtcp_of
 from experiments.runs.recording import IntFiles, RegimeFiles
+from experiments.traffic.spec import TCP
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 AGENT_LOG: Final = "agent.log"
 """What the agent wrote."""
+QUIC_AGENT_LOG: Final = "quic-agent.log"
+"""What the agent of QUIC flows wrote."""
 LINKS_CSV: Final = "links.csv"
 """Samples of the links."""
 
@@ -83,7 +86,7 @@ def switch_lines(directory: Path, host: str) -> Path:
 def limit_files(scenario: Scenario, directory: Path) -> tuple[Path, ...]:
     """Return the files in which it is told what becomes of rate limits."""
     kernel = [kernel_limits(directory)] if rtcp_of(scenario) else []
-    return (*kernel, *([agent_limits(directory)] if ours_of(scenario) else []))
+    return (*kernel, *([agent_limits(directory)] if ours_of(scenario, (TCP,)) else []))
 
 
 def agent_limits(directory: Path) -> Path:

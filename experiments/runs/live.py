@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,11 +25,14 @@ from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.runs import inband, leavings, regimes, rtcp
 from experiments.runs.bus import own_bus
 from experiments.runs.check import rtcp_of
+from experiments.runs.quic import quic_agent
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.runs.session import Progress, fire, flow_records
 from experiments.runs.steering import Steering, turn
 from experiments.runs.variants import Variants, variants_of
 from experiments.traffic import RunningTraffic, start_traffic
+from experiments.traffic.quic import QuicOptions
+from experiments.traffic.spec import QUIC, TCP, Transport
 
 if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario
@@ -71,15 +74,16 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
     recording.links_csv = directory / leavings.LINKS_CSV
     with contextlib.ExitStack() as after:
         lock = -1
-        if variants.all or rtcp_of(scenario):
+        if variants.over(TCP) or rtcp_of(scenario):
             waiting = "waiting for another run that has an agent, or R-TCP in the kernel"
             lock = after.enter_context(turn(lambda: progress(waiting, 0.0)))
         progress("building the network", 0.0)
         broker = None
-        if leavings.tells_regimes(scenario) or (variants.all and scenario.network.telemetry is not None):
+        hears = bool(variants.over(TCP)) and scenario.network.telemetry is not None
+        if leavings.tells_regimes(scenario) or hears:
             broker = after.enter_context(own_bus())
         outlet = after.enter_context(
-            inband.outlet(scenario, directory, recording.facts, broker if variants.all else None)
+            inband.outlet(scenario, directory, recording.facts, broker if variants.over(TCP) else None)
         )
         joining = after.enter_context(contextlib.ExitStack())  # when the network is gone, whatever it was
         net = after.enter_context(
@@ -103,8 +107,11 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
         recording.regimes = leavings.regime_files(scenario, directory)
         inodes = [os.stat(namespace.path_of(host.namespace)).st_ino for host in net.hosts.values()]
         trace = after.enter_context(_native.TcpTrace(scenario.sample_interval_us, inodes))
-        others = [one for one in (agent, outlet.publisher, limiting, *programs) if one is not None]
-        session = _Session(scenario, recording, net, agent, others, variants, trace, progress)
+        quic = after.enter_context(quic_agent(scenario, variants, directory, recording.facts, progress))
+        processes = (agent, quic.agent, outlet.publisher, limiting, *programs)
+        others = [one for one in processes if one is not None]
+        agents: dict[Transport, Steering | None] = {TCP: agent, QUIC: quic.agent}
+        session = _Session(scenario, recording, net, agents, quic.options, others, variants, trace, progress)
         joining.callback(session.join)
         try:
             with _processors_told(recording.facts):
@@ -141,13 +148,13 @@ def _agent(
     broker: str | None,
     progress: Progress,
 ) -> Iterator[Steering | None]:
-    if not variants.all:
+    if not variants.over(TCP):
         yield None
         return
     progress("starting the agent", 0.0)
     with open(directory / leavings.AGENT_LOG, "wb") as log:
         agent = Steering(
-            variants.all,
+            variants.over(TCP),
             log,
             lock,
             broker=broker,
@@ -170,7 +177,8 @@ class _Session:
         scenario: Scenario,
         recording: Recording,
         net: EmulatedNetwork,
-        agent: Steering | None,
+        agents: Mapping[Transport, Steering | None],
+        quic: QuicOptions,
         others: Sequence[MustRun],
         variants: Variants,
         trace: _native.TcpTrace,
@@ -179,7 +187,8 @@ class _Session:
         self._scenario = scenario
         self._recording = recording
         self._net = net
-        self._agent = agent
+        self._agents = agents
+        self._quic = quic
         self._others = others
         self._variants = variants
         self._trace = trace
@@ -266,6 +275,7 @@ class _Session:
                 family=flow.family,
                 duration_s=stop_s - flow.start_s,
                 seed=self._scenario.seed,
+                quic=self._quic,
             )
         record.sockets = traffic.sockets
         record.start_us = traffic.started_us
@@ -310,7 +320,7 @@ class _Session:
                 still_open.difference_update(own["cookie"][own["state"] == TCP_CLOSE].tolist())
 
     def _fire(self, event: Event) -> None:
-        told = fire(event, self._net, self._agent, self._variants)
+        told = fire(event, self._net, self._agents, self._variants)
         self._recording.note(str(event.__struct_config__.tag), _now_us(), at_s=event.at_s, **told)
 
     def _now_s(self) -> float:

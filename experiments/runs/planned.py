@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from experiments.runs.check import SIM, ours_of, rtcp_of
 from experiments.scenario import Scenario
+from experiments.traffic.spec import TCP
 
 RUN_OVERHEAD_S: Final = 1.5
 """What a run takes beside its duration, roughly [s]."""
@@ -35,7 +36,7 @@ class PlannedRun:
         """Whether it needs ccplane's agent, or R-TCP, in the kernel, which one run at a time can have."""
         if self.scenario.datapath == SIM:
             return False
-        return bool(ours_of(self.scenario) or rtcp_of(self.scenario))
+        return bool(ours_of(self.scenario, (TCP,)) or rtcp_of(self.scenario))
 
     @property
     def estimate_s(self) -> float:

@@ -117,6 +117,12 @@ class Recording:
         """
         self.events.append(((t_us - self.start_us) / 1e6, kind, detail))
 
+    def congestion_of(self, flow: FlowRecord) -> dict[int, str]:
+        """Return which congestion control each connection of a flow that was seen had last."""
+        if flow.traffic is not None and flow.traffic.samples:
+            return {one.connection: one.congestion for one in flow.traffic.samples}
+        return {row["cookie"]: row["congestion"].decode() for row in self.rows_of(flow)}
+
     def rows_of(self, flow: FlowRecord) -> np.ndarray:
         """Return the rows of a flow's connections, in order of time."""
         rows = self.socket_rows

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.events import Edit, Event, ParamValue, SetLink, SetRoute
 from experiments.runs.recording import FlowRecord
 from experiments.runs.variants import Variant, Variants, congestion_of
+from experiments.traffic.spec import Transport
 
 if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario
@@ -66,13 +67,15 @@ def flow_records(scenario: Scenario, variants: Variants) -> list[FlowRecord]:
     ]
 
 
-def fire(event: Event, net: Network, agent: Agent | None, variants: Variants) -> dict[str, Any]:
+def fire(
+    event: Event, net: Network, agents: Mapping[Transport, Agent | None], variants: Variants
+) -> dict[str, Any]:
     """Let an event of a scenario happen; return what there is to say of it.
 
     Args:
         event: The event; the scenario was checked.
         net: The network.
-        agent: The agent, which there is if the event is about an algorithm.
+        agents: The agents, by the transport of their flows; None where there is none.
         variants: Of the scenario's flows.
 
     Raises:
@@ -84,13 +87,18 @@ def fire(event: Event, net: Network, agent: Agent | None, variants: Variants) ->
     if isinstance(event, SetRoute):
         net.set_route(event.path, both=event.both)
         return {"path": list(event.path), "both": event.both}
-    assert agent is not None, "the scenario was checked"
     meant = variants.meant_by(event)
     flows = [name for name, one in variants.by_flow.items() if one in meant]
     if isinstance(event, Edit):
         for variant in meant:
-            agent.edit(variant, Path(event.becomes))
+            _of(variant, agents).edit(variant, Path(event.becomes))
         return {"algorithm": event.algorithm, "becomes": event.becomes, "flows": flows}
     for variant in meant:
-        agent.set_param(variant, event.param, event.value)
+        _of(variant, agents).set_param(variant, event.param, event.value)
     return {"param": event.param, "value": event.value, "algorithm": meant[0].algorithm, "flows": flows}
+
+
+def _of(variant: Variant, agents: Mapping[Transport, Agent | None]) -> Agent:
+    agent = agents[variant.transport]
+    assert agent is not None, "the scenario was checked"
+    return agent

@@ -37,6 +37,7 @@ from experiments.runs.session import Progress, fire, flow_records
 from experiments.runs.sim_network import SimNetwork, spec_of
 from experiments.runs.sim_telemetry import Telemetry
 from experiments.runs.variants import Variant, Variants, described, variants_of
+from experiments.traffic.spec import TCP
 from telemetry.local import LocalBus
 
 if TYPE_CHECKING:
@@ -272,6 +273,6 @@ class _Session:
 
     def _fire(self, event: Event) -> None:
         agent = None if self._plane is None else _Agent(self._plane)
-        told = fire(event, self._net, agent, self._variants)
+        told = fire(event, self._net, {TCP: agent}, self._variants)
         now_us = self._datapath.now_us
         self._recording.note(str(event.__struct_config__.tag), now_us, at_s=event.at_s, **told)

@@ -21,7 +21,7 @@ import msgspec
 
 from agent.client import Client
 from ccp_base.errors import CcpError, LoadError
-from datapath import ebpf
+from datapath import ebpf, registry
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import ParamValue
@@ -42,7 +42,8 @@ class Order(msgspec.Struct):
 
     Attributes:
         variants: What to run.
-        pin_dir: Where its datapath is pinned.
+        place: Where its datapath is pinned; or its socket, if that is not the kernel's.
+        datapath: Which one (`datapath.registry`).
         broker: URL of the telemetry bus to listen to; None for none.
         decisions: CSV file with the columns `noted.DECISION_COLUMNS`, to be written; None for none.
         regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
@@ -50,7 +51,8 @@ class Order(msgspec.Struct):
     """
 
     variants: list[Variant]
-    pin_dir: str
+    place: str
+    datapath: str = registry.EBPF
     broker: str | None = None
     decisions: str | None = None
     regime_events: str | None = None
@@ -124,9 +126,10 @@ class Steering:
         self,
         variants: Sequence[Variant],
         log: IO[bytes],
-        lock: int,
-        pin_dir: str = PIN_DIR,
+        lock: int | None,
+        place: str = PIN_DIR,
         *,
+        datapath: str = registry.EBPF,
         broker: str | None = None,
         decisions: Path | None = None,
         regime_events: Path | None = None,
@@ -138,8 +141,9 @@ class Steering:
             variants: What to run, at least one.
             log: What the agent writes goes here.
             lock: What `turn` gave. The agent has it, too: if we are killed, the next run waits until the
-                agent has noticed and is gone.
-            pin_dir: Where its datapath is pinned.
+                agent has noticed and is gone. None, if the kernel has nothing of it.
+            place: As in `Order`.
+            datapath: As in `Order`.
             broker: As in `Order`.
             decisions: As in `Order`.
             regime_events: As in `Order`.
@@ -151,7 +155,8 @@ class Steering:
         """
         self.counters: dict[str, int] = {}
         self._log = log
-        self._pin_dir = pin_dir
+        self._place = place
+        self._is_kernels = datapath == registry.EBPF
         self._pending = b""
         self._client: Client | None = None
         self._process = subprocess.Popen(
@@ -162,14 +167,14 @@ class Steering:
             stdout=subprocess.PIPE,
             stderr=log,
             bufsize=0,
-            pass_fds=(lock,),
+            pass_fds=() if lock is None else (lock,),
             start_new_session=True,  # Ctrl-C is for us; it learns from the pipe
         )
         self.pid = self._process.pid
         try:
             written = (decisions, regime_events, limit_events)
             files = (None if file is None else str(file) for file in written)
-            order = Order(list(variants), pin_dir, broker, *files)
+            order = Order(list(variants), place, datapath, broker, *files)
             self._begin(order)
         except BaseException:
             self.stop()
@@ -213,7 +218,7 @@ class Steering:
     def _asked(self) -> Iterator[Client]:
         try:
             if self._client is None:
-                self._client = Client(pin_dir=self._pin_dir)
+                self._client = Client(pin_dir=self._place)
             yield self._client
         except LoadError as error:
             raise self._failed(f"it does not answer: {error.message}") from error
@@ -238,8 +243,8 @@ class Steering:
         finally:
             assert self._process.stdout is not None
             self._process.stdout.close()
-            if self._process.returncode < 0:  # killed: else it has tidied up itself
-                ebpf.unload(self._pin_dir)
+            if self._process.returncode < 0 and self._is_kernels:  # killed: else it has tidied up itself
+                ebpf.unload(self._place)
 
     def _begin(self, order: Order) -> None:
         assert self._process.stdin is not None
@@ -274,5 +279,6 @@ class Steering:
             "run.agent",
             "the agent of the run failed",
             "process experiments.runs.steering_process",
-            "the result's agent.log has all that it wrote; `ccp check` and `ccp doctor` look for the cause",
+            f"the result's {Path(self._log.name).name} has all that it wrote; `ccp check` and `ccp doctor` "
+            "look for the cause",
         )

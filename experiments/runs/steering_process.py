@@ -14,16 +14,20 @@ import sys
 import threading
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from agent.control import ControlOptions
 from agent.description import Plan, plan
+from agent.held import CcpUnixOptions
 from agent.plane import Plane
 from agent.serve import ServeOptions, serve
 from broker.options import BusOptions
 from ccp_base.errors import CcpError
+from datapath import registry
+from datapath.ccp_unix.programs import LIMITS
 from datapath.ebpf import LoadOptions
 from experiments.runs import noted
 from experiments.runs.steering import Answer, Order
@@ -81,10 +85,16 @@ def main() -> int:
         return _run(line, order, notes)
 
 
+def _datapath(order: Order) -> LoadOptions | CcpUnixOptions:
+    if order.datapath == registry.EBPF:
+        return LoadOptions(pin_dir=order.place, max_flows=MAX_FLOWS)
+    return CcpUnixOptions(Path(order.place), LIMITS[order.datapath])
+
+
 def _run(line: Line, order: Order, notes: noted.Notes) -> int:
     began_ns = [0, 0]
     options = ServeOptions(
-        load=LoadOptions(pin_dir=order.pin_dir, max_flows=MAX_FLOWS),
+        load=_datapath(order),
         unload_at_end=True,
         control=ControlOptions(""),
         broker=None if order.broker is None else BusOptions.from_url(order.broker),

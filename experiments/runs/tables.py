@@ -20,6 +20,7 @@ from experiments import metrics
 from experiments.netlab.linkstats import SAMPLE_COLUMNS
 from experiments.runs import int_tables, limit_tables, regime_tables
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
+from experiments.traffic import ConnectionSample
 
 NEVER: Final = (1 << 64) - 1
 """What the trace says where there is no threshold or pacing rate."""
@@ -193,11 +194,13 @@ def made(recording: Recording) -> dict[str, pd.DataFrame]:
 def _connection_samples(recording: Recording) -> pd.DataFrame:
     parts = []
     for flow in recording.flows:
-        own = recording.rows_of(flow)
-        if len(own):
+        if flow.traffic is not None and flow.traffic.samples:
+            parts.append(_told(flow.traffic.samples, flow.name, recording.start_us))
+        elif len(own := recording.rows_of(flow)):
             parts.append(_of_flow(own, flow.name, recording.start_us))
     columns = list(COLUMNS["connection_samples"])
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return frame.reindex(columns=columns)
 
 
 def _of_flow(rows: np.ndarray, flow: str, start_us: int) -> pd.DataFrame:
@@ -213,6 +216,15 @@ def _of_flow(rows: np.ndarray, flow: str, start_us: int) -> pd.DataFrame:
         frame[name] = _known(rows[name], (0, 0xFFFFFFFF))
     for name in ("ssthresh_bytes", "pacing_rate_bytes_per_s"):
         frame[name] = _known(rows[name], (NEVER,))
+    frame["goodput_bytes_per_s"] = _goodput(frame, "connection")
+    return frame
+
+
+def _told(samples: Sequence[ConnectionSample], flow: str, start_us: int) -> pd.DataFrame:
+    """Return what a program told of its connections; what only the kernel tells is left out."""
+    frame = pd.DataFrame([vars(one) for one in samples])
+    frame.insert(0, "t_s", (frame.pop("t_us") - start_us) / 1e6)
+    frame.insert(1, "flow", flow)
     frame["goodput_bytes_per_s"] = _goodput(frame, "connection")
     return frame
 
@@ -255,6 +267,8 @@ def _together(own: pd.DataFrame, interval_us: int) -> pd.DataFrame:
     own = own.reset_index(drop=True)
     counts = {}
     for name in _SUMMED:
+        if own[name].isna().all():
+            continue  # nobody tells: neither is the sum known
         wide = own.pivot(columns="connection", values=name)
         if name in _GONE_WHEN_CLOSED:
             wide = wide.mask(own.pivot(columns="connection", values="open").eq(False), 0)
@@ -289,7 +303,7 @@ def _known_of(flow: FlowRecord, recording: Recording) -> Mapping[str, Any]:
         "congestion": flow.congestion,
         "sender": flow.sender,
         "receiver": flow.receiver,
-        "connections": len(np.unique(recording.rows_of(flow)["cookie"])) if flow.sockets else 0,
+        "connections": len(recording.congestion_of(flow)),
         "start_s": _since(recording, flow.start_us),
         "end_s": _since(recording, flow.end_us),
         "base_rtt_us": flow.base_rtt_us,

@@ -21,6 +21,7 @@ from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
 from experiments.events import Edit, ParamValue, SetParam
 from experiments.runs import rtcp_params
 from experiments.runs.check import KERNEL, is_ours, ours_of
+from experiments.traffic.spec import TCP, Transport, transport_of
 from telemetry.schema import Sample
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ class Variant(msgspec.Struct, frozen=True):
         name: Name in the agent; sockets choose it as `ccp.NAME`.
         algorithm: As flows name it.
         params: Those that are not at their defaults.
+        transport: Of its flows; those of each have an agent of their own.
     """
 
     name: str
     algorithm: str
     params: dict[str, ParamValue] = {}
+    transport: Transport = TCP
 
     @property
     def congestion(self) -> str:
@@ -70,6 +73,10 @@ class Variants:
         each = (*self.by_flow.values(), *self.by_switched.values())
         return list({variant.name: variant for variant in each}.values())
 
+    def over(self, transport: Transport) -> list[Variant]:
+        """Return the variants of flows over TCP, or over QUIC."""
+        return [variant for variant in self.all if variant.transport == transport]
+
     def meant_by(self, event: SetParam | Edit) -> list[Variant]:
         """Return the variants that an event changes; `event.algorithm` was checked to be one."""
         if isinstance(event, SetParam) and event.flow is not None:
@@ -83,22 +90,29 @@ def variants_of(scenario: Scenario) -> Variants:
     by_key: dict[Any, Variant] = {}
     taken: set[str] = set()
 
-    def variant(algorithm: str, params: Mapping[str, ParamValue], flow: str | None) -> Variant:
-        key = (algorithm, tuple(sorted(params.items())), flow)
+    def variant(
+        algorithm: str, params: Mapping[str, ParamValue], flow: str | None, transport: Transport
+    ) -> Variant:
+        key = (algorithm, tuple(sorted(params.items())), flow, transport)
         if key not in by_key:
             name = _free_name(name_of(find(algorithm), algorithm), taken)
             taken.add(name)
-            by_key[key] = Variant(name, algorithm, dict(params))
+            by_key[key] = Variant(name, algorithm, dict(params), transport)
         return by_key[key]
 
     by_flow = {
-        flow.name: variant(flow.algorithm, flow.params, flow.name if flow.name in alone else None)
+        flow.name: variant(
+            flow.algorithm,
+            flow.params,
+            flow.name if flow.name in alone else None,
+            transport_of(flow.traffic),
+        )
         for flow in scenario.flows
         if is_ours(flow.algorithm)
     }
     switched = {name for one in scenario.switches for name in (one.single, one.shared)}
     ours = [name for name in ours_of(scenario) if name in switched]
-    return Variants(by_flow, {name: variant(name, {}, None) for name in ours})
+    return Variants(by_flow, {name: variant(name, {}, None, TCP) for name in ours})
 
 
 def congestion_of(algorithm: str, variant: Variant | None) -> str:

@@ -1,22 +1,31 @@
 """Traffic of flows: real programs that send real data between hosts of the lab.
 
-Purpose: one description (`Iperf3`, `Http`, `OnOff`, `Dash`, `ShortVideo`: plain data, part of scenarios), one
-way to start it (`start_traffic`), one kind of result (`TrafficResult`).
+Purpose: one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`, `ShortVideo`: plain data, part of
+scenarios), one way to start it (`start_traffic`), one kind of result (`TrafficResult`).
 
-May import: `experiments.netlab`, msgspec. Never `agent` or `ccp_algs`: a flow's congestion control is a name.
+May import: `experiments.netlab`, `experiments.examples`, msgspec, NumPy. Never `agent` or `ccp_algs`: the
+congestion control of a flow is a name.
 
 Entry point: `start_traffic()`.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.traffic.running import FlowSockets, ObjectResult, Played, RunningTraffic, TrafficResult
-from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, ShortVideo, Traffic
+from experiments.traffic.running import (
+    ConnectionSample,
+    FlowSockets,
+    ObjectResult,
+    Played,
+    RunningTraffic,
+    TrafficResult,
+)
+from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, ShortVideo, Traffic
 
 if TYPE_CHECKING:
     from experiments.traffic.start import start_traffic
 
 __all__ = [
+    "ConnectionSample",
     "Dash",
     "FlowSockets",
     "Http",
@@ -24,6 +33,7 @@ __all__ = [
     "ObjectResult",
     "OnOff",
     "Played",
+    "Quic",
     "RunningTraffic",
     "ShortVideo",
     "Traffic",

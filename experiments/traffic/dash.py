@@ -57,7 +57,7 @@ class DashTraffic(ServedTraffic):
         files = media.files(spec.segments)
         server = Nginx(sender, port=port, family=family, congestion=congestion, files=files)
         clients = [functools.partial(_browser, spec, receiver, server)]
-        super().__init__(server, sender, clients, family=family, duration_s=duration_s)
+        super().__init__(server, sender, clients, duration_s=duration_s)
 
 
 def _browser(spec: Dash, host: Host, server: Nginx, base_url: str) -> Client:

@@ -62,6 +62,7 @@ class Nginx:
     Attributes:
         folder: Its temporary folder.
         port: Where it listens.
+        url: Where clients find it, `http://...`.
         process: Its master process; the one that serves is a child of it. Without a master, nginx 1.22 does
             not survive an inherited socket.
     """
@@ -108,6 +109,7 @@ class Nginx:
                     (objects / name).write_text(content)
             address = host.address(family)
             bracketed = f"[{address}]" if family == "ipv6" else address
+            self.url = f"http://{bracketed}:{self.port}"
             configuration = self.folder / "configuration"
             configuration.write_text(
                 _CONFIGURATION.format(folder=self.folder, address=bracketed, port=self.port)

@@ -97,6 +97,35 @@ class Played:
 
 
 @dataclass(frozen=True)
+class ConnectionSample:
+    """How a connection fared that is none of the kernel's, as the program that sends told.
+
+    Attributes:
+        t_us: When, CLOCK_MONOTONIC [us].
+        connection: Number of the client, from 0.
+        open: Whether it was open still.
+        congestion: Which congestion control it had.
+        mss_bytes: Largest UDP payload.
+        cwnd_bytes: Its window.
+        srtt_us: Its smoothed RTT [us].
+        lost_pkts: Packets that it took for lost so far.
+        bytes_sent: UDP payload that it sent so far.
+        bytes_acked: Application bytes that the receiver had by then.
+    """
+
+    t_us: int
+    connection: int
+    open: bool
+    congestion: str
+    mss_bytes: int
+    cwnd_bytes: int
+    srtt_us: int
+    lost_pkts: int
+    bytes_sent: int
+    bytes_acked: int
+
+
+@dataclass(frozen=True)
 class TrafficResult:
     """What the applications saw; what a program does not tell is None, never 0.
 
@@ -107,6 +136,7 @@ class TrafficResult:
         retrans_pkts: Segments sent again, where the program tells.
         objects: Downloads that were completed, in order of their ends; empty where there are none.
         playback: What was played, in order; empty where there is no video.
+        samples: How connections fared, in order of time, where the kernel does not sample them.
     """
 
     received_bytes: int | None
@@ -115,6 +145,7 @@ class TrafficResult:
     retrans_pkts: int | None = None
     objects: tuple[ObjectResult, ...] = ()
     playback: tuple[Played, ...] = ()
+    samples: tuple[ConnectionSample, ...] = ()
 
     @property
     def goodput_bytes_per_s(self) -> float | None:

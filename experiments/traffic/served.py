@@ -1,4 +1,4 @@
-"""Traffic that programs at the receiver ask for, and a web server at the sender serves."""
+"""Traffic that programs at the receiver ask for, and a server at the sender serves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Protocol
 
 from experiments.netlab.errors import LabError
 from experiments.netlab.host import Host
-from experiments.netlab.spec import Family
-from experiments.traffic.nginx import Nginx
 from experiments.traffic.running import FlowSockets, ObjectResult, Outcome, Played, TrafficResult
 
 
@@ -58,22 +56,43 @@ class Client(Protocol):
         ...
 
 
+class Server(Protocol):
+    """What serves."""
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """Where clients find it."""
+        ...
+
+    def log(self) -> str:
+        """Return the end of what it complained of."""
+        ...
+
+    def stop(self) -> None:
+        """End it and remove its files; may be called again."""
+        ...
+
+
 class ServedTraffic:
     """Downloads under way.
 
     Attributes:
-        server: The web server.
+        server: The server.
         sockets: Which sockets carry it.
         started_us: When it started, CLOCK_MONOTONIC [us].
     """
 
     def __init__(
         self,
-        server: Nginx,
+        server: Server,
         sender: Host,
         clients: Sequence[Callable[[str], Client]],
         *,
-        family: Family,
         duration_s: float,
     ) -> None:
         """Start the clients.
@@ -81,8 +100,7 @@ class ServedTraffic:
         Args:
             server: Serves already; it is stopped with the traffic.
             sender: Where it runs.
-            clients: Start one each, given the address of the server, `http://...`.
-            family: Of addresses.
+            clients: Start one each, given the server's `url`.
             duration_s: How long it lasts [s]; what runs then is stopped.
 
         Raises:
@@ -94,10 +112,9 @@ class ServedTraffic:
         self._outcome = Outcome()
         self.started_us = time.monotonic_ns() // 1000
         self._deadline_s = time.monotonic() + duration_s
-        address = f"[{sender.ipv6}]" if family == "ipv6" else sender.ipv4
         try:
             for start in clients:
-                self._clients.append(start(f"http://{address}:{server.port}"))
+                self._clients.append(start(server.url))
         except BaseException:
             self._end()
             raise
@@ -111,7 +128,7 @@ class ServedTraffic:
         """Return the result; what is not done when the time is over is cut off.
 
         Raises:
-            LabError: `lab.command_failed`, if nginx or a client fails.
+            LabError: `lab.command_failed`, if the server or a client fails.
         """
         for client in self._clients:
             client.join(max(0.0, self._deadline_s - time.monotonic()))

@@ -49,7 +49,7 @@ class ShortVideoTraffic(ServedTraffic):
             "seed": seed,
         }
         clients = [functools.partial(_app, receiver, order)]
-        super().__init__(server, sender, clients, family=family, duration_s=duration_s)
+        super().__init__(server, sender, clients, duration_s=duration_s)
 
 
 def _app(host: Host, order: Mapping[str, Any], base_url: str) -> Client:

@@ -6,7 +6,7 @@ over then; what still runs is stopped at the flow's end.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
@@ -15,6 +15,9 @@ from experiments.netlab.spec import Plain, PositiveFloat, PositiveInt
 Seconds = Annotated[float, Meta(ge=0)]
 MAX_PARALLEL = 128
 """Most streams or connections of one flow; iperf3 has the same limit."""
+
+QUINN: Final = "quinn/cubic"
+"""Congestion control of QUIC connections that no agent has: quinn's own."""
 
 Parallel = Annotated[int, Meta(ge=1, le=MAX_PARALLEL)]
 
@@ -51,6 +54,22 @@ class Http(Plain, frozen=True, tag_field="kind", tag="http"):
     repeat: PositiveInt = 1
     connections: Parallel = 1
     persistent: bool = True
+
+
+class Quic(Plain, frozen=True, tag_field="kind", tag="quic"):
+    """Downloads over QUIC, one after the other, by a program made with quinn (`native/ccp-quic`).
+
+    Attributes:
+        objects: As of `Http`.
+        gaps_s: As of `Http`.
+        repeat: As of `Http`.
+        connections: How many clients do all of that at once, each on a connection of its own.
+    """
+
+    objects: Annotated[tuple[PositiveInt, ...], Meta(min_length=1)]
+    gaps_s: tuple[Seconds, ...] = ()
+    repeat: PositiveInt = 1
+    connections: Parallel = 1
 
 
 class OnOff(Plain, frozen=True, tag_field="kind", tag="on_off"):
@@ -101,4 +120,13 @@ class ShortVideo(Plain, frozen=True, tag_field="kind", tag="short_video"):
     connections: Parallel = 3
 
 
-Traffic = Iperf3 | Http | OnOff | Dash | ShortVideo
+Transport = Literal["tcp", "quic"]
+TCP: Final = "tcp"
+QUIC: Final = "quic"
+
+Traffic = Iperf3 | Http | Quic | OnOff | Dash | ShortVideo
+
+
+def transport_of(traffic: Traffic) -> Transport:
+    """Return what a flow's data goes over."""
+    return QUIC if isinstance(traffic, Quic) else TCP

@@ -9,9 +9,10 @@ from experiments.netlab.spec import Family
 from experiments.traffic.bulk import BulkTraffic
 from experiments.traffic.dash import DashTraffic
 from experiments.traffic.on_off import OnOffTraffic
+from experiments.traffic.quic import QuicOptions, QuicTraffic
 from experiments.traffic.running import RunningTraffic
 from experiments.traffic.short_video import ShortVideoTraffic
-from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, ShortVideo, Traffic
+from experiments.traffic.spec import Dash, Http, Iperf3, OnOff, Quic, ShortVideo, Traffic
 from experiments.traffic.web import HttpTraffic
 
 
@@ -32,6 +33,7 @@ def start_traffic(
     duration_s: float,
     seed: int = 1,
     port: int | None = None,
+    quic: QuicOptions | None = None,
 ) -> RunningTraffic:
     """Start traffic that sends from one host to another.
 
@@ -39,12 +41,14 @@ def start_traffic(
         spec: What kind, and how much.
         sender: Who sends the data.
         receiver: Who gets it.
-        congestion: Congestion control of the sender's sockets, such as `cubic`.
+        congestion: Congestion control of the sender's sockets, such as `cubic`; of `Quic`, `quinn/cubic`, or
+            one of an agent, such as `ccp.cubic`.
         family: Of addresses.
         duration_s: How long the flow lasts [s]; what runs then is stopped.
         seed: For what is random in it.
-        port: TCP port of the server, whichever side that is; by default one that the host gave to nobody
+        port: Port of the server, whichever side that is; by default one that the host gave to nobody
             else. `sockets` of the result tells which sockets are the flow's.
+        quic: What `Quic` takes besides; no agent, if None.
 
     Returns:
         The traffic under way.
@@ -59,6 +63,8 @@ def start_traffic(
             return BulkTraffic(spec, sender, receiver, **at)
         case Http():
             return HttpTraffic(spec, sender, receiver, **at)
+        case Quic():
+            return QuicTraffic(spec, sender, receiver, options=quic or QuicOptions(), **at)
         case OnOff():
             return OnOffTraffic(spec, sender, receiver, seed=seed, **at)
         case Dash():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import itertools
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ from experiments.traffic.nginx import Nginx
 from experiments.traffic.running import ObjectResult, Played
 from experiments.traffic.served import ServedTraffic
 from experiments.traffic.spec import Http
+from experiments.traffic.steps import steps
 
 _CONNECT_TIMEOUT_S: Final = 30
 _JOIN_TIMEOUT_S: Final = 5.0
@@ -60,7 +60,7 @@ class _Client:
         self._gap = folder / f"gap{number}"
         os.mkfifo(self._gap)
         self._stopped = threading.Event()
-        self._steps = _steps(spec)
+        self._steps = steps(spec)
         urls = folder / f"urls{number}"
         urls.write_text("".join(self._entry(step, base_url) for step in self._steps))
         options = _OPTIONS if spec.persistent else [*_OPTIONS, "--header", "Connection: close"]
@@ -147,17 +147,6 @@ class _Client:
         self.thread.join(_JOIN_TIMEOUT_S)
 
 
-def _steps(spec: Http) -> list[int | float]:
-    """Return sizes [bytes] (int) and the gaps between them [s] (float), in order; no gaps of 0."""
-    gaps_s = itertools.cycle(spec.gaps_s or (0.0,))
-    steps: list[int | float] = []
-    for size_bytes in spec.objects * spec.repeat:
-        if steps and (gap_s := float(next(gaps_s))) > 0:
-            steps.append(gap_s)
-        steps.append(size_bytes)
-    return steps
-
-
 class HttpTraffic(ServedTraffic):
     """Downloads by curl under way."""
 
@@ -179,4 +168,4 @@ class HttpTraffic(ServedTraffic):
             functools.partial(_Client, number, spec, receiver, server.folder)
             for number in range(spec.connections)
         ]
-        super().__init__(server, sender, clients, family=family, duration_s=duration_s)
+        super().__init__(server, sender, clients, duration_s=duration_s)

@@ -3,23 +3,28 @@
 //! ```sh
 //! files serve 0.0.0.0:4433 FOLDER CERTIFICATE        # writes its certificate there, for clients to trust
 //! files get 10.0.0.2:4433 CERTIFICATE NAME FILE      # FILE may be /dev/null
+//! files list 10.0.0.2:4433 CERTIFICATE LIST          # what is in the file LIST, in order, on one connection
 //! ```
 //!
 //! The server sends; `CCP_AGENT=/tmp/ccp/portus` in its environment gives its connections to the agent there, and
 //! `CCP_ALGORITHM=cubic` says which algorithm they ask for. The name `zeros/N` is N octets, without a file.
 //!
-//! With `FILES_SAMPLE_MS=20` the server says so often how its connections fare, and the client what it has, a line of
-//! JSON each. `FILES_MTU=1452` is the UDP payload that the path is known to take, from the first packet on.
+//! Lines of a LIST are `NAME FILE`, or `pause SECONDS`. The client says when each file began and ended, as JSON.
+//!
+//! With `FILES_SAMPLE_US=20000` the server says so often how its connections fare, and the client what it has, a line of
+//! JSON each, at multiples of the interval: `t_us` and all other times are of CLOCK_MONOTONIC, and `port` is the client's.
+//! `FILES_MTU=1452` is the UDP payload that the path is known to take, from the first packet on.
 
 use std::env;
 use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use ccp_quic::{CcpConfig, Link};
 use quinn::rustls::RootCertStore;
@@ -38,8 +43,18 @@ async fn main() -> Result<(), Fails> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", address, folder, certificate] => serve(address.parse()?, folder, certificate).await,
-        ["get", address, certificate, name, file] => get(address.parse()?, certificate, name, file).await,
-        _ => Err("files serve ADDRESS FOLDER CERTIFICATE, or files get ADDRESS CERTIFICATE NAME FILE".into()),
+        ["get", address, certificate, name, file] => {
+            let step = Step::Get(name.into(), file.into());
+            get(address.parse()?, certificate, &[step], Got::say).await
+        }
+        ["list", address, certificate, list] => {
+            let steps: Vec<Step> =
+                std::fs::read_to_string(list)?.lines().map(step).collect::<Result<_, _>>()?;
+            get(address.parse()?, certificate, &steps, Got::say_json).await
+        }
+        _ => Err("files serve ADDRESS FOLDER CERTIFICATE, files get ADDRESS CERTIFICATE NAME FILE, \
+                  or files list ADDRESS CERTIFICATE LIST"
+            .into()),
     }
 }
 
@@ -54,8 +69,9 @@ async fn serve(address: SocketAddr, folder: &str, certificate: &str) -> Result<(
     println!("serves {address}");
     while let Some(incoming) = endpoint.accept().await {
         let (folder, config) = (Arc::clone(&folder), configured(&plain, link.as_ref(), address, &incoming));
+        let link = link.clone();
         tokio::spawn(async move {
-            if let Err(error) = answer(incoming, config, &folder).await {
+            if let Err(error) = answer(incoming, config, &folder, link).await {
                 eprintln!("{error}");
             }
         });
@@ -89,7 +105,7 @@ fn told<T: FromStr>(name: &str) -> Option<T> {
 }
 
 fn sample_interval() -> Option<Duration> {
-    told("FILES_SAMPLE_MS").map(Duration::from_millis)
+    told("FILES_SAMPLE_US").filter(|&us| us > 0).map(Duration::from_micros)
 }
 
 fn transport() -> TransportConfig {
@@ -100,27 +116,59 @@ fn transport() -> TransportConfig {
     transport
 }
 
-/// Says how a connection fares, until it ends.
-async fn tell(connection: Connection, every: Duration) {
-    let began = Instant::now();
-    let mut ticks = tokio::time::interval(every);
-    while connection.close_reason().is_none() {
-        ticks.tick().await;
-        let path = connection.stats().path;
-        println!(
-            "{{\"t_s\": {:.6}, \"cwnd_bytes\": {}, \"srtt_us\": {}, \"lost\": {}}}",
-            began.elapsed().as_secs_f64(),
-            path.cwnd,
-            path.rtt.as_micros(),
-            path.lost_packets,
-        );
+/// The time of CLOCK_MONOTONIC [us].
+fn now_us() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid; CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
+}
+
+/// Says a line of JSON at all multiples of an interval, and when a connection begins and ends.
+async fn tell(connection: Connection, every: Duration, port: u16, fields: impl Fn() -> String) {
+    let every_us = every.as_micros() as u64;
+    loop {
+        let open = connection.close_reason().is_none();
+        println!("{{\"t_us\": {}, \"port\": {port}, \"open\": {open}, {}}}", now_us(), fields());
+        if !open {
+            return;
+        }
+        let wait = Duration::from_micros(every_us - now_us() % every_us);
+        tokio::select! {
+            () = tokio::time::sleep(wait) => (),
+            _ = connection.closed() => (),
+        }
     }
 }
 
-async fn answer(incoming: Incoming, config: Arc<ServerConfig>, folder: &Path) -> Result<(), Fails> {
+/// How a connection fares, as fields of JSON.
+fn state(connection: &Connection, link: Option<&Arc<Link>>) -> String {
+    let stats = connection.stats();
+    let steered = link.is_some_and(|link| {
+        let (all, steered) = link.flows();
+        all > 0 && all == steered
+    });
+    format!(
+        "\"cwnd_bytes\": {}, \"srtt_us\": {}, \"lost_pkts\": {}, \"sent_bytes\": {}, \"mtu_bytes\": {}, \
+         \"steered\": {steered}",
+        stats.path.cwnd,
+        stats.path.rtt.as_micros(),
+        stats.path.lost_packets,
+        stats.udp_tx.bytes,
+        stats.path.current_mtu,
+    )
+}
+
+async fn answer(
+    incoming: Incoming,
+    config: Arc<ServerConfig>,
+    folder: &Path,
+    link: Option<Arc<Link>>,
+) -> Result<(), Fails> {
     let connection = incoming.accept_with(config)?.await?;
     if let Some(every) = sample_interval() {
-        tokio::spawn(tell(connection.clone(), every));
+        let (told, port) = (connection.clone(), connection.remote_address().port());
+        tokio::spawn(tell(connection.clone(), every, port, move || state(&told, link.as_ref())));
     }
     while let Ok((mut out, mut wanted)) = connection.accept_bi().await {
         let name = String::from_utf8(wanted.read_to_end(MAX_NAME_BYTES).await?)?;
@@ -150,17 +198,81 @@ async fn answer(incoming: Incoming, config: Arc<ServerConfig>, folder: &Path) ->
     Ok(())
 }
 
-async fn get(address: SocketAddr, certificate: &str, name: &str, file: &str) -> Result<(), Fails> {
+/// What a client does.
+enum Step {
+    Get(String, String),
+    Pause(Duration),
+}
+
+/// Reads a line of a list.
+fn step(line: &str) -> Result<Step, Fails> {
+    match line.split_once(' ') {
+        Some(("pause", seconds)) => Ok(Step::Pause(Duration::try_from_secs_f64(seconds.parse()?)?)),
+        Some((name, file)) => Ok(Step::Get(name.into(), file.into())),
+        None => Err(format!("{line:?} is neither `NAME FILE` nor `pause SECONDS`").into()),
+    }
+}
+
+/// How a file was got.
+struct Got {
+    /// When the client began, with a new connection's handshake [us].
+    start_us: u64,
+    /// When it asked [us].
+    asked_us: u64,
+    first_byte_us: u64,
+    end_us: u64,
+    size_bytes: u64,
+    port: u16,
+}
+
+impl Got {
+    fn say(&self) {
+        let seconds = (self.end_us - self.asked_us) as f64 / 1e6;
+        let rate_mbit = self.size_bytes as f64 * 8e-6 / seconds;
+        println!("{} octets in {seconds:.3} s, {rate_mbit:.2} Mbit/s", self.size_bytes);
+    }
+
+    fn say_json(&self) {
+        let Got { start_us, first_byte_us, end_us, size_bytes, port, .. } = self;
+        println!(
+            "{{\"start_us\": {start_us}, \"first_byte_us\": {first_byte_us}, \"end_us\": {end_us}, \
+             \"size_bytes\": {size_bytes}, \"port\": {port}}}"
+        );
+    }
+}
+
+/// Gets files on one connection, and says how each was got.
+async fn get(address: SocketAddr, certificate: &str, steps: &[Step], say: fn(&Got)) -> Result<(), Fails> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(std::fs::read(certificate)?))?;
     let mut transport = transport();
     transport.stream_receive_window(WINDOW_BYTES.into()).receive_window(WINDOW_BYTES.into());
+    transport.keep_alive_interval(Some(KEEP_ALIVE));
     let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
     config.transport_config(Arc::new(transport));
-    let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let endpoint = Endpoint::client((any, 0).into())?;
+    let began_us = now_us();
     let connection = endpoint.connect_with(config, address, NAME)?.await?;
-    let (octets, seconds) = fetch(&connection, name, file).await?;
-    println!("{octets} octets in {seconds:.3} s, {:.2} Mbit/s", octets as f64 * 8e-6 / seconds);
+    let (port, octets) = (endpoint.local_addr()?.port(), Arc::new(AtomicU64::new(0)));
+    if let Some(every) = sample_interval() {
+        let octets = Arc::clone(&octets);
+        let fields = move || format!("\"octets\": {}", octets.load(Ordering::Relaxed));
+        tokio::spawn(tell(connection.clone(), every, port, fields));
+    }
+    let mut start_us = Some(began_us);
+    for step in steps {
+        match step {
+            Step::Pause(length) => tokio::time::sleep(*length).await,
+            Step::Get(name, file) => {
+                let asked_us = now_us();
+                let (size_bytes, first_byte_us) = fetch(&connection, name, file, &octets).await?;
+                let start_us = start_us.take().unwrap_or(asked_us);
+                say(&Got { start_us, asked_us, first_byte_us, end_us: now_us(), size_bytes, port });
+            }
+        }
+    }
     connection.close(0u32.into(), b"");
     endpoint.wait_idle().await;
     Ok(())
@@ -168,26 +280,29 @@ async fn get(address: SocketAddr, certificate: &str, name: &str, file: &str) -> 
 
 /// What the client lets a server have on the way.
 const WINDOW_BYTES: u32 = 64 << 20;
+/// How long a connection may be silent: a pause shall not end it.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-async fn fetch(connection: &Connection, name: &str, file: &str) -> Result<(u64, f64), Fails> {
+/// Gets a file; returns its length, and when its first octet came [us].
+async fn fetch(
+    connection: &Connection,
+    name: &str,
+    file: &str,
+    octets: &AtomicU64,
+) -> Result<(u64, u64), Fails> {
     let mut file = File::create(file)?;
-    let began = Instant::now();
     let (mut wanted, mut coming) = connection.open_bi().await?;
     wanted.write_all(name.as_bytes()).await?;
     wanted.finish()?;
-    let mut octets = 0;
-    let (every, mut next) = (sample_interval(), Duration::ZERO);
+    let (mut size_bytes, mut first_us) = (0, None);
     while let Some(chunk) = coming.read_chunk(CHUNK_BYTES, true).await? {
-        octets += chunk.bytes.len() as u64;
-        if let Some(every) = every
-            && began.elapsed() >= next
-        {
-            next = began.elapsed() + every;
-            println!("{{\"t_s\": {:.6}, \"octets\": {octets}}}", began.elapsed().as_secs_f64());
-        }
+        first_us.get_or_insert_with(now_us);
+        let n = chunk.bytes.len() as u64;
+        size_bytes += n;
+        octets.fetch_add(n, Ordering::Relaxed);
         if !name.starts_with(ZEROS) {
             file.write_all(&chunk.bytes)?;
         }
     }
-    Ok((octets, began.elapsed().as_secs_f64()))
+    Ok((size_bytes, first_us.unwrap_or_else(now_us)))
 }

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.runs.recording import TCP_CLOSE, FlowRecord, Recording
 from experiments.runs.tables import NEVER
 from experiments.scenario import Scenario
-from experiments.traffic import FlowSockets, TrafficResult
+from experiments.traffic import ConnectionSample, FlowSockets, TrafficResult
 
 NETNS = 4_026_531_840
 COUNTERS = [
@@ -85,6 +85,29 @@ def flow_record(name: str = "flow", **changes: Any) -> FlowRecord:
     for field, value in changes.items():
         setattr(record, field, value)
     return record
+
+
+def quic_sample(t_s: float, connection: int, **changes: Any) -> ConnectionSample:
+    """How a connection of QUIC fares that sends 1 MB/s."""
+    values: dict[str, Any] = {
+        "t_us": START_US + round(t_s * 1e6),
+        "connection": connection,
+        "open": True,
+        "congestion": "ccp.cubic",
+        "mss_bytes": 1452,
+        "cwnd_bytes": 20_000,
+        "srtt_us": 30_000,
+        "lost_pkts": 2,
+        "bytes_sent": round(t_s * 1.05e6),
+        "bytes_acked": round(t_s * 1e6),
+    }
+    return ConnectionSample(**values | changes)
+
+
+def of_quic(*samples: ConnectionSample) -> FlowRecord:
+    """A QUIC flow under an agent, as its program told of it."""
+    done = TrafficResult(received_bytes=None, duration_s=2.05, complete=False, samples=samples)
+    return flow_record("quic", congestion="ccp.cubic", traffic=done)
 
 
 def recording(*given: dict[str, Any], flows: list[FlowRecord] | None = None) -> Recording:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments import examples
 from experiments.agent_process import AgentProcess
-from experiments.bench import examples
 from experiments.bench.agents import Beside, Scenario, Where, named, started
 from experiments.bench.datapath import SCENARIOS
 from experiments.bench.errors import BenchError

@@ -6,10 +6,12 @@ import pytest
 
 from ccp_base.errors import LoadError
 from datapath import registry
+from experiments import examples
 from experiments.agent_process import running_agent
-from experiments.bench import examples, quic
+from experiments.bench import quic
 from experiments.bench.errors import BenchError
 from experiments.bench.rounds import Plan, Unfit
+from experiments.traffic import files
 
 
 def test_a_program_that_nobody_built_is_named_with_how_to_build_it(tmp_path: Path) -> None:
@@ -17,7 +19,7 @@ def test_a_program_that_nobody_built_is_named_with_how_to_build_it(tmp_path: Pat
         quic.run(Plan(1, 1), tmp_path / "files")
     assert caught.value.slug == "bench.no_example"
     assert caught.value.where == str(tmp_path / "files")
-    assert examples.build(quic.CRATE, quic.EXAMPLE) in caught.value.fix
+    assert examples.build(files.CRATE, files.EXAMPLE) in caught.value.fix
 
 
 def test_figures_are_read_from_what_the_example_says() -> None:

@@ -22,7 +22,7 @@ from experiments.run import judge, run
 from experiments.runs import places
 from experiments.runs.recording import Recording
 from experiments.scenario import Flow, PointToPoint, Scenario
-from tests.unit.experiments.recorded import flow_record, record, recording, steady
+from tests.unit.experiments.recorded import flow_record, of_quic, quic_sample, record, recording, steady
 
 SCENARIO = Scenario(
     name="a try",
@@ -176,6 +176,14 @@ def test_a_connection_with_another_congestion_control_is_an_error() -> None:
         judge(recording({"t_us": 1}, {"t_us": 2, "congestion": b"reno"}))
     assert caught.value.slug == "run.wrong_congestion"
     assert "reno instead of cubic" in caught.value.message
+
+
+def test_a_quic_connection_that_its_agent_did_not_have_is_an_error() -> None:
+    judge(recording(flows=[of_quic(quic_sample(0.1, 0, congestion="quinn/cubic"), quic_sample(0.2, 0))]))
+    with pytest.raises(RunError) as caught:
+        judge(recording(flows=[of_quic(quic_sample(0.1, 0, congestion="quinn/cubic"))]))
+    assert caught.value.slug == "run.wrong_congestion"
+    assert "quinn/cubic instead of ccp.cubic" in caught.value.message
 
 
 def test_both_are_told_at_once() -> None:

@@ -15,6 +15,7 @@ from experiments.netlab.spec import Direction, Int, IntNode, Link, Topology
 from experiments.runs import reading
 from experiments.runs.grid import Grid
 from experiments.scenario import Dumbbell, Flow, Graph, ParkingLot, PointToPoint, Scenario, SetLink
+from experiments.traffic import Quic
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "experiments/scenarios").glob("*.yaml"))
@@ -28,6 +29,7 @@ flows:
 duration_s: 10
 """
 TELEMETRY = Int(nodes=(IntNode("sender", ("source", "sink")), IntNode("receiver", ("source", "sink"))))
+QUIC = "traffic: {kind: quic, objects: [1000]}"
 ALGORITHM = """
 from ccp_algs import Algorithm
 from ccp_algs.example_aimd import AimdFold
@@ -140,6 +142,14 @@ def test_the_examples_of_the_documents_can_be_run(tmp_path: Path) -> None:
         ("beta", "betta", "bad_param", "flows[1].params.betta", "`beta`"),
         ("0.8", "8.0", "bad_param", "flows[1].params.beta", "0.3 <= beta <= 0.95"),
         ("algorithm: cubic", "algorithm: kernel/reno", "bad_param", "flows[1].params", "the kernel's"),
+        ("kernel/cubic", f"kernel/cubic, {QUIC}", "unknown_algorithm", "flows[0].algorithm", "quinn/cubic"),
+        ("kernel/cubic", f"rtcp/cubic, {QUIC}", "unknown_algorithm", "flows[0].algorithm", "quinn/cubic"),
+        ("kernel/cubic", f"quinn/bbr, {QUIC}", "unknown_algorithm", "flows[0].algorithm", "quinn/cubic"),
+        ("kernel/cubic", "quinn/cubic", "unknown_algorithm", "flows[0].algorithm", "the traffic quic"),
+        ("kernel/cubic", f"quinn/cubic, params: {{beta: 0.8}}, {QUIC}", "bad_param", "flows[0].params",
+         "quinn's own"),
+        ("kernel/cubic", f"cubic, params: {{beta: 8.0}}, {QUIC}", "bad_param", "flows[0].params.beta",
+         "0.95"),
         ("rate_bytes_per_s: 12.5e6", "trace: none.up", "no_file", "topology", "none.up"),
         ("25000}", "25000}, telemetry: {nodes: [{name: sendr, roles: [sink]}]}", "bad_field",
          "topology.telemetry.nodes[0].name", "`sender`"),
@@ -180,6 +190,12 @@ def test_a_wrong_event_is_named(event: str, slug: str, where: str, says: str) ->
     error = next(one for one in problems(with_event(f"{{kind: {event}}}")) if one.slug == f"scenario.{slug}")
     assert error.where == f"x.yaml: events[0]{where}"
     assert says in str(error)
+
+
+@pytest.mark.parametrize("algorithm", ["quinn/cubic", "cubic"])
+def test_quic_flows_have_quinns_cubic_or_an_algorithm_of_ccplane(algorithm: str) -> None:
+    flow = parse(TEXT.replace("kernel/cubic", f"{algorithm}, {QUIC}", 1)).flows[0]
+    assert (flow.algorithm, flow.traffic) == (algorithm, Quic((1000,)))
 
 
 def test_all_problems_come_in_one_report() -> None:

@@ -16,18 +16,22 @@ import numpy as np
 import pytest
 
 from agent.algorithms import prepare
+from agent.client import Client
 from agent.events import Events
 from ccp_algs import params_of, set_params
 from ccp_algs.api import Updates, VectorAlgorithm
 from ccp_algs.cubic import Cubic
 from ccp_base.errors import LoadError
-from datapath import ebpf
+from datapath import ebpf, registry
 from experiments.events import SetParam
 from experiments.runs import steering
 from experiments.runs.noted import DECISION_COLUMNS, JUDGED, notes
+from experiments.runs.planned import PlannedRun
+from experiments.runs.session import fire, flow_records
 from experiments.runs.steering import turn
 from experiments.runs.variants import Variant, described, variants_of
 from experiments.scenario import Flow, Scenario
+from experiments.traffic import Quic
 from telemetry.schema import FlowId, IntSummary, ReceiverSignal, Sample
 from tests.unit.experiments.test_run import SCENARIO
 
@@ -69,6 +73,63 @@ def test_a_flow_whose_parameters_change_by_themselves_has_its_own_variant() -> N
         "cubic",
         "cubic_2",
     ]
+
+
+def test_flows_over_tcp_and_quic_have_variants_and_agents_of_their_own() -> None:
+    quic = Quic((1000,))
+    flows = [
+        Flow("tcp", "sender", "receiver", "cubic"),
+        Flow("quic", "sender", "receiver", "cubic", traffic=quic),
+        Flow("quinn", "sender", "receiver", "quinn/cubic", traffic=quic),
+        Flow("kernel", "sender", "receiver", "kernel/cubic"),
+    ]
+    of = SCENARIO.replace(flows=tuple(flows))
+    variants = variants_of(of)
+    assert names(of) == {"tcp": "ccp.cubic", "quic": "ccp.cubic_2"}
+    assert [one.name for one in variants.over("tcp")] == ["cubic"]
+    assert [one.name for one in variants.over("quic")] == ["cubic_2"]
+    records = flow_records(of, variants)
+    assert [one.congestion for one in records] == ["ccp.cubic", "ccp.cubic_2", "quinn/cubic", "cubic"]
+    told: list[tuple[str, str]] = []
+    agents: Any = {
+        name: SimpleNamespace(set_param=lambda variant, *_, name=name: told.append((name, variant.name)))
+        for name in ("tcp", "quic")
+    }
+    network: Any = None
+    fire(SetParam(1, "beta", 0.5, algorithm="cubic"), network, agents, variants)
+    assert told == [("tcp", "cubic"), ("quic", "cubic_2")]
+
+
+def test_runs_whose_agent_is_of_quic_flows_need_no_turn(tmp_path: Path) -> None:
+    quic = Flow("quic", "sender", "receiver", "cubic", traffic=Quic((1000,)))
+    assert not PlannedRun("key", {}, 0, SCENARIO.replace(flows=(quic,))).takes_turns
+    both = SCENARIO.replace(flows=(quic, Flow("tcp", "sender", "receiver", "cubic")))
+    assert PlannedRun("key", {}, 0, both).takes_turns
+
+
+def test_the_agent_of_quic_flows_is_at_its_socket_and_takes_changes(tmp_path: Path) -> None:
+    variant = Variant("cubic", "cubic", {"beta": 0.8}, "quic")
+    socket = tmp_path / "agent"
+    with open(tmp_path / "log", "wb") as log:
+        agent = steering.Steering([variant], log, None, str(socket), datapath=registry.QUIC)
+        try:
+            assert socket.is_socket()
+            agent.set_param(variant, "beta", 0.5)
+            with Client(pin_dir=str(socket)) as client:
+                (beta,) = [one for one in client.get_params("cubic")["cubic"] if one["name"] == "beta"]
+            assert beta["value"] == 0.5
+        finally:
+            agent.stop()
+    assert agent.counters["flows_created"] == 0
+    assert not socket.exists()
+
+
+def test_an_algorithm_that_is_the_kernels_only_is_refused_for_quic_flows(tmp_path: Path) -> None:
+    variant = Variant("r_tcp_cubic", "r_tcp_cubic", {}, "quic")
+    with open(tmp_path / "log", "wb") as log, pytest.raises(LoadError) as caught:
+        steering.Steering([variant], log, None, str(tmp_path / "agent"), datapath=registry.QUIC)
+    assert caught.value.slug == "load.extension"
+    assert "kernel datapath" in caught.value.fix
 
 
 def test_names_fit_into_the_kernel(tmp_path: Path) -> None:

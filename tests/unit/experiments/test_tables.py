@@ -11,7 +11,15 @@ import pytest
 
 from experiments.runs import tables
 from experiments.traffic import FlowSockets, ObjectResult, Played, TrafficResult
-from tests.unit.experiments.recorded import NETNS, START_US, flow_record, recording, steady
+from tests.unit.experiments.recorded import (
+    NETNS,
+    START_US,
+    flow_record,
+    of_quic,
+    quic_sample,
+    recording,
+    steady,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -60,6 +68,34 @@ def test_several_connections_are_one_flow() -> None:
     assert samples["bytes_acked"][1.95] == 1_000_000 + 3_800_000
     assert samples["ssthresh_bytes"].isna().all()
     assert (samples["bytes_acked"].diff().dropna() >= 0).all()
+
+
+def test_what_a_program_tells_of_its_connections_is_in_the_tables_and_the_rest_is_null() -> None:
+    quic = of_quic(*(quic_sample(n / 10, 0) for n in range(21)))
+    made = tables.made(recording(*steady(2e6, 2), flows=[flow_record(), quic]))
+    tcp, flow = made["flows"].to_dict("records")
+    assert flow["goodput_bytes_per_s"] == pytest.approx(1e6)
+    assert (flow["connections"], flow["lost_pkts"], flow["srtt_mean_us"]) == (1, 2, 30_000)
+    assert tcp["goodput_bytes_per_s"] == pytest.approx(2e6)
+    unknown = ["retrans_pkts", "retrans_pct", "delivered_ce", "min_rtt_us", "rtt_p50_us", "rtt_p95_us"]
+    assert all(pd.isna(flow[name]) for name in unknown)
+    assert not any(pd.isna(tcp[name]) for name in unknown if name != "delivered_ce")
+    samples = made["flow_samples"].query("flow == 'quic'")
+    assert list(samples["cwnd_bytes"].unique()) == [20_000]
+    for name in ("rtt_us", "retrans_pkts", "bytes_in_flight", "ca_state", "app_limited"):
+        assert samples[name].isna().all(), name
+
+
+def test_several_connections_of_a_program_are_one_flow() -> None:
+    both = [quic_sample(n / 10, number) for n in range(11) for number in (0, 1)]
+    quic = of_quic(*both, quic_sample(1.1, 1, open=False), quic_sample(1.2, 0))
+    made = tables.made(recording(flows=[quic]))
+    assert made["flows"]["connections"][0] == 2
+    samples = made["flow_samples"].set_index("t_s")
+    assert (samples["cwnd_bytes"][0.9], samples["bytes_acked"][0.9]) == (40_000, 1_800_000)
+    assert (samples["connections"][1.2], samples["cwnd_bytes"][1.2]) == (1, 20_000)
+    assert samples["retrans_pkts"].isna().all()
+    assert samples["bytes_in_flight"].isna().all()
 
 
 def test_samples_behind_the_stop_of_a_flow_are_of_its_connections_only() -> None:
@@ -152,6 +188,13 @@ def test_every_table_is_written_and_read_with_its_columns(tmp_path: Path, given:
     tables.write(recording(*given, flows=flows), tmp_path)
     for name, columns in tables.COLUMNS.items():
         assert list(tables.read(tmp_path, name).columns) == list(columns)
+
+
+def test_unknown_counters_and_flags_are_null_in_the_files_too(tmp_path: Path) -> None:
+    tables.write(recording(flows=[of_quic(quic_sample(0.1, 0), quic_sample(0.2, 0))]), tmp_path)
+    samples = tables.read(tmp_path, "flow_samples")
+    assert list(samples["bytes_acked"]) == [100_000, 200_000]
+    assert samples[["app_limited", "delivered_pkts", "rtt_us"]].isna().all(axis=None)
 
 
 def test_the_documents_have_every_column() -> None:

@@ -6,8 +6,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from experiments.traffic import Dash, FlowSockets, Http, Iperf3, OnOff, ShortVideo, Traffic, TrafficResult
-from experiments.traffic.web import _steps
+from experiments.traffic import (
+    Dash,
+    FlowSockets,
+    Http,
+    Iperf3,
+    OnOff,
+    Quic,
+    ShortVideo,
+    Traffic,
+    TrafficResult,
+)
+from experiments.traffic.steps import steps
 
 
 def read(text: str) -> Traffic:
@@ -20,6 +30,7 @@ def read(text: str) -> Traffic:
         Iperf3(),
         Iperf3(total_bytes=10_000, parallel=4, rate_bytes_per_s=1e6),
         Http(objects=(1, 2), gaps_s=(0.5, 0.0), repeat=3, connections=2),
+        Quic(objects=(1, 2), gaps_s=(0.5, 0.0), repeat=3, connections=2),
         OnOff(on_s=0.5, off_s=1.5, distribution="fixed", rate_bytes_per_s=1e6),
         Dash(abr="bola", buffer_s=12.0, segments=3),
         ShortVideo(videos=5, view_s=4.0, connections=2),
@@ -39,6 +50,8 @@ def test_what_is_written_is_read_again(traffic: Traffic) -> None:
         ('{"kind": "http", "objects": []}', "$.objects"),
         ('{"kind": "http", "objects": [5, 0]}', "$.objects[1]"),
         ('{"kind": "http", "objects": [5], "gaps_s": [-1]}', "$.gaps_s[0]"),
+        ('{"kind": "quic", "objects": []}', "$.objects"),
+        ('{"kind": "quic", "objects": [5], "persistent": false}', "persistent"),
         ('{"kind": "on_off", "on_s": 1}', "off_s"),
         ('{"kind": "on_off", "on_s": 0, "off_s": 1}', "$.on_s"),
         ('{"kind": "on_off", "on_s": 1, "off_s": 1, "distribution": "pareto"}', "$.distribution"),
@@ -55,15 +68,16 @@ def test_an_error_names_the_field(text: str, path: str) -> None:
 
 
 def test_gaps_lie_between_downloads_and_start_anew() -> None:
-    assert _steps(Http(objects=(10, 20, 30))) == [10, 20, 30]
-    assert _steps(Http(objects=(10, 20), gaps_s=(0.5, 2), repeat=2)) == [10, 0.5, 20, 2.0, 10, 0.5, 20]
-    assert _steps(Http(objects=(10, 20, 30), gaps_s=(0, 1.0))) == [10, 20, 1.0, 30]
-    assert _steps(Http(objects=(10,), gaps_s=(9.0,))) == [10]
+    assert steps(Http(objects=(10, 20, 30))) == [10, 20, 30]
+    assert steps(Http(objects=(10, 20), gaps_s=(0.5, 2), repeat=2)) == [10, 0.5, 20, 2.0, 10, 0.5, 20]
+    assert steps(Http(objects=(10, 20, 30), gaps_s=(0, 1.0))) == [10, 20, 1.0, 30]
+    assert steps(Http(objects=(10,), gaps_s=(9.0,))) == [10]
+    assert steps(Quic(objects=(10, 20), gaps_s=(0.5,))) == [10, 0.5, 20]
 
 
 def test_a_gap_is_told_from_a_size_by_its_type() -> None:
-    steps = _steps(Http(objects=(10, 20), gaps_s=(2,)))
-    assert [type(step) for step in steps] == [int, float, int]
+    found = steps(Http(objects=(10, 20), gaps_s=(2,)))
+    assert [type(step) for step in found] == [int, float, int]
 
 
 def test_sockets_are_told_apart_by_namespace_and_ports() -> None:

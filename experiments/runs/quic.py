@@ -1,0 +1,74 @@
+"""The agent of a run's QUIC flows: `ccp run --datapath quic`, at a socket of the run's own."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datapath import registry
+from experiments.runs import leavings
+from experiments.runs.session import Progress
+from experiments.runs.steering import Steering
+from experiments.runs.variants import Variants
+from experiments.traffic import files
+from experiments.traffic.quic import QuicOptions
+from experiments.traffic.spec import QUIC, transport_of
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class OfQuic:
+    """What a run has for its QUIC flows.
+
+    Attributes:
+        agent: The agent; None, if no flow has an algorithm of ccplane.
+        options: What their traffic takes.
+    """
+
+    agent: Steering | None
+    options: QuicOptions
+
+
+@contextlib.contextmanager
+def quic_agent(
+    scenario: Scenario, variants: Variants, directory: Path, facts: dict[str, Any], progress: Progress
+) -> Iterator[OfQuic]:
+    """Have the agent of a run's QUIC flows for the length of a block. It needs nothing of the kernel.
+
+    Args:
+        scenario: What is run.
+        variants: Of its flows.
+        directory: For the agent's log.
+        facts: Gets what carries the flows, and the agent's counters at the end.
+        progress: Told that it starts.
+
+    Raises:
+        CcpError: What keeps it from starting: an algorithm may need what such flows have not.
+        LabError: `lab.no_command`, if what carries QUIC flows is not built.
+    """
+    if any(transport_of(flow.traffic) == QUIC for flow in scenario.flows):
+        files.must_be_built()
+        with open(files.PROGRAM, "rb") as program:
+            facts["quic_program_sha256"] = hashlib.file_digest(program, "sha256").hexdigest()
+    if not variants.over(QUIC):
+        yield OfQuic(None, QuicOptions(sample_interval_us=scenario.sample_interval_us))
+        return
+    progress("starting the agent of QUIC flows", 0.0)
+    with (
+        tempfile.TemporaryDirectory(prefix="ccplane-quic-") as folder,
+        open(directory / leavings.QUIC_AGENT_LOG, "wb") as log,
+    ):
+        socket = Path(folder, "agent")
+        agent = Steering(variants.over(QUIC), log, None, str(socket), datapath=registry.QUIC)
+        try:
+            yield OfQuic(agent, QuicOptions(socket, scenario.sample_interval_us))
+        finally:
+            agent.stop()
+            facts["quic_agent"] = agent.counters

@@ -1,0 +1,225 @@
+"""Downloads over QUIC, as traffic of a flow: the example `files` of `native/ccp-quic` at both ends.
+
+The server's connections have quinn's own CUBIC, or an agent has them. They say themselves how they fare, for
+the kernel samples TCP only.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from experiments.netlab import process
+from experiments.netlab.errors import LabError, bad_value
+from experiments.netlab.host import Host
+from experiments.netlab.spec import Family
+from experiments.traffic import files
+from experiments.traffic.running import ConnectionSample, ObjectResult, Played, TrafficResult
+from experiments.traffic.served import ServedTraffic
+from experiments.traffic.spec import QUINN, Quic
+from experiments.traffic.steps import steps
+
+OURS: Final = "ccp."
+"""What the congestion controls of an agent begin with."""
+
+Row = Mapping[str, Any]
+"""A line of JSON that the example said; its head comment has what is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuicOptions:
+    """What QUIC takes beside what all traffic does.
+
+    Attributes:
+        agent: Socket of the agent that has the flow's connections, if quinn has not; None, if there is none.
+        sample_interval_us: How often connections are sampled [us].
+    """
+
+    agent: Path | None = None
+    sample_interval_us: int = 100_000
+
+
+class _Client:
+    """One client on one connection."""
+
+    def __init__(
+        self, number: int, spec: Quic, host: Host, server: files.FileServer, interval_us: int, _url: str
+    ) -> None:
+        self.number = number
+        self.hint = "run the command by hand in the host, while the flow lasts"
+        entries = server.folder / f"list{number}"
+        entries.write_text("".join(_entry(step) for step in steps(spec)))
+        arguments = server.client("list", str(entries))
+        self._program = files.Running(host, arguments, sample_interval_us=interval_us)
+        self.where = self._program.where
+
+    @property
+    def running(self) -> bool:
+        """Whether it still downloads or waits."""
+        return self._program.process.poll() is None
+
+    @property
+    def failure(self) -> str | None:
+        """What became of it, if it failed."""
+        status = self._program.process.poll()
+        return f"the client ended with {process.status(status)}" if status else None
+
+    @property
+    def complaints(self) -> list[str]:
+        """What it complained of."""
+        return [self._program.log()]
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """What it said."""
+        return self._program.rows
+
+    def objects(self) -> list[ObjectResult]:
+        """Return what it downloaded."""
+        done = [row for row in self.rows if "end_us" in row]
+        return [
+            ObjectResult(
+                connection=self.number,
+                number=number,
+                size_bytes=row["size_bytes"],
+                start_us=row["start_us"],
+                first_byte_s=(row["first_byte_us"] - row["start_us"]) / 1e6,
+                completion_s=(row["end_us"] - row["start_us"]) / 1e6,
+                new_connection=number == 0,
+            )
+            for number, row in enumerate(done)
+        ]
+
+    def playback(self) -> tuple[Played, ...]:
+        """Return nothing: it plays nothing."""
+        return ()
+
+    def join(self, timeout_s: float) -> None:
+        """Return when it has ended and all it said is read, or after the time."""
+        self._program.join(timeout_s)
+
+    def stop(self) -> None:
+        """End it."""
+        self._program.stop()
+
+
+def _entry(step: int | float) -> str:
+    return f"zeros/{step} /dev/null\n" if isinstance(step, int) else f"pause {step}\n"
+
+
+class QuicTraffic(ServedTraffic):
+    """Downloads over QUIC under way."""
+
+    def __init__(
+        self,
+        spec: Quic,
+        sender: Host,
+        receiver: Host,
+        *,
+        congestion: str,
+        family: Family = "ipv4",
+        duration_s: float,
+        port: int | None = None,
+        options: QuicOptions,
+    ) -> None:
+        """Start server and clients; arguments and errors as of `start_traffic`."""
+        files.must_be_built()
+        is_quinns = congestion == QUINN
+        if not is_quinns and (options.agent is None or not congestion.startswith(OURS)):
+            without = "" if options.agent else " without an agent"
+            raise bad_value(
+                f"QUIC has no congestion control `{congestion}`{without}",
+                f"host {sender.name}: QUIC",
+                f"take {QUINN}; or {OURS}NAME, with the socket of an agent that has it",
+            )
+        self._congestion = congestion
+        self._interval_us = options.sample_interval_us
+        self._server = files.FileServer(
+            sender,
+            agent=None if is_quinns else options.agent,
+            algorithm=congestion.removeprefix(OURS),
+            port=port,
+            family=family,
+            sample_interval_us=options.sample_interval_us,
+        )
+        self._downloads: list[_Client] = []
+        clients = [
+            functools.partial(self._client, number, spec, receiver) for number in range(spec.connections)
+        ]
+        super().__init__(self._server, sender, clients, duration_s=duration_s)
+
+    def _client(self, number: int, spec: Quic, host: Host, url: str) -> _Client:
+        client = _Client(number, spec, host, self._server, self._interval_us, url)
+        self._downloads.append(client)
+        return client
+
+    def _finish(self) -> TrafficResult:
+        status = self._server.process.poll()
+        result = super()._finish()
+        if status is not None:  # clients notice it after half a minute
+            raise LabError(
+                "lab.command_failed",
+                f"the server ended with {process.status(status)}",
+                self._server.where,
+                self._server.log() or "it did not say why",
+                "run the command by hand in the host",
+            )
+        ends_us = [one.start_us + one.completion_s * 1e6 for one in result.objects]
+        if result.complete and ends_us:  # clients linger: their last acknowledgements may have been lost
+            result = replace(result, duration_s=(max(ends_us) - self.started_us) / 1e6)
+        return replace(result, samples=self._samples())
+
+    def _samples(self) -> tuple[ConnectionSample, ...]:
+        rows = {client.number: client.rows for client in self._downloads}
+        return sampled(self._server.rows, rows, self._congestion, self._interval_us)
+
+
+def sampled(
+    server: Sequence[Row], clients: Mapping[int, Sequence[Row]], congestion: str, interval_us: int
+) -> tuple[ConnectionSample, ...]:
+    """Return how connections fared, as the server said, with what their clients had by then.
+
+    Both ends speak at the same times, the multiples of the interval, and are a little late.
+
+    Args:
+        server: What the server said.
+        clients: What each client said, by its number.
+        congestion: What connections have that an agent steers.
+        interval_us: How often they spoke [us].
+    """
+    numbers = {row["port"]: number for number, rows in clients.items() for row in rows}
+    received = {number: _received(rows) for number, rows in clients.items()}
+    samples = []
+    for row in server:
+        number = numbers.get(row["port"])
+        if number is None:
+            continue  # it is so young that its client has not said which one it is
+        t_us, octets = received[number]
+        seen = int(np.searchsorted(t_us // interval_us, row["t_us"] // interval_us, side="right"))
+        samples.append(
+            ConnectionSample(
+                t_us=row["t_us"],
+                connection=number,
+                open=row["open"],
+                congestion=congestion if row["steered"] else QUINN,
+                mss_bytes=row["mtu_bytes"],
+                cwnd_bytes=row["cwnd_bytes"],
+                srtt_us=row["srtt_us"],
+                lost_pkts=row["lost_pkts"],
+                bytes_sent=row["sent_bytes"],
+                bytes_acked=int(octets[seen - 1]) if seen else 0,
+            )
+        )
+    return tuple(samples)
+
+
+def _received(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
+    """Return when a client said what it has [us], and how much that was [bytes]."""
+    told = [(row["t_us"], row["octets"]) for row in rows if "octets" in row]
+    table = np.array(told, dtype=np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
