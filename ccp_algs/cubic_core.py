@@ -208,7 +208,7 @@ def cubic_state(mss_bytes: int = 1448) -> CubicState:
         epoch=control(),
         t_us=control(),
         w_est_bytes=control(),
-        cubic_scale=control(cubic_scale(mss_bytes)),
+        cubic_scale=control(cubic_scale(mss_bytes), nonzero=True),
         alpha_permille=control(alpha_permille(BETA)),
         old_w_max_bytes=field(volatile=False),
         old_k_us=field(volatile=False),
@@ -269,7 +269,7 @@ def cubic_growth(
     units = let(min_(distance(then_us, k) // _UNIT_US, _MAX_UNITS), "units")
     off_bytes = let(units * units * units // cubic.cubic_scale, "off_bytes")
     gained = Cwnd + credit * (target_bytes - Cwnd) // Cwnd
-    est_gain = (alpha_now * credit * Flow.mss + 500 * Cwnd) // (1000 * Cwnd)
+    est_gain = (alpha_now * credit * Flow.mss // Cwnd + 500) // 1000
     return CubicGrowth(
         last_us=last_us,
         target_bytes=target_bytes,
@@ -282,11 +282,10 @@ def cubic_growth(
             k.set(0, when=fresh & (w_max == 0)),
             w_max.set(Cwnd, when=fresh & (w_max == 0)),
             w_est.set(Cwnd, when=fresh),
-            t.set(0, when=fresh),
-            last_us.set(Ack.now, when=fresh),
-            cubic.epoch.set(1),
             credit,
             t.add(min_(Ack.now - last_us, Flow.srtt_us)),
+            t.set(0, when=fresh),
+            cubic.epoch.set(1),
             last_us.set(Ack.now),
             then_us,
             units,

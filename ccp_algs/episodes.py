@@ -68,6 +68,7 @@ from ccp_algs.fold import (
     never,
     on,
     state,
+    total,
 )
 from ccp_algs.fold.expressions import Flag, Num, number
 from ccp_algs.fold.lines import AtEnd, LocalFlag
@@ -198,6 +199,7 @@ class Episodes(Part):
     recover_bytes: Register
     undo_ssthresh_bytes: Register
     window_bytes: Register
+    pipe_bytes: Register
     react: Block
     may_grow: LocalFlag
     leave: AtEnd
@@ -213,7 +215,11 @@ class LossReport(ReportHead, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class _Terms:
-    """Registers and named conditions that rules are written in."""
+    """Registers and conditions that rules are written in.
+
+    Attributes:
+        collapsed: A timeout was told, and the kernel collapsed the window.
+    """
 
     kind: Register
     episode: Register
@@ -224,11 +230,7 @@ class _Terms:
     timeout: LocalFlag
     open_now: LocalFlag
     was_reducing: LocalFlag
-
-    @property
-    def collapsed(self) -> Flag:
-        """A timeout was told, and the kernel collapsed the window."""
-        return Flow.was_timeout & (Cwnd < self.left_bytes)
+    collapsed: Flag
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,7 +277,7 @@ def loss_episodes(
     Returns:
         The part, for one line of a FoldProgram.
     """
-    lost = field()
+    lost = total(Ack.lost_pkts_sample)
     event = field()
     prior_bytes = field(volatile=False)
     ssthresh_bytes = state(INFINITY)
@@ -283,15 +285,16 @@ def loss_episodes(
     permille = control(cut_permille)
     configured = control()
     episode = state(STARTING)
-    kind, left_bytes, recover_bytes, window_bytes = state(), state(), state(), state()
-    undo_ssthresh_bytes = state(INFINITY)
+    kind, left_bytes, window_bytes, pipe_bytes = state(), state(), state(), state()
+    recover_bytes, undo_ssthresh_bytes = state(INFINITY), state(INFINITY)
 
     floor_bytes = 2 * Flow.mss
     left_by_cut: Num = prior_bytes * permille // 1000
     if least_bytes is not None:
         left_by_cut = max_(left_by_cut, min_(least_bytes, prior_bytes))
     starting = let(episode == STARTING, "starting")
-    undo = let(kind == UNDO, "undo")
+    undo = let((episode > OPEN) & (Cwnd > left_bytes), "undo")
+    collapsed = Flow.was_timeout & (Cwnd < left_bytes)
     terms = _Terms(
         kind=kind,
         episode=episode,
@@ -299,46 +302,47 @@ def loss_episodes(
         recover_bytes=recover_bytes,
         fresh=let((episode == OPEN) | (Flow.delivered_bytes >= recover_bytes), "fresh"),
         cut=let(kind == CUT, "cut"),
-        timeout=let(kind == TIMEOUT, "timeout"),
+        timeout=let(collapsed if evidence is None else kind == TIMEOUT, "timeout"),
         open_now=let(Flow.ca_state <= (DISORDER if ecn_is_loss else CWR), "open_now"),
         was_reducing=let(episode == REDUCING, "was_reducing"),
+        collapsed=collapsed,
     )
     fresh, cut, timeout = terms.fresh, terms.cut, terms.timeout
     reduced = let(cut | (timeout & fresh), "reduced")
     rules = _every_loss(terms, ecn_is_loss) if evidence is None else _judged(terms, ecn_is_loss, evidence)
     react = on(
         rules.shows,
-        lost.add(Ack.lost_pkts_sample),
         # A flow that comes from the law, or from another program: what the kernel knows is all there is.
         starting,
         event.set(STARTED, when=starting & (configured == 0)),
         ssthresh_bytes.set(Flow.snd_ssthresh, when=starting),
         ssthresh_bytes.set(start_ssthresh_bytes, when=starting & (start_ssthresh_bytes > 0)),
         left_bytes.set(Cwnd, when=starting),
-        recover_bytes.set(recover_at(Cwnd), when=starting),
         # What is it? Later lines win.
         rules.judge,
-        kind.set(UNDO, when=(episode > OPEN) & (Cwnd > left_bytes)),
-        (cut, timeout, undo, reduced),
+        undo,
+        kind.set(UNDO, when=undo),
+        cut,
+        () if evidence is None else timeout,
+        reduced,
         event.set(kind, when=rules.tells),
         # The window before: when a timeout is told, the kernel has already collapsed Cwnd.
-        prior_bytes.set(Cwnd, when=cut),
-        prior_bytes.set(left_bytes, when=timeout & fresh),
+        window_bytes.set(Cwnd),
+        window_bytes.set(left_bytes, when=timeout),
+        prior_bytes.set(window_bytes, when=reduced),
+        recover_bytes.set(recover_at(window_bytes), when=starting | reduced),
         undo_ssthresh_bytes.set(ssthresh_bytes, when=reduced),
         ssthresh_bytes.set(max_(left_by_cut, floor_bytes), when=reduced),
         ssthresh_bytes.set(undo_ssthresh_bytes, when=undo),
-        recover_bytes.set(recover_at(prior_bytes), when=reduced),
         # Where is the episode now?
         terms.open_now,
         terms.was_reducing,
         rules.go_on,
         # The window.
-        window_bytes.set(Cwnd),
         window_bytes.set(max_(Cwnd, ssthresh_bytes), when=rules.is_over & (ssthresh_bytes < INFINITY)),
-        window_bytes.set(min_(ssthresh_bytes, pipe_and_delivered(0)), when=episode == REDUCING),
-        window_bytes.set(
-            min_(ssthresh_bytes, pipe_and_delivered(1)), when=(episode == REDUCING) & _is_safe()
-        ),
+        pipe_bytes.set(pipe_and_delivered()),
+        pipe_bytes.add(Flow.mss, when=_is_safe()),
+        window_bytes.set(min_(ssthresh_bytes, pipe_bytes), when=episode == REDUCING),
         window_bytes.set(min_(Cwnd, Flow.bytes_in_flight + Flow.mss), when=rules.is_collapse),
         window_bytes.set(Cwnd, when=undo),
         Cwnd.set(max_(window_bytes, floor_bytes)),
@@ -358,6 +362,7 @@ def loss_episodes(
         recover_bytes=recover_bytes,
         undo_ssthresh_bytes=undo_ssthresh_bytes,
         window_bytes=window_bytes,
+        pipe_bytes=pipe_bytes,
         react=react,
         may_grow=let(Flow.cwnd_limited & (episode <= AFTER_TIMEOUT)),
         leave=at_end(left_bytes.set(Cwnd)),
@@ -380,7 +385,8 @@ def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
             kind.set(NOTHING),
             kind.set(CUT, when=fresh & (told | ((Flow.ca_state <= worst_quiet_state) & (_TROUBLE_PKTS > 0)))),
             kind.set(NOTHING, when=Flow.was_timeout),
-            kind.set(TIMEOUT, when=terms.collapsed),
+            terms.timeout,
+            kind.set(TIMEOUT, when=terms.timeout),
         ),
         tells=kind > NOTHING,
         spared=never,
@@ -464,10 +470,9 @@ def recover_at(window_bytes: Num) -> Num:
     return Flow.delivered_bytes + window_bytes + window_bytes // 4 + 3 * Flow.mss
 
 
-def pipe_and_delivered(more_pkts: int) -> Num:
-    """Return the window that sends what this ACK delivers, and `more_pkts` segments [bytes]."""
-    delivered_pkts = Ack.packets_acked + Ack.packets_misordered
-    return Flow.bytes_in_flight + (delivered_pkts + more_pkts) * Flow.mss
+def pipe_and_delivered() -> Num:
+    """Return the window that sends what this ACK delivers [bytes]."""
+    return Flow.bytes_in_flight + (Ack.packets_acked + Ack.packets_misordered) * Flow.mss
 
 
 def _is_safe() -> Flag:

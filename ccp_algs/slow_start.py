@@ -42,7 +42,7 @@ from ccp_algs.fold import (
     on,
     state,
 )
-from ccp_algs.fold.expressions import Flag, Num
+from ccp_algs.fold.expressions import Flag, HasSample, Num
 
 MIN_RTT_THRESH_US: Final = 4_000
 MAX_RTT_THRESH_US: Final = 16_000
@@ -51,6 +51,8 @@ N_RTT_SAMPLE: Final = 8
 CSS_GROWTH_DIVISOR: Final = 4
 TRAIN_GAP_US: Final = 2_000
 TRAIN_SLACK_US: Final = 1_000
+UNKNOWN_RTT_US: Final = 1 << 32
+"""Above any round-trip time: that of a round in which there was no sample."""
 LOW_WINDOW_PKTS: Final = 16
 """HyStart looks for signs from this window on; smaller ones are too short to tell."""
 
@@ -90,12 +92,13 @@ class HyStart(Part):
     css_limit: Register
     ss_round_start_us: Register
     ss_last_ack_us: Register
-    ss_divisor: Register
+    ss_grown_bytes: Register
     ss_round_end_bytes: Register
     ss_samples: Register
     ss_min_rtt_us: Register
     ss_last_min_rtt_us: Register
     css_baseline_us: Register
+    ss_base_us: Register
     css_rounds: Register
     slow_start: Block
 
@@ -114,30 +117,29 @@ def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | 
     growing = loss.may_grow if growing is None else growing
     enabled, css_limit = control(1), control(0)
     round_start_us, last_ack_us = state(), state()
-    divisor = state(1)
+    grown_bytes = state()
     round_end_bytes, samples, rounds = state(), state(), state()
     min_rtt_us, last_min_rtt_us = state(INFINITY), state(INFINITY)
-    baseline_us = state(INFINITY)
+    baseline_us, base_us = state(INFINITY), state()
 
     new_round = let(Flow.delivered_bytes > round_end_bytes, "new_round")
-    ripe = let((samples >= N_RTT_SAMPLE) & (last_min_rtt_us < INFINITY), "ripe")
-    rise_us = max_(MIN_RTT_THRESH_US, min_(last_min_rtt_us // MIN_RTT_DIVISOR, MAX_RTT_THRESH_US))
-    in_css = baseline_us < INFINITY
+    ripe = let(samples >= N_RTT_SAMPLE, "ripe")
+    in_css = let(baseline_us < INFINITY, "in_css")
     plus = css_limit > 0
-    enter = let(
-        ripe & (divisor == 1) & (min_rtt_us >= last_min_rtt_us + rise_us) & (enabled > 0) & plus, "enter"
-    )
-    looking = let((enabled > 0) & (css_limit == 0) & (Cwnd >= LOW_WINDOW_PKTS * Flow.mss), "looking")
+    rise_us = max_(MIN_RTT_THRESH_US, min_(base_us // MIN_RTT_DIVISOR, MAX_RTT_THRESH_US))
+    queue = let(ripe & (min_rtt_us >= base_us + rise_us), "rtt_rose")
+    enter = let(queue & (baseline_us == INFINITY) & (enabled > 0) & plus, "enter")
     in_train = let(Ack.now <= last_ack_us + TRAIN_GAP_US, "in_train")
     train_us = (Flow.min_rtt_us + TRAIN_SLACK_US) // 2
-    base_rise_us = max_(MIN_RTT_THRESH_US, min_(Flow.min_rtt_us // MIN_RTT_DIVISOR, MAX_RTT_THRESH_US))
-    queue = (samples >= N_RTT_SAMPLE) & (min_rtt_us >= Flow.min_rtt_us + base_rise_us)
-    sign = let(looking & ((in_train & (Ack.now > round_start_us + train_us)) | queue), "sign")
-    spurious = let(ripe & in_css & (min_rtt_us < baseline_us), "spurious")
+    shown = (in_train & (Ack.now > round_start_us + train_us)) | queue
+    sign = shown & (enabled > 0) & (css_limit == 0) & (Cwnd >= LOW_WINDOW_PKTS * Flow.mss)
+    spurious = let(ripe & (baseline_us < INFINITY) & (min_rtt_us < baseline_us), "spurious")
+    first = let(loss.ssthresh_bytes == INFINITY, "first_start")
+    ends = sign | (in_css & (rounds >= css_limit))
     body = on(
         growing & (Cwnd < loss.ssthresh_bytes),
         new_round,
-        rounds.add(1, when=new_round & in_css),
+        rounds.add(1, when=new_round),
         last_min_rtt_us.set(min_rtt_us, when=new_round),
         min_rtt_us.set(INFINITY, when=new_round),
         samples.set(0, when=new_round),
@@ -147,36 +149,36 @@ def hystart(loss: Episodes, added_bytes: Num = Ack.bytes_acked, growing: Flag | 
         in_train,
         last_ack_us.set(Ack.now, when=in_train),
         min_rtt_us.set(min_(min_rtt_us, Flow.rtt_sample_us)),
-        samples.set(samples + 1, when=Flow.rtt_sample_us > 0),
+        samples.set(samples + 1, when=HasSample()),
         ripe,
         spurious,
         baseline_us.set(INFINITY, when=spurious),
-        divisor.set(1, when=spurious),
+        base_us.set(Flow.min_rtt_us),
+        base_us.set(min_(last_min_rtt_us, UNKNOWN_RTT_US), when=plus),
+        queue,
         enter,
         rounds.set(0, when=enter),
         baseline_us.set(min_rtt_us, when=enter),
-        divisor.set(CSS_GROWTH_DIVISOR, when=enter),
+        in_css,
         # Once there is a threshold, because of loss or of this line, slow start is the standard one.
-        loss.ssthresh_bytes.set(
-            Cwnd, when=(loss.ssthresh_bytes == INFINITY) & in_css & (rounds >= css_limit)
-        ),
-        looking,
-        sign,
-        loss.ssthresh_bytes.set(Cwnd, when=(loss.ssthresh_bytes == INFINITY) & sign),
-        divisor.set(1, when=loss.ssthresh_bytes < INFINITY),
-        _grow(loss, added_bytes // divisor),
+        first,
+        grown_bytes.set(added_bytes),
+        grown_bytes.set(grown_bytes // CSS_GROWTH_DIVISOR, when=in_css & first),
+        loss.ssthresh_bytes.set(Cwnd, when=first & ends),
+        _grow(loss, grown_bytes),
     )
     return HyStart(
         hystart=enabled,
         css_limit=css_limit,
         ss_round_start_us=round_start_us,
         ss_last_ack_us=last_ack_us,
-        ss_divisor=divisor,
+        ss_grown_bytes=grown_bytes,
         ss_round_end_bytes=round_end_bytes,
         ss_samples=samples,
         ss_min_rtt_us=min_rtt_us,
         ss_last_min_rtt_us=last_min_rtt_us,
         css_baseline_us=baseline_us,
+        ss_base_us=base_us,
         css_rounds=rounds,
         slow_start=body,
     )

@@ -54,6 +54,6 @@ def spared_recovery(loss: Episodes, spared_window: Register) -> SparedRecovery:
             Cwnd.set(max_(Cwnd, held_bytes), when=Flow.ca_state < RECOVERY),
             held_bytes.set(0, when=Flow.ca_state < RECOVERY),
             held_bytes.set(max_(held_bytes, Cwnd), when=repairing),
-            Cwnd.set(max_(min_(held_bytes, pipe_and_delivered(1)), 2 * Flow.mss), when=repairing),
+            Cwnd.set(max_(min_(held_bytes, pipe_and_delivered() + Flow.mss), 2 * Flow.mss), when=repairing),
         ),
     )

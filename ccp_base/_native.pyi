@@ -126,11 +126,14 @@ class Portable:
     def begin(self) -> list[tuple[int, int]]:
         """Control registers, by index, that begin with a value which is to be sent with the program."""
     @property
-    def carried(self) -> list[tuple[str, int]]:
-        """Control registers that begin with what the agent knows of the flow, by name."""
+    def carried(self) -> list[tuple[str, int, int]]:
+        """Control registers that begin with what the agent knows of the flow: name, register, factor."""
     @property
-    def head(self) -> list[str]:
-        """Report registers of the agent's own, behind the program's."""
+    def head(self) -> list[tuple[str, int]]:
+        """Report registers that the agent wants to know, and their place in a report."""
+    @property
+    def n_reports(self) -> int:
+        """Report registers in all: the program's, and the agent's own behind them."""
 
 @final
 class Interpreter:

@@ -436,11 +436,15 @@ class Comparison(Flag):
             return f"({op} {low} {high})"
         if op == "!=":
             return f"(|| (< {low} {high}) (> {low} {high}))"
-        if op == "<=" and not right.huge:
-            return f"(< {low} (+ {high} 1))"
-        if op == ">=" and not left.huge:
-            return f"(> (+ {low} 1) {high})"
-        return f"(|| ({op[0]} {low} {high}) (== {low} {high}))"
+        if isinstance(left, Binary) and isinstance(right, Binary):
+            if op == "<=" and not right.huge:
+                return f"(< {low} (+ {high} 1))"
+            if op == ">=" and not left.huge:
+                return f"(> (+ {low} 1) {high})"
+        # The larger one, or the smaller one, is one of them: the one that is named twice is the shorter one.
+        once, twice = (low, high) if isinstance(left, Binary) else (high, low)
+        extreme = "max" if (op == ">=") == (twice == low) else "min"
+        return f"(== ({extreme} {once} {twice}) {twice})"
 
 
 class Junction(Flag):

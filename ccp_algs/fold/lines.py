@@ -121,9 +121,10 @@ class Register(_Target):
 
     in_report: ClassVar[bool] = False
 
-    def __init__(self, initial: int, *, volatile: bool = False) -> None:
+    def __init__(self, initial: int, *, volatile: bool = False, nonzero: bool = False) -> None:
         """Declare a register; the attribute it is assigned to becomes its name."""
         self.initial = _constant(initial)
+        self.nonzero = nonzero
         self.volatile = volatile
         self.name = ""
         self.huge = self.initial.huge
@@ -333,14 +334,15 @@ never: Final = Never()
 """`when = never`: the program does not report."""
 
 
-def control(initial: int = 0, *, volatile: bool = False) -> Register:
+def control(initial: int = 0, *, volatile: bool = False, nonzero: bool = False) -> Register:
     """Declare a number that Python sets with `flow.set(name=value)`.
 
     Args:
         initial: Value until then.
         volatile: Set it back to `initial` after every report.
+        nonzero: Nobody ever sets it to 0, so that it divides as it is; a division by 0 stops the fold.
     """
-    return Register(initial, volatile=volatile)
+    return Register(initial, volatile=volatile, nonzero=nonzero)
 
 
 def state(initial: int = 0) -> Register:

@@ -203,7 +203,7 @@ class CcpUnixDatapath:
         installed = self._table.of_uid(measure.program)
         if installed is None:
             return  # uninstalled meanwhile
-        if len(measure.fields) != len(installed.fields) + len(installed.sent.head):
+        if len(measure.fields) != installed.sent.n_reports:
             self._counters["messages_refused"] += 1
             log.error(
                 "flow %d: a report of %d registers is not of its program", flow.number, len(measure.fields)
@@ -310,7 +310,7 @@ class CcpUnixDatapath:
         """Return the registers that begin otherwise than the program says, by index."""
         sent = installed.sent
         known = flow.known() | {"stamp": given >> STAMP_SHIFT}
-        begin = dict(sent.begin) | {index: known[name] for name, index in sent.carried}
+        begin = dict(sent.begin) | {index: known[name] * factor for name, index, factor in sent.carried}
         kinds = dict(enumerate(sent.control_kinds))
         return {index: Field(kinds.get(index, 0), index, value) for index, value in begin.items()}
 

@@ -175,10 +175,11 @@ class Flow:
             "delivered_bytes": stats.bytes_acked,
             "lost_so_far": stats.lost_pkts,
             "min_rtt_us": stats.min_rtt_us or 0xFFFF_FFFF,
+            "srtt_us": stats.srtt_us,
             "srtt8_us": 8 * stats.srtt_us,
         }
 
 
 def head_of(installed: Installed, values: Sequence[int]) -> dict[str, int]:
-    """Return what the agent's own registers of a report say."""
-    return dict(zip(installed.sent.head, values[len(installed.fields) :], strict=True))
+    """Return what the agent wants to know of a report."""
+    return {name: values[place] for name, place in installed.sent.head}

@@ -80,8 +80,8 @@ fn libccp_reports_of_what_it_gets_what_the_interpreter_reports_of_the_program() 
                     "run {run} of\n{text}"
                 );
                 if let Some(report) = &theirs.report {
-                    let head =
-                        |name: &str| report[n + sent.head.iter().position(|one| *one == name).unwrap()];
+                    let place = |name: &str| sent.head.iter().find(|(known, _)| *known == name).unwrap().1;
+                    let head = |name: &str| report[usize::from(place(name))];
                     assert_eq!(
                         head("cwnd_bytes"),
                         machine.imp[Implicit::Cwnd as usize],
@@ -147,7 +147,7 @@ fn window_of_whole_segments(grows_bytes: u64, n_acks: u64) -> u64 {
     let read = decode(&Bytecode { n_events, n_instrs, octets, name: "sent", origin: "<generated>" }).unwrap();
     let mut machine = Machine::new();
     machine.reset(&read, 1);
-    for (_, index) in carried.iter().filter(|(name, _)| *name == "mss_bytes") {
+    for (_, index, _) in carried.iter().filter(|(name, ..)| *name == "mss_bytes") {
         machine.control[usize::from(*index)] = MSS_BYTES;
     }
     let mut cwnd_pkts = 10;

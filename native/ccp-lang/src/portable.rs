@@ -5,7 +5,10 @@
 //! that the agent sets when it gives a flow the program, as its messages carry 64 bits there. Behind the program's
 //! own Report registers come ours, from which the agent knows window, rate and totals.
 
+mod clauses;
 mod derive;
+mod flags;
+mod private;
 mod squeeze;
 
 use crate::bytecode::{self, Wire};
@@ -24,6 +27,8 @@ pub struct Target {
     pub has_locals: bool,
     /// Control registers have to be declared.
     pub declares: bool,
+    /// Room is scarce: whatever makes a program shorter is done.
+    pub is_tight: bool,
 }
 
 /// libccp 1.2: its tables have room for 256 instructions and 110 registers, but it counts instructions in 8 bits.
@@ -34,6 +39,7 @@ pub const LIBCCP: Target = Target {
     max_tmps: 8,
     has_locals: false,
     declares: false,
+    is_tight: true,
 };
 
 /// What [`bytecode::decode`] takes.
@@ -44,6 +50,7 @@ pub const CCPLANE: Target = Target {
     max_tmps: 16,
     has_locals: true,
     declares: true,
+    is_tight: false,
 };
 
 /// A program on its way to a datapath.
@@ -56,10 +63,12 @@ pub struct Portable {
     pub control_kinds: Vec<u8>,
     /// Control registers, by index, that begin with a value which is to be sent with the program.
     pub begin: Vec<(u8, u64)>,
-    /// Control registers that begin with what the agent knows of the flow, by name.
-    pub carried: Vec<(&'static str, u8)>,
-    /// Our own Report registers, behind the program's.
-    pub head: Vec<&'static str>,
+    /// Control registers that begin with what the agent knows of the flow: its name, and what to multiply it by.
+    pub carried: Vec<(&'static str, u8, u64)>,
+    /// Report registers that the agent wants to know, and their place in a report; they may be the program's.
+    pub head: Vec<(&'static str, u8)>,
+    /// Report registers in all: the program's, and ours behind them.
+    pub n_reports: usize,
 }
 
 /// A `when` clause under work.
@@ -75,6 +84,8 @@ pub(crate) struct Work {
     reports: Vec<Register>,
     controls: Vec<Register>,
     n_local: usize,
+    /// Control registers of the program itself; those behind them are ours, and nobody else sees them.
+    n_own: usize,
 }
 
 impl Work {
@@ -86,6 +97,7 @@ impl Work {
             reports: program.reports.clone(),
             controls: program.controls.clone(),
             n_local: program.n_local,
+            n_own: program.controls.len(),
         }
     }
 
@@ -156,11 +168,16 @@ pub fn portable(program: &Program, target: &Target) -> Result<Portable, LangErro
         return Err(refuse(missing));
     }
     let mut work = Work::new(program);
-    let derived = derive::splice(&mut work, program.prims_used);
+    let looks_at_last = clauses::join(&mut work);
+    let derived = derive::splice(&mut work, program.prims_used, looks_at_last, target);
+    if target.is_tight {
+        clauses::join_first(&mut work);
+        work.forget();
+    }
     if !target.has_locals {
         work.settle_locals();
     }
-    work.clauses.iter_mut().for_each(squeeze::squeeze);
+    squeeze::squeeze(&mut work, target.is_tight);
     work.spread_constants();
     squeeze::number_tmps(&mut work, target.max_tmps);
     let problems = too_large(&work, target);
@@ -196,6 +213,7 @@ pub fn portable(program: &Program, target: &Target) -> Result<Portable, LangErro
         begin,
         carried: derived.carried,
         head: derived.head,
+        n_reports: work.reports.len(),
     })
 }
 

@@ -77,6 +77,7 @@ impl Program {
             begin: made.begin,
             carried: made.carried,
             head: made.head,
+            n_reports: made.n_reports,
         })
     }
 
@@ -112,8 +113,9 @@ pub struct Portable {
     octets: Py<PyBytes>,
     control_kinds: Vec<u8>,
     begin: Vec<(u8, u64)>,
-    carried: Vec<(&'static str, u8)>,
-    head: Vec<&'static str>,
+    carried: Vec<(&'static str, u8, u64)>,
+    head: Vec<(&'static str, u8)>,
+    n_reports: usize,
 }
 
 /// Compiles CCP source. Needs no privilege.

@@ -133,9 +133,7 @@ def operators_on_a_quiet_ack(program: Any) -> int:
     events = program.source.split("(when ")[1:]
     conditions = [event.splitlines()[0] for event in events]
     always = [
-        event
-        for event in events
-        if event.startswith(("true", "(&& may_grow (> (+ Cwnd 1)", "(&& may_grow_on (> (+ Cwnd 1)"))
+        event for event in events if event.startswith(("true", "(&& may_grow (== ", "(&& may_grow_on (== "))
     ]
     assert len(always) >= 4
     lines = conditions + [line for event in always for line in event.splitlines()[1:]]

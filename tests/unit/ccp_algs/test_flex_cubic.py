@@ -486,4 +486,5 @@ def test_inflated_loss_behind_a_spared_timeout_reduces() -> None:
 
 
 def test_judgement_costs_little_where_nothing_is_lost() -> None:
-    assert operators_on_a_quiet_ack(FlexCubicFold) <= operators_on_a_quiet_ack(CubicFold) + 18
+    # One is for a clause of its own in which losses are counted.
+    assert operators_on_a_quiet_ack(FlexCubicFold) <= operators_on_a_quiet_ack(CubicFold) + 19

@@ -115,7 +115,10 @@ def measure(datapath: CcpUnixDatapath, number: int, handle: int, own: list[int],
     """A report, with what the agent's own registers say."""
     installed = datapath._table.get(handle)
     assert installed is not None
-    return Measure(number, installed.uid, [*own, *(head.get(name, 0) for name in installed.sent.head)])
+    values = own + [0] * (installed.sent.n_reports - len(own))
+    for name, place in installed.sent.head:
+        values[place] = head.get(name, values[place])
+    return Measure(number, installed.uid, values)
 
 
 def test_a_datapath_gets_the_law_and_then_the_programs(datapath: CcpUnixDatapath, peer: Peer) -> None:
@@ -167,7 +170,6 @@ def test_a_report_has_registers_window_and_stamp(datapath: CcpUnixDatapath, peer
     head = {
         "stamp": 9,
         "cwnd_bytes": 20_000,
-        "acked_bytes": 2896,
         "lost_pkts": 1,
         "rtt_us": 8000,
         "timeouts": 1,
@@ -190,7 +192,7 @@ def test_a_report_has_registers_window_and_stamp(datapath: CcpUnixDatapath, peer
     )
     stats = datapath.stats(info.flow_id)
     assert stats is not None
-    assert (stats.bytes_acked, stats.lost_pkts, stats.srtt_us, stats.law) == (2896, 1, 8000, False)
+    assert (stats.bytes_acked, stats.lost_pkts, stats.srtt_us, stats.law) == (1448, 1, 8000, False)
 
 
 def test_a_flow_closes_when_a_report_is_empty_and_when_its_datapath_ends(
@@ -279,6 +281,28 @@ def test_programs_that_are_too_long_for_libccp_fit_where_ccplane_reads_them(tmp_
         libccp.install(program)
     with CcpUnixDatapath(tmp_path / "other", CCPLANE) as ours:
         assert ours.install(program) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["aimd", "const", "copa", "cubic", "dctcp", "reno"])
+def test_libccp_has_room_for_an_algorithm(datapath: CcpUnixDatapath, algorithm: str) -> None:
+    assert datapath.install(compiled(str(registry.get(algorithm).program))) == 1
+
+
+def test_a_program_that_adds_up_what_is_acknowledged_itself_tells_the_agent_so(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    info = flow_of(datapath, peer)
+    twice = TEXT.replace("(report))", "(:= Report.acked (+ Report.acked 1)) (report))")
+    for text, acked in ((TEXT, 2896), (twice, 10_000)):
+        handle = datapath.install(compiled(text))
+        datapath.update(info.flow_id, program=handle)
+        before = datapath.stats(info.flow_id)
+        peer.send(measure(datapath, 3, handle, [2896], **({} if text == TEXT else {"acked_bytes": 10_000})))
+        datapath.poll(POLL_MS)
+        after = datapath.stats(info.flow_id)
+        assert before is not None
+        assert after is not None
+        assert after.bytes_acked - before.bytes_acked == acked
 
 
 def test_a_full_table_is_told_of_and_a_place_that_is_free_is_used_again(

@@ -7,18 +7,73 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Clause, Work};
+use super::Work;
+use super::flags::decided;
+use super::private::Lasting;
 use crate::ir::{Implicit, Instr, Op, Reg};
 
 /// Longest run that is looked at: intermediate results have numbers of 8 bits.
 const MOST: usize = 255;
 
-/// Shortens a clause.
-pub fn squeeze(clause: &mut Clause) {
-    for run in [&mut clause.flag, &mut clause.body] {
-        if run.len() <= MOST {
-            *run = coalesced(shared(run));
+/// Shortens all clauses; with `decides`, also what only decides.
+pub fn squeeze(work: &mut Work, decides: bool) {
+    let flags = work.flags();
+    let lasting = work.lasting();
+    let n_own = work.n_own;
+    for run in work.clauses.iter_mut().flat_map(|clause| [&mut clause.flag, &mut clause.body]) {
+        if run.len() > MOST {
+            continue;
         }
+        let mut short = shared(run, &lasting);
+        if decides {
+            short = read(&shared(&decided(&short, &|reg| flags.contains(&reg)), &lasting));
+        }
+        *run = coalesced(short);
+        if decides {
+            written_at_once(run, n_own);
+        }
+    }
+}
+
+/// Returns a run without intermediate results that nobody reads, unless making them can stop the fold.
+fn read(run: &[Instr]) -> Vec<Instr> {
+    let mut wanted: HashSet<Reg> = HashSet::new();
+    let mut out: Vec<Instr> = Vec::with_capacity(run.len());
+    for instr in run.iter().rev() {
+        if matches!(instr.res, Reg::Tmp(_)) && !wanted.contains(&instr.res) && !can_stop(instr.op) {
+            continue;
+        }
+        wanted.extend([instr.left, instr.right]);
+        out.push(*instr);
+    }
+    out.reverse();
+    out
+}
+
+/// Has a window that is prepared in a register of ours be written where it goes.
+fn written_at_once(run: &mut Vec<Instr>, n_own: usize) {
+    const CWND: Reg = Reg::Implicit(Implicit::Cwnd);
+    let uses = |instr: &Instr, reg| [instr.res, instr.left, instr.right].contains(&reg);
+    let mut back = 2;
+    while back < run.len() {
+        let (changed, copy) = (run[back - 1], run[back].right);
+        let ours = matches!(copy, Reg::Control(at) if usize::from(at) >= n_own);
+        let copied = run[..back - 1].iter().rposition(|instr| instr.res == CWND || uses(instr, copy));
+        if ours
+            && (run[back].op, run[back].res) == (Op::Bind, CWND)
+            && matches!(changed.op, Op::If | Op::NotIf)
+            && changed.res == copy
+            && ![changed.left, changed.right].contains(&copy)
+            && let Some(copied) = copied
+            && (run[copied].op, run[copied].res, run[copied].right) == (Op::Bind, copy, CWND)
+            && run.iter().filter(|instr| uses(instr, copy)).count() == 3
+        {
+            run[back] = Instr { res: CWND, ..changed };
+            run.remove(back - 1);
+            run.remove(copied);
+            back -= 2;
+        }
+        back += 1;
     }
 }
 
@@ -31,6 +86,8 @@ fn is_pure(op: Op) -> bool {
 #[derive(Default)]
 struct Values {
     of: HashMap<Reg, usize>,
+    /// How a value was made.
+    made: HashMap<usize, (Op, usize, usize)>,
     computed: HashMap<(Op, usize, usize), (usize, Reg)>,
     next: usize,
 }
@@ -49,17 +106,43 @@ impl Values {
         self.of.insert(reg, number);
         number
     }
+
+    /// Takes note of results that an earlier run has left in registers of ours.
+    fn seed(&mut self, run: &[Instr], lasting: &[Lasting]) {
+        for Lasting { made, register } in lasting {
+            if run.iter().any(|instr| instr.res == *register) {
+                continue; // it is made here
+            }
+            let key = (made.op, self.number(made.left), self.number(made.right));
+            let number = self.number(*register);
+            self.made.insert(number, key);
+            self.computed.insert(key, (number, *register));
+        }
+    }
+
+    /// Returns the operand that is the larger, or the smaller, of both already.
+    fn extreme(&mut self, instr: &Instr) -> Option<Reg> {
+        if !matches!(instr.op, Op::Max | Op::Min) {
+            return None;
+        }
+        [(instr.left, instr.right), (instr.right, instr.left)].into_iter().find_map(|(of_both, one)| {
+            let (number, one) = (self.number(of_both), self.number(one));
+            let (op, left, right) = *self.made.get(&number)?;
+            (op == instr.op && [left, right].contains(&one)).then_some(of_both)
+        })
+    }
 }
 
 /// Returns a run in which no intermediate result is written twice, nor computed twice.
-fn shared(run: &[Instr]) -> Vec<Instr> {
+fn shared(run: &[Instr], lasting: &[Lasting]) -> Vec<Instr> {
     let mut values = Values::default();
+    values.seed(run, lasting);
     // Where an intermediate result of the original is now.
     let mut place: HashMap<Reg, Reg> = HashMap::new();
     let mut out: Vec<Instr> = Vec::with_capacity(run.len());
     let mut n_tmps = 0;
-    for instr in run {
-        let mut instr = *instr;
+    for (i, original) in run.iter().enumerate() {
+        let mut instr = *original;
         for reg in [&mut instr.left, &mut instr.right] {
             if let Some(now) = place.get(reg) {
                 *reg = *now;
@@ -80,9 +163,9 @@ fn shared(run: &[Instr]) -> Vec<Instr> {
             out.push(instr);
             continue;
         };
-        if let Some(simple) = simplified(&instr) {
+        if let Some(simple) = simplified(&instr).or_else(|| values.extreme(&instr)) {
             place.insert(instr.res, simple);
-            if !matches!(simple, Reg::Tmp(_) | Reg::Imm(_) | Reg::Prim(_)) {
+            if !stays(run, i, simple) {
                 // A register may be written to before this is read: keep what it holds.
                 let kept = Reg::Tmp(n_tmps);
                 n_tmps += 1;
@@ -102,6 +185,7 @@ fn shared(run: &[Instr]) -> Vec<Instr> {
                 n_tmps += 1;
                 let number = values.new_number();
                 values.of.insert(now, number);
+                values.made.insert(number, key);
                 values.computed.insert(key, (number, now));
                 out.push(Instr { res: now, ..instr });
                 now
@@ -110,6 +194,18 @@ fn shared(run: &[Instr]) -> Vec<Instr> {
         place.insert(instr.res, now);
     }
     out
+}
+
+/// Whether a register holds what it holds at an instruction until the last time that the instruction's result is read.
+fn stays(run: &[Instr], i: usize, reg: Reg) -> bool {
+    if matches!(reg, Reg::Tmp(_) | Reg::Imm(_) | Reg::Prim(_)) {
+        return true;
+    }
+    let (result, behind) = (run[i].res, &run[i + 1..]);
+    let end = behind.iter().position(|instr| instr.res == result).map_or(behind.len(), |at| at + 1);
+    let reads = |instr: &Instr| instr.left == result || instr.right == result;
+    let last = behind[..end].iter().rposition(reads).unwrap_or(0);
+    behind[..last].iter().all(|instr| instr.res != reg)
 }
 
 /// Returns where the result of an instruction is to be had without it.
