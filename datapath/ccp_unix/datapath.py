@@ -18,7 +18,9 @@ from ccp_base.flows import FlowInfo, FlowStats
 from ccp_base.names import close_names
 from datapath.ccp_unix import law
 from datapath.ccp_unix.flows import Flow, Info, head_of
-from datapath.ccp_unix.peers import AgentSocket, Peer
+from datapath.ccp_unix.inherited import Inherited
+from datapath.ccp_unix.ledger import Ledger
+from datapath.ccp_unix.peers import AgentSocket, Peer, is_open
 from datapath.ccp_unix.programs import LIBCCP, Installed, Limits, Table
 from datapath.ccp_unix.reports import Batch, Closed, Created, Report
 from datapath.ebpf import compile_program
@@ -90,10 +92,31 @@ class CcpUnixDatapath:
         self._look_s = 0.0
         self._closed = False
         self._socket = AgentSocket(path)
+        self._ledger: Ledger | None = None
+        self._inherited: Inherited | None = None
+        if limits.libccp:
+            self._inherit()
+
+    def _inherit(self) -> None:
+        """Ask the flows of an agent before this one; only libccp does not announce them again."""
+        self._ledger = Ledger(self.path.with_name(f"{self.path.name}.flows"))
+        self._inherited = Inherited(self._ledger, self._table.law, self._give_law)
+        for name in list(self._ledger.known):
+            if is_open(Path(name)):
+                self._join(name)
+                self._inherited.greet(name)
+            else:
+                self._ledger.left(name)
+
+    def _give_law(self, name: str, create: Create) -> None:
+        flow = Flow(self._peers[name], create.flow, Info.of(create, 0, self._now_us()))
+        begin = self._beginning(flow, self._table.law, LAW_PROGRAM)
+        message = ChangeProgram(create.flow, self._table.law.uid, list(begin.values()))
+        self._socket.send(flow.peer, message.octets())
 
     @property
     def adopted(self) -> bool:
-        """Whether flows of an earlier agent were taken over: never before their datapath announces them."""
+        """Whether flows of an earlier agent were taken over: never before they have answered."""
         return False
 
     # What the agent offers
@@ -173,8 +196,8 @@ class CcpUnixDatapath:
         elif isinstance(message, Measure):
             flow = self._by_number.get((sender, message.flow))
             if flow is None:
-                return  # announced to another agent; its datapath announces it again, or goes on without us
-            if message.fields:
+                self._unknown(sender, message)
+            elif message.fields:
                 self._measured(flow, message)
             else:
                 self._close(flow)
@@ -184,10 +207,26 @@ class CcpUnixDatapath:
     def _ready(self, sender: str) -> None:
         """Take a datapath in, with none of the flows that it had before."""
         self._forget(self._peers.get(sender))
+        if self._ledger is not None:
+            self._ledger.joined(sender)
+        self._join(sender)
+
+    def _join(self, sender: str) -> None:
         peer = self._peers[sender] = Peer(sender)
         for message in self._table.messages():
             self._socket.send(peer, message)
         log.info("a datapath is there: %s", sender)
+
+    def _unknown(self, sender: str, measure: Measure) -> None:
+        """Take a flow over that another agent had; a datapath not of libccp's announces it itself."""
+        if self._inherited is None or not measure.fields:
+            return
+        if sender not in self._peers:
+            self._ready(sender)
+        create = self._inherited.answered(sender, measure)
+        if create is not None:
+            self._create(self._peers[sender], create)
+            log.info("flow %d of %s is of an agent before, and goes on here", create.flow, sender)
 
     def _create(self, peer: Peer, create: Create) -> None:
         before = self._by_number.get((peer.path, create.flow))
@@ -196,6 +235,8 @@ class CcpUnixDatapath:
         flow_id = next(self._counted) << 32 | self._agent
         flow = Flow(peer, create.flow, Info.of(create, flow_id, self._now_us()))
         self._flows[flow_id] = self._by_number[peer.path, create.flow] = flow
+        if self._ledger is not None:
+            self._ledger.created(peer.path, create)
         self._counters["flows_created"] += 1
         self._events.append(Created(flow.info))
 
@@ -227,6 +268,8 @@ class CcpUnixDatapath:
     def _close(self, flow: Flow) -> None:
         del self._by_number[flow.peer.path, flow.number]
         del self._flows[flow.info.flow_id]
+        if self._ledger is not None:
+            self._ledger.closed(flow.peer.path, flow.number)
         self._events.append(Closed(flow.info.flow_id, flow.stats))
 
     def _forget(self, peer: Peer | None) -> None:
@@ -235,6 +278,9 @@ class CcpUnixDatapath:
             for flow in [flow for flow in self._flows.values() if flow.peer is peer]:
                 self._close(flow)
             del self._peers[peer.path]
+            if self._ledger is not None and self._inherited is not None:
+                self._ledger.left(peer.path)
+                self._inherited.forget(peer.path)
 
     def _look(self) -> None:
         """Send what waits, and see which datapaths are gone."""
@@ -377,6 +423,8 @@ class CcpUnixDatapath:
         for peer in self._peers.values():
             self._socket.flush(peer)
         self._socket.close()
+        if self._ledger is not None:
+            self._ledger.close()
 
     def __enter__(self) -> CcpUnixDatapath:
         """Return itself."""

@@ -51,7 +51,7 @@ class AgentSocket:
             UsageError: `wire.no_socket`, also if another agent has it.
         """
         self.path = path
-        if _is_open(path):
+        if is_open(path):
             raise _no_socket(path, "an agent has it", "stop that one, or name another socket")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -117,7 +117,7 @@ class AgentSocket:
 
     def look(self, peer: Peer) -> None:
         """See whether a datapath that does not write is still there."""
-        peer.gone = peer.gone or not _is_open(Path(peer.path))
+        peer.gone = peer.gone or not is_open(Path(peer.path))
 
     def close(self) -> None:
         """Remove the socket."""
@@ -128,7 +128,7 @@ class AgentSocket:
             self._bell = -1
 
 
-def _is_open(path: Path) -> bool:
+def is_open(path: Path) -> bool:
     """Return whether somebody has the socket of this name open."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from datapath.ccp_unix.programs import LIBCCP
 from datapath.ebpf import compile_program
 from experiments.bench.errors import BenchError
 from experiments.bench.libccp import LibccpPath
-from tests.interop.agent_end import agent, example
+from tests.interop.agent_end import ROOT, agent, example
 from tests.kernel.driving import wait_until
 
 MANY_BYTES = 6_000_000
@@ -114,3 +115,41 @@ def test_live_programs_reach_libccp_beyond_the_room_in_its_table(start: Start, t
             plane.call(lambda program=program: plane.replace_program("watched", "default", program))  # type: ignore[misc]
             wait_until(lambda n=n: Watched.seen[-1:] == [n])  # type: ignore[misc]
         process.kill()
+
+
+ALONE = """
+from pathlib import Path
+from sys import argv
+from agent.description import Description, assembled, plan
+from datapath.ccp_unix.datapath import CcpUnixDatapath
+from datapath.ccp_unix.programs import LIBCCP
+plane = assembled(plan(Description((argv[2],))), CcpUnixDatapath(Path(argv[1]), LIBCCP))
+print("runs", flush=True)
+plane.run()
+"""
+"""An agent in a process of its own, which can be killed."""
+
+
+@pytest.mark.timeout(300)
+def test_a_second_agent_goes_on_with_flows_of_one_that_was_killed(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "agent"
+    command = [sys.executable, "-c", ALONE, path, "reno"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == "runs\n"
+        process = start(again=0, every_s=0.1, seconds=200)
+        assert process.stdout is not None
+        told = (json.loads(line) for line in process.stdout)
+        steered = next(one for one in told if one["folds"] - one["folds_alone"] > 100)
+        killed.kill()
+    # Nobody reads for longer than libccp waits: the datapath does by itself then.
+    alone = next(one for one in told if one["folds_alone"] - steered["folds_alone"] > 100)
+    with agent(path, LIBCCP, "aimd") as plane:
+        wait_until(lambda: plane.counters.reports > 20)
+        (flow,) = plane.datapath.flows()
+        assert (flow.mss_bytes, flow.dst_port) == (1448, 5001)
+        assert plane.counters.flows_created == 1
+    process.kill()
+    later = list(told)[-1]
+    assert later["folds"] - later["folds_alone"] > alone["folds"] - alone["folds_alone"] + 20
+    assert later["fold_errors"] == 0

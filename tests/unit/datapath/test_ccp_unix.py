@@ -15,6 +15,8 @@ from agent.plane import Plane
 from ccp_algs import registry
 from ccp_base.errors import CcpError, LangError, LoadError, ProgramError, UsageError
 from datapath.ccp_unix.datapath import MAX_RATE_BYTES_PER_S, CcpUnixDatapath
+from datapath.ccp_unix.inherited import UNKNOWN_MSS_BYTES
+from datapath.ccp_unix.ledger import Ledger
 from datapath.ccp_unix.programs import CCPLANE, LIBCCP
 from datapath.ebpf import compile_program
 from datapath.protocol import LAW_FAILED, LAW_PROGRAM, STAMP_SHIFT
@@ -393,3 +395,90 @@ def test_a_plane_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Pee
     peer.send(Measure(3, 0))
     plane.turn(POLL_MS)
     assert plane.counters.flows_closed == 1
+
+
+def test_flows_of_an_agent_before_are_asked_and_those_that_answer_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "agent"
+    killed = CcpUnixDatapath(path)
+    peer = Peer(path, tmp_path / "peer")
+    for number in (3, 4, 5):
+        peer.create(number, "cubic")
+    peer.send(Measure(5, LAW_UID))
+    killed.poll(POLL_MS)
+    assert killed._ledger is not None
+    killed._ledger.close()
+    killed._socket.close()  # and nothing else of what ends one in order
+    peer.all_heard()
+    with CcpUnixDatapath(path) as datapath:
+        program, *asked = peer.all_heard()
+        assert isinstance(program, Install)
+        assert [(one.flow, one.program) for one in asked if isinstance(one, ChangeProgram)] == [
+            (3, LAW_UID),
+            (4, LAW_UID),
+        ]
+        assert datapath.flows() == []
+        peer.send(measure(datapath, 3, LAW_PROGRAM, [], cwnd_bytes=50_000))
+        (created,) = datapath.poll(POLL_MS).events()
+        info = created.info  # type: ignore[union-attr]
+        assert (info.cc_name, info.mss_bytes, info.dst_port) == ("ccp.cubic", 1448, 5001)
+        assert info.init_cwnd_bytes == 50_000
+        datapath.update(info.flow_id, 20_000)
+        assert peer.heard() == Update(3, [Field(IMPLICIT, CWND, 20_000)])
+    peer.close()
+
+
+def test_a_flow_that_nobody_knows_is_asked_when_it_measures(datapath: CcpUnixDatapath, peer: Peer) -> None:
+    peer.send(Measure(7, 9, [1, 2, 3]))
+    assert len(datapath.poll(POLL_MS)) == 0
+    assert [type(message) for message in peer.all_heard()] == [Install, ChangeProgram]
+    peer.send(measure(datapath, 7, LAW_PROGRAM, [], cwnd_bytes=30_000))
+    (created,) = datapath.poll(POLL_MS).events()
+    info = created.info  # type: ignore[union-attr]
+    assert (info.cc_name, info.src_addr, info.mss_bytes) == ("ccp", "0.0.0.0", UNKNOWN_MSS_BYTES)
+    assert info.init_cwnd_bytes == 30_000
+
+
+def test_a_datapath_that_begins_anew_has_none_of_the_flows_of_before(tmp_path: Path) -> None:
+    path = tmp_path / "agent"
+    with CcpUnixDatapath(path) as first:
+        peer = Peer(path, tmp_path / "peer")
+        peer.create(3)
+        first.poll(POLL_MS)
+    with CcpUnixDatapath(path) as second:
+        peer.send(Ready(1), Create(1, 14_480, 1448, 0, 0, 0, 0))
+        second.poll(POLL_MS)
+    peer.all_heard()
+    with CcpUnixDatapath(path):
+        asked = [one.flow for one in peer.all_heard() if isinstance(one, ChangeProgram)]
+    assert asked == [1]
+    peer.close()
+    with CcpUnixDatapath(path) as last:
+        assert last.counters()["datapaths"] == 0
+
+
+def test_what_cannot_be_read_of_an_agent_before_is_said_and_forgotten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "agent.flows").write_text("nonsense /tmp/peer\n")
+    with CcpUnixDatapath(tmp_path / "agent") as datapath:
+        assert datapath.counters()["datapaths"] == 0
+    assert "cannot be read" in caplog.text
+    assert (tmp_path / "agent.flows").read_text() == ""
+
+
+def test_the_ledger_is_written_anew_when_most_of_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("datapath.ccp_unix.ledger.MOST_OLD_LINES", 10)
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.joined("peer")
+    creates = [Create(number, 14_480, 1448, 0, 0, 0, 0) for number in range(1, 31)]
+    for create in creates:
+        ledger.created("peer", create)
+        if create.flow > 3:
+            ledger.closed("peer", create.flow)
+    ledger.close()
+    assert len(ledger.path.read_text().splitlines()) <= 10 + 1 + 4
+    again = Ledger(ledger.path)
+    again.close()
+    assert again.known == {"peer": {create.flow: create for create in creates[:3]}}
