@@ -165,3 +165,27 @@ fn a_window_grows_by_parts_of_a_segment_where_a_datapath_takes_whole_ones() {
     assert_eq!(window_of_whole_segments(1447, 1000), 1009);
     assert_eq!(window_of_whole_segments(0, 1000), 10);
 }
+
+#[test]
+fn a_second_loss_of_one_flight_does_not_begin_another_recovery() {
+    const MSS_BYTES: u64 = 1448;
+    let text = "(def (Report (state 0)))\n(when true (:= Report.state Flow.ca_state) (report))";
+    let program = compile(&Source { text, name: "p", origin: "o", first_line: 1 }).unwrap();
+    let libccp = Reference::portable(&portable(&program, &LIBCCP).unwrap());
+    let mut now_us = 1;
+    let mut state = |acked_pkts: u64, lost_pkts: u64, cwnd_pkts: u64| {
+        let mut prims = [0; MAX_PRIMITIVES];
+        for (name, value) in
+            [("Ack.bytes_acked", acked_pkts * MSS_BYTES), ("Ack.lost_pkts_sample", lost_pkts)]
+        {
+            prims[PRIMITIVES.iter().position(|prim| prim.name == name).unwrap()] = value;
+        }
+        now_us += 1000;
+        libccp.invoke(&prims, now_us, cwnd_pkts * MSS_BYTES, 0).report.unwrap()[0]
+    };
+    assert_eq!(state(1, 0, 55), 0);
+    assert_eq!(state(1, 1, 55), 3);
+    // Sent after the window was full, and before the first loss was found; the window has been halved since.
+    assert_eq!(state(56, 1, 26), 3);
+    assert_eq!(state(12, 0, 26), 0);
+}

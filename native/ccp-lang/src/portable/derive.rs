@@ -53,7 +53,9 @@ static DERIVED: [(&str, From); 10] = [
             after: &[],
         },
     ),
-    // RFC 6582: from a loss or timeout on until all that was sent before it is acknowledged.
+    // RFC 6582: from a loss or timeout on until all that was sent before it is acknowledged: the window, and a fifth of it
+    // that was sent while the loss was being found. It has to end before `recover_bytes` of `ccp_algs.episodes` does,
+    // which takes a recovery that goes on behind it for another one.
     (
         "Flow.ca_state",
         From::Lines {
@@ -61,6 +63,7 @@ static DERIVED: [(&str, From); 10] = [
             lines: "(:= ca_state (!if (< delivered_bytes recover_bytes) 0))
                     (:= loses (> Ack.lost_pkts_sample 0))
                     (:= begins (|| Flow.was_timeout (&& (== ca_state 0) loses)))
+                    (:= highest_bytes (ewma 12 0))
                     (:= recover_bytes (if begins (+ delivered_bytes highest_bytes)))
                     (:= ca_state (if begins 3))
                     (:= ca_state (if Flow.was_timeout 4))",
@@ -84,9 +87,10 @@ static DERIVED: [(&str, From); 10] = [
 static LEVELS: (&str, [u64; 3]) = ("Flow.ca_state", [0, 3, 4]);
 
 /// Registers of the lines above that last: name, and what they begin with. The others are local.
-static REGISTERS: [(&str, u64); 9] = [
+static REGISTERS: [(&str, u64); 10] = [
     ("mss_bytes", 0),
     ("left_bytes", 0),
+    ("highest_bytes", 0),
     ("delivered_bytes", 0),
     ("lost_so_far", 0),
     ("min_rtt_us", u32::MAX as u64),
