@@ -57,6 +57,7 @@ class CcpCongestionControl(QuicCongestionControl):
         self._rates = Rates()
         self._began_s = self._now_s = self._srtt_s = 0.0
         self._acked_bytes = self._acked_pkts = 0
+        self._delivered_s, self._delivered_bytes = 0.0, 0
         self._is_full = False
         self._n_spaces = SPACES
         self._end: weakref.finalize[..., CcpCongestionControl] | None = None
@@ -184,12 +185,20 @@ class CcpCongestionControl(QuicCongestionControl):
 
     def _run(self, happened: Mapping[str, int]) -> None:
         """Run the program, if one has the connection, with what its ACKs brought."""
+        # A recovery lets through what is in flight and what an ACK delivered. In the run for losses that it
+        # shows, behind that for its RTT, nothing is delivered any more, but what was is not sent for yet.
+        if self._acked_bytes:
+            self._delivered_s, self._delivered_bytes = self._now_s, self._acked_bytes
+            in_flight_bytes = self.bytes_in_flight
+        else:
+            is_second = self._delivered_s == self._now_s
+            in_flight_bytes = self.bytes_in_flight + (self._delivered_bytes if is_second else 0)
         if self._fold is not None:
             acked = {
                 "Ack.bytes_acked": self._acked_bytes,
                 "Ack.packets_acked": self._acked_pkts,
-                "Flow.bytes_in_flight": self.bytes_in_flight,
-                "Flow.packets_in_flight": -(-self.bytes_in_flight // self._mss_bytes),
+                "Flow.bytes_in_flight": in_flight_bytes,
+                "Flow.packets_in_flight": -(-in_flight_bytes // self._mss_bytes),
                 "Flow.bytes_pending": self._mss_bytes if self._is_full else 0,
                 "Flow.rate_incoming": self._rates.incoming_bytes_per_s,
                 "Flow.rate_outgoing": self._rates.outgoing_bytes_per_s,

@@ -42,6 +42,8 @@ pub struct Fold {
     cwnd_bytes: u64,
     rate_bytes_per_s: u64,
     in_flight_bytes: u64,
+    /// When the last ACK came, and what it acknowledged.
+    acked: (Instant, u64),
     rates: Rates,
     /// What time counts from.
     began: Instant,
@@ -60,6 +62,7 @@ impl Fold {
             cwnd_bytes,
             rate_bytes_per_s: 0,
             in_flight_bytes: 0,
+            acked: (now, 0),
             rates: Rates::new(now),
             began: now,
             newest_sent: now,
@@ -126,6 +129,7 @@ impl Fold {
             self.rates.acked(now, newest_sent, bytes);
         }
         self.in_flight_bytes = in_flight_bytes;
+        self.acked = (now, bytes);
         let is_newest = newest_sent >= self.newest_sent;
         self.newest_sent = self.newest_sent.max(newest_sent);
         is_newest.then(|| now.duration_since(newest_sent))
@@ -139,7 +143,7 @@ impl Fold {
     /// Runs the program once, applies window and rate, and reports if it says so. A fold that an operator stopped does
     /// neither. `number` is the flow's.
     pub fn run(&mut self, now: Instant, happened: &Happened, mss_bytes: u16, number: u32, link: &Link) {
-        let prims = self.primitives(happened, u64::from(mss_bytes));
+        let prims = self.primitives(now, happened, u64::from(mss_bytes));
         let now_us = self.now_us(now);
         let machine = &mut *self.machine;
         machine.imp[Implicit::Cwnd as usize] = self.cwnd_bytes;
@@ -163,8 +167,12 @@ impl Fold {
         }
     }
 
-    fn primitives(&self, happened: &Happened, mss_bytes: u64) -> Prims {
+    fn primitives(&self, now: Instant, happened: &Happened, mss_bytes: u64) -> Prims {
         let mut prims = NOTHING;
+        // A recovery lets through what is in flight and what an ACK delivered. In the second fold of an ACK, for the losses
+        // that it shows, nothing is delivered any more, but what was is not sent for yet.
+        let is_second = happened.acked_bytes == 0 && self.acked.0 == now;
+        let in_flight_bytes = self.in_flight_bytes + if is_second { self.acked.1 } else { 0 };
         let marked = u64::from(happened.is_marked);
         for (index, value) in [
             (ACK_BYTES_ACKED, happened.acked_bytes),
@@ -172,9 +180,9 @@ impl Fold {
             (ACK_ECN_PACKETS, marked),
             (ACK_LOST_PKTS_SAMPLE, happened.lost_bytes.div_ceil(mss_bytes)),
             (ACK_PACKETS_ACKED, happened.acked_pkts),
-            (FLOW_BYTES_IN_FLIGHT, self.in_flight_bytes),
+            (FLOW_BYTES_IN_FLIGHT, in_flight_bytes),
             (FLOW_BYTES_PENDING, if happened.is_app_limited { 0 } else { mss_bytes }),
-            (FLOW_PACKETS_IN_FLIGHT, self.in_flight_bytes.div_ceil(mss_bytes)),
+            (FLOW_PACKETS_IN_FLIGHT, in_flight_bytes.div_ceil(mss_bytes)),
             (FLOW_RATE_INCOMING, self.rates.incoming_bytes_per_s),
             (FLOW_RATE_OUTGOING, self.rates.outgoing_bytes_per_s),
             (FLOW_WAS_TIMEOUT, u64::from(happened.was_timeout)),

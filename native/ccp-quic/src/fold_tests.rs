@@ -129,6 +129,32 @@ fn a_program_reads_what_an_ack_and_a_loss_say() {
 }
 
 #[test]
+fn what_an_ack_delivered_may_be_sent_for_after_the_losses_that_it_shows() {
+    let wire = Wire::new("conserves");
+    let began = Instant::now();
+    let text = "(def (Report (flight 0))) (when true (:= Report.flight Flow.bytes_in_flight) (report))";
+    let mut fold = fold(began, text);
+    let now = began + 20 * MS;
+    let rtt = fold.acked(now, began, 2000, 8000);
+    fold.run(
+        now,
+        &Happened { acked_bytes: 2000, acked_pkts: 2, rtt, ..Happened::default() },
+        MSS,
+        7,
+        &wire.link,
+    );
+    assert_eq!(wire.fields(), [8000]);
+    let lost = Happened { lost_bytes: 3000, ..Happened::default() };
+    fold.lost(3000);
+    fold.run(now, &lost, MSS, 7, &wire.link);
+    assert_eq!(wire.fields(), [8000 - 3000 + 2000]);
+    // A timer found these.
+    fold.lost(1000);
+    fold.run(now + MS, &Happened { lost_bytes: 1000, ..Happened::default() }, MSS, 7, &wire.link);
+    assert_eq!(wire.fields(), [4000]);
+}
+
+#[test]
 fn a_rate_bounds_the_window_and_neither_is_ever_0() {
     let mut fold = fold(Instant::now(), "(def (Report (a 0))) (when true (report))");
     assert_eq!(fold.window_bytes(20 * MS, MSS), CWND + 1);

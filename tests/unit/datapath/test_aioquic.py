@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -277,6 +277,28 @@ def test_what_is_lost_is_told_packet_by_packet(session: Session, agent: Agent) -
     lost |= {len(upload.windows) + after for after in (100, 101, 102, 300)}
     reports = [one.fields for one in agent.reports(upload, 2.0)]
     assert upload.n_dropped == sum(fields[1] for fields in reports) == 4
+
+
+def test_what_an_ack_delivered_may_be_sent_for_after_the_losses_that_it_shows(
+    session: Session, agent: Agent
+) -> None:
+    lost: set[int] = set()
+    upload = Upload(lambda n: n in lost)
+    flow = steered(session, agent, upload, window(60_000))
+    text = """(def (Report (now 0) (acked 0) (lost 0) (flight 0)))
+    (when true
+        (:= Report.now Ack.now) (:= Report.acked Ack.bytes_acked) (:= Report.lost Ack.lost_pkts_sample)
+        (:= Report.flight Flow.bytes_in_flight) (report))"""
+    agent.says(Install(2, *ebpf.compile_program(text).to_bytecode()), ChangeProgram(flow.number, 2))
+    agent.reports(upload, 0.5)
+    lost |= {len(upload.windows) + after for after in (100, 151, 202, 253)}
+    reports = [one.fields for one in agent.reports(upload, 1.0) if one.program == 2]
+    shown = [
+        (before, after) for before, after in pairwise(reports) if after[2] and before[0] == after[0]
+    ]  # a timer finds others
+    assert shown
+    for (_, acked_bytes, _, before_bytes), (_, _, lost_pkts, after_bytes) in shown:
+        assert before_bytes + acked_bytes - after_bytes == pytest.approx(lost_pkts * MSS_BYTES, abs=50)
 
 
 def test_rates_and_what_is_in_flight_are_measured(session: Session, agent: Agent) -> None:
