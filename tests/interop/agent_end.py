@@ -27,9 +27,11 @@ def example(package: str, name: str) -> Path:
 
 
 @contextmanager
-def agent(path: Path, limits: Limits, *algorithms: str | type[Algorithm]) -> Iterator[Plane]:
+def agent(
+    path: Path, limits: Limits, *algorithms: str | type[Algorithm], **params: object
+) -> Iterator[Plane]:
     """An agent that runs beside the test."""
-    plane = assembled(plan(Description(algorithms)), CcpUnixDatapath(path, limits))
+    plane = assembled(plan(Description(algorithms, params)), CcpUnixDatapath(path, limits))
     thread = threading.Thread(target=plane.run)
     thread.start()
     try:

@@ -1,0 +1,32 @@
+"""Every algorithm that is shipped runs on every datapath that has what it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from datapath.registry import SIM
+from tests.carrying import CARRIED, must_carry
+
+KINDS = {"cubic", "aimd_vec", "bbr3", "r_tcp_cubic"}
+"""One of each kind: a window, arrays, pacing, an extension. Others have tests on real sockets themselves."""
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(
+            (name, datapath),
+            id=f"{name}-{datapath}",
+            marks=[pytest.mark.long] * (datapath != SIM and name not in KINDS),
+        )
+        for datapath, names in CARRIED.items()
+        for name in sorted(names)
+    ]
+)
+def carried(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """An algorithm, and a datapath that has it."""
+    named: tuple[str, str] = request.param
+    return named
+
+
+def test_an_algorithm_carries_a_flow(carried: tuple[str, str]) -> None:
+    must_carry(*carried)
