@@ -1,4 +1,4 @@
-"""Every algorithm that is shipped runs in the simulator; `tests/kernel/test_all_datapaths.py` has all of them."""
+"""Every shipped algorithm runs in the simulator; `tests/kernel/test_all_datapaths.py` has all datapaths."""
 
 from __future__ import annotations
 
