@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -85,8 +86,8 @@ class CcpUnixDatapath:
         self._by_number: dict[tuple[str, int], Flow] = {}
         self._names: dict[str, bool] = {}
         self._counted = count(1)
-        # No two agents of one socket begin in the same second: the one before has to end.
-        self._agent = int(time.time()) & 0xFFFF_FFFF
+        self._free_slots: list[int] = []
+        self._new_slots = count()
         self._counters = dict.fromkeys(("flows_created", "law_entries", "messages_refused"), 0)
         self._events: list[Event] = []
         self._look_s = 0.0
@@ -232,7 +233,9 @@ class CcpUnixDatapath:
         before = self._by_number.get((peer.path, create.flow))
         if before is not None:
             self._close(before)
-        flow_id = next(self._counted) << 32 | self._agent
+        # The lower half is a slot, the least that is free: vectorised algorithms have arrays by it.
+        slot = heapq.heappop(self._free_slots) if self._free_slots else next(self._new_slots)
+        flow_id = next(self._counted) << 32 | slot
         flow = Flow(peer, create.flow, Info.of(create, flow_id, self._now_us()))
         self._flows[flow_id] = self._by_number[peer.path, create.flow] = flow
         if self._ledger is not None:
@@ -268,6 +271,7 @@ class CcpUnixDatapath:
     def _close(self, flow: Flow) -> None:
         del self._by_number[flow.peer.path, flow.number]
         del self._flows[flow.info.flow_id]
+        heapq.heappush(self._free_slots, flow.info.flow_id & 0xFFFF_FFFF)
         if self._ledger is not None:
             self._ledger.closed(flow.peer.path, flow.number)
         self._events.append(Closed(flow.info.flow_id, flow.stats))

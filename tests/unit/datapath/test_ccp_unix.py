@@ -212,6 +212,19 @@ def test_a_flow_closes_when_a_report_is_empty_and_when_its_datapath_ends(
     assert (datapath.flows(), datapath.counters()["datapaths"]) == ([], 0)
 
 
+def test_the_lower_half_of_a_flows_number_is_a_slot_of_which_few_are_needed(
+    datapath: CcpUnixDatapath, peer: Peer
+) -> None:
+    """Vectorised algorithms have arrays by it."""
+    ids = [flow_of(datapath, peer, number).flow_id for number in (3, 4, 5)]
+    for number in (3, 4):
+        peer.send(Measure(number, 0))
+    assert len(datapath.poll(POLL_MS).events()) == 2
+    ids += [flow_of(datapath, peer, number).flow_id for number in (6, 7, 8)]
+    assert [one & 0xFFFF_FFFF for one in ids] == [0, 1, 2, 0, 1, 3]
+    assert len(set(ids)) == len(ids)
+
+
 def test_a_datapath_that_is_ready_again_has_none_of_its_flows(datapath: CcpUnixDatapath, peer: Peer) -> None:
     before = flow_of(datapath, peer)
     peer.send(Ready(1))
