@@ -35,9 +35,20 @@ const NUMBERS: [&str; 10] = ["+", "-", "*", "/", "max", "min", "wrapped_max", "=
 /// Operands as they reach the code generator; (+ x 0) would be folded away, (- x z) with z = 0 is a result.
 const PLACES: [(&str, &str); 4] = [("a", "b"), ("(- a z)", "b"), ("a", "(- b z)"), ("(- a z)", "(- b z)")];
 
-/// Returns the statements that try `(op left right)` in every way it can be used.
+/// Returns the statements that try `(op left right)`, and whether the one is beyond the other as fold programs ask it, in
+/// every way they can be used.
 fn statements(op: &str, left: &str, right: &str) -> Vec<String> {
-    let value = format!("({op} {left} {right})");
+    let mut values = vec![format!("({op} {left} {right})")];
+    if op == "==" {
+        for extreme in ["max", "min"] {
+            values.push(format!("(== ({extreme} {left} {right}) {right})"));
+            values.push(format!("(== {left} ({extreme} {left} {right}))"));
+        }
+    }
+    values.into_iter().flat_map(|value| statements_with(op, value, left, right)).collect()
+}
+
+fn statements_with(op: &str, value: String, left: &str, right: &str) -> Vec<String> {
     let mut all = vec![format!("(:= Report.n {value})")];
     match op {
         "==" | ">" | "<" => all.extend([

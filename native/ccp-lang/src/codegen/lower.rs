@@ -75,12 +75,12 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     fn instr(&mut self, instr: &Instr) {
-        let mut right = self.value(instr.right);
+        let right = self.value(instr.right);
         if instr.op == Op::Bind {
             return self.assign(instr.res, right, instr.line);
         }
-        let mut left = self.value(instr.left);
-        let mut op = instr.op;
+        let left = self.value(instr.left);
+        let op = instr.op;
         match op {
             Op::If | Op::NotIf => {
                 if let Val::Imm(condition) = left {
@@ -95,9 +95,38 @@ impl Lowering<'_> {
             Op::Ewma => return self.node_to_register(op, instr.res, left, right, instr.line),
             _ => {}
         }
+        let value = match self.beyond(op, left, right) {
+            Some((op, bound, other)) => {
+                let is_beyond = self.operation(op, bound, other, instr.line);
+                self.operation(Op::Sub, Val::Imm(1), is_beyond, instr.line)
+            }
+            None => self.operation(op, left, right, instr.line),
+        };
+        self.assign(instr.res, value, instr.line);
+    }
+
+    /// Whether `left op right` asks if the larger or smaller of two, which was found just now, is one of these: returns
+    /// the comparison that holds if it is not. The larger one is found by a jump, and n of these are 2^n ways.
+    fn beyond(&self, op: Op, left: Val, right: Val) -> Option<(Op, Val, Val)> {
+        let last = self.nodes.last().filter(|_| op == Op::Equiv)?;
+        let comparison = match last.op {
+            Op::Max => Op::Lt,
+            Op::Min => Op::Gt,
+            _ => return None,
+        };
+        [(left, right), (right, left)].into_iter().find_map(|(extreme, bound)| {
+            let is_it = matches!((extreme, last.dst), (Val::Tmp(value), Dst::Tmp(found)) if value == found);
+            let others = [(last.left, last.right), (last.right, last.left)];
+            let (_, other) = others.into_iter().find(|(one, _)| is_it && *one == bound)?;
+            Some((comparison, bound, other))
+        })
+    }
+
+    /// Returns the value of `left op right`, for which there is a node now if one is needed.
+    fn operation(&mut self, mut op: Op, mut left: Val, mut right: Val, line: u32) -> Val {
         let (l, r) = (self.range(left), self.range(right));
         if let Some(value) = simpler(op, left, right, l, r) {
-            return self.assign(instr.res, value, instr.line);
+            return value;
         }
         let check = can_fail(op, l, r);
         // Constants to the right, where instructions take them. The check of a product is not symmetric.
@@ -116,8 +145,8 @@ impl Lowering<'_> {
         }
         let range = result_range(op, self.range(left), self.range(right));
         let tmp = self.new_tmp(range);
-        self.nodes.push(Node { op, dst: Dst::Tmp(tmp), left, right, check, range, line: instr.line });
-        self.assign(instr.res, Val::Tmp(tmp), instr.line);
+        self.nodes.push(Node { op, dst: Dst::Tmp(tmp), left, right, check, range, line });
+        Val::Tmp(tmp)
     }
 
     fn new_tmp(&mut self, range: Range) -> usize {
