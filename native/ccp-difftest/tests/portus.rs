@@ -4,7 +4,7 @@ use ccp_difftest::compare::{Sent, Tally, try_sent};
 use ccp_difftest::is_root;
 use ccp_difftest::kernel::Kernel;
 
-const PROGRAMS: u64 = 2000;
+const PROGRAMS: u64 = 10_000;
 
 fn compiled(text: &str) -> Option<Sent> {
     let (bin, _) = portus::lang::compile(text.as_bytes(), &[]).ok()?;
