@@ -58,7 +58,8 @@ def test_where_nobody_echoes_the_telemetry_of_a_flow_is_infinitely_old(
 ) -> None:
     with loaded() as datapath:
         driver = Driver(datapath, datapath.install(_native.compile(INBAND)))
-        start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=1 << 20)
+        # Long enough for the program to come in time, however late this process is.
+        start_transfer(wire.sender, wire.receiver, congestion="ccp", total_bytes=2 << 30)
         driver.until(lambda: len(driver.seen.reports) > 3)
         for report in driver.seen.reports:
             assert list(report.as_dict().values()) == [(1 << 64) - 1, *[0] * 13]
