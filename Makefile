@@ -205,16 +205,20 @@ test-interop: build .venv/.dev ## tests against programs that others wrote: Mosq
 # What registers no `ccp`, of which a machine has one: runs beside what does. Both mostly wait.
 OF_THE_KERNEL := kernel(struct_ops=False)
 
+# Programs that carry flows of QUIC and of libccp; pytest gives a test no time for cargo.
+.PHONY: examples
+examples: build
+	$(CARGO) build $(PROFILE) --package ccp-quic --example files --package ccp-difftest --example libccp_path
+
 .PHONY: test-kernel
-test-kernel: build .venv/.dev ## tests on real sockets of this kernel (need root)
+test-kernel: build examples .venv/.dev ## tests on real sockets of this kernel (need root)
 	$(PHASE)
 	$(BESIDE) $(ITSELF) test-kernel-others $(MEANWHILE) \
 		-- $(SUDO) $(PYTEST) $(TOLD) -m "not long and not alone and not $(OF_THE_KERNEL)" tests/kernel
 	$(SUDO) $(PYTEST) $(TOLD) -m "not long and alone" tests/kernel
 
 .PHONY: test-kernel-others
-test-kernel-others: build .venv/.dev
-	$(CARGO) build $(PROFILE) --package ccp-quic --example files # what carries QUIC flows of scenarios
+test-kernel-others: build examples .venv/.dev
 	$(SUDO) $(PYTEST) $(TOLD) -m "not long and not alone and $(OF_THE_KERNEL)" tests/kernel
 
 .PHONY: test-train

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from datapath.registry import SIM
+from datapath.registry import CCP_UNIX, QUIC, SIM
 from tests.carrying import CARRIED, must_carry
 
 KINDS = {"cubic", "aimd_vec", "bbr3", "r_tcp_cubic"}
 """One of each kind: a window, arrays, pacing, an extension. Others have tests on real sockets themselves."""
+BY_EXAMPLES = pytest.mark.emulated("their flows are those of examples in Rust, which is not there")
+
+
+def marks(name: str, datapath: str) -> list[pytest.MarkDecorator]:
+    """How long it takes, and what it needs."""
+    long = datapath != SIM and name not in KINDS
+    return [pytest.mark.long] * long + [BY_EXAMPLES] * (datapath in (CCP_UNIX, QUIC))
 
 
 @pytest.fixture(
     params=[
-        pytest.param(
-            (name, datapath),
-            id=f"{name}-{datapath}",
-            marks=[pytest.mark.long] * (datapath != SIM and name not in KINDS),
-        )
+        pytest.param((name, datapath), id=f"{name}-{datapath}", marks=marks(name, datapath))
         for datapath, names in CARRIED.items()
         for name in sorted(names)
     ]

@@ -23,7 +23,10 @@ from experiments.traffic.files import FileServer
 from experiments.traffic.quic import QuicTraffic
 from experiments.traffic.spec import QUINN
 
-pytestmark = pytest.mark.kernel(struct_ops=False)
+pytestmark = [
+    pytest.mark.kernel(struct_ops=False),
+    pytest.mark.emulated("the example is in Rust, which is not there"),
+]
 
 LINK = Direction(rate_bytes_per_s=1.25e6, delay_us=10_000)
 
