@@ -100,10 +100,10 @@ def foreign_s(before: Mapping[int, Process], after: Mapping[int, Process], own: 
         taken_s += now.cpu_s - (then.cpu_s if then else 0.0)
         if pid != _INIT:
             taken_s += now.ended_s - (then.ended_s if then else 0.0)
-    for pid, then in before.items():
+    for pid in before.keys() - after.keys() - ours:
         heir = _heir(pid, before, after)
-        if pid not in after and pid not in ours and heir in before and heir not in {*ours, _INIT}:
-            taken_s -= then.cpu_s + then.ended_s
+        if heir in before and heir not in {*ours, _INIT}:
+            taken_s -= before[pid].cpu_s + before[pid].ended_s
     return max(taken_s, 0.0)
 
 
