@@ -35,6 +35,13 @@ MOST_WAITING: Final = 4096
 """Messages that wait for an agent which does not read; then it counts as gone."""
 
 
+def no_socket(path: Path, why: str, fix: str) -> UsageError:
+    """Return the error of a socket that cannot be made."""
+    return UsageError(
+        "wire.no_socket", f"there can be no socket {path}", where=f"--bind {path}", why=why, fix=fix
+    )
+
+
 class Link:
     """A way to one agent. Everything but what `start` gets called is one thread's.
 
@@ -63,13 +70,8 @@ class Link:
             self._socket.bind(os.fspath(own))
         except OSError as error:
             self._socket.close()
-            raise UsageError(
-                "wire.no_socket",
-                f"there can be no socket {own}",
-                where=f"--bind {own}",
-                why=error.strerror or str(error),
-                fix="name a file in a directory that this user may write to",
-            ) from None
+            why = error.strerror or str(error)
+            raise no_socket(own, why, "name a file in a directory that this user may write to") from None
         self._socket.settimeout(SEND_S)
         self._stop, self._stopped = socket.socketpair()
         self._thread: threading.Thread | None = None

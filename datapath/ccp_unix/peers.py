@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ccp_base.errors import UsageError
+from datapath.link import no_socket
 from datapath.wire import MAX_MESSAGE_BYTES
 
 MOST_WAITING: Final = 4096
@@ -52,7 +52,7 @@ class AgentSocket:
         """
         self.path = path
         if is_open(path):
-            raise _no_socket(path, "an agent has it", "stop that one, or name another socket")
+            raise no_socket(path, "an agent has it", "stop that one, or name another socket")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class AgentSocket:
             self._socket.bind(os.fspath(path))
         except OSError as error:
             self._socket.close()
-            raise _no_socket(
+            raise no_socket(
                 path,
                 error.strerror or str(error),
                 "name a file in a directory that this user may write to",
@@ -138,9 +138,3 @@ def is_open(path: Path) -> bool:
     except OSError as error:
         return error.errno == errno.EPERM  # it is connected to us, and takes nothing from others
     return True
-
-
-def _no_socket(path: Path, why: str, fix: str) -> UsageError:
-    return UsageError(
-        "wire.no_socket", f"there can be no socket {path}", where=f"--bind {path}", why=why, fix=fix
-    )
