@@ -10,8 +10,7 @@ All flows of a batch are evaluated at once.
 
 The controller switches between CUBIC and the policy. A long MTP leaves the window to CUBIC, from one word
 of the policy to the next: that is a hybrid. The policy has the window alone in case 3, losses without a
-queue, and in case 4 once the MTP is as short as it may be, unless `case4_alone` is off: the slides switch in
-case 3 only (`reasoner.py`).
+queue; with `case4_alone` also in case 4, a long queue, once the MTP is as short as it may be (`reasoner.py`).
 
     hyvar        the MTP follows the network, from `mtp_ms` on
     hybrid_mtp   the MTP is `mtp_ms`, as Orca has it: CUBIC all the time, a word of the policy at each end
@@ -23,15 +22,14 @@ Internet" (Orca), SIGCOMM 2020, for hybrids of a fixed period.
 
 Parameters: those of CUBIC (`cubic_control.py`); `mtp_ms`; of `hyvar` alone `alpha_rtts` and `delta_ratio`
 (the slides give neither), `mtp_min_ms`, `mtp_max_ms` and `mtp_min_rtts` (bounds of the MTP; not given
-either), `case4_alone` (`reasoner.py`), and what makes Hyvars share a path, at the expense of their share
-beside CUBIC, and is off: `thr_window_rtts`, `own_pkts` (`collector.View`), `drain_s` (`sharing.py`).
+either), `case4_alone` (`reasoner.py`), `trains` (`trains.py`) and `thr_window_rtts` (`collector.View`).
 `docs/papers/hyvar.md` says how much they matter.
 
-Deviations, with reasons: those of `reasoner.py`, `collector.py` and `fold.py`; of the loss episodes, CUBIC
-and slow start, see there. The slides do not say how MTP and switching hang together: above is what is done
-here. The MTP is not shorter than `mtp_min_rtts` minimum RTTs: what a decision does shows in the RTT only
-then, and decisions in between would answer to the one before again. The policy is read from a file, which
-algorithms do not do elsewhere: it comes with ccplane, and is checked by its hash.
+Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`; of the loss
+episodes, CUBIC and slow start, see there. The slides do not say how MTP and switching hang together: above is
+what is done here. The MTP is not shorter than `mtp_min_rtts` minimum RTTs: what a decision does shows in the
+RTT only then, and decisions in between would answer to the one before again. The policy is read from a file,
+which algorithms do not do elsewhere: it comes with ccplane, and is checked by its hash.
 """
 
 from __future__ import annotations
@@ -51,7 +49,6 @@ from ccp_algs.hyvar.collector import Collector, Floats, States, View
 from ccp_algs.hyvar.fold import FIRST_MTP_US, PPM, HyvarFold
 from ccp_algs.hyvar.policy import SHIPPED, load_policy
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
-from ccp_algs.hyvar.sharing import Drains
 from ccp_algs.params import Param
 from ccp_algs.registry import register
 
@@ -68,13 +65,11 @@ class Intervals:
         mtp_us: How long they are [us].
         learned: The policy has the window alone.
         heeded: The policy's factor is applied at their beginning.
-        gain: A factor that takes its place, where it is above 0; None: nowhere.
     """
 
     mtp_us: Floats
     learned: NDArray[np.bool_]
     heeded: NDArray[np.bool_]
-    gain: Floats | None = None
 
 
 class Hybrid(CubicAnswers):
@@ -155,8 +150,6 @@ class Hybrid(CubicAnswers):
         following = self.next_intervals(states)
         self._collector.set_mtp_us(states.flow_ids, following.mtp_us)
         gain = np.exp2(self._policy.actions(states.observations).astype(np.float64)) * following.heeded
-        if following.gain is not None:
-            gain = np.where(following.gain > 0, following.gain, gain)
         registers = {
             "mtp_us": following.mtp_us.astype(np.uint64),
             "learned": following.learned.astype(np.uint64),
@@ -182,26 +175,16 @@ class Adaptive(Hybrid):
     mtp_min_rtts = Param(
         1.0, min=0.0, max=100.0, unit="minimum RTTs", doc="the MTP is not shorter than so many minimum RTTs"
     )
-    case4_alone = Param(True, doc="the policy has the window alone in case 4 at the shortest MTP")
+    case4_alone = Param(False, doc="the policy has the window alone in case 4 at the shortest MTP")
     thr_window_rtts = Param(
-        1e9, min=1.0, max=1e9, unit="minimum RTTs", doc="the best throughput is that of so long"
+        3000.0, min=1.0, max=1e9, unit="minimum RTTs", doc="the best throughput is that of so long"
     )
-    own_pkts = Param(
-        0.0, min=0.0, max=1000.0, unit="packets", doc="in the queue, that the policy is not shown"
-    )
-    drain_s = Param(
-        0.0, min=0.0, max=1e6, unit="s", doc="time with a queue after which a flow drains it; 0: never"
-    )
-
-    def __init__(self) -> None:
-        """Read the policy; raises as `Hybrid`."""
-        super().__init__()
-        self._drains = Drains()
+    trains = Param(True, doc="the path's rate is that of packets that left together, where that is more")
 
     @property
     def view(self) -> View:
         """What the policy is shown."""
-        return View(self.thr_window_rtts, self.own_pkts)
+        return View(self.thr_window_rtts, self.trains)
 
     def next_intervals(self, states: States) -> Intervals:
         """Let the reasoner choose; see the module."""
@@ -213,12 +196,7 @@ class Adaptive(Hybrid):
             shortest_us = bounds.clip(np.zeros_like(mtp_us), states.rtt_min_us)
             learned |= (case == LONG_QUEUE) & (mtp_us <= shortest_us)
         heeded = (case >= LOSS_WITHOUT_QUEUE) | ~states.in_slow_start
-        if self.drain_s == 0:
-            return Intervals(mtp_us, learned, heeded)
-        drained = self._drains.follow(states, self.drain_s, self.alpha_rtts)
-        least_us = 1000 * self.mtp_min_ms
-        mtp_us = np.where(drained.mtp_us > 0, np.maximum(drained.mtp_us, least_us), mtp_us)
-        return Intervals(mtp_us, learned & ~drained.held, heeded & ~drained.held, drained.gain)
+        return Intervals(mtp_us, learned, heeded)
 
 
 class _All(Hybrid, VectorAlgorithm):

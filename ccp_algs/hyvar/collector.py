@@ -34,6 +34,7 @@ _KEPT: Final = np.dtype(
         ("thr_max_bytes_per_s", "f8"),
         ("thr_max_before_bytes_per_s", "f8"),
         ("span_began_us", "f8"),
+        ("train_bytes_per_s", "f8"),
         ("queue_rtts", "f8"),
         ("mtp_us", "f8"),
     ]
@@ -44,24 +45,21 @@ _FIRST_SLOTS: Final = 64
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """How the policy is shown a path that a flow may share; the defaults are what the slides have.
+    """How the best throughput of a path is known that the policy is shown; the defaults are the slides'.
 
-    A flow that holds on to the best throughput it ever had takes the path for its own when others come, and
-    one that came late never learns what there is. Forgetting alone only keeps the shares as they are. What
-    moves them are packets that each flow may have in the queue, and does not see: the queue of n flows is n
-    times as many, so that the delay tells each flow its share, as in Vegas and Copa.
+    A flow that holds on to the best throughput that it ever had takes the path for its own when others come,
+    and one that came late never learns what there is. With what packets that left together tell of the path,
+    both know the same. The smaller a flow's part of the path, the more of a queue the policy bears: who has
+    little takes more, who has much makes room.
 
     Attributes:
         window_rtts: The best throughput is that of so many minimum RTTs, and of the last two intervals at
             least; half of them are forgotten at once.
-        own_pkts: Packets in the queue that do not count: they are taken off window and RTTs.
-
-    Source: L. Brakmo and L. Peterson, "TCP Vegas", IEEE JSAC 13(8), 1995 (packets in the queue as a target);
-    N. Cardwell et al., "BBR", ACM Queue 14(5), 2016 (a best of the last ten round trips).
+        trains: It is the rate of the latest train (`trains.py`), where that is higher.
     """
 
     window_rtts: float = float("inf")
-    own_pkts: float = 0.0
+    trains: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +75,6 @@ class States:
         rtt_min_us: Minimum RTT of the flow [us].
         mtp_us: Length of the interval that was asked for [us].
         in_slow_start: CUBIC was in slow start at its end.
-        now_us: Its end [us].
-        lost: Something was lost.
-        srtt_us: Smoothed RTT at its end [us].
-        cwnd_bytes: Window at its end [bytes].
     """
 
     flow_ids: NDArray[np.uint64]
@@ -91,10 +85,6 @@ class States:
     rtt_min_us: Floats
     mtp_us: Floats
     in_slow_start: NDArray[np.bool_]
-    now_us: Floats
-    lost: NDArray[np.bool_]
-    srtt_us: Floats
-    cwnd_bytes: Floats
 
 
 _AS_THE_SLIDES: Final = View()
@@ -172,7 +162,10 @@ class Collector:
         rtt_min_us = reports["rtt_min_us"].astype(np.float64)
         window_us = view.window_rtts * np.maximum(rtt_min_us, 1.0)
         thr_max_bytes_per_s = _best(kept, reports["now_us"], thr_bytes_per_s, window_us)
-        cwnd_bytes, srtt_us = (reports[name].astype(np.float64) for name in ("cwnd_bytes", "srtt_us"))
+        if view.trains:
+            trains = reports["train_bytes_per_s"]
+            kept["train_bytes_per_s"] = np.where(trains > 0, trains, kept["train_bytes_per_s"])
+            thr_max_bytes_per_s = np.maximum(thr_max_bytes_per_s, kept["train_bytes_per_s"])
         queue_rtts = np.maximum(rtt_us / np.maximum(rtt_min_us, 1.0) - 1, 0.0)
         heard = grown["rtt_samples"] > 0
         if not heard.all():
@@ -182,18 +175,16 @@ class Collector:
             kept[name] = reports[name]
         kept["queue_rtts"] = queue_rtts
         self._kept[slots] = kept
-        own_bytes = view.own_pkts * mss_bytes
-        own_us = own_bytes * 1e6 / np.maximum(thr_bytes_per_s, 1.0)
         return States(
             flow_ids=np.ascontiguousarray(reports["flow_id"]),
             observations=observe(
                 thr_bytes_per_s=thr_bytes_per_s,
                 thr_max_bytes_per_s=thr_max_bytes_per_s,
-                rtt_us=_without(rtt_us, own_us, rtt_min_us),
+                rtt_us=rtt_us,
                 rtt_min_us=rtt_min_us,
                 loss_bytes_per_s=loss_bytes_per_s,
-                cwnd_bytes=np.maximum(cwnd_bytes - own_bytes, np.minimum(mss_bytes, cwnd_bytes)),
-                srtt_us=_without(srtt_us, own_us, rtt_min_us),
+                cwnd_bytes=reports["cwnd_bytes"],
+                srtt_us=reports["srtt_us"],
                 mss_bytes=mss_bytes,
             ),
             queue_rtts=queue_rtts,
@@ -202,10 +193,6 @@ class Collector:
             rtt_min_us=rtt_min_us,
             mtp_us=kept["mtp_us"],
             in_slow_start=reports["in_slow_start"] > 0,
-            now_us=reports["now_us"].astype(np.float64),
-            lost=grown["lost_pkts"] > 0,
-            srtt_us=srtt_us,
-            cwnd_bytes=cwnd_bytes,
         )
 
 
@@ -221,11 +208,6 @@ def _best(kept: NDArray[np.void], now_us: Floats, thr_bytes_per_s: Floats, windo
     kept["thr_max_bytes_per_s"] = np.maximum(kept["thr_max_bytes_per_s"], thr_bytes_per_s)
     best: Floats = np.maximum(kept["thr_max_bytes_per_s"], kept["thr_max_before_bytes_per_s"])
     return best
-
-
-def _without(rtt_us: Floats, own_us: Floats, rtt_min_us: Floats) -> Floats:
-    """Return RTTs without what a flow's own packets wait; 0 is none, and stays."""
-    return np.where(rtt_us > 0, np.maximum(rtt_us - own_us, np.minimum(rtt_min_us, rtt_us)), 0.0)
 
 
 def _slots(reports: NDArray[np.void]) -> NDArray[np.intp]:

@@ -36,6 +36,7 @@ from ccp_algs.fold import (
     on,
     state,
 )
+from ccp_algs.hyvar.trains import Trains, trains
 from ccp_algs.slow_start import hystart
 
 PPM: Final = 1_000_000
@@ -118,7 +119,7 @@ class Gain(Part):
     apply: Block
 
 
-def gain(cubic: CubicState, loss: Episodes) -> Gain:
+def gain(cubic: CubicState, loss: Episodes, train: Trains) -> Gain:
     """Build the part."""
     gain_ppm, before_bytes = control(), state()
     lowers = let(gain_ppm < PPM, "lowers")
@@ -139,6 +140,7 @@ def gain(cubic: CubicState, loss: Episodes) -> Gain:
             loss.prior_bytes.set(before_bytes, when=acts & lowers),
             cubic.w_max_bytes.set(0, when=acts),
             cubic.epoch.set(0, when=acts),
+            train.begin(acts & (gain_ppm > PPM)),
             gain_ppm.set(0),
         ),
     )
@@ -152,6 +154,7 @@ _loss = loss_episodes(
     also=_cubic.restart,
     evidence=Evidence(weigh=(), congestion=_learned == 0),
 )
+_trains = trains()
 _intervals = intervals(_loss)
 
 
@@ -161,7 +164,8 @@ class HyvarFold(FoldProgram):
     learned = _learned
     cubic = _cubic
     loss = _loss
-    gain = gain(_cubic, _loss)
+    trains = _trains
+    gain = gain(_cubic, _loss, _trains)
     growth = cubic_growth(_cubic, _loss, _loss.may_grow & ~_is_learned)
     start = hystart(_loss, growing=_loss.may_grow & (~_is_learned | (_loss.ssthresh_bytes < INFINITY)))
     intervals = _intervals

@@ -16,9 +16,8 @@ What they leave open, and what is done here:
   without a queue. It is taken for a misprint of `Loss >= delta`: losses that no queue explains are what
   CUBIC answers wrongly, and the reason to switch to the policy.
 * Case 4 does not look at losses. The slides switch in case 3 only: CUBIC and the policy have the window, and
-  CUBIC answers losses. Here that holds while the MTP is longer than it must be; at the shortest, the policy
-  is alone, and losses are its affair. With `case4_alone` off it is as in the slides. docs/papers/hyvar.md
-  holds the two against each other.
+  CUBIC answers losses. So it is here. With `case4_alone` the policy is alone at the shortest MTP, and losses
+  are its affair. docs/papers/hyvar.md holds the two against each other.
 * alpha, delta and the bounds of the MTP are not given: parameters, see `algorithms.py`.
 * How RTT is normalised is not said: see `collector.py`.
 * "MTP_n <- MTP_n - 1" in case 4 is read as MTP_(n-1), as in the other cases.

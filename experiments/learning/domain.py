@@ -39,7 +39,6 @@ class Hyvar(Plain, frozen=True, omit_defaults=False):
         case4_alone: The policy has the window alone in case 4 at the shortest MTP.
         thr_window_rtts: The best throughput that a flow is held against is that of so many minimum RTTs;
             holds on all paths.
-        own_pkts: Packets in the queue that the policy is not shown; holds on all paths.
     """
 
     alpha_rtts: PositiveFloat = 0.2
@@ -47,9 +46,8 @@ class Hyvar(Plain, frozen=True, omit_defaults=False):
     mtp_min_ms: PositiveFloat = 10.0
     mtp_max_ms: PositiveFloat = 200.0
     mtp_min_rtts: Annotated[float, Meta(ge=0)] = 1.0
-    case4_alone: bool = True
-    thr_window_rtts: PositiveFloat = 1e9
-    own_pkts: Annotated[float, Meta(ge=0)] = 0.0
+    case4_alone: bool = False
+    thr_window_rtts: PositiveFloat = 3000.0
 
 
 class Domain(Plain, frozen=True, omit_defaults=False):

@@ -36,19 +36,20 @@ JUDGED_SHARE: Final = 0.5
 
 OWN: Final = "own"
 OTHER: Final = "cubic"
-SLIDES_CASE_4: Final = "hyvar, case 4 of the slides"
-KIND: Final = "hyvar, sharing"
+WITHOUT_TRAINS: Final = "hyvar, trains=false"
+ALONE: Final = "hyvar, case4_alone=true"
 VARIANTS: Final[dict[str, tuple[str, dict[str, ParamValue]]]] = {
     HYVAR: (HYVAR, {}),
-    SLIDES_CASE_4: (HYVAR, {"case4_alone": False}),
-    KIND: (HYVAR, {"thr_window_rtts": 10.0, "own_pkts": 2.0, "drain_s": 2.0, "case4_alone": False}),
+    WITHOUT_TRAINS: (HYVAR, {"trains": False}),
+    ALONE: (HYVAR, {"case4_alone": True}),
     KERNEL: (KERNEL, {}),
 }
-"""Variant -> algorithm and parameters: as it ships; CUBIC beside the policy in case 4; that, and a best
-throughput of ten RTTs, two packets of its own in the queue, and drains."""
+"""Variant -> algorithm and parameters: as it ships; as the slides have it, where a flow knows its own best
+only; the policy alone in case 4; and CUBIC."""
 
 FAIR_JAIN: Final = 0.9
 FAIR_SHARE: Final = 0.7
+"""Of its fair share, that each of two flows has."""
 
 
 def _flow(number: int, name: str) -> Flow:
@@ -93,11 +94,7 @@ def _grids(size: Size) -> list[Grid]:
     for n in FLOWS:
         points = {name: steered(algorithm, **params) for name, (algorithm, params) in variants.items()}
         found += rounds(alike(n, together_s), f"{size.name}-{n}-flows", times, "variant", points)
-    beside = {
-        name: steered(algorithm, OWN, **params)
-        for name, (algorithm, params) in variants.items()
-        if algorithm != KERNEL
-    }
+    beside = {name: steered(algorithm, OWN, **params) for name, (algorithm, params) in variants.items()}
     return found + rounds(
         beside_cubic(BUFFERS_BDP[0], together_s),
         f"{size.name}-beside-cubic",
@@ -175,32 +172,31 @@ def _findings(runs: Runs) -> Findings:
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """Hold Hyvar, as it ships and with what lets it share, against fair shares.
+    """Hold Hyvar as it ships against fair shares.
 
     Args:
         table: A row for each run, as `shares`, with its `variant`.
     """
-    found = []
-    for variant in (HYVAR, KIND):
-        own = table[table["variant"] == variant]
-        found += [
-            Check(
-                f"{variant}: Jain index of {n} flows",
-                over_runs(own[own["buffer_bdp"].isna() & (own["flows"] == n)], "jain_index"),
-                low=FAIR_JAIN,
-                name=f"jain-{n}, {variant}",
-            )
-            for n in FLOWS
-        ]
-        found += [
-            Check(
-                f"{variant}: part of its fair share beside CUBIC, {buffer_bdp:g} BDP",
-                over_runs(own[own["buffer_bdp"] == buffer_bdp], "share_of_fair_ratio"),
-                low=FAIR_SHARE,
-                name=f"share-{buffer_bdp:g}, {variant}",
-            )
-            for buffer_bdp in BUFFERS_BDP
-        ]
+    own = table[table["variant"] == HYVAR]
+    found = [
+        Check(
+            f"{HYVAR}: Jain index of {n} flows",
+            over_runs(own[own["buffer_bdp"].isna() & (own["flows"] == n)], "jain_index"),
+            low=FAIR_JAIN,
+            name=f"jain-{n}",
+        )
+        for n in FLOWS
+    ]
+    found += [
+        Check(
+            f"{HYVAR}: part of its fair share beside CUBIC, {buffer_bdp:g} BDP (CUBIC has the rest of 2)",
+            over_runs(own[own["buffer_bdp"] == buffer_bdp], "share_of_fair_ratio"),
+            low=FAIR_SHARE,
+            high=2 - FAIR_SHARE,
+            name=f"share-{buffer_bdp:g}",
+        )
+        for buffer_bdp in BUFFERS_BDP
+    ]
     return [check for check in found if check.known]
 
 

@@ -20,7 +20,6 @@ from ccp_algs.hyvar.fold import PPM, HyvarFold
 from ccp_algs.hyvar.limited import RTcpHyvar
 from ccp_algs.hyvar.policy import PolicyError
 from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
-from ccp_algs.hyvar.sharing import Drained, Drains
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
@@ -147,47 +146,18 @@ def test_best_throughput_is_forgotten_after_the_window() -> None:
     assert (seen[0], seen[-1]) == (0.25, 1.0)
 
 
-def test_own_packets_in_the_queue_do_not_count() -> None:
+def test_latest_train_tells_the_rate_of_the_path_where_it_is_higher() -> None:
     collector = Collector()
     collector.add(ID, 10_000.0)
     collector.begin(rows(START))
-    view = View(window_rtts=1.0, own_pkts=10.0)
-    collector.end(rows(interval(1)), view)
-    for number in range(2, 8):
-        report = interval(number, 40_000) | {"delivered_pkts": 40 + 10 * (number - 1)}
-        report["rtt_sum_us"] = 20 * RTT_US + 20 * 45_000 * (number - 1)
-        states = collector.end(rows(report), view)
-    assert states is not None
-    # 10 segments in 10 ms: 10 of its own wait 10 ms.
-    assert states.observations[0][2] == pytest.approx(30 / 35)
-    assert states.observations[0][5] == pytest.approx(math.log2(90 / 30) / 4)
-    assert states.queue_rtts[0] == pytest.approx(0.5), "the reasoner sees the whole queue"
-
-
-# --- drains ------------------------------------------------------------------------------------------------
-
-
-def drained(*queues: float, apart_us: float = 100_000.0) -> list[Drained]:
-    """What follows intervals with these queues, the first of which ends slow start."""
-    drains = Drains()
-    return [
-        drains.follow(state(queue, 0.0, now_us=1e6 + apart_us * number), drain_s=1.0, long_rtts=ALPHA)
-        for number, queue in enumerate(queues)
-    ]
-
-
-def test_queue_is_drained_when_slow_start_ends_and_the_window_comes_back() -> None:
-    emptying, looking, back, on = drained(1.0, 0.5, 0.0, 0.0)
-    assert (emptying.gain[0], emptying.mtp_us[0], emptying.held[0]) == (0.25, 2 * RTT_US, True)
-    assert (looking.gain[0], looking.mtp_us[0], looking.held[0]) == (0.0, 0.75 * RTT_US, True)
-    assert (back.gain[0], back.held[0]) == (1.0, True), "the window that is there is the one before"
-    assert (on.gain[0], on.mtp_us[0], on.held[0]) == (0.0, 0.0, False)
-
-
-def test_queue_that_stands_is_drained_again() -> None:
-    steps = drained(0.0, *[0.1] * 12)
-    assert [bool(one.gain[0] > 0) for one in steps].index(True) == 11
-    assert steps[11].gain[0] == pytest.approx(0.85 / 1.1), "a short queue takes little"
+    seen = []
+    for number, train_mbyte_per_s in enumerate((0, 11.584, 0, 23.168, 1, 0), 1):
+        report = interval(number, train_bytes_per_s=int(1e6 * train_mbyte_per_s))
+        states = collector.end(rows(report), View(trains=True))
+        assert states is not None
+        seen.append(float(states.observations[0][0]))
+    # The flow has 40 segments in 10 ms, 5.792 MB/s: its best.
+    assert seen == pytest.approx([1.0, 0.5, 0.5, 0.25, 1.0, 1.0])
 
 
 def test_queue_stays_as_it_was_without_a_sample() -> None:
@@ -244,9 +214,7 @@ def test_slot_of_a_flow_that_is_gone_is_free_for_the_next() -> None:
 # --- reasoner ----------------------------------------------------------------------------------------------
 
 
-def state(
-    queue: float, gradient: float, loss: float = 0.0, mtp_us: float = 50_000.0, now_us: float = 0.0
-) -> States:
+def state(queue: float, gradient: float, loss: float = 0.0, mtp_us: float = 50_000.0) -> States:
     return States(
         flow_ids=np.array([ID], np.uint64),
         observations=np.zeros((1, 7), np.float32),
@@ -256,10 +224,6 @@ def state(
         rtt_min_us=np.array([float(RTT_US)]),
         mtp_us=np.array([mtp_us]),
         in_slow_start=np.array([False]),
-        now_us=np.array([now_us]),
-        lost=np.array([loss > 0]),
-        srtt_us=np.array([RTT_US * (1 + queue)]),
-        cwnd_bytes=np.array([100.0 * MSS]),
     )
 
 
@@ -344,7 +308,7 @@ def test_mtp_grows_while_the_queue_drains_and_falls_when_it_is_long(tmp_path: Pa
     assert longer["learned"] == 0
     queue = interval(3) | {"rtt_sum_us": 20 * 34_000 + 20 * 31_000 + 20 * 60_000}
     shorter = registers(algorithm.on_reports(rows(queue), "default"))
-    assert (shorter["mtp_us"], shorter["learned"]) == (RTT_US, 1), "as short as it may be: a round trip"
+    assert (shorter["mtp_us"], shorter["learned"]) == (RTT_US, 0), "as short as it may be: a round trip"
 
 
 @pytest.mark.parametrize(("case4_alone", "learned"), [(True, 1), (False, 0)])
@@ -352,13 +316,6 @@ def test_who_has_the_window_at_a_long_queue(tmp_path: Path, case4_alone: bool, l
     algorithm = begun(Hyvar, tmp_path, case4_alone=case4_alone)
     made = registers(algorithm.on_reports(rows(interval(1, 60_000)), "default"))
     assert (made["mtp_us"], made["learned"]) == (RTT_US, learned)
-
-
-def test_drain_takes_the_place_of_the_policy(tmp_path: Path) -> None:
-    algorithm = begun(Hyvar, tmp_path, action=1.0, drain_s=1.0)
-    report = interval(1, 60_000) | {"srtt_us": 60_000}
-    made = registers(algorithm.on_reports(rows(report), "default"))
-    assert (made["gain_ppm"], made["mtp_us"], made["learned"]) == (PPM // 4, 60_000, 0)
 
 
 def test_policy_has_the_window_alone_at_losses_without_a_queue(tmp_path: Path) -> None:

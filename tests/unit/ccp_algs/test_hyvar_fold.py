@@ -212,3 +212,66 @@ def test_without_a_policy_it_is_cubic(given_acks: list[dict[str, int]]) -> None:
             flow.ca_state = ack["ca_state"]
             flow.ack(**ack)
         assert both[0].cwnd == both[1].cwnd
+
+
+# --- trains ------------------------------------------------------------------------------------------------
+
+
+def trains(flow: Folded) -> list[int]:
+    """Rates of the trains that were told [bytes/s], each once."""
+    return [report["train_bytes_per_s"] for report in flow.reports if report["train_bytes_per_s"]]
+
+
+def arrives(flow: Folded, first: int, last: int, apart_us: int) -> None:
+    """Let packets be acknowledged, one an ACK, so far apart."""
+    for delivered in range(first, last + 1):
+        flow.ack(after_us=apart_us, delivered=delivered, packets_in_flight=100)
+
+
+def test_first_window_is_a_train() -> None:
+    flow = Folded(HyvarFold, cwnd_pkts=10, mtp_us=20_000)
+    flow.ack(delivered=1, packets_in_flight=9)
+    arrives(flow, 2, 10, apart_us=250)
+    arrives(flow, 11, 30, apart_us=1_000)
+    assert trains(flow) == [MSS * 1_000_000 // 250]
+
+
+def test_what_the_policy_adds_is_a_train() -> None:
+    flow = started(HyvarFold, cwnd_pkts=100)
+    flow.set(gain_ppm=1_200_000)
+    flow.ack(delivered=500, packets_in_flight=99)  # 21 packets leave: the 600th to the 620th
+    arrives(flow, 501, 599, apart_us=1_000)
+    arrives(flow, 600, 620, apart_us=200)
+    arrives(flow, 621, 640, apart_us=1_000)
+    assert trains(flow) == [MSS * 1_000_000 // 200]
+
+
+@pytest.mark.parametrize(
+    ("last", "apart_us"),
+    [(4, 1_000), (10, 50)],
+    ids=["too few packets", "at once"],
+)
+def test_trains_that_say_nothing(last: int, apart_us: int) -> None:
+    flow = Folded(HyvarFold, cwnd_pkts=last, mtp_us=20_000)
+    flow.ack(delivered=1, packets_in_flight=last - 1)
+    arrives(flow, 2, last, apart_us)
+    arrives(flow, last + 1, last + 30, apart_us=1_000)
+    assert trains(flow) == []
+
+
+def test_window_behind_a_pause_is_a_train() -> None:
+    flow = started(HyvarFold, cwnd_pkts=20)
+    flow.ack(delivered=500, packets_in_flight=0)
+    flow.ack(after_us=900_000, delivered=501, packets_in_flight=14)  # of 15 that the application had
+    arrives(flow, 502, 515, apart_us=300)
+    arrives(flow, 516, 540, apart_us=1_000)
+    assert trains(flow) == [MSS * 1_000_000 // 300]
+
+
+def test_smaller_window_is_no_train() -> None:
+    flow = started(HyvarFold, cwnd_pkts=100)
+    arrives(flow, 1, 499, apart_us=1_000)
+    flow.reports.clear()
+    flow.set(gain_ppm=800_000)
+    arrives(flow, 500, 700, apart_us=100)
+    assert trains(flow) == []

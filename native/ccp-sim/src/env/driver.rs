@@ -6,7 +6,7 @@ use ccp_tcp::{Sender, Sock};
 use crate::World;
 use crate::control::Control;
 use crate::env::domain::Mode;
-use crate::env::interval::{FEATURES, Interval, Monitor};
+use crate::env::interval::{Interval, Monitor};
 use crate::env::reasoner::{Hyvar, Next, State};
 
 /// A window is not smaller [segments]: Linux sets none that is.
@@ -67,12 +67,6 @@ impl Driver {
         }
         self.due_ns = now_ns + (1e3 * self.next.mtp_us) as u64;
         Some(interval)
-    }
-
-    /// What the policy sees of an interval.
-    #[must_use]
-    pub fn observation(&self, interval: &Interval) -> [f32; FEATURES] {
-        interval.observation(self.hyvar.own_pkts)
     }
 
     /// As `States` of `ccp_algs/hyvar/collector.py`.

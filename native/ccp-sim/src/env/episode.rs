@@ -203,7 +203,7 @@ impl Episode {
         let flows = self.path.flows((self.world.now_ns() - self.start_ns) / 1000);
         let next = &self.learner.next;
         Step {
-            observation: self.learner.observation(interval),
+            observation: interval.observation(),
             reward,
             interval_us: interval.length_us,
             now_us: (self.world.now_ns() - self.start_ns) as f64 / 1e3,
@@ -261,7 +261,7 @@ impl Peers {
             if let Some(net) = net {
                 for driver in self.drivers.iter_mut().filter(|driver| driver.due_ns() <= next_ns) {
                     if let Some(interval) = driver.end(world, false) {
-                        let action = net.action(&driver.observation(&interval));
+                        let action = net.action(&interval.observation());
                         driver.act(world, action);
                     }
                 }

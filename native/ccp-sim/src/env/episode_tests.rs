@@ -1,5 +1,5 @@
 use super::*;
-use crate::env::reasoner::SHIPPED;
+use crate::env::reasoner::{Hyvar, SHIPPED};
 
 /// 20 Mbit/s, 40 ms: 100 kB = 69 segments of 1,448 bytes; a buffer of one of that.
 fn path(steered: bool, mtp_us: u64) -> Path {
@@ -137,7 +137,9 @@ fn peers_without_a_policy_are_left_alone_and_one_changes_what_the_learner_meets(
 
 #[test]
 fn cubic_leaves_the_window_to_the_policy_where_the_reasoner_says_so() {
-    let (mut episode, _) = begun(Path { mode: Mode::Adaptive, ..path(false, 40_000) });
+    let (path, hyvar) =
+        (Path { mode: Mode::Adaptive, ..path(false, 40_000) }, Hyvar { case4_alone: true, ..SHIPPED });
+    let (mut episode, _) = Episode::new(path, Heuristic::Cubic, hyvar, None, 10_000_000).unwrap();
     let mut before = episode.step(0.0, None);
     let mut alone = 0;
     for _ in 0..200 {

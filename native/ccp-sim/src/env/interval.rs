@@ -30,25 +30,8 @@ pub struct Interval {
 
 impl Interval {
     /// The observation `hyvar-1`; meaning and source are those of `ccp_algs/hyvar/observation.py`.
-    ///
-    /// `own_pkts` in the queue are not shown, as `View` in `ccp_algs/hyvar/collector.py` has it.
     #[must_use]
-    pub fn observation(&self, own_pkts: f64) -> [f32; FEATURES] {
-        let own_bytes = own_pkts * self.mss_bytes;
-        let own_us = own_bytes * 1e6 / self.thr_bytes_per_s.max(1.0);
-        let without = |rtt_us: f64| {
-            if rtt_us > 0.0 { (rtt_us - own_us).max(self.rtt_min_us.min(rtt_us)) } else { 0.0 }
-        };
-        let shown = Interval {
-            cwnd_bytes: (self.cwnd_bytes - own_bytes).max(self.mss_bytes.min(self.cwnd_bytes)),
-            rtt_us: without(self.rtt_us),
-            srtt_us: without(self.srtt_us),
-            ..*self
-        };
-        shown.features()
-    }
-
-    fn features(&self) -> [f32; FEATURES] {
+    pub fn observation(&self) -> [f32; FEATURES] {
         let bdp_bytes = self.thr_max_bytes_per_s * self.rtt_min_us / 1e6;
         let window = ratio(self.cwnd_bytes, bdp_bytes, f64::INFINITY).log2() / 4.0;
         [

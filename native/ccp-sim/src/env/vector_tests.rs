@@ -10,7 +10,7 @@ const SETTINGS: &str = r#"{
         "aqm_share": 0.3, "aqm_target_us": [2e3, 2e4], "policed_share": 0.2, "policed_ratio": [0.4, 0.9],
         "policer_us": [1e4, 2e5], "adaptive_share": 0.5,
         "hyvar": {"alpha_rtts": 0.2, "delta_ratio": 0.01, "mtp_min_ms": 10, "mtp_max_ms": 200,
-            "mtp_min_rtts": 1, "case4_alone": true, "thr_window_rtts": 10, "own_pkts": 2}
+            "mtp_min_rtts": 1, "case4_alone": true, "thr_window_rtts": 10}
     },
     "heuristic": "cubic"
 }"#;

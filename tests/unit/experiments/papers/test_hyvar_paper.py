@@ -9,6 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -24,8 +25,11 @@ from experiments.papers.hyvar.mtp import IDLE, MTPS_MS, checks
 from experiments.papers.hyvar.paper import PAPER
 from experiments.papers.hyvar.runs import ALGORITHMS, CELLS, HYBRID, HYVAR
 from experiments.papers.hyvar.sensitivity import OPTIONS
+from experiments.papers.hyvar.sharing import OTHER, alike, beside_cubic, shares
 from experiments.papers.paper import Measurement, Size, findings, grids_of, read_part, run_part
 from experiments.plots import style
+from experiments.run import run
+from experiments.scenario import Scenario
 from experiments.sweep import planned
 from experiments.verdicts import verdict
 
@@ -172,6 +176,28 @@ def test_initial_mtp_hardly_matters_in_the_simulator(tmp_path: Path) -> None:
     assert all(verdict(computed(one.found.value), one.low, one.high) == "holds" for one in within)
     rows = found.tables[0].rows.set_index(["algorithm", "mtp_ms"])["reports_per_s"]
     assert rows[HYVAR].max() < 0.2 * rows[HYBRID][10]
+
+
+def shared(scenario: Scenario, trains: bool) -> dict[str, Any]:
+    """How flows share a path; all are Hyvar's but the one that is named for another."""
+    flows = tuple(
+        one if one.name == OTHER else msgspec.structs.replace(one, algorithm=HYVAR, params={"trains": trains})
+        for one in scenario.flows
+    )
+    return shares(run(scenario.replace(flows=flows), datapath="sim"))
+
+
+def test_trains_make_flows_share_evenly_in_the_simulator() -> None:
+    with_trains, without = (shared(alike(4, 10.0), trains)["jain_index"] for trains in (True, False))
+    assert with_trains > 0.95 > without
+
+
+def test_trains_give_a_late_flow_its_part_beside_cubic_in_the_simulator() -> None:
+    with_trains, without = (
+        shared(beside_cubic(4.0, 15.0), trains)["share_of_fair_ratio"] for trains in (True, False)
+    )
+    assert 0.7 < with_trains < 1.3
+    assert without < 0.6
 
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="no recorded traces beside the repository")
