@@ -9,8 +9,8 @@ was.
 
 Source: C. Dovrolis, P. Ramanathan and D. Moore, "What Do Packet Dispersion Techniques Measure?", INFOCOM
 2001. Deviations: packets of others between those of a train make it slower, and there the mode of many trains
-tells the rate; here a train is held against the best throughput that the flow had (`collector.View`). Trains
-do not cost anything: nothing is sent for them.
+tells the rate; here a train is held against the best throughput that the flow had (`collector.View`). Nothing
+is sent for a train.
 """
 
 from __future__ import annotations
