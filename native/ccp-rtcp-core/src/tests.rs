@@ -328,6 +328,35 @@ fn tokens_that_are_not_there_are_forgotten_at_heavy_loss() {
     assert!(sender.limiter.detector().tokens_bytes(sender.now.time_us) < 20_000);
 }
 
+#[test]
+fn tokens_of_an_idle_time_count_although_the_transfer_before_lost_much() {
+    let mut sender = Sender::new(1.0 * MBIT, 135e3, 0);
+    sender.run_until(seconds(5));
+    sender.idle(800_000);
+    sender.level_bytes = 50e3; // somebody else has used the others
+    sender.start();
+    sender.run_until(sender.now.time_us + 9 * RTT_US);
+    assert_eq!(sender.limiter.stage(), RTCP_STAGE_CAPPED);
+    // The bucket is not full again: the estimate goes on with the next transfer.
+    sender.idle(200_000);
+    sender.start();
+    let transfer = sender.limiter.detector().state().transfer;
+    assert_eq!((transfer.triggered, transfer.carried), (1, 1));
+    assert_eq!(sender.limiter.rate_bytes_per_s(&sender.now), None);
+    sender.own_rate = 2.0 * MBIT;
+    sender.hear_next();
+    assert_eq!(sender.limiter.stage(), RTCP_STAGE_CREDIT);
+    // Where they are not there, losses say so.
+    sender.idle(100_000);
+    sender.level_bytes = 0.0;
+    sender.start();
+    let then = sender.now;
+    sender.run_until(then.time_us + 10 * RTT_US);
+    assert_eq!(sender.limiter.stage(), RTCP_STAGE_CAPPED);
+    assert!(sender.limiter.detector().tokens_bytes(sender.now.time_us) < 3_000);
+    assert!(sender.now.lost_pkts - then.lost_pkts < 10);
+}
+
 proptest! {
     #[test]
     fn the_cap_is_between_the_limit_and_its_highest_raise(

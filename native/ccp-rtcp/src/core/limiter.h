@@ -88,10 +88,13 @@ static inline __u32 rtcp_limiter_gain_ppm(const struct rtcp_limiter *l, const st
 	return rtcp_has_tokens(d, now) ? o->probe_gain_ratio_ppm : 0;
 }
 
-/* Whether they make a cap unnecessary. Heavy loss in this transfer says that they are not there. */
+/*
+ * Whether they make a cap unnecessary. Heavy loss in a transfer says that they are not there; but those of an idle time
+ * since then are: the estimate goes on with the next one.
+ */
 static inline int rtcp_has_credit(const struct rtcp_detector *d, const struct rtcp_progress *now)
 {
-	return !d->transfer.triggered && rtcp_has_tokens(d, now);
+	return (!d->transfer.triggered || d->transfer.carried) && rtcp_has_tokens(d, now);
 }
 
 static inline void rtcp_limiter_enter(struct rtcp_limiter *l, const struct rtcp_detector *d, __u32 stage,
@@ -296,6 +299,9 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 	l->triggered = d->transfer.triggered;
 	if (l->stage == RTCP_STAGE_OPEN)
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CAPPED, now);
+	/* No heavy loss is found again in a transfer that goes on: each loss says that there are fewer than it seemed. */
+	if (d->transfer.carried && d->loses && !rtcp_is_probing(l))
+		d->tokens_ubytes /= 2;
 	if (rtcp_has_credit(d, now)) {
 		rtcp_limiter_enter(l, d, RTCP_STAGE_CREDIT, now);
 		return;
