@@ -36,8 +36,10 @@ from ccp_algs.fold import (
 )
 from ccp_algs.fold.expressions import Flag, Num
 
-LEAST_PKTS: Final = 5
+ENOUGH_PKTS: Final = 5
 """Of a train, behind its first ACK: fewer tell little."""
+LEAST_PKTS: Final = 3
+"""Of one that is half a window of fewer than ten: a flow that others starve has no longer ones."""
 LEAST_US: Final = 500
 """How long it lasts [us]: what offloads and radio links hold back comes at once, however slow the path is."""
 
@@ -77,7 +79,8 @@ def trains() -> Trains:
     rate = field()
     opens = let((began_us == 0) & (Flow.delivered >= before_pkts), "opens")
     closes = let((began_us > 0) & (Flow.delivered >= last_pkts), "closes")
-    tells = closes & (Flow.delivered >= from_pkts + LEAST_PKTS) & (Ack.now > began_us + LEAST_US)
+    enough_pkts = max_(LEAST_PKTS, min_(ENOUGH_PKTS, Cwnd // Flow.mss // 2))
+    tells = closes & (Flow.delivered >= from_pkts + enough_pkts) & (Ack.now > began_us + LEAST_US)
     return Trains(
         train_bytes_per_s=rate,
         train_before_pkts=before_pkts,

@@ -248,7 +248,7 @@ def test_what_the_policy_adds_is_a_train() -> None:
 
 @pytest.mark.parametrize(
     ("last", "apart_us"),
-    [(4, 1_000), (10, 50)],
+    [(3, 1_000), (10, 50)],
     ids=["too few packets", "at once"],
 )
 def test_trains_that_say_nothing(last: int, apart_us: int) -> None:
@@ -266,6 +266,15 @@ def test_window_behind_a_pause_is_a_train() -> None:
     arrives(flow, 502, 515, apart_us=300)
     arrives(flow, 516, 540, apart_us=1_000)
     assert trains(flow) == [MSS * 1_000_000 // 300]
+
+
+@pytest.mark.parametrize(("window", "told"), [(4, True), (20, False)], ids=["small", "large"])
+def test_five_packets_that_leave_together_are_a_train_of_a_small_window(window: int, told: bool) -> None:
+    flow = Folded(HyvarFold, cwnd_pkts=window, mtp_us=20_000)
+    flow.ack(delivered=1, packets_in_flight=4)
+    arrives(flow, 2, 5, apart_us=1_000)
+    arrives(flow, 6, 40, apart_us=2_000)
+    assert trains(flow) == [MSS * 1_000] * told
 
 
 def test_smaller_window_is_no_train() -> None:
