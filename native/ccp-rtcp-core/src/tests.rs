@@ -299,6 +299,30 @@ fn only_an_estimate_that_losses_have_tested_caps_before_a_verdict() {
 }
 
 #[test]
+fn an_estimate_of_several_transfers_caps_none_before_its_verdict() {
+    let mut limiter = Limiter::new(Detector::new(Options::usual(), MSS));
+    let mut now = Progress { min_rtt_us: 10_000, srtt_us: 10_000, ..Progress::default() };
+    let mut ack = |limiter: &mut Limiter, after_us: u64, delivered: u64, lost: u64| {
+        now.time_us += after_us;
+        now.delivered_pkts += delivered;
+        now.lost_pkts += lost;
+        limiter.ack(&now);
+        now
+    };
+    for _ in 0..100 {
+        ack(&mut limiter, 1_000, 5, 0);
+    }
+    ack(&mut limiter, 1_000, 5, 300);
+    let last = (0..12).map(|_| ack(&mut limiter, 10_000, 1, 1)).last().expect("ACKs");
+    assert!(limiter.rate_bytes_per_s(&last).is_some());
+    limiter.start(&last);
+    let next = ack(&mut limiter, 10_000, 1, 1);
+    let found = limiter.detector().state();
+    assert_eq!((found.limited, found.transfer.tested, found.transfer.carried), (0, 1, 1));
+    assert_eq!(limiter.rate_bytes_per_s(&next), None);
+}
+
+#[test]
 fn tokens_of_an_idle_time_are_used_up_without_a_cap() {
     let mut sender = Sender::new(2.0 * MBIT, 500e3, 0);
     sender.run_until(seconds(5));

@@ -359,11 +359,12 @@ static inline void rtcp_limiter_ack(struct rtcp_limiter *l, struct rtcp_detector
 
 /*
  * Whether a verdict is on its way: heavy loss, and an estimate far below the rate before that has stood a test. Before that
- * it may be far too low, a mean over a time in which the flow waited for a timeout.
+ * it may be far too low, a mean over a time in which the flow waited for a timeout. Not where transfers follow each other:
+ * they are over before they have lost much, and an estimate of several would wait for its verdict's losses for long.
  */
 static inline int rtcp_is_suspected(const struct rtcp_detector *d)
 {
-	return !d->limited && !d->undetected && d->transfer.tested;
+	return !d->limited && !d->undetected && d->transfer.tested && !d->transfer.carried;
 }
 
 /* What they may send then; 0: the bucket has gained tokens by the estimate, as while a flow waited for a timeout. */
