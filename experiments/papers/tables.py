@@ -16,6 +16,7 @@ from experiments.plots import quantity
 from experiments.plots.comparisons import written
 from experiments.results import Result
 from experiments.statistics import LEVEL, Estimate
+from experiments.traffic.spec import Iperf3
 from experiments.verdicts import Verdict, runs_needed, verdict
 
 INTERVALS: Final = f"medians over the runs, in brackets {100 * LEVEL:g} % intervals"
@@ -34,8 +35,9 @@ def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any
 
     Returns:
         `throughput_bytes_per_s`: what iperf3 reports, the bytes that the receiving applications got, by how
-        long each received. `goodput_bytes_per_s`: payload acknowledged, between the first and the last sample
-        of the sockets. `retrans_pkts`, and `retrans_pct` of the bytes sent. `rtt_p50_us`, `rtt_p95_us`: means
+        long each received; where the run's end ended it, the goodput, as iperf3's receiver does not tell then.
+        `goodput_bytes_per_s`: payload acknowledged, between the first and the last sample of the sockets.
+        `retrans_pkts`, and `retrans_pct` of the bytes sent. `rtt_p50_us`, `rtt_p95_us`: means
         over the flows. `jain_index` of the goodputs. `dropped_loss_pkts`, `dropped_queue_pkts`: by the loss
         process and by the full queue of the bottleneck. Throughput is NaN where an application did not tell.
     """
@@ -44,7 +46,7 @@ def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any
     again_pct = 100 * sent["bytes_retrans"] / sent["bytes_sent"] if sent["bytes_sent"] else metrics.NAN
     link = result.metadata.get("links", {}).get(bottleneck, {})
     return {
-        "throughput_bytes_per_s": (flows["received_bytes"] / flows["completion_s"]).sum(skipna=False),
+        "throughput_bytes_per_s": _throughputs_bytes_per_s(result).sum(skipna=False),
         "goodput_bytes_per_s": flows["goodput_bytes_per_s"].sum(skipna=False),
         "retrans_pkts": flows["retrans_pkts"].sum(),
         "retrans_pct": again_pct,
@@ -54,6 +56,17 @@ def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any
         "dropped_loss_pkts": link.get("dropped_loss_pkts", metrics.NAN),
         "dropped_queue_pkts": link.get("dropped_queue_pkts", metrics.NAN),
     }
+
+
+def _throughputs_bytes_per_s(result: Result) -> pd.Series:
+    flows = result.flows
+    told = flows["received_bytes"] / flows["completion_s"]
+    timed = [
+        one.name
+        for one in result.scenario.flows
+        if isinstance(one.traffic, Iperf3) and one.traffic.total_bytes is None
+    ]
+    return told.where(told.notna() | ~flows["flow"].isin(timed), flows["goodput_bytes_per_s"])
 
 
 @dataclass(frozen=True)

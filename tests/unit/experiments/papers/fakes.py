@@ -16,7 +16,10 @@ from tests.unit.experiments.recorded import NETNS, START_US, flow_record, rows, 
 
 
 def fill(into: Recording, scenario: Scenario, goodputs: Mapping[str, float], **dropped: int) -> None:
-    """Do as if flows had been run with these goodputs [bytes/s]; a tenth of what they send is sent again."""
+    """Do as if flows had been run with these goodputs [bytes/s]; a tenth of what they send is sent again.
+
+    As with iperf3, a transfer that does not last whole seconds is interrupted, and its receiver tells nothing.
+    """
     given = []
     for number, flow in enumerate(scenario.flows, 1):
         rate = goodputs[flow.name]
@@ -30,8 +33,11 @@ def fill(into: Recording, scenario: Scenario, goodputs: Mapping[str, float], **d
         record = flow_record(flow.name, algorithm=flow.algorithm, congestion=congestion, sender=flow.sender)
         record.sockets = FlowSockets(NETNS, (1000 * number, 1000 * number), (5201, 5201))
         record.stop_us = START_US + round(scenario.duration_s * 1e6)
-        received = round(rate * scenario.duration_s)
-        record.traffic = TrafficResult(received, scenario.duration_s + 0.5, complete=True)
+        if float(scenario.duration_s - flow.start_s).is_integer():
+            received = round(rate * scenario.duration_s)
+            record.traffic = TrafficResult(received, scenario.duration_s + 0.5, complete=True)
+        else:
+            record.traffic = TrafficResult(None, scenario.duration_s, complete=False)
         into.flows.append(record)
     into.start_us, into.socket_rows = START_US, rows(*given)
     into.events = [(event.at_s, "set_route", {}) for event in scenario.events]

@@ -8,6 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 
@@ -140,6 +141,14 @@ def test_a_run_is_one_row_of_both_flows_together() -> None:
     assert row["retrans_pct"] == pytest.approx(10)
     assert row["jain_index"] == pytest.approx(0.9)
     assert row["dropped_queue_pkts"] == 7
+
+
+def test_where_the_end_of_the_run_interrupts_iperf3_what_was_acknowledged_is_the_throughput() -> None:
+    scenario = dumbbell("x", 2)
+    later = tuple(msgspec.structs.replace(flow, start_s=0.067) for flow in scenario.flows)
+    result = result_of(msgspec.structs.replace(scenario, flows=later), {"h1-h2": 4e6, "h3-h4": 2e6})
+    assert math.isnan(result.flows["received_bytes"].sum(skipna=False))
+    assert table_of([result], PAPER.parts["grid"].row).iloc[0]["throughput_bytes_per_s"] == pytest.approx(6e6)
 
 
 def test_two_flows_against_each_other_have_shares() -> None:
