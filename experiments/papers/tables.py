@@ -35,7 +35,7 @@ def figures_of(result: Result, bottleneck: str = "bottleneck>") -> dict[str, Any
 
     Returns:
         `throughput_bytes_per_s`: what iperf3 reports, the bytes that the receiving applications got, by how
-        long each received; where the run's end ended it, the goodput, as iperf3's receiver does not tell then.
+        long each received; where the run's end ended it, and iperf3's receiver does not tell, the goodput.
         `goodput_bytes_per_s`: payload acknowledged, between the first and the last sample of the sockets.
         `retrans_pkts`, and `retrans_pct` of the bytes sent. `rtt_p50_us`, `rtt_p95_us`: means
         over the flows. `jain_index` of the goodputs. `dropped_loss_pkts`, `dropped_queue_pkts`: by the loss

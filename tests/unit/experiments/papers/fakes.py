@@ -18,7 +18,7 @@ from tests.unit.experiments.recorded import NETNS, START_US, flow_record, rows, 
 def fill(into: Recording, scenario: Scenario, goodputs: Mapping[str, float], **dropped: int) -> None:
     """Do as if flows had been run with these goodputs [bytes/s]; a tenth of what they send is sent again.
 
-    As with iperf3, a transfer that does not last whole seconds is interrupted, and its receiver tells nothing.
+    As with iperf3, a transfer that does not last whole seconds is interrupted: its receiver tells nothing.
     """
     given = []
     for number, flow in enumerate(scenario.flows, 1):
