@@ -63,11 +63,10 @@ WHY: Final = {
 
 def _beats(path: str, other: str) -> list[Comparison]:
     ours, theirs = ({"path": path, "algorithm": one} for one in (HYVAR, other))
+    throughput, delay = (f"{path}: Hyvar's {what} by that of {other}" for what in (THROUGHPUT, DELAY))
     return [
-        Comparison(
-            f"throughput, {path}, {other}", "throughput by its", "throughput_bytes_per_s", ours, theirs, 1.0
-        ),
-        Comparison(f"delay, {path}, {other}", "delay by its", "delay_us", ours, theirs, at_most=1.0),
+        Comparison(f"throughput, {path}, {other}", throughput, "throughput_bytes_per_s", ours, theirs, 1.0),
+        Comparison(f"delay, {path}, {other}", delay, "delay_us", ours, theirs, at_most=1.0),
     ]
 
 

@@ -59,6 +59,8 @@ def test_every_claim_says_how_it_is_tested_or_why_not(name: str) -> None:
             assert all(one.at_least is not None or one.at_most is not None for one in claim.tests)
     compared = Counter((part.name, one.name) for part in paper.parts.values() for one in part.comparisons)
     assert set(compared.values()) <= {1}, "a name stands once in its part"
+    said = Counter((part.name, one.sentence) for part in paper.parts.values() for one in part.comparisons)
+    assert [one for one, times in said.items() if times > 1] == [], "a list of them tells them apart"
 
 
 # --- what is made of runs ----------------------------------------------------------------------------------
