@@ -26,8 +26,10 @@ is in a queue already (`docs/r-hybrid.md` has figures).
 ECN echoes in SHARED, where that is CUBIC, `shared_ecn`:
 
 * `abe` (default): as a loss, but the window keeps `ecn_beta` (0.85) of itself instead of 0.7: a mark comes
-  before the queue is full, and where it comes too early 0.7 leaves the link idle (RFC 8511, which has that
-  number for CUBIC).
+  before the queue is full (RFC 8511, which has that number for CUBIC). Where the echo's RTT is less than a
+  millisecond above the smallest, `early_ecn_beta` (0.95): routers for the Internet mark later (CoDel's target
+  is 5 ms, RFC 8289; PIE's 15 ms, RFC 8033), and a switch's threshold for DCTCP that early leaves the link
+  idle behind a cut that is made for them.
 * `loss`: as a loss, by RFC 3168.
 * `queue`: only with an RTT of `rtt_multiplier` times the smallest (`inflation.py`); else it is spared.
 * `ignore`: never. It breaks RFC 3168 section 6.1.2, so use it only where the marks are known to be wrong.
@@ -42,9 +44,9 @@ Sources: K. Nguyen, "R-Hybrid: Fast Receiver-Driven Congestion Regime Detection 
 Control Switching in AWS", sections 4.4 and 5.1; RFC 9438, RFC 8257, RFC 8511.
 
 Parameters: `start` (shared; section 6 has it as the safe default), `shared` (cubic), `stale_ms` (1000),
-`handover`, `shared_ecn`, `ecn_beta` (0.85), `rtt_multiplier` (2, as in `flex_cubic.py`),
-`single_rate_bytes_per_s` (0; section 4.4 has the line rate), `shared_pacing_ratio` (0), `probe_s`
-(0). CUBIC, BBR and DCTCP have the defaults of their classes.
+`handover`, `shared_ecn`, `ecn_beta` (0.85), `early_ecn_beta` (0.95), `rtt_multiplier` (2, as in
+`flex_cubic.py`), `single_rate_bytes_per_s` (0; section 4.4 has the line rate), `shared_pacing_ratio` (0),
+`probe_s` (0). CUBIC, BBR and DCTCP have the defaults of their classes.
 
 Deviations: those of `cubic.py`, `bbr3.py`, `dctcp.py` and `inflation.py`. The paper switches a whole host,
 this a flow.
@@ -83,6 +85,7 @@ from ccp_algs.fold import (
     Register,
     control,
     latest,
+    let,
     max_,
     min_,
     on,
@@ -106,6 +109,9 @@ PROBES_KEPT: Final = 3
 """For so many times the time between probes an echo stands."""
 ECN_BETA: Final = 0.85
 """Window behind an ECN echo, as part of that before (RFC 8511 section 3.1, for CUBIC)."""
+EARLY_ECN_BETA: Final = 0.95
+"""The same where the echo shows less than EARLY_QUEUE_US of queue."""
+EARLY_QUEUE_US: Final = 1_000
 
 
 def _threshold(loss: Episodes) -> Register:
@@ -118,13 +124,18 @@ def _paced(pace_permille: Register) -> Block:
     return on((pace_permille > 0) & (Flow.srtt_us > 0), Rate.set(rate_bytes_per_s))
 
 
-def _eased(loss: Episodes, ecn_cut_permille: Register) -> Block:
+def _eased(loss: Episodes, kept_permille: Register, kept_early_permille: Register) -> Block:
     """Return the block that keeps more of the window where an ECN echo, and no loss, reduced it."""
     by_echo = (loss.kind == CUT) & (Flow.ca_state == CWR) & (Flow.local_congestion == 0)
-    eased_bytes = loss.prior_bytes * ecn_cut_permille // 1000
+    has_rtt = Flow.rtt_sample_us > 0
+    early = let(has_rtt & (Flow.rtt_sample_us < Flow.min_rtt_us + EARLY_QUEUE_US), "early")
+    eased_bytes = loss.prior_bytes * kept_permille // 1000
+    eased_early_bytes = loss.prior_bytes * kept_early_permille // 1000
     return on(
         by_echo,
+        early,
         loss.ssthresh_bytes.set(max_(loss.ssthresh_bytes, eased_bytes)),
+        loss.ssthresh_bytes.set(max_(loss.ssthresh_bytes, eased_early_bytes), when=early),
         Cwnd.set(max_(Cwnd, min_(loss.ssthresh_bytes, Flow.bytes_in_flight + Ack.bytes_acked))),
     )
 
@@ -139,8 +150,9 @@ class DctcpProgram(DctcpFold):
 class CubicProgram(CubicFold):
     """CUBIC that keeps more of its window at an ECN echo, tells its threshold, and paces if asked to."""
 
-    ecn_cut_permille = control()
-    ease = _eased(CubicFold.loss, ecn_cut_permille)
+    ecn_kept_permille = control()
+    ecn_kept_early_permille = control()
+    ease = _eased(CubicFold.loss, ecn_kept_permille, ecn_kept_early_permille)
     threshold_bytes = _threshold(CubicFold.loss)
     pace_permille = control()
     pace = _paced(pace_permille)
@@ -232,6 +244,9 @@ class RHybrid(Algorithm):
     )
     ecn_beta = Param(
         ECN_BETA, min=0.7, max=0.95, doc="with shared_ecn=abe: window behind an echo, as part of that before"
+    )
+    early_ecn_beta = Param(
+        EARLY_ECN_BETA, min=0.7, max=0.99, doc="the same if its RTT is less than 1 ms above the smallest"
     )
     rtt_multiplier = Param(
         RTT_MULTIPLIER, min=1.0, max=100.0, doc="with shared_ecn=queue: an RTT of so many minRTT is inflated"
@@ -388,8 +403,10 @@ class RHybrid(Algorithm):
             return {}
         registers = {"pace_permille": round(1000 * self.shared_pacing_ratio)}
         if self._running == "cubic":
-            beta = self.ecn_beta if self.shared_ecn == "abe" else BETA
-            registers["ecn_cut_permille"] = round(1000 * beta)
+            eased = self.shared_ecn == "abe"
+            beta, early = (self.ecn_beta, self.early_ecn_beta) if eased else (BETA, BETA)
+            registers["ecn_kept_permille"] = round(1000 * beta)
+            registers["ecn_kept_early_permille"] = round(1000 * early)
         if self._running == "cubic_marks":
             registers["ecn_counts"] = int(self.shared_ecn == "queue")
             registers["k_permille"] = round(1000 * self.rtt_multiplier)

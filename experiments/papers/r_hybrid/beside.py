@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import pandas as pd
 
+from ccp_algs.r_hybrid import ECN_BETA
 from experiments import plots
+from experiments.events import ParamValue
 from experiments.metrics import goodput_bytes_per_s, within
 from experiments.netlab.spec import Buffer, Direction, DropTail
 from experiments.papers.paper import Findings, Part, Runs, Size
@@ -39,8 +41,14 @@ LINKS: Final[Mapping[str, tuple[int, int]]] = {
     "RTT 20 ms, marks at 5 ms": (20_000, 5_000),
 }
 """Name -> RTT [us], waiting time above which it marks [us]: a data centre's switch, an Internet router."""
-WAYS: Final = ("abe", "loss", "queue", "ignore")
-"""`shared_ecn` of `r_hybrid`."""
+WAYS: Final[Mapping[str, Mapping[str, ParamValue]]] = {
+    "abe": {"shared_ecn": "abe"},
+    "RFC 8511 alone": {"shared_ecn": "abe", "early_ecn_beta": ECN_BETA},
+    "loss": {"shared_ecn": "loss"},
+    "queue": {"shared_ecn": "queue"},
+    "ignore": {"shared_ecn": "ignore"},
+}
+"""What `r_hybrid` makes of marks: parameters."""
 OTHERS: Final[Mapping[str, str]] = {"kernel CUBIC": KERNEL, "DCTCP": DCTCP}
 
 _UNDER: Final = " | "
@@ -63,10 +71,8 @@ def _points() -> Mapping[str, Mapping[str, Any]]:
         "kernel CUBIC": Flow(FLOW, "s1", "r1", KERNEL, traffic=streams, ecn=True),
         "kernel CUBIC without ECN": Flow(FLOW, "s1", "r1", KERNEL, traffic=streams),
         **{
-            f"r_hybrid, {way}": Flow(
-                FLOW, "s1", "r1", OURS, params={"shared_ecn": way}, traffic=streams, ecn=True
-            )
-            for way in WAYS
+            f"r_hybrid, {way}": Flow(FLOW, "s1", "r1", OURS, params=params, traffic=streams, ecn=True)
+            for way, params in WAYS.items()
         },
     }
     return {

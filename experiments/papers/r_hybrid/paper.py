@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from ccp_algs.r_hybrid import ECN_BETA
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.r_hybrid.beside import MARKS_BESIDE
@@ -154,6 +155,7 @@ CASES: Final[Mapping[str, Mapping[str, Any]]] = {
     **CLAIMED,
     **_case(DCTCP, BASELINE, marked(DCTCP)),
     **_case(OURS, BASELINE, marked(OURS)),
+    **_case(f"{OURS}, RFC 8511 alone", AGGRESSIVE, marked(OURS, early_ecn_beta=ECN_BETA)),
     **_case(f"{OURS}, marks as losses", AGGRESSIVE, marked(OURS, shared_ecn="loss")),
     **_case(f"{OURS}, marks with a queue", AGGRESSIVE, marked(OURS, shared_ecn="queue")),
     **_case(f"{OURS}, marks ignored", AGGRESSIVE, marked(OURS, shared_ecn="ignore")),

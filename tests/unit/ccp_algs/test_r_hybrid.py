@@ -272,7 +272,11 @@ def mark(flow: Hybrid, rtt_us: int) -> None:
 @pytest.mark.parametrize(
     ("shared_ecn", "rtt_us", "cwnd_pkts"),
     [
-        ("abe", MIN_RTT_US, 85),
+        ("abe", MIN_RTT_US, 95),
+        ("abe", MIN_RTT_US + 999, 95),
+        ("abe", MIN_RTT_US + 1000, 85),
+        ("abe", 9 * MIN_RTT_US, 85),
+        ("abe", 0, 85),
         ("loss", MIN_RTT_US, 70),
         ("loss", 2 * MIN_RTT_US, 70),
         ("queue", 2 * MIN_RTT_US - 1, 100),
@@ -312,7 +316,7 @@ def test_the_curve_begins_where_a_mark_left_the_window() -> None:
     kept = {}
     for beta in (0.85, 0.7):
         flow = Hybrid(ecn_beta=beta)
-        mark(flow, MIN_RTT_US)
+        mark(flow, 2 * MIN_RTT_US)
         kept[beta] = flow["k_us"]
     assert kept == {0.85: pytest.approx(3.347e6, rel=0.01), 0.7: pytest.approx(4.217e6, rel=0.01)}
 
