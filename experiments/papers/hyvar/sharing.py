@@ -142,7 +142,7 @@ def _findings(runs: Runs) -> Findings:
         key=lambda values: values.map(order) if values.name == "variant" else values,
         kind="stable",
     )
-    values = ["share_of_fair_ratio", "goodput_bytes_per_s", "delay_us"]
+    values = ["share_of_fair_ratio", "goodput_bytes_per_s", "delay_us", "retrans_pct"]
     beside = table["buffer_bdp"].notna()
     return Findings(
         [

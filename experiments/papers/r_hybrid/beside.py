@@ -41,7 +41,7 @@ LINKS: Final[Mapping[str, tuple[int, int]]] = {
     "RTT 20 ms, marks at 5 ms": (20_000, 5_000),
 }
 """Name -> RTT [us], waiting time above which it marks [us]: a data centre's switch, an Internet router."""
-WAYS: Final[Mapping[str, Mapping[str, ParamValue]]] = {
+WAYS: Final[Mapping[str, dict[str, ParamValue]]] = {
     "abe": {"shared_ecn": "abe"},
     "RFC 8511 alone": {"shared_ecn": "abe", "early_ecn_beta": ECN_BETA},
     "loss": {"shared_ecn": "loss"},
