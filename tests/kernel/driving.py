@@ -63,7 +63,8 @@ def ccp(*arguments: str) -> str:
 def loaded(**options: Any) -> Iterator[_native.EbpfDatapath]:
     """Load a datapath of the tests' own, and remove it afterwards."""
     _native.EbpfDatapath.unload(PIN_DIR)
-    datapath = _native.EbpfDatapath(pin_dir=PIN_DIR, **{"max_flows": 1024, **options})
+    patient = {"heartbeat_timeout_ms": 5000}  # a test that has no processor for a while is no silent agent
+    datapath = _native.EbpfDatapath(pin_dir=PIN_DIR, **{"max_flows": 1024, **patient, **options})
     try:
         yield datapath
     finally:
