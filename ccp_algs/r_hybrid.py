@@ -246,7 +246,10 @@ class RHybrid(Algorithm):
         ECN_BETA, min=0.7, max=0.95, doc="with shared_ecn=abe: window behind an echo, as part of that before"
     )
     early_ecn_beta = Param(
-        EARLY_ECN_BETA, min=0.7, max=0.99, doc="the same if its RTT is less than 1 ms above the smallest"
+        EARLY_ECN_BETA,
+        min=0.7,
+        max=0.99,
+        doc="the same, if more, where its RTT is less than 1 ms above the smallest",
     )
     rtt_multiplier = Param(
         RTT_MULTIPLIER, min=1.0, max=100.0, doc="with shared_ecn=queue: an RTT of so many minRTT is inflated"

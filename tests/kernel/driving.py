@@ -18,6 +18,8 @@ from experiments.netlab import IperfRun
 PIN_DIR = "/sys/fs/bpf/ccplane-test"
 Start = Callable[..., IperfRun]
 """The fixture `start_transfer`."""
+PATIENT = {"heartbeat_timeout_ms": 5000}
+"""For a datapath: a test that has no processor for a while is no silent agent."""
 EVERY_ACK = """
 (def (Report (volatile acked 0) (volatile lost 0) (volatile timeouts 0)))
 (when true
@@ -63,8 +65,7 @@ def ccp(*arguments: str) -> str:
 def loaded(**options: Any) -> Iterator[_native.EbpfDatapath]:
     """Load a datapath of the tests' own, and remove it afterwards."""
     _native.EbpfDatapath.unload(PIN_DIR)
-    patient = {"heartbeat_timeout_ms": 5000}  # a test that has no processor for a while is no silent agent
-    datapath = _native.EbpfDatapath(pin_dir=PIN_DIR, **{"max_flows": 1024, **patient, **options})
+    datapath = _native.EbpfDatapath(pin_dir=PIN_DIR, **{"max_flows": 1024, **PATIENT, **options})
     try:
         yield datapath
     finally:

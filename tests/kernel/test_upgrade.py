@@ -15,7 +15,7 @@ from experiments.agent_process import AgentProcess, running_agent
 from experiments.bench.bpf_objects import programs
 from experiments.netlab import Path
 from experiments.soak.plant import looks_like_another_build
-from tests.kernel.driving import CONST, EVERY_ACK, PIN_DIR, Driver, ccp, loaded, wait_until
+from tests.kernel.driving import CONST, EVERY_ACK, PATIENT, PIN_DIR, Driver, ccp, loaded, wait_until
 from tests.kernel.upgrading import Server, congestion_of
 
 
@@ -74,8 +74,7 @@ def other(kind: str, **options: int) -> _native.EbpfDatapath:
 
 @pytest.mark.parametrize("kind", ["nothing", "programs"])
 def test_flows_whose_layout_stays_never_have_the_law(wire: Path, kind: str) -> None:
-    patient = {"heartbeat_timeout_ms": 5000}  # a busy machine is no gap between two agents
-    with loaded(**patient) as first, ThreadPoolExecutor() as pool:
+    with loaded() as first, ThreadPoolExecutor() as pool:
         server, others = Server(wire.sender), programs()
         driver = Driver(first, first.install(_native.compile(EVERY_ACK)))
         folds = programs() - others
@@ -87,7 +86,7 @@ def test_flows_whose_layout_stays_never_have_the_law(wire: Path, kind: str) -> N
             before = {stats.flow_id: stats for stats in first.all_stats() if not stats.law}
             if kind == "programs":
                 looks_like_another_build(PIN_DIR, layout=False)
-            coming = pool.submit(lambda: other(kind, **patient))
+            coming = pool.submit(lambda: other(kind, **PATIENT))
             driver.until(first.has_successor)
             assert not coming.done(), "it waits"
             first.close()
