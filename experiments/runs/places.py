@@ -51,17 +51,8 @@ def scratch(out: Path) -> Iterator[Path]:
     """
     owner = this_process()
     place = out.parent / f".{out.name}.{owner.pid}-{owner.start_ticks}.tmp"
-    try:
-        made = [parent for parent in (out.parent, *out.parent.parents) if not parent.exists()]
-        out.parent.mkdir(parents=True, exist_ok=True)
-        for parent in reversed(made):
-            give_away(parent)
-        _remove_stale(out.parent)
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-    except OSError as error:
-        raise cannot_write(out, error) from error
-    try:
+    try:  # from before it is made: an interruption may come at any time
+        _make(place, out)
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -103,6 +94,24 @@ def keep(place: Path, out: Path) -> Path:
 def incomplete(out: Path) -> Path:
     """Return where a failed run's result is kept."""
     return out.with_name(out.name + INCOMPLETE)
+
+
+def _make(place: Path, out: Path) -> None:
+    """Make an empty scratch directory for a result.
+
+    Raises:
+        ResultError: `result.cannot_write`.
+    """
+    try:
+        made = [parent for parent in (out.parent, *out.parent.parents) if not parent.exists()]
+        out.parent.mkdir(parents=True, exist_ok=True)
+        for parent in reversed(made):
+            give_away(parent)
+        _remove_stale(out.parent)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+    except OSError as error:
+        raise cannot_write(out, error) from error
 
 
 def _remove_stale(directory: Path) -> None:

@@ -115,6 +115,21 @@ def test_an_interrupted_run_leaves_nothing(
     assert os.listdir(tmp_path) == []
 
 
+def test_an_interruption_while_the_directory_is_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = os.mkdir
+
+    def interrupted(path: str | Path, mode: int = 0o777) -> None:
+        make(path, mode)  # Python looks for signals when the call has returned
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(SCENARIO, tmp_path / "here")
+    assert os.listdir(tmp_path) == []
+
+
 def test_what_killed_runs_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
     ours = this_process()
     dead = tmp_path / f".here.{ours.pid}-{ours.start_ticks - 1}.tmp"  # an earlier process of this number
