@@ -22,8 +22,8 @@ Internet" (Orca), SIGCOMM 2020, for hybrids of a fixed period.
 
 Parameters: those of CUBIC (`cubic_control.py`); `mtp_ms`; of `hyvar` alone `alpha_rtts` and `delta_ratio`
 (the slides give neither), `mtp_min_ms`, `mtp_max_ms` and `mtp_min_rtts` (bounds of the MTP; not given
-either), `case4_alone` (`reasoner.py`), `trains` (`trains.py`) and `thr_window_rtts` (`collector.View`).
-`docs/papers/hyvar.md` says how much they matter.
+either), `case4_alone` and `loss_price` (`reasoner.py`), `trains` (`trains.py`) and `thr_window_rtts`
+(`collector.View`). `docs/papers/hyvar.md` says how much they matter.
 
 Deviations, with reasons: those of `reasoner.py`, `collector.py`, `trains.py` and `fold.py`; of the loss
 episodes, CUBIC and slow start, see there. The slides do not say how MTP and switching hang together: above is
@@ -48,7 +48,7 @@ from ccp_algs.episodes import NOTHING, STARTED
 from ccp_algs.hyvar.collector import Collector, Floats, States, View
 from ccp_algs.hyvar.fold import FIRST_MTP_US, PPM, HyvarFold
 from ccp_algs.hyvar.policy import SHIPPED, load_policy
-from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
+from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us, priced
 from ccp_algs.params import Param
 from ccp_algs.registry import register
 
@@ -64,12 +64,12 @@ class Intervals:
     Attributes:
         mtp_us: How long they are [us].
         learned: The policy has the window alone.
-        heeded: The policy's factor is applied at their beginning.
+        heeded: What the policy's factor is multiplied by, at their beginning; 0: it is not applied.
     """
 
     mtp_us: Floats
     learned: NDArray[np.bool_]
-    heeded: NDArray[np.bool_]
+    heeded: Floats
 
 
 class Hybrid(CubicAnswers):
@@ -143,7 +143,7 @@ class Hybrid(CubicAnswers):
         """Return what the next intervals are to be like."""
         n = len(states.flow_ids)
         learned = np.full(n, self.learned_from_start)
-        return Intervals(np.full(n, 1000 * self.mtp_ms), learned, np.ones(n, np.bool_))
+        return Intervals(np.full(n, 1000 * self.mtp_ms), learned, np.ones(n))
 
     def _control(self, states: States) -> Updates:
         """Set the next intervals, and the policy's factors."""
@@ -176,6 +176,12 @@ class Adaptive(Hybrid):
         1.0, min=0.0, max=100.0, unit="minimum RTTs", doc="the MTP is not shorter than so many minimum RTTs"
     )
     case4_alone = Param(False, doc="the policy has the window alone in case 4 at the shortest MTP")
+    loss_price = Param(
+        160.0,
+        min=0.0,
+        max=1e6,
+        doc="halvings of the factor in case 4, by part of the path and loss above delta",
+    )
     thr_window_rtts = Param(
         3000.0, min=1.0, max=1e9, unit="minimum RTTs", doc="the best throughput is that of so long"
     )
@@ -195,7 +201,8 @@ class Adaptive(Hybrid):
         if self.case4_alone:
             shortest_us = bounds.clip(np.zeros_like(mtp_us), states.rtt_min_us)
             learned |= (case == LONG_QUEUE) & (mtp_us <= shortest_us)
-        heeded = (case >= LOSS_WITHOUT_QUEUE) | ~states.in_slow_start
+        applied = (case >= LOSS_WITHOUT_QUEUE) | ~states.in_slow_start
+        heeded = applied * priced(states, case, self.loss_price, self.delta_ratio)
         return Intervals(mtp_us, learned, heeded)
 
 

@@ -36,11 +36,14 @@ _KEPT: Final = np.dtype(
         ("span_began_us", "f8"),
         ("train_bytes_per_s", "f8"),
         ("queue_rtts", "f8"),
+        ("smoothed_loss_ratio", "f8"),
         ("mtp_us", "f8"),
     ]
 )
 _TOTALS: Final = ("now_us", "delivered_pkts", "lost_pkts", "rtt_sum_us", "rtt_samples")
 _FIRST_SLOTS: Final = 64
+_LATEST: Final = 0.2
+"""Weight of the latest interval in the smoothed loss: one overflow costs little, many in a row do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +75,8 @@ class States:
         queue_rtts: Queueing delay in minimum RTTs, RTT / RTT_min - 1, >= 0.
         gradient_rtts: What that grew by since the interval before.
         loss_ratio: Lost, as part of what was sent.
+        smoothed_loss_ratio: The same, smoothed over intervals.
+        part_ratio: Throughput by the best that the path has to offer, 0 to 1.
         rtt_min_us: Minimum RTT of the flow [us].
         mtp_us: Length of the interval that was asked for [us].
         in_slow_start: CUBIC was in slow start at its end.
@@ -82,6 +87,8 @@ class States:
     queue_rtts: Floats
     gradient_rtts: Floats
     loss_ratio: Floats
+    smoothed_loss_ratio: Floats
+    part_ratio: Floats
     rtt_min_us: Floats
     mtp_us: Floats
     in_slow_start: NDArray[np.bool_]
@@ -174,6 +181,8 @@ class Collector:
         for name in _TOTALS:
             kept[name] = reports[name]
         kept["queue_rtts"] = queue_rtts
+        loss_ratio = loss_bytes_per_s / np.maximum(thr_bytes_per_s + loss_bytes_per_s, 1.0)
+        kept["smoothed_loss_ratio"] += _LATEST * (loss_ratio - kept["smoothed_loss_ratio"])
         self._kept[slots] = kept
         return States(
             flow_ids=np.ascontiguousarray(reports["flow_id"]),
@@ -189,7 +198,9 @@ class Collector:
             ),
             queue_rtts=queue_rtts,
             gradient_rtts=gradient_rtts,
-            loss_ratio=loss_bytes_per_s / np.maximum(thr_bytes_per_s + loss_bytes_per_s, 1.0),
+            loss_ratio=loss_ratio,
+            smoothed_loss_ratio=kept["smoothed_loss_ratio"],
+            part_ratio=thr_bytes_per_s / np.maximum(thr_max_bytes_per_s, 1.0),
             rtt_min_us=rtt_min_us,
             mtp_us=kept["mtp_us"],
             in_slow_start=reports["in_slow_start"] > 0,

@@ -1,4 +1,4 @@
-"""Hyvar's state reasoner and the bounds of the MTP: how long the next interval is, and who has the window.
+"""Hyvar's state reasoner: how long the next interval is, who has the window, what losses cost the policy.
 
 With q = RTT / RTT_min - 1, its gradient g, and the share of lost packets:
 
@@ -18,6 +18,13 @@ What they leave open, and what is done here:
 * Case 4 does not look at losses. The slides switch in case 3 only: CUBIC and the policy have the window, and
   CUBIC answers losses. So it is here. With `case4_alone` the policy is alone at the shortest MTP, and losses
   are its affair. docs/papers/hyvar.md holds the two against each other.
+* In case 4 losses have a price here, which the slides do not have. Where several flows keep a queue full,
+  each has a small part of the path, for which the policy raises its window again and again: eight of them
+  sent 14 % twice. The factor is divided by 2^(price * part * (loss - delta)), sqrt(2) at most, part being the
+  flow's throughput by the path's, loss smoothed. It is Kelly's law: who has more pays more, which makes for
+  equal parts; with the bound nobody is priced out of the path. Without losses, and with `loss_price` = 0, it
+  is as in the slides. Source: F. Kelly, A. Maulloo and D. Tan, "Rate Control for Communication Networks",
+  JORS 49, 1998, its primal algorithm. Deviations: a factor instead of a rate, and the bound.
 * alpha, delta and the bounds of the MTP are not given: parameters, see `algorithms.py`.
 * How RTT is normalised is not said: see `collector.py`.
 * "MTP_n <- MTP_n - 1" in case 4 is read as MTP_(n-1), as in the other cases.
@@ -26,11 +33,15 @@ What they leave open, and what is done here:
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccp_algs.hyvar.collector import Floats, States
+
+_MOST_HALVINGS: Final = 0.5
+"""What a price halves a factor by at most, as a power of 2: about what the policy raises a small part by."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,3 +81,20 @@ def next_mtp_us(states: States, case: NDArray[np.int8], alpha_rtts: float) -> Fl
     calm = np.where(case == 1, longer, np.where(case == 2, shorter, 1.0))
     mtp_us: Floats = states.mtp_us * np.where(case == 4, at_once, calm)
     return mtp_us
+
+
+def priced(states: States, case: NDArray[np.int8], loss_price: float, delta_ratio: float) -> Floats:
+    """Return what losses leave of the policy's factors; see the module.
+
+    Args:
+        states: Of n flows.
+        case: Their cases, shape (n,).
+        loss_price: Halvings for all of the path, at a loss of 1.
+        delta_ratio: Smoothed losses up to it are free.
+
+    Returns:
+        Array of shape (n,), 2^-0.5 to 1; 1 but in case 4.
+    """
+    halvings = loss_price * states.part_ratio * (states.smoothed_loss_ratio - delta_ratio)
+    left: Floats = np.exp2(-np.where(case == 4, halvings.clip(0.0, _MOST_HALVINGS), 0.0))
+    return left

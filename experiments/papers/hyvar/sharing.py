@@ -36,16 +36,18 @@ JUDGED_SHARE: Final = 0.5
 
 OWN: Final = "own"
 OTHER: Final = "cubic"
-WITHOUT_TRAINS: Final = "hyvar, trains=false"
+WITHOUT_PRICE: Final = "hyvar, loss_price=0"
+AS_THE_SLIDES: Final = "hyvar, as the slides"
 ALONE: Final = "hyvar, case4_alone=true"
 VARIANTS: Final[dict[str, tuple[str, dict[str, ParamValue]]]] = {
     HYVAR: (HYVAR, {}),
-    WITHOUT_TRAINS: (HYVAR, {"trains": False}),
+    WITHOUT_PRICE: (HYVAR, {"loss_price": 0.0}),
+    AS_THE_SLIDES: (HYVAR, {"loss_price": 0.0, "trains": False}),
     ALONE: (HYVAR, {"case4_alone": True}),
     KERNEL: (KERNEL, {}),
 }
-"""Variant -> algorithm and parameters: as it ships; as the slides have it, where a flow knows its own best
-only; the policy alone in case 4; and CUBIC."""
+"""Variant -> algorithm and parameters: as it ships; where losses cost the policy nothing; as the slides have
+it, where a flow knows its own best only, too; the policy alone in case 4; and CUBIC."""
 
 FAIR_JAIN: Final = 0.9
 FAIR_SHARE: Final = 0.7

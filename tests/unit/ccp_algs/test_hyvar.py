@@ -19,7 +19,7 @@ from ccp_algs.hyvar.collector import Collector, States, View
 from ccp_algs.hyvar.fold import PPM, HyvarFold
 from ccp_algs.hyvar.limited import RTcpHyvar
 from ccp_algs.hyvar.policy import PolicyError
-from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us
+from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us, priced
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
@@ -172,6 +172,17 @@ def test_spurious_losses_are_no_negative_ones() -> None:
     assert collected(interval(1, lost=10), interval(2, lost=4)).loss_ratio[0] == 0
 
 
+def test_losses_are_smoothed_over_intervals() -> None:
+    # 10 of 50 sent, twice; then none.
+    states = [collected(*(interval(n, lost=min(10 * n, 20)) for n in range(1, last))) for last in (2, 3, 4)]
+    assert [float(one.smoothed_loss_ratio[0]) for one in states] == pytest.approx([0.04, 0.072, 0.0576])
+
+
+def test_part_of_the_path_is_what_the_policy_is_shown() -> None:
+    slower = interval(2) | {"delivered_pkts": 50}
+    assert collected(interval(1), slower).part_ratio[0] == pytest.approx(0.25)
+
+
 def test_several_reports_of_a_flow_are_one_interval() -> None:
     collector = Collector()
     for flow_id in (ID, ID + 1):
@@ -214,13 +225,17 @@ def test_slot_of_a_flow_that_is_gone_is_free_for_the_next() -> None:
 # --- reasoner ----------------------------------------------------------------------------------------------
 
 
-def state(queue: float, gradient: float, loss: float = 0.0, mtp_us: float = 50_000.0) -> States:
+def state(
+    queue: float, gradient: float, loss: float = 0.0, mtp_us: float = 50_000.0, part: float = 1.0
+) -> States:
     return States(
         flow_ids=np.array([ID], np.uint64),
         observations=np.zeros((1, 7), np.float32),
         queue_rtts=np.array([queue]),
         gradient_rtts=np.array([gradient]),
         loss_ratio=np.array([loss]),
+        smoothed_loss_ratio=np.array([loss]),
+        part_ratio=np.array([part]),
         rtt_min_us=np.array([float(RTT_US)]),
         mtp_us=np.array([mtp_us]),
         in_slow_start=np.array([False]),
@@ -246,6 +261,23 @@ def test_cases_of_the_slides(queue: float, gradient: float, loss: float, case: i
     found = cases(states, ALPHA, DELTA)
     assert found.tolist() == [case]
     assert next_mtp_us(states, found, ALPHA)[0] == pytest.approx(50_000 * factor, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("queue", "loss", "part", "left"),
+    [
+        (0.4, 0.03, 0.125, 2**-0.4),
+        (0.4, 0.03, 0.0625, 2**-0.2),  # who has half as much pays half
+        (0.4, 0.5, 1.0, 2**-0.5),  # and nobody more than that
+        (0.4, 0.01, 1.0, 1.0),  # losses up to delta are free
+        (0.1, 0.03, 0.125, 1.0),  # and those without a queue: case 3
+    ],
+)
+def test_price_of_losses_is_for_what_a_flow_has_of_the_path(
+    queue: float, loss: float, part: float, left: float
+) -> None:
+    states = state(queue, 0.0, loss, part=part)
+    assert priced(states, cases(states, ALPHA, DELTA), 160.0, DELTA)[0] == pytest.approx(left)
 
 
 @pytest.mark.parametrize(
@@ -333,6 +365,16 @@ def test_slow_start_is_left_to_cubic_unless_there_is_a_queue(tmp_path: Path) -> 
     assert registers(algorithm.on_reports(rows(queue), "default"))["gain_ppm"] == pytest.approx(
         PPM * 2**-0.5, abs=1
     )
+
+
+@pytest.mark.parametrize(("loss_price", "left"), [(160.0, 2**-0.5), (0.0, 1.0)])
+def test_losses_at_a_long_queue_cost_the_policy_a_part_of_its_factor(
+    tmp_path: Path, loss_price: float, left: float
+) -> None:
+    algorithm = begun(Hyvar, tmp_path, action=0.5, loss_price=loss_price)
+    lossy = interval(1, 60_000, lost=10)  # smoothed 0.04, of all that the path has
+    made = registers(algorithm.on_reports(rows(lossy), "default"))
+    assert made["gain_ppm"] == pytest.approx(PPM * 2**0.5 * left, abs=1)
 
 
 def test_reductions_are_answered_as_by_cubic(tmp_path: Path) -> None:
