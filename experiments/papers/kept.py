@@ -171,7 +171,9 @@ class Kept:
 
 def told_left_out(left_out: Mapping[str, int]) -> str:
     """Return how many runs do not count, and why, for behind their number; nothing if all count."""
-    return "".join(f", of which {n} do not count: {why}" for why, n in left_out.items())
+    return "".join(
+        f", of which {n} {'does' if n == 1 else 'do'} not count: {why}" for why, n in left_out.items()
+    )
 
 
 def _command(words: list[str], part: str) -> list[str]:

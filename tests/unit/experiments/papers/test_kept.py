@@ -13,7 +13,7 @@ from ccp_base.errors import UsageError
 from experiments.errors import ResultError
 from experiments.papers.agreement import TENTH
 from experiments.papers.commands import app
-from experiments.papers.kept import MOST_ROWS, Kept, _command
+from experiments.papers.kept import MOST_ROWS, Kept, _command, told_left_out
 from experiments.papers.tables import Check, Table
 from experiments.statistics import Estimate
 from scripts.paper_tables import PAGES, RESULTS, shown, written
@@ -53,6 +53,16 @@ def test_what_is_kept_is_read_as_it_was(tmp_path: Path) -> None:
     assert [str(one) for one in after.checks] == [str(one) for one in before.checks]
     after.keep(tmp_path / "again")
     assert (tmp_path / "again/hyvar/paths.json").read_text() == file.read_text()
+
+
+def test_runs_that_do_not_count_are_told_with_their_reasons() -> None:
+    assert told_left_out({}) == ""
+    told = told_left_out({"the emulator was late": 2, "others had the processors": 1})
+    assert told.split(", of which ") == [
+        "",
+        "2 do not count: the emulator was late",
+        "1 does not count: others had the processors",
+    ]
 
 
 def test_a_document_shows_claims_and_tables_with_units_and_intervals() -> None:
