@@ -179,8 +179,9 @@ def test_losses_are_smoothed_over_intervals() -> None:
 
 
 def test_part_of_the_path_is_what_the_policy_is_shown() -> None:
-    slower = interval(2) | {"delivered_pkts": 50}
-    assert collected(interval(1), slower).part_ratio[0] == pytest.approx(0.25)
+    states = collected(interval(1), interval(2) | {"delivered_pkts": 50})
+    assert states.part_ratio[0] == pytest.approx(0.25)
+    assert states.part_ratio[0] == pytest.approx(states.observations[0][0], abs=1e-6)
 
 
 def test_several_reports_of_a_flow_are_one_interval() -> None:
