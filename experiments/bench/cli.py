@@ -113,7 +113,7 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
 
 def _show(result: BenchResult, as_json: bool) -> None:
     if as_json:
-        typer.echo(result.to_json())
+        typer.echo(result.to_json(), nl=False)
     else:
         # A pipe has no width; names of metrics should be whole there, too.
         result.print(Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH))
