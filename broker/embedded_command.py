@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from pathlib import Path
@@ -30,16 +31,17 @@ def main(
     ] = False,
 ) -> None:
     """Run Mosquitto with ccplane's settings until it is interrupted."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the broker ends with this process, however that ends
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        broker = EmbeddedBroker(
+        with EmbeddedBroker(
             port, host=host, users=users, acl=acl, certificate=certificate, key=key, anonymous=anonymous
-        ).start()
+        ) as broker:
+            typer.echo(f"listening on {broker.options}")
+            with contextlib.suppress(KeyboardInterrupt):
+                threading.Event().wait()
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
-    typer.echo(f"listening on {broker.options}")
-    threading.Event().wait()
 
 
 def run() -> None:
