@@ -211,12 +211,9 @@ def _emulator(plan: Plan) -> BenchResult:
 
 
 @benchmark("bus")
-def _bus(
-    plan: Plan,
-    broker: Annotated[list[str] | None, typer.Option(help="Only this broker: embedded or mosquitto.")] = None,
-) -> BenchResult:
-    """Messages a second and latency through the embedded broker and Mosquitto."""
-    return bus.run(plan, tuple(broker or bus.BROKERS))
+def _bus(plan: Plan) -> BenchResult:
+    """Messages a second and latency through a broker."""
+    return bus.run(plan)
 
 
 @benchmark("signal")
@@ -224,7 +221,7 @@ def _signal(
     plan: Plan,
     seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 15,
 ) -> BenchResult:
-    """Time from a receiver's signal to the changed window, through the embedded broker and Mosquitto."""
+    """Time from a receiver's signal to the changed window, through a broker."""
     return signal.run(plan, seconds=seconds)
 
 
