@@ -50,8 +50,15 @@ def rights() -> list[str]:
     return [*words, "--no-new-privs"]
 
 
+def run_dir() -> list[str]:
+    """Return the command that starts another one with an empty run directory of the unit's user."""
+    (name,) = _unit()["RuntimeDirectory"]
+    script = f'mount -t tmpfs tmpfs /run; install -d -o {UID} -g {UID} /run/{name}; exec "$@"'
+    return ["unshare", "--mount", "sh", "-ec", script, "-"]
+
+
 def mounts() -> list[str]:
-    """Return the command that starts another one where the unit's directories are, and only they are writable.
+    """Return the command that starts another one with the unit's directories, and only those writable.
 
     Its BPF file system is its own: what is pinned there goes when the last process in it ends.
     """
