@@ -13,7 +13,7 @@ NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -pri
 EXTENSION := ccp_base/_native.abi3.so
 CARGO := scripts/cargo.sh
 # All crates, or those that build where the kernel part does not.
-WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest node quic rtcp switch trace)
+WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest load node quic rtcp switch trace)
 # What build scripts have in common has no tests, and would bring its dependencies in once more, for what they build.
 CRATES = --workspace --exclude ccp-build $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
 # One profile for the extension, its lints and its tests: dependencies compile once.
