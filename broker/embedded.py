@@ -183,6 +183,23 @@ class EmbeddedBroker:
         self._watcher.start()
         return self
 
+    def try_out(self, *, elsewhere: bool) -> None:
+        """Start its process and end it again: its files can be read, and it can listen.
+
+        Args:
+            elsewhere: Let it listen on another port, because the one that it wants is not free yet.
+
+        Raises:
+            BusError: As `start`.
+        """
+        wanted = self.options
+        if elsewhere:
+            self.options = replace(wanted, port=0)
+        try:
+            _end(self._spawn())
+        finally:
+            self.options, self._process = wanted, None
+
     def _spawn(self) -> subprocess.Popen[str]:
         """Start the process, on the port that it had before, if it had one."""
         process = subprocess.Popen(
