@@ -7,10 +7,10 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
-PYTHON_PACKAGES := agent broker ccp_algs ccp_base datapath experiments telemetry
+PYTHON_PACKAGES := broker ccp_algs ccplane experiments telemetry
 BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
-EXTENSION := ccp_base/_native.abi3.so
+EXTENSION := ccplane/base/_native.abi3.so
 CARGO := scripts/cargo.sh
 # All crates, or those that build where the kernel part does not.
 WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest load node quic rtcp switch trace)

@@ -29,7 +29,7 @@ from typing import Any, Final
 Read = Callable[[Path], str | None]
 """Returns the text of a file, None if there is no such file. Raises OSError if it may not be read."""
 
-OURS: Final = frozenset({"agent", "broker", "ccp_algs", "ccp_base", "datapath", "experiments", "telemetry"})
+OURS: Final = frozenset({"broker", "ccp_algs", "ccplane", "experiments", "telemetry"})
 """Packages of ccplane."""
 
 _packages: dict[str, Package] = {}

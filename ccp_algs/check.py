@@ -28,8 +28,8 @@ from ccp_algs.api import (
 )
 from ccp_algs.errors import ContractError
 from ccp_algs.params import params_of
-from ccp_base.flows import FlowInfo, FlowStats
-from ccp_base.names import close_names
+from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.base.names import close_names
 
 MAX_AMOUNT: Final = 1 << 40
 """Largest window [bytes] and rate [bytes/s] that is taken for meant."""
@@ -222,7 +222,7 @@ def check_algorithm(
     Args:
         cls: The class.
         compile_program: Compiles source text under a program name and raises what is wrong with it, for
-            example `ccp_base._native.compile`. None leaves the programs uncompiled.
+            example `ccplane.base._native.compile`. None leaves the programs uncompiled.
 
     Returns:
         What was seen.

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from experiments import records
 from experiments.netlab.spec import Buffer, Direction
 from experiments.results import ResultSet

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from agent.description import Description
-from agent.plane import Plane
-from agent.priority import raise_priority
 from broker.options import PORT
 from ccp_algs import Algorithm
+from ccplane.agent.description import Description
+from ccplane.agent.plane import Plane
+from ccplane.agent.priority import raise_priority
 from experiments.agent_process import PIN_DIR, agent_here
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds

@@ -21,8 +21,8 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from ccp_base.names import close_names
-from ccp_base.pins import DEFAULT_PIN_DIR
+from ccplane.base.names import close_names
+from ccplane.base.pins import DEFAULT_PIN_DIR
 from experiments.netlab import inband, netem, tun
 from experiments.netlab.control import EmulatorProcess
 from experiments.netlab.cpu import process_cpu_s

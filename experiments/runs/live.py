@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 import numpy as np
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.agent_process import PIN_DIR
 from experiments.disturbance import Watch
 from experiments.events import Event

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 import msgspec
 from pyroute2 import IPRoute
 
-from ccp_base.pins import DEFAULT_PIN_DIR
+from ccplane.base.pins import DEFAULT_PIN_DIR
 from telemetry.inband.air import AirQueues, Waiting
 from telemetry.inband.device import Interface, kernels_answers, prepared
 from telemetry.inband.node_errors import NodeError
@@ -30,7 +30,7 @@ from telemetry.inband.txq import Txqs
 from telemetry.native import native
 
 if TYPE_CHECKING:
-    from ccp_base._native import IntNode
+    from ccplane.base._native import IntNode
 
 Role = Literal["source", "transit", "sink", "reader"]
 ROLES: Final[tuple[Role, ...]] = ("source", "transit", "sink", "reader")

@@ -16,8 +16,8 @@ import msgspec
 import typer
 
 from broker.options import BusOptions
-from ccp_base.errors import CcpError
-from ccp_base.pins import DEFAULT_PIN_DIR
+from ccplane.base.errors import CcpError
+from ccplane.base.pins import DEFAULT_PIN_DIR
 from telemetry.bus import Bus
 from telemetry.inband.node import (
     DEFAULT_ROLES,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
+from ccplane.agent.inbox import Inbox
 from experiments.netlab.sockets import free_port
 from telemetry.errors import TelemetryError
 from telemetry.regime import tell as telling

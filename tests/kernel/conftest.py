@@ -20,7 +20,7 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.netlab import IperfRun, Lab, Path, bottleneck, clean_leftovers, start_iperf3, two_hosts
 from tests.lent import TEST
 

@@ -6,7 +6,7 @@ import shlex
 from collections import defaultdict
 from pathlib import Path
 
-from agent import service
+from ccplane.agent import service
 
 UID = 65534
 """In place of the unit's user, which `ccp install-service` makes."""

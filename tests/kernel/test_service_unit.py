@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base.errors import UsageError
-from datapath import ebpf
-from datapath.ebpf import DEFAULT_PIN_DIR
+from ccplane.base.errors import UsageError
+from ccplane.datapath import ebpf
+from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
 from experiments.agent_process import PIN_DIR, AgentProcess
 from experiments.netlab import Path as NetworkPath
 from experiments.netlab import iperf3

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from ccp_base.errors import LoadError
+from ccplane.base.errors import LoadError
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.netlab import Path
 from tests.kernel.driving import loaded, wait_until

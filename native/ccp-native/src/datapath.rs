@@ -52,7 +52,7 @@ fn counters(shared: &Observer) -> HashMap<&'static str, u64> {
 }
 
 /// The kernel datapath, held by this process.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct EbpfDatapath {
     inner: Datapath,
     programs: Mutex<Programs>,
@@ -315,7 +315,7 @@ impl EbpfDatapath {
 }
 
 /// The kernel datapath of another process, to look at.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct EbpfView {
     shared: Observer,
 }

@@ -33,7 +33,7 @@ const KERNEL_PART: [&str; 15] = [
 fn get_missing(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     if !KERNEL_PART.contains(&name) {
         return Err(PyAttributeError::new_err(format!(
-            "module 'ccp_base._native' has no attribute '{name}'"
+            "module 'ccplane.base._native' has no attribute '{name}'"
         )));
     }
     Err(missing(py, name))

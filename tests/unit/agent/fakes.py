@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ccp_base.errors import CcpError, VerifierError
-from ccp_base.flows import FlowInfo, FlowStats
-from datapath.protocol import REPORT_HEAD, STAMP_SHIFT, Datapath, handle_of
+from ccplane.base.errors import CcpError, VerifierError
+from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.datapath.protocol import REPORT_HEAD, STAMP_SHIFT, Datapath, handle_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

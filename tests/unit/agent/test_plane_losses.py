@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.events import Event
+from ccplane.agent.events import Event
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, fake_datapath
 from tests.unit.agent.test_plane import Clock, plane_with, recorder
 

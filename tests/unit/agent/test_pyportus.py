@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import agent.pyportus as portus
-from agent import serve as serving
-from agent.plane import Plane
-from agent.pyportus import DatapathInfo, PyDatapath, PyReport
-from agent.serve import ServeOptions
-from ccp_base.errors import ParamError, ProgramError, RegisterError
-from datapath import ebpf
+import ccplane.agent.pyportus as portus
+from ccplane.agent import serve as serving
+from ccplane.agent.plane import Plane
+from ccplane.agent.pyportus import DatapathInfo, PyDatapath, PyReport
+from ccplane.agent.serve import ServeOptions
+from ccplane.base.errors import ParamError, ProgramError, RegisterError
+from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,
@@ -184,7 +184,7 @@ def test_program_that_does_not_compile_is_printed_with_its_line_and_ends_the_scr
     script.write_text(
         textwrap.dedent(
             '''
-            import agent.pyportus as portus
+            import ccplane.agent.pyportus as portus
 
             class Bad(portus.AlgBase):
                 def datapath_programs(self):

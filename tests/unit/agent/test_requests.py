@@ -12,12 +12,12 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from agent import messages as ask
-from agent.control import answer_text, read_request
-from agent.messages import Envelope
-from agent.requests import Requests
-from agent.streams import Streams
-from ccp_base.errors import CcpError, FlowGone
+from ccplane.agent import messages as ask
+from ccplane.agent.control import answer_text, read_request
+from ccplane.agent.messages import Envelope
+from ccplane.agent.requests import Requests
+from ccplane.agent.streams import Streams
+from ccplane.base.errors import CcpError, FlowGone
 from tests.unit.agent.live import Edited
 from tests.unit.agent.test_control import SOURCE
 

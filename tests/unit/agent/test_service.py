@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent import service
-from agent.cli import app
-from agent.rtcp.tables import KEPT_IN
-from agent.service import Service
-from ccp_base.errors import UsageError
+from ccplane.agent import service
+from ccplane.agent.cli import app
+from ccplane.agent.rtcp.tables import KEPT_IN
+from ccplane.agent.service import Service
+from ccplane.base.errors import UsageError
 
 ANALYZE = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")

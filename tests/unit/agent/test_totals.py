@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agent.algorithms import Running
-from agent.plane import Plane
 from ccp_algs import Algorithm, check_algorithm
 from ccp_algs.api import FlowStats
-from datapath import ebpf
+from ccplane.agent.algorithms import Running
+from ccplane.agent.plane import Plane
+from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, fake_datapath
 from tests.unit.agent.test_plane import Clock
 from tests.unit.datapath.test_sim import PROGRAM, plan, world

@@ -1,0 +1,1 @@
+"""A congestion control plane for Linux TCP."""
