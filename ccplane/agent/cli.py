@@ -67,7 +67,9 @@ def _broken(entry: metadata.EntryPoint, error: Exception) -> Any:
     app = typer.Typer(add_completion=False)
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
 
-    without = lacking(error) if isinstance(error, ModuleNotFoundError) else None
+    without: CcpError | None = error if isinstance(error, CcpError) else None
+    if isinstance(error, ModuleNotFoundError):
+        without = lacking(error)
     why_not = without.fix if without else f"cannot be loaded: {type(error).__name__}: {error}"
 
     @app.command(help=f"({escape(why_not)})", context_settings=settings)

@@ -21,3 +21,10 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except Exception as error:  # importing failed: `ccp` itself shows errors of ours
+        from ccplane.base.errors import CcpError
+
+        if not isinstance(error, CcpError):
+            raise
+        print(error, file=sys.stderr)
+        sys.exit(1)

@@ -1,14 +1,16 @@
 """The API of pyportus: scripts written for it run with their import line changed.
 
-    import ccplane.agent.pyportus as portus        # was: import pyportus as portus
+    import ccplane.pyportus as portus        # was: import pyportus as portus
 
 What differs from portus with its kernel module:
 
 - The datapath is always this machine's eBPF datapath; the `ipc` argument is checked and otherwise has no
-meaning. - Registers are 64 bit: `update_field("Rate", ...)` takes values beyond 4 GB/s. -
-`datapath_info.sock_id` is unique for good, not reused after a close. - An exception in `new_flow` or
-`on_report` gives that flow to the in-kernel fallback law (portus logs it and goes on
-  calling), and so does a flow that never calls `set_program` (in portus it stays at its first window).
+  meaning; neither have `identifier` and `debug`.
+- Registers are 64 bit: `update_field("Rate", ...)` takes values beyond 4 GB/s.
+- `datapath_info.sock_id` is unique permanently, not reused after a close.
+- An exception in `new_flow` or `on_report` gives that flow to the in-kernel fallback law (portus logs it and
+  continues to call), and so does a flow that never calls `set_program` (in portus it stays at
+  its first window).
 - `on_report` may read `r.Cwnd` and `r.Rate`, as portus documents.
 - SIGINT and SIGTERM make `start` return 0 after a clean stop (portus ends the process with 1).
 
@@ -238,7 +240,9 @@ class _Adapter(Algorithm):
         self._inner.on_report(PyReport(report))
 
 
-def start(ipc: str, alg: Any, *, options: ServeOptions | None = None) -> int:
+def start(
+    ipc: str, alg: Any, identifier: str = "", debug: bool = False, *, options: ServeOptions | None = None
+) -> int:
     """Run a pyportus algorithm until SIGINT or SIGTERM.
 
     Programs that do not compile are printed to stderr with their lines, and the process exits.
@@ -246,6 +250,8 @@ def start(ipc: str, alg: Any, *, options: ServeOptions | None = None) -> int:
     Args:
         ipc: `netlink`, `unix` or `char`; of no meaning here.
         alg: Instance of a class derived from AlgBase.
+        identifier: Name of portus' socket; of no meaning here.
+        debug: Whether portus' library logs more; of no meaning here.
         options: How to load the datapath; not in portus.
 
     Returns:

@@ -25,6 +25,7 @@ _Made = TypeVar("_Made")
 SLUGS: Final[dict[str, str]] = {
     "load.no_extra": "a package that an extra of ccplane brings is not installed",
     "load.no_native_module": "the package was installed without its compiled part",
+    "load.shadowed": "a file or folder of the user's has the name of a package of ccplane",
 }
 """Slug of this package -> what it means."""
 

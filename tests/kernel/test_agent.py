@@ -232,7 +232,7 @@ def test_pyportus_scripts_run_with_their_import_changed(path_100mbit: Path, tmp_
         tmp_path,
         "old_script.py",
         """
-        import ccplane.agent.pyportus as portus
+        import ccplane.pyportus as portus
 
         class Flow:
             def __init__(self, datapath, info):

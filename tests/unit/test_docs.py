@@ -15,6 +15,7 @@ from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold
 from ccplane.agent import cli
 from ccplane.agent.algorithms import find
+from ccplane.agent.commands.new import for_users
 from ccplane.agent.commands.regime import app as regime_app
 from ccplane.agent.commands.rtcp import app as rtcp_app
 from ccplane.base.errors import LangError
@@ -110,7 +111,7 @@ def test_the_limits_are_those_of_the_compiler() -> None:
 
 
 def test_the_smallest_algorithm_is_shown_as_it_is() -> None:
-    assert (ROOT / "ccp_algs/example_aimd.py").read_text() in fences(GUIDE, "python")
+    assert for_users((ROOT / "ccp_algs/example_aimd.py").read_text()) in fences(GUIDE, "python")
 
 
 def test_the_program_as_text_is_the_one_of_the_builder() -> None:

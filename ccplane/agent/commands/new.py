@@ -11,12 +11,19 @@ from ccp_algs import example_aimd, registry
 from ccplane.base.errors import UsageError
 
 _ADVICE = " Copy this file to begin\nyour own."
+_IMPORTS = "from ccp_algs import Algorithm, Param, register\nfrom ccp_algs.api import FlowInfo\n"
+_FOR_USERS = "from ccplane import Algorithm, FlowInfo, Param, register\n"
+
+
+def for_users(text: str) -> str:
+    """Return the source of a shipped algorithm as users write it: with names from `ccplane` alone."""
+    return text.replace(_IMPORTS, _FOR_USERS).replace("from ccp_algs.fold import", "from ccplane.fold import")
 
 
 def text_for(name: str) -> str:
     """Return the example algorithm under another name, as the source of a file."""
     title = "".join(part.capitalize() for part in name.split("_"))
-    text = Path(example_aimd.__file__).read_text(encoding="utf-8").replace(_ADVICE, "")
+    text = for_users(Path(example_aimd.__file__).read_text(encoding="utf-8")).replace(_ADVICE, "")
     return text.replace("Aimd", title).replace('"aimd"', f'"{name}"')
 
 
