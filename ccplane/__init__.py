@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm, check_algorithm, register
-    from ccplane import fold, pyportus
+    from ccplane import fold, lab, pyportus
     from ccplane.agent.client import Client
     from ccplane.agent.client import Client as connect  # noqa: N813 -- it is called like a function
     from ccplane.base.errors import CcpError
@@ -58,6 +58,7 @@ __all__ = [
     "check_algorithm",
     "connect",
     "fold",
+    "lab",
     "load_result",
     "metrics",
     "plots",
@@ -71,7 +72,7 @@ __all__ = [
 
 _HOMES = {
     "ccp_algs": ("Algorithm", "Param", "Updates", "VectorAlgorithm", "check_algorithm", "register"),
-    "ccplane": ("fold", "pyportus"),
+    "ccplane": ("fold", "lab", "pyportus"),
     "ccplane.agent.client": ("Client", "connect"),
     "ccplane.base.errors": ("CcpError",),
     "ccplane.base.flows": ("FlowInfo", "FlowStats"),
