@@ -7,6 +7,7 @@ listed, and one that does not import is listed with its error and breaks no othe
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import sys
 from importlib import metadata
@@ -50,6 +51,16 @@ def plugins() -> dict[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in metadata.entry_points(group=COMMANDS)}
 
 
+def _is_left_out(entry: metadata.EntryPoint) -> bool:
+    """Whether it is a command for work on ccplane itself, in a wheel, which lacks these."""
+    if entry.dist is None or entry.dist.name != "ccplane":
+        return False
+    try:
+        return importlib.util.find_spec(entry.module.rpartition(".")[0]) is None
+    except ModuleNotFoundError:
+        return True
+
+
 def _load(entry: metadata.EntryPoint) -> Any:
     """Return the command of a plug-in, or one that says why there is none."""
     try:
@@ -69,7 +80,7 @@ def _broken(entry: metadata.EntryPoint, error: Exception) -> Any:
 
     without: CcpError | None = error if isinstance(error, CcpError) else None
     if isinstance(error, ModuleNotFoundError):
-        without = lacking(error)
+        without = _not_in_the_wheel(entry) if _is_left_out(entry) else lacking(error)
     why_not = without.fix if without else f"cannot be loaded: {type(error).__name__}: {error}"
 
     @app.command(help=f"({escape(why_not)})", context_settings=settings)
@@ -87,13 +98,24 @@ def _broken(entry: metadata.EntryPoint, error: Exception) -> Any:
     return typer.main.get_command(app)
 
 
+def _not_in_the_wheel(entry: metadata.EntryPoint) -> CcpError:
+    return UsageError(
+        "command.not_in_wheel",
+        f"`ccp {entry.name}` is not installed",
+        where=f"entry point {entry.name} = {entry.value}",
+        why="papers, the soak and the validation of the simulator stay in the repository",
+        fix="clone ccplane's repository, run `make setup` there, and use its .venv/bin/ccp",
+    )
+
+
 class Group(typer.core.TyperGroup):
     """The commands of `ccplane.agent` and of plug-ins; turns our errors into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return all names; ours first."""
         own = list(super().list_commands(ctx))
-        return own + sorted(name for name in plugins() if name not in own)
+        others = (name for name, entry in plugins().items() if name not in own and not _is_left_out(entry))
+        return own + sorted(others)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, ours or a plug-in's; None if there is none."""

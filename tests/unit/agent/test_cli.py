@@ -134,6 +134,19 @@ def test_plugins_are_those_of_the_entry_point_group() -> None:
     assert set(cli.plugins()) == {one.name for one in metadata.entry_points(group="ccplane.commands")}
 
 
+def test_a_command_that_the_wheel_lacks_is_not_listed_and_says_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (found,) = (one for one in metadata.entry_points(group="ccplane.commands") if one.name == "paper")
+    left_out = found._for(found.dist)  # type: ignore[attr-defined]
+    vars(left_out)["value"] = "experiments.no_such_folder.commands:app"
+    monkeypatch.setattr(cli, "plugins", lambda: {"paper": left_out})
+    assert "paper" not in ccp("--help").output
+    refused = ccp("paper", "all")
+    assert refused.exit_code == 1
+    assert "command.not_in_wheel" in refused.output
+
+
 def test_unknown_command_is_a_usage_error() -> None:
     assert ccp("nonsense").exit_code == 2
 
