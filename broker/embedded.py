@@ -243,6 +243,24 @@ class EmbeddedBroker:
             limits=text[text.index(LIMITS) :],
         )
 
+    def try_out(self, *, elsewhere: bool) -> None:
+        """Start its process and end it again: its files can be read, and it can listen.
+
+        Args:
+            elsewhere: Let it listen on another port, because the one that it wants is not free yet.
+
+        Raises:
+            BusError: As `start`.
+        """
+        wanted = self.options
+        if elsewhere:
+            self.options = replace(wanted, port=0)
+        self._files = self._read()
+        try:
+            _end(self._spawn())
+        finally:
+            self.options, self._process, self.pid = wanted, None, None
+
     def _spawn(self) -> subprocess.Popen[str]:
         """Start the process, on its previous port if it had one."""
         tries = 1 if self.options.port else _PORT_TRIES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "bus.bad_acl": "the access list of the embedded broker cannot be used",

@@ -26,8 +26,8 @@ from typing import Final
 
 import numpy as np
 
-from agent.description import Description, plan
-from datapath.link import CAME
+from ccplane.agent.description import Description, plan
+from ccplane.datapath.link import CAME
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.bench.datapath import need_congestion_controls, path_of
 from experiments.bench.errors import BenchError

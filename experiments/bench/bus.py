@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
+from ccplane.agent.inbox import Inbox
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.disturbance import disturbances_alone

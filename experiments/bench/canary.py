@@ -21,8 +21,8 @@ from pathlib import Path as FilePath
 from typing import Any, Final
 
 import ccp_algs.example_aimd
-from agent.client import Client
-from agent.control import control_socket
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.bench.flows import hear, load_environment
 from experiments.bench.progress import RoundsProgress

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from datapath import registry
+from ccplane.datapath import registry
 from experiments.agent_process import running_agent
 from experiments.bench import libccp
 from experiments.bench.agents import Length, Where

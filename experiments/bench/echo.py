@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from agent.description import Description
-from agent.plane import Plane
-from agent.priority import raise_priority
 from broker.options import PORT
 from ccp_algs import Algorithm
-from experiments.agent_process import agent_here
+from ccplane.agent.description import Description
+from ccplane.agent.plane import Plane
+from ccplane.agent.priority import raise_priority
+from experiments.agent_process import PIN_DIR, agent_here
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
 from experiments.bench.signal import add_broker_host, broker_on, listening
@@ -106,7 +106,7 @@ def _published() -> Iterator[tuple[EmulatedNetwork, str]]:
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, reading)
         stack.callback(os.close, writing)
-        net = stack.enter_context(emulated(TOPOLOGY, summaries_fd=writing))
+        net = stack.enter_context(emulated(TOPOLOGY, summaries_fd=writing, pin_dir=PIN_DIR))
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         host, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
         stack.enter_context(broker_on(host))

@@ -1,10 +1,10 @@
-"""What can stand in the way of a benchmark, said as `ccp_base.errors` says such things."""
+"""What can stand in the way of a benchmark, said as `ccplane.base.errors` says such things."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "bench.bad_options": "the options of a benchmark contradict each other",

@@ -40,7 +40,6 @@ BENCHMARKS: Final = {
     "datapath": Benchmark(Plan(max_rounds=18), (2, 8)),
     "peers": Benchmark(Plan(max_rounds=12), (5, 12)),
     "latency": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 4)),
-    "wakeful": Benchmark(Plan(max_rounds=8, precision=0.05), (9, 14)),
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "rtcp": Benchmark(Plan(max_rounds=6), (25, 25)),
@@ -79,7 +78,7 @@ def run(console: Console, keep: Path | None = None) -> list[str]:
     for name in BENCHMARKS:
         begun_s = time.monotonic()
         kept = [] if keep is None else ["--keep", str(keep)]
-        command = [sys.executable, "-c", "from agent.entry import main; main()", "bench", name, *kept]
+        command = [sys.executable, "-c", "from ccplane.agent.entry import main; main()", "bench", name, *kept]
         done = subprocess.run(command, check=False)
         minutes, seconds = divmod(round(time.monotonic() - begun_s), 60)
         console.print(f"{name} took {minutes}:{seconds:02}", highlight=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.disturbance import disturbances_alone

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Self
 
-from ccp_base.extras import extra_part
+from ccplane.base.extras import extra_part
 from experiments.bench.errors import BenchError
 
 TIMEOUT_S: Final = 600.0

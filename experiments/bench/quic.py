@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
-from datapath import registry
+from ccplane.datapath import registry
 from experiments.agent_process import running_agent
 from experiments.bench.examples import need
 from experiments.bench.result import BenchResult

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Final
 
-from agent.client import Client
-from agent.control import control_socket
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.bench.flow_load import BACKLOG
 from experiments.bench.flows import open_flows

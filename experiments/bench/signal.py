@@ -22,13 +22,13 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from agent.description import Description
-from agent.hearing import Hearing
-from agent.inbox import Inbox
-from agent.plane import Plane
-from agent.priority import raise_priority
 from broker.options import PORT, BusOptions
 from ccp_algs import Algorithm
+from ccplane.agent.description import Description
+from ccplane.agent.hearing import Hearing
+from ccplane.agent.inbox import Inbox
+from ccplane.agent.plane import Plane
+from ccplane.agent.priority import raise_priority
 from experiments.agent_process import agent_here
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds

@@ -19,8 +19,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ccp_base.errors import UsageError
-from ccp_base.extras import extra_part
+from ccplane.base.errors import UsageError
+from ccplane.base.extras import extra_part
 from experiments.demo.runs import PAYLOAD_SHARE, RATE_BYTES_PER_S, RTT_US, RUNS, Transfer, measure
 from experiments.demo.where import Where, choose
 from experiments.demo.wifi import wifi

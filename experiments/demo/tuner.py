@@ -75,7 +75,7 @@ class Totals:
 
 
 def totals_of(flows: pd.DataFrame, t_s: float) -> Totals:
-    """Return the totals of the table that `agent.client.Client.flows` gives."""
+    """Return the totals of the table that `ccplane.agent.client.Client.flows` gives."""
     sums = flows[["bytes_acked", "delivered_pkts", "lost_pkts"]].sum()
     return Totals(t_s, int(sums["bytes_acked"]), int(sums["delivered_pkts"]), int(sums["lost_pkts"]))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from agent.plane import Plane
+from ccplane.agent.plane import Plane
 from experiments import plots
 from experiments.demo.tuner import Arm, Totals, Tuner
 from experiments.events import SetLink
@@ -30,7 +30,7 @@ from experiments.scenario import Flow, Scenario
 from experiments.units import MBIT
 
 if TYPE_CHECKING:
-    from ccp_base._native import SimDatapath
+    from ccplane.base._native import SimDatapath
 
 ALGORITHM: Final = "flex_cubic"
 ARMS: Final = (

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from agent import Client
-from agent.control import control_socket
-from agent.messages import Flows
 from broker.options import PORT
+from ccplane.agent import Client
+from ccplane.agent.control import control_socket
+from ccplane.agent.messages import Flows
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.bench.signal import broker_on
 from experiments.mininet_wifi.chain import Chain, Port

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from agent import Client
 from broker.options import PORT, BusOptions
+from ccplane.agent import Client
 from experiments.bench.signal import broker_on
 from experiments.mininet_wifi.chain import Chain
 from experiments.mininet_wifi.demo import CLIENT_PORT, TIMEOUT_S, agent_at_source, running_nodes

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from agent.client import Client
-from agent.control import control_socket
 from broker.embedded import mosquitto_program
-from datapath import ebpf
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, ccp
 from experiments.bench.bpf_objects import invert
 from experiments.bench.flows import load_environment

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from ccp_base.names import close_names
+from ccplane.base.names import close_names
 from experiments.runs.reports import Screen
 from experiments.validation import comparison, drawing, running
 from experiments.validation.cases import CASES
@@ -89,7 +89,7 @@ def validation_command(
         if keep is not None:
             heldout.keep(keep / f"{place.name}.json")
         if as_json:
-            typer.echo(heldout.to_json())
+            typer.echo(heldout.to_json(), nl=False)
         else:
             heldout.print(_console())
         if len(rows) != extent.n_runs:

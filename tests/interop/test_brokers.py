@@ -16,9 +16,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from agent.inbox import Inbox
 from broker.errors import BusError
 from broker.options import BusOptions
+from ccplane.agent.inbox import Inbox
 from telemetry.bus import Bus
 from telemetry.codec import encode
 from telemetry.schema import (

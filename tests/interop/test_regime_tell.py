@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path as File
-from typing import Any
 
-import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
+from ccplane.agent.inbox import Inbox
 from experiments.netlab.sockets import free_port
 from telemetry.errors import TelemetryError
 from telemetry.regime import tell as telling
 from telemetry.regime.commands import app
-from telemetry.regime.ssm import SsmChannel, SsmOptions
 from telemetry.schema import RegimeDecision, Sample
 from tests.interop.brokers import PATIENCE_S, Secrets, TestBroker, running, wait_until
 
@@ -70,39 +64,6 @@ def test_the_broker_keeps_the_last_word_on_each_receiver() -> None:
         finally:
             inbox.stop()
     assert {sample.sender for sample in heard} == {"tell-10.0.0.2", "tell-fd00--2", "tell-host"}
-
-
-class Shell:
-    """Does at once what the document AWS-RunShellScript does at the sender."""
-
-    def send_command(self, **fields: Any) -> dict[str, Any]:
-        for line in fields["Parameters"]["commands"]:
-            subprocess.run(["sh", "-c", line], check=True, timeout=PATIENCE_S)
-        return {"Command": {"CommandId": "1"}}
-
-
-def test_what_systems_manager_runs_reaches_who_listens() -> None:
-    with EmbeddedBroker() as broker:
-        inbox = Inbox(broker.options, sender="host-a", kinds=("regime_decision",))
-        inbox.start()
-        wait_until(lambda: inbox.ready, "the subscription")
-        ccp = File(sys.executable).with_name("ccp")
-        options = SsmOptions(targets=("i-01234567",), broker=str(broker.options), command=str(ccp))
-        channel = SsmChannel(Shell(), options)
-        heard: list[Sample] = []
-        try:
-            said = RegimeDecision(
-                regime="SINGLE_OWNER", peer="10.0.0.1", address="10.0.0.2", reason="it's quiet; $(exit 1)"
-            )
-            channel.publish(said, 1000)
-            wait_until(lambda: heard.extend(inbox.drain()) or heard, "the decision")
-        finally:
-            channel.close()
-            inbox.stop()
-    (body,) = (sample.body for sample in heard)
-    assert isinstance(body, RegimeDecision)
-    assert msgspec.structs.replace(body, since_wall_us=None) == said
-    assert channel.counters.failed == 0
 
 
 def test_a_broker_that_refuses_is_an_error(broker: TestBroker) -> None:

@@ -15,8 +15,8 @@ import pytest
 from pyroute2 import IPRoute
 
 from broker.options import BusOptions
-from ccp_base import _native
-from ccp_base.errors import CcpError
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
 from experiments.bench.inband import node_on
 from experiments.bench.signal import PORT as BROKER_PORT
 from experiments.bench.signal import broker_on

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base._native import TcpArrivals
+from ccplane.base._native import TcpArrivals
 from experiments.bench.signal import add_broker_host, broker_on
 from experiments.netlab import Host, iperf3, namespace
 from experiments.netlab.emulated import emulated

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent.description import Description
-from agent.plane import Plane
 from ccp_algs import Algorithm
+from ccplane.agent.description import Description
+from ccplane.agent.plane import Plane
 from experiments.agent_process import agent_here
 from experiments.bench.signal import add_broker_host, broker_on, listening, receiving
 from experiments.netlab import TcpWatch, start_iperf3

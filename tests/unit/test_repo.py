@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -11,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from experiments import records
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = [
-    "agent",
     "broker",
     "ccp_algs",
-    "ccp_base",
-    "datapath",
+    "ccplane",
     "docs",
     "experiments",
     "native",
@@ -29,7 +30,7 @@ SOURCES = {".py", ".pyi", ".rs", ".c", ".h", ".sh"}
 MAX_LINES = 500
 LONGER = {
     "ccp_algs/fold/expressions.py": "numbers and flags of the builder refer to each other",
-    "ccp_base/_native.pyi": "the stub of one compiled module is one file",
+    "ccplane/base/_native.pyi": "the stub of one compiled module is one file",
 }
 """Source file -> why it may be longer than MAX_LINES."""
 
@@ -71,16 +72,16 @@ def relative(file: Path) -> str:
 def paths_named_in(text: str) -> set[str]:
     quoted = re.findall(r"`([^`\s]+)`", text) + re.findall(r"\]\((?!https?:|#)([^)\s#]+)", text)
     tree = re.findall(r"^([a-z_]+/)\s{2,}", text, re.MULTILINE)
-    folder = re.compile(rf"({'|'.join(FOLDERS)})/[\w./-]*")
+    folder = re.compile(rf"({'|'.join(FOLDERS)})/(?!CongestionControl-v0)[\w./-]*")
     file = re.compile(r"(LICENSE[\w.-]*|Makefile|[\w-]+\.(md|toml))")
     return {name for name in quoted + tree if folder.fullmatch(name) or file.fullmatch(name)}
 
 
 def test_the_search_for_paths_finds_them() -> None:
     text = (
-        "see `docs/README.md`, [that](native/Cargo.toml) or `Makefile`, not `a/b` nor `ccp run`\nagent/   x\n"
+        "`docs/README.md`, [that](native/Cargo.toml) or `Makefile`, not `a/b` nor `ccp run`\nccplane/   x\n"
     )
-    assert paths_named_in(text) == {"docs/README.md", "native/Cargo.toml", "Makefile", "agent/"}
+    assert paths_named_in(text) == {"docs/README.md", "native/Cargo.toml", "Makefile", "ccplane/"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
@@ -158,6 +159,11 @@ def test_bpf_programs_carry_their_licence() -> None:
     assert len({source.parent for source in sources}) == 5
     for source in sources:
         assert "SPDX-License-Identifier: GPL-2.0" in source.read_text().splitlines()[0], source.name
+
+
+def test_kept_results_have_one_line_a_record() -> None:
+    kept = [ROOT / "docs/kernels.json", *(ROOT / "docs/results").rglob("*.json")]
+    assert [file for file in kept if records.dumped(json.loads(file.read_text())) != file.read_text()] == []
 
 
 def test_kept_results_name_no_path_of_the_machine_that_made_them() -> None:

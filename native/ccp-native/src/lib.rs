@@ -1,4 +1,4 @@
-//! `ccp_base._native`: the compiler of the CCP language and the datapaths, for Python.
+//! `ccplane.base._native`: the compiler of the CCP language and the datapaths, for Python.
 
 #[cfg(kernel)]
 mod arrivals;

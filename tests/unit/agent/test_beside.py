@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from agent import cli
-from agent.beside import HOLD_US, Beside, Recorded, Timeline, record
-from agent.client import Client
-from agent.commands.probe import drawn, line
-from agent.control import ControlOptions
-from agent.management import managed
-from datapath.ebpf import compile_program
+from ccplane.agent import cli
+from ccplane.agent.beside import HOLD_US, Beside, Recorded, Timeline, record
+from ccplane.agent.client import Client
+from ccplane.agent.commands.probe import drawn, line
+from ccplane.agent.control import ControlOptions
+from ccplane.agent.management import managed
+from ccplane.datapath.ebpf import compile_program
 from telemetry.bpfcc import Event, Table, why_not
 from tests.repeating import repeating
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport
@@ -238,7 +238,7 @@ class Attached(Probe):
 
 
 def test_json_is_one_row_a_line_and_tables_come_last(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.commands.probe.BccProbe", Attached)
+    monkeypatch.setattr("ccplane.agent.commands.probe.BccProbe", Attached)
     arguments = ["probe", "-e", "text", "--json", "-n", "4", "--connect", served.address]
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 0
@@ -255,7 +255,7 @@ def test_json_is_one_row_a_line_and_tables_come_last(served: Served, monkeypatch
 
 
 def test_it_ends_after_its_seconds(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.commands.probe.BccProbe", Attached)
+    monkeypatch.setattr("ccplane.agent.commands.probe.BccProbe", Attached)
     arguments = ["probe", "-e", "text", "--seconds", "0.4", "--json", "--connect", served.address]
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 0

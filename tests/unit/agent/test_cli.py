@@ -9,11 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from agent import cli, runfile
-from agent import serve as serving
 from ccp_algs import registry
-from ccp_base.errors import CcpError, LoadError, Several, VerifierError
-from datapath import ebpf
+from ccplane.agent import cli, runfile
+from ccplane.agent import serve as serving
+from ccplane.base.errors import CcpError, LoadError, Several, VerifierError
+from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import FakeInfo, FakeStats, fake_datapath
 
 GOOD = """
@@ -54,9 +54,10 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     )
     monkeypatch.setattr(ebpf, "drop_capabilities", list)
     run_dir = tmp_path / "run"
-    monkeypatch.setattr("agent.runfile.RUN_DIR", run_dir)
+    monkeypatch.setattr("ccplane.agent.runfile.RUN_DIR", run_dir)
     monkeypatch.setattr(
-        "agent.commands.serving.ServeOptions", lambda **given: serving.ServeOptions(**given, run_dir=run_dir)
+        "ccplane.agent.commands.serving.ServeOptions",
+        lambda **given: serving.ServeOptions(**given, run_dir=run_dir),
     )
     return datapath
 
@@ -422,7 +423,7 @@ def test_flows_goes_on_until_interrupted(view: View, monkeypatch: pytest.MonkeyP
         if view.looks == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("agent.commands.flows.time.sleep", sleep)
+    monkeypatch.setattr("ccplane.agent.commands.flows.time.sleep", sleep)
     result = ccp("flows")
     assert result.exit_code == 0
     assert view.looks == 3

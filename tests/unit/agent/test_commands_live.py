@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent import cli
-from agent.client import Client
-from agent.commands import serving
-from agent.commands.tail import line
-from agent.commands.told import told
-from agent.control import ControlOptions
-from agent.management import managed
 from broker.embedded import EmbeddedBroker
 from broker.errors import BusError
 from broker.options import BusOptions, Tls
-from ccp_base.errors import UsageError
-from datapath.ebpf import compile_program
+from ccplane.agent import cli
+from ccplane.agent.client import Client
+from ccplane.agent.commands import serving
+from ccplane.agent.commands.tail import line
+from ccplane.agent.commands.told import told
+from ccplane.agent.control import ControlOptions
+from ccplane.agent.management import managed
+from ccplane.base.errors import UsageError
+from ccplane.datapath.ebpf import compile_program
 from tests.repeating import repeating
 from tests.unit.agent.live import FOLD
 from tests.unit.agent.test_control import SOURCE, Served

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from datapath import registry
+from ccplane.datapath import registry
 from experiments.bench.agents import Length
 from experiments.bench.datapaths import GOALS, WAYS, Transfer
 from experiments.bench.result import BenchResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.bench import ioam
 from experiments.bench.rounds import Plan
 

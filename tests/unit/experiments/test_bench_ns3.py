@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ccp_base.errors import LoadError
+from ccplane.base.errors import LoadError
 from experiments import run as runs
 from experiments.bench import ns3_peer, ns3_process
 from experiments.bench.cli import app

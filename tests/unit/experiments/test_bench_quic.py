@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base.errors import LoadError
-from datapath import registry
+from ccplane.base.errors import LoadError
+from ccplane.datapath import registry
 from experiments import examples
 from experiments.agent_process import running_agent
 from experiments.bench import quic
