@@ -1,8 +1,9 @@
 """Runs Mosquitto for `EmbeddedBroker`: without rights, no longer than the process that started this one.
 
-A script of the standard library alone (`python -I -S`), so that it starts in 20 ms. Standard input has one
-line of JSON; its end is the order to stop, so that this ends with its parent however that ends. On standard
-output it says when Mosquitto listens; standard error has Mosquitto's log.
+A script of the standard library alone (`python -I -S`), so that it starts in 20 ms, and no module of this
+folder hides one of the library. Standard input has one line of JSON; its end is the order to stop, so that
+this ends with its parent however that ends. On standard output it says when Mosquitto listens; standard error
+has Mosquitto's log.
 """
 
 from __future__ import annotations

@@ -39,12 +39,12 @@ apt_install() {
 # Debian's packages of Mosquitto and nginx start a service, now and at every boot. ccplane starts these programs itself,
 # where it needs them: the services stay off, unless they were there before.
 APT_INSTALL='
-	policy=/usr/sbin/policy-rc.d
-	if [ ! -e $policy ]; then
-		trap "rm -f $policy" EXIT
+	policy=${POLICY_RC_D:-/usr/sbin/policy-rc.d}
+	if [ ! -e "$policy" ]; then
+		trap "rm -f \"$policy\"" EXIT
 		trap "exit 130" INT TERM
-		printf "#!/bin/sh\nexit 101\n" >$policy
-		chmod 755 $policy
+		printf "#!/bin/sh\nexit 101\n" >"$policy"
+		chmod 755 "$policy"
 	fi
 	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >/dev/null
 	for unit in mosquitto nginx; do

@@ -23,7 +23,7 @@ from telemetry.bus import Bus
 from telemetry.codec import Format
 from telemetry.schema import AgentStatus, Sample
 
-FLOW_KINDS: Final = ("receiver_signal", "regime_decision", "int_summary", "agent_status")
+FLOW_KINDS: Final = tuple(kind for kind, topic in BY_KIND.items() if topic.for_agents)
 """What an agent listens to: what is about flows, and who comes and goes."""
 
 MAX_WAITING: Final = 4096
