@@ -5,10 +5,12 @@
 What differs from portus with its kernel module:
 
 - The datapath is always this machine's eBPF datapath; the `ipc` argument is checked and otherwise has no
-meaning. - Registers are 64 bit: `update_field("Rate", ...)` takes values beyond 4 GB/s. -
-`datapath_info.sock_id` is unique for good, not reused after a close. - An exception in `new_flow` or
-`on_report` gives that flow to the in-kernel fallback law (portus logs it and goes on
-  calling), and so does a flow that never calls `set_program` (in portus it stays at its first window).
+  meaning.
+- Registers are 64 bit: `update_field("Rate", ...)` takes values beyond 4 GB/s.
+- `datapath_info.sock_id` is never reused after a close.
+- An exception in `new_flow` or `on_report` gives that flow to the in-kernel fallback law (portus logs it and
+  continues to call), and so does a flow that never calls `set_program` (in portus it stays at its first
+  window).
 - `on_report` may read `r.Cwnd` and `r.Rate`, as portus documents.
 - SIGINT and SIGTERM make `start` return 0 after a clean stop (portus ends the process with 1).
 
