@@ -103,7 +103,7 @@ class Changes:
             if isinstance(host, VectorHost):
                 try:
                     host.tell_params()
-                except Exception as error:
+                except BaseException as error:
                     plane.fail_all(host, error, "on_params")
         lives = [live for live in plane.flows.values() if not live.failed]
         for live in plane.breath.between(lives):
@@ -111,7 +111,7 @@ class Changes:
                 live.tell_params()
             except FlowGone:
                 pass  # its close event follows
-            except Exception as error:
+            except BaseException as error:
                 plane.fail(live, error, "on_params")
 
     def set_params(self, values: Mapping[str, object], which: Which) -> int:
@@ -378,7 +378,7 @@ class Changes:
             elif instance is not None:
                 with suppress(FlowGone):
                     instance.on_close(self._plane.datapath.stats(flow_id) or LostExit(flow_id))
-        except Exception as error:
+        except BaseException as error:
             self._plane.log_failure(host, live, error, "on_close")
 
     # What there is

@@ -188,13 +188,13 @@ class Hearing:
                     live.instance.on_telemetry(sample)
                 except FlowGone:
                     continue  # its close event follows
-                except Exception as error:
+                except BaseException as error:
                     self._plane.fail(live, error, "on_telemetry")
         for host, theirs in gathered.items():
             if host.instance is not None:
                 try:
                     host.write(host.instance.on_telemetry(theirs))
-                except Exception as error:
+                except BaseException as error:
                     self._plane.fail_all(host, error, "on_telemetry")
 
     def _keep(self, sample: Sample, now_us: int) -> None:
@@ -270,7 +270,7 @@ class Hearing:
             if host.instance is not None:
                 try:
                     host.instance.on_telemetry_lost(flow_ids, *source)
-                except Exception as error:
+                except BaseException as error:
                     self._plane.fail_all(host, error, "on_telemetry_lost")
 
     def _lose_one(self, live: Live, source: Source) -> None:
@@ -280,5 +280,5 @@ class Hearing:
             live.instance.on_telemetry_lost(*source)
         except FlowGone:
             pass  # its close event follows
-        except Exception as error:
+        except BaseException as error:
             self._plane.fail(live, error, "on_telemetry_lost")

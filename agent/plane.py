@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Final
 
 from agent.algorithms import Running
-from agent.blame import place_of
+from agent.blame import is_from_outside, place_of, text_of
 from agent.breath import Breath
 from agent.canary.trial import Trial
 from agent.changes import Changes, Which
@@ -268,7 +268,7 @@ class Plane:
             live.host.start(live)
         except FlowGone:
             log.debug("flow %d closed while its algorithm started", info.flow_id)
-        except Exception as error:
+        except BaseException as error:
             self.fail(live, error, "on_create")
 
     def _is_ghost(self, flow_id: int) -> bool:
@@ -301,7 +301,7 @@ class Plane:
             live.host.tell_extension(live, told.extension, told.octets)
         except FlowGone:
             pass  # its close event follows
-        except Exception as error:
+        except BaseException as error:
             self.fail(live, error, "on_extension")
 
     def _finish_close(self, live: Live, stats: FlowStats | None) -> None:
@@ -309,7 +309,7 @@ class Plane:
             live.host.end(live, stats)
         except FlowGone:
             pass  # an algorithm that writes in on_close; there is nobody to write to
-        except Exception as error:
+        except BaseException as error:
             self.log_failure(live.host, live, error, "on_close")
 
     def _finish_closes(self) -> None:
@@ -348,7 +348,7 @@ class Plane:
                     on_report(event)
                 except FlowGone:
                     continue  # its close event follows
-                except Exception as error:
+                except BaseException as error:
                     self.fail(live, error, "on_report")
             elif event.EVENT_KIND == "created":
                 if not self._is_ghost(event.info.flow_id):
@@ -371,7 +371,7 @@ class Plane:
                 continue
             try:
                 fed = host.feed(reports, program)
-            except Exception as error:
+            except BaseException as error:
                 self.fail_all(host, error, "on_reports")
                 continue
             self.counters.reports += fed
@@ -380,13 +380,15 @@ class Plane:
 
     # Failures
 
-    def fail(self, live: Live, error: Exception, callback: str) -> None:
+    def fail(self, live: Live, error: BaseException, callback: str) -> None:
         """Give one flow to the fallback law because its algorithm raised."""
         self.log_failure(live.host, live, error, callback)
         self._to_law(live, failure_of(live.host, error, callback))
 
-    def fail_all(self, host: VectorHost, error: Exception, callback: str) -> None:
+    def fail_all(self, host: VectorHost, error: BaseException, callback: str) -> None:
         """Give all flows of a vectorised algorithm to the fallback law; flows to come get a new instance."""
+        if is_from_outside(error):
+            raise error
         theirs = [live for live in self.flows.values() if live.host is host and not live.failed]
         if theirs:
             self.log_failure(host, theirs[0], error, callback, n_flows=len(theirs))
@@ -403,23 +405,30 @@ class Plane:
         self.counters.flows_failed += 1
         self.datapath.update(live.flow.info.flow_id, program=LAW_FAILED)
 
-    def log_failure(self, host: Host, live: Live, error: Exception, callback: str, n_flows: int = 1) -> None:
+    def log_failure(
+        self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
+    ) -> None:
         """Log an exception of an algorithm, with traceback if it is the first from its line.
 
         10,000 flows may raise it.
+
+        Raises:
+            BaseException: The exception, if it is not the algorithm's own.
         """
+        if is_from_outside(error):
+            raise error
+        text = text_of(error)
         self.counters.algorithm_errors += 1
         raised = traceback.extract_tb(error.__traceback__, limit=-1)
         place = (raised[0].filename, raised[0].lineno or 0) if raised else ("", 0)
         key = (host.name, type(error).__name__, *place)
         times = self._failures[key] = self._failures.get(key, 0) + 1
         log.error(
-            "%s.%s raised %s (%s%s)%s: flow %s%s",
+            "%s.%s raised %s%s%s: flow %s%s",
             host.name,
             callback,
-            type(error).__name__,
-            error,
-            "" if times == 1 else f"; {times} times so far, traceback above",
+            text,
+            "" if times == 1 else f" ({times} times so far, traceback above)",
             "" if callback == "on_close" else "; goes on with the fallback law",
             describe(live.flow.info),
             "" if n_flows == 1 else f" and {n_flows - 1} more",
@@ -430,7 +439,7 @@ class Plane:
             host.name,
             live.flow.info,
             callback=callback,
-            error=f"{type(error).__name__}: {error}",
+            error=text,
             where=place_of(error, host.version.file),
             flows=n_flows,
         )
@@ -471,10 +480,10 @@ class Plane:
         return self.changes.replace_program(algorithm, name, program)
 
 
-def failure_of(host: Host, error: Exception, callback: str) -> str:
+def failure_of(host: Host, error: BaseException, callback: str) -> str:
     """Return what an algorithm raised, and where."""
     where = place_of(error, host.version.file)
-    return f"{callback}: {type(error).__name__}: {error}" + (f" ({where})" if where else "")
+    return f"{callback}: {text_of(error)}" + (f" ({where})" if where else "")
 
 
 def _missed(counters: Mapping[str, int]) -> int:

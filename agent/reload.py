@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from agent.algorithms import Running
+from agent.blame import is_from_outside
 from agent.candidate import Candidate, again, check_takeover, drop_module, package_for, prepare
 from agent.changes import Reloaded
 from agent.deadline import TooSlow, deadline
@@ -395,7 +396,9 @@ class Loader:
         def run() -> None:
             try:
                 future.set_result(what())
-            except Exception as error:
+            except BaseException as error:
+                if is_from_outside(error):
+                    raise
                 future.set_exception(error)
 
         self._plane.call(run)

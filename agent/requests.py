@@ -14,6 +14,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from agent import messages as ask
+from agent.blame import is_from_outside, text_of
 from agent.canary.canaries import SECONDS, Canaries
 from agent.canary.lottery import Share
 from agent.changes import Reloaded, Which
@@ -262,7 +263,9 @@ def _tried(do: Callable[[], Any]) -> Future[Any]:
     future: Future[Any] = Future()
     try:
         future.set_result(do())
-    except Exception as error:
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
         future.set_exception(error)
     return future
 
@@ -274,7 +277,7 @@ def error_from(error: BaseException) -> CcpError:
     return UsageError(
         "control.failed",
         "the request could not be done",
-        why=f"{type(error).__name__}: {error}",
+        why=text_of(error),
         fix="this should not happen: please report it, with the agent's log",
     )
 
@@ -398,5 +401,7 @@ def _short(value: Any) -> Any:
         return value
     try:
         return _REPR.repr(value)[:STATE_LENGTH]
-    except Exception as error:  # somebody else's __repr__
+    except BaseException as error:  # somebody else's __repr__
+        if is_from_outside(error):
+            raise
         return f"<{type(value).__name__}: {type(error).__name__}>"

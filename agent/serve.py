@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from agent.audit import Audit, AuditLog
+from agent.blame import Interrupted
 from agent.bus import status_of, tell
 from agent.canary.canaries import ENDS
 from agent.changes import Reloaded
@@ -383,7 +384,7 @@ def _stopped_by_signals(plane: Plane) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         if seen:
-            raise KeyboardInterrupt
+            raise Interrupted
         seen.append(number)
         plane.request_stop()
 
