@@ -30,8 +30,9 @@ from agent import keys
 from agent.audit import Audit, Note
 from agent.messages import MAX_BYTES, VERSION, Answer, Ask, Envelope, problems_of
 from agent.requests import Requests, error_from, event_row
+from agent.rows import rows_of
 from agent.runfile import run_file
-from agent.streams import Streams, rows_of
+from agent.streams import Streams
 from ccp_base.errors import CcpError, LoadError, UsageError
 
 log = logging.getLogger("ccplane.agent")

@@ -22,15 +22,16 @@ from agent.algorithms import Running
 from agent.blame import is_from_outside, place_of, text_of
 from agent.breath import Breath
 from agent.canary.trial import Trial
-from agent.changes import Changes, Which
+from agent.changes import Changes
 from agent.events import Events
 from agent.flow import describe
 from agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, choose
+from agent.writer import Writer
 from ccp_base.errors import FlowGone
 from ccp_base.flows import FlowInfo, FlowStats
-from datapath.protocol import LAW_FAILED, Batch, Datapath, Event, Program, Told
+from datapath.protocol import LAW_FAILED, Batch, Datapath, Event, Told
 
 log = logging.getLogger("ccplane.agent")
 
@@ -80,6 +81,7 @@ class Plane:
         default: Algorithm of flows that no rule matches.
         datapath: Where the flows are.
         events: Tells what happens.
+        writer: Writes what algorithms decide.
         changes: What can be changed while flows run.
         breath: Tells the datapath in the middle of long work that the agent lives.
         on_batch: Is shown each batch; None shows it to nobody.
@@ -116,6 +118,7 @@ class Plane:
         self._clock = clock
         self.flows: dict[int, Live] = {}
         self.events = Events()
+        self.writer = Writer(datapath)
         self.breath = Breath(datapath.heartbeat)
         self.changes = Changes(self)
         self.on_batch: Callable[[Batch], None] | None = None
@@ -142,14 +145,28 @@ class Plane:
         self.hosts: dict[str, SingleHost | VectorHost] = {}
         try:
             for running in algorithms:
-                self.hosts[running.name] = host_for(running, datapath, self.events)
+                self.add_host(running)
         except BaseException:
             for host in self.hosts.values():
                 host.programs.uninstall()
             raise
-        self.index()
 
-    def index(self) -> None:
+    def add_host(self, running: Running) -> Host:
+        """Run an algorithm whose name no other one has; no flow has it yet.
+
+        Raises:
+            VerifierError: If the kernel refuses a program.
+        """
+        host = self.hosts[running.name] = host_for(running, self.datapath, self.events, self.writer)
+        self._index()
+        return host
+
+    def remove_host(self, name: str) -> None:
+        """Run an algorithm that has no flows no longer."""
+        self.hosts.pop(name).programs.uninstall()
+        self._index()
+
+    def _index(self) -> None:
         """Take note of which algorithms run."""
         self._by_cc_name = {host.cc_name: host for host in self.hosts.values() if host.cc_name}
         self._any_single = any(not host.vectorised for host in self.hosts.values())
@@ -385,8 +402,8 @@ class Plane:
         self.log_failure(live.host, live, error, callback)
         self._to_law(live, failure_of(live.host, error, callback))
 
-    def fail_all(self, host: VectorHost, error: BaseException, callback: str) -> None:
-        """Give all flows of a vectorised algorithm to the fallback law; flows to come get a new instance."""
+    def fail_all(self, host: Host, error: BaseException, callback: str) -> None:
+        """Give all flows of an algorithm to the fallback law; flows to come get a new instance."""
         if is_from_outside(error):
             raise error
         theirs = [live for live in self.flows.values() if live.host is host and not live.failed]
@@ -400,8 +417,7 @@ class Plane:
     def _to_law(self, live: Live, failure: str) -> None:
         live.failed, live.failure = True, failure
         live.flow.retire()
-        if isinstance(live.host, VectorHost):
-            live.host.fail(live.flow.info.flow_id)
+        live.host.failed(live.flow.info.flow_id)
         self.counters.flows_failed += 1
         self.datapath.update(live.flow.info.flow_id, program=LAW_FAILED)
 
@@ -464,20 +480,6 @@ class Plane:
         if _missed(counters) != self._missed_before:
             log.warning("create or close events were lost: comparing flows with the datapath")
             self.resync()
-
-    # Live changes
-
-    def set_param(self, name: str, value: object, flow_id: int | None = None) -> None:
-        """Set a parameter of an algorithm while it runs: for one flow, or for all and those to come.
-
-        Raises:
-            CcpError: As `Changes.set_params`.
-        """
-        self.changes.set_params({name: value}, Which(flow_id=flow_id))
-
-    def replace_program(self, algorithm: str, name: str, program: Program) -> int:
-        """Replace a fold program under the live flows that run it; see `Changes.replace_program`."""
-        return self.changes.replace_program(algorithm, name, program)
 
 
 def failure_of(host: Host, error: BaseException, callback: str) -> str:

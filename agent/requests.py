@@ -20,12 +20,12 @@ from agent.canary.lottery import Share
 from agent.changes import Reloaded, Which
 from agent.events import Event
 from agent.hearing import Hearing
-from agent.hosts import Host, Live, VectorHost
+from agent.hosts import Host, Live
 from agent.inbox import Inbox
 from agent.plane import Plane
 from agent.reload import Loader
 from agent.source import Source
-from agent.streams import Streams, row_of, rows_of
+from agent.streams import Streams
 from ccp_algs import params_of
 from ccp_algs.carry import NOT_CARRIED
 from ccp_base.errors import CcpError, Collector, UsageError
@@ -375,16 +375,8 @@ def _state_of(live: Live) -> Mapping[str, Any]:
 
 def _last_report(live: Live, now_us: int) -> Row | None:
     """Return the last report of a flow as streams have it, with its age; None if there is none."""
-    if isinstance(live.host, VectorHost):
-        found = live.host.last_report(live.flow.info.flow_id)
-        if found is None:
-            return None
-        (row,) = rows_of(found, lambda flow_id: True)
-    elif live.last_report is None:
-        return None
-    else:
-        row = row_of(live.last_report)
-    return {**row, "age_ms": max(0, now_us - row["t_us"]) / 1000}
+    row = live.host.row_of_last(live)
+    return None if row is None else {**row, "age_ms": max(0, now_us - row["t_us"]) / 1000}
 
 
 _REPR: Final = reprlib.Repr()

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from agent import messages as ask
+from agent.changes import Which
 from agent.control import answer_text, read_request
 from agent.messages import Envelope
 from agent.requests import Requests
@@ -127,7 +128,7 @@ def test_200_000_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_pat
     served.report(1, acked=1)
     assert served.datapath.written[-1].flow_id == 1
     with pytest.raises(FlowGone):
-        served.plane.set_param("beta", 0.5, 99)
+        served.plane.changes.set_params({"beta": 0.5}, Which(99))
 
 
 def test_the_manual_has_every_request_with_its_fields() -> None:

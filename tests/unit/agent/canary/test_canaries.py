@@ -12,6 +12,7 @@ import pytest
 from agent.audit import Audit, AuditLog
 from agent.canary.canaries import Canaries
 from agent.canary.lottery import Share
+from agent.changes import Which
 from agent.source import Source
 from ccp_base.errors import CcpError, UsageError
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
@@ -195,7 +196,7 @@ def test_it_ends_by_hand(tried: Tried) -> None:
 
 
 def test_what_was_set_holds_for_the_new_version(tried: Tried) -> None:
-    tried.live.plane.set_param("beta", 0.7)
+    tried.live.plane.changes.set_params({"beta": 0.7}, Which())
     tried.start()
     assert tried.live.plane.hosts["mine@canary"].algorithm().beta == 0.7  # type: ignore[attr-defined]
 
