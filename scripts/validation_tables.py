@@ -1,26 +1,23 @@
-"""Writes the tables of docs/validation.md from docs/results/validation (`make docs-tables`).
-
-`ccp bench validation --draw N --seed S --keep docs/results/validation` makes a draw's result,
-`ccp bench sim --peer ns3 --beside-kernel --keep docs/results/validation` the one beside ns-3, and
-`ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers` one of papers' grids.
-"""
+"""The tables of docs/validation.md, from docs/results/validation; `scripts.tables` writes them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from experiments.bench.ns3_peer import CASES, FIGURES, NS3, SIDES
-from experiments.bench.result import BenchResult, interval, short
+from experiments.bench.result import BenchResult, interval, short, told_about
 from experiments.papers.agreement import TENTH
 from experiments.papers.kept import Kept
 from experiments.statistics import Estimate
 from experiments.validation.heldout import HEADINGS, Heldout
-from scripts.bench_tables import END, ROOT
 from scripts.marks import filled
 
+ROOT: Final = Path(__file__).parents[1]
 DOCUMENT: Final = ROOT / "docs/validation.md"
+END: Final = "<!-- end -->"
 RESULTS: Final = ROOT / "docs/results/validation"
 PAPERS: Final = ROOT / "docs/results/papers"
 
@@ -56,7 +53,7 @@ def _drawn(name: str, found: Heldout) -> str:
         [
             f"### {name.replace('-', ' ').capitalize()}: {len(found.cases)} scenarios",
             "",
-            f"{_made(found.about)} {found.told_left_out()}",
+            f"{told_about(found.about)} {found.told_left_out()}",
             "",
             *_table(HEADINGS, found.cells()),
             "",
@@ -85,7 +82,8 @@ def beside_tables(found: BenchResult | None) -> str:
     if found is None:
         return "No result is kept yet."
     (tally,) = found.rounds.values()
-    told = f"{_made(found.about)} {tally.counted} rounds; {tally.disturbed} runs of the kernel do not count."
+    rounds = f"{tally.counted} rounds; {tally.disturbed} runs of the kernel do not count."
+    told = f"{told_about(found.about)} {rounds}"
     headings = ["scenario", "figure", "kernel", "ccplane", "ns-3", "nearer"]
     cost = ["scenario", "ccplane", "ns-3", "ccplane by ns-3"]
     return "\n".join(
@@ -180,27 +178,18 @@ def _tenth(kept: Kept, quantities: Sequence[str]) -> list[str]:
 # --- both --------------------------------------------------------------------------------------------------
 
 
-def _made(about: dict[str, Any]) -> str:
-    git, host = about["git"], about["host"]
-    revision = (
-        f"`{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}" if git else "unknown revision"
-    )
-    machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
-    return f"{about['date'][:10]}, {revision}, {machine}."
-
-
 def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
     rows = [headings, ["---"] * len(headings), *lines]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def written(text: str, draws: dict[str, Heldout], peer: BenchResult | None, grids: Sequence[Kept]) -> str:
-    """Return the document with the tables between their markers."""
-    made = (("drawn", drawn_tables(draws)), ("ns-3", beside_tables(peer)), ("tenth", tenth_table(grids)))
+def written(text: str) -> str:
+    """Return the document with the tables of what is kept between their marks."""
+    made = (
+        ("drawn", drawn_tables(drawn())),
+        ("ns-3", beside_tables(beside())),
+        ("tenth", tenth_table(tenths())),
+    )
     for name, tables in made:
         text = filled(text, f"{begin(name)}\n", END, tables)
     return text
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(written(DOCUMENT.read_text(), drawn(), beside(), tenths()))

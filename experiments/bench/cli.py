@@ -15,33 +15,21 @@ from experiments.bench import (
     against as guard,
 )
 from experiments.bench import (
-    agents,
     bus,
-    canary,
     datapath,
-    datapaths,
-    echo,
-    emulator,
     every,
     flows,
     inband,
-    ioam,
     latency,
     ns3_peer,
-    peers,
-    quic,
-    reload,
     reports,
     rtcp,
-    signal,
     sim,
 )
 from experiments.bench.errors import BenchError
-from experiments.bench.every import APART, BENCHMARKS
-from experiments.bench.libccp import PROGRAM as LIBCCP_PATH
+from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
-from experiments.traffic.files import PROGRAM as FILES
 from experiments.validation.command import validation_command
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -76,7 +64,7 @@ def _common(plan: Plan) -> dict[str, tuple[Any, Any]]:
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
     """Make a command of a function that takes a plan and options of its own, and returns a result."""
-    about = {**BENCHMARKS, **APART}[name]
+    about = BENCHMARKS[name]
     common = _common(about.plan)
 
     def decorate(run: _Run) -> _Run:
@@ -150,12 +138,6 @@ def _datapath(
     return guard.run(plan, against, seconds, algorithm)
 
 
-@benchmark("peers")
-def _peers(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
-    """As `datapath`, beside kernel BBR, CUBIC in BPF without an agent, and CUBIC all in Python."""
-    return peers.run(plan, seconds)
-
-
 @benchmark("latency")
 def _latency(plan: Plan) -> BenchResult:
     """Time from an ACK to the update it caused, idle and under load."""
@@ -189,27 +171,6 @@ def _rtcp(
     return rtcp.run(plan, count, loads, object_bytes=object_kb << 10, observe=observe)
 
 
-@benchmark("reload")
-def _reload(plan: Plan, count: Count = 1_000) -> BenchResult:
-    """How long the agent's thread is busy with a new version of an algorithm under many flows."""
-    return reload.run(plan, count=count)
-
-
-@benchmark("canary")
-def _canary(
-    plan: Plan,
-    tries: Annotated[int, typer.Option(min=0, help="Trials of a version against itself.")] = 100,
-) -> BenchResult:
-    """What a bad version costs on 5 % of new flows, and how often a good one is taken back."""
-    return canary.run(plan, tries)
-
-
-@benchmark("emulator")
-def _emulator(plan: Plan) -> BenchResult:
-    """Packets a second of the link emulator, and the errors of its delay, rate and loss."""
-    return emulator.run(plan)
-
-
 @benchmark("bus")
 def _bus(
     plan: Plan,
@@ -219,34 +180,10 @@ def _bus(
     return bus.run(plan, tuple(broker or bus.BROKERS))
 
 
-@benchmark("signal")
-def _signal(
-    plan: Plan,
-    seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 15,
-) -> BenchResult:
-    """Time from a receiver's signal to the changed window, through the embedded broker and Mosquitto."""
-    return signal.run(plan, seconds=seconds)
-
-
-@benchmark("ioam")
-def _ioam(plan: Plan) -> BenchResult:
-    """Packets a second that nodes of in-band telemetry make, fill, read and strip, on one core."""
-    return ioam.run(plan)
-
-
 @benchmark("int")
 def _int(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
     """Goodput and CPU per GB with in-band telemetry on every packet, on one in ten, and off."""
     return inband.run(plan, seconds)
-
-
-@benchmark("echo")
-def _echo(
-    plan: Plan,
-    seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 5,
-) -> BenchResult:
-    """How old in-band telemetry is when an algorithm decides, by echoes in ACKs and through a broker."""
-    return echo.run(plan, seconds)
 
 
 @benchmark("sim")
@@ -273,74 +210,9 @@ def _sim(
     return ns3_peer.run(plan, beside_kernel=beside_kernel)
 
 
-@benchmark("agents")
-def _agents(
-    plan: Plan,
-    agent: Annotated[
-        list[str],
-        typer.Option(metavar="NAME=COMMAND", help="An agent made with portus: reno='./reno --ipc unix'."),
-    ],
-    ours: Annotated[
-        list[str] | None, typer.Option(help="Our algorithm to measure along; the first is the yardstick.")
-    ] = None,
-    kernel: Annotated[
-        list[str] | None, typer.Option(help="The kernel's likewise; the yardstick if there is none of ours.")
-    ] = None,
-    libccp: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PROGRAM",
-            help="The example libccp_path of the crate ccp-difftest: each agent on libccp is its yardstick.",
-        ),
-    ] = None,
-    rate_mbit: Annotated[float, typer.Option(help="Rate of the emulated path.")] = 48.0,
-    rtt_ms: Annotated[float, typer.Option(help="Its RTT.")] = 40.0,
-    buffer_bdp: Annotated[float, typer.Option(min=0.01, help="Its buffer, by its BDP.")] = 1.0,
-    scenario: Annotated[
-        agents.Scenario | None, typer.Option(help="A path of `ccp bench datapath` instead.")
-    ] = None,
-    seconds: Seconds = 12.0,
-    omit: Annotated[int, typer.Option(min=0, help="Seconds before these that are not measured.")] = 3,
-) -> BenchResult:
-    """Agents made with portus, through `ccp serve-ccp`, beside our algorithms and the kernel's."""
-    where, length = agents.Where(scenario, rate_mbit, rtt_ms, buffer_bdp), agents.Length(seconds, omit)
-    return agents.run(plan, agent, agents.Beside(ours or [], kernel or [], libccp), where, length)
-
-
-@benchmark("quic")
-def _quic(
-    plan: Plan,
-    files: Annotated[
-        Path, typer.Option(metavar="PROGRAM", help="The example `files` of the crate ccp-quic.")
-    ] = FILES,
-) -> BenchResult:
-    """Connections of quinn under `cubic` by `ccp run --datapath quic`, beside quinn's own CUBIC."""
-    return quic.run(plan, files)
-
-
-@benchmark("datapaths")
-def _datapaths(
-    plan: Plan,
-    algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, as of `ccp run`.")] = "reno",
-    rate_mbit: Annotated[float, typer.Option(help="Rate of the emulated path.")] = 48.0,
-    rtt_ms: Annotated[float, typer.Option(help="Its RTT; its buffer is one BDP.")] = 20.0,
-    seconds: Seconds = 9.0,
-    omit: Annotated[int, typer.Option(min=0, help="Seconds of these that are left out at first.")] = 2,
-    libccp: Annotated[
-        Path, typer.Option(metavar="PROGRAM", help="The example `libccp_path` of the crate ccp-difftest.")
-    ] = LIBCCP_PATH,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the windows of the last round there.")
-    ] = None,
-) -> BenchResult:
-    """An algorithm, the same file, on the kernel's TCP, the simulator, libccp and QUIC, over one path."""
-    where, length = agents.Where(None, rate_mbit, rtt_ms), agents.Length(seconds, omit)
-    return datapaths.run(plan, algorithm, where, length, libccp, picture)
-
-
 @app.command("all")
 def all_command(keep: Keep = None) -> None:
-    """All but `agents`, `datapaths`, `quic` and `validation`, one after the other, and how long each takes.
+    """All but `validation`, one after the other, and how long each takes.
 
     Exit code 1: one of them failed; the others are measured nevertheless.
     """

@@ -18,9 +18,9 @@ from ccp_algs import Algorithm
 from datapath.ccp_unix.programs import LIBCCP
 from datapath.ebpf import compile_program
 from experiments.bench.errors import BenchError
-from experiments.bench.libccp import LibccpPath
 from tests.interop.agent_end import ROOT, agent, example
 from tests.kernel.driving import wait_until
+from tests.libccp import LibccpPath
 
 MANY_BYTES = 6_000_000
 """A few thousand packets: slow start, some losses, and what comes then."""
