@@ -24,7 +24,6 @@ EXTRA_OF: Final = {
     "gymnasium": "env",
     "ipykernel": "notebooks",
     "matplotlib": "lab",
-    "ns": "ns3",
     "pandas": "lab",
     "prometheus_client": "metrics",
     "pyarrow": "lab",

@@ -6,7 +6,6 @@ results:
     make bench KEEP=docs/results/bench                                          docs/benchmarks.md
     python -m scripts.panel_measure                                             docs/panel.md
     ccp bench validation --draw N --seed S --keep docs/results/validation       docs/validation.md
-    ccp bench sim --peer ns3 --beside-kernel --keep docs/results/validation     docs/validation.md
     ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers  docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
 

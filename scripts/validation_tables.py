@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from experiments.bench.ns3_peer import CASES, FIGURES, NS3, SIDES
-from experiments.bench.result import BenchResult, interval, short, told_about
+from experiments.bench.result import told_about
 from experiments.papers.agreement import TENTH
 from experiments.papers.kept import Kept
-from experiments.statistics import Estimate
 from experiments.validation.heldout import HEADINGS, Heldout
 from scripts.marks import filled
 
@@ -64,81 +61,6 @@ def _drawn(name: str, found: Heldout) -> str:
     )
 
 
-# --- beside ns-3 -------------------------------------------------------------------------------------------
-
-
-def beside() -> BenchResult | None:
-    """Return the result beside ns-3; None if none is kept.
-
-    Raises:
-        BenchError: `bench.cannot_read`, if the file is no result.
-    """
-    file = RESULTS / f"sim-{NS3}.json"
-    return BenchResult.from_json(file.read_text(), str(file)) if file.exists() else None
-
-
-def beside_tables(found: BenchResult | None) -> str:
-    """Return what ns-3, the simulator and the kernel came to, and what simulating cost."""
-    if found is None:
-        return "No result is kept yet."
-    (tally,) = found.rounds.values()
-    rounds = f"{tally.counted} rounds; {tally.disturbed} runs of the kernel do not count."
-    told = f"{told_about(found.about)} {rounds}"
-    headings = ["scenario", "figure", "kernel", "ccplane", "ns-3", "nearer"]
-    cost = ["scenario", "ccplane", "ns-3", "ccplane by ns-3"]
-    return "\n".join(
-        [
-            told,
-            "",
-            *_table(headings, [_compared(found, name, figure) for name in CASES for figure in FIGURES]),
-            "",
-            "Simulated seconds a second of CPU time:",
-            "",
-            *_table(cost, [_cost(found, name) for name in CASES]),
-        ]
-    )
-
-
-def _compared(found: BenchResult, name: str, figure: str) -> list[str]:
-    sides = [found.metrics.get(f"{figure}.{name}.{side}") for side in SIDES]
-    unit = FIGURES[figure][2]
-    cells = ["" if one is None else f"{short(one.value)} ({interval(one)})" for one in sides]
-    nearer = nearer_of(*(one.estimate for one in sides if one is not None)) if all(sides) else ""
-    return [
-        f"`{name}`",
-        f"{figure.replace('_', ' ')}, {unit}",
-        *(cell.replace(" ()", "") for cell in cells),
-        nearer,
-    ]
-
-
-def nearer_of(kernel: Estimate, ours: Estimate, other: Estimate) -> str:
-    """Return who is nearer to the kernel, whatever the values are within their intervals.
-
-    Args:
-        kernel: The kernel's median.
-        ours: The simulator's.
-        other: The one of ns-3.
-    """
-    if any(math.isnan(one.low) for one in (kernel, ours, other)):
-        return "too few runs"
-    if ours.low > other.high:
-        above, below = "ccplane", "ns-3"
-    elif other.low > ours.high:
-        above, below = "ns-3", "ccplane"
-    else:
-        return "undecided"
-    if kernel.low > (ours.high + other.high) / 2:
-        return above
-    return below if kernel.high < (ours.low + other.low) / 2 else "undecided"
-
-
-def _cost(found: BenchResult, name: str) -> list[str]:
-    ours, other = (found.metrics[f"simulated_ratio.{name}.{side}"] for side in SIDES[1:])
-    cells = [f"{short(one.value)} ({interval(one)})".replace(" ()", "") for one in (ours, other)]
-    return [f"`{name}`", *cells, short(ours.value / other.value)]
-
-
 # --- papers' grids -----------------------------------------------------------------------------------------
 
 
@@ -187,7 +109,6 @@ def written(text: str) -> str:
     """Return the document with the tables of what is kept between their marks."""
     made = (
         ("drawn", drawn_tables(drawn())),
-        ("ns-3", beside_tables(beside())),
         ("tenth", tenth_table(tenths())),
     )
     for name, tables in made:

@@ -21,7 +21,6 @@ from experiments.bench import (
     flows,
     inband,
     latency,
-    ns3_peer,
     reports,
     rtcp,
     sim,
@@ -187,27 +186,9 @@ def _int(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
 
 
 @benchmark("sim")
-def _sim(
-    plan: Plan,
-    peer: Annotated[
-        str | None,
-        typer.Option(metavar="ns3", help="Flows here and in another simulator: cost, and what they come to."),
-    ] = None,
-    beside_kernel: Annotated[
-        bool, typer.Option("--beside-kernel", help="With --peer: the same flows in the kernel (needs root).")
-    ] = False,
-) -> BenchResult:
+def _sim(plan: Plan) -> BenchResult:
     """Packet events and environment steps of the simulator a second, on one core; simulated by real time."""
-    if peer is None and not beside_kernel:
-        return sim.run(plan)
-    if peer != ns3_peer.NS3:
-        raise BenchError(
-            "bench.bad_options",
-            f"there is no simulator `{peer}` to measure beside" if peer else "--beside-kernel wants a peer",
-            "--peer",
-            fix=f"give --peer {ns3_peer.NS3}",
-        )
-    return ns3_peer.run(plan, beside_kernel=beside_kernel)
+    return sim.run(plan)
 
 
 @app.command("all")
