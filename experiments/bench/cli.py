@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
+from agent.commands.shared_options import take
 from experiments.bench import (
     against as guard,
 )
@@ -44,53 +46,62 @@ Keep = Annotated[
 _Run = Callable[..., BenchResult]
 
 
-def _common(plan: Plan) -> dict[str, tuple[Any, Any]]:
-    """Return the options of every benchmark: their types and defaults."""
-    least = f"Rounds that count, at least; below {LEAST_ROUNDS} there is no interval and no verdict."
-    narrow = "Stop when half the 95 % interval of each headline figure is at most this share of its median."
-    return {
-        "rounds": (Annotated[int, typer.Option(min=1, help=least)], plan.rounds),
-        "max_rounds": (Annotated[int, typer.Option(min=1, help="Rounds at most.")], plan.max_rounds),
-        "precision": (Annotated[float, typer.Option(min=0, help=narrow)], plan.precision),
-        "seed": (Annotated[int, typer.Option(help="Of the order within rounds.")], plan.seed),
-        "as_json": (
-            Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")],
-            False,
-        ),
-        "keep": (Keep, None),
-    }
+Rounds = Annotated[
+    int,
+    typer.Option(
+        min=1, help=f"Rounds that count, at least; below {LEAST_ROUNDS} there is no interval and no verdict."
+    ),
+]
+MaxRounds = Annotated[int, typer.Option(min=1, help="Rounds at most.")]
+Precision = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        help="Stop when half the 95 % interval of each headline figure is at most this share of its median.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Of the order within rounds.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+
+
+def _finish(
+    run: Callable[[Plan], BenchResult],
+    rounds: Rounds,
+    max_rounds: MaxRounds,
+    precision: Precision,
+    seed: Seed,
+    as_json: AsJson = False,
+    keep: Keep = None,
+) -> None:
+    """Measure, show and keep: what all benchmarks have in common."""
+    result = run(Plan(rounds, max_rounds, precision, seed))
+    if keep is not None:
+        result.keep(keep)
+    _show(result, as_json)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
+
+
+_COMMON: Final = dict(list(inspect.signature(_finish, eval_str=True).parameters.items())[1:])
+"""Options of every benchmark."""
 
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
     """Make a command of a function that takes a plan and options of its own, and returns a result."""
     about = BENCHMARKS[name]
-    common = _common(about.plan)
+    plan = asdict(about.plan)
+    common = {key: one.replace(default=plan.get(key, one.default)) for key, one in _COMMON.items()}
 
     def decorate(run: _Run) -> _Run:
-        own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
-
         def command(**given: Any) -> None:
-            told = {option: given.pop(option) for option in common}
-            least, most = told["rounds"], told["max_rounds"]
-            if least > about.plan.max_rounds and most == about.plan.max_rounds:
-                most = least  # who asks for more rounds at least need not ask twice
-            result = run(Plan(least, most, told["precision"], told["seed"]), **given)
-            if told["keep"] is not None:
-                result.keep(told["keep"])
-            _show(result, told["as_json"])
-            if result.exit_code:
-                raise typer.Exit(result.exit_code)
+            shared = {option: given.pop(option) for option in common}
+            if shared["rounds"] > about.plan.max_rounds == shared["max_rounds"]:
+                shared["max_rounds"] = shared["rounds"]  # more rounds at least are more at most
+            _finish(lambda plan: run(plan, **given), **shared)
 
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters = [one.replace(kind=keyword) for one in own] + [
-            inspect.Parameter(option, keyword, annotation=annotation, default=default)
-            for option, (annotation, default) in common.items()
-        ]
-        # typer reads both.
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        help_text = f"{run.__doc__}\n\nIt takes {about.told_minutes}."
-        app.command(name, help=help_text)(command)
+        own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+        take(command, [*own, *common.values()])
+        app.command(name, help=f"{run.__doc__}\n\nIt takes {about.told_minutes}.")(command)
         return run
 
     return decorate
