@@ -22,7 +22,7 @@ from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID
 from experiments.mininet_wifi.recipes import Recipe, Run
 from experiments.netlab import IperfRun, TcpInfo, TcpWatch, start_iperf3
-from experiments.netlab.brokers import mosquitto
+from experiments.netlab.brokers import broker_on
 from telemetry.bus import Bus
 from telemetry.schema import IntHop, IntSummary, Sample
 
@@ -142,7 +142,7 @@ def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[T
     """
     chain.lose(recipe.losses[0])
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mosquitto(chain.broker))
+        stack.enter_context(broker_on(chain.broker))
         client = None
         if recipe.steered:
             client = stack.enter_context(agent_at_source(chain, list(recipe.steered.values())))
