@@ -119,14 +119,7 @@ docs: build .venv/.dev ## the documents as a site in out/site; a broken link or 
 
 .PHONY: docs-tables
 docs-tables: build ## the tables in the documents, from docs/results
-	$(BIN)/python -m scripts.bench_tables
-	$(BIN)/python -m scripts.agents_table
-	$(BIN)/python -m scripts.datapaths_table
-	$(BIN)/python -m scripts.paper_tables
-	$(BIN)/python -m scripts.coverage_table
-	$(BIN)/python -m scripts.panel_table
-	$(BIN)/python -m scripts.validation_tables
-	$(BIN)/python -m scripts.cluster_table
+	$(BIN)/python -m scripts.tables
 
 # --- check -------------------------------------------------------------------------------------------------------
 

@@ -114,10 +114,36 @@ def share_interval(hits: int, n: int, *, level: float = LEVEL) -> Estimate:
     """
     if not n:
         return Estimate(NAN, NAN, NAN, 0)
-    from scipy.stats import binomtest
+    outside = (1 - level) / 2
+    return Estimate(hits / n, _least(hits, n, outside), 1 - _least(n - hits, n, outside), n)
 
-    found = binomtest(hits, n).proportion_ci(level, "exact")
-    return Estimate(hits / n, float(found.low), float(found.high), n)
+
+def _least(hits: int, n: int, outside: float) -> float:
+    """Return the share with which so many hits or more are as likely as `outside`."""
+    if hits == 0:
+        return 0.0
+    if hits == n:
+        return float(outside ** (1 / n))
+    below, above = 0.0, 1.0
+    while below < (middle := (below + above) / 2) < above:
+        if _at_least(hits, n, middle) < outside:
+            below = middle
+        else:
+            above = middle
+    return middle
+
+
+def _at_least(hits: int, n: int, share: float) -> float:
+    """Return how likely so many hits or more are, of n, where each is as likely as `share`, inside (0, 1)."""
+    logs = (
+        math.lgamma(n + 1)
+        - math.lgamma(k + 1)
+        - math.lgamma(n - k + 1)
+        + k * math.log(share)
+        + (n - k) * math.log1p(-share)
+        for k in range(hits, n + 1)
+    )
+    return math.fsum(map(math.exp, logs))
 
 
 def _known(values: ArrayLike) -> np.ndarray:

@@ -1,26 +1,20 @@
-"""Writes the tables of docs/validation.md from docs/results/validation (`make docs-tables`).
-
-`ccp bench validation --draw N --seed S --keep docs/results/validation` makes a draw's result,
-`ccp bench sim --peer ns3 --beside-kernel --keep docs/results/validation` the one beside ns-3, and
-`ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers` one of papers' grids.
-"""
+"""The tables of docs/validation.md, from docs/results/validation; `scripts.tables` writes them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
-from experiments.bench.ns3_peer import CASES, FIGURES, NS3, SIDES
-from experiments.bench.result import BenchResult, interval, short
+from experiments.bench.result import told_about
 from experiments.papers.agreement import TENTH
 from experiments.papers.kept import Kept
-from experiments.statistics import Estimate
 from experiments.validation.heldout import HEADINGS, Heldout
-from scripts.bench_tables import END, ROOT
 from scripts.marks import filled
 
+ROOT: Final = Path(__file__).parents[1]
 DOCUMENT: Final = ROOT / "docs/validation.md"
+END: Final = "<!-- end -->"
 RESULTS: Final = ROOT / "docs/results/validation"
 PAPERS: Final = ROOT / "docs/results/papers"
 
@@ -56,7 +50,7 @@ def _drawn(name: str, found: Heldout) -> str:
         [
             f"### {name.replace('-', ' ').capitalize()}: {len(found.cases)} scenarios",
             "",
-            f"{_made(found.about)} {found.told_left_out()}",
+            f"{told_about(found.about)} {found.told_left_out()}",
             "",
             *_table(HEADINGS, found.cells()),
             "",
@@ -65,80 +59,6 @@ def _drawn(name: str, found: Heldout) -> str:
             *_table(["case", "path", "flows", "kernel / simulator"], missed),
         ]
     )
-
-
-# --- beside ns-3 -------------------------------------------------------------------------------------------
-
-
-def beside() -> BenchResult | None:
-    """Return the result beside ns-3; None if none is kept.
-
-    Raises:
-        BenchError: `bench.cannot_read`, if the file is no result.
-    """
-    file = RESULTS / f"sim-{NS3}.json"
-    return BenchResult.from_json(file.read_text(), str(file)) if file.exists() else None
-
-
-def beside_tables(found: BenchResult | None) -> str:
-    """Return what ns-3, the simulator and the kernel came to, and what simulating cost."""
-    if found is None:
-        return "No result is kept yet."
-    (tally,) = found.rounds.values()
-    told = f"{_made(found.about)} {tally.counted} rounds; {tally.disturbed} runs of the kernel do not count."
-    headings = ["scenario", "figure", "kernel", "ccplane", "ns-3", "nearer"]
-    cost = ["scenario", "ccplane", "ns-3", "ccplane by ns-3"]
-    return "\n".join(
-        [
-            told,
-            "",
-            *_table(headings, [_compared(found, name, figure) for name in CASES for figure in FIGURES]),
-            "",
-            "Simulated seconds a second of CPU time:",
-            "",
-            *_table(cost, [_cost(found, name) for name in CASES]),
-        ]
-    )
-
-
-def _compared(found: BenchResult, name: str, figure: str) -> list[str]:
-    sides = [found.metrics.get(f"{figure}.{name}.{side}") for side in SIDES]
-    unit = FIGURES[figure][2]
-    cells = ["" if one is None else f"{short(one.value)} ({interval(one)})" for one in sides]
-    nearer = nearer_of(*(one.estimate for one in sides if one is not None)) if all(sides) else ""
-    return [
-        f"`{name}`",
-        f"{figure.replace('_', ' ')}, {unit}",
-        *(cell.replace(" ()", "") for cell in cells),
-        nearer,
-    ]
-
-
-def nearer_of(kernel: Estimate, ours: Estimate, other: Estimate) -> str:
-    """Return who is nearer to the kernel, whatever the values are within their intervals.
-
-    Args:
-        kernel: The kernel's median.
-        ours: The simulator's.
-        other: The one of ns-3.
-    """
-    if any(math.isnan(one.low) for one in (kernel, ours, other)):
-        return "too few runs"
-    if ours.low > other.high:
-        above, below = "ccplane", "ns-3"
-    elif other.low > ours.high:
-        above, below = "ns-3", "ccplane"
-    else:
-        return "undecided"
-    if kernel.low > (ours.high + other.high) / 2:
-        return above
-    return below if kernel.high < (ours.low + other.low) / 2 else "undecided"
-
-
-def _cost(found: BenchResult, name: str) -> list[str]:
-    ours, other = (found.metrics[f"simulated_ratio.{name}.{side}"] for side in SIDES[1:])
-    cells = [f"{short(one.value)} ({interval(one)})".replace(" ()", "") for one in (ours, other)]
-    return [f"`{name}`", *cells, short(ours.value / other.value)]
 
 
 # --- papers' grids -----------------------------------------------------------------------------------------
@@ -180,27 +100,17 @@ def _tenth(kept: Kept, quantities: Sequence[str]) -> list[str]:
 # --- both --------------------------------------------------------------------------------------------------
 
 
-def _made(about: dict[str, Any]) -> str:
-    git, host = about["git"], about["host"]
-    revision = (
-        f"`{git['commit'][:12]}`{' with changes' if git['dirty'] else ''}" if git else "unknown revision"
-    )
-    machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
-    return f"{about['date'][:10]}, {revision}, {machine}."
-
-
 def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
     rows = [headings, ["---"] * len(headings), *lines]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def written(text: str, draws: dict[str, Heldout], peer: BenchResult | None, grids: Sequence[Kept]) -> str:
-    """Return the document with the tables between their markers."""
-    made = (("drawn", drawn_tables(draws)), ("ns-3", beside_tables(peer)), ("tenth", tenth_table(grids)))
+def written(text: str) -> str:
+    """Return the document with the tables of what is kept between their marks."""
+    made = (
+        ("drawn", drawn_tables(drawn())),
+        ("tenth", tenth_table(tenths())),
+    )
     for name, tables in made:
         text = filled(text, f"{begin(name)}\n", END, tables)
     return text
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(written(DOCUMENT.read_text(), drawn(), beside(), tenths()))

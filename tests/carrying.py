@@ -9,7 +9,6 @@ from typing import Any, Final
 from ccp_algs import registry
 from ccplane.datapath.ccp_unix.programs import LIBCCP
 from ccplane.datapath.registry import CCP_UNIX, EBPF, QUIC, SIM
-from experiments.bench.libccp import CRATE, EXAMPLE, LibccpPath
 from experiments.netlab.spec import Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint
@@ -17,6 +16,7 @@ from experiments.scenario import Flow, Scenario
 from experiments.traffic import Quic
 from experiments.traffic.spec import Iperf3
 from tests.interop.agent_end import agent, example
+from tests.libccp import CRATE, EXAMPLE, LibccpPath
 
 RATE_BYTES_PER_S: Final = 2.5e6
 RTT_US: Final = 20_000

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from ccplane.agent import messages as ask
 from ccplane.agent.client import Client, Row
+from ccplane.base.extras import extra_part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,7 +199,8 @@ class Recorded:
         return self._frame("probe")
 
     def _frame(self, stream: str) -> pd.DataFrame:
-        import pandas as pd
+        with extra_part():
+            import pandas as pd
 
         rows = []
         for row in self.rows:

@@ -101,9 +101,9 @@ class Client:
         return [one["name"] for one in self.status()["algorithms"]]
 
     def flows(self) -> pd.DataFrame:
-        """Return all flows, one a row, by flow id; totals are missing if a flow closed meanwhile."""
-        import pandas as pd
-
+        """Return all flows, one a row, by flow id (wants pandas); totals are missing if a flow closed."""
+        with extra_part():
+            import pandas as pd
         rows = self.ask(ask.Flows())
         columns = ["flow_id"] if not rows else None
         return pd.DataFrame(rows, columns=columns).set_index("flow_id")

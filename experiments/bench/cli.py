@@ -5,43 +5,32 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
+from ccplane.agent.commands.shared_options import take
 from experiments.bench import (
     against as guard,
 )
 from experiments.bench import (
-    agents,
     bus,
-    canary,
     datapath,
-    datapaths,
-    echo,
-    emulator,
     every,
     flows,
     inband,
-    ioam,
     latency,
-    ns3_peer,
-    peers,
-    quic,
-    reload,
     reports,
     rtcp,
-    signal,
     sim,
 )
 from experiments.bench.errors import BenchError
-from experiments.bench.every import APART, BENCHMARKS
-from experiments.bench.libccp import PROGRAM as LIBCCP_PATH
+from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
-from experiments.traffic.files import PROGRAM as FILES
 from experiments.validation.command import validation_command
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
@@ -57,53 +46,62 @@ Keep = Annotated[
 _Run = Callable[..., BenchResult]
 
 
-def _common(plan: Plan) -> dict[str, tuple[Any, Any]]:
-    """Return the options of every benchmark: their types and defaults."""
-    least = f"Rounds that count, at least; below {LEAST_ROUNDS} there is no interval and no verdict."
-    narrow = "Stop when half the 95 % interval of each headline figure is at most this share of its median."
-    return {
-        "rounds": (Annotated[int, typer.Option(min=1, help=least)], plan.rounds),
-        "max_rounds": (Annotated[int, typer.Option(min=1, help="Rounds at most.")], plan.max_rounds),
-        "precision": (Annotated[float, typer.Option(min=0, help=narrow)], plan.precision),
-        "seed": (Annotated[int, typer.Option(help="Of the order within rounds.")], plan.seed),
-        "as_json": (
-            Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")],
-            False,
-        ),
-        "keep": (Keep, None),
-    }
+Rounds = Annotated[
+    int,
+    typer.Option(
+        min=1, help=f"Rounds that count, at least; below {LEAST_ROUNDS} there is no interval and no verdict."
+    ),
+]
+MaxRounds = Annotated[int, typer.Option(min=1, help="Rounds at most.")]
+Precision = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        help="Stop when half the 95 % interval of each headline figure is at most this share of its median.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Of the order within rounds.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+
+
+def _finish(
+    run: Callable[[Plan], BenchResult],
+    rounds: Rounds,
+    max_rounds: MaxRounds,
+    precision: Precision,
+    seed: Seed,
+    as_json: AsJson = False,
+    keep: Keep = None,
+) -> None:
+    """Measure, show and keep: what all benchmarks have in common."""
+    result = run(Plan(rounds, max_rounds, precision, seed))
+    if keep is not None:
+        result.keep(keep)
+    _show(result, as_json)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
+
+
+_COMMON: Final = dict(list(inspect.signature(_finish, eval_str=True).parameters.items())[1:])
+"""Options of every benchmark."""
 
 
 def benchmark(name: str) -> Callable[[_Run], _Run]:
     """Make a command of a function that takes a plan and options of its own, and returns a result."""
-    about = {**BENCHMARKS, **APART}[name]
-    common = _common(about.plan)
+    about = BENCHMARKS[name]
+    plan = asdict(about.plan)
+    common = {key: one.replace(default=plan.get(key, one.default)) for key, one in _COMMON.items()}
 
     def decorate(run: _Run) -> _Run:
-        own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
-
         def command(**given: Any) -> None:
-            told = {option: given.pop(option) for option in common}
-            least, most = told["rounds"], told["max_rounds"]
-            if least > about.plan.max_rounds and most == about.plan.max_rounds:
-                most = least  # who asks for more rounds at least need not ask twice
-            result = run(Plan(least, most, told["precision"], told["seed"]), **given)
-            if told["keep"] is not None:
-                result.keep(told["keep"])
-            _show(result, told["as_json"])
-            if result.exit_code:
-                raise typer.Exit(result.exit_code)
+            shared = {option: given.pop(option) for option in common}
+            if shared["rounds"] > about.plan.max_rounds == shared["max_rounds"]:
+                shared["max_rounds"] = shared["rounds"]  # more rounds at least are more at most
+            _finish(lambda plan: run(plan, **given), **shared)
 
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters = [one.replace(kind=keyword) for one in own] + [
-            inspect.Parameter(option, keyword, annotation=annotation, default=default)
-            for option, (annotation, default) in common.items()
-        ]
-        # typer reads both.
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        help_text = f"{run.__doc__}\n\nIt takes {about.told_minutes}."
-        app.command(name, help=help_text)(command)
+        own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+        take(command, [*own, *common.values()])
+        app.command(name, help=f"{run.__doc__}\n\nIt takes {about.told_minutes}.")(command)
         return run
 
     return decorate
@@ -150,12 +148,6 @@ def _datapath(
     return guard.run(plan, against, seconds, algorithm)
 
 
-@benchmark("peers")
-def _peers(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
-    """As `datapath`, beside kernel BBR, CUBIC in BPF without an agent, and CUBIC all in Python."""
-    return peers.run(plan, seconds)
-
-
 @benchmark("latency")
 def _latency(plan: Plan) -> BenchResult:
     """Time from an ACK to the update it caused, idle and under load."""
@@ -189,46 +181,10 @@ def _rtcp(
     return rtcp.run(plan, count, loads, object_bytes=object_kb << 10, observe=observe)
 
 
-@benchmark("reload")
-def _reload(plan: Plan, count: Count = 1_000) -> BenchResult:
-    """How long the agent's thread is busy with a new version of an algorithm under many flows."""
-    return reload.run(plan, count=count)
-
-
-@benchmark("canary")
-def _canary(
-    plan: Plan,
-    tries: Annotated[int, typer.Option(min=0, help="Trials of a version against itself.")] = 100,
-) -> BenchResult:
-    """What a bad version costs on 5 % of new flows, and how often a good one is taken back."""
-    return canary.run(plan, tries)
-
-
-@benchmark("emulator")
-def _emulator(plan: Plan) -> BenchResult:
-    """Packets a second of the link emulator, and the errors of its delay, rate and loss."""
-    return emulator.run(plan)
-
-
 @benchmark("bus")
 def _bus(plan: Plan) -> BenchResult:
     """Messages a second and latency through a broker."""
     return bus.run(plan)
-
-
-@benchmark("signal")
-def _signal(
-    plan: Plan,
-    seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 15,
-) -> BenchResult:
-    """Time from a receiver's signal to the changed window, through a broker."""
-    return signal.run(plan, seconds=seconds)
-
-
-@benchmark("ioam")
-def _ioam(plan: Plan) -> BenchResult:
-    """Packets a second that nodes of in-band telemetry make, fill, read and strip, on one core."""
-    return ioam.run(plan)
 
 
 @benchmark("int")
@@ -237,107 +193,15 @@ def _int(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
     return inband.run(plan, seconds)
 
 
-@benchmark("echo")
-def _echo(
-    plan: Plan,
-    seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 5,
-) -> BenchResult:
-    """How old in-band telemetry is when an algorithm decides, by echoes in ACKs and through a broker."""
-    return echo.run(plan, seconds)
-
-
 @benchmark("sim")
-def _sim(
-    plan: Plan,
-    peer: Annotated[
-        str | None,
-        typer.Option(metavar="ns3", help="Flows here and in another simulator: cost, and what they come to."),
-    ] = None,
-    beside_kernel: Annotated[
-        bool, typer.Option("--beside-kernel", help="With --peer: the same flows in the kernel (needs root).")
-    ] = False,
-) -> BenchResult:
+def _sim(plan: Plan) -> BenchResult:
     """Packet events and environment steps of the simulator a second, on one core; simulated by real time."""
-    if peer is None and not beside_kernel:
-        return sim.run(plan)
-    if peer != ns3_peer.NS3:
-        raise BenchError(
-            "bench.bad_options",
-            f"there is no simulator `{peer}` to measure beside" if peer else "--beside-kernel wants a peer",
-            "--peer",
-            fix=f"give --peer {ns3_peer.NS3}",
-        )
-    return ns3_peer.run(plan, beside_kernel=beside_kernel)
-
-
-@benchmark("agents")
-def _agents(
-    plan: Plan,
-    agent: Annotated[
-        list[str],
-        typer.Option(metavar="NAME=COMMAND", help="An agent made with portus: reno='./reno --ipc unix'."),
-    ],
-    ours: Annotated[
-        list[str] | None, typer.Option(help="Our algorithm to measure along; the first is the yardstick.")
-    ] = None,
-    kernel: Annotated[
-        list[str] | None, typer.Option(help="The kernel's likewise; the yardstick if there is none of ours.")
-    ] = None,
-    libccp: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PROGRAM",
-            help="The example libccp_path of the crate ccp-difftest: each agent on libccp is its yardstick.",
-        ),
-    ] = None,
-    rate_mbit: Annotated[float, typer.Option(help="Rate of the emulated path.")] = 48.0,
-    rtt_ms: Annotated[float, typer.Option(help="Its RTT.")] = 40.0,
-    buffer_bdp: Annotated[float, typer.Option(min=0.01, help="Its buffer, by its BDP.")] = 1.0,
-    scenario: Annotated[
-        agents.Scenario | None, typer.Option(help="A path of `ccp bench datapath` instead.")
-    ] = None,
-    seconds: Seconds = 12.0,
-    omit: Annotated[int, typer.Option(min=0, help="Seconds before these that are not measured.")] = 3,
-) -> BenchResult:
-    """Agents made with portus, through `ccp serve-ccp`, beside our algorithms and the kernel's."""
-    where, length = agents.Where(scenario, rate_mbit, rtt_ms, buffer_bdp), agents.Length(seconds, omit)
-    return agents.run(plan, agent, agents.Beside(ours or [], kernel or [], libccp), where, length)
-
-
-@benchmark("quic")
-def _quic(
-    plan: Plan,
-    files: Annotated[
-        Path, typer.Option(metavar="PROGRAM", help="The example `files` of the crate ccp-quic.")
-    ] = FILES,
-) -> BenchResult:
-    """Connections of quinn under `cubic` by `ccp run --datapath quic`, beside quinn's own CUBIC."""
-    return quic.run(plan, files)
-
-
-@benchmark("datapaths")
-def _datapaths(
-    plan: Plan,
-    algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, as of `ccp run`.")] = "reno",
-    rate_mbit: Annotated[float, typer.Option(help="Rate of the emulated path.")] = 48.0,
-    rtt_ms: Annotated[float, typer.Option(help="Its RTT; its buffer is one BDP.")] = 20.0,
-    seconds: Seconds = 9.0,
-    omit: Annotated[int, typer.Option(min=0, help="Seconds of these that are left out at first.")] = 2,
-    libccp: Annotated[
-        Path, typer.Option(metavar="PROGRAM", help="The example `libccp_path` of the crate ccp-difftest.")
-    ] = LIBCCP_PATH,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the windows of the last round there.")
-    ] = None,
-) -> BenchResult:
-    """An algorithm, the same file, on the kernel's TCP, the simulator, libccp and QUIC, over one path."""
-    where, length = agents.Where(None, rate_mbit, rtt_ms), agents.Length(seconds, omit)
-    return datapaths.run(plan, algorithm, where, length, libccp, picture)
+    return sim.run(plan)
 
 
 @app.command("all")
 def all_command(keep: Keep = None) -> None:
-    """All but `agents`, `datapaths`, `quic` and `validation`, one after the other, and how long each takes.
+    """All but `validation`, one after the other, and how long each takes.
 
     Exit code 1: one of them failed; the others are measured nevertheless.
     """

@@ -36,29 +36,15 @@ class Benchmark:
 
 BENCHMARKS: Final = {
     "sim": Benchmark(Plan(max_rounds=12), (1, 2)),
-    "ioam": Benchmark(Plan(max_rounds=27), (0.5, 0.5)),
     "datapath": Benchmark(Plan(max_rounds=18), (2, 8)),
-    "peers": Benchmark(Plan(max_rounds=12), (5, 12)),
     "latency": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 4)),
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "rtcp": Benchmark(Plan(max_rounds=6), (25, 25)),
-    "reload": Benchmark(Plan(max_rounds=8, precision=0.1), (1, 4)),
-    "canary": Benchmark(Plan(max_rounds=6), (16, 20)),
-    "emulator": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 5)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
-    "signal": Benchmark(Plan(max_rounds=8, precision=0.1), (3, 6)),
     "int": Benchmark(Plan(max_rounds=12), (2, 5)),
-    "echo": Benchmark(Plan(max_rounds=8, precision=0.1), (2, 4)),
 }
 """Name -> benchmark, in the order in which all are run."""
-
-APART: Final = {
-    "agents": Benchmark(Plan(max_rounds=9), (3, 20)),
-    "datapaths": Benchmark(Plan(max_rounds=9), (5, 8)),
-    "quic": Benchmark(Plan(max_rounds=27), (1.5, 6)),
-}
-"""Those that measure what `make build` does not make, and are not among all."""
 
 
 def run(console: Console, keep: Path | None = None) -> list[str]:

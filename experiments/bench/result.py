@@ -139,6 +139,11 @@ class BenchResult:
         self.metrics[metric] = Metric(tuple(map(float, values)), unit, goal)
 
     @property
+    def made(self) -> str:
+        """When, at what revision and on what machine it was made, for people."""
+        return told_about(self.about)
+
+    @property
     def exit_code(self) -> int:
         """That of the command which made it."""
         return 0
@@ -243,6 +248,19 @@ def write(text: str, file: Path) -> None:
             error.strerror or str(error),
             "give --keep a folder that you may write to",
         ) from error
+
+
+def told_about(about: Mapping[str, Any]) -> str:
+    """Return date, revision and machine of a result, for people.
+
+    Args:
+        about: As of `describe_run`.
+    """
+    git, host = about["git"], about["host"]
+    changed = " with changes" if git and git["dirty"] else ""
+    revision = f"`{git['commit'][:12]}`{changed}" if git else "unknown revision"
+    machine = f"Linux {host['kernel']}, {host['cpu']}, {host['cores']} processors"
+    return f"{about['date'][:10]}, {revision}, {machine}."
 
 
 def interval(metric: Metric) -> str:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from experiments.bench.signal import add_broker_host
 from experiments.mininet_wifi import radios
 from experiments.mininet_wifi.conditions import MTU_BYTES, USUAL, Conditions
 from experiments.netlab import Host, Interface, Lab, Shaper, links
+from experiments.netlab.brokers import add_broker_host
 
 NETEM_PKTS: Final = 1000
 """What netem holds if it is not told: with more on its way it would drop some."""

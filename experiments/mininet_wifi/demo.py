@@ -22,12 +22,12 @@ from ccplane.agent import Client
 from ccplane.agent.control import control_socket
 from ccplane.agent.messages import Flows
 from experiments.agent_process import PIN_DIR, running_agent
-from experiments.bench.signal import broker_on
 from experiments.mininet_wifi.chain import Chain, Port
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID, Phase
 from experiments.mininet_wifi.recorded import HEARD, PACKETS
 from experiments.netlab import process, start_iperf3
+from experiments.netlab.brokers import broker_on
 
 ALGORITHM: Final = "int_cubic"
 PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")

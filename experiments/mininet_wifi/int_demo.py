@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from pyroute2 import netns
 
-from experiments.bench.signal import add_broker_host
 from experiments.mininet_wifi import radios
 from experiments.mininet_wifi.chain import Chain, Port, shape
 from experiments.mininet_wifi.conditions import MTU_BYTES, USUAL, Conditions
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.show import main
 from experiments.netlab import Host, Interface, Lab, links, namespace
+from experiments.netlab.brokers import add_broker_host
 from experiments.netlab.host import Belongings
 from experiments.netlab.lab import DEFAULT_CONGESTION
 from experiments.netlab.process import which

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from broker.options import PORT, BusOptions
 from ccplane.agent import Client
-from experiments.bench.signal import broker_on
 from experiments.mininet_wifi.chain import Chain
 from experiments.mininet_wifi.demo import CLIENT_PORT, TIMEOUT_S, agent_at_source, running_nodes
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID
 from experiments.mininet_wifi.recipes import Recipe, Run
 from experiments.netlab import IperfRun, TcpInfo, TcpWatch, start_iperf3
+from experiments.netlab.brokers import broker_on
 from telemetry.bus import Bus
 from telemetry.schema import IntHop, IntSummary, Sample
 

@@ -6,8 +6,7 @@ import contextlib
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -15,16 +14,10 @@ from typing import Self
 from broker.embedded import SETTINGS, EmbeddedBroker, mosquitto_program
 from broker.options import BusOptions, Tls
 from experiments.netlab.sockets import free_port
+from tests.waiting import wait_until as wait_until
 
 USERS = {"anna": "secret", "ben": "p w ä$", "recv": "r", "host-a": "h"}
 PATIENCE_S = 30.0
-
-
-def wait_until(condition: Callable[[], object], what: str = "it") -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end_s, f"{what} did not happen"
-        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 from ccplane.base import _native
 from experiments import agent_process
 from experiments.netlab import IperfRun
+from tests.waiting import wait_until as wait_until
 
 PIN_DIR = "/sys/fs/bpf/ccplane-test"
 Start = Callable[..., IperfRun]
@@ -42,14 +43,6 @@ CONST = """
     (:= Micros 0))
 """
 """A fixed window, set from outside, and a report every 5 ms."""
-
-
-def wait_until(done: Callable[[], object], timeout_s: float = 30.0) -> None:
-    """Wait until something holds, without polling a datapath."""
-    end = time.monotonic() + timeout_s
-    while not done():
-        assert time.monotonic() < end, f"still waiting after {timeout_s} s"
-        time.sleep(0.001)
 
 
 def ccp(*arguments: str) -> str:

@@ -22,6 +22,7 @@ from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.netlab import Path, bottleneck, iperf3, start_iperf3
 from tests.kernel.driving import Start, ccp
 from tests.lent import TEST
+from tests.waiting import wait_until
 
 
 def write(tmp_path: FilePath, name: str, text: str) -> str:
@@ -29,15 +30,6 @@ def write(tmp_path: FilePath, name: str, text: str) -> str:
     path = tmp_path / name
     path.write_text(textwrap.dedent(text))
     return str(path)
-
-
-def wait_until(holds: object, timeout_s: float = 60.0) -> None:
-    """Wait until a function returns something true."""
-    assert callable(holds)
-    end = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < end, f"still waiting after {timeout_s} s"
-        time.sleep(0.02)
 
 
 @pytest.mark.kernel(struct_ops=False)

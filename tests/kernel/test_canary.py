@@ -13,8 +13,8 @@ from ccplane.agent.client import Client
 from ccplane.agent.control import control_socket
 from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, running_agent
-from experiments.bench.canary import NETWORK, RIGHT, WRONG, churning
 from experiments.netlab.emulated import emulated
+from tests.kernel.churning import NETWORK, RIGHT, WRONG, churning
 from tests.kernel.driving import ccp, wait_until
 
 RAISES = RIGHT.replace(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.bench import probes
 from experiments.netlab import Host, iperf3
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.spec import (
@@ -27,6 +26,7 @@ from experiments.netlab.spec import (
     TokenBucket,
 )
 from experiments.netlab.topologies import point_to_point
+from tests.kernel import probes
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 

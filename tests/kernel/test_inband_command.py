@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from pyroute2 import IPRoute
 
+from broker.options import PORT as BROKER_PORT
 from broker.options import BusOptions
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
 from experiments.bench.inband import node_on
-from experiments.bench.signal import PORT as BROKER_PORT
-from experiments.bench.signal import broker_on
 from experiments.netlab import Host, Path
+from experiments.netlab.brokers import broker_on
 from telemetry.bus import Bus
 from telemetry.inband.device import Interface
 from telemetry.inband.node import NodeSpec, SourceOptions

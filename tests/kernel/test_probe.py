@@ -144,9 +144,11 @@ def test_the_command_prints_both_in_order_until_ctrl_c(
     with out.open("w") as stdout, err.open("w") as stderr:
         process = subprocess.Popen(command, stdout=stdout, stderr=stderr, start_new_session=True)
     try:
-        wait_until(lambda: "attached" in err.read_text() or process.poll() is not None, COMPILES_S)
+        wait_until(lambda: "attached" in err.read_text() or process.poll() is not None, timeout_s=COMPILES_S)
         sending(start_transfer, slow, 60)
-        wait_until(lambda: out.read_text().count('"report"') > 10 and '"probe"' in out.read_text(), 120.0)
+        wait_until(
+            lambda: out.read_text().count('"report"') > 10 and '"probe"' in out.read_text(), timeout_s=120.0
+        )
         assert "tcp_rcv_established" in probed()
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(30) == 0
@@ -168,7 +170,7 @@ def test_the_command_ends_after_its_seconds_with_tables_and_histograms(
     text = submitting("BPF_PERF_OUTPUT") + COUNTS
     command = ccp("probe", "-e", text, "--seconds", "8", "--pin-dir", PIN_DIR)
     sending(start_transfer, slow, 2 * COMPILES_S)
-    wait_until(lambda: acked(client).max() > 100_000, 60.0)
+    wait_until(lambda: acked(client).max() > 100_000)
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILES_S, check=True)
     lines, *tables = done.stdout.split("\n\n")
     told = [(float(one.split()[0]), one.split()[1]) for one in lines.splitlines()[1:]]
@@ -185,7 +187,7 @@ def test_the_probe_of_the_page_prints_lines_for_people(
     slow: Path, start_transfer: Start, client: Client
 ) -> None:
     sending(start_transfer, slow, 2 * COMPILES_S)
-    wait_until(lambda: acked(client).max() > 100_000, 60.0)
+    wait_until(lambda: acked(client).max() > 100_000)
     flow_id = int(acked(client).idxmax())
     (text,) = re.findall(r"^```c\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     command = ccp("probe", "-e", text, "--flow", str(flow_id), "-n", "300", "--pin-dir", PIN_DIR)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ccplane.base._native import TcpArrivals
-from experiments.bench.signal import add_broker_host, broker_on
 from experiments.netlab import Host, iperf3, namespace
+from experiments.netlab.brokers import add_broker_host, broker_on
 from experiments.netlab.emulated import emulated
 from experiments.netlab.spec import Buffer, Direction, DropTail, Family, Pattern
 from experiments.netlab.topologies import point_to_point

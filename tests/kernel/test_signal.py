@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
+from broker.options import BusOptions
 from ccp_algs import Algorithm
 from ccplane.agent.description import Description
+from ccplane.agent.hearing import Hearing
+from ccplane.agent.inbox import Inbox
 from ccplane.agent.plane import Plane
 from experiments.agent_process import agent_here
-from experiments.bench.signal import add_broker_host, broker_on, listening, receiving
-from experiments.netlab import TcpWatch, start_iperf3
+from experiments.netlab import Host, TcpWatch, start_iperf3
+from experiments.netlab.brokers import add_broker_host, broker_on
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.iperf import IperfOptions
 from experiments.netlab.spec import Direction
 from experiments.netlab.topologies import point_to_point
 from telemetry.schema import ReceiverSignal, Sample
+
+
+@contextmanager
+def receiving(host: Host, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `ccp receive` on a host, without output."""
+    ccp = str(Path(sys.executable).with_name("ccp"))
+    running = host.popen([ccp, "receive", "--quiet", *options])
+    try:
+        yield running
+    finally:
+        running.terminate()
+        running.wait()
+
+
+@contextmanager
+def listening(plane: Plane, host: Host, broker: str) -> Iterator[Hearing]:
+    """Let a plane of this process hear a broker that a host can reach."""
+    inbox = Inbox(BusOptions(host=broker), sender="sender", wake=plane.datapath.wake)
+    hearing = Hearing(plane, inbox, "sender")
+    host.call(inbox.start)  # its thread stays in the host's namespace
+    try:
+        yield hearing
+    finally:
+        inbox.stop()
+
 
 MSS = 1448
 NEAR_US, FAR_US = 5_000, 40_000

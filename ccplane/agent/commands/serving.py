@@ -16,6 +16,7 @@ import typer
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
 from ccplane.agent.algorithms import Find, Running, find
+from ccplane.agent.commands.shared_options import take
 from ccplane.agent.control import ControlOptions, check_address
 from ccplane.agent.description import PLAIN, Description, Plan, plan
 from ccplane.agent.metrics import MetricsAddress
@@ -128,17 +129,13 @@ def serving(command: Callable[..., None]) -> Callable[..., None]:
     """
     own = inspect.signature(command, eval_str=True).parameters.values()
     shared = inspect.signature(_given, eval_str=True).parameters
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [one.replace(kind=keyword) for one in (*own, *shared.values()) if one.name != _GIVEN]
 
     def run(**options: Any) -> None:
         given = _given(**{name: options.pop(name) for name in shared})
         command(**options, **{_GIVEN: given})
 
     run.__doc__ = command.__doc__
-    # typer reads both.
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    take(run, [one for one in (*own, *shared.values()) if one.name != _GIVEN])
     return run
 
 

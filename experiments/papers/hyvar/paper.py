@@ -10,11 +10,10 @@ from typing import Final
 from experiments.papers.hyvar.claims import CLAIMS
 from experiments.papers.hyvar.mtp import MTP
 from experiments.papers.hyvar.paths import PATHS
-from experiments.papers.hyvar.sensitivity import SENSITIVITY
 from experiments.papers.hyvar.sharing import SHARING
 from experiments.papers.paper import Paper
 
-_PARTS: Final = (MTP, PATHS, SENSITIVITY, SHARING)
+_PARTS: Final = (MTP, PATHS, SHARING)
 
 PAPER: Final = Paper.of(
     "hyvar", "Hybrid Congestion Control with Variable Monitoring Time Period", _PARTS, CLAIMS

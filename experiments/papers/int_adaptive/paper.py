@@ -26,7 +26,6 @@ from experiments.papers.int_adaptive.chain import (
 from experiments.papers.int_adaptive.claims import CLAIMS, L1, L2
 from experiments.papers.int_adaptive.echoes import ECHOED
 from experiments.papers.int_adaptive.growth import FIG7, FINE_US
-from experiments.papers.int_adaptive.located import LOCATED
 from experiments.papers.int_adaptive.quality import ACCURACY, CAUSE, CHAIN, OVERHEAD
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
 from experiments.papers.tables import Table
@@ -218,7 +217,6 @@ _PARTS: Final = (
     *ECHOED,
     ACCURACY,
     CAUSE,
-    LOCATED,
     OVERHEAD,
     CHAIN,
 )

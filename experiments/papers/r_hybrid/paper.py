@@ -3,8 +3,7 @@
 Figures 2 to 4 have one path (`path.py`), on which only loss and the threshold of marking change.
 Figure 5 is computed (`series.py`); the experiments E1 to E17 are those of the authors' script
 (`exps.py`). Beyond the paper: how long a switch takes (`timing.py`), a host with two kinds
-of peers (`peers.py`), what is taken for sharing that is none (`false.py`), rules that know own queues
-(`whose.py`), probes that ask the path (`probed.py`), and what others lose who obey marks (`beside.py`).
+of peers (`peers.py`), and what is taken for sharing that is none (`false.py`).
 `docs/papers/r-hybrid.md` says what came out.
 """
 
@@ -18,7 +17,6 @@ import pandas as pd
 from ccp_algs.r_hybrid import ECN_BETA
 from experiments import plots
 from experiments.papers.paper import Findings, Paper, Part, Runs, Size
-from experiments.papers.r_hybrid.beside import MARKS_BESIDE
 from experiments.papers.r_hybrid.claims import CLAIMS, OURS_OWN
 from experiments.papers.r_hybrid.exps import EXPS
 from experiments.papers.r_hybrid.false import FALSE_SWITCHES
@@ -40,10 +38,8 @@ from experiments.papers.r_hybrid.path import (
     path,
 )
 from experiments.papers.r_hybrid.peers import TWO_PEERS
-from experiments.papers.r_hybrid.probed import PROBE
 from experiments.papers.r_hybrid.series import FIG5
 from experiments.papers.r_hybrid.timing import TIMING
-from experiments.papers.r_hybrid.whose import OWN_MODE, WHOSE_QUEUE
 from experiments.papers.tables import Table
 from experiments.papers.variants import KERNEL, rounds, steered
 from experiments.plots import Plot
@@ -299,10 +295,6 @@ _PARTS: Final = (
     TIMING,
     TWO_PEERS,
     FALSE_SWITCHES,
-    WHOSE_QUEUE,
-    OWN_MODE,
-    PROBE,
-    MARKS_BESIDE,
 )
 
 PAPER: Final = Paper.of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,13 +18,10 @@ from ccplane.agent import cli
 from ccplane.agent.beside import HOLD_US, Beside, Recorded, Timeline, record
 from ccplane.agent.client import Client
 from ccplane.agent.commands.probe import drawn, line
-from ccplane.agent.control import ControlOptions
-from ccplane.agent.management import managed
-from ccplane.datapath.ebpf import compile_program
 from telemetry.bpfcc import Event, Table, why_not
 from tests.repeating import repeating
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport
-from tests.unit.agent.test_control import Served
+from tests.unit.agent.test_control import Served, running
 
 
 @given(
@@ -90,12 +86,8 @@ class Probe:
 def served(tmp_path: Path) -> Iterator[Served]:
     made = Served(tmp_path)
     made.feed(FakeCreated(FakeInfo(THIRD, src_port=41_000)))
-    with managed(made.plane, compile_program, ControlOptions(made.address)):
-        thread = threading.Thread(target=made.plane.run)
-        thread.start()
+    with running(made):
         yield made
-        made.plane.request_stop()
-        thread.join()
 
 
 @pytest.fixture

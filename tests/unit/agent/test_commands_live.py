@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,17 @@ from ccplane.agent.client import Client
 from ccplane.agent.commands import serving
 from ccplane.agent.commands.tail import line
 from ccplane.agent.commands.told import told
-from ccplane.agent.control import ControlOptions
-from ccplane.agent.management import managed
 from ccplane.base.errors import UsageError
-from ccplane.datapath.ebpf import compile_program
 from tests.repeating import repeating
 from tests.unit.agent.live import FOLD
-from tests.unit.agent.test_control import SOURCE, Served
+from tests.unit.agent.test_control import SOURCE, Served, running
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     made = Served(tmp_path)
-    with managed(made.plane, compile_program, ControlOptions(made.address)):
-        thread = threading.Thread(target=made.plane.run)
-        thread.start()
+    with running(made):
         yield made
-        made.plane.request_stop()
-        thread.join()
 
 
 def ccp(served: Served, *arguments: object) -> Result:

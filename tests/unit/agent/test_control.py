@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,28 +70,24 @@ class Served(Edited):
             self.plane.turn(0)
 
 
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    ends: list[Callable[[], None]] = []
-
-    def start(source: str = SOURCE, flows: int = 2, **options: Any) -> Served:
-        served = Served(tmp_path, source, flows)
-        around = managed(served.plane, compile_program, ControlOptions(served.address, **options))
-        around.__enter__()
+@contextmanager
+def running(served: Served, **options: Any) -> Iterator[Served]:
+    """Run the plane on a thread, with its control socket."""
+    with managed(served.plane, compile_program, ControlOptions(served.address, **options)):
         thread = threading.Thread(target=served.plane.run)
         thread.start()
+        yield served
+        served.plane.request_stop()
+        thread.join()
 
-        def end() -> None:
-            served.plane.request_stop()
-            thread.join()
-            around.__exit__(None, None, None)
 
-        ends.append(end)
-        return served
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    def start(source: str = SOURCE, flows: int = 2, **options: Any) -> Served:
+        return around.enter_context(running(Served(tmp_path, source, flows), **options))
 
-    yield start
-    for end in ends:
-        end()
+    with ExitStack() as around:
+        yield start
 
 
 @pytest.fixture

@@ -25,16 +25,7 @@ from tests.unit.agent.fakes import (
     fake_datapath,
     stamped,
 )
-
-
-class Clock:
-    """Time that only tests move."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.waiting import Clock
 
 
 def recorder(name: str = "rec") -> type[Algorithm]:

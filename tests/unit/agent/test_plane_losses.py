@@ -6,7 +6,8 @@ import pytest
 
 from ccplane.agent.events import Event
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, fake_datapath
-from tests.unit.agent.test_plane import Clock, plane_with, recorder
+from tests.unit.agent.test_plane import plane_with, recorder
+from tests.waiting import Clock
 
 
 def test_flows_that_are_there_are_adopted_and_their_late_create_events_ignored() -> None:

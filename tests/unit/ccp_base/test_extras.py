@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from ccplane.agent.client import Client
 from ccplane.base.errors import LoadError
 from ccplane.base.extras import EXTRA_OF, extra_part, lacking
 
 PROJECT: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-BROUGHT_BY = {"IPython": "ipykernel", "ns": "ns3", "torch": "stable-baselines3"}
+BROUGHT_BY = {"IPython": "ipykernel", "torch": "stable-baselines3"}
 """What comes with something else, or something of another name."""
 
 
@@ -41,11 +42,19 @@ def test_what_an_extra_brings_is_known_and_is_not_there_without() -> None:
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(LoadError) as caught, extra_part():
-        import scipy  # noqa: F401
+        import pandas  # noqa: F401
     assert caught.value.slug == "load.no_extra"
     assert caught.value.fix.endswith("pip install 'ccplane[lab]'")
+
+
+def test_flows_as_a_data_frame_want_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(LoadError) as caught:
+        Client.__new__(Client).flows()  # before any agent is asked
+    assert caught.value.slug == "load.no_extra"
+    assert "ccplane[lab]" in caught.value.fix
 
 
 def test_the_command_has_the_path_of_pip_where_the_shell_finds_another_or_none(
@@ -56,7 +65,7 @@ def test_the_command_has_the_path_of_pip_where_the_shell_finds_another_or_none(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
 
     def fix() -> str:
-        told = lacking(ModuleNotFoundError(name="scipy"))
+        told = lacking(ModuleNotFoundError(name="pandas"))
         assert told is not None
         return told.fix
 

@@ -7,19 +7,13 @@ import pytest
 
 from ccplane.base.notify import FEEDS_A_TIMEOUT, STATUS_S, Manager, Supervised
 from tests.service_manager import ServiceManager
-
-
-class Clock:
-    now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.waiting import Clock
 
 
 @pytest.mark.parametrize("abstract", [False, True])
 def test_a_loop_tells_that_it_is_ready_goes_round_and_ends(tmp_path: Path, abstract: bool) -> None:
     place = f"@ccplane-test-{os.getpid()}" if abstract else tmp_path / "notify"
-    clock = Clock()
+    clock = Clock(100.0)
     with ServiceManager(place, watchdog_s=8.0) as systemd:
         manager = Manager.from_environment(systemd.environment.copy())
         assert manager is not None
@@ -64,7 +58,7 @@ def test_the_watchdog_of_another_process_is_not_fed(tmp_path: Path) -> None:
 
 
 def test_a_manager_that_is_gone_or_busy_holds_nobody_up(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     with ServiceManager(tmp_path / "notify", watchdog_s=1.0) as systemd:
         manager = Manager.from_environment(systemd.environment.copy())
         assert manager is not None

@@ -35,6 +35,7 @@ from ccplane.datapath.wire import (
     Update,
     messages,
 )
+from tests.waiting import Clock
 
 TEXT: Final = """(def (Report (volatile acked 0)) (step 5) (limit +infinity))
 (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (report))"""
@@ -76,17 +77,9 @@ class Peer:
         self._socket.close()
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

@@ -13,10 +13,22 @@ from experiments.bench import every
 from experiments.bench.cli import app
 from experiments.bench.datapath import need_congestion_controls
 from experiments.bench.errors import SLUGS, BenchError
-from experiments.bench.every import APART, BENCHMARKS
+from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Tally
-from scripts.bench_tables import BEGIN, DOCUMENT, END, RESULTS, results, tables, written
+from scripts.marks import filled
+from scripts.tables import (
+    BEGIN,
+    DOCS,
+    END,
+    FIGURES,
+    STATES,
+    WRITERS,
+    benchmarks,
+    kept_benchmarks,
+    kept_panel,
+    panel,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,14 +45,23 @@ def kept(name: str = "flows") -> BenchResult:
     return result
 
 
-def test_the_document_has_the_tables_of_the_kept_results() -> None:
-    text = DOCUMENT.read_text()
-    assert text.count(BEGIN) == text.count(END) == 1
-    assert written(text, results(RESULTS)) == text, "run `make docs-tables`"
+@pytest.mark.parametrize("page", WRITERS, ids=lambda page: page.stem)
+def test_pages_have_the_tables_of_the_kept_results(page: Path) -> None:
+    text = page.read_text()
+    assert WRITERS[page](text) == text, "run `make docs-tables`"
+    if page.name in {"benchmarks.md", "panel.md"}:
+        assert text.count(BEGIN) == text.count(END) == 1
+
+
+def test_each_figure_of_the_panel_has_a_row_and_what_was_not_measured_is_empty() -> None:
+    rows = panel(kept_panel()).splitlines()[-len(FIGURES) :]
+    assert [row.split("|")[1].strip() for row in rows] == list(FIGURES.values())
+    assert all(row.count("|") == len(STATES) + 2 for row in rows)
+    assert rows[0].split("|")[2].strip() == ""
 
 
 def test_a_table_says_what_was_measured_where_and_how_sure_it_is() -> None:
-    text = tables([kept()])
+    text = benchmarks([kept()])
     assert "### `ccp bench flows --rounds 6`\n" in text
     assert "2026-11-23, `0123456789ab`, Linux 6.18.0, a processor, 2 processors.\n" in text
     assert "flows: 6 rounds, 1 more were disturbed (steal 1)" in text
@@ -48,22 +69,27 @@ def test_a_table_says_what_was_measured_where_and_how_sure_it_is() -> None:
 
 
 def test_what_was_changed_by_hand_is_found(tmp_path: Path) -> None:
-    for name in ("signal", "sim"):
+    def written(text: str) -> str:
+        return filled(text, f"{BEGIN}\n", END, benchmarks(found))
+
+    for name in ("latency", "sim"):
         kept(name).keep(tmp_path)
-    found = results(tmp_path)
-    assert [one.name for one in found] == ["sim", "signal"], "in the order of the benchmarks"
-    text = written(f"before\n{BEGIN}\nold\n{END}\nafter\n", found)
+    found = kept_benchmarks(tmp_path)
+    assert [one.name for one in found] == ["sim", "latency"], "in the order of the benchmarks"
+    text = written(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
-    assert written(text, found) == text
-    assert written(text.replace("| 1 |", "| 2 |"), found) == text != text.replace("| 1 |", "| 2 |")
+    assert written(text) == text
+    assert written(text.replace("| 1 |", "| 2 |")) == text != text.replace("| 1 |", "| 2 |")
 
 
 def test_every_benchmark_is_among_all_and_in_the_document() -> None:
     commands = {one.name for one in app.registered_commands} - {"all", "validation"}
-    assert commands == {*BENCHMARKS, *APART}
-    told = re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text().partition(BEGIN)[0], re.MULTILINE)
+    assert commands == {*BENCHMARKS}
+    told = re.findall(
+        r"^\| `(\w+)` \|", (DOCS / "benchmarks.md").read_text().partition(BEGIN)[0], re.MULTILINE
+    )
     assert set(told) == commands
 
 
@@ -86,7 +112,7 @@ def test_all_are_run_even_if_one_fails(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_errors_are_those_of_the_house(whatever_others_do: None) -> None:
-    ran = CliRunner().invoke(app, ["ioam", "--rounds", "9", "--max-rounds", "5"])
+    ran = CliRunner().invoke(app, ["sim", "--rounds", "9", "--max-rounds", "5"])
     assert isinstance(ran.exception, BenchError)
     assert ran.exception.slug == "bench.bad_options"
     with pytest.raises(BenchError) as caught:

@@ -14,7 +14,7 @@ BEFORE = """
 import asyncio, concurrent.futures, importlib, multiprocessing, os, select, signal, socket, sys, time
 import urllib.request
 import IPython, matplotlib.pyplot, msgspec, numpy, paho.mqtt.client, pandas, pyarrow.parquet, rich.console
-import scipy.stats, typer, yaml, zmq
+import typer, yaml, zmq
 
 class OnlyOnLinux:
     def find_spec(self, name, path=None, target=None):

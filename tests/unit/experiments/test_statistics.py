@@ -70,5 +70,23 @@ def test_share_has_the_exact_interval() -> None:
     assert share_interval(10, 10).high == 1
 
 
+# As `scipy.stats.binomtest(hits, n).proportion_ci(level, "exact")` of scipy 1.15 has them.
+@pytest.mark.parametrize(
+    ("hits", "n", "level", "low", "high"),
+    [
+        (0, 10, 0.95, 0.0, 0.30849710781876294),
+        (10, 10, 0.95, 0.6915028921812371, 1.0),
+        (3, 10, 0.95, 0.06673951117773447, 0.652452850060008),
+        (1, 2, 0.95, 0.01257911709367899, 0.987420882906321),
+        (57, 60, 0.95, 0.8607567532789, 0.9895676703556517),
+        (500, 2000, 0.99, 0.2254321331457128, 0.27577206387434916),
+        (1, 20000, 0.95, 1.2658895218878237e-06, 0.00027855033219442634),
+    ],
+)
+def test_intervals_of_shares_are_exact(hits: int, n: int, level: float, low: float, high: float) -> None:
+    found = share_interval(hits, n, level=level)
+    assert (found.low, found.high) == (pytest.approx(low, rel=1e-10), pytest.approx(high, rel=1e-10))
+
+
 def test_share_of_nothing_is_not_known() -> None:
     assert math.isnan(share_interval(0, 0).value)

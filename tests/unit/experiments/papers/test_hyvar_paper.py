@@ -24,7 +24,6 @@ from experiments.papers.hyvar import runs as hyvar_runs
 from experiments.papers.hyvar.mtp import IDLE, MTPS_MS, checks
 from experiments.papers.hyvar.paper import PAPER
 from experiments.papers.hyvar.runs import ALGORITHMS, CELLS, HYBRID, HYVAR
-from experiments.papers.hyvar.sensitivity import OPTIONS
 from experiments.papers.hyvar.sharing import OTHER, alike, beside_cubic, shares
 from experiments.papers.paper import Measurement, Size, findings, grids_of, read_part, run_part
 from experiments.plots import style
@@ -100,17 +99,6 @@ def test_trace_that_is_there_is_not_written_again() -> None:
     whole = file.read_text()
     file.write_text("1\n")
     assert hyvar_runs.drawn("cellular-1").read_text() == whole
-
-
-def test_sensitivity_is_to_all_that_is_open_with_its_default() -> None:
-    from ccp_algs.hyvar.algorithms import Hyvar
-    from ccp_algs.params import params_of
-
-    for option, values in OPTIONS.items():
-        assert params_of(Hyvar)[option].default in values
-
-
-# --- what is made of runs ----------------------------------------------------------------------------------
 
 
 def table(hyvar: dict[str, float], hybrid: dict[str, float], idle_pct: float = 0.2) -> pd.DataFrame:

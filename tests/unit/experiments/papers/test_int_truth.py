@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.papers.int_adaptive import located
 from experiments.papers.int_adaptive.chain import OURS, chain, losing, seen, way_us
 from experiments.papers.int_adaptive.truth import accuracy, comparison, gaps, matrix, told_and_true
 from experiments.papers.variants import steered
@@ -119,23 +118,3 @@ def test_nothing_lost_is_neither_right_nor_wrong(tmp_path: Path) -> None:
     counted = matrix(gaps(causes(tmp_path, {0: (0, 0), 1: (0, 0)}, [0, 1])))
     assert counted["untold_pkts"] == 0
     assert counted["right_ratio"] != counted["right_ratio"]
-
-
-def test_of_all_flows_the_sums_are_held_against_those_of_the_links() -> None:
-    """The queue dropped seven, the last hop lost five."""
-    told = {"lost_congestion_pkts": 0, "lost_link_pkts": 0, "lost_unknown_pkts": 0}
-    scenario = chain("x", 1, flows=2)
-    summaries = result_of(scenario).int_summaries.assign(**told)
-
-    def judged(**of_first: int) -> dict[str, float]:
-        first = summaries.index[summaries["flow"] == "flow1"][:1]
-        changed_ones = summaries.copy()
-        for name, pkts in of_first.items():
-            changed_ones.loc[first, f"lost_{name}_pkts"] = pkts
-        return located.causes(result_of(scenario, int_summaries=changed_ones))
-
-    exact = judged(congestion=7, link=5)
-    assert (exact["lost_pkts"], exact["right_ratio"], exact["wrong_ratio"]) == (12, 1.0, 0.0)
-    cautious = judged(congestion=7, link=2, unknown=3)
-    assert (cautious["right_ratio"], cautious["unknown_ratio"], cautious["wrong_ratio"]) == (0.75, 0.25, 0.0)
-    assert judged(congestion=9, link=3)["wrong_ratio"] == pytest.approx(2 / 12)

@@ -16,7 +16,7 @@ from experiments.papers.commands import app
 from experiments.papers.kept import MOST_ROWS, Kept, _command, told_left_out
 from experiments.papers.tables import Check, Table
 from experiments.statistics import Estimate
-from scripts.paper_tables import PAGES, RESULTS, shown, written
+from scripts.tables import PAGES, PAPERS, paper, shown
 
 ROWS = pd.DataFrame(
     {
@@ -129,9 +129,9 @@ def test_a_command_says_what_was_run_and_not_where_it_went() -> None:
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
 def test_the_pages_show_what_is_kept(page: Path) -> None:
     text = page.read_text()
-    assert written(text, page.stem) == text, "run `make docs-tables`"
+    assert paper(text, page.stem) == text, "run `make docs-tables`"
     names = shown(text)
-    files = (RESULTS / page.stem).glob("*.json")
+    files = (PAPERS / page.stem).glob("*.json")
     there = [file.stem for file in files if not file.stem.endswith(TENTH)]  # docs/validation.md shows those
     assert sorted(names) == sorted(there), "each result that is kept is shown once"
 
@@ -139,8 +139,8 @@ def test_the_pages_show_what_is_kept(page: Path) -> None:
 def test_what_was_changed_by_hand_is_found(tmp_path: Path) -> None:
     kept().keep(tmp_path)
     page = "a\n<!-- begin paths: made by `make docs-tables` -->\nOLD\n<!-- end paths -->\nb\n"
-    text = written(page, "hyvar", tmp_path)
+    text = paper(page, "hyvar", tmp_path)
     assert "OLD" not in text
     assert text.startswith("a\n")
     assert text.endswith("<!-- end paths -->\nb\n")
-    assert written(text.replace("8.40", "9.40"), "hyvar", tmp_path) == text != text.replace("8.40", "9.40")
+    assert paper(text.replace("8.40", "9.40"), "hyvar", tmp_path) == text != text.replace("8.40", "9.40")

@@ -33,7 +33,6 @@ from experiments.papers.r_hybrid.path import (
 from experiments.papers.r_hybrid.path import (
     RTT_US as PATH_RTT_US,
 )
-from experiments.papers.r_hybrid.probed import echoes, wrong_ratio
 from experiments.papers.r_hybrid.wrong import wrong_ratios
 from experiments.papers.tables import Check
 from experiments.papers.variants import KERNEL
@@ -181,29 +180,6 @@ def test_what_is_wrong_before_runs_have_settled_counts_where_that_is_asked_for()
     assert wrong_ratios(result, early)["false_shared_ratio"] == 0
     assert wrong_ratios(result, early, 0.0)["false_shared_ratio"] == 0.25
     assert np.isnan(wrong_ratios(result, early)["false_single_owner_ratio"])
-
-
-def test_alone_a_flow_should_have_dctcp_and_beside_others_not_and_probes_tell_what_they_heard() -> None:
-    alone, beside = some_results("probe", "alone | every", "others on BBR | every").values()
-    samples = alone.connection_samples
-    in_dctcp = samples.loc[samples["t_s"] >= 2, "t_s"].between(2.5, 3.25, inclusive="left").mean()
-    assert 0 < in_dctcp < 1
-    assert wrong_ratio(alone) == pytest.approx(1 - in_dctcp)
-    assert wrong_ratio(beside) == pytest.approx(in_dctcp)
-    assert echoes(alone).values.tolist() == [["alone", 0.93]]
-    rows = table_of([alone, beside], PAPER.parts["probe"].row)
-    found = findings(PAPER.parts["probe"], Runs([alone, beside], rows, 2))
-    assert [table.rows["n"].tolist() for table in found.tables] == [[1, 1], [1, 1]]
-    assert len(found.checks) == 2
-
-
-def test_beside_others_that_obey_marks_the_part_that_is_ours_is_told() -> None:
-    (one,) = some_results("marks-beside", "RTT 1 ms, marks at 0.3 ms | DCTCP | r_hybrid, abe").values()
-    assert one.scenario.flows[0].params == {"shared_ecn": "abe"}
-    rows = table_of([one], PAPER.parts["marks-beside"].row)
-    assert rows["own_goodput_ratio"].tolist() == [pytest.approx(0.5)]
-    (table,) = findings(PAPER.parts["marks-beside"], Runs([one], rows, 1)).tables
-    assert table.rows[["others", "ours"]].values.tolist() == [["DCTCP", "r_hybrid, abe"]]
 
 
 def test_a_run_counts_from_when_it_has_settled() -> None:

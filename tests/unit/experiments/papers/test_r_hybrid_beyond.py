@@ -12,7 +12,7 @@ import pytest
 from experiments.papers.estimates import IN_RUN
 from experiments.papers.paper import Part, Runs, Size, findings, table_of
 from experiments.papers.r_hybrid import false as misled
-from experiments.papers.r_hybrid import peers, timing, whose
+from experiments.papers.r_hybrid import peers, timing
 from experiments.papers.variants import KERNEL
 from experiments.results import Result
 from experiments.runs.variants import variants_of
@@ -214,67 +214,6 @@ def test_what_disturbs_is_in_the_scenario() -> None:
     assert blocks == ["bursts of its own"]
 
 
-# --- whose queue is it? -------------------------------------------------------------------------------------
-
-
-def filled(situation: str) -> Result:
-    """A queue all the time, and all that the path can carry is ours while nobody else sends; else half."""
-    runs = planned(whose._drawn_grids(QUICK)[0])
-    run = next(one for one in runs if str(one.axes["case"]).startswith(f"{situation} |"))
-    t_s = np.round(0.1 * np.arange(round(10 * run.scenario.duration_s) + 1), 1)
-    others = np.zeros(len(t_s), dtype=bool)
-    for flow in run.scenario.flows[1:]:
-        others |= (t_s >= flow.start_s) & (t_s <= (flow.stop_s or run.scenario.duration_s))
-    share = np.where(others, 0.5, 1.0) * np.where(others & (np.arange(len(t_s)) % 3 == 0), 0.8, 1.0)
-    queue_ms = np.where(t_s < 0.5, 0.0, 20.0)
-    regimes = pd.DataFrame(
-        {
-            "t_s": t_s,
-            "rtt_min_ms": 5.0 + 0.8 * queue_ms,
-            "rtt_p50_ms": 5.0 + 0.9 * queue_ms,
-            "rtt_tail_ms": 5.0 + queue_ms,
-            "arrival_pkts_per_s": np.where(t_s < 0.5, 0.0, 4000.0 * share),
-        },
-        columns=list(Observation.__struct_fields__),
-    )
-    result = result_of(run.scenario, regimes=regimes)
-    result.axes = run.axes
-    return result
-
-
-def test_who_is_wrong_is_counted_from_the_coming_of_others() -> None:
-    found = whose.wrong(filled("others for a while")).set_index("mode")
-    assert found.loc["fast", "false_shared_ratio"] == 1
-    assert found.loc["fast", "false_single_owner_ratio"] == 0
-    assert 0 < found.loc["own", "false_single_owner_ratio"] < 0.2  # what it takes to notice
-    assert 0 < found.loc["own", "false_shared_ratio"] < 0.3
-    alone = whose.wrong(filled("alone")).set_index("mode")
-    assert alone["false_shared_ratio"].to_dict() == {"fast": 1.0, "own": 0.0}
-    assert alone["false_single_owner_ratio"].isna().all()
-
-
-def test_no_path_that_whose_queue_is_judged_on_was_there_before() -> None:
-    few, all_of_them = whose.drawn(whose.PATHS[0]), whose.drawn(whose.PATHS[1])
-    assert len(all_of_them) == whose.PATHS[1]
-    assert dict(list(all_of_them.items())[: len(few)]) == few
-    rooms_ms = [
-        1500 * one.buffer.packets / one.rate_bytes_per_s * 1000 for one in all_of_them.values() if one.buffer
-    ]
-    delta_ms = MODES["own"].options.delta_ms
-    assert min(rooms_ms) < delta_ms < max(rooms_ms)
-
-
-def test_flows_follow_one_mode_or_the_other_over_the_same_paths() -> None:
-    runs = {str(one.axes["case"]): one.scenario for one in planned(whose._followed_grids(QUICK)[0])}
-    modes: dict[str, set[str]] = {}
-    for case, scenario in runs.items():
-        (receiver,) = scenario.receivers
-        modes.setdefault(case.partition(" | ")[0], set()).add(receiver.mode)
-        assert (receiver.detector, scenario.flows[0].algorithm) == ({}, "r_hybrid")
-    assert set(map(frozenset, modes.values())) == {frozenset({"fast", "own"})}
-    assert len(modes) == 5
-
-
 # --- what they come to -------------------------------------------------------------------------------------
 
 
@@ -284,10 +223,6 @@ PARTS: dict[str, tuple[Part, list[Any]]] = {
     "false-switches": (
         misled.FALSE_SWITCHES,
         [lambda name=name: observed(name, [18.0] * 40) for name in misled.DISTURBANCES],
-    ),
-    "whose-queue": (
-        whose.WHOSE_QUEUE,
-        [lambda name=name: filled(name) for name in whose.situations(1e6, 12.0)],
     ),
 }
 

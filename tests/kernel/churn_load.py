@@ -1,6 +1,6 @@
 """Connections that come and go, as on a server: each fetches an object of its own size, and closes.
 
-Run inside two hosts of a lab as `python -m experiments.bench.churn_load server|client ...`. Arrivals are
+Run inside two hosts of a lab as `python -m tests.kernel.churn_load server|client ...`. Arrivals are
 Poisson, sizes log-normal: most are small, a few carry most of the bytes. The client tells every second what
 came in, as a line of JSON.
 """

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import socket
 import struct
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from experiments.bench.rounds import Unfit
 from experiments.netlab import Host
 
 HEADERS_BYTES: Final = 28
 """IPv4 and UDP."""
-PROBE_BYTES: Final = 64
-"""Size of a probe as an IP packet [bytes]."""
 
 _SO_TIMESTAMPNS: Final = 35  # <asm-generic/socket.h>, as the next
 _SO_RCVBUFFORCE: Final = 33
@@ -64,30 +59,6 @@ def socket_pair(sender: Host, receiver: Host) -> Iterator[tuple[socket.socket, s
         far.settimeout(_QUIET_S)
         near.connect(far.getsockname())
         yield near, far
-
-
-def delays_ns(near: socket.socket, far: socket.socket, count: int, gap_s: float, seed: int) -> list[int]:
-    """Send probes one by one, at uneven times, and return how long those that arrived were on their way.
-
-    Args:
-        near: Socket of the sender.
-        far: Socket of the receiver.
-        count: Probes.
-        gap_s: Mean time between two [s].
-        seed: Of the times between them.
-
-    Returns:
-        Time from just before a probe was sent until the receiver's device had it, in the order sent [ns].
-    """
-    random_gaps = random.Random(seed)
-    sent_ns = []
-    with _urgent():
-        for number in range(count):
-            time.sleep(random_gaps.uniform(0.5, 1.5) * gap_s)
-            packet = struct.pack("=I", number).ljust(PROBE_BYTES - HEADERS_BYTES, b"\0")
-            sent_ns.append(time.time_ns())
-            near.send(packet)
-    return [arrival.at_ns - sent_ns[arrival.number] for arrival in arrivals(far)]
 
 
 def send_train(near: socket.socket, count: int, ip_bytes: int, at_once: int) -> None:
@@ -140,7 +111,7 @@ def _timestamp(ancillary: Sequence[tuple[int, int, bytes]]) -> bytes:
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
             return data
-    raise Unfit("the kernel gave a packet no time")
+    raise AssertionError("the kernel gave a packet no time")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A yardstick for datapaths of ours: one that is built on libccp, steered by the same agent.
+"""A datapath that is built on libccp, steered by an agent of ours.
 
 It is the example `libccp_path` of `native/ccp-difftest`: TCP and the bottleneck are in its own process, and
 time is real.
@@ -16,13 +16,9 @@ from typing import Final
 import numpy as np
 
 from ccplane.datapath.ccp_unix.datapath import SOCKET
-from experiments import examples
-from experiments.bench.errors import BenchError
-from experiments.bench.examples import need
 
 CRATE: Final = "ccp-difftest"
 EXAMPLE: Final = "libccp_path"
-PROGRAM: Final = examples.FOLDER / EXAMPLE
 AGE_S: Final = 3600.0
 """How long the datapath is there when a flow begins: some agents take the time since then for longer [s]."""
 MOST_ALONE_RATIO: Final = 0.05
@@ -49,14 +45,6 @@ class LibccpPath:
     buffer_bdp: float = 1.0
     agent: Path = SOCKET
 
-    def check(self) -> None:
-        """See whether it can be started.
-
-        Raises:
-            BenchError: `bench.no_example`.
-        """
-        need(self.program, CRATE, EXAMPLE, "--libccp")
-
     def measured(self, seconds: float, omit_s: float) -> dict[str, float]:
         """Have the agent that is there steer one flow.
 
@@ -68,7 +56,7 @@ class LibccpPath:
             Goodput [Mbit/s], median and 95th percentile of the smoothed RTT [ms], retransmitted segments.
 
         Raises:
-            BenchError: `bench.peer_failed`, if it ends otherwise than with a flow that the agent steered.
+            AssertionError: If it ends otherwise than with a flow that the agent steered.
         """
         with tempfile.TemporaryDirectory(prefix="ccplane-libccp-") as folder:
             options = {
@@ -100,6 +88,5 @@ class LibccpPath:
             "retransmits": last["retransmits"] - first["retransmits"],
         }
 
-    def _failed(self, why: str) -> BenchError:
-        fix = "run it by hand beside the agent: it says what is wrong"
-        return BenchError("bench.peer_failed", "the datapath on libccp failed", str(self.program), why, fix)
+    def _failed(self, why: str) -> AssertionError:
+        return AssertionError(f"the datapath on libccp failed ({self.program}): {why}")

@@ -1,13 +1,11 @@
 """How often intervals of few repeats are right: simulated, for repeats whose distribution is known.
 
-The rule for claims (`statistics.median_interval`, `statistics.quotient_interval`) beside what else is usual.
-docs/verdicts.md shows what came out; `python -m scripts.coverage_table --measure` does it again.
+The rule for claims is `statistics.median_interval` and `statistics.quotient_interval`.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.statistics import LEVEL, median_interval, quotient_interval
+from experiments.statistics import median_interval, quotient_interval
 
 Interval = tuple[float, float]
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -58,69 +56,14 @@ def _ends(found: Any) -> Interval:
     return found.low, found.high
 
 
-_RESAMPLES: Final = 9_999
-
-
 def _range(values: np.ndarray) -> Interval:
     return float(values.min()), float(values.max())
-
-
-def _t_on_logs(values: np.ndarray) -> Interval:
-    from scipy import stats
-
-    logs = np.log(values)
-    half = stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
-    return math.exp(logs.mean() - half), math.exp(logs.mean() + half)
-
-
-def _rank_sum_on_logs(above: np.ndarray, below: np.ndarray) -> Interval:
-    """Hodges and Lehmann's interval of a shift, by the normal approximation of the rank sum."""
-    from scipy import stats
-
-    shifts = np.sort(np.subtract.outer(np.log(above), np.log(below)).ravel())
-    m, n = len(above), len(below)
-    spread = math.sqrt(m * n * (m + n + 1) / 12)
-    cut = max(0, math.floor(m * n / 2 - stats.norm.ppf((1 + LEVEL) / 2) * spread))
-    return math.exp(shifts[cut]), math.exp(shifts[-1 - cut])
-
-
-def _bca(values: np.ndarray) -> Interval:
-    """Bias-corrected and accelerated bootstrap (Efron 1987), percentiles where that has no acceleration."""
-    from scipy import stats
-
-    found = []
-    for method in ("BCa", "percentile"):
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            found = list(
-                stats.bootstrap(
-                    (values,),
-                    np.median,
-                    n_resamples=_RESAMPLES,
-                    confidence_level=LEVEL,
-                    method=method,
-                    rng=np.random.default_rng(0),
-                    vectorized=True,
-                ).confidence_interval
-            )
-        if np.isfinite(found).all():
-            break
-    return float(found[0]), float(found[1])
-
-
-def _percentile(above: np.ndarray, below: np.ndarray) -> Interval:
-    """Percentiles of quotients: both sides are resampled by themselves."""
-    rng = np.random.default_rng(0)
-    top, bottom = (np.median(rng.choice(side, (_RESAMPLES, side.size)), axis=1) for side in (above, below))
-    low, high = np.quantile(top / bottom, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
 
 
 OF_ONE: Final[Mapping[str, Callable[[np.ndarray], Interval]]] = MappingProxyType(
     {
         "order statistics": lambda values: _ends(median_interval(values)),
         "least to greatest": _range,
-        "t on logarithms": _t_on_logs,
-        "bootstrap (BCa)": _bca,
     }
 )
 """Intervals of a median."""
@@ -129,8 +72,6 @@ OF_TWO: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], Interval]]] = Mapp
     {
         "order statistics of both": lambda above, below: _ends(quotient_interval(above, below)),
         "order statistics of pairs": lambda above, below: _ends(median_interval(above / below)),
-        "rank sum on logarithms": _rank_sum_on_logs,
-        "bootstrap (percentile)": _percentile,
     }
 )
 """Intervals of a quotient."""

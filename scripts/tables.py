@@ -1,0 +1,187 @@
+"""Writes the tables of the documents from docs/results (`make docs-tables`).
+
+A table stands between two marks of its page, and a test finds manual changes. The commands that make the
+results:
+
+    make bench KEEP=docs/results/bench                                          docs/benchmarks.md
+    python -m scripts.panel_measure                                             docs/panel.md
+    ccp bench validation --draw N --seed S --keep docs/results/validation       docs/validation.md
+    ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers  docs/validation.md
+    ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
+
+A page of a paper has a block for each part, and its claims with their verdicts where the block's name is
+`claims`; a part does not repeat what those say.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from experiments.bench.every import BENCHMARKS
+from experiments.bench.result import BenchResult, interval, short, told_rounds, told_verdict
+from experiments.papers import claims
+from experiments.papers.kept import Kept
+from scripts import validation_tables
+from scripts.marks import filled
+
+ROOT: Final = Path(__file__).parents[1]
+DOCS: Final = ROOT / "docs"
+RESULTS: Final = DOCS / "results"
+BEGIN: Final = "<!-- begin: made by `make docs-tables` -->"
+END: Final = "<!-- end -->"
+
+# --- benchmarks ---------------------------------------------------------------------------------------------
+
+
+def kept_benchmarks(folder: Path = RESULTS / "bench") -> list[BenchResult]:
+    """Return the results that are kept in a folder, in the order of the benchmarks.
+
+    Raises:
+        BenchError: `bench.cannot_read`, if a file is no result.
+    """
+    found = [BenchResult.from_json(file.read_text(), str(file)) for file in folder.glob("*.json")]
+    order = list(BENCHMARKS)
+    return sorted(
+        found, key=lambda one: (order.index(one.name) if one.name in order else len(order), one.name)
+    )
+
+
+def benchmarks(found: list[BenchResult]) -> str:
+    """Return results as docs/benchmarks.md has them."""
+    return "\n\n".join(map(_benchmark, found)) if found else "No results are kept yet."
+
+
+def _benchmark(result: BenchResult) -> str:
+    command = f"`{shlex.join(_without_keep(result.about['command']))}`"
+    rounds = "; ".join(f"{title}: {told_rounds(tally)}" for title, tally in result.rounds.items())
+    return "\n".join(
+        [
+            # What this version cannot measure again has no command.
+            f"### {command if result.name in BENCHMARKS else f'`{result.name}`, measured once'}",
+            "",
+            result.made,
+            f"{rounds}.",
+            "",
+            "| metric | median | 95 % interval | unit | goal | verdict |",
+            "| --- | ---: | ---: | --- | --- | --- |",
+            *(
+                f"| `{name}` | {short(metric.value)} | {interval(metric)} | {metric.unit} "
+                f"| {metric.goal or ''} | {told_verdict(metric)} |"
+                for name, metric in result.metrics.items()
+            ),
+        ]
+    )
+
+
+def _without_keep(command: list[str]) -> list[str]:
+    """Return a command without the folder of its result."""
+    kept = [number for number, word in enumerate(command) if word == "--keep"]
+    return [word for number, word in enumerate(command) if not {number, number - 1} & set(kept)]
+
+
+# --- the panel ----------------------------------------------------------------------------------------------
+
+FIGURES: Final = {
+    "updates": "updates painted a second",
+    "messages": "messages a second",
+    "sent": "arrays sent [bytes/s]",
+    "kernel_cpu": "notebook's kernel [% of a processor]",
+    "agent_cpu": "agent [% of a processor]",
+}
+"""Figure -> its row."""
+STATES: Final = {
+    "without_a_panel": "no panel",
+    "totals": "a total is drawn",
+    "reports": "a report field is drawn",
+}
+"""State -> its column."""
+
+
+def kept_panel() -> BenchResult:
+    """Return the result that is kept; raises as `kept_benchmarks`."""
+    file = RESULTS / "panel/panel.json"
+    return BenchResult.from_json(file.read_text(), str(file))
+
+
+def panel(found: BenchResult) -> str:
+    """Return what docs/panel.md has: medians over rounds, with their intervals."""
+    about, host = found.about, found.about["host"]
+    rounds = min(tally.counted for tally in found.rounds.values())
+    lines = [
+        f"{found.options['flows']} flows, {rounds} rounds of {found.options['seconds']:g} s (half of that "
+        f"without a panel), {about['date'][:10]}, Linux {host['kernel']}, {host['cpu']}, "
+        f"{host['cores']} processors; browser, flows and agent share them with other work.",
+        "",
+        f"| | {' | '.join(STATES.values())} |",
+        "| --- |" + " ---: |" * len(STATES),
+    ]
+    for name, label in FIGURES.items():
+        metrics = (found.metrics.get(f"{name}.{state}") for state in STATES)
+        cells = ["" if one is None else f"{short(one.value)} ({interval(one)})" for one in metrics]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+# --- papers -------------------------------------------------------------------------------------------------
+
+CLAIMS: Final = "claims"
+"""Name of the block with a paper's claims."""
+PAPERS: Final = RESULTS / "papers"
+PAGES: Final = DOCS / "papers"
+_BLOCK: Final = re.compile(
+    r"(?P<begin><!-- begin (?P<part>[\w-]+): made by `make docs-tables` -->\n).*?"
+    r"(?P<end><!-- end (?P=part) -->)",
+    re.DOTALL,
+)
+
+
+def paper(text: str, name: str, folder: Path = PAPERS) -> str:
+    """Return a page with the kept results of its parts between their marks.
+
+    Args:
+        text: The page.
+        name: Of the paper.
+        folder: Where results are kept.
+
+    Raises:
+        ResultError: `result.broken`, if those of a part are missing.
+    """
+    judged = []
+    if f" {CLAIMS}: " in text:
+        judged = claims.judge(claims.paper_of(name), claims.kept(name, folder))
+    told = {str(check) for row in judged for check in row.checks}
+
+    def made(block: re.Match[str]) -> str:
+        if block["part"] == CLAIMS:
+            return f"{block['begin']}\n{claims.markdown(judged)}\n\n{block['end']}"
+        kept = Kept.read(Kept.place(folder, name, block["part"]))
+        return f"{block['begin']}\n{kept.markdown(told)}\n\n{block['end']}"
+
+    return _BLOCK.sub(made, text)
+
+
+def shown(text: str) -> list[str]:
+    """Return the names of the parts that a page shows results of."""
+    return [block["part"] for block in _BLOCK.finditer(text) if block["part"] != CLAIMS]
+
+
+# --- all pages ----------------------------------------------------------------------------------------------
+
+Writer = Callable[[str], str]
+
+WRITERS: Final[dict[Path, Writer]] = {
+    DOCS / "benchmarks.md": lambda text: filled(text, f"{BEGIN}\n", END, benchmarks(kept_benchmarks())),
+    DOCS / "panel.md": lambda text: filled(text, f"{BEGIN}\n", END, panel(kept_panel())),
+    DOCS / "validation.md": validation_tables.written,
+    **{page: lambda text, name=page.stem: paper(text, name) for page in sorted(PAGES.glob("*.md"))},
+}
+"""Page -> what returns it with its tables between their marks."""
+
+
+if __name__ == "__main__":
+    for page, writer in WRITERS.items():
+        page.write_text(writer(page.read_text()))
