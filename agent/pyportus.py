@@ -35,12 +35,11 @@ from typing import Any, ClassVar, Final
 
 from agent.algorithms import Running
 from agent.description import Plan
-from agent.flow import MAX_REGISTER
 from agent.locate import locate
 from agent.serve import ServeOptions, serve
 from ccp_algs import Algorithm
 from ccp_base.errors import LangError, Several
-from ccp_base.flows import FlowInfo
+from ccp_base.flows import MAX_REGISTER, FlowInfo
 from ccp_base.names import close_names
 from datapath import ebpf
 from datapath.protocol import Program, Report

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agent.flow import MAX_AMOUNT, MAX_REGISTER
 from ccp_base.errors import ParamError
+from ccp_base.flows import MAX_AMOUNT, MAX_REGISTER
 from datapath.protocol import Datapath
 
 if TYPE_CHECKING:

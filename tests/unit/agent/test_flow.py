@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
+from agent.flow import FlowControl, whole_number
 from agent.programs import ProgramSet
 from ccp_algs import ContractError
 from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
+from ccp_base.flows import MAX_AMOUNT, MAX_REGISTER
 from tests.unit.agent.fakes import (
     FakeDatapath,
     FakeInfo,
