@@ -161,6 +161,22 @@ def verify(program: _native.Program) -> None:
     _native.verify(program)
 
 
+def rehearse(pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]) -> None:
+    """Try to add names and extensions to a datapath, while another agent has it, and leave nothing behind.
+
+    Args:
+        pin_dir: Directory of the datapath.
+        cc_names: Congestion-control names.
+        extensions: Names and objects; None for one that ships with ccplane.
+
+    Raises:
+        LoadError: What would be refused, as `Datapath.register` and `Datapath.extend` do.
+    """
+    with native_part():
+        from ccp_base import _native
+    _native.rehearse(pin_dir, cc_names, extensions)
+
+
 @dataclass(frozen=True, slots=True)
 class Capability:
     """One thing that the kernel datapath needs, or can use.
