@@ -5,10 +5,12 @@
 What differs from portus with its kernel module:
 
 - The datapath is always this machine's eBPF datapath; the `ipc` argument is checked and otherwise has no
-meaning. - Registers are 64 bit: `update_field("Rate", ...)` takes values beyond 4 GB/s. -
-`datapath_info.sock_id` is unique for good, not reused after a close. - An exception in `new_flow` or
-`on_report` gives that flow to the in-kernel fallback law (portus logs it and goes on
-  calling), and so does a flow that never calls `set_program` (in portus it stays at its first window).
+  meaning.
+- Registers are 64 bit: `update_field("Rate", ...)` takes values beyond 4 GB/s.
+- `datapath_info.sock_id` is never reused after a close.
+- An exception in `new_flow` or `on_report` gives that flow to the in-kernel fallback law (portus logs it and
+  continues to call), and so does a flow that never calls `set_program` (in portus it stays at its first
+  window).
 - `on_report` may read `r.Cwnd` and `r.Rate`, as portus documents.
 - SIGINT and SIGTERM make `start` return 0 after a clean stop (portus ends the process with 1).
 
@@ -34,11 +36,10 @@ from typing import Any, ClassVar, Final
 from ccp_algs import Algorithm
 from ccplane.agent.algorithms import Running
 from ccplane.agent.description import Plan
-from ccplane.agent.flow import MAX_REGISTER
 from ccplane.agent.locate import locate
 from ccplane.agent.serve import ServeOptions, serve
 from ccplane.base.errors import LangError, Several
-from ccplane.base.flows import FlowInfo
+from ccplane.base.flows import MAX_REGISTER, FlowInfo
 from ccplane.base.names import close_names
 from ccplane.datapath import ebpf
 from ccplane.datapath.protocol import Program, Report
