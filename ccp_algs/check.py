@@ -28,12 +28,9 @@ from ccp_algs.api import (
 )
 from ccp_algs.errors import ContractError
 from ccp_algs.params import params_of
-from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, FlowInfo, FlowStats
 from ccplane.base.names import close_names
 
-MAX_AMOUNT: Final = 1 << 40
-"""Largest window [bytes] and rate [bytes/s] that is taken for meant."""
-_MAX_REGISTER: Final = (1 << 64) - 1
 _MSS_BYTES: Final = 1448
 _HUGE: Final = 1 << 40
 _VECTOR_FLOWS: Final = 3
@@ -210,7 +207,7 @@ class RecordingFlow:
                     why="flow.set takes cwnd_bytes, rate_bytes_per_s and control registers",
                     fix=close_names(name, known, "register"),
                 )
-            checked[name] = _integer(name, value, 0, _MAX_REGISTER)
+            checked[name] = _integer(name, value, 0, MAX_REGISTER)
         return checked
 
 
@@ -476,7 +473,7 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
             raise ContractError(
                 "contract.unknown_flow", f"Updates names the flow {flow_id}, which does not exist"
             )
-        most = {name: MAX_AMOUNT if name in amounts else _MAX_REGISTER for name in columns}
+        most = {name: MAX_AMOUNT if name in amounts else MAX_REGISTER for name in columns}
         values = {name: _integer(name, column[row].item(), 0, most[name]) for name, column in columns.items()}
         calls.append((str(flow_id), values))
     return calls

@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
 
 from ccp_algs.api import check_event
 from ccplane.base.errors import FlowGone, ParamError, ProgramError, RegisterError
-from ccplane.base.flows import FlowInfo
+from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, FlowInfo
 from ccplane.base.names import close_names
 from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
 
 if TYPE_CHECKING:
     from ccplane.agent.programs import Installed, ProgramSet
     from ccplane.agent.writer import Writes
-
-MAX_AMOUNT: Final = 1 << 40
-"""Largest window [bytes] and rate [bytes/s] that is taken for meant: 8.8 Tbit/s. More is a unit error."""
-
-MAX_REGISTER: Final = (1 << 64) - 1
-"""Largest value of a register; in fold programs also `+infinity`."""
 
 Number = SupportsIndex | SupportsFloat
 """What windows, rates and registers may be given as: int, float, bool and their NumPy kin."""

@@ -36,11 +36,10 @@ from typing import Any, ClassVar, Final
 from ccp_algs import Algorithm
 from ccplane.agent.algorithms import Running
 from ccplane.agent.description import Plan
-from ccplane.agent.flow import MAX_REGISTER
 from ccplane.agent.locate import locate
 from ccplane.agent.serve import ServeOptions, serve
 from ccplane.base.errors import LangError, Several
-from ccplane.base.flows import FlowInfo
+from ccplane.base.flows import MAX_REGISTER, FlowInfo
 from ccplane.base.names import close_names
 from ccplane.datapath import ebpf
 from ccplane.datapath.protocol import Program, Report

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccplane.agent.flow import MAX_AMOUNT, MAX_REGISTER
 from ccplane.base.errors import ParamError
+from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER
 from ccplane.datapath.protocol import Datapath
 
 if TYPE_CHECKING:

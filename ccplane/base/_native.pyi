@@ -464,7 +464,7 @@ class TcpArrivals:
     timestamps); closed (bool: nothing will follow).
 
     Raises:
-        CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
+        CcpError: `trace.not_permitted`, `load.no_btf`, `trace.no_tracepoint` or `trace.refused`.
     """
 
     def __new__(cls, netns_inode: int, minimum_us: int = ..., max_flows: int = ...) -> TcpArrivals:
@@ -513,7 +513,7 @@ class TcpTrace:
     bytes_retrans.
 
     Raises:
-        CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
+        CcpError: `trace.not_permitted`, `load.no_btf`, `trace.no_tracepoint` or `trace.refused`.
     """
 
     def __new__(
@@ -562,7 +562,7 @@ class IntNode:
     """A node of in-band telemetry on a device, attached while it is open: `telemetry.inband.node`.
 
     Raises:
-        CcpError: `int.*`, `ioam.cannot_write` or `trace.no_btf`.
+        CcpError: `int.*`, `ioam.cannot_write` or `load.no_btf`.
     """
 
     def __new__(
@@ -607,7 +607,7 @@ class RtcpAttached:
     Sockets that have one of them keep it to their end.
 
     Raises:
-        CcpError: `rtcp.*` or `trace.no_btf`.
+        CcpError: `rtcp.*` or `load.no_btf`.
     """
 
     def __new__(
@@ -705,7 +705,7 @@ class SocketSwitch:
     (congestion control).
 
     Raises:
-        CcpError: `switch.*` or `trace.no_btf`.
+        CcpError: `switch.*` or `load.no_btf`.
     """
 
     def __new__(cls, cgroup: str | os.PathLike[str], netns_cookie: int) -> SocketSwitch:

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from socket import AF_INET
-from typing import Protocol
+from typing import Final, Protocol
+
+MAX_AMOUNT: Final = 1 << 40
+"""Largest window [bytes] and rate [bytes/s] that is accepted: 8.8 Tbit/s. More is a unit error."""
+
+MAX_REGISTER: Final = (1 << 64) - 1
+"""Largest value of a register; in fold programs also `+infinity`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -267,7 +267,7 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.
     Raises:
         LoadError: `load.no_native_module`.
         CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
-            `trace.no_btf`.
+            `load.no_btf`.
     """
     with native_part():
         from ccplane.base import _native
@@ -296,7 +296,7 @@ def rtcp_attached(
     Raises:
         LoadError: `load.no_native_module`.
         CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
-            `rtcp.too_many_rules`, `rtcp.refused` or `trace.no_btf`.
+            `rtcp.too_many_rules`, `rtcp.refused` or `load.no_btf`.
     """
     with native_part():
         from ccplane.base import _native

@@ -72,7 +72,7 @@ class SocketActuator:
             SwitchError: `switch.no_congestion_control`, `switch.no_cgroup` or `switch.no_netns`.
             LoadError: `load.no_native_module`.
             CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
-                `trace.no_btf`.
+                `load.no_btf`.
         """
         self._treatments = {
             regime: msgspec.structs.replace(one, congestion=stand_in(one.congestion))

@@ -79,7 +79,7 @@ class Attachment:
         Raises:
             LoadError: `load.no_native_module`.
             CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
-                `rtcp.too_many_rules`, `rtcp.refused` or `trace.no_btf`.
+                `rtcp.too_many_rules`, `rtcp.refused` or `load.no_btf`.
         """
         self._recorder = recorder
         self._dropped = 0

@@ -150,7 +150,7 @@ fn fill(kernel: &Kernel, pins: &Pins, sizes: Sizes, name: &str, index: u32, obje
         return Err(refused(name, why, "compile it with the headers of this version of ccplane"));
     }
     place_maps(&mut open, pins, sizes, name)?;
-    object::set_constants(&mut open, &[("extension_index", &index.to_ne_bytes())])?;
+    ccp_load::set_constants(&mut open, &[("extension_index", &index.to_ne_bytes())])?;
     let hooks = hooks_of(&mut open, kernel)?;
     let object = open.load().map_err(|e| {
         let error = load_error(&e);

@@ -5,10 +5,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::intf::{self, ccp_holder};
-use crate::object::{self, Sizes, bug, load_error};
+use crate::object::{self, Sizes, load_error};
 use crate::pins::Pins;
 use crate::shared::Observer;
 use crate::{Error, Result};
+use ccp_load::bug;
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_HOLDERS_OBJECT"));
 

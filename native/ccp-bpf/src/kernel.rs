@@ -63,12 +63,7 @@ pub(crate) fn offset_of(btf: &Btf<'_>, name: &str, path: &[&str]) -> Option<u32>
 impl Kernel {
     /// Reads the running kernel's BTF.
     pub fn read() -> Result<Self> {
-        let btf = Btf::from_vmlinux().map_err(|e| {
-            Error::new("load.no_btf", "this kernel has no BTF type information")
-                .at("/sys/kernel/btf/vmlinux")
-                .why(e)
-                .fix("use a kernel built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels have it)")
-        })?;
+        let btf = ccp_load::kernel_types()?;
         need(
             btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops"),
             "bpf_struct_ops_tcp_congestion_ops",

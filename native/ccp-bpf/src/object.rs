@@ -4,8 +4,9 @@ use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
+use ccp_load::{bug, set_constants};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, OpenProgram};
+use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object, OpenObject, OpenProgram};
 
 use crate::kernel::{Kernel, offset_of, open_pin};
 use crate::pins::Pins;
@@ -39,27 +40,16 @@ pub(crate) struct Registration<'a> {
     pub load: u32,
 }
 
+impl Registration<'_> {
+    fn padded_name(&self) -> [u8; crate::intf::CCP_NAME_LEN as usize] {
+        let mut name = [0; crate::intf::CCP_NAME_LEN as usize];
+        name[..self.cc_name.len()].copy_from_slice(self.cc_name.as_bytes());
+        name
+    }
+}
+
 /// Members of `tcp_congestion_ops` that not every supported kernel has.
 const NOT_EVERYWHERE: [&str; 2] = ["cwnd_event", "cwnd_event_tx_start"];
-
-/// libbpf's log goes to stderr by default; errors carry what is needed instead.
-fn keep_log() {
-    use std::sync::Once;
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, text| {
-            if std::env::var_os("CCP_LIBBPF_LOG").is_some() {
-                eprint!("{text}");
-            }
-        })));
-    });
-}
-
-pub(crate) fn bug(what: &str) -> Error {
-    Error::new("load.object", format!("the BPF object has no {what}"))
-        .why("the extension and its BPF object were built from different sources")
-        .fix("rebuild ccplane (make build)")
-}
 
 pub(crate) fn load_error(e: &libbpf_rs::Error) -> Error {
     let error = Error::new("load.refused", "the kernel refused the eBPF datapath").why(format!("{e:#}"));
@@ -117,43 +107,13 @@ fn fit(object: &mut OpenObject, kernel: &Kernel, registration: &Registration<'_>
     if registration.needs_ecn {
         flags |= TCP_CONG_NEEDS_ECN;
     }
-    let mut cc_name = [0u8; crate::intf::CCP_NAME_LEN as usize];
-    cc_name[..registration.cc_name.len()].copy_from_slice(registration.cc_name.as_bytes());
+    let cc_name = registration.padded_name();
     let told = [("name", &cc_name[..]), ("flags", &flags.to_ne_bytes())];
     // Kernels whose cong_control sees the ACK's flags need no other hook for them.
     let hooks = [("cong_control", control), ("in_ack_event", None)];
     let hooks = if kernel.cong_control_has_flag { &hooks[..] } else { &hooks[..1] };
     fit_members(object, kernel, "ccp", hooks, &told)?;
     fit_members(object, kernel, "ccp_finish", &[("cong_control", finish)], &[])
-}
-
-/// Sets the constants of a program: those of the object that have these names.
-pub(crate) fn set_constants(object: &mut OpenObject, constants: &[(&str, &[u8])]) -> Result<()> {
-    // SAFETY: as in fit_members().
-    let raw = unsafe { object.as_libbpf_object().as_ref() };
-    let btf = Btf::from_bpf_object(raw).ok().flatten().ok_or_else(|| bug("BTF"))?;
-    let rodata =
-        btf.type_by_name::<libbpf_rs::btf::types::DataSec<'_>>(".rodata").ok_or_else(|| bug(".rodata"))?;
-    let mut places = Vec::new();
-    for variable in rodata.iter() {
-        let name = btf
-            .type_by_id::<libbpf_rs::btf::types::Var<'_>>(variable.ty)
-            .and_then(|v| v.name().map(|n| n.to_string_lossy().into_owned()))
-            .ok_or_else(|| bug(".rodata variable"))?;
-        places.push((name, variable.offset as usize));
-    }
-    for mut map in object.maps_mut() {
-        if !map.name().to_string_lossy().ends_with(".rodata") {
-            continue;
-        }
-        let bytes = map.initial_value_mut().ok_or_else(|| bug(".rodata"))?;
-        for (name, offset) in &places {
-            if let Some((_, value)) = constants.iter().find(|(known, _)| known == name) {
-                bytes[*offset..offset + value.len()].copy_from_slice(value);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Shared maps are pinned by name: the first copy creates them, later ones use them.
@@ -179,8 +139,7 @@ pub(crate) fn share_maps(object: &mut OpenObject, pins: &Pins, sizes: Sizes) -> 
 
 /// Programs, not loaded yet.
 pub(crate) fn open(object: &[u8]) -> Result<OpenObject> {
-    keep_log();
-    ObjectBuilder::default().open_memory(object).map_err(|e| load_error(&e))
+    ccp_load::open(object).map_err(|e| load_error(&e))
 }
 
 /// A loaded copy of the programs, not registered yet. Its maps are pinned.
@@ -200,7 +159,7 @@ pub(crate) fn load(
     let cubic = &kernel.cubic;
     let constants: [(&str, &[u8]); 7] = [
         ("cc_id", &registration.cc_id.to_ne_bytes()),
-        ("cc_name", registration.cc_name.as_bytes()),
+        ("cc_name", &registration.padded_name()),
         ("load", &registration.load.to_ne_bytes()),
         ("needs_ecn", &[u8::from(registration.needs_ecn)]),
         ("have_cubic", &[u8::from(cubic.any)]),

@@ -5,8 +5,9 @@ use std::fmt::Debug;
 use libbpf_rs::{Link, MapCore, MapType, Object};
 
 use crate::kernel::Kernel;
-use crate::object::{self, bug, load_error, register_error};
+use crate::object::{self, load_error, register_error};
 use crate::{Error, Result};
+use ccp_load::bug;
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_PLAIN_OBJECT"));
 /// What sockets choose, as `plain.bpf.c` has it.

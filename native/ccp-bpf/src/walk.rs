@@ -9,7 +9,8 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object};
 
 use crate::Result;
 use crate::namespaces::{self, Namespace};
-use crate::object::{self, bug, load_error};
+use crate::object::{self, load_error};
+use ccp_load::bug;
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_WALK_OBJECT"));
 const ROW: usize = size_of::<walk::walk_row>();
@@ -48,7 +49,7 @@ impl Walk {
     /// Loads the program; `names` says what sockets get that have a name.
     pub fn new(names: BTreeMap<String, String>, only_listeners: bool) -> Result<Self> {
         let mut open = object::open(OBJECT)?;
-        object::set_constants(&mut open, &[("only_listeners", &[u8::from(only_listeners)])])?;
+        ccp_load::set_constants(&mut open, &[("only_listeners", &[u8::from(only_listeners)])])?;
         let object = open.load().map_err(|e| load_error(&e))?;
         let table = object.maps().find(|map| map.name() == "goes_to").ok_or_else(|| bug("goes_to"))?;
         for (from, to) in &names {

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, OpenObject};
+use libbpf_rs::OpenObject;
 
 use crate::bpffs;
 

@@ -2,5 +2,11 @@
 
 pub mod bpffs;
 mod echoes;
+mod object;
 
+pub use ccp_error::Error;
 pub use echoes::EchoPin;
+pub use object::{bug, kernel_types, lacks_rights, map, open, set_constants};
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;

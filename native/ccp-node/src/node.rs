@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_int::{SinkSpec, SourceSpec};
-use ccp_load::EchoPin;
-use ccp_trace::load;
+use ccp_load::{self as load, EchoPin};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::{
@@ -121,7 +120,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// `int.not_permitted`, `int.refused`, `int.no_route`, `int.bad_spec`, `int.cannot_write`, `trace.no_btf`, or those
+    /// `int.not_permitted`, `int.refused`, `int.no_route`, `int.bad_spec`, `int.cannot_write`, `load.no_btf`, or those
     /// of [`ccp_int::SourceSpec::check`].
     pub fn attach(spec: &NodeSpec, summaries: OwnedFd, records: Option<&Path>) -> Result<Self> {
         let records = records.map(Records::create).transpose()?;
@@ -178,7 +177,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// `int.not_permitted`, `int.refused` or `trace.no_btf`.
+    /// `int.not_permitted`, `int.refused` or `load.no_btf`.
     pub fn try_load() -> Result<()> {
         let anywhere = NodeSpec {
             ifindex: 0,
@@ -297,7 +296,7 @@ impl Drop for Node {
 
 fn opened(spec: &NodeSpec) -> Result<OpenObject> {
     let btf = load::kernel_types()?;
-    let mut open = load::open(OBJECT)?;
+    let mut open = load::open(OBJECT).map_err(|e| refused(&e))?;
     // Without them, nodes do not tell what their queues dropped.
     let sees = |name: &OsStr| {
         (!ON_DROP.iter().any(|drop| name == *drop)
@@ -307,7 +306,7 @@ fn opened(spec: &NodeSpec) -> Result<OpenObject> {
     open.progs_mut()
         .filter(|program| !sees(program.name()))
         .for_each(|mut program| program.set_autoload(false));
-    load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
+    load::set_constants(&mut open, &[("config", bytes_of(&config::config(spec)?))])?;
     Ok(open)
 }
 

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use ccp_trace::{Rows, load};
+use ccp_load as load;
+use ccp_trace::Rows;
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
 
 use crate::clients;
@@ -62,7 +63,7 @@ impl Attached {
     /// # Errors
     ///
     /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
-    /// `rtcp.too_many_rules` or `trace.no_btf`.
+    /// `rtcp.too_many_rules` or `load.no_btf`.
     pub fn new(wanted: &Wanted) -> Result<Self> {
         let left = wanted.keep_in.as_deref().map(Left::open).transpose()?.flatten();
         let is_own = left.as_ref().is_some_and(|left| left.is_own(wanted.max_clients));
@@ -95,7 +96,7 @@ impl Attached {
     ///
     /// # Errors
     ///
-    /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.no_struct_ops`, `rtcp.no_original` or `trace.no_btf`.
+    /// `rtcp.not_permitted`, `rtcp.refused`, `rtcp.no_struct_ops`, `rtcp.no_original` or `load.no_btf`.
     pub fn try_load(options: Options) -> Result<()> {
         let wanted = Wanted { options, max_clients: 1, records: false, rules: Vec::new(), keep_in: None };
         loaded(&wanted, 0, None).map(drop)
@@ -154,7 +155,7 @@ impl Attached {
     ///
     /// `trace.refused`.
     pub fn dropped(&self) -> Result<u64> {
-        load::dropped(&self.object)
+        ccp_trace::dropped(&self.object)
     }
 
     /// How many connections are not bounded, because there was no room for their client.
@@ -171,7 +172,7 @@ impl Attached {
 fn loaded(wanted: &Wanted, number: u64, left: Option<(&Left, bool)>) -> Result<(Names, Names, Object)> {
     let kernel = Kernel::of(&load::kernel_types()?)?;
     let (names, maps) = choose(&kernel, kernel::offers)?;
-    let mut open = load::open(OBJECT)?;
+    let mut open = load::open(OBJECT).map_err(|e| refused(&e))?;
     let config = rtcp_config {
         options: wanted.options,
         records: u64::from(wanted.records),
@@ -182,7 +183,7 @@ fn loaded(wanted: &Wanted, number: u64, left: Option<(&Left, bool)>) -> Result<(
     // SAFETY: plain integers, and the header has no gaps between them.
     let config =
         unsafe { std::slice::from_raw_parts((&raw const config).cast::<u8>(), size_of::<rtcp_config>()) };
-    load::set_constants(&mut open, config)?;
+    load::set_constants(&mut open, &[("config", config)])?;
     fit(&mut open, &kernel, &maps, wanted, left).map_err(|e| refused(&e))?;
     let object = open.load().map_err(|e| refused(&e))?;
     Ok((names, maps, object))
@@ -202,8 +203,10 @@ type Names = Vec<&'static str>;
 /// Names, and maps of the object: one of each congestion control that the kernel offers itself.
 fn choose(kernel: &Kernel, offers: impl Fn(&str) -> bool) -> Result<(Names, Names)> {
     let all = [("cubic", "rtcp_cubic"), ("bbr", "rtcp_bbr")].into_iter().zip(kernel.fitting());
-    let (names, maps): (Names, Names) =
-        all.filter(|((own, _), _)| offers(own)).map(|((_, name), map)| (name, map)).unzip();
+    let (names, maps): (Names, Names) = all
+        .filter(|((own, _), _)| offers(own) && (*own != "bbr" || kernel.calls_bbr))
+        .map(|((_, name), map)| (name, map))
+        .unzip();
     if names.is_empty() {
         return Err(Error::new("rtcp.no_original", "this kernel has neither CUBIC nor BBR loaded")
             .why("R-TCP's are the kernel's own, bounded")
@@ -268,14 +271,17 @@ mod tests {
 
     #[test]
     fn only_what_the_kernel_has_is_offered() {
-        let kernel = Kernel { has_tx_start: false, cong_control_has_flag: true, has_links: true };
-        let chosen = |own: &'static [&str]| choose(&kernel, |name| own.contains(&name));
+        let mut kernel =
+            Kernel { has_tx_start: false, cong_control_has_flag: true, has_links: true, calls_bbr: true };
+        let chosen = |kernel: &Kernel, own: &'static [&str]| choose(kernel, |name| own.contains(&name));
         assert_eq!(
-            chosen(&["reno", "cubic", "bbr"]).expect("both"),
+            chosen(&kernel, &["reno", "cubic", "bbr"]).expect("both"),
             (vec!["rtcp_cubic", "rtcp_bbr"], vec!["cubic_7_0", "bbr_7_0"])
         );
-        assert_eq!(chosen(&["cubic"]).expect("one"), (vec!["rtcp_cubic"], vec!["cubic_7_0"]));
-        assert_eq!(chosen(&["reno"]).expect_err("none").slug, "rtcp.no_original");
+        assert_eq!(chosen(&kernel, &["cubic"]).expect("one"), (vec!["rtcp_cubic"], vec!["cubic_7_0"]));
+        assert_eq!(chosen(&kernel, &["reno"]).expect_err("none").slug, "rtcp.no_original");
+        kernel.calls_bbr = false;
+        assert_eq!(chosen(&kernel, &["cubic", "bbr"]).expect("one").0, ["rtcp_cubic"]);
     }
 
     #[test]

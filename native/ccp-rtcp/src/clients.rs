@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ccp_trace::load;
+use ccp_load as load;
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 

@@ -2,7 +2,7 @@
 
 use libbpf_rs::ReferencesType;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Struct};
+use libbpf_rs::btf::types::{Enum, Func, FuncProto, Ptr, Struct};
 
 use crate::{Error, Result};
 
@@ -18,6 +18,8 @@ pub(crate) struct Kernel {
     pub cong_control_has_flag: bool,
     /// `struct_ops` are registered through links, since 6.4.
     pub has_links: bool,
+    /// Programs can call BBR's functions: they are built in, or this process may look into modules (CAP_SYS_ADMIN).
+    pub calls_bbr: bool,
 }
 
 fn need<T>(found: Option<T>, what: &str) -> Result<T> {
@@ -43,6 +45,7 @@ impl Kernel {
             cong_control_has_flag: proto.iter().count() == 4,
             has_links: kinds
                 .is_some_and(|kinds| kinds.iter().any(|k| k.name.is_some_and(|n| n == "BPF_STRUCT_OPS"))),
+            calls_bbr: btf.type_by_name::<Func<'_>>("bbr_init").is_some() || sees_modules(),
         })
     }
 
@@ -54,6 +57,13 @@ impl Kernel {
             (false, false) => ["cubic_7_0", "bbr_6_9"],
         }
     }
+}
+
+/// Whether the types of modules can be read.
+fn sees_modules() -> bool {
+    let mut first = 0;
+    // SAFETY: the pointer is valid for the call.
+    unsafe { libbpf_sys::bpf_btf_get_next_id(0, &raw mut first) == 0 }
 }
 
 /// Whether the kernel offers a congestion control to sockets now.
@@ -68,7 +78,7 @@ mod tests {
     #[test]
     fn each_kernel_gets_the_programs_that_it_takes() {
         let fitting = |has_tx_start, cong_control_has_flag| {
-            Kernel { has_tx_start, cong_control_has_flag, has_links: true }.fitting()
+            Kernel { has_tx_start, cong_control_has_flag, has_links: true, calls_bbr: true }.fitting()
         };
         assert_eq!(fitting(false, false), ["cubic_7_0", "bbr_6_9"]);
         assert_eq!(fitting(false, true), ["cubic_7_0", "bbr_7_0"]);

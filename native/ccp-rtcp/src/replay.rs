@@ -1,6 +1,6 @@
 //! Recorded ACKs, taken through the detector in the kernel.
 
-use ccp_trace::load;
+use ccp_load as load;
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 
 use crate::Result;
@@ -23,7 +23,7 @@ pub fn replay_in_kernel(
     events: impl IntoIterator<Item = (Event, Progress)>,
     mut seen: impl FnMut(&Progress, &rtcp_detector),
 ) -> Result<()> {
-    let mut object = load::open(OBJECT)?.load().map_err(|e| refused(&e))?;
+    let mut object = load::open(OBJECT).map_err(|e| refused(&e))?.load().map_err(|e| refused(&e))?;
     let mut row = rtcp_recorded {
         options,
         mss_bytes: u32::from(mss_bytes),

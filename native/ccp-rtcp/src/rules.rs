@@ -2,7 +2,8 @@
 
 use std::mem;
 
-use ccp_trace::{Conditions, load, socket_conditions};
+use ccp_load as load;
+use ccp_trace::{Conditions, socket_conditions};
 use libbpf_rs::{MapCore, MapFlags, Object};
 use serde::Deserialize;
 

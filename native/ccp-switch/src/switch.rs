@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use ccp_trace::{Rows, load};
+use ccp_load as load;
+use ccp_trace::Rows;
 use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapFlags, Object, OpenObject, ProgramMut};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -49,7 +50,7 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
+    /// `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or `load.no_btf`.
     pub fn attach(cgroup: &Path, netns_cookie: u64) -> Result<Self> {
         let directory = File::open(cgroup).map_err(|e| no_cgroup(cgroup).why(e))?;
         let owner = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64);
@@ -78,7 +79,7 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// `switch.not_permitted`, `switch.refused` or `trace.no_btf`.
+    /// `switch.not_permitted`, `switch.refused` or `load.no_btf`.
     pub fn try_load() -> Result<()> {
         opened(0, 0)?.load().map(drop).map_err(|e| refused(&e))
     }
@@ -164,7 +165,7 @@ impl Switch {
     ///
     /// `switch.refused`.
     pub fn dropped(&self) -> Result<u64> {
-        load::dropped(&self.object)
+        ccp_trace::dropped(&self.object)
     }
 
     fn write(&self, table: &switch_table) -> Result<()> {
@@ -178,9 +179,10 @@ impl Switch {
 
 fn opened(netns_cookie: u64, owner: u64) -> Result<OpenObject> {
     load::kernel_types()?;
-    let mut open = load::open(OBJECT)?;
+    let mut open = load::open(OBJECT).map_err(|e| refused(&e))?;
     let switch_config { netns_cookie, owner } = switch_config { netns_cookie, owner };
-    load::set_constants(&mut open, &[netns_cookie.to_ne_bytes(), owner.to_ne_bytes()].concat())?;
+    let config = [netns_cookie.to_ne_bytes(), owner.to_ne_bytes()].concat();
+    load::set_constants(&mut open, &[("config", &config)])?;
     Ok(open)
 }
 

@@ -8,7 +8,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
 use crate::Result;
 use crate::flow::{ARRIVALS_IDLE_NS, tcp_arrivals};
-use crate::load::{self, map, refused};
+use crate::load::{self, refused};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_ARRIVALS_OBJECT"));
 
@@ -44,8 +44,8 @@ impl Debug for Arrivals {
 impl Arrivals {
     /// Loads and attaches the program.
     pub fn attach(watched: &Watched) -> Result<Self> {
-        load::need_tracepoints(&load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
-        let mut open = load::open(OBJECT)?;
+        load::need_tracepoints(&ccp_load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
+        let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;
         let constants = [watched.minimum_us.saturating_mul(1000), u64::from(watched.netns_inode)];
         load::fit(&mut open, &[("flows", watched.max_flows.max(1))], &constants)?;
         let object = open.load().map_err(|e| refused(&e))?;
@@ -55,7 +55,7 @@ impl Arrivals {
     /// Flows that something came of since the last call, as the bytes of so many `tcp_arrivals`: what grew since then
     /// in `segs`, `ce_segs`, `resent_segs` and `bins`, the rest as it is.
     pub fn drain(&mut self) -> Result<Vec<u8>> {
-        let flows = map(&self.object, "flows")?;
+        let flows = ccp_load::map(&self.object, "flows")?;
         let read = flows.lookup_batch(BATCH_FLOWS, MapFlags::ANY, MapFlags::ANY).map_err(|e| refused(&e))?;
         let now: Vec<tcp_arrivals> = read.filter_map(|(_, value)| copy_out(&value)).collect();
         let newest_ns = now.iter().map(|flow| flow.newest_ns).max().unwrap_or(0);

@@ -7,7 +7,7 @@
 
 mod arrivals;
 mod conditions;
-pub mod load;
+mod load;
 mod rows;
 mod trace;
 mod windows;
@@ -16,6 +16,7 @@ pub use arrivals::{Arrivals, Watched};
 pub use ccp_error::Error;
 pub use ccp_record::{bin_bounds_us, flow, row};
 pub use conditions::{Conditions, socket_conditions};
+pub use load::dropped;
 pub use rows::Rows;
 pub use trace::{Options, Trace};
 pub use windows::{Connection, Window, Windows};

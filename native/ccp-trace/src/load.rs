@@ -1,38 +1,11 @@
-//! What all programs need, here and in crates with programs of their own: the kernel's types, the object, its constants
-//! and maps, and errors that say why.
+//! What loading of tracing programs has of its own.
 
+use ccp_load::{lacks_rights, map, set_constants};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{ErrorKind, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject};
 
 use crate::{Error, Result};
-
-/// libbpf writes to stderr by default; errors carry what is needed instead.
-fn keep_log() {
-    use std::sync::Once;
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, text| {
-            if std::env::var_os("CCP_LIBBPF_LOG").is_some() {
-                eprint!("{text}");
-            }
-        })));
-    });
-}
-
-/// Types of the running kernel.
-///
-/// # Errors
-///
-/// `trace.no_btf`.
-pub fn kernel_types() -> Result<Btf<'static>> {
-    keep_log();
-    Btf::from_vmlinux().map_err(|e| {
-        Error::new("trace.no_btf", "this kernel has no BTF type information")
-            .why(e)
-            .fix("use a kernel built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels have it)")
-    })
-}
 
 /// Tracepoints of what happens on sockets, as the kernel's BTF names them.
 pub(crate) const SOCKET_TRACEPOINTS: [&str; 2] = ["tcp_probe", "inet_sock_set_state"];
@@ -62,16 +35,6 @@ pub(crate) fn want_netns(object: &Object, inodes: &[u32]) -> Result<()> {
     })
 }
 
-/// Programs, not loaded yet.
-///
-/// # Errors
-///
-/// `trace.refused`.
-pub fn open(object: &[u8]) -> Result<OpenObject> {
-    keep_log();
-    ObjectBuilder::default().open_memory(object).map_err(|e| refused(&e))
-}
-
 /// Sets sizes of maps and the program's constants, before it is loaded.
 pub(crate) fn fit(open: &mut OpenObject, sizes: &[(&str, u32)], constants: &[u64]) -> Result<()> {
     for mut map in open.maps_mut() {
@@ -80,37 +43,13 @@ pub(crate) fn fit(open: &mut OpenObject, sizes: &[(&str, u32)], constants: &[u64
             map.set_max_entries(*entries).map_err(|e| refused(&e))?;
         }
     }
-    set_constants(open, &constants.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>())
-}
-
-/// Sets the programs' only constant, before they are loaded.
-///
-/// # Errors
-///
-/// `trace.refused`: it has another size.
-pub fn set_constants(open: &mut OpenObject, config: &[u8]) -> Result<()> {
-    for mut map in open.maps_mut().filter(|map| map.name().to_string_lossy().ends_with(".rodata")) {
-        let bytes = map.initial_value_mut().ok_or_else(|| bug(".rodata"))?;
-        if bytes.len() != config.len() {
-            return Err(bug("such constants"));
-        }
-        bytes.copy_from_slice(config);
-    }
-    Ok(())
+    let config: Vec<_> = constants.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    set_constants(open, &[("config", &config)])
 }
 
 /// Attaches all programs of an object.
 pub(crate) fn attach(object: &Object) -> Result<Vec<Link>> {
     object.progs_mut().map(|program| program.attach().map_err(|e| refused(&e))).collect()
-}
-
-/// A map of the object.
-///
-/// # Errors
-///
-/// `trace.refused`: it has none of that name.
-pub fn map<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
-    object.maps().find(|m| m.name() == name).ok_or_else(|| bug(name))
 }
 
 /// What the program counted in the only entry of the array `dropped`.
@@ -124,19 +63,6 @@ pub fn dropped(object: &Object) -> Result<u64> {
         .map_err(|e| refused(&e))?
         .unwrap_or_default();
     Ok(value.as_slice().try_into().map_or(0, u64::from_ne_bytes))
-}
-
-/// The object is not what the program expects.
-pub fn bug(what: &str) -> Error {
-    Error::new("trace.refused", format!("the BPF object has no {what}"))
-        .why("the extension and its BPF object were built from different sources")
-        .fix("rebuild ccplane (make build)")
-}
-
-/// Whether a process without the rights asked. The verifier, too, says that something is not permitted: EACCES, whoever
-/// asks; who lacks rights gets EPERM.
-pub fn lacks_rights(e: &libbpf_rs::Error) -> bool {
-    e.kind() == ErrorKind::PermissionDenied && !format!("{e:#}").contains("(os error 13)")
 }
 
 pub(crate) fn refused(e: &libbpf_rs::Error) -> Error {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use libbpf_rs::{Object, RingBuffer, RingBufferBuilder};
 
 use crate::Result;
-use crate::load::{map, refused};
+use crate::load::refused;
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
@@ -40,7 +40,7 @@ impl Rows {
     pub fn named(object: &Object, name: &str, row_bytes: usize) -> Result<Self> {
         let taken = Bytes::default();
         let fill = Arc::clone(&taken);
-        let rows = map(object, name)?;
+        let rows = ccp_load::map(object, name)?;
         let mut builder = RingBufferBuilder::new();
         builder
             .add(&rows, move |row| {

@@ -52,8 +52,8 @@ impl Debug for Trace {
 impl Trace {
     /// Loads and attaches the program.
     pub fn attach(options: &Options) -> Result<Self> {
-        load::need_tracepoints(&load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
-        let mut open = load::open(OBJECT)?;
+        load::need_tracepoints(&ccp_load::kernel_types()?, &load::SOCKET_TRACEPOINTS)?;
+        let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;
         load::fit(&mut open, &options.sizes(), &options.constants())?;
         let object = open.load().map_err(|e| refused(&e))?;
         load::want_netns(&object, options.netns_inodes.as_deref().unwrap_or_default())?;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_loader_writes_the_configuration_as_the_program_reads_it() {
-        let mut open = load::open(OBJECT).expect("our own object");
+        let mut open = ccp_load::open(OBJECT).expect("our own object");
         let options = Options { interval_us: 7, netns_inodes: Some(vec![1, 2, 3]), ring_bytes: 5000 };
         load::fit(&mut open, &options.sizes(), &options.constants()).expect("it fits");
         for mut map in open.maps_mut() {

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 
 use crate::Result;
-use crate::load::{self, map, refused};
+use crate::load::{self, refused};
 use crate::remembered::tcp_window;
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_WINDOWS_OBJECT"));
@@ -67,16 +67,16 @@ impl Windows {
     ///
     /// # Errors
     ///
-    /// `trace.no_btf`, `trace.no_tracepoint`, `trace.not_permitted` or `trace.refused`.
+    /// `load.no_btf`, `trace.no_tracepoint`, `trace.not_permitted` or `trace.refused`.
     pub fn attach(netns_inodes: Option<&[u32]>) -> Result<Self> {
-        load::need_tracepoints(&load::kernel_types()?, &["net_dev_queue"])?;
-        let mut open = load::open(OBJECT)?;
+        load::need_tracepoints(&ccp_load::kernel_types()?, &["net_dev_queue"])?;
+        let mut open = ccp_load::open(OBJECT).map_err(|e| refused(&e))?;
         let wanted = netns_inodes.map_or(1, |inodes| inodes.len().max(1) as u32);
         let sizes = [("windows", MAX_CONNECTIONS), ("netns_wanted", wanted)];
         load::fit(&mut open, &sizes, &[u64::from(netns_inodes.is_some())])?;
         let object = open.load().map_err(|e| refused(&e))?;
         load::want_netns(&object, netns_inodes.unwrap_or_default())?;
-        let windows = MapHandle::try_from(&map(&object, "windows")?).map_err(|e| refused(&e))?;
+        let windows = MapHandle::try_from(&ccp_load::map(&object, "windows")?).map_err(|e| refused(&e))?;
         Ok(Windows { _links: load::attach(&object)?, windows, _object: object })
     }
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccp_algs import ContractError
-from ccplane.agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
+from ccplane.agent.flow import FlowControl, whole_number
 from ccplane.agent.programs import ProgramSet
 from ccplane.base.errors import FlowGone, ParamError, ProgramError, RegisterError
+from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER
 from tests.unit.agent.fakes import (
     FakeDatapath,
     FakeInfo,

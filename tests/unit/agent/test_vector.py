@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ccp_algs import Updates
-from ccplane.agent.flow import MAX_AMOUNT
 from ccplane.agent.streams import Decision
 from ccplane.agent.vector import amounts, send
 from ccplane.base.errors import ParamError
+from ccplane.base.flows import MAX_AMOUNT
 from tests.unit.agent.fakes import FakeInfo, fake_datapath, outcome
 
 
