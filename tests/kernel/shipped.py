@@ -59,7 +59,7 @@ def rights() -> list[str]:
 def _readable() -> str:
     """Return commands after which every user may read Python and ccplane, also in a closed home."""
     places = [Path(place).resolve() for place in (sys.base_prefix, sys.prefix, service.__file__)]
-    places[-1] = places[-1].parents[2]
+    places[-1] = places[-1].parents[3]
     closed = [
         next((one for one in reversed(p.parents) if not one.stat().st_mode & 0o001), None) for p in places
     ]
