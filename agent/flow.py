@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
+from typing import Any, Final, Protocol, SupportsFloat, SupportsIndex
 
+from agent.programs import Installed, ProgramSet
 from ccp_algs.api import check_event
 from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from ccp_base.flows import FlowInfo
 from ccp_base.names import close_names
 from datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
-
-if TYPE_CHECKING:
-    from agent.programs import Installed, ProgramSet
-    from agent.writer import Writes
 
 MAX_AMOUNT: Final = 1 << 40
 """Largest window [bytes] and rate [bytes/s] that is taken for meant: 8.8 Tbit/s. More is a unit error."""
@@ -31,6 +28,15 @@ MAX_STAMP: Final = 0xFFFF
 
 Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
 """Tells others of an event of a flow: its kind, the flow, and what else there is to say."""
+
+
+class Writes(Protocol):
+    """What a flow writes with: a plane's writer, or a datapath itself."""
+
+    @property
+    def update(self) -> Callable[..., bool]:
+        """`Datapath.update`."""
+        ...
 
 
 def whole_number(value: Number, name: str, low: int, high: int) -> int:
