@@ -30,7 +30,6 @@ from agent.plane import Plane
 from agent.priority import raise_priority, raise_thread
 from agent.runfile import RunFile, RunInfo, check_room, run_dir_of, running
 from agent.supervised import supervised
-from agent.wakeful import Wakeful
 from agent.watch import Told, Watcher
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
@@ -48,7 +47,6 @@ class ServeOptions:
         unload_at_end: Remove everything from the kernel at the end; else the registration stays.
         keep_capabilities: Do not drop the capabilities that a running agent does not need.
         realtime: Run the event loop with real-time priority, where that is allowed.
-        wakeful: Let idle processors spin instead of sleep while reports come, where that is allowed.
         run_dir: Where the run file stands; None for where commands look for it.
         control: Where the running agent can be asked and changed; None for nowhere.
         on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
@@ -65,7 +63,6 @@ class ServeOptions:
     unload_at_end: bool = False
     keep_capabilities: bool = False
     realtime: bool = True
-    wakeful: bool = False
     run_dir: Path | None = None
     control: ControlOptions | None = None
     on_reload: Told | None = None
@@ -141,9 +138,9 @@ def serve(
         with _stopped_by_signals(plane):
             if on_start is not None:
                 on_start(plane, ready)
-            with supervised(plane), _turns(plane, options.wakeful, each_turn) as turn:
+            with supervised(plane):
                 plane.each_turn.append(lambda: datapath_held.each_turn(plane))
-                plane.run(options.duration_s, turn)
+                plane.run(options.duration_s, None if each_turn is None else lambda: each_turn(plane))
         around.close()
         datapath_held.release()  # last: what has our names, the next agent takes
         if options.unload_at_end and not plane.handed_over:
@@ -327,25 +324,6 @@ def _children_without_any() -> Iterator[None]:
         yield
     finally:
         serving = False
-
-
-@contextmanager
-def _turns(
-    plane: Plane, keep_awake: bool, each_turn: Callable[[Plane], None] | None
-) -> Iterator[Callable[[], None]]:
-    """Give what is to be done after every batch."""
-    wakeful = Wakeful()
-
-    def turn() -> None:
-        if keep_awake:
-            wakeful.note(plane.counters.reports)
-        if each_turn is not None:
-            each_turn(plane)
-
-    try:
-        yield turn
-    finally:
-        wakeful.close()
 
 
 @contextmanager

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ccp_base.native import native_part
+from ccp_base.pins import DEFAULT_PIN_DIR as DEFAULT_PIN_DIR
 
 if TYPE_CHECKING:
     from ccp_base import _native
     from ccp_base.errors import CcpError
     from datapath.protocol import DatapathView
-
-DEFAULT_PIN_DIR = "/sys/fs/bpf/ccplane"
-"""Where the maps and links are pinned; one agent a directory."""
 
 
 @dataclass(frozen=True, slots=True)

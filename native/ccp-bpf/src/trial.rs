@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::{env, ffi::CString, fs, process};
 
+use ccp_load::bpffs;
+
 use crate::kernel::Kernel;
 use crate::object::{self, Registration, Sizes};
-use crate::pins::{self, BPF_FS, Pins};
+use crate::pins::{self, Pins};
 use crate::{Error, Result};
 use crate::{extension, names};
 
@@ -70,10 +72,10 @@ struct Scratch {
 impl Scratch {
     fn new() -> Result<Self> {
         let name = format!("ccplane-doctor-{}", process::id());
-        let mut scratch = Scratch { pins: Pins::new(Path::new(BPF_FS).join(&name)), mounted: None };
-        if !pins::is_bpffs(Path::new(BPF_FS)) {
+        let mut scratch = Scratch { pins: Pins::new(Path::new(bpffs::ROOT).join(&name)), mounted: None };
+        if !bpffs::is_mounted(Path::new(bpffs::ROOT)) {
             let place = env::temp_dir().join(name);
-            fs::create_dir(&place).and_then(|()| pins::mount_bpffs(&place)).map_err(|e| {
+            fs::create_dir(&place).and_then(|()| bpffs::mount(&place)).map_err(|e| {
                 let _ = fs::remove_dir(&place);
                 no_file_system(&place, &e)
             })?;
@@ -101,5 +103,5 @@ fn no_file_system(place: &Path, e: &io::Error) -> Error {
     Error::new("load.pin", "cannot mount a BPF file system to try the datapath in")
         .at(place.display().to_string())
         .why(e)
-        .fix(format!("run as root, or mount one: mount -t bpf bpf {BPF_FS}"))
+        .fix(format!("run as root, or mount one: mount -t bpf bpf {}", bpffs::ROOT))
 }
