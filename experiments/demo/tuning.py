@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from ccplane.agent.changes import Which
 from ccplane.agent.plane import Plane
 from experiments import plots
 from experiments.demo.tuner import Arm, Totals, Tuner
@@ -73,7 +74,7 @@ def _tuned(chosen: list[tuple[float, str, bool]], plane: Plane, datapath: SimDat
 
     def set_params(values: Any) -> None:
         for name, value in values.items():
-            plane.set_param(f"{ALGORITHM}.{name}", value)
+            plane.changes.set_params({f"{ALGORITHM}.{name}": value}, Which())
 
     tuner = Tuner(ARMS, set_params, chosen)
     last_us = 0
