@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
+from typing import Any, Final, Protocol, SupportsFloat, SupportsIndex
 
 from ccp_algs.api import check_event
+from ccplane.agent.programs import Installed, ProgramSet
 from ccplane.base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, FlowInfo
 from ccplane.base.names import close_names
 from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
-
-if TYPE_CHECKING:
-    from ccplane.agent.programs import Installed, ProgramSet
-    from ccplane.agent.writer import Writes
 
 Number = SupportsIndex | SupportsFloat
 """What windows, rates and registers may be given as: int, float, bool and their NumPy kin."""
@@ -25,6 +22,15 @@ MAX_STAMP: Final = 0xFFFF
 
 Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
 """Tells others of an event of a flow: its kind, the flow, and what else there is to say."""
+
+
+class Writes(Protocol):
+    """What a flow writes with: a plane's writer, or a datapath itself."""
+
+    @property
+    def update(self) -> Callable[..., bool]:
+        """`Datapath.update`."""
+        ...
 
 
 def whole_number(value: Number, name: str, low: int, high: int) -> int:

@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from ccp_algs import Updates
 from ccplane.agent.vector import send
 from ccplane.datapath.protocol import Datapath
-
-
-class Update(Protocol):
-    """`Datapath.update`."""
-
-    def __call__(
-        self,
-        flow_id: int,
-        cwnd_bytes: int | None = None,
-        rate_bytes_per_s: int | None = None,
-        program: int | None = None,
-        registers: dict[str, int] | None = None,
-        letters: dict[str, bytes] | None = None,
-    ) -> bool:
-        """Write to one flow."""
-        ...
-
-
-class Writes(Protocol):
-    """What writes to single flows: a writer, or a datapath itself."""
-
-    @property
-    def update(self) -> Update:
-        """`Datapath.update`."""
-        ...
 
 
 class Writer:
@@ -47,7 +22,7 @@ class Writer:
     def __init__(self, datapath: Datapath) -> None:
         """Take the datapath."""
         self._datapath = datapath
-        self.update: Update = datapath.update
+        self.update: Callable[..., bool] = datapath.update
         self._look_at_many: Callable[[Updates], None] | None = None
 
     def send(self, updates: Updates) -> None:
