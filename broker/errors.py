@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "bus.bad_acl": "the access list of the embedded broker cannot be used",
     "bus.bad_name": "a sender or peer cannot be a level of a topic",
     "bus.bad_url": "the address of a broker cannot be read",
     "bus.broker_died": "the embedded broker ended before it was told to",
+    "bus.no_mosquitto": "Mosquitto, which an embedded broker is, is not installed",
     "bus.no_password_file": "the file with users and passwords cannot be read",
-    "bus.not_built": "the native module with the embedded broker is missing",
     "bus.not_connected": "the broker did not take the connection in time",
     "bus.port_taken": "the port of the embedded broker cannot be listened on",
     "bus.tls_files": "a certificate or key for TLS cannot be used",

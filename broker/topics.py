@@ -1,10 +1,10 @@
-"""What is published where: the one table of topics.
+"""What is published where.
 
 All topics are `ccp/v1/WORD/SENDER` or `ccp/v1/WORD/SENDER/ABOUT`. SENDER is who publishes, and also the user
 name where a broker has users, so that an access list can keep everybody to their own topics. ABOUT is an
 address (or `host`), so that a subscriber can ask for what concerns it.
 
-`docs/telemetry.md` shows this table; a test keeps the two alike.
+`docs/telemetry.md` shows the table of kinds; a test keeps the two alike.
 """
 
 from __future__ import annotations
@@ -30,61 +30,43 @@ class TopicKind:
     """One kind of message and how it travels.
 
     Attributes:
-        kind: Name of the kind, as in the field `kind` of the message's body.
         word: Third level of the topic.
-        has_about: Whether a last level says whom the message is about.
+        meaning: What it says, for the docs.
+        about: Field of the message's body that says whom it is about, for the last level; None for no level.
         qos: 0 = at most once, 1 = at least once.
         retain: Whether the broker keeps the last one for those who subscribe later.
         decision: Whether a full queue keeps it at the cost of samples.
         ttl_ms: Time to live where the publisher says nothing [ms]; None for no end.
-        meaning: What it says, for the docs.
+        for_agents: Whether agents subscribe to it.
+        kind: Name of the kind, as in the field `kind` of the message's body.
     """
 
-    kind: str
     word: str
-    has_about: bool
-    qos: int
-    retain: bool
-    decision: bool
-    ttl_ms: int | None
     meaning: str
+    about: str | None = None
+    qos: int = 0
+    retain: bool = False
+    decision: bool = False
+    ttl_ms: int | None = None
+    for_agents: bool = False
+    kind: str = ""
 
     @property
     def pattern(self) -> str:
         """The topic as the docs show it."""
-        return f"{ROOT}/{self.word}/SENDER" + ("/ABOUT" if self.has_about else "")
+        return f"{ROOT}/{self.word}/SENDER" + ("" if self.about is None else "/ABOUT")
 
 
-KINDS: Final[tuple[TopicKind, ...]] = (
-    TopicKind(
-        "receiver_signal", "signal", True, 0, False, False, 3000,
-        "what a receiver measured of a peer or a flow: RTT, one-way delay, CE marks, loss, goodput",
-    ),
-    TopicKind(
-        "regime_decision", "regime", True, 1, True, True, 60_000,
-        "which congestion regime a path is in, as a detector decided",
-    ),
-    TopicKind(
-        "int_summary", "int", False, 0, False, False, 1000,
-        "what in-band telemetry says of a flow over an interval: latency, loss, its cause, queues by hop",
-    ),
-    TopicKind(
-        "agent_status", "status", False, 1, True, True, None,
-        "birth and last will: `online`, or `offline` with the reason",
-    ),
-    TopicKind(
-        "param_change", "param", False, 1, False, True, None,
-        "a parameter of an algorithm was set",
-    ),
-    TopicKind(
-        "algorithm_event", "event", False, 0, False, False, None,
-        "something happened to an algorithm or a flow, such as a reload or an exception",
-    ),
-)  # fmt: skip
-"""All kinds of messages."""
+BY_KIND: Final[dict[str, TopicKind]] = {}
+"""All kinds of messages; each is declared with its body, in `telemetry.schema`."""
+_BY_WORD: Final[dict[str, TopicKind]] = {}
 
-BY_KIND: Final = {topic.kind: topic for topic in KINDS}
-_BY_WORD: Final = {topic.word: topic for topic in KINDS}
+
+def declare(topic: TopicKind) -> None:
+    """Add a kind of message."""
+    assert topic.kind not in BY_KIND
+    assert topic.word not in _BY_WORD
+    BY_KIND[topic.kind] = _BY_WORD[topic.word] = topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +120,7 @@ def topic_of(kind: str, sender: str, about: str = HOST) -> str:
     """Return the topic of a message.
 
     Args:
-        kind: A kind in `KINDS`.
+        kind: A kind in `BY_KIND`.
         sender: Who publishes.
         about: The address it is about, for kinds that have it.
 
@@ -147,7 +129,7 @@ def topic_of(kind: str, sender: str, about: str = HOST) -> str:
     """
     topic = topic_kind(kind)
     start = f"{ROOT}/{topic.word}/{check_sender(sender)}"
-    if not topic.has_about:
+    if topic.about is None:
         return start
     if not _ABOUT.fullmatch(about):
         raise BusError(
@@ -166,7 +148,7 @@ def subscription(kind: str) -> str:
         BusError: `bus.unknown_kind`.
     """
     topic = topic_kind(kind)
-    return f"{ROOT}/{topic.word}/+" + ("/+" if topic.has_about else "")
+    return f"{ROOT}/{topic.word}/+" + ("" if topic.about is None else "/+")
 
 
 def parse_topic(topic: str) -> Address | None:
@@ -175,9 +157,9 @@ def parse_topic(topic: str) -> Address | None:
         return None
     word, *rest = topic[len(ROOT) + 1 :].split("/")
     found = _BY_WORD.get(word)
-    if found is None or len(rest) != 1 + found.has_about or not _NAME.fullmatch(rest[0]):
+    if found is None or len(rest) != (1 if found.about is None else 2) or not _NAME.fullmatch(rest[0]):
         return None
-    if not found.has_about:
+    if found.about is None:
         return Address(found, rest[0], "")
     return Address(found, rest[0], rest[1]) if _ABOUT.fullmatch(rest[1]) else None
 
@@ -185,7 +167,7 @@ def parse_topic(topic: str) -> Address | None:
 def table() -> str:
     """Return the table of topics in Markdown, as the docs have it."""
     rows = ["| kind | topic | QoS | retained | lives | when the queue is full | says |", "|" + "---|" * 7]
-    for topic in KINDS:
+    for topic in BY_KIND.values():
         lives = "until the next" if topic.ttl_ms is None else f"{topic.ttl_ms:,} ms".replace(",", " ")
         cells = (
             f"`{topic.kind}`",

@@ -3,7 +3,7 @@
     from ccp_algs import Algorithm, Param, register
     from ccp_algs.fold import Ack, Cwnd, Flow, FoldProgram, every, latest, total
 
-May import: the standard library, numpy and `ccp_base`; nothing else of ccplane. An algorithm reads no
+May import: the standard library, numpy and `ccplane.base`; nothing else of ccplane. An algorithm reads no
 clock, file or environment and draws no global random numbers: it sees reports, and what it does depends on
 nothing else.
 (`ccp_algs/hyvar/policy.py` reads the weights that come with ccplane, whose hash it checks.)
@@ -18,7 +18,7 @@ from ccp_algs.check import check_algorithm
 from ccp_algs.errors import AlgorithmError, ContractError, FoldError, RegistryError
 from ccp_algs.params import Param, params_of, set_params
 from ccp_algs.registry import register
-from ccp_base.errors import ParamError
+from ccplane.base.errors import ParamError
 
 __all__ = [
     "Algorithm",

@@ -28,9 +28,9 @@ from ccp_algs.carry import carry_over
 from ccp_algs.errors import ContractError
 from ccp_algs.fold.program import FoldMeta
 from ccp_algs.params import ParamMeta
-from ccp_base.flows import FlowInfo as FlowInfo
-from ccp_base.flows import FlowStats as FlowStats
-from ccp_base.flows import ReportHead as ReportHead
+from ccplane.base.flows import FlowInfo as FlowInfo
+from ccplane.base.flows import FlowStats as FlowStats
+from ccplane.base.flows import ReportHead as ReportHead
 
 Program = str | FoldMeta
 """A fold program: text in the CCP language, or a class derived from FoldProgram."""

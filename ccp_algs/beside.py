@@ -6,8 +6,8 @@ An algorithm that is loaded from a file is a module of a private package, and so
 directory: `PACKAGE.mine` and `PACKAGE.my_lib`. The next version has another package. So two versions can be
 there at once, each with the modules that it was imported with, also if a callback imports something.
 
-Only `.py` files are found so, and packages with an `__init__.py`. Names of the standard library and of
-ccplane always mean those. What is installed elsewhere is imported as usual, once.
+Only `.py` files are found so, and packages with an `__init__.py`. Names of the standard library, `ccplane`
+and `ccp_algs` always mean those. What is installed elsewhere is imported as usual, once.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ from typing import Any, Final
 Read = Callable[[Path], str | None]
 """Returns the text of a file, None if there is no such file. Raises OSError if it may not be read."""
 
-OURS: Final = frozenset({"agent", "broker", "ccp_algs", "ccp_base", "datapath", "experiments", "telemetry"})
+OURS: Final = frozenset({"broker", "ccp_algs", "ccplane", "experiments", "telemetry"})
 """Packages of ccplane."""
+
+API: Final = frozenset({"ccplane", "ccp_algs"})
+"""Those that algorithms import; files next to an algorithm may have the names of the others."""
 
 _packages: dict[str, Package] = {}
 _executed: set[str] = set()
@@ -143,7 +146,7 @@ class Package:
         return self._texts[file]
 
     def _has(self, name: str) -> bool:
-        if name in OURS or name in sys.stdlib_module_names:
+        if name in API or name in sys.stdlib_module_names:
             return False
         known = self._known.get(name)
         if known is None:

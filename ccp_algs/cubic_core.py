@@ -47,7 +47,7 @@ from ccp_algs.fold import (
     state,
 )
 from ccp_algs.fold.expressions import Flag
-from ccp_base.errors import ParamError
+from ccplane.base.errors import ParamError
 
 BETA: Final = 0.7
 """Multiplicative decrease factor (RFC 9438 section 4.6)."""

@@ -1,11 +1,11 @@
-"""Errors of algorithms and their fold programs; those of parameters are `ccp_base.errors.ParamError`."""
+"""Errors of algorithms and their fold programs; those of parameters are `ccplane.base.errors.ParamError`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 _PACKAGE = Path(__file__).parent
 _PLUMBING = (str(_PACKAGE / "errors.py"), str(_PACKAGE / "fold"))

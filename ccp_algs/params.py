@@ -18,8 +18,8 @@ import operator
 from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from ccp_base.errors import Collector, ParamError
-from ccp_base.names import close_names
+from ccplane.base.errors import Collector, ParamError
+from ccplane.base.names import close_names
 
 T = TypeVar("T", bool, int, float, str)
 

@@ -27,7 +27,7 @@ import ccp_algs
 from ccp_algs import beside
 from ccp_algs.api import Algorithm, AnyAlgorithm, VectorAlgorithm
 from ccp_algs.errors import RegistryError
-from ccp_base.names import close_names
+from ccplane.base.names import close_names
 
 ENTRY_POINTS: Final = "ccplane.algorithms"
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from agent.description import Description, assembled, plan
-from agent.plane import Plane
-from ccp_base.errors import LoadError
-from datapath import ebpf
+from ccplane.agent.description import Description, assembled, plan
+from ccplane.agent.plane import Plane
+from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf
 
 START_TIMEOUT_S: Final = 600.0 if os.environ.get("CCPLANE_EMULATED") else 60.0
 """Nobody waits for so long but for one that hangs; an emulated processor is ten times slower."""
@@ -27,7 +27,7 @@ PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
 
 def ccp(*arguments: str) -> list[str]:
     """Return the command `ccp ...`, whatever is called `ccp` where the user happens to be."""
-    return [sys.executable, "-c", "from agent.entry import main; main()", *arguments]
+    return [sys.executable, "-c", "from ccplane.agent.entry import main; main()", *arguments]
 
 
 class AgentProcess:

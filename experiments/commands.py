@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from experiments.errors import ResultError, ScenarioError
 
 if TYPE_CHECKING:

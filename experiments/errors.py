@@ -1,10 +1,10 @@
-"""What can be wrong with scenarios, runs, results and sweeps, said as `ccp_base.errors` says such things."""
+"""What can be wrong with scenarios, runs, results and sweeps."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "scenario.bad_field": "a field of a scenario or grid is unknown, missing, or has a value that cannot be",

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ccp_base.errors import CcpError, Collector
-from datapath import registry
+from ccplane.base.errors import CcpError, Collector
+from ccplane.datapath import registry
 from experiments.errors import RunError
 from experiments.results import FORMAT, METADATA, SCENARIO, Result
 from experiments.runs import metadata, places, tables

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ccp_base.errors import Collector, UsageError
+from ccplane.base.errors import Collector, UsageError
 from experiments.runs.sim_order import SimOrder
 
 # What runs scenarios is imported where it is used: `ccp --help` imports this one.

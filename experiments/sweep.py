@@ -21,7 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from pathlib import Path
 from typing import Any, Final
 
-from ccp_base.errors import CcpError, LoadError
+from ccplane.base.errors import CcpError, LoadError
 from experiments.errors import SweepError
 from experiments.results import FORMAT, SWEEP, ResultSet, is_complete
 from experiments.run import recorder_of, run

@@ -6,7 +6,7 @@
         run.client.panel()                      # in a notebook; also .params, .load, .stream, ...
 
 The simulator carries packets in virtual time, which here waits for the clock on the wall. The agent inside
-has a control socket, so `agent.Client` speaks to it as to any other.
+has a control socket, so `ccplane.agent.Client` speaks to it as to any other.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from agent.client import Client
-from agent.control import ControlOptions
-from agent.management import managed
-from ccp_base.errors import CcpError
-from datapath import ebpf
+from ccplane.agent.client import Client
+from ccplane.agent.control import ControlOptions
+from ccplane.agent.management import managed
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
 from experiments.errors import RunError
 from experiments.runs import sim
 from experiments.runs.check import SIM, is_ours
 from experiments.runs.recording import Recording
 
 if TYPE_CHECKING:
-    from agent.plane import Plane
-    from ccp_base._native import SimDatapath
+    from ccplane.agent.plane import Plane
+    from ccplane.base._native import SimDatapath
     from experiments.scenario import Scenario
 
 START_TIMEOUT_S: Final = 60.0

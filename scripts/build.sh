@@ -13,4 +13,4 @@ if [ "${1:-}" = --features ]; then
 fi
 export VIRTUAL_ENV=$PWD/.venv PATH=$PWD/.venv/bin:$PATH
 maturin develop --release $features "$@"
-touch ccp_base/_native.abi3.so
+touch ccplane/base/_native.abi3.so

@@ -44,7 +44,7 @@ SHOWN_S: Final = 14.0
 """How long after the slider was moved the picture is taken [s]."""
 
 CELLS: Final = (
-    f"""from agent import Client
+    f"""from ccplane.agent import Client
 
 client = Client(pin_dir={PIN_DIR!r})
 panel = client.panel()

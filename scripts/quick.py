@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("agent", "broker", "ccp_algs", "ccp_base", "datapath", "experiments", "telemetry")
+PACKAGES = ("broker", "ccp_algs", "ccplane", "experiments", "telemetry")
 UNIT = Path("tests/unit")
 KERNEL_CRATES = {"ccp-bpf", "ccp-difftest", "ccp-node", "ccp-rtcp", "ccp-switch", "ccp-trace", "ccp-native"}
 """Whose tests need root, or a build of the extension: `make test-rust` runs them."""

@@ -93,4 +93,4 @@ scripts/build.sh --skip-install
 wait "$installing"
 trap - EXIT
 scripts/build.sh
-touch "$VENV/.setup" ccp_base/_native.abi3.so
+touch "$VENV/.setup" ccplane/base/_native.abi3.so

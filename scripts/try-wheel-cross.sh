@@ -26,9 +26,9 @@ within() {
 		"qemu-$architecture-static" -L "$cross_root" "$cross_root/usr/bin/$python" "$@")
 }
 du -sh "$folder/site"
-"$architecture-linux-gnu-readelf" --dynamic "$folder/site/ccp_base/_native.abi3.so" | grep NEEDED
-ccp() { within -c 'from agent.entry import main; main()' "$@"; }
-within -c 'import platform; from ccp_base import _native; print(platform.machine(), _native.__file__)'
+"$architecture-linux-gnu-readelf" --dynamic "$folder/site/ccplane/base/_native.abi3.so" | grep NEEDED
+ccp() { within -c 'from ccplane.agent.entry import main; main()' "$@"; }
+within -c 'import platform; from ccplane.base import _native; print(platform.machine(), _native.__file__)'
 timed "ccp --version" ccp --version
 ccp doctor || say "as it should: the kernel here is not one for $architecture"
 ccp new mine

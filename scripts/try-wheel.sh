@@ -36,7 +36,7 @@ inside=/root/${wheel##*/}
 within python3 -m venv /opt/ccplane
 timed "pip install ccplane.whl" pip "$inside"
 within du -sh /opt/ccplane
-within sh -c 'ldd /opt/ccplane/lib/python3*/site-packages/ccp_base/_native.abi3.so'
+within sh -c 'ldd /opt/ccplane/lib/python3*/site-packages/ccplane/base/_native.abi3.so'
 within ccp --version
 within ccp doctor
 timed "pip install 'ccplane.whl[lab]'" pip "$inside[lab]"

@@ -10,14 +10,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from broker.topics import HOST, parse_topic
+from broker.topics import HOST, parse_topic, topic_kind
 from telemetry.errors import InvalidMessageError
 from telemetry.schema import (
     VERSION,
     Body,
     Envelope,
-    ReceiverSignal,
-    RegimeDecision,
     canonical,
     kind_of,
 )
@@ -92,9 +90,8 @@ def decode(payload: bytes, content_type: str = "") -> Envelope:
 
 def about_of(body: Body) -> str:
     """Return the last level of a body's topic: the address it is about, or `host`."""
-    if isinstance(body, ReceiverSignal | RegimeDecision) and body.peer is not None:
-        return body.peer
-    return HOST
+    field = topic_kind(kind_of(body)).about
+    return HOST if field is None else getattr(body, field) or HOST
 
 
 def _is_about(body: Body, about: str) -> bool:
@@ -138,7 +135,7 @@ def decode_from(topic: str, payload: bytes, content_type: str = "") -> Envelope:
             where=topic,
             why=f"that topic is for `{address.topic.kind}` from `{address.sender}`",
         )
-    if address.topic.has_about and not _is_about(envelope.body, address.about):
+    if address.topic.about is not None and not _is_about(envelope.body, address.about):
         raise InvalidMessageError(
             "message.wrong_topic",
             f"a message about `{about_of(envelope.body)}`, or a flow of another peer, does not belong there",

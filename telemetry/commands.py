@@ -12,8 +12,8 @@ from typing import Annotated, Final
 import typer
 
 from broker.options import BusOptions
-from ccp_base.errors import CcpError
-from ccp_base.notify import Manager, Supervised
+from ccplane.base.errors import CcpError
+from ccplane.base.notify import Manager, Supervised
 from telemetry import netns
 from telemetry.bus import Bus
 from telemetry.receiver.errors import ReceiverError

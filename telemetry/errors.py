@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 MESSAGE_SLUGS: Final[dict[str, str]] = {
     "message.too_long": "the payload is longer than any message may be",

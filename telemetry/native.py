@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from telemetry.errors import TelemetryError
 
 
@@ -20,7 +20,7 @@ def native(error: type[TelemetryError], not_built: str, where: str) -> Iterator[
         where: Who needs it.
     """
     try:
-        from ccp_base import _native
+        from ccplane.base import _native
     except ImportError as lacking:
         raise error(
             not_built, "the native module is missing", where, str(lacking), "`make build`"

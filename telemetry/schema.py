@@ -4,16 +4,22 @@ Every field that a publisher may not know is None, which means *missing*; 0 mean
 0. Names carry units. What is received is checked against these classes (`telemetry.codec`): unknown fields
 are passed over, so that a newer publisher may say more; what is there must have the right type and range.
 
-`broker.topics` says where each kind is published.
+Above each body stands where it is published and how it travels (`broker.topics`).
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from msgspec import Meta, Struct
+
+from broker.topics import TopicKind, declare
+
+_Body = TypeVar("_Body", bound=type[Struct])
 
 VERSION: Final = 1
 """Version of the envelope and all bodies. It grows when a field changes its meaning, not for new ones."""
@@ -62,6 +68,16 @@ def unpacked(packed: bytes) -> str:
     return canonical(str(ipaddress.IPv6Address(packed)))
 
 
+def published(topic: TopicKind) -> Callable[[_Body], _Body]:
+    """Declare on which topic a body is published."""
+
+    def declared(body: _Body) -> _Body:
+        declare(replace(topic, kind=str(body.__struct_config__.tag)))
+        return body
+
+    return declared
+
+
 class FlowId(Struct, frozen=True, kw_only=True):
     """The 5-tuple of a flow, in either direction.
 
@@ -106,6 +122,15 @@ class About(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
             canonical(self.address)
 
 
+@published(
+    TopicKind(
+        "signal",
+        "what a receiver measured of a peer or a flow: RTT, one-way delay, CE marks, loss, goodput",
+        about="peer",
+        ttl_ms=3000,
+        for_agents=True,
+    )
+)
 class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="receiver_signal"):
     """What a receiver measured of one peer over a window. `peer` is always given: who sends to the receiver.
 
@@ -157,6 +182,18 @@ class ReceiverSignal(About, frozen=True, kw_only=True, omit_defaults=True, tag="
     flows: Count | None = None
 
 
+@published(
+    TopicKind(
+        "regime",
+        "which congestion regime a path is in, as a detector decided",
+        about="peer",
+        qos=1,
+        retain=True,
+        decision=True,
+        ttl_ms=60_000,
+        for_agents=True,
+    )
+)
 class RegimeDecision(About, frozen=True, kw_only=True, omit_defaults=True, tag="regime_decision"):
     """Which congestion regime a path or a host is in.
 
@@ -225,6 +262,14 @@ class IntHop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     data_rate_bytes_per_s: Count | None = None
 
 
+@published(
+    TopicKind(
+        "int",
+        "what in-band telemetry says of a flow over an interval: latency, loss, its cause, queues by hop",
+        ttl_ms=1000,
+        for_agents=True,
+    )
+)
 class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_summary"):
     """What in-band telemetry says of one flow over an interval.
 
@@ -266,6 +311,16 @@ class IntSummary(About, frozen=True, kw_only=True, omit_defaults=True, tag="int_
     hops: Annotated[tuple[IntHop, ...], Meta(max_length=64)] = ()
 
 
+@published(
+    TopicKind(
+        "status",
+        "birth and last will: `online`, or `offline` with the reason",
+        qos=1,
+        retain=True,
+        decision=True,
+        for_agents=True,
+    )
+)
 class AgentStatus(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="agent_status"
 ):
@@ -290,6 +345,7 @@ class AgentStatus(
     started_wall_us: Count | None = None
 
 
+@published(TopicKind("param", "a parameter of an algorithm was set", qos=1, decision=True))
 class ParamChange(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="param_change"
 ):
@@ -308,6 +364,9 @@ class ParamChange(
     flow: FlowId | None = None
 
 
+@published(
+    TopicKind("event", "something happened to an algorithm or a flow, such as a reload or an exception")
+)
 class AlgorithmEvent(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="algorithm_event"
 ):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccp_algs import registry
-from datapath.ccp_unix.programs import LIBCCP
-from datapath.registry import CCP_UNIX, EBPF, QUIC, SIM
+from ccplane.datapath.ccp_unix.programs import LIBCCP
+from ccplane.datapath.registry import CCP_UNIX, EBPF, QUIC, SIM
 from experiments.netlab.spec import Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint

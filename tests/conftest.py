@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments import disturbance
 
 # No deadline: the machines that run this have other work, and a slow example is no wrong one.

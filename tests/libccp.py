@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from datapath.ccp_unix.datapath import SOCKET
+from ccplane.datapath.ccp_unix.datapath import SOCKET
 
 CRATE: Final = "ccp-difftest"
 EXAMPLE: Final = "libccp_path"

@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from ccp_algs.errors import UnknownPrimitiveError, caller
 from ccp_algs.fold.expressions import Primitive, PrimitiveFlag
-from ccp_base.names import close_names
+from ccplane.base.names import close_names
 
 
 class AckPrimitives:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ccp_algs.rtcp.exact import PPM, US_PER_S
-from ccp_base.errors import ParamError
+from ccplane.base.errors import ParamError
 
 MOST_CANDIDATES = 17
 """Sizes that there is room for in the kernel."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from agent.commands.shared_options import take
+from ccplane.agent.commands.shared_options import take
 from experiments.bench import (
     against as guard,
 )
@@ -182,12 +182,9 @@ def _rtcp(
 
 
 @benchmark("bus")
-def _bus(
-    plan: Plan,
-    broker: Annotated[list[str] | None, typer.Option(help="Only this broker: embedded or mosquitto.")] = None,
-) -> BenchResult:
-    """Messages a second and latency through the embedded broker and Mosquitto."""
-    return bus.run(plan, tuple(broker or bus.BROKERS))
+def _bus(plan: Plan) -> BenchResult:
+    """Messages a second and latency through a broker."""
+    return bus.run(plan)
 
 
 @benchmark("int")

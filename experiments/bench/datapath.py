@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ccp_base.names import close_names
+from ccplane.base.names import close_names
 from experiments.agent_process import running_agent
 from experiments.bench import ack_price
 from experiments.bench.ack_price import Price, priced_transfer

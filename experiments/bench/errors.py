@@ -1,10 +1,10 @@
-"""What can stand in the way of a benchmark, said as `ccp_base.errors` says such things."""
+"""What can stand in the way of a benchmark, said as `ccplane.base.errors` says such things."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "bench.bad_options": "the options of a benchmark contradict each other",
@@ -14,7 +14,7 @@ SLUGS: Final[dict[str, str]] = {
     "bench.cannot_read": "a kept result of a benchmark cannot be read",
     "bench.disturbed": "others used the machine so much that too few rounds count",
     "bench.no_program_ran": "the kernel counted no run of the BPF programs whose time is asked for",
-    "bench.unknown_name": "there is no such benchmark, broker or congestion control",
+    "bench.unknown_name": "there is no such benchmark or congestion control",
     "bench.unknown_revision": "there is no revision or kept result of this name to compare with",
 }
 """Slug -> what it means; each has a test that names it."""

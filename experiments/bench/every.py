@@ -64,7 +64,7 @@ def run(console: Console, keep: Path | None = None) -> list[str]:
     for name in BENCHMARKS:
         begun_s = time.monotonic()
         kept = [] if keep is None else ["--keep", str(keep)]
-        command = [sys.executable, "-c", "from agent.entry import main; main()", "bench", name, *kept]
+        command = [sys.executable, "-c", "from ccplane.agent.entry import main; main()", "bench", name, *kept]
         done = subprocess.run(command, check=False)
         minutes, seconds = divmod(round(time.monotonic() - begun_s), 60)
         console.print(f"{name} took {minutes}:{seconds:02}", highlight=False)

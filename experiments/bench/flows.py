@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from datapath import ebpf
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.bench.bpf_objects import memory_of_maps
 from experiments.bench.flow_load import BACKLOG, CHUNK

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.bench.transfers import Sample, add_figures, cpu_ratios, throughput_ratios, transfer

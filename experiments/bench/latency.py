@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.plane import Plane
+from ccplane.agent.plane import Plane
 from experiments.bench import spans
 from experiments.bench.floor import wake_ups
 from experiments.bench.result import BenchResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ccp_base.native import native_part
+from ccplane.base.native import native_part
 
 
 @contextlib.contextmanager
@@ -16,7 +16,7 @@ def plain_cubic() -> Iterator[str]:
         LoadError: If this kernel does not take it.
     """
     with native_part():
-        from ccp_base import _native
+        from ccplane.base import _native
     offered = _native.PlainCubic()
     try:
         yield offered.name

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from agent.description import Description
-from agent.plane import Plane
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
+from ccplane.agent.description import Description
+from ccplane.agent.plane import Plane
 from experiments.agent_process import agent_here
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds

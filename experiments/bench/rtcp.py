@@ -25,10 +25,10 @@ from ipaddress import ip_address
 from pathlib import Path as FilePath
 from typing import Final
 
-from agent.rtcp.tables import known_clients
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMITED_STATES
-from ccp_base import _native
+from ccplane.agent.rtcp.tables import known_clients
+from ccplane.base import _native
 from experiments.bench.bpf_objects import PROGRAM_NAME_CHARACTERS, counting_runs, runs_of_programs
 from experiments.bench.flow_load import BACKLOG
 from experiments.bench.flows import open_flows, open_load

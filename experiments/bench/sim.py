@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from datapath import sim
+from ccplane.datapath import sim
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, measure_rounds
 from experiments.disturbance import disturbances_alone

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.description import Description
-from agent.plane import Plane
-from agent.priority import raise_priority
 from ccp_algs import Algorithm
+from ccplane.agent.description import Description
+from ccplane.agent.plane import Plane
+from ccplane.agent.priority import raise_priority
 from experiments.agent_process import agent_here
 from experiments.bench.rounds import Unfit
 

@@ -9,6 +9,7 @@ place in the simulator, and everything that is shown says so.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import Sequence
@@ -19,11 +20,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ccp_base.errors import UsageError
-from ccp_base.extras import extra_part
+from ccplane.base.errors import UsageError
+from ccplane.base.extras import extra_part
 from experiments.demo.runs import PAYLOAD_SHARE, RATE_BYTES_PER_S, RTT_US, RUNS, Transfer, measure
 from experiments.demo.where import Where, choose
-from experiments.demo.wifi import wifi
 
 # The modules that run scenarios and draw are imported where they are used: `ccp --help` imports this one.
 
@@ -35,7 +35,10 @@ NEXT = (
 """What to try after the demonstration."""
 
 app = typer.Typer(add_completion=False)
-app.command()(wifi)
+if importlib.util.find_spec("experiments.mininet_wifi"):  # the wheel lacks it
+    from experiments.demo.wifi import wifi
+
+    app.command()(wifi)
 
 
 @app.callback(invoke_without_command=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ccp_algs import Algorithm, register
-from ccp_algs.fold import Ack, Flow, FoldProgram, every, latest, total
+from ccplane import Algorithm, register
+from ccplane.fold import Ack, Flow, FoldProgram, every, latest, total
 
 
 class Fold(FoldProgram):

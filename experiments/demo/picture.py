@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from experiments import plots
 from experiments.demo.runs import ACTS, PAYLOAD_SHARE, RATE_BYTES_PER_S, Transfer
 from experiments.demo.where import Where

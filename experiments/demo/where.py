@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from ccp_base.errors import CcpError, LoadError, VerifierError
-from datapath import ebpf, registry
+from ccplane.base.errors import CcpError, LoadError, VerifierError
+from ccplane.datapath import ebpf, registry
 from experiments.agent_process import PIN_DIR
 from experiments.demo.runs import RUNS, scenario
 

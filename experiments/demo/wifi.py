@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from ccp_base.extras import extra_part
+from ccplane.base.extras import extra_part
 from experiments.mininet_wifi.conditions import AIR_DELAY_MS, RATE_BYTES_PER_S, Conditions
 from experiments.units import MBIT
 

@@ -1,10 +1,10 @@
-"""What can be wrong with learning environments, training and policies, said as `ccp_base.errors` says it."""
+"""What can be wrong with learning environments, training and policies."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "learning.bad_domain": "paths, peers or numbers of worlds that cannot be were asked for",

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ccp_base.errors import CcpError
-from ccp_base.names import close_names
+from ccplane.base.errors import CcpError
+from ccplane.base.names import close_names
 from experiments.learning.domain import Domain
 from experiments.learning.errors import LearningError
 from experiments.learning.worlds import Worlds

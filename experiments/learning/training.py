@@ -32,7 +32,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from ccp_algs.hyvar import observation
 from ccp_algs.hyvar.policy import Policy
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.learning.domain import Domain
 from experiments.learning.errors import LearningError
 from experiments.learning.files import DOMAINS, REWARDS, RewardFile, load_domain, load_reward, named

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ccp_algs.hyvar.policy import Policy
-from ccp_base import _native
-from ccp_base.errors import CcpError
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
 from experiments.learning.domain import Domain, Heuristic, traces_ms
 from experiments.learning.errors import LearningError
 from experiments.learning.rewards import slides

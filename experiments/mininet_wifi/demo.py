@@ -17,17 +17,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from agent import Client
-from agent.control import control_socket
-from agent.messages import Flows
 from broker.options import PORT
+from ccplane.agent import Client
+from ccplane.agent.control import control_socket
+from ccplane.agent.messages import Flows
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.mininet_wifi.chain import Chain, Port
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID, Phase
 from experiments.mininet_wifi.recorded import HEARD, PACKETS
 from experiments.netlab import process, start_iperf3
-from experiments.netlab.brokers import mosquitto
+from experiments.netlab.brokers import broker_on
 
 ALGORITHM: Final = "int_cubic"
 PHASES: Final[tuple[Phase, ...]] = ("cubic", "keep")
@@ -63,7 +63,7 @@ def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> No
     """
     chain.lose(loss_ratio)
     with (
-        mosquitto(chain.broker),
+        broker_on(chain.broker),
         agent_at_source(chain, [ALGORITHM]) as client,
         running_nodes(chain),
         capturing(chain.sink, folder / PACKETS),

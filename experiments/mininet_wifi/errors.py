@@ -1,10 +1,10 @@
-"""What can go wrong with Wi-Fi, as `ccp_base.errors` says such things: what, where, why, and what to do."""
+"""What can go wrong with Wi-Fi: what, where, why, and what to do."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "wifi.fixed_algorithms": "the algorithms of a figure are what it compares",

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from ccp_base.errors import Collector
+from ccplane.base.errors import Collector
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.radios import MODULE, no_radios
 from experiments.netlab.process import which

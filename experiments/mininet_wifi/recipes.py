@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from agent import params as settings_of
-from agent.names import derived
 from ccp_algs import registry
-from ccp_base.errors import ParamError
+from ccplane.agent import params as settings_of
+from ccplane.agent.names import derived
+from ccplane.base.errors import ParamError
 from experiments.mininet_wifi.errors import WifiError
 from experiments.papers.int_adaptive.chain import OURS
 from experiments.papers.int_adaptive.growth import INCREMENTS

@@ -15,8 +15,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from agent.entry import INTERRUPTED
-from ccp_base.errors import CcpError
+from ccplane.agent.entry import INTERRUPTED
+from ccplane.base.errors import CcpError
 from experiments.mininet_wifi.chain import Chain
 from experiments.mininet_wifi.demo import record
 from experiments.mininet_wifi.findings import Finding, findings

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from agent import Client
 from broker.options import PORT, BusOptions
+from ccplane.agent import Client
 from experiments.mininet_wifi.chain import Chain
 from experiments.mininet_wifi.demo import CLIENT_PORT, TIMEOUT_S, agent_at_source, running_nodes
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID
 from experiments.mininet_wifi.recipes import Recipe, Run
 from experiments.netlab import IperfRun, TcpInfo, TcpWatch, start_iperf3
-from experiments.netlab.brokers import mosquitto
+from experiments.netlab.brokers import broker_on
 from telemetry.bus import Bus
 from telemetry.schema import IntHop, IntSummary, Sample
 
@@ -142,7 +142,7 @@ def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[T
     """
     chain.lose(recipe.losses[0])
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mosquitto(chain.broker))
+        stack.enter_context(broker_on(chain.broker))
         client = None
         if recipe.steered:
             client = stack.enter_context(agent_at_source(chain, list(recipe.steered.values())))

@@ -3,8 +3,9 @@
 Purpose: hosts and links, emulated or plain, that exist while a `with` block runs; commands, sockets and
 iperf3 transfers in the hosts; CPU time of the machine.
 
-May import: `ccp_base.errors`, `ccp_base._native` (the emulator), `telemetry.schema`, msgspec, pyroute2, rich,
-typer, the standard library. Never `agent` or `ccp_algs`: what runs in the network is none of its business.
+May import: `ccplane.base.errors`, `ccplane.base._native` (the emulator), `telemetry.schema`, msgspec,
+pyroute2, rich, typer, the standard library. Never `ccplane.agent` or `ccp_algs`: what runs in the network is
+none of its business.
 
 Entry points: `emulated.emulated()` gives a network whose links have rates, delays, buffers and losses; `spec`
 has the words for it and `topologies` the usual shapes. `two_hosts()` and `bottleneck()` give a path of veth

@@ -1,14 +1,11 @@
-"""Brokers on hosts of a lab, with links of their own."""
+"""A broker on a host of a lab, with links of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterator
 
 from broker.options import PORT
 from experiments.netlab.host import Host
@@ -17,40 +14,16 @@ from experiments.netlab.lab import Lab
 
 
 @contextlib.contextmanager
-def embedded(host: Host) -> Iterator[None]:
-    """Run the embedded broker on all addresses of a host."""
+def broker_on(host: Host) -> Iterator[None]:
+    """Run a broker on all addresses of a host."""
     command = [sys.executable, "-m", "broker.embedded", "--host", "0.0.0.0", "--anonymous"]
-    command += ["--port", str(PORT)]
-    running = host.popen(command, stdout=subprocess.PIPE)
+    running = host.popen([*command, "--port", str(PORT)], stdout=subprocess.DEVNULL)
     try:
         wait_until_listening(host, PORT, running)
         yield
     finally:
         running.terminate()
         running.wait()
-        if running.stdout is not None:
-            running.stdout.close()
-
-
-@contextlib.contextmanager
-def mosquitto(host: Host) -> Iterator[None]:
-    """Run Eclipse Mosquitto on all addresses of a host."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "mosquitto.conf")
-        config.write_text(f"listener {PORT} 0.0.0.0\nallow_anonymous true\nset_tcp_nodelay true\nuser root\n")
-        running = host.popen(["mosquitto", "-c", str(config)])
-        try:
-            wait_until_listening(host, PORT, running)
-            yield
-        finally:
-            running.terminate()
-            running.wait()
-
-
-BROKERS: Final[dict[str, Callable[[Host], contextlib.AbstractContextManager[None]]]] = {
-    "embedded": embedded,
-    "mosquitto": mosquitto,
-}
 
 
 def add_broker_host(lab: Lab, sender: Host, receiver: Host) -> tuple[Host, str, str]:

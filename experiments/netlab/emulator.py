@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from ccp_base import _native
-from ccp_base.errors import CcpError
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What can go wrong in the lab, as `ccp_base.errors` says such things: what, where, why, and what to do."""
+"""What can go wrong in the lab: what, where, why, and what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 SLUGS: Final[dict[str, str]] = {
     "lab.bad_value": "a rate, size, time or name cannot be",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ccp_base import _native
-from ccp_base.errors import CcpError
-from ccp_base.names import close_names
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
+from ccplane.base.names import close_names
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.spec import Int, Topology
 from telemetry.schema import IntSummary

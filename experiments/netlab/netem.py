@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from ccp_base.errors import Collector
+from ccplane.base.errors import Collector
 from experiments.netlab import links
 from experiments.netlab.errors import no_qdisc
 from experiments.netlab.host import Host

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ccp_base.errors import Collector
-from ccp_base.names import close_names
+from ccplane.base.errors import Collector
+from ccplane.base.names import close_names
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.inband import overhead_bytes
 from experiments.netlab.spec import Buffer, Direction, Int, Topology

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from ccp_base.errors import Collector
-from ccp_base.names import close_names
+from ccplane.base.errors import Collector
+from ccplane.base.names import close_names
 from experiments.netlab import inband, names
 from experiments.netlab.errors import LabError, bad_value
 from experiments.netlab.spec import Direction, Link, Pattern, Topology

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ccp_base.errors import UsageError
+from ccplane.base.errors import UsageError
 from experiments.metrics import NAN
 from experiments.papers.comparisons import chosen
 from experiments.papers.estimates import IN_RUN

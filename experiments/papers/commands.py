@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from ccp_base.errors import CcpError, UsageError
-from ccp_base.names import close_names
+from ccplane.base.errors import CcpError, UsageError
+from ccplane.base.names import close_names
 from experiments.commands import On
 
 if TYPE_CHECKING:

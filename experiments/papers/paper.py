@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ccp_base.errors import UsageError
+from ccplane.base.errors import UsageError
 from experiments import left_out as left_out_rule
 from experiments.papers.comparisons import Claim, Comparison
 from experiments.papers.estimates import IN_RUN

@@ -3,6 +3,6 @@
 Purpose: the parts behind `experiments.scenario`, `experiments.run`, `experiments.results` and
 `experiments.sweep`.
 
-May import: `experiments.netlab`, `experiments.traffic`, `agent`, `ccp_algs`, `datapath`, `telemetry`,
-`broker`.
+May import: `experiments.netlab`, `experiments.traffic`, `ccplane.agent`, `ccp_algs`, `ccplane.datapath`,
+`telemetry`, `broker`.
 """

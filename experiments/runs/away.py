@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
-from agent.algorithms import find
-from ccp_base.errors import CcpError
+from ccplane.agent.algorithms import find
+from ccplane.base.errors import CcpError
 from experiments.errors import SweepError
 from experiments.results import SCENARIO
 from experiments.run import run

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ccp_algs.beside import OURS
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.runs.metadata import git_revision
 
 ROOT: Final = Path(__file__).parents[2]

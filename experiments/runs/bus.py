@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from agent.priority import raise_process
 from broker.embedded import EmbeddedBroker
+from ccplane.agent.priority import raise_process
 from experiments.errors import RunError
 from experiments.netlab import process
 

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.algorithms import find
-from agent.regime.rules import parse_socket_rule
 from ccp_algs import params_of
 from ccp_algs.api import AnyAlgorithm
-from ccp_base.errors import CcpError, Collector, ParamError, Several
-from ccp_base.names import close_names
-from datapath import registry
+from ccplane.agent.algorithms import find
+from ccplane.agent.regime.rules import parse_socket_rule
+from ccplane.base.errors import CcpError, Collector, ParamError, Several
+from ccplane.base.names import close_names
+from ccplane.datapath import registry
 from experiments.errors import ScenarioError
 from experiments.events import Edit, SetLink, SetParam, SetRoute
 from experiments.netlab import traces

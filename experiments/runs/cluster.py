@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from ccp_base.extras import extra_part
+from ccplane.base.extras import extra_part
 from experiments.errors import SweepError
 from experiments.runs import away
 from experiments.runs.build import Build, this_build

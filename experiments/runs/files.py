@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.algorithms import find
 from ccp_algs import beside
+from ccplane.agent.algorithms import find
 from experiments.errors import ScenarioError
 from experiments.runs import reading
 from experiments.runs.check import is_ours

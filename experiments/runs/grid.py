@@ -27,8 +27,8 @@ from typing import Annotated, Any, Final, Self
 import msgspec
 from msgspec import Meta
 
-from ccp_base.errors import CcpError, Collector, Several
-from ccp_base.names import close_names
+from ccplane.base.errors import CcpError, Collector, Several
+from ccplane.base.names import close_names
 from experiments.errors import ScenarioError
 from experiments.netlab.spec import Link, PositiveInt
 from experiments.runs import reading

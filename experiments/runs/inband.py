@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.priority import raise_process
+from ccplane.agent.priority import raise_process
 from experiments.errors import RunError
 from experiments.netlab import process
 from experiments.runs.bus import failed

@@ -11,8 +11,8 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 
-from agent.events import Event
 from ccp_algs.rtcp.remote import Remote
+from ccplane.agent.events import Event
 from experiments.runs.messages import lines_of
 from experiments.runs.recording import Recording
 

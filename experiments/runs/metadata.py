@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.runs import files
 from experiments.runs.check import SIM, ours_of
 

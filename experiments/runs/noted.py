@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from agent.events import Event
-from agent.plane import Plane
+from ccplane.agent.events import Event
+from ccplane.agent.plane import Plane
 from experiments.runs import limit_tables, regime_tables
 from telemetry.schema import IntSummary, Sample
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from agent.priority import raise_process
+from ccplane.agent.priority import raise_process
 from experiments.agent_process import ccp
 from experiments.errors import RunError
 from experiments.netlab import process

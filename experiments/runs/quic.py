@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datapath import registry
+from ccplane.datapath import registry
 from experiments.runs import leavings
 from experiments.runs.session import Progress
 from experiments.runs.steering import Steering

@@ -15,8 +15,8 @@ import msgspec
 import msgspec.inspect
 import yaml
 
-from ccp_base.errors import Collector
-from ccp_base.names import close_names
+from ccplane.base.errors import Collector
+from ccplane.base.names import close_names
 from experiments.errors import ScenarioError
 
 T = TypeVar("T")

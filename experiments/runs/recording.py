@@ -85,7 +85,7 @@ class Recording:
         sample_interval_us: How often flows and links are sampled [us].
         flows: The flows, in the order of the scenario.
         start_us: Time 0 of the run, on its clock [us].
-        socket_rows: Rows of `ccp_base._native.TcpTrace`.
+        socket_rows: Rows of `ccplane.base._native.TcpTrace`.
         links_csv: Samples of the links, as the emulator writes them.
         events: When [s since time 0], kind, and what there is to say.
         addresses: IPv4 and IPv6 address of each host by its name.

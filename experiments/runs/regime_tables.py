@@ -13,9 +13,9 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 
-from agent.bus import flow_id
-from agent.events import Event
-from agent.regime.actuator import RegimeEvent
+from ccplane.agent.bus import flow_id
+from ccplane.agent.events import Event
+from ccplane.agent.regime.actuator import RegimeEvent
 from experiments.runs.messages import ENDS, Flows, columns_of, lines_of
 from experiments.runs.recording import Recording
 from telemetry.regime import Observation

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 
 if TYPE_CHECKING:
     from experiments.results import ResultSet

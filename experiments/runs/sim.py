@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent.description import assembled, plan
-from agent.hearing import Hearing
-from agent.inbox import FLOW_KINDS
-from agent.plane import POLL_MS, Plane
-from agent.reload import Loader, T
-from agent.source import read
-from datapath import ebpf, sim
+from ccplane.agent.description import assembled, plan
+from ccplane.agent.hearing import Hearing
+from ccplane.agent.inbox import FLOW_KINDS
+from ccplane.agent.plane import POLL_MS, Plane
+from ccplane.agent.reload import Loader, T
+from ccplane.agent.source import read
+from ccplane.datapath import ebpf, sim
 from experiments.events import Event, ParamValue
 from experiments.netlab.network_spec import addresses
 from experiments.netlab.routes import graph_of
@@ -41,7 +41,7 @@ from experiments.traffic.spec import TCP
 from telemetry.local import LocalBus
 
 if TYPE_CHECKING:
-    from ccp_base._native import SimDatapath
+    from ccplane.base._native import SimDatapath
     from experiments.scenario import Scenario
 
 AGENT: Final = "sim"

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import typer
 
-from agent import params
-from agent.algorithms import find, name_of
 from ccp_algs.params import checked_params
+from ccplane.agent import params
+from ccplane.agent.algorithms import find, name_of
 from experiments.commands import file_name, print_json, show, shown_progress, summary
 from experiments.netlab.spec import Bernoulli, Buffer, Direction
 from experiments.run import run as run_scenario

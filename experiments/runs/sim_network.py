@@ -14,7 +14,7 @@ from experiments.netlab.routes import Graph
 from experiments.runs.leavings import LINKS_CSV, records_path
 
 if TYPE_CHECKING:
-    from ccp_base._native import SimDatapath
+    from ccplane.base._native import SimDatapath
     from experiments.scenario import Scenario
 
 

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from datapath import sim
+from ccplane.datapath import sim
 from experiments.netlab.spec import Family
 from experiments.runs.check import peers_of, settings_of
 from telemetry.local import LocalBus
@@ -25,7 +25,7 @@ from telemetry.regime.watch import Watch
 from telemetry.status import online
 
 if TYPE_CHECKING:
-    from ccp_base._native import SimDatapath
+    from ccplane.base._native import SimDatapath
     from experiments.regimes import ReceiverAgent
     from experiments.scenario import Scenario
 

@@ -9,16 +9,16 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import verdict_of
-from agent.rtcp.settings import options_of
+from ccplane.agent.rtcp.acks import AckRecorder
+from ccplane.agent.rtcp.attached import verdict_of
+from ccplane.agent.rtcp.settings import options_of
 from experiments.runs.check import rtcp_of
 from experiments.runs.leavings import kernel_limits
 from experiments.runs.recording import Recording
 from experiments.runs.rtcp import ACKS, sort_acks, wanted
 
 if TYPE_CHECKING:
-    from ccp_base._native import SimDatapath
+    from ccplane.base._native import SimDatapath
     from experiments.scenario import Scenario
 
 

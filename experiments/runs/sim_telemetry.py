@@ -16,7 +16,7 @@ from telemetry.schema import IntSummary
 from telemetry.status import online
 
 if TYPE_CHECKING:
-    from ccp_base._native import SimDatapath
+    from ccplane.base._native import SimDatapath
     from experiments.scenario import Scenario
 
 SINK: Final = "sink"

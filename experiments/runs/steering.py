@@ -19,9 +19,9 @@ from typing import IO, Final
 
 import msgspec
 
-from agent.client import Client
-from ccp_base.errors import CcpError, LoadError
-from datapath import ebpf, registry
+from ccplane.agent.client import Client
+from ccplane.base.errors import CcpError, LoadError
+from ccplane.datapath import ebpf, registry
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import ParamValue
@@ -43,7 +43,7 @@ class Order(msgspec.Struct):
     Attributes:
         variants: What to run.
         place: Where its datapath is pinned; or its socket, if that is not the kernel's.
-        datapath: Which one (`datapath.registry`).
+        datapath: Which one (`ccplane.datapath.registry`).
         broker: URL of the telemetry bus to listen to; None for none.
         decisions: CSV file with the columns `noted.DECISION_COLUMNS`, to be written; None for none.
         regime_events: File of JSON lines that gets what becomes of flows with their regimes; None for none.
@@ -117,8 +117,8 @@ class Steering:
     """The agent of a run.
 
     Attributes:
-        counters: What it did in all (`agent.plane.Counters`), and its processor time `cpu_us` in the time
-            `serving_us` in which flows were served [us]; after `stop`, empty if it could not tell.
+        counters: What it did in all (`ccplane.agent.plane.Counters`), and its processor time `cpu_us` in the
+            time `serving_us` in which flows were served [us]; after `stop`, empty if it could not tell.
         pid: Its process.
     """
 

@@ -19,16 +19,16 @@ from typing import Final
 
 import msgspec
 
-from agent.control import ControlOptions
-from agent.description import Plan, plan
-from agent.held import CcpUnixOptions
-from agent.plane import Plane
-from agent.serve import ServeOptions, serve
 from broker.options import BusOptions
-from ccp_base.errors import CcpError
-from datapath import registry
-from datapath.ccp_unix.programs import LIMITS
-from datapath.ebpf import LoadOptions
+from ccplane.agent.control import ControlOptions
+from ccplane.agent.description import Plan, plan
+from ccplane.agent.held import CcpUnixOptions
+from ccplane.agent.plane import Plane
+from ccplane.agent.serve import ServeOptions, serve
+from ccplane.base.errors import CcpError
+from ccplane.datapath import registry
+from ccplane.datapath.ccp_unix.programs import LIMITS
+from ccplane.datapath.ebpf import LoadOptions
 from experiments.runs import noted
 from experiments.runs.steering import Answer, Order
 from experiments.runs.variants import described

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent.algorithms import find, name_of
-from agent.description import Description
 from ccp_algs.api import AnyAlgorithm, VectorAlgorithm
+from ccplane.agent.algorithms import find, name_of
+from ccplane.agent.description import Description
 from experiments.events import Edit, ParamValue, SetParam
 from experiments.runs import rtcp_params
 from experiments.runs.check import KERNEL, is_ours, ours_of

@@ -3,5 +3,5 @@
 `make soak HOURS=2`, or `python -m experiments.soak --hours 2 --seed 7`. `draw` says what happens, from a
 seed; `disturbances` makes it happen to the `plant` and the `network`; `samples` measures, `judge` judges.
 
-May import: `agent`, `experiments.netlab`, `experiments.bench`, `telemetry`.
+May import: `ccplane.agent`, `experiments.netlab`, `experiments.bench`, `telemetry`.
 """

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from experiments.soak import report
 from experiments.soak.network import Load
 from experiments.soak.plant import Broker

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from agent.runfile import RUN_DIR
-from ccp_base.errors import CcpError, LoadError
+from ccplane.agent.runfile import RUN_DIR
+from ccplane.base.errors import CcpError, LoadError
 from experiments.agent_process import PIN_DIR
 from experiments.soak import algorithms, disk
 from experiments.soak.draw import Disturbance, Kind

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from agent.runfile import RUN_DIR
-from ccp_base.errors import CcpError
-from datapath import ebpf
+from ccplane.agent.runfile import RUN_DIR
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR
 from experiments.soak import samples
 from experiments.soak.disk import small

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from datapath import ebpf
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR
 from experiments.bench import bpf_objects
 from experiments.soak.judge import Point

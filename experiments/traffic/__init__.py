@@ -3,8 +3,8 @@
 Purpose: one description (`Iperf3`, `Http`, `Quic`, `OnOff`, `Dash`, `ShortVideo`: plain data, part of
 scenarios), one way to start it (`start_traffic`), one kind of result (`TrafficResult`).
 
-May import: `experiments.netlab`, `experiments.examples`, msgspec, NumPy. Never `agent` or `ccp_algs`: the
-congestion control of a flow is a name.
+May import: `experiments.netlab`, `experiments.examples`, msgspec, NumPy. Never `ccplane.agent` or `ccp_algs`:
+the congestion control of a flow is a name.
 
 Entry point: `start_traffic()`.
 """

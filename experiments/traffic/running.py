@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FlowSockets:
-    """Which sockets of the sender carry a flow's data; rows of `ccp_base._native.TcpTrace` are joined by it.
+    """Which of the sender's sockets carry a flow's data; rows of `ccplane.base._native.TcpTrace` join by it.
 
     Ports alone are not enough: hosts of one scenario may use the same ones. Connections that only control
     (iperf3 has one) are none of the flow's.

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from ccp_base.names import close_names
+from ccplane.base.names import close_names
 from experiments.runs.reports import Screen
 from experiments.validation import comparison, drawing, running
 from experiments.validation.cases import CASES

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments import runs
 from experiments.results import Result, is_complete
 from experiments.runs import reading

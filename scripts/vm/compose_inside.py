@@ -50,7 +50,9 @@ KILLED: Final = 128 + signal.SIGKILL
 PLAIN: Final = 1883
 TLS: Final = 8883
 OTHER_RUN: Final = 'cubic reno --rule "dst=10.0.0.0/8 -> reno"'
-ASK_STATUS: Final = "import json; from agent.client import Client; print(json.dumps(Client().status()))"
+ASK_STATUS: Final = (
+    "import json; from ccplane.agent.client import Client; print(json.dumps(Client().status()))"
+)
 
 ONLINE: Final = {"ccp/v1/status/agent", "ccp/v1/status/receiver"}
 SIGNALS: Final = "ccp/v1/signal/receiver/"
@@ -277,7 +279,7 @@ def steered() -> list[Facts]:
 
 
 def notebook() -> tuple[str, Facts]:
-    """Notebook: token, and `agent.client.Client()`."""
+    """Notebook: token, and `ccplane.agent.client.Client()`."""
     token = wait_until("a token", token_of)
     answers: Facts = {}
     for name, query in {"without token": "", "with token": f"?token={token}"}.items():

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
-from agent.algorithms import compile_programs
-from agent.client import Client
-from agent.control import control_socket
 from ccp_algs import registry
 from ccp_algs.rtcp.options import Options
-from ccp_base.errors import CcpError
-from datapath import ebpf
-from datapath.protocol import DatapathView
+from ccplane.agent.algorithms import compile_programs
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
+from ccplane.datapath.protocol import DatapathView
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab.sockets import available_congestion_controls, set_congestion
 
@@ -175,8 +175,7 @@ def _wait(otherwise: str, look: Callable[[], T]) -> T:
 
 def _nothing_is_left() -> None:
     names = [name for name in available_congestion_controls() if name.startswith(("ccp", "rtcp_"))]
-    # What sockets were told of their paths is the machine's: nodes of in-band telemetry may go on writing it.
-    names += [name for name in os.listdir(BPF_FS) if not name.startswith("ccplane_path_echoes_")]
+    names += os.listdir(BPF_FS)
     if names:
         raise SmokeError(f"left: {', '.join(names)}")
 

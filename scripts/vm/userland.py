@@ -176,7 +176,7 @@ def _put_ccplane(site: Path, script: Path) -> None:
     for folder in Path(str(here)).glob("ccplane-*.dist-info"):
         shutil.copytree(folder, site / folder.name)
     (site / "ccplane.pth").write_text("/mnt/checkout\n")
-    script.write_text("#!/mnt/venv/bin/python\nfrom agent.entry import main\n\nmain()\n")
+    script.write_text("#!/mnt/venv/bin/python\nfrom ccplane.agent.entry import main\n\nmain()\n")
     script.chmod(0o755)
 
 

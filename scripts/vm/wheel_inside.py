@@ -76,7 +76,7 @@ def _install(found: dict[str, Any]) -> None:
             _run("pip", "install", *options, wanted)
         found["bytes"][name] = _bytes_in(VENV) - empty
     site = next(VENV.glob("lib/python3*/site-packages"))
-    told = _run("ldd", str(site / "ccp_base/_native.abi3.so"))
+    told = _run("ldd", str(site / "ccplane/base/_native.abi3.so"))
     found["ldd"] = re.findall(r"^\s*(\S+)", told, re.MULTILINE)
 
 

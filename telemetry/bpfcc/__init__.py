@@ -1,9 +1,9 @@
 """Probes that a researcher types: C for BCC, compiled and attached when asked for.
 
-May import: `telemetry.errors`, `ccp_base`. The module `bcc` is imported when a probe
+May import: `telemetry.errors`, `ccplane.base`. The module `bcc` is imported when a probe
 is made, and nowhere else.
 
-Entry point: `BccProbe`. `agent.beside` shows its events beside the reports of an agent.
+Entry point: `BccProbe`. `ccplane.agent.beside` shows its events beside the reports of an agent.
 """
 
 from telemetry.bpfcc.host import why_not

@@ -12,7 +12,7 @@ from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Final
 
-from ccp_base.names import close_names
+from ccplane.base.names import close_names
 from telemetry.bpfcc.errors import ProbeError
 
 TRACEFS: Final = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))

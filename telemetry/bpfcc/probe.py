@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
-from ccp_base.names import close_names
+from ccplane.base.names import close_names
 from telemetry.bpfcc import host
 from telemetry.bpfcc.errors import ProbeError
 from telemetry.bpfcc.explain import explained, overheard

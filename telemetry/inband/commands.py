@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from telemetry.inband import node_commands
 
 FAILED: Final = 1

@@ -20,7 +20,7 @@ import msgspec
 import typer
 
 from broker.options import BusOptions
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from telemetry.bus import Bus
 from telemetry.codec import MAX_BYTES
 from telemetry.schema import IntSummary

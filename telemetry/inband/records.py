@@ -150,7 +150,7 @@ def join_windows(records: pd.DataFrame, trace_rows: np.ndarray[Any, Any]) -> pd.
 
     Args:
         records: As of `read_csv`.
-        trace_rows: Rows of `ccp_base._native.TcpTrace`, of any sockets, in any order.
+        trace_rows: Rows of `ccplane.base._native.TcpTrace`, of any sockets, in any order.
 
     Returns:
         The records in order of time, with `tcp_NAME` for each of `TRACED`, and `tcp_age_us`: how much older

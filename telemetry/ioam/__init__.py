@@ -3,8 +3,8 @@
 Purpose: `decode` says what a packet carries, `insert` puts options into one, `fill` is what a node on the
 path does, `remove` what the last one does; `CaptureReader` goes through a file. `model` has the classes.
 
-May import: `ccp_base.errors`, msgspec, typer, and by `telemetry.native` the compiled module. The format is
-described in `docs/ioam.md`.
+May import: `ccplane.base.errors`, msgspec, typer, and by `telemetry.native` the compiled module. The format
+is described in `docs/ioam.md`.
 """
 
 from telemetry.ioam.codec import CaptureReader, build, decode, decode_header, fill, insert, remove

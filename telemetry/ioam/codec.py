@@ -21,7 +21,7 @@ from telemetry.ioam.model import Contents, Decoded, Filled, Node, Option, Record
 from telemetry.native import native
 
 if TYPE_CHECKING:
-    from ccp_base._native import IoamCapture
+    from ccplane.base._native import IoamCapture
 
 BATCH_PKTS: Final = 10_000
 """Packets of a file that are read at once."""

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from telemetry.ioam import show
 from telemetry.ioam.codec import CaptureReader
 from telemetry.ioam.errors import IoamError

@@ -1,4 +1,4 @@
-"""Rows of `ccp_base._native.TcpArrivals`, and of the simulator: what arrived on connections. No I/O."""
+"""Rows of `ccplane.base._native.TcpArrivals`, and of the simulator: what arrived on connections. No I/O."""
 
 from __future__ import annotations
 

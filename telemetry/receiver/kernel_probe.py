@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from telemetry import netns
 from telemetry.receiver.arrival_rows import arrived_of, middles_us
 from telemetry.receiver.arrivals import Arrived
 from telemetry.receiver.errors import ReceiverError
 
 if TYPE_CHECKING:
-    from ccp_base._native import TcpArrivals
+    from ccplane.base._native import TcpArrivals
 
 _WHERE: Final = "CE marks, retransmissions and one-way delays of each flow"
 
@@ -43,7 +43,7 @@ class KernelProbe:
 
 def _open(netns_inode: int) -> TcpArrivals:
     try:
-        from ccp_base import _native
+        from ccplane.base import _native
     except ImportError as error:
         raise ReceiverError(
             "receiver.no_kernel_probe", "the native module is missing", _WHERE, str(error), "`make build`"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 import msgspec
 import typer
@@ -13,7 +13,6 @@ from rich.live import Live
 
 from telemetry.bus import Bus, mono_us, wall_us
 from telemetry.receiver import table
-from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import ReceiverSignal, RegimeDecision, kind_of
 
 
@@ -32,6 +31,28 @@ class Moment(NamedTuple):
     def now(cls) -> Self:
         """Return this moment."""
         return cls(wall_us(), mono_us())
+
+
+class Watched(Protocol):
+    """A decision about a peer, and what led to it."""
+
+    @property
+    def decision(self) -> RegimeDecision:
+        """What was decided."""
+        ...
+
+    def fields(self) -> Mapping[str, object]:
+        """Return what led to it, by name."""
+        ...
+
+
+class Watch(Protocol):
+    """A detector of regimes."""
+
+    @property
+    def decisions(self) -> Mapping[str, RegimeDecision]:
+        """Peer -> the last decision about it."""
+        ...
 
 
 Form = Literal["table", "json", "none"]
@@ -77,10 +98,7 @@ def json_lines(
     for signal in signals:
         yield json_line(signal, moment)
     for one in watched:
-        seen = msgspec.structs.asdict(one.observation)
-        del seen["t_s"]  # t_mono_us
-        more = {**seen, "baseline_ms": one.baseline_ms, "switched": one.verdict.switched}
-        yield json_line(one.decision, moment, **more)
+        yield json_line(one.decision, moment, **one.fields())
 
 
 def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: object) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from telemetry.regime.modes import Mode
+from typing import Final, Protocol
 
 INTERVAL_MS: Final = 1000
 PROBE_MS: Final = 50
@@ -13,6 +11,25 @@ TTL_INTERVALS: Final = 3
 LEAST_TTL_MS: Final = 1000
 """What is said in every interval is true for so many, and not less than this [ms]: networks and busy hosts
 delay some."""
+
+
+class Mode(Protocol):
+    """What a detector of regimes wants of a receiver."""
+
+    @property
+    def window_ms(self) -> int:
+        """Length of a window [ms]."""
+        ...
+
+    @property
+    def interval_ms(self) -> int:
+        """Time between signals [ms]."""
+        ...
+
+    @property
+    def probe_ms(self) -> int:
+        """Time between probes to a peer [ms]."""
+        ...
 
 
 def times(

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from telemetry.regime.detector import Detector, DetectorOptions, Verdict
 from telemetry.regime.modes import MODES, mode_of, start_of
 from telemetry.regime.tell import tell

@@ -11,7 +11,7 @@ import typer
 
 from broker import topics
 from broker.options import BusOptions
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from telemetry.bus import Bus, wall_us
 from telemetry.regime.errors import RegimeError
 from telemetry.schema import MAX_TTL_MS, RegimeDecision

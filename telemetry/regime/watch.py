@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from telemetry.regime.detector import Detector, DetectorOptions, Observation, Verdict
 from telemetry.schema import ReceiverSignal, RegimeDecision
 
@@ -66,6 +68,12 @@ class Watched:
     baseline_ms: float | None
     verdict: Verdict
     decision: RegimeDecision
+
+    def fields(self) -> dict[str, object]:
+        """Return what led to the decision, as `ccp receive --json` shows it."""
+        seen = msgspec.structs.asdict(self.observation)
+        del seen["t_s"]  # the line has t_mono_us
+        return {**seen, "baseline_ms": self.baseline_ms, "switched": self.verdict.switched}
 
 
 @dataclass(slots=True)

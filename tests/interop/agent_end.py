@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.description import Description, assembled, plan
-from agent.plane import Plane
 from ccp_algs import Algorithm
-from datapath.ccp_unix.datapath import CcpUnixDatapath
-from datapath.ccp_unix.programs import Limits
+from ccplane.agent.description import Description, assembled, plan
+from ccplane.agent.plane import Plane
+from ccplane.datapath.ccp_unix.datapath import CcpUnixDatapath
+from ccplane.datapath.ccp_unix.programs import Limits
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,8 +17,8 @@ from typing import cast
 import pytest
 from aioquic.asyncio import connect, serve
 
-from agent.agent_view import view_of
-from datapath.aioquic import Session, register
+from ccplane.agent.agent_view import view_of
+from ccplane.datapath.aioquic import Session, register
 from experiments.agent_process import ccp
 from tests.quic_ends import ends
 

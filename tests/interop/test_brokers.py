@@ -1,4 +1,4 @@
-"""What the bus promises, through every broker that ccplane comes with."""
+"""What the bus promises, through an embedded broker."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from agent.inbox import Inbox
 from broker.errors import BusError
 from broker.options import BusOptions
+from ccplane.agent.inbox import Inbox
 from telemetry.bus import Bus
 from telemetry.codec import encode
 from telemetry.schema import (
@@ -34,9 +34,9 @@ from tests.interop.brokers import PATIENCE_S, Secrets, TestBroker, running, wait
 ONLINE = AgentStatus(status="online", role="receiver")
 
 
-@pytest.fixture(params=["embedded", "mosquitto"])
-def broker(request: pytest.FixtureRequest, secrets: Secrets) -> Iterator[TestBroker]:
-    with running(request.param, secrets) as broker:
+@pytest.fixture
+def broker(secrets: Secrets) -> Iterator[TestBroker]:
+    with running(secrets) as broker:
         yield broker
 
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ccp_algs import Algorithm
-from datapath.ccp_unix.programs import LIBCCP
-from datapath.ebpf import compile_program
+from ccplane.datapath.ccp_unix.programs import LIBCCP
+from ccplane.datapath.ebpf import compile_program
 from tests.interop.agent_end import ROOT, agent, example
 from tests.kernel.driving import wait_until
 from tests.libccp import LibccpPath
@@ -117,9 +117,9 @@ def test_live_programs_reach_libccp_beyond_the_room_in_its_table(start: Start, t
 ALONE = """
 from pathlib import Path
 from sys import argv
-from agent.description import Description, assembled, plan
-from datapath.ccp_unix.datapath import CcpUnixDatapath
-from datapath.ccp_unix.programs import LIBCCP
+from ccplane.agent.description import Description, assembled, plan
+from ccplane.datapath.ccp_unix.datapath import CcpUnixDatapath
+from ccplane.datapath.ccp_unix.programs import LIBCCP
 plane = assembled(plan(Description((argv[2],))), CcpUnixDatapath(Path(argv[1]), LIBCCP))
 print("runs", flush=True)
 plane.run()

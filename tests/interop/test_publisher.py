@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from agent.inbox import Inbox
 from broker.embedded import EmbeddedBroker
+from ccplane.agent.inbox import Inbox
 from telemetry.schema import FlowId, IntSummary
 from tests.interop.brokers import PATIENCE_S, wait_until
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from datapath.ccp_unix.programs import CCPLANE
+from ccplane.datapath.ccp_unix.programs import CCPLANE
 from tests.interop.agent_end import agent, example
 from tests.kernel.driving import wait_until
 

@@ -15,11 +15,9 @@ PLACE = ROOT / "out" / "upgrade"
 """Where they stay: another time only what has changed is compiled."""
 
 SOURCES = [
-    "agent",
     "broker",
     "ccp_algs",
-    "ccp_base",
-    "datapath",
+    "ccplane",
     "experiments",
     "native",
     "telemetry",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments import agent_process
 from experiments.netlab import IperfRun
 from tests.waiting import wait_until as wait_until
@@ -47,7 +47,7 @@ CONST = """
 
 def ccp(*arguments: str) -> str:
     """Run the command line as users do, for the agent of `experiments.agent_process`."""
-    program = "from agent.entry import main; main()"
+    program = "from ccplane.agent.entry import main; main()"
     command = [sys.executable, "-c", program, *arguments, "--pin-dir", agent_process.PIN_DIR]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
@@ -132,13 +132,13 @@ def said_without_privilege(name: str, arguments: str) -> str:
     """Return slug and fix of the error of a class of the native part that is made without any privilege.
 
     Args:
-        name: Of the class in `ccp_base._native`.
+        name: Of the class in `ccplane.base._native`.
         arguments: Of its making, as source text.
     """
     script = f"""
 import os
-from ccp_base._native import {name}
-from ccp_base.errors import CcpError
+from ccplane.base._native import {name}
+from ccplane.base.errors import CcpError
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
     {name}({arguments})

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as File
 
-from agent.regime.rules import Treatment, parse_socket_rule
-from agent.regime.sockets import SocketActuator
-from ccp_base.errors import CcpError
+from ccplane.agent.regime.rules import Treatment, parse_socket_rule
+from ccplane.agent.regime.sockets import SocketActuator
+from ccplane.base.errors import CcpError
 from experiments.netlab import Host, Lab
 from experiments.netlab.namespace import path_of
 from experiments.netlab.spec import Family

@@ -13,8 +13,8 @@ import select
 import sys
 import time
 
-from ccp_base import _native
-from ccp_base.errors import CcpError
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
 
 EACH_S = 0.01
 OPEN_EACH_S = 0.2

@@ -13,11 +13,11 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from agent.algorithms import compile_programs
 from ccp_algs import registry
-from ccp_base.errors import LoadError
-from datapath import ebpf
-from datapath.ebpf import DEFAULT_PIN_DIR
+from ccplane.agent.algorithms import compile_programs
+from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf
+from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.netlab import Path, bottleneck, iperf3, start_iperf3
 from tests.kernel.driving import Start, ccp
@@ -181,7 +181,7 @@ def test_without_privilege_one_line_says_what_is_missing() -> None:
     command = [
         sys.executable,
         "-c",
-        "from agent.entry import main; main()",
+        "from ccplane.agent.entry import main; main()",
         "run",
         "cubic",
         "--pin-dir",
@@ -207,7 +207,7 @@ def test_ccp_flows_shows_live_flows(path_100mbit: Path, start_transfer: Start) -
         start_transfer(path_100mbit.sender, path_100mbit.receiver, congestion="ccp", duration_s=60)
         view = ebpf.observe(PIN_DIR)
         wait_until(lambda: any(s.bytes_acked > 1e6 for s in view.all_stats()))
-        command = "from agent.entry import main; main()"
+        command = "from ccplane.agent.entry import main; main()"
         out = subprocess.run(
             [sys.executable, "-c", command, "flows", "--once", "--json", "--pin-dir", PIN_DIR],
             capture_output=True,
@@ -224,7 +224,7 @@ def test_pyportus_scripts_run_with_their_import_changed(path_100mbit: Path, tmp_
         tmp_path,
         "old_script.py",
         """
-        import agent.pyportus as portus
+        import ccplane.pyportus as portus
 
         class Flow:
             def __init__(self, datapath, info):

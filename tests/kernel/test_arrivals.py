@@ -16,8 +16,8 @@ import pytest
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from ccp_base._native import TcpArrivals
-from ccp_base.errors import CcpError
+from ccplane.base._native import TcpArrivals
+from ccplane.base.errors import CcpError
 from experiments.netlab import Host, Path, namespace
 from experiments.netlab.spec import Family
 from telemetry.receiver import echo

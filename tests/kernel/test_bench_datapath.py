@@ -6,7 +6,7 @@ import platform
 
 import pytest
 
-from ccp_base.errors import LoadError
+from ccplane.base.errors import LoadError
 from experiments.agent_process import running_agent
 from experiments.bench.ack_price import OURS, PLAIN, priced_transfer
 from experiments.bench.bpf_objects import runs_of_struct_ops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from datapath import ebpf
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.bench import flows
 from experiments.bench.bpf_objects import memory_of_maps

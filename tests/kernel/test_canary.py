@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent.client import Client
-from agent.control import control_socket
-from datapath import ebpf
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab.emulated import emulated
 from tests.kernel.churning import NETWORK, RIGHT, WRONG, churning

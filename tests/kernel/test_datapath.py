@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from ccp_base import _native
-from ccp_base.errors import CcpError, LangError
+from ccplane.base import _native
+from ccplane.base.errors import CcpError, LangError
 from experiments.netlab import Host, Path
 from tests.kernel.driving import CONST, EVERY_ACK, PIN_DIR, Driver, Start, loaded
 

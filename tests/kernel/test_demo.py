@@ -21,7 +21,7 @@ from experiments.netlab.lab import list_namespaces
 # As the installed command `ccp`, which finds `demo` by its entry point.
 CCP = """
 from importlib.metadata import EntryPoint
-from agent import cli
+from ccplane.agent import cli
 cli.plugins = lambda: {"demo": EntryPoint("demo", "experiments.demo:app", cli.COMMANDS)}
 cli.main()
 """

@@ -10,7 +10,7 @@ from operator import attrgetter
 import pytest
 
 from ccp_algs.fold import INFINITY
-from ccp_base import _native
+from ccplane.base import _native
 from telemetry.ioam import PathEcho
 from tests.kernel.driving import Driver, loaded, wait_until
 from tests.kernel.echoes import (

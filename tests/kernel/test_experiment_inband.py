@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.priority import raise_process
+from ccplane.agent.priority import raise_process
 from experiments.netlab.spec import Bernoulli, Direction
 from experiments.run import run
 from experiments.runs.leavings import MADE_INTO_TABLES

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base.errors import CcpError, LangError
+from ccplane.base.errors import CcpError, LangError
 from experiments.agent_process import PIN_DIR
 from experiments.errors import RunError
 from experiments.events import SetLink, SetParam
@@ -30,7 +30,7 @@ from experiments.traffic import Http, Iperf3
 # As the installed command `ccp`, which finds `experiment` by its entry point.
 CCP = """
 from importlib.metadata import EntryPoint
-from agent import cli
+from ccplane.agent import cli
 cli.plugins = lambda: {"experiment": EntryPoint("experiment", "experiments.commands:app", cli.COMMANDS)}
 cli.main()
 """

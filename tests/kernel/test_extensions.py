@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.rtcp.tables import known_tables
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
-from ccp_base import _native
-from ccp_base.errors import CcpError
+from ccplane.agent.rtcp.tables import known_tables
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
 from experiments import netlab
 from tests.kernel.driving import EVERY_ACK, PIN_DIR, Driver, Start, loaded
 

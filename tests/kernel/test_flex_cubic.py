@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from agent.client import Client, Stream
-from agent.control import control_socket
 from ccp_algs.episodes import CUT
 from ccp_algs.inflation import INFLATED, NO_LOSS, SPARED_LOSS
+from ccplane.agent.client import Client, Stream
+from ccplane.agent.control import control_socket
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, Link, Topology
@@ -82,7 +82,6 @@ class Reports:
 
 
 # A processor lent to others for an RTT delays packets as a full queue would: a loss then is congestion.
-@pytest.mark.flaky(reruns=1)
 def test_losses_are_spared_without_a_queue_and_answered_with_one(
     net: EmulatedNetwork, start_transfer: Start
 ) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.client import Client
-from agent.control import control_socket
-from agent.runfile import RUN_DIR
-from ccp_base.errors import CcpError
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
+from ccplane.agent.runfile import RUN_DIR
+from ccplane.base.errors import CcpError
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.soak.algorithms import NAME, good
 from experiments.soak.disk import full, small

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ccp_algs.hyvar.algorithms import HybridMtp, Hyvar
-from ccp_base import _native
-from ccp_base.errors import RegisterError
+from ccplane.base import _native
+from ccplane.base.errors import RegisterError
 from experiments.netlab.spec import Bernoulli, Buffer, Direction, TokenBucket
 from experiments.results import Result
 from tests.kernel.driving import CONST, Driver, Start, loaded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ccp_base import _native
-from datapath.protocol import LAW_FAILED, LAW_PROGRAM
+from ccplane.base import _native
+from ccplane.datapath.protocol import LAW_FAILED, LAW_PROGRAM
 from experiments.netlab import Path
 from tests.kernel.driving import CONST, PIN_DIR, Driver, Start, loaded, wait_until
 from tests.lent import TEST

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from agent.client import Client
-from agent.control import control_socket
 from broker.embedded import EmbeddedBroker
-from ccp_base.errors import CcpError
-from datapath import ebpf
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, running_agent
 from experiments.bench import flows
 from experiments.netlab import LabError, Path
@@ -285,7 +285,7 @@ def test_parameter_reaches_a_running_flow(
     view = ebpf.observe(PIN_DIR)
     client.params["scale"] = 2
     wait_until(lambda: view.stats(flow_id).cwnd_bytes == 289_600)
-    command = [sys.executable, "-c", "from agent.entry import main; main()"]
+    command = [sys.executable, "-c", "from ccplane.agent.entry import main; main()"]
     pinned = ["--pin-dir", PIN_DIR]
     done = subprocess.run(
         [*command, "set", "edited.scale=0.5", "--flow", str(flow_id), *pinned],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.netlab import Path, bottleneck
 from tests.kernel.driving import EVERY_ACK, Driver, Start, loaded, wait_until
 from tests.kernel.echoes import INBAND

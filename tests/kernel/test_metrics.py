@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import agent.metrics
+import ccplane.agent.metrics
 from broker.options import BusOptions
 from experiments.agent_process import running_agent
 from experiments.netlab import Path as NetPath
@@ -24,7 +24,7 @@ from tests.interop.test_brokers import speaking
 from tests.kernel.driving import Start, wait_until
 from tests.tasks import read_of_tasks
 
-DASHBOARD = Path(agent.metrics.__file__).with_name("dashboard.json")
+DASHBOARD = Path(ccplane.agent.metrics.__file__).with_name("dashboard.json")
 SILENT = {"Exceptions of algorithms", "Rates of limited clients, median and 90 %"}
 """Panels that have nothing to show where all is well."""
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.runfile import RUN_DIR
-from ccp_base.errors import LoadError
-from datapath import ebpf
+from ccplane.agent.runfile import RUN_DIR
+from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, ccp, running_agent
 from experiments.netlab import Path as NetworkPath
 from experiments.netlab import iperf3
@@ -117,7 +117,7 @@ def test_children_of_an_algorithm_have_no_capability_and_get_none(
 def test_before_an_algorithm_is_tried_nothing_is_left_to_inherit(tmp_path: Path) -> None:
     given = ["setpriv", "--inh-caps=+bpf,+net_admin", "--ambient-caps=+bpf,+net_admin"]  # as systemd does
     settles = (
-        "import subprocess, sys; from pathlib import Path; from agent.user import settle;"
+        "import subprocess, sys; from pathlib import Path; from ccplane.agent.user import settle;"
         "settle(None, sys.argv[1], Path(sys.argv[2])); subprocess.run(['cat', '/proc/self/status'])"
     )
     command = [*given, sys.executable, "-c", settles, str(tmp_path / "pins"), str(tmp_path / "run")]

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from agent.client import Client, Stream
-from agent.control import control_socket
 from broker.embedded import EmbeddedBroker
 from ccp_algs.episodes import STARTED
+from ccplane.agent.client import Client, Stream
+from ccplane.agent.control import control_socket
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab import Host
 from experiments.netlab.emulated import EmulatedNetwork, emulated

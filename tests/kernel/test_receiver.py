@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base._native import TcpArrivals
+from ccplane.base._native import TcpArrivals
 from experiments.netlab import Host, iperf3, namespace
-from experiments.netlab.brokers import add_broker_host, mosquitto
+from experiments.netlab.brokers import add_broker_host, broker_on
 from experiments.netlab.emulated import emulated
 from experiments.netlab.spec import Buffer, Direction, DropTail, Family, Pattern
 from experiments.netlab.topologies import point_to_point
@@ -369,7 +369,7 @@ def test_what_the_peer_sent_again_comes_from_the_peer_itself() -> None:
         theirs = ["--peer", receiver.ipv4, "--broker", f"mqtt://{for_sender}", "--sender", "there"]
         often = ["--interval-ms", "250"]
         with (
-            mosquitto(broker),
+            broker_on(broker),
             receiving(receiver, *ours, *often) as here,
             receiving(sender, *theirs, *often) as there,
         ):

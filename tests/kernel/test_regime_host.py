@@ -12,11 +12,11 @@ from pathlib import Path as File
 
 import pytest
 
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED
-from agent.regime.errors import SwitchError
-from agent.regime.host import HostActuator
-from agent.regime.settings import SYSCTLS, HostSettings
 from broker.embedded import EmbeddedBroker
+from ccplane.agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED
+from ccplane.agent.regime.errors import SwitchError
+from ccplane.agent.regime.host import HostActuator
+from ccplane.agent.regime.settings import SYSCTLS, HostSettings
 from experiments.netlab import Host, Lab, Path
 from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import (
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.kernel(struct_ops=False)
 
 SINGLE, BUSY = Standing(regime=SINGLE_OWNER), Standing(regime=SHARED)
 RATE_BYTES_PER_S = 12_500_000
-CCP = [sys.executable, "-c", "from agent.entry import main; main()"]
+CCP = [sys.executable, "-c", "from ccplane.agent.entry import main; main()"]
 WAIT_S = 30.0
 
 Begin = Callable[..., HostActuator]
@@ -126,8 +126,8 @@ def test_what_a_killed_one_left_is_put_back_by_the_next(
     before, queues = settings_of(wire.sender), queues_of(wire.sender)
     program = f"""
 import os, signal, pathlib
-from agent.regime.host import HostActuator
-from agent.regime.settings import HostSettings
+from ccplane.agent.regime.host import HostActuator
+from ccplane.agent.regime.settings import HostSettings
 from telemetry.regime.follow import Path, Standing
 settings = HostSettings(run_dir=pathlib.Path({str(run_dir)!r}))
 host = HostActuator({single!r}, "reno", settings=settings)

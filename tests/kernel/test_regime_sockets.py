@@ -16,13 +16,13 @@ from pathlib import Path as File
 import msgspec
 import pytest
 
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
-from agent.regime.namespace import cookie, inside
-from agent.regime.rules import Entry, Treatment
-from agent.regime.sockets import cgroup_root
 from broker.embedded import EmbeddedBroker
-from ccp_base.errors import CcpError
-from datapath import ebpf
+from ccplane.agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
+from ccplane.agent.regime.namespace import cookie, inside
+from ccplane.agent.regime.rules import Entry, Treatment
+from ccplane.agent.regime.sockets import cgroup_root
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
 from experiments.agent_process import ccp, running_agent
 from experiments.netlab import Path
 from experiments.netlab.namespace import path_of

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.rtcp.attached import MAX_CLIENTS, Attachment
-from agent.rtcp.kept import Kept
-from agent.rtcp.rules import parse_bound_rule
-from agent.rtcp.tables import KEPT_IN, Clients, known_tables
 from ccp_algs.rtcp import Options
-from ccp_base.errors import CcpError
-from datapath import ebpf
+from ccplane.agent.rtcp.attached import MAX_CLIENTS, Attachment
+from ccplane.agent.rtcp.kept import Kept
+from ccplane.agent.rtcp.rules import parse_bound_rule
+from ccplane.agent.rtcp.tables import KEPT_IN, Clients, known_tables
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, ccp, running_agent
 from experiments.netlab.emulated import EmulatedNetwork
 from experiments.netlab.sockets import congestion_of, set_congestion

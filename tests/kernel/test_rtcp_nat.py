@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.rtcp.tables import known_clients
 from ccp_algs.rtcp import Options
+from ccplane.agent.rtcp.tables import known_clients
 from experiments.netlab import Host
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.sockets import set_congestion

@@ -17,14 +17,14 @@ from pathlib import Path as File
 
 import pytest
 
-from agent.ack_trace import START, read_ack_trace
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
-from agent.rtcp.tables import Clients, known_clients, known_tables
 from ccp_algs.rtcp import Detector, Options
 from ccp_algs.rtcp.limit import LIMITED_STATES
-from ccp_base.errors import CcpError
-from datapath import ebpf
+from ccplane.agent.ack_trace import START, read_ack_trace
+from ccplane.agent.rtcp.acks import AckRecorder
+from ccplane.agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
+from ccplane.agent.rtcp.tables import Clients, known_clients, known_tables
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
 from experiments.agent_process import ccp
 from experiments.netlab import Path
 from experiments.netlab.emulated import EmulatedNetwork, emulated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ccp_algs.rtcp import Options
-from ccp_base._native import rtcp_replay
+from ccplane.base._native import rtcp_replay
 from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Path, Sender
 from tests.unit.ccp_algs.rtcp.test_exact import RECORDED, recorded
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.regime.rules import Treatment
-from agent.rtcp.attached import MAX_CLIENTS, Attachment
-from agent.rtcp.rules import parse_bound_rule
-from agent.rtcp.tables import known_clients
 from ccp_algs.rtcp import Options
-from ccp_base.errors import CcpError
+from ccplane.agent.regime.rules import Treatment
+from ccplane.agent.rtcp.attached import MAX_CLIENTS, Attachment
+from ccplane.agent.rtcp.rules import parse_bound_rule
+from ccplane.agent.rtcp.tables import known_clients
+from ccplane.base.errors import CcpError
 from experiments.agent_process import ccp
 from experiments.netlab import Host
 from experiments.netlab.sockets import congestion_of, set_congestion

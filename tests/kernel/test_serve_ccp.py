@@ -15,8 +15,8 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from datapath import ebpf, wire
-from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
+from ccplane.datapath import ebpf, wire
+from ccplane.datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
 from experiments.netlab import IperfRun, Path, iperf3
 from tests.kernel.driving import wait_until
 
@@ -88,7 +88,7 @@ class Agent:
 
 @contextmanager
 def serving(agent: FilePath, own: FilePath) -> Iterator[subprocess.Popen[str]]:
-    program = "from agent.entry import main; main()"
+    program = "from ccplane.agent.entry import main; main()"
     options = ["--agent", agent, "--bind", own, "--unload"]
     running = subprocess.Popen(
         [sys.executable, "-c", program, "serve-ccp", *options],

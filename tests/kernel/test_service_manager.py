@@ -8,8 +8,8 @@ import signal
 import time
 from pathlib import Path
 
-from ccp_base.notify import STATUS_S
-from datapath import ebpf
+from ccplane.base.notify import STATUS_S
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess
 from experiments.netlab import Path as NetworkPath
 from tests.kernel.driving import Start, wait_until

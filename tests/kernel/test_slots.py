@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ccp_base import _native
-from ccp_base.errors import LoadError
+from ccplane.base import _native
+from ccplane.base.errors import LoadError
 from experiments.netlab import Path
 from tests.kernel.bpf_maps import BpfMap, opened
 from tests.kernel.cgroups import cgroup, inside

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.runfile import RUN_DIR
+from ccplane.agent.runfile import RUN_DIR
 from experiments.agent_process import PIN_DIR
 from experiments.netlab import available_congestion_controls
 from experiments.netlab.lab import list_namespaces

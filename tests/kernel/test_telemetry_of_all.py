@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from datapath import ebpf
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.bench.flows import load_environment, open_load
 from experiments.netlab import Path as NetPath

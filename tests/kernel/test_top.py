@@ -8,11 +8,11 @@ from collections.abc import Callable
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from agent.client import Client
-from agent.control import control_socket
-from agent.monitor.app import Monitor
-from agent.monitor.detail import DetailScreen
-from agent.monitor.plane_source import open_source
+from ccplane.agent.client import Client
+from ccplane.agent.control import control_socket
+from ccplane.agent.monitor.app import Monitor
+from ccplane.agent.monitor.detail import DetailScreen
+from ccplane.agent.monitor.plane_source import open_source
 from experiments.agent_process import PIN_DIR, running_agent
 from experiments.netlab import Path
 from tests.kernel.driving import Start

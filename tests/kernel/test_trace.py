@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ccp_base._native import TcpTrace
-from ccp_base.errors import CcpError
+from ccplane.base._native import TcpTrace
+from ccplane.base.errors import CcpError
 from experiments.netlab import Host, IperfRun, Path, namespace, start_iperf3
 from experiments.netlab.spec import Family
 from tests.kernel.driving import said_without_privilege, wait_until

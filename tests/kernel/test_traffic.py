@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ccp_base._native import TcpTrace
+from ccplane.base._native import TcpTrace
 from experiments.netlab import LabError, Path
 from experiments.netlab.lab import list_namespaces
 from experiments.netlab.spec import Family

@@ -9,8 +9,8 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from ccp_base import _native
-from ccp_base.errors import CcpError
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.bench.bpf_objects import programs
 from experiments.netlab import Path

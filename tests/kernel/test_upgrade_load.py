@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from datapath import ebpf
+from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess
 from experiments.netlab import Path, two_hosts
 from tests.kernel import building

@@ -81,6 +81,19 @@ def test_where_bcc_cannot_run_its_notebook_says_what_is_missing(tmp_path: Path) 
     assert said == [f"{why_not()}\n"]
 
 
+def test_a_notebook_next_to_files_named_as_ccplanes_packages_works_or_says_so(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("class Policy: ...")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "telemetry.py").write_text("")
+    notebook = nbformat.v4.new_notebook()
+    works = "import agent, ccplane\nprint(agent.Policy, ccplane.Param, ccplane.fold.every)"
+    notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in (works, "ccplane.connect()")]
+    with pytest.raises(CellExecutionError, match=rf"load\.shadowed: .*{tmp_path}/telemetry\.py") as caught:
+        NotebookClient(notebook, timeout=CELL_TIMEOUT_S, resources={"metadata": {"path": tmp_path}}).execute()
+    assert "rename" in str(caught.value)
+    assert "class 'agent.Policy'" in notebook.cells[0].outputs[0].text
+
+
 def test_all_notebooks_are_run_with_short_parameters() -> None:
     assert {path.stem for path in NOTEBOOKS} == set(PARAMETERS)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent.cli import app as ccp
 from ccp_algs.hyvar.policy import load_policy
+from ccplane.agent.cli import app as ccp
 from experiments.learning import training
 from experiments.learning.commands import _run, app
 from tests.train.short import SHORT

@@ -11,14 +11,15 @@ import pytest
 import typer.main
 from rich.text import Text
 
-from agent import cli
-from agent.algorithms import find
-from agent.commands.regime import app as regime_app
-from agent.commands.rtcp import app as rtcp_app
 from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold
-from ccp_base.errors import LangError
-from datapath import ebpf
+from ccplane.agent import cli
+from ccplane.agent.algorithms import find
+from ccplane.agent.commands.new import for_users
+from ccplane.agent.commands.regime import app as regime_app
+from ccplane.agent.commands.rtcp import app as rtcp_app
+from ccplane.base.errors import LangError
+from ccplane.datapath import ebpf
 from experiments.bench.cli import app as bench_app
 from experiments.commands import app as experiment_app
 from experiments.demo import app as demo_app
@@ -110,7 +111,7 @@ def test_the_limits_are_those_of_the_compiler() -> None:
 
 
 def test_the_smallest_algorithm_is_shown_as_it_is() -> None:
-    assert (ROOT / "ccp_algs/example_aimd.py").read_text() in fences(GUIDE, "python")
+    assert for_users((ROOT / "ccp_algs/example_aimd.py").read_text()) in fences(GUIDE, "python")
 
 
 def test_the_program_as_text_is_the_one_of_the_builder() -> None:

@@ -11,7 +11,7 @@ from scripts import quick
     ("changed", "test"),
     [
         ("ccp_algs/params.py", "tests/unit/ccp_algs/test_params.py"),
-        ("agent/swap.py", "tests/unit/agent/test_reload.py"),  # by way of agent/changes.py
+        ("ccplane/agent/swap.py", "tests/unit/agent/test_reload.py"),  # by way of ccplane/agent/changes.py
         ("tests/unit/agent/fakes.py", "tests/unit/agent/test_plane.py"),
         ("docs/live.md", "tests/unit/test_docs.py"),
         ("pyproject.toml", "tests/unit/test_repo.py"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NEEDED = ["bash", "dirname", "grep", "sed", "sort", "uname"]
+NEEDED = ["bash", "chmod", "dirname", "grep", "rm", "sed", "sh", "sort", "uname"]
 """Programs that the scripts themselves run."""
 ANY_BUILD = {"cc": "", "make": ""}
 KERNEL_PART = {"clang": "echo '    bpf        - BPF (host endian)'", "llvm-strip": "", "pkg-config": ""}
@@ -109,14 +109,21 @@ def test_without_root_it_ends_when_nothing_can_be_built(machine: Path) -> None:
     assert "not root" in done.stderr
 
 
-def test_root_gets_each_missing_package_once(machine: Path) -> None:
-    give(machine, {**USER, "id": "echo 0", "env": 'shift; exec "$@"', "apt-get": 'echo "$@" >&2'})
-    done = packages(machine)
+def test_root_gets_each_missing_package_once_and_no_service(machine: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy-rc.d"
+    apt_get = 'if [ "$1" = install ]; then "$POLICY_RC_D"; echo "policy $?" >&2; fi; echo "$@" >&2'
+    give(
+        machine,
+        {**USER, "id": "echo 0", "env": 'shift; exec "$@"', "apt-get": apt_get, "systemctl": ""},
+    )
+    done = packages(machine, POLICY_RC_D=str(policy))
     assert done.returncode == 0, done.stderr
     installed = done.stderr.splitlines()[-1].split()
     assert installed[:4] == ["install", "-q", "-y", "--no-install-recommends"]
     assert installed.count("build-essential") == 1
     assert {"clang", "libelf-dev", "zlib1g-dev"} <= set(installed)
+    assert "policy 101" in done.stderr, "services may start"
+    assert not policy.exists()
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "scripts").glob("*.sh")), ids=lambda path: path.name)

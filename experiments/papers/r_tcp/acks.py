@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from agent.ack_trace import read_acks
 from ccp_algs.rtcp import Detector, Options, Progress
 from ccp_algs.rtcp.baselines import BASELINES, Ack, Finding
 from ccp_algs.rtcp.baselines.acks import MSS_BYTES
 from ccp_algs.rtcp.clients import Clients
 from ccp_algs.rtcp.clients import Flow as ClientFlow
-from ccp_base import _native
+from ccplane.agent.ack_trace import read_acks
+from ccplane.base import _native
 from experiments.metrics import NAN
 from experiments.papers.r_tcp.operators import limit_of
 from experiments.results import Result

@@ -33,7 +33,7 @@ impl Problem {
     }
 }
 
-/// Why a program was refused; the Rust face of `ccp_base.errors.LangError`.
+/// Why a program was refused; the Rust face of `ccplane.base.errors.LangError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LangError {
     /// Stable name of the kind of error; one of [`SLUGS`].

@@ -12,7 +12,7 @@ const MINIMUM_US: u64 = 15_000_000;
 const MAX_FLOWS: u32 = 16_384;
 
 /// Segments, CE marks, retransmissions and one-way delays of one namespace's TCP sockets, counted by the kernel.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct TcpArrivals {
     arrivals: Mutex<Option<Arrivals>>,
 }

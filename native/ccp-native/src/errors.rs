@@ -1,8 +1,8 @@
-//! Rust errors become the exceptions of `ccp_base.errors`.
+//! Rust errors become the exceptions of `ccplane.base.errors`.
 
 use pyo3::prelude::*;
 
-/// The class of `ccp_base.errors` for a slug, by its area.
+/// The class of `ccplane.base.errors` for a slug, by its area.
 fn class_of(slug: &str) -> &'static str {
     match slug.split('.').next() {
         Some("lang") => "LangError",
@@ -18,7 +18,7 @@ fn class_of(slug: &str) -> &'static str {
 fn make(py: Python<'_>, slug: &str, parts: [&str; 4]) -> PyErr {
     let [message, place, why, fix] = parts;
     let made = py
-        .import("ccp_base.errors")
+        .import("ccplane.base.errors")
         .and_then(|errors| errors.getattr(class_of(slug)))
         .and_then(|class| class.call1((slug, message, place, why, fix)));
     match made {

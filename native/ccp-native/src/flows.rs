@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 /// What is known of a flow from its start.
-#[pyclass(frozen, get_all, module = "ccp_base._native")]
+#[pyclass(frozen, get_all, module = "ccplane.base._native")]
 #[derive(Clone, Debug)]
 pub struct FlowInfo {
     flow_id: u64,
@@ -76,7 +76,7 @@ fn law_cause(cause: u32) -> &'static str {
 }
 
 /// Totals and state of one flow.
-#[pyclass(frozen, get_all, module = "ccp_base._native")]
+#[pyclass(frozen, get_all, module = "ccplane.base._native")]
 #[derive(Clone, Debug)]
 pub struct FlowStats {
     flow_id: u64,
@@ -168,7 +168,7 @@ impl FlowStats {
 }
 
 /// A socket chose one of our congestion controls.
-#[pyclass(frozen, get_all, module = "ccp_base._native")]
+#[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Created {
     pub info: Py<FlowInfo>,
 }
@@ -180,7 +180,7 @@ impl Created {
 }
 
 /// A flow ended, or its socket chose another congestion control.
-#[pyclass(frozen, get_all, module = "ccp_base._native")]
+#[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Closed {
     pub flow_id: u64,
     pub stats: Py<FlowStats>,
@@ -193,7 +193,7 @@ impl Closed {
 }
 
 /// An extension of the datapath tells something of a flow.
-#[pyclass(frozen, get_all, module = "ccp_base._native")]
+#[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Told {
     pub flow_id: u64,
     pub now_us: u64,

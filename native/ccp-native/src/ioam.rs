@@ -113,7 +113,7 @@ pub fn ioam_work(py: Python<'_>, what: &str, packets: u32) -> PyResult<()> {
 }
 
 /// A file of captured packets.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct IoamCapture(Mutex<Capture>);
 
 impl IoamCapture {

@@ -18,7 +18,7 @@ struct State {
 }
 
 /// The node, attached while it is open.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct IntNode(Mutex<State>);
 
 impl IntNode {

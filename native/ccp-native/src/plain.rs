@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::errors;
 
 /// The congestion control, registered while it is open.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct PlainCubic {
     #[pyo3(get)]
     name: &'static str,

@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use crate::errors;
 
 /// A compiled fold program.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct Program {
     pub inner: ccp_lang::Program,
     #[pyo3(get)]
@@ -106,7 +106,7 @@ impl Program {
 }
 
 /// A program on its way to a datapath that speaks CCP's wire format; as `ccp_lang::portable::Portable`.
-#[pyclass(frozen, get_all, module = "ccp_base._native")]
+#[pyclass(frozen, get_all, module = "ccplane.base._native")]
 pub struct Portable {
     n_events: u32,
     n_instrs: u32,
@@ -137,7 +137,7 @@ pub fn verify(py: Python<'_>, program: &Program) -> PyResult<()> {
 /// The reference interpreter: a fold program without a kernel, one ACK at a time.
 ///
 /// It defines what a program means; the kernel's code is tested against it.
-#[pyclass(module = "ccp_base._native")]
+#[pyclass(module = "ccplane.base._native")]
 pub struct Interpreter {
     program: Py<Program>,
     machine: Machine,

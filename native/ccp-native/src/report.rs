@@ -25,7 +25,7 @@ pub struct Installed {
 }
 
 /// One report. The report registers of its program are attributes, too.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct Report {
     head: ccp_record,
     values: Vec<u64>,
@@ -135,7 +135,7 @@ pub struct Names {
 }
 
 /// What one poll brought, in order.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct Batch {
     records: Records,
     /// By handle.
@@ -304,7 +304,7 @@ impl Batch {
     }
 }
 
-#[pyclass(module = "ccp_base._native")]
+#[pyclass(module = "ccplane.base._native")]
 struct BatchIter {
     batch: Py<Batch>,
     index: usize,

@@ -110,7 +110,7 @@ pub fn rtcp_forget(py: Python<'_>, kept_in: PathBuf) -> PyResult<bool> {
 }
 
 /// The congestion controls, registered while it is open.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct RtcpAttached(Mutex<Option<Attached>>);
 
 impl RtcpAttached {

@@ -67,7 +67,7 @@ impl Simulated {
 }
 
 /// A network with its hosts in virtual time, and the agent's hold on their connections.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct SimDatapath {
     simulated: Mutex<Simulated>,
     programs: Mutex<Programs>,

@@ -35,7 +35,7 @@ fn as_array<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// The programs that switch sockets, attached while it is open.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct SocketSwitch(Mutex<Option<Switch>>);
 
 impl SocketSwitch {

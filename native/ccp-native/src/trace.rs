@@ -17,7 +17,7 @@ struct State {
 }
 
 /// Samples of TCP sockets, taken by the kernel.
-#[pyclass(frozen, module = "ccp_base._native")]
+#[pyclass(frozen, module = "ccplane.base._native")]
 pub struct TcpTrace {
     state: Mutex<State>,
 }

@@ -1,6 +1,6 @@
 //! The socket to an agent: found, spoken to, and found again after it ended.
 //!
-//! As `datapath/link.py` does it for the kernel's flows. An agent binds a datagram socket by name and answers to the
+//! As `ccplane/datapath/link.py` does it for the kernel's flows. An agent binds a datagram socket by name and answers to the
 //! name of whoever wrote. Ours is connected, so nobody else's datagrams come in, and the agent's end shows.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,4 +1,4 @@
-//! Messages of portus' wire protocol, as `datapath/wire.py` has them for agents: what a datapath writes, and what it
+//! Messages of portus' wire protocol, as `ccplane/datapath/wire.py` has them for agents: what a datapath writes, and what it
 //! reads.
 
 use std::net::{IpAddr, SocketAddr};

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent.algorithms import Running, compile_programs, find, name_of
-from agent.events import Event
-from agent.names import derived
-from agent.plane import Plane
-from agent.reload import Loader
-from agent.source import Source
-from datapath.ebpf import compile_program
+from ccplane.agent.algorithms import Running, compile_programs, find, name_of
+from ccplane.agent.events import Event
+from ccplane.agent.names import derived
+from ccplane.agent.plane import Plane
+from ccplane.agent.reload import Loader
+from ccplane.agent.source import Source
+from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.fakes import FakeCreated, FakeDatapath, FakeInfo, FakeReport
 
 T = TypeVar("T")

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import pytest
 
-from agent.algorithms import compile_programs, find, name_of, prepare
 from ccp_algs import Algorithm, registry
 from ccp_algs.errors import ContractError
-from ccp_base.errors import LangError, Several, UsageError
-from datapath import ebpf
+from ccplane.agent.algorithms import compile_programs, find, name_of, prepare
+from ccplane.base.errors import LangError, Several, UsageError
+from ccplane.datapath import ebpf
 
 GOOD = "(def (Report (volatile acked 0))) (when true (:= Report.acked Ack.bytes_acked) (report))"
 

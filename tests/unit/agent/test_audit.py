@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import zmq.auth
 
-from agent.audit import Audit, AuditLog
-from agent.client import Client
-from agent.control import ControlOptions
-from agent.management import managed
-from ccp_base.errors import CcpError, LoadError
-from datapath.ebpf import compile_program
+from ccplane.agent.audit import Audit, AuditLog
+from ccplane.agent.client import Client
+from ccplane.agent.control import ControlOptions
+from ccplane.agent.management import managed
+from ccplane.base.errors import CcpError, LoadError
+from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.test_control import SOURCE, Served
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
-from agent.agent_view import view_of
-from agent.client import Client
-from agent.monitor.plane_source import open_source
-from datapath.wire import Create, Install, Ready, messages
+from ccplane.agent import cli
+from ccplane.agent.agent_view import view_of
+from ccplane.agent.client import Client
+from ccplane.agent.monitor.plane_source import open_source
+from ccplane.datapath.wire import Create, Install, Ready, messages
 from experiments.agent_process import ccp
 from tests.kernel.driving import wait_until
 

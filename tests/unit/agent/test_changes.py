@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.changes import Which
-from ccp_base.errors import CcpError, ParamError
+from ccplane.agent.changes import Which
+from ccplane.base.errors import CcpError, ParamError
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, fake_datapath
 from tests.unit.agent.live import edited, text
 from tests.unit.agent.test_hearing import VECTOR

@@ -9,11 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from agent import cli, runfile
-from agent import serve as serving
 from ccp_algs import registry
-from ccp_base.errors import CcpError, LoadError, Several, VerifierError
-from datapath import ebpf
+from ccplane.agent import cli, runfile
+from ccplane.agent import serve as serving
+from ccplane.base.errors import CcpError, LoadError, Several, VerifierError
+from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import FakeInfo, FakeStats, fake_datapath
 
 GOOD = """
@@ -54,9 +54,10 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     )
     monkeypatch.setattr(ebpf, "drop_capabilities", list)
     run_dir = tmp_path / "run"
-    monkeypatch.setattr("agent.runfile.RUN_DIR", run_dir)
+    monkeypatch.setattr("ccplane.agent.runfile.RUN_DIR", run_dir)
     monkeypatch.setattr(
-        "agent.commands.serving.ServeOptions", lambda **given: serving.ServeOptions(**given, run_dir=run_dir)
+        "ccplane.agent.commands.serving.ServeOptions",
+        lambda **given: serving.ServeOptions(**given, run_dir=run_dir),
     )
     return datapath
 
@@ -131,6 +132,19 @@ def test_plugin_cannot_take_the_place_of_our_commands(monkeypatch: pytest.Monkey
 
 def test_plugins_are_those_of_the_entry_point_group() -> None:
     assert set(cli.plugins()) == {one.name for one in metadata.entry_points(group="ccplane.commands")}
+
+
+def test_a_command_that_the_wheel_lacks_is_not_listed_and_says_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (found,) = (one for one in metadata.entry_points(group="ccplane.commands") if one.name == "paper")
+    left_out = found._for(found.dist)  # type: ignore[attr-defined]
+    vars(left_out)["value"] = "experiments.no_such_folder.commands:app"
+    monkeypatch.setattr(cli, "plugins", lambda: {"paper": left_out})
+    assert "paper" not in ccp("--help").output
+    refused = ccp("paper", "all")
+    assert refused.exit_code == 1
+    assert "command.not_in_wheel" in refused.output
 
 
 def test_unknown_command_is_a_usage_error() -> None:
@@ -422,7 +436,7 @@ def test_flows_goes_on_until_interrupted(view: View, monkeypatch: pytest.MonkeyP
         if view.looks == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("agent.commands.flows.time.sleep", sleep)
+    monkeypatch.setattr("ccplane.agent.commands.flows.time.sleep", sleep)
     result = ccp("flows")
     assert result.exit_code == 0
     assert view.looks == 3

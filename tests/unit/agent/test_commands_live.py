@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent import cli
-from agent.client import Client
-from agent.commands import serving
-from agent.commands.tail import line
-from agent.commands.told import told
 from broker.embedded import EmbeddedBroker
 from broker.errors import BusError
 from broker.options import BusOptions, Tls
-from ccp_base.errors import UsageError
+from ccplane.agent import cli
+from ccplane.agent.client import Client
+from ccplane.agent.commands import serving
+from ccplane.agent.commands.tail import line
+from ccplane.agent.commands.told import told
+from ccplane.base.errors import UsageError
 from tests.repeating import repeating
 from tests.unit.agent.live import FOLD
 from tests.unit.agent.test_control import SOURCE, Served, running

@@ -17,13 +17,13 @@ import msgspec
 import pytest
 import zmq
 
-from agent import messages as ask
-from agent.client import Client
-from agent.control import ControlOptions, answer_text, control_socket, read_request, stream_address
-from agent.management import managed
-from agent.messages import Envelope
-from ccp_base.errors import CcpError, LoadError, UsageError
-from datapath.ebpf import compile_program
+from ccplane.agent import messages as ask
+from ccplane.agent.client import Client
+from ccplane.agent.control import ControlOptions, answer_text, control_socket, read_request, stream_address
+from ccplane.agent.management import managed
+from ccplane.agent.messages import Envelope
+from ccplane.base.errors import CcpError, LoadError, UsageError
+from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.fakes import FakeBatch, FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
 from tests.unit.agent.live import FOLD, Edited, text
 

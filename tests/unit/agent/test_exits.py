@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.exits import slotless, stay
+from ccplane.agent.exits import slotless, stay
 from tests.unit.agent.fakes import FakeStats
 
 NOW_US = 200_000_000

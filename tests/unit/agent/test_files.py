@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.files import Files, ReadingThread
+from ccplane.agent.files import Files, ReadingThread
 
 SCRIPT = """
 import re, sys
 from pathlib import Path
-from agent.files import Files, ReadingThread
-from datapath import ebpf
+from ccplane.agent.files import Files, ReadingThread
+from ccplane.datapath import ebpf
 
 home, elsewhere = Path(sys.argv[1]), Path(sys.argv[2])
 thread = ReadingThread([home])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
-from agent.programs import ProgramSet
 from ccp_algs import ContractError
-from ccp_base.errors import FlowGone, ParamError, ProgramError, RegisterError
+from ccplane.agent.flow import MAX_AMOUNT, MAX_REGISTER, FlowControl, whole_number
+from ccplane.agent.programs import ProgramSet
+from ccplane.base.errors import FlowGone, ParamError, ProgramError, RegisterError
 from tests.unit.agent.fakes import (
     FakeDatapath,
     FakeInfo,

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from agent.flowtable import look, render, rows
-from agent.runfile import RunInfo
+from ccplane.agent.flowtable import look, render, rows
+from ccplane.agent.runfile import RunInfo
 from tests.unit.agent.fakes import FakeInfo, FakeStats
 
 AGENT = RunInfo(pid=77, pin_dir="/x", programs={1: "cubic/default"})

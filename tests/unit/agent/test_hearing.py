@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from agent import bus
-from agent import messages as ask
-from agent.control import _ENCODE
-from agent.hearing import MAX_STANDING, Hearing
-from agent.management import Management
-from agent.requests import Requests
-from agent.streams import Streams
+from ccplane.agent import bus
+from ccplane.agent import messages as ask
+from ccplane.agent.control import _ENCODE
+from ccplane.agent.hearing import MAX_STANDING, Hearing
+from ccplane.agent.management import Management
+from ccplane.agent.requests import Requests
+from ccplane.agent.streams import Streams
 from telemetry.schema import (
     AgentStatus,
     AlgorithmEvent,

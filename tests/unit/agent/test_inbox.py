@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from agent.inbox import Inbox
 from broker.errors import BusError
 from broker.options import BusOptions
+from ccplane.agent.inbox import Inbox
 from telemetry.schema import ReceiverSignal, RegimeDecision, Sample
 
 

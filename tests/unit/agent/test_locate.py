@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.locate import locate
+from ccplane.agent.locate import locate
 
 
 def load(path: Path, text: str) -> type:

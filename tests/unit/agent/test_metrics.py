@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.metrics import MetricsAddress, MetricsServer, listening
-from agent.metrics.families import AgentCollector
-from agent.plane import Plane
 from ccp_algs import Algorithm
-from ccp_base.errors import LoadError, UsageError
+from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
+from ccplane.agent.metrics.families import AgentCollector
+from ccplane.agent.plane import Plane
+from ccplane.base.errors import LoadError, UsageError
 from tests.unit.agent.fakes import FakeCreated, FakeDatapath, FakeInfo, FakeProgram, FakeStats
 from tests.unit.agent.test_plane import running
 
@@ -156,8 +156,8 @@ def test_a_port_that_is_taken_is_an_error() -> None:
 def test_without_the_extra_its_name_is_told() -> None:
     script = (
         "import sys; sys.modules['prometheus_client'] = None\n"
-        "from agent.metrics import MetricsAddress, MetricsServer\n"
-        "from ccp_base.errors import LoadError\n"
+        "from ccplane.agent.metrics import MetricsAddress, MetricsServer\n"
+        "from ccplane.base.errors import LoadError\n"
         "try:\n    MetricsServer(MetricsAddress(), None)\n"
         "except LoadError as error:\n    print(error.fix)"
     )

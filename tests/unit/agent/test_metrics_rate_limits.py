@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent.metrics import MetricsAddress, listening_for_limits
-from agent.metrics.rate_limits import RATE_BOUNDS
-from ccp_base.errors import CcpError
+from ccplane.agent.metrics import MetricsAddress, listening_for_limits
+from ccplane.agent.metrics.rate_limits import RATE_BOUNDS
+from ccplane.base.errors import CcpError
 from experiments.netlab.sockets import free_port
 
 KNOWN = {

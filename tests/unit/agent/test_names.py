@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.names import MAX_LENGTH, cc_names, check, derived
-from ccp_base.errors import Several, UsageError
+from ccplane.agent.names import MAX_LENGTH, cc_names, check, derived
+from ccplane.base.errors import Several, UsageError
 
 
 def test_each_algorithm_gets_its_name() -> None:

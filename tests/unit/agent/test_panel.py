@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent.panel import feed, front, samples
-from agent.panel.feed import Feed
-from agent.panel.samples import QUANTITIES, Columns, Extremes, History, Rates, rows, thinned
+from ccplane.agent.panel import feed, front, samples
+from ccplane.agent.panel.feed import Feed
+from ccplane.agent.panel.samples import QUANTITIES, Columns, Extremes, History, Rates, rows, thinned
 
 INDEX = {quantity.name: i for i, quantity in enumerate(QUANTITIES)}
 

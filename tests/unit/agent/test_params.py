@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent import params
 from ccp_algs import Algorithm, Param
-from ccp_base.errors import ParamError, Several, UsageError
+from ccplane.agent import params
+from ccplane.base.errors import ParamError, Several, UsageError
 
 
 def classes() -> dict[str, type[Algorithm]]:

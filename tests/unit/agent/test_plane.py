@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agent.algorithms import Running
-from agent.plane import EVENTS_PER_HEARTBEAT, Plane
-from agent.rules import parse_rules
 from ccp_algs import Algorithm, Param
-from ccp_base.errors import FlowGone, ParamError, UsageError, VerifierError
+from ccplane.agent.algorithms import Running
+from ccplane.agent.plane import EVENTS_PER_HEARTBEAT, Plane
+from ccplane.agent.rules import parse_rules
+from ccplane.base.errors import FlowGone, ParamError, UsageError, VerifierError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,

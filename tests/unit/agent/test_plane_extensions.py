@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from agent.algorithms import Running
-from agent.plane import Plane
 from ccp_algs import Algorithm
+from ccplane.agent.algorithms import Running
+from ccplane.agent.plane import Plane
 from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeProgram, FakeTold, fake_datapath
 
 

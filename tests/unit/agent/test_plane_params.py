@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from agent.algorithms import Running
-from agent.plane import Plane
 from ccp_algs import Algorithm, Param
+from ccplane.agent.algorithms import Running
+from ccplane.agent.plane import Plane
 from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
 
 

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from agent import hosts
-from agent.algorithms import Running
-from agent.hosts import VectorHost
-from agent.plane import Plane
 from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm
-from ccp_base.errors import ParamError
+from ccplane.agent import hosts
+from ccplane.agent.algorithms import Running
+from ccplane.agent.hosts import VectorHost
+from ccplane.agent.plane import Plane
+from ccplane.base.errors import ParamError
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,

@@ -10,7 +10,7 @@ import pytest
 
 RAISE = """
 import os, subprocess, sys, time
-from agent.priority import raise_priority
+from ccplane.agent.priority import raise_priority
 raised = raise_priority()
 """
 CHILD = (
@@ -25,8 +25,8 @@ ENDLESS = (
     RAISE
     + """
 import threading
-from agent.priority import raise_thread
-from datapath import ebpf
+from ccplane.agent.priority import raise_thread
+from ccplane.datapath import ebpf
 ready = threading.Event()
 def wait():
     raise_thread()
@@ -68,7 +68,7 @@ def test_priority_is_lost_when_an_algorithm_computes_without_end() -> None:
 
 
 def test_without_permission_the_loop_keeps_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
-    from agent import priority
+    from ccplane.agent import priority
 
     def refuse(*_: object) -> None:
         raise PermissionError("not allowed")

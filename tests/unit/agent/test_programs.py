@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.flow import FlowControl
-from agent.programs import ProgramSet
-from ccp_base.errors import LoadError, VerifierError
+from ccplane.agent.flow import FlowControl
+from ccplane.agent.programs import ProgramSet
+from ccplane.base.errors import LoadError, VerifierError
 from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
 
 

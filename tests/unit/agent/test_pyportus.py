@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import agent.pyportus as portus
-from agent import serve as serving
-from agent.plane import Plane
-from agent.pyportus import DatapathInfo, PyDatapath, PyReport
-from agent.serve import ServeOptions
-from ccp_base.errors import ParamError, ProgramError, RegisterError
-from datapath import ebpf
+import ccplane.pyportus as portus
+from ccplane.agent import serve as serving
+from ccplane.agent.plane import Plane
+from ccplane.agent.pyportus import DatapathInfo, PyDatapath, PyReport
+from ccplane.agent.serve import ServeOptions
+from ccplane.base.errors import ParamError, ProgramError, RegisterError
+from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,
@@ -71,8 +71,8 @@ def datapath(monkeypatch: pytest.MonkeyPatch) -> FakeDatapath:
     return made
 
 
-def run(alg: Any, tmp_path: Path, ipc: str = "netlink") -> int:
-    return portus.start(ipc, alg, options=ServeOptions(duration_s=0.01, run_dir=tmp_path))
+def run(alg: Any, tmp_path: Path, ipc: str = "netlink", *more: Any) -> int:
+    return portus.start(ipc, alg, *more, options=ServeOptions(duration_s=0.01, run_dir=tmp_path))
 
 
 # A script
@@ -125,6 +125,7 @@ def test_exception_in_a_script_costs_the_flow_only(datapath: FakeDatapath, tmp_p
 @pytest.mark.parametrize("ipc", ["netlink", "unix", "char"])
 def test_every_ipc_of_portus_is_taken(datapath: FakeDatapath, tmp_path: Path, ipc: str) -> None:
     assert run(Halving(), tmp_path, ipc) == 0
+    assert run(Halving(), tmp_path, ipc, "hello", True) == 0  # identifier and debug
 
 
 # What start refuses
@@ -184,7 +185,7 @@ def test_program_that_does_not_compile_is_printed_with_its_line_and_ends_the_scr
     script.write_text(
         textwrap.dedent(
             '''
-            import agent.pyportus as portus
+            import ccplane.pyportus as portus
 
             class Bad(portus.AlgBase):
                 def datapath_programs(self):
@@ -352,7 +353,7 @@ def test_default_options_load_the_default_datapath(
         seen.append(options)
         return serving.serve(plan, ServeOptions(duration_s=0.0, run_dir=tmp_path), on_start=on_start)
 
-    monkeypatch.setattr(portus, "serve", serve)
+    monkeypatch.setattr("ccplane.agent.pyportus.serve", serve)
     assert portus.start("netlink", Halving()) == 0
     assert seen[0].load == ebpf.LoadOptions()
     assert seen[0].duration_s is None

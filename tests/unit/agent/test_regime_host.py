@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agent.regime import congestion
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
-from agent.regime.errors import SwitchError
-from agent.regime.host import NOTHING_DECIDED, HostActuator
-from agent.regime.rules import MAX_RATE_BYTES_PER_S
-from agent.regime.settings import Before
+from ccplane.agent.regime import congestion
+from ccplane.agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
+from ccplane.agent.regime.errors import SwitchError
+from ccplane.agent.regime.host import NOTHING_DECIDED, HostActuator
+from ccplane.agent.regime.rules import MAX_RATE_BYTES_PER_S
+from ccplane.agent.regime.settings import Before
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path, Standing
 

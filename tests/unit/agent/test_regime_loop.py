@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
-from agent.commands import regime as command
-from agent.regime import host
-from agent.regime import loop as looping
-from agent.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
-from agent.regime.errors import SLUGS, SwitchError
-from agent.regime.loop import Loop
-from agent.regime.namespace import inside
-from agent.regime.sockets import cgroup_root
 from broker.options import BusOptions
+from ccplane.agent import cli
+from ccplane.agent.commands import regime as command
+from ccplane.agent.regime import host
+from ccplane.agent.regime import loop as looping
+from ccplane.agent.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
+from ccplane.agent.regime.errors import SLUGS, SwitchError
+from ccplane.agent.regime.loop import Loop
+from ccplane.agent.regime.namespace import inside
+from ccplane.agent.regime.sockets import cgroup_root
 from telemetry.regime.detector import SHARED, SINGLE_OWNER
 from telemetry.regime.follow import Follower, Path
 from telemetry.schema import AgentStatus, Body, FlowId, RegimeDecision, Sample
@@ -266,7 +266,7 @@ def test_a_namespace_that_is_not_there_is_named(tmp_path: File) -> None:
 
 
 def test_every_slug_is_raised_and_tested() -> None:
-    sources = "".join(file.read_text() for file in (TESTS.parent / "agent").rglob("*.py"))
+    sources = "".join(file.read_text() for file in (TESTS.parent / "ccplane/agent").rglob("*.py"))
     tests = "".join(file.read_text() for file in TESTS.rglob("*.py"))
     raised = set(re.findall(r'SwitchError\(\s*"(switch\.\w+)"', sources))
     assert raised == set(SLUGS)

@@ -5,7 +5,7 @@ from pathlib import Path as File
 
 import pytest
 
-from agent.regime.rules import (
+from ccplane.agent.regime.rules import (
     MAX_ENTRIES,
     UNDECIDED,
     Entry,
@@ -15,7 +15,7 @@ from agent.regime.rules import (
     max_paths,
     parse_socket_rule,
 )
-from ccp_base.errors import Several, UsageError
+from ccplane.base.errors import Several, UsageError
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path, Standing
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from agent.candidate import check_takeover, prepare
-from agent.reload import Loader
-from agent.source import read, version_of
 from ccp_algs import registry
-from ccp_base.errors import CcpError, LangError, UsageError, VerifierError
-from datapath.ebpf import compile_program
+from ccplane.agent.candidate import check_takeover, prepare
+from ccplane.agent.reload import Loader
+from ccplane.agent.source import read, version_of
+from ccplane.base.errors import CcpError, LangError, UsageError, VerifierError
+from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats, Written
 from tests.unit.agent.live import FOLD, edited, text
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent import cli
+from ccplane.agent import cli
 from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Cubic, Sender
 from tests.unit.ccp_algs.rtcp.network import Path as NetworkPath
 

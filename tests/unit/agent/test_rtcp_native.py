@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
-from agent.ack_trace import ACK, START, read_ack_trace
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.settings import options_of
 from ccp_algs.rtcp import Options, Progress
-from ccp_base.errors import CcpError, ParamError, Several
+from ccplane.agent import cli
+from ccplane.agent.ack_trace import ACK, START, read_ack_trace
+from ccplane.agent.rtcp.acks import AckRecorder
+from ccplane.agent.rtcp.settings import options_of
+from ccplane.base.errors import CcpError, ParamError, Several
 
 FIELDS = [
     ("t_us", "u8"),

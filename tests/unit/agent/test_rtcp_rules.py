@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
-from agent.rtcp.rules import BoundRule, parse_bound_rule
-from ccp_base.errors import Several, UsageError
+from ccplane.agent import cli
+from ccplane.agent.rtcp.rules import BoundRule, parse_bound_rule
+from ccplane.base.errors import Several, UsageError
 
 
 def refusal(text: str) -> UsageError:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rules import CgroupTree, Rule, choose, parse_address, parse_rule, parse_rules
-from ccp_base.errors import Several, UsageError
+from ccplane.agent.rules import CgroupTree, Rule, choose, parse_address, parse_rule, parse_rules
+from ccplane.base.errors import Several, UsageError
 from tests.unit.agent.fakes import FakeInfo, outcome
 
 
@@ -69,7 +69,7 @@ def test_cgroup_made_after_the_rule_is_found(tmp_path: Path) -> None:
 def test_cgroup_tree_is_read_once_for_an_id_that_is_outside(tmp_path: Path, monkeypatch) -> None:
     tree = CgroupTree(cgroup(tmp_path, "video"))
     assert 0 not in tree
-    monkeypatch.setattr("agent.rules.os.walk", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr("ccplane.agent.rules.os.walk", lambda path: pytest.fail("read again"))
     assert 0 not in tree
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.runfile import RunFile, RunInfo, check_room, run_file, running
-from ccp_base.errors import LoadError
+from ccplane.agent.runfile import RunFile, RunInfo, check_room, run_file, running
+from ccplane.base.errors import LoadError
 
 PIN_DIR = "/sys/fs/bpf/test"
 

@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agent import serve as serving
-from agent.algorithms import check_contract, find
-from agent.client import Client
-from agent.control import ControlOptions, control_socket
-from agent.description import Description, Plan, plan
-from agent.plane import Plane
-from agent.runfile import running
-from agent.serve import ServeOptions
 from ccp_algs import Algorithm, registry
-from ccp_base.errors import CcpError, Several, UsageError, VerifierError
-from datapath import ebpf
+from ccplane.agent import serve as serving
+from ccplane.agent.algorithms import check_contract, find
+from ccplane.agent.client import Client
+from ccplane.agent.control import ControlOptions, control_socket
+from ccplane.agent.description import Description, Plan, plan
+from ccplane.agent.plane import Plane
+from ccplane.agent.runfile import running
+from ccplane.agent.serve import ServeOptions
+from ccplane.base.errors import CcpError, Several, UsageError, VerifierError
+from ccplane.datapath import ebpf
 from tests.unit.agent.fakes import FakeDatapath, FakeInfo, fake_datapath
 
 PIN_DIR = "/sys/fs/bpf/test"
@@ -35,7 +35,7 @@ class Mine(Algorithm):
 
 
 class Kernel:
-    """Stands for the module `datapath.ebpf`: hands out a recording datapath and remembers the rest."""
+    """Stands for `ccplane.datapath.ebpf`: hands out a recording datapath and remembers the rest."""
 
     def __init__(self, datapath: FakeDatapath, monkeypatch: pytest.MonkeyPatch) -> None:
         self.datapath = datapath

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent import service
-from agent.cli import app
-from agent.rtcp.tables import KEPT_IN
-from agent.service import Service
-from ccp_base.errors import UsageError
+from ccplane.agent import service
+from ccplane.agent.cli import app
+from ccplane.agent.rtcp.tables import KEPT_IN
+from ccplane.agent.service import Service
+from ccplane.base.errors import UsageError
 
 ANALYZE = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
@@ -169,3 +169,11 @@ def test_what_systemd_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as caught:
         service._run("systemctl", "daemon-reload")
     assert caught.value.slug == "service.refused"
+
+
+def test_no_two_units_have_the_same_run_directory(tmp_path: Path) -> None:
+    """systemd removes it when one of them stops."""
+    service.install(tuple(Service), tmp_path)
+    owned = [re.findall(r"^RuntimeDirectory=(.*)", unit.read_text(), re.M) for unit in units(tmp_path)]
+    names = [name for words in owned for word in words for name in word.split()]
+    assert names == ["ccplane"]

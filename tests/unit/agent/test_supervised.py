@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.breath import CALLBACKS_A_BREATH
-from agent.supervised import supervised
 from ccp_algs import Algorithm
+from ccplane.agent.breath import CALLBACKS_A_BREATH
+from ccplane.agent.supervised import supervised
 from tests.service_manager import ServiceManager
 from tests.unit.agent.fakes import FakeInfo, fake_datapath
 from tests.unit.agent.test_plane import plane_with

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.user import become
-from ccp_base.errors import UsageError
+from ccplane.agent.user import become
+from ccplane.base.errors import UsageError
 
 
 def test_a_user_who_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -21,8 +21,8 @@ def test_nobody_else_than_root_becomes_another(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from agent.user import become\n"
-        "from ccp_base.errors import UsageError\n"
+        "from ccplane.agent.user import become\n"
+        "from ccplane.base.errors import UsageError\n"
         "if os.geteuid() == 0:\n    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try:\n    become('root', sys.argv[1], Path(sys.argv[1]))\n"
         "except UsageError as error:\n    print(error.slug)"

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from agent.flow import MAX_AMOUNT
-from agent.streams import Decision
-from agent.vector import amounts, send
 from ccp_algs import Updates
-from ccp_base.errors import ParamError
+from ccplane.agent.flow import MAX_AMOUNT
+from ccplane.agent.streams import Decision
+from ccplane.agent.vector import amounts, send
+from ccplane.base.errors import ParamError
 from tests.unit.agent.fakes import FakeInfo, fake_datapath, outcome
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.changes import Reloaded
-from agent.files import Files, Stamp
-from agent.watch import Watcher
-from ccp_base.errors import CcpError, UsageError
+from ccplane.agent.changes import Reloaded
+from ccplane.agent.files import Files, Stamp
+from ccplane.agent.watch import Watcher
+from ccplane.base.errors import CcpError, UsageError
 from tests.unit.agent.live import Edited, edited, text
 
 SOURCE = text("def on_report(self, report):\n    self.flow.set(cwnd_bytes=20_000)")

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
-from agent.algorithms import Running
-from agent.plane import Plane
-from agent.wire.session import Session
-from datapath import ebpf, wire
-from datapath.link import LOOK_S, Link
-from datapath.protocol import LAW_PROGRAM
-from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
+from ccplane.agent import cli
+from ccplane.agent.algorithms import Running
+from ccplane.agent.plane import Plane
+from ccplane.agent.wire.session import Session
+from ccplane.datapath import ebpf, wire
+from ccplane.datapath.link import LOOK_S, Link
+from ccplane.datapath.protocol import LAW_PROGRAM
+from ccplane.datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
 from tests.unit.agent.fakes import (
     FakeClosed,
     FakeCreated,

@@ -15,7 +15,7 @@ from typing import Any
 
 from ccp_algs.api import Algorithm, programs_of
 from ccp_algs.check import FakeInfo, FakeReport
-from ccp_base._native import Interpreter, compile
+from ccplane.base._native import Interpreter, compile
 from tests.unit.ccp_algs.folded import INFINITY, MSS, NO_SAMPLE, OPEN, RECOVERY
 
 REORDERING_PKTS = 3

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ccp_base._native import Interpreter, compile
+from ccplane.base._native import Interpreter, compile
 
 MSS = 1448
 INFINITY = (1 << 64) - 1

@@ -8,7 +8,7 @@ from ccp_algs import set_params
 from ccp_algs.check import FakeInfo, FakeReport
 from ccp_algs.int_cubic import IntCubic, IntCubicFold
 from ccp_algs.r_hybrid import CubicProgram, RHybrid
-from ccp_base._native import Interpreter, compile
+from ccplane.base._native import Interpreter, compile
 from telemetry.schema import FlowId, IntHop, IntSummary, RegimeDecision, Sample
 from tests.unit.ccp_algs.folded import INFINITY, MSS, OPEN, Folded
 

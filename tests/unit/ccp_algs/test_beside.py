@@ -103,7 +103,7 @@ def test_packages_and_all_forms_of_import_work(tmp_path: Path, statement: str) -
 
 def test_library_and_ccplane_are_never_taken_from_the_directory(tmp_path: Path) -> None:
     write(tmp_path, queue="1 / 0", ccp_algs="1 / 0", agent="1 / 0")
-    module = loaded(tmp_path, "import queue, ccp_algs, agent\nimport numpy.linalg")
+    module = loaded(tmp_path, "import queue, ccp_algs, ccplane.agent\nimport numpy.linalg")
     assert module.queue is sys.modules["queue"]
     assert module.ccp_algs is sys.modules["ccp_algs"]
     assert module.numpy.linalg is sys.modules["numpy.linalg"]

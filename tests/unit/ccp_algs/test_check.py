@@ -10,8 +10,8 @@ from ccp_algs.api import programs_of
 from ccp_algs.check import registers_of
 from ccp_algs.fold import Ack, Flow, FoldProgram, control, every, total
 from ccp_algs.params import Param
-from ccp_base._native import compile
-from ccp_base.errors import LangError
+from ccplane.base._native import compile
+from ccplane.base.errors import LangError
 
 
 class Fold(FoldProgram):

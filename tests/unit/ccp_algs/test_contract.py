@@ -4,7 +4,7 @@ import pytest
 
 from ccp_algs import check_algorithm, params_of, registry
 from ccp_algs.api import programs_of
-from ccp_base._native import compile
+from ccplane.base._native import compile
 
 
 @pytest.mark.parametrize("name", registry.names())

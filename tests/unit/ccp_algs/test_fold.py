@@ -33,7 +33,7 @@ from ccp_algs.fold import (
     state,
     total,
 )
-from ccp_base._native import compile
+from ccplane.base._native import compile
 
 
 def text(source: str) -> str:

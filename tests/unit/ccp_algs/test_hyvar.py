@@ -23,7 +23,7 @@ from ccp_algs.hyvar.reasoner import Bounds, cases, next_mtp_us, priced
 from ccp_algs.r_tcp_cubic import NO_THRESHOLD_BYTES
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
-from ccp_base._native import compile
+from ccplane.base._native import compile
 from experiments.runs.files import sources
 from tests.unit.ccp_algs.folded import MSS
 from tests.unit.ccp_algs.hyvar_weights import constant, file_of, save

@@ -5,7 +5,7 @@ import pytest
 
 from ccp_algs import Algorithm, Param, ParamError, params_of, set_params
 from ccp_algs.params import changes, set_since
-from ccp_base.errors import Several
+from ccplane.base.errors import Several
 
 
 def make() -> type[Algorithm]:

@@ -5,7 +5,7 @@ import pytest
 
 from ccp_algs.fold import Ack, Flow, Int
 from ccp_algs.fold.expressions import Flag, Num
-from ccp_base._native import Interpreter, compile
+from ccplane.base._native import Interpreter, compile
 
 HEADER = Path(__file__).parents[3] / "native/ccp-bpf/src/bpf/intf.h"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mypy import api
 
-from agent.commands.new import text_for
+from ccplane.agent.commands.new import text_for
 
 ROOT = Path(__file__).parents[3]
 

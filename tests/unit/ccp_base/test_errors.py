@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import agent.errors
-from ccp_base import errors
-from ccp_base.errors import CcpError, Collector, LangError, Several
-from ccp_base.names import close_names
+import ccplane.agent.errors
+from ccplane.base import errors
+from ccplane.base.errors import CcpError, Collector, LangError, Several
+from ccplane.base.names import close_names
 
 ROOT = Path(__file__).parents[3]
 CLASSES = {
@@ -22,7 +22,7 @@ CLASSES = {
 }
 
 
-SLUGS = {"agent": agent.errors.SLUGS, "ccp_base": errors.SLUGS}
+SLUGS = {"ccplane/agent": ccplane.agent.errors.SLUGS, "ccplane/base": errors.SLUGS}
 """Package -> the slugs that it raises with these classes."""
 ALL = sorted((package, slug) for package, slugs in SLUGS.items() for slug in slugs)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.client import Client
-from ccp_base.errors import LoadError
-from ccp_base.extras import EXTRA_OF, extra_part, lacking
+from ccplane.agent.client import Client
+from ccplane.base.errors import LoadError
+from ccplane.base.extras import EXTRA_OF, extra_part, lacking
 
 PROJECT: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 BROUGHT_BY = {"IPython": "ipykernel", "torch": "stable-baselines3"}
@@ -84,7 +84,7 @@ def test_what_no_extra_brings_is_pythons_own_error() -> None:
 
 @pytest.mark.parametrize("command", [["paper", "flex-cubic", "--quick", "--dry-run"], ["simulate", "cubic"]])
 def test_a_command_says_what_it_lacks(command: list[str], tmp_path: Path) -> None:
-    code = "import sys; sys.modules['pyarrow'] = None; from agent.entry import main; main()"
+    code = "import sys; sys.modules['pyarrow'] = None; from ccplane.agent.entry import main; main()"
     ended = subprocess.run(
         [sys.executable, "-c", code, *command], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base.notify import FEEDS_A_TIMEOUT, STATUS_S, Manager, Supervised
+from ccplane.base.notify import FEEDS_A_TIMEOUT, STATUS_S, Manager, Supervised
 from tests.service_manager import ServiceManager
 from tests.waiting import Clock
 

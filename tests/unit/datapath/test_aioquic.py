@@ -20,13 +20,13 @@ from aioquic.quic.packet import QuicPacketType
 from aioquic.quic.packet_builder import QuicSentPacket
 from aioquic.tls import Epoch
 
-from datapath import ebpf, wire
-from datapath.aioquic import Session, register
-from datapath.aioquic.controller import CcpCongestionControl
-from datapath.aioquic.rates import Rates
-from datapath.aioquic.session import PATIENCE_S
-from datapath.link import LOOK_S
-from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
+from ccplane.datapath import ebpf, wire
+from ccplane.datapath.aioquic import Session, register
+from ccplane.datapath.aioquic.controller import CcpCongestionControl
+from ccplane.datapath.aioquic.rates import Rates
+from ccplane.datapath.aioquic.session import PATIENCE_S
+from ccplane.datapath.link import LOOK_S
+from ccplane.datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
 from tests.quic_ends import Ends, ends
 from tests.unit.datapath.test_link import agent_at
 
@@ -424,7 +424,7 @@ def test_a_connection_that_was_dropped_is_told_as_closed(session: Session, agent
 
 
 def test_the_extra_is_named_where_aioquic_is_missing() -> None:
-    code = "import sys; sys.modules['aioquic'] = None; import datapath.aioquic"
+    code = "import sys; sys.modules['aioquic'] = None; import ccplane.datapath.aioquic"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "load.no_extra" in ended.stderr
     assert "ccplane[aioquic]" in ended.stderr

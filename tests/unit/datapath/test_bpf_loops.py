@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base import _native
+from ccplane.base import _native
 from tests.unit.datapath.bpf_objects import INSTRUCTION, back_edges, functions
 
 ADD, JUMP_IF_NOT_ZERO, JUMP, LOAD_64_BITS, CALL, EXIT = 0x07, 0x55, 0x05, 0x18, 0x85, 0x95

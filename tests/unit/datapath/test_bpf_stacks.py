@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base import _native
+from ccplane.base import _native
 from tests.unit.datapath.bpf_objects import INSTRUCTION, Function, deepest_calls, objects, stack_bytes
 
 MOST_BYTES = 512

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.description import Description, assembled, plan
 from ccp_algs import registry
-from ccp_base.errors import CcpError
-from datapath.ccp_unix.datapath import CcpUnixDatapath
-from datapath.ccp_unix.programs import LIMITS
+from ccplane.agent.description import Description, assembled, plan
+from ccplane.base.errors import CcpError
+from ccplane.datapath.ccp_unix.datapath import CcpUnixDatapath
+from ccplane.datapath.ccp_unix.programs import LIMITS
 from tests.carrying import CARRIED
 
 

@@ -10,17 +10,17 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from agent.description import Description, assembled, plan
-from agent.plane import Plane
 from ccp_algs import registry
-from ccp_base.errors import CcpError, LangError, LoadError, ProgramError, UsageError
-from datapath.ccp_unix.datapath import MAX_RATE_BYTES_PER_S, CcpUnixDatapath
-from datapath.ccp_unix.inherited import UNKNOWN_MSS_BYTES
-from datapath.ccp_unix.ledger import Ledger
-from datapath.ccp_unix.programs import CCPLANE, LIBCCP
-from datapath.ebpf import compile_program
-from datapath.protocol import LAW_FAILED, LAW_PROGRAM, STAMP_SHIFT
-from datapath.wire import (
+from ccplane.agent.description import Description, assembled, plan
+from ccplane.agent.plane import Plane
+from ccplane.base.errors import CcpError, LangError, LoadError, ProgramError, UsageError
+from ccplane.datapath.ccp_unix.datapath import MAX_RATE_BYTES_PER_S, CcpUnixDatapath
+from ccplane.datapath.ccp_unix.inherited import UNKNOWN_MSS_BYTES
+from ccplane.datapath.ccp_unix.ledger import Ledger
+from ccplane.datapath.ccp_unix.programs import CCPLANE, LIBCCP
+from ccplane.datapath.ebpf import compile_program
+from ccplane.datapath.protocol import LAW_FAILED, LAW_PROGRAM, STAMP_SHIFT
+from ccplane.datapath.wire import (
     CWND,
     IMPLICIT,
     RATE,
@@ -475,7 +475,7 @@ def test_what_cannot_be_read_of_an_agent_before_is_said_and_forgotten(
 def test_the_ledger_is_written_anew_when_most_of_it_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("datapath.ccp_unix.ledger.MOST_OLD_LINES", 10)
+    monkeypatch.setattr("ccplane.datapath.ccp_unix.ledger.MOST_OLD_LINES", 10)
     ledger = Ledger(tmp_path / "ledger")
     ledger.joined("peer")
     creates = [Create(number, 14_480, 1448, 0, 0, 0, 0) for number in range(1, 31)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base import _native
-from ccp_base.errors import LangError, LoadError
-from datapath import ebpf, protocol
+from ccplane.base import _native
+from ccplane.base.errors import LangError, LoadError
+from ccplane.datapath import ebpf, protocol
 
 HERE = Path(__file__).parent
 
@@ -25,7 +25,7 @@ GOOD = """
 def test_stub_describes_the_native_module() -> None:
     allowlist = ["--allowlist", str(HERE / "stubtest_allowlist.txt")]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "ccp_base._native", *allowlist],
+        [sys.executable, "-m", "mypy.stubtest", "ccplane.base._native", *allowlist],
         cwd=HERE.parents[2],
         capture_output=True,
         text=True,
@@ -54,7 +54,7 @@ def test_native_classes_have_what_the_protocols_ask_for() -> None:
 
 
 def test_event_classes_are_told_apart_by_their_attributes() -> None:
-    # agent.plane decides so; a field called alike in another event class would break it
+    # ccplane.agent.plane decides so; a field called alike in another event class would break it
     assert hasattr(_native.Report, "as_dict")
     assert not hasattr(_native.Report, "stats")
     assert hasattr(_native.Closed, "stats")
@@ -96,8 +96,8 @@ def test_error_names_the_line_of_the_file_when_the_text_begins_further_down() ->
     ],
 )
 def test_every_function_says_so_when_the_native_part_is_missing(call, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "ccp_base._native", None)
-    monkeypatch.delattr("ccp_base._native", raising=False)
+    monkeypatch.setitem(sys.modules, "ccplane.base._native", None)
+    monkeypatch.delattr("ccplane.base._native", raising=False)
     with pytest.raises(LoadError) as caught:
         call()
     assert caught.value.slug == "load.no_native_module"

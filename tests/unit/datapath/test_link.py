@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base.errors import UsageError
-from datapath.link import MOST_WAITING, Link
+from ccplane.base.errors import UsageError
+from ccplane.datapath.link import MOST_WAITING, Link
 
 
 def agent_at(path: Path) -> socket.socket:

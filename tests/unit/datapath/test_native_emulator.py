@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ccp_base import _native
-from ccp_base.errors import CcpError
+from ccplane.base import _native
+from ccplane.base.errors import CcpError
 from experiments.netlab.linkstats import SAMPLE_COLUMNS, EmulatorStats, LinkStats
 from experiments.netlab.network_spec import emulator_spec
 from experiments.netlab.routes import graph_of
@@ -218,7 +218,7 @@ def test_minus_one_is_no_file() -> None:
 def test_a_signal_reaches_its_python_handler() -> None:
     code = (
         "import sys\n"
-        "from ccp_base import _native\n"
+        "from ccplane.base import _native\n"
         "try: _native.emulate(sys.stdin.buffer.read(), [], int(sys.argv[1]))\n"
         "except KeyboardInterrupt: sys.exit(7)"
     )

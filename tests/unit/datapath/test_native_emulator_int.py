@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ccp_base import _native
+from ccplane.base import _native
 from experiments.netlab import inband
 from experiments.netlab.linkstats import IntStats
 from experiments.netlab.network_spec import emulator_spec

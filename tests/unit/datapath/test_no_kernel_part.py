@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base import _native
-from ccp_base.errors import LoadError
-from datapath import ebpf
+from ccplane.base import _native
+from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf
 
 STUB = Path(_native.__file__).parent / "_native.pyi"
 HAS_KERNEL_PART = "EbpfDatapath" in vars(_native)

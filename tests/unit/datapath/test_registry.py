@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from datapath import registry
-from datapath.ccp_unix.programs import LIMITS
+from ccplane.datapath import registry
+from ccplane.datapath.ccp_unix.programs import LIMITS
 from experiments.run import DATAPATHS
 from experiments.traffic import Quic
 

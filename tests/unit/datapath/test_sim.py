@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ccp_base import _native
-from ccp_base.errors import CcpError, LoadError
-from ccp_base.flows import FlowInfo
-from datapath import ebpf, protocol, sim
+from ccplane.base import _native
+from ccplane.base.errors import CcpError, LoadError
+from ccplane.base.flows import FlowInfo
+from ccplane.datapath import ebpf, protocol, sim
 
 PROGRAM = """
 (def (cap 0) (Report (volatile acked 0) (cap 0)))
@@ -417,8 +417,8 @@ def test_a_network_that_cannot_be_is_refused() -> None:
 def test_every_function_says_so_when_the_native_part_is_missing(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ccp_base._native", None)
-    monkeypatch.delattr("ccp_base._native", raising=False)
+    monkeypatch.setitem(sys.modules, "ccplane.base._native", None)
+    monkeypatch.delattr("ccplane.base._native", raising=False)
     with pytest.raises(LoadError) as caught:
         call()
     assert caught.value.slug == "load.no_native_module"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccp_base import _native
-from ccp_base.errors import CcpError, LangError
-from datapath import ebpf, wire
-from datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
+from ccplane.base import _native
+from ccplane.base.errors import CcpError, LangError
+from ccplane.datapath import ebpf, wire
+from ccplane.datapath.wire import ChangeProgram, Create, Field, Install, Measure, Message, Ready, Update
 
 KEPT = Path(__file__).parents[3] / "native/ccp-lang/tests/messages.txt"
 TEXT = """(def (Report (volatile acked 0)) (step 3))

@@ -44,7 +44,7 @@ ROW = np.dtype(
         *((name, "u8") for name in COUNTERS),
     ]
 )
-"""Columns of `ccp_base._native.TcpTrace` that results use."""
+"""Columns of `ccplane.base._native.TcpTrace` that results use."""
 
 START_US = 5_000_000
 

@@ -17,7 +17,7 @@ from distributed import KilledWorker
 from typer.testing import CliRunner
 
 from ccp_algs.beside import OURS
-from ccp_base.errors import CcpError, LoadError
+from ccplane.base.errors import CcpError, LoadError
 from experiments.commands import app
 from experiments.errors import SweepError
 from experiments.events import Edit

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ccp_base.errors import CcpError, LoadError, VerifierError
-from datapath import ebpf
+from ccplane.base.errors import CcpError, LoadError, VerifierError
+from ccplane.datapath import ebpf
 from experiments.demo import app, command, where
 from experiments.demo.runs import LOSS_RATIO, RTT_US, RUNS, Transfer, scenario
 from experiments.demo.where import Where, choose

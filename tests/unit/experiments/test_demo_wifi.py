@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ccp_algs.errors import RegistryError
-from ccp_base.errors import CcpError, ParamError, Several, UsageError
+from ccplane.base.errors import CcpError, ParamError, Several, UsageError
 from experiments.demo import app, wifi
 from experiments.metrics import MetricError
 from experiments.mininet_wifi import ready, transfers

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
+from ccplane.agent import cli
 from experiments import run as runs
 from experiments.commands import app, warnings
 from experiments.results import Result

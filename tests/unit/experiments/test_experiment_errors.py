@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from experiments import errors
 from experiments.errors import SLUGS
 

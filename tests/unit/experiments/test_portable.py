@@ -34,18 +34,18 @@ for module, names in LINUX.items():
         if hasattr(module, name):
             delattr(module, name)
 sys.platform = "darwin"
-from ccp_base import _native
+from ccplane.base import _native
 for name in _native.KERNEL_PART:
     vars(_native).pop(name, None)
 _native.try_load = lambda options: []
 _native.probe = lambda: {"kernel part": {"ok": False, "detail": "not in this build", "fix": "use Linux"}}
 """
 MODULES = (
-    "agent.cli",
-    "agent.commands.run",
+    "ccplane.agent.cli",
+    "ccplane.agent.commands.run",
     "ccp_algs",
-    "datapath.ebpf",
-    "datapath.sim",
+    "ccplane.datapath.ebpf",
+    "ccplane.datapath.sim",
     "experiments.commands",
     "experiments.demo",
     "experiments.netlab.cellular",

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agent.events import Event
-from ccp_base.errors import CcpError, Several
+from ccplane.agent.events import Event
+from ccplane.base.errors import CcpError, Several
 from experiments.errors import RunError
 from experiments.netlab.host import Belongings, Host
 from experiments.netlab.links import Interface

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ccp_base.errors import LoadError, Several
-from datapath import registry
+from ccplane.base.errors import LoadError, Several
+from ccplane.datapath import registry
 from experiments import run as runs
 from experiments.errors import ResultError, RunError, ScenarioError
 from experiments.netlab import LabError

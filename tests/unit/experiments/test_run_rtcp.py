@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent.events import Event
-from ccp_base.errors import CcpError, Several
+from ccplane.agent.events import Event
+from ccplane.base.errors import CcpError, Several
 from experiments.errors import RunError
 from experiments.events import SetParam
 from experiments.runs import limit_tables, rtcp, tables

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ccp_base.errors import CcpError, Several
+from ccplane.base.errors import CcpError, Several
 from experiments.errors import ScenarioError
 from experiments.netlab.spec import Direction, Int, IntNode, Link, Topology
 from experiments.runs import reading

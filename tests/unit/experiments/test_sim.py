@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
+from ccplane.agent import cli
 from experiments.commands import app, warnings
 from experiments.events import Edit, SetLink, SetParam, SetRoute
 from experiments.netlab.spec import (
@@ -465,7 +465,7 @@ ASKED_BYTES = 16_000
 WITHOUT_KERNEL = """
 import sys
 
-from ccp_base import _native
+from ccplane.base import _native
 
 for name in ("EbpfDatapath", "EbpfView", "TcpTrace", "TcpArrivals", "IntNode", "SocketSwitch"):
     vars(_native).pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccp_base.errors import CcpError, Several
+from ccplane.base.errors import CcpError, Several
 from experiments.netlab.spec import Direction
 from experiments.regimes import ReceiverAgent, SocketSwitch
 from experiments.runs import metadata

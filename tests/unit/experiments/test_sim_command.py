@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent import cli
 from ccp_algs.cubic import Cubic
-from ccp_base.errors import CcpError
+from ccplane.agent import cli
+from ccplane.base.errors import CcpError
 from experiments.netlab.spec import Bernoulli
 from experiments.runs import sim_command
 from experiments.runs.sim_command import scenarios_of

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from agent.algorithms import prepare
-from agent.client import Client
-from agent.events import Events
 from ccp_algs import params_of, set_params
 from ccp_algs.api import Updates, VectorAlgorithm
 from ccp_algs.cubic import Cubic
-from ccp_base.errors import LoadError
-from datapath import ebpf, registry
+from ccplane.agent.algorithms import prepare
+from ccplane.agent.client import Client
+from ccplane.agent.events import Events
+from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf, registry
 from experiments.events import SetParam
 from experiments.runs import steering
 from experiments.runs.noted import DECISION_COLUMNS, JUDGED, notes

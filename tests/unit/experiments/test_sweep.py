@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from experiments import run as runs
 from experiments.errors import ResultError, ScenarioError, SweepError
 from experiments.netlab import LabError

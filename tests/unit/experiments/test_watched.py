@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.client import Client
-from ccp_base.errors import CcpError
+from ccplane.agent.client import Client
+from ccplane.base.errors import CcpError
 from experiments.netlab.spec import Buffer, Direction
 from experiments.scenario import Dumbbell, Flow, Scenario
 from experiments.watched import Watched

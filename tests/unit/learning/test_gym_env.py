@@ -13,8 +13,6 @@ from experiments.learning.registration import ENV_ID, register_envs
 from experiments.learning.rewards import hyvar
 from tests.unit.learning.small import SMALL
 
-NAMED = f"experiments.learning.registration:{ENV_ID}"
-
 
 def test_the_environment_is_what_gymnasium_wants() -> None:
     with warnings.catch_warnings():
@@ -24,7 +22,7 @@ def test_the_environment_is_what_gymnasium_wants() -> None:
 
 
 def test_it_is_made_by_its_name_with_parameters() -> None:
-    env = gymnasium.make(NAMED, domain=SMALL, reward=hyvar.reward)
+    env = gymnasium.make(ENV_ID, domain=SMALL, reward=hyvar.reward)
     observation, info = env.reset(seed=4)
     assert env.observation_space.contains(observation)
     assert info["rtt_us"] > 0
@@ -75,7 +73,7 @@ def test_stepping_behind_the_end_is_refused() -> None:
 
 
 def test_many_are_made_at_once() -> None:
-    envs = gymnasium.make_vec(NAMED, num_envs=5, domain=SMALL)
+    envs = gymnasium.make_vec(ENV_ID, num_envs=5, domain=SMALL)
     assert isinstance(envs.unwrapped, CongestionControlVector)
     observations, infos = envs.reset(seed=1)
     assert envs.observation_space.contains(observations)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ccp_base.errors import CcpError, Several
+from ccplane.base.errors import CcpError, Several
 from experiments.learning.commands import app
 from experiments.learning.domain import Domain
 from experiments.learning.errors import LearningError

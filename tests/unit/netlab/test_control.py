@@ -222,7 +222,7 @@ def test_the_emulator_is_this_code_wherever_the_user_is(tmp_path: Path) -> None:
     host: Any = ThisMachine(GOOD)
     EmulatorProcess(host, b"{}", ()).stop()
     assert host.command == [sys.executable, "-P", emulator.__file__, host.command[-1]]
-    (tmp_path / "datapath.py").write_text("raise SystemExit('not this one')")
+    (tmp_path / "telemetry.py").write_text("raise SystemExit('not this one')")
     told = subprocess.run(host.command, env=host.env, cwd=tmp_path, input="{", capture_output=True, text=True)
     assert told.returncode == 1
     assert told.stderr.startswith("emulator.bad_spec")

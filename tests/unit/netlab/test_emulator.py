@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ccp_base.errors import CcpError
+from ccplane.base.errors import CcpError
 from experiments.netlab import LabError, emulator
 from experiments.netlab.emulated import emulated
 from experiments.netlab.network_spec import emulator_spec

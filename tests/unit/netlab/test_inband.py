@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ccp_base.errors import CcpError, Several
+from ccplane.base.errors import CcpError, Several
 from experiments.netlab import LabError, inband, netem
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.inband import Summaries

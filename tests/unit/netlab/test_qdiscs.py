@@ -10,7 +10,7 @@ from pyroute2.iproute.linux import get_arguments_processor
 from pyroute2.netlink.nlsocket import NetlinkRequest
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from ccp_base.errors import CcpError, Several
+from ccplane.base.errors import CcpError, Several
 from experiments.netlab import netem
 from experiments.netlab.qdiscs import Qdisc, chain, refused
 from experiments.netlab.routes import graph_of

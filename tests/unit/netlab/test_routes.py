@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ccp_base.errors import Several
+from ccplane.base.errors import Several
 from experiments.netlab import LabError
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import (

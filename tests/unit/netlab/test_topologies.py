@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ccp_base.errors import CcpError, Several
+from ccplane.base.errors import CcpError, Several
 from experiments.netlab import LabError
 from experiments.netlab.routes import graph_of
 from experiments.netlab.spec import Bernoulli, Direction, Link, Pattern, TokenBucket, Topology

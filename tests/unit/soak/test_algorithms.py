@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agent.candidate import prepare
-from agent.source import Source
-from ccp_base.errors import CcpError
-from datapath.ebpf import compile_program
+from ccplane.agent.candidate import prepare
+from ccplane.agent.source import Source
+from ccplane.base.errors import CcpError
+from ccplane.datapath.ebpf import compile_program
 from experiments.soak import algorithms
 from experiments.soak.algorithms import NAME, bad, good, raising
 

@@ -1,4 +1,4 @@
-//! What arrives at receivers, counted as `ccp_base._native.TcpArrivals` counts it.
+//! What arrives at receivers, counted as `ccplane.base._native.TcpArrivals` counts it.
 
 use ccp_int::FlowKey;
 use ccp_record::flow::tcp_arrivals;

@@ -1,4 +1,4 @@
-//! Samples of sockets, as `ccp_base._native.TcpTrace` has them.
+//! Samples of sockets, as `ccplane.base._native.TcpTrace` has them.
 
 use ccp_record::row::tcp_row;
 use ccp_tcp::{INFINITE_SSTHRESH, Sender};

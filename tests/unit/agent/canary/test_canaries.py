@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agent.audit import Audit, AuditLog
-from agent.canary.canaries import Canaries
-from agent.canary.lottery import Share
-from agent.source import Source
-from ccp_base.errors import CcpError, UsageError
+from ccplane.agent.audit import Audit, AuditLog
+from ccplane.agent.canary.canaries import Canaries
+from ccplane.agent.canary.lottery import Share
+from ccplane.agent.source import Source
+from ccplane.base.errors import CcpError, UsageError
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
 from tests.unit.agent.live import Edited, edited, text
 

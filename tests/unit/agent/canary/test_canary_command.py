@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agent.commands.canary import canary, stands
-from ccp_base.errors import UsageError
+from ccplane.agent.commands.canary import canary, stands
+from ccplane.base.errors import UsageError
 
 ROW: dict[str, Any] = {
     "algorithm": "mine",

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.description import Description, plan
-from agent.known_good import CONDEMNED, KnownGood
-from agent.source import Past, version_of
-from ccp_base.errors import CcpError, LoadError
-from datapath.ebpf import compile_program
+from ccplane.agent.description import Description, plan
+from ccplane.agent.known_good import CONDEMNED, KnownGood
+from ccplane.agent.source import Past, version_of
+from ccplane.base.errors import CcpError, LoadError
+from ccplane.datapath.ebpf import compile_program
 from tests.unit.agent.canary.test_canaries import FIRST, SECOND
 from tests.unit.agent.live import edited
 

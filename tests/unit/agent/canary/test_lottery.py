@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.canary.lottery import Lottery, Share
-from ccp_base.errors import UsageError
+from ccplane.agent.canary.lottery import Lottery, Share
+from ccplane.base.errors import UsageError
 from tests.unit.agent.fakes import FakeInfo
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.canary import ranks
-from agent.canary.ranks import p_smaller, spent
+from ccplane.agent.canary import ranks
+from ccplane.agent.canary.ranks import p_smaller, spent
 
 few = st.lists(st.integers(0, 5), min_size=1, max_size=4)
 

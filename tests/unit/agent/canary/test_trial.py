@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.canary.lottery import Share
-from agent.canary.trial import KEPT, Fared, Trial, compared, told_worse
+from ccplane.agent.canary.lottery import Share
+from ccplane.agent.canary.trial import KEPT, Fared, Trial, compared, told_worse
 from tests.unit.agent.fakes import FakeInfo, FakeStats
 
 SECOND_US = 1_000_000

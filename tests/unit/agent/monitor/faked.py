@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agent.flowtable import FlowRow
-from agent.monitor.source import Happened, Heard, Inside, Look, Parameter, Source
-from agent.runfile import RunInfo
-from ccp_base.errors import CcpError, FlowGone, LoadError
+from ccplane.agent.flowtable import FlowRow
+from ccplane.agent.monitor.source import Happened, Heard, Inside, Look, Parameter, Source
+from ccplane.agent.runfile import RunInfo
+from ccplane.base.errors import CcpError, FlowGone, LoadError
 from tests.unit.agent.fakes import FakeStats
 
 AGENT = RunInfo(

@@ -17,8 +17,8 @@ from pathlib import Path
 from textual.app import App
 from textual.pilot import Pilot
 
-from agent.monitor.app import Monitor
-from agent.monitor.source import Source
+from ccplane.agent.monitor.app import Monitor
+from ccplane.agent.monitor.source import Source
 
 GOLDEN = Path(__file__).parent / "data"
 

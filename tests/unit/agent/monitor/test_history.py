@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from agent.monitor.history import FlowHistory, Histories, Metric, sample
+from ccplane.agent.monitor.history import FlowHistory, Histories, Metric, sample
 from tests.unit.agent.monitor.faked import flow_row
 
 

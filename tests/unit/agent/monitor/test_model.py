@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from agent.flowtable import FlowRow
-from agent.monitor.history import FlowHistory
-from agent.monitor.model import BY_NAME, COLUMNS, SPARK_WIDTH, Chosen, layout
+from ccplane.agent.flowtable import FlowRow
+from ccplane.agent.monitor.history import FlowHistory
+from ccplane.agent.monitor.model import BY_NAME, COLUMNS, SPARK_WIDTH, Chosen, layout
 from tests.unit.agent.monitor.faked import flow_row, made_up
 
 

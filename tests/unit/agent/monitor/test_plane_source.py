@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent.monitor.plane_source import EVENTS_ASKED, Agent, PlaneSource, about
-from agent.monitor.source import Heard, Parameter, Source
-from agent.runfile import RunInfo
-from ccp_base.errors import CcpError, LoadError, ParamError
+from ccplane.agent.monitor.plane_source import EVENTS_ASKED, Agent, PlaneSource, about
+from ccplane.agent.monitor.source import Heard, Parameter, Source
+from ccplane.agent.runfile import RunInfo
+from ccplane.base.errors import CcpError, LoadError, ParamError
 from tests.unit.agent.fakes import FakeInfo, FakeStats
 
 RUNNING = RunInfo(pid=7, pin_dir="/x", programs={1: "cubic/default"})
@@ -71,7 +71,7 @@ class FakeView:
 
 @dataclass
 class FakeAgent:
-    """Answers like `agent.client.Client`; `failure` is raised instead."""
+    """Answers like `ccplane.agent.client.Client`; `failure` is raised instead."""
 
     failure: CcpError | None = None
     happened: list[dict[str, Any]] = field(default_factory=list)

@@ -8,14 +8,14 @@ import pytest
 from rich.text import Text
 from textual.pilot import Pilot
 
-from agent.monitor.app import Monitor, about_flow
-from agent.monitor.detail import DetailScreen
-from agent.monitor.model import MAX_SHOWN
-from agent.monitor.overview import Overview
-from agent.monitor.prompts import AlgorithmPrompt, Help, ParameterPrompt
-from agent.monitor.source import Happened, Look
-from agent.monitor.table import COLOURS, WARNING, FlowTable
-from ccp_base.errors import LoadError, ParamError, UsageError
+from ccplane.agent.monitor.app import Monitor, about_flow
+from ccplane.agent.monitor.detail import DetailScreen
+from ccplane.agent.monitor.model import MAX_SHOWN
+from ccplane.agent.monitor.overview import Overview
+from ccplane.agent.monitor.prompts import AlgorithmPrompt, Help, ParameterPrompt
+from ccplane.agent.monitor.source import Happened, Look
+from ccplane.agent.monitor.table import COLOURS, WARNING, FlowTable
+from ccplane.base.errors import LoadError, ParamError, UsageError
 from tests.unit.agent.monitor.faked import FakeSource, fake_source, flow_row, made_up
 from tests.unit.agent.monitor.screens import assert_golden, on_screen, press, text_of
 

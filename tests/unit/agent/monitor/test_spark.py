@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.monitor.spark import BLOCKS, scale, spark
+from ccplane.agent.monitor.spark import BLOCKS, scale, spark
 
 NAN = math.nan
 values = st.lists(st.just(NAN) | st.floats(0, 1e15), max_size=40)

@@ -5,10 +5,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from agent.cli import app
-from agent.monitor.app import Monitor
-from ccp_base.errors import LoadError
-from datapath import ebpf
+from ccplane.agent.cli import app
+from ccplane.agent.monitor.app import Monitor
+from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf
 from tests.unit.agent.monitor.test_plane_source import FakeView
 
 runner = CliRunner()
@@ -25,7 +25,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     class Standard:
         stdin = stdout = Screen()
 
-    monkeypatch.setattr("agent.commands.top.sys", Standard)
+    monkeypatch.setattr("ccplane.agent.commands.top.sys", Standard)
     assert sys is not Standard
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from agent.monitor import units
+from ccplane.agent.monitor import units
 
 
 def test_numbers_come_in_the_units_of_the_headings() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ccp_algs.rtcp.candidates import Candidates
 from ccp_algs.rtcp.options import Options
-from ccp_base.errors import ParamError
+from ccplane.base.errors import ParamError
 
 OPTIONS = Options()
 S = 1_000_000

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.ack_trace import read_ack_trace
 from ccp_algs.rtcp import Detector, Options, Progress
 from ccp_algs.rtcp.options import Exact
-from ccp_base._native import rtcp_replay
+from ccplane.agent.ack_trace import read_ack_trace
+from ccplane.base._native import rtcp_replay
 from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Control, Cubic, Event, Path, Sender
 
 SHARE = MSS / 1500

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ccp_algs.rtcp.member import APART_PKTS, MOST_DUE_PKTS, Member
 from ccp_algs.rtcp.transfer import Progress
-from ccp_base._native import rtcp_member_replay
+from ccplane.base._native import rtcp_member_replay
 
 MSS = 1448
 RTT_US = 10_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ccp_algs.rtcp.options import RANGES, Options
 from ccp_algs.rtcp.remote import Remote, packed
-from ccp_base._native import rtcp_remote_of
+from ccplane.base._native import rtcp_remote_of
 
 PORT = 40_000
 

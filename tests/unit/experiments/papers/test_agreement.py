@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ccp_base.errors import UsageError
+from ccplane.base.errors import UsageError
 from experiments import run as runs
 from experiments.papers.agreement import DRAWN_RATIO, agreement, tenth
 from experiments.papers.comparisons import Claim, Comparison

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from ccp_base.errors import UsageError
+from ccplane.base.errors import UsageError
 from experiments import left_out
 from experiments.metrics import NAN
 from experiments.papers.claims import PAPERS, VERDICTS, Judged, counted, judge, kept, markdown, paper_of

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from ccp_base.errors import UsageError
+from ccplane.base.errors import UsageError
 from experiments.metrics import NAN
 from experiments.netlab.traces import read_trace
 from experiments.papers import kept_traces

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from ccp_base.errors import UsageError
+from ccplane.base.errors import UsageError
 from experiments.errors import ResultError
 from experiments.papers.agreement import TENTH
 from experiments.papers.commands import app

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ccp_base.errors import UsageError
+from ccplane.base.errors import UsageError
 from experiments import run as runs
 from experiments.netlab import LabError
 from experiments.papers.commands import app

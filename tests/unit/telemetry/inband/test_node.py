@@ -159,7 +159,7 @@ def test_what_the_command_does_not_know_is_refused(arguments: list[str], said: s
 
 
 def test_without_the_native_module_a_node_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ccp_base", None)
+    monkeypatch.setitem(sys.modules, "ccplane.base", None)
     done = CliRunner().invoke(app, ["node", "nowhere0"])
     assert done.exit_code == 1
     assert done.stderr.partition(":")[0] == "int.not_built"

@@ -218,7 +218,7 @@ def test_packets_that_cannot_be_are_refused(tmp_path: Path) -> None:
 
 
 def test_without_the_native_module_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ccp_base", None)
+    monkeypatch.setitem(sys.modules, "ccplane.base", None)
     assert refused(decode, udp()).slug == "ioam.not_built"
 
 

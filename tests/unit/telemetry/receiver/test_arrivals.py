@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapath import sim
+from ccplane.datapath import sim
 from telemetry.receiver import arrival_rows, kernel_probe
 from telemetry.receiver.arrivals import Arrivals, ArrivalWindow, Arrived, understood, variation_us
 from telemetry.receiver.errors import ReceiverError
@@ -128,8 +128,8 @@ def test_rows_of_the_kernel_become_flows(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_without_the_native_module_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ccp_base._native", None)
-    monkeypatch.delattr("ccp_base._native", raising=False)
+    monkeypatch.setitem(sys.modules, "ccplane.base._native", None)
+    monkeypatch.delattr("ccplane.base._native", raising=False)
     with pytest.raises(ReceiverError) as caught:
         KernelProbe()
     assert caught.value.slug == "receiver.no_kernel_probe"

@@ -1,1 +1,0 @@
-"""The commands of `ccp`, one module each; `agent.cli` puts them together."""

@@ -1,0 +1,124 @@
+"""A congestion control plane for Linux TCP.
+
+    import ccplane
+    from ccplane import Algorithm, Param, register      # an algorithm
+    from ccplane.fold import Ack, Flow, FoldProgram, every, latest, total
+
+    client = ccplane.connect()                          # a running agent
+    result = ccplane.run(ccplane.Scenario(...))         # an experiment
+
+Names are imported when they are first asked for: this package itself imports nothing. Scripts written for
+portus replace their import line with `import ccplane.pyportus as portus`. After `import ccplane`, Gymnasium
+makes `ccplane/CongestionControl-v0`.
+
+May import: every other package. No other package imports it (its parts `ccplane.agent`, `ccplane.base` and
+`ccplane.datapath` are layers of their own).
+"""
+
+from __future__ import annotations
+
+from ccplane.base import guard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm, check_algorithm, register
+    from ccplane import fold, lab, pyportus
+    from ccplane.agent.client import Client
+    from ccplane.agent.client import Client as connect  # noqa: N813 -- it is called like a function
+    from ccplane.base.errors import CcpError
+    from ccplane.base.flows import FlowInfo, FlowStats
+    from experiments import metrics, plots, statistics, theory
+    from experiments.netlab.spec import Buffer, Direction
+    from experiments.results import Result, ResultSet
+    from experiments.run import run
+    from experiments.scenario import Dumbbell, Flow, Scenario
+    from experiments.sweep import Grid, sweep
+    from experiments.watched import Watched
+
+__all__ = [
+    "Algorithm",
+    "Buffer",
+    "CcpError",
+    "Client",
+    "Direction",
+    "Dumbbell",
+    "Flow",
+    "FlowInfo",
+    "FlowStats",
+    "Grid",
+    "Param",
+    "Result",
+    "ResultSet",
+    "Scenario",
+    "Updates",
+    "VectorAlgorithm",
+    "Watched",
+    "check_algorithm",
+    "connect",
+    "fold",
+    "lab",
+    "load_result",
+    "metrics",
+    "plots",
+    "pyportus",
+    "register",
+    "run",
+    "statistics",
+    "sweep",
+    "theory",
+]
+
+_HOMES = {
+    "ccp_algs": ("Algorithm", "Param", "Updates", "VectorAlgorithm", "check_algorithm", "register"),
+    "ccplane": ("fold", "lab", "pyportus"),
+    "ccplane.agent.client": ("Client", "connect"),
+    "ccplane.base.errors": ("CcpError",),
+    "ccplane.base.flows": ("FlowInfo", "FlowStats"),
+    "experiments": ("metrics", "plots", "statistics", "theory"),
+    "experiments.netlab.spec": ("Buffer", "Direction"),
+    "experiments.results": ("Result", "ResultSet"),
+    "experiments.run": ("run",),
+    "experiments.scenario": ("Dumbbell", "Flow", "Scenario"),
+    "experiments.sweep": ("Grid", "sweep"),
+    "experiments.watched": ("Watched",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def load_result(directory: str | Path) -> Result:
+    """Return the result of a run from its directory; errors are those of `Result.load`."""
+    from experiments.results import Result
+
+    return Result.load(directory)
+
+
+if not TYPE_CHECKING:  # types are checked against the imports above: a wrong name is an error there
+
+    def __getattr__(name):
+        """Import what is asked for, and keep it."""
+        if (home := _HOME_OF.get(name)) is None:
+            raise AttributeError(f"module 'ccplane' has no attribute {name!r}")
+        from importlib import import_module
+
+        if home in ("ccplane", "experiments"):  # these have modules
+            found = import_module(f"{home}.{name}")
+        else:
+            found = getattr(import_module(home), "Client" if name == "connect" else name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    """Return all names, those included that were not asked for yet."""
+    return sorted({*globals(), *__all__})
+
+
+def _register_environments() -> None:
+    from experiments.learning.registration import register_envs
+
+    register_envs()
+
+
+guard.install(_register_environments)

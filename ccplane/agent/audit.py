@@ -1,0 +1,152 @@
+"""An append-only log of who changed the agent: one line of JSON a change, with its outcome.
+
+{"t": "2026-11-24T10:48:03.518204+00:00", "who": {"uid": 0, "pid": 4711}, "what": "reload",
+"about": {"algorithm": "mine"}, "sha256": {"mine": "9ae2..."}, "outcome": "done"}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import zmq
+
+from ccplane.agent import messages as ask
+from ccplane.agent.events import Event
+from ccplane.agent.requests import error_from
+from ccplane.base.errors import CcpError, LoadError
+
+if TYPE_CHECKING:
+    from ccplane.agent.plane import Plane
+
+log = logging.getLogger("ccplane.agent")
+
+VERSIONS: Final = (ask.Load, ask.Reload, ask.InstallProgram, ask.EndCanary, ask.Rollback)
+"""Requests that change versions."""
+
+CHANGES: Final = (ask.SetParams, ask.Switch, ask.Stop, *VERSIONS)
+"""Requests that change something."""
+
+Who = dict[str, Any]
+
+Note = Callable[[Future[Any]], None]
+"""Writes down what became of a request. It waits for the disk: not for the agent's thread."""
+
+
+class AuditLog:
+    """A file that lines are added to. A full disk stops nothing, and is told in the log at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, which only its owner may read.
+
+        Raises:
+            LoadError: `audit.cannot_open`.
+        """
+        self._path = path
+        self._lock = threading.Lock()
+        self._failing = False
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise LoadError(
+                "audit.cannot_open",
+                "the audit log cannot be opened",
+                str(path),
+                error.strerror or str(error),
+                "make its folder, or choose another file with --audit",
+            ) from None
+
+    def add(self, who: Who, what: str, about: dict[str, Any], outcome: str, **more: Any) -> None:
+        """Add a line, and have it on the disk when this returns; may be called from any thread."""
+        line = {"t": datetime.now(UTC).isoformat(), "who": who, "what": what, "about": about, **more}
+        text = json.dumps({**line, "outcome": outcome}) + "\n"
+        with self._lock:
+            try:
+                os.write(self._file, text.encode())
+                os.fsync(self._file)
+                self._failing = False
+            except OSError as error:
+                if not self._failing:
+                    log.error("the audit log %s cannot be written: %s: %s", self._path, error.strerror, text)
+                self._failing = True
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+class Audit:
+    """Writes down what changes an agent, with what became of it: requests, and files that were saved."""
+
+    def __init__(self, audit_log: AuditLog, plane: Plane) -> None:
+        """Take the log, and the agent whose versions are told."""
+        self._log = audit_log
+        self._plane = plane
+
+    def saved(self, algorithm: str, error: CcpError | None) -> None:
+        """Write down that the file of an algorithm was saved, and was taken or refused."""
+        about = {"algorithm": algorithm}
+        ended = "done" if error is None else error.slug
+        self._log.add({"file": True}, "reload", about, ended, sha256=self._versions())
+
+    def tried(self, event: Event) -> None:
+        """Write down how the trial of a new version ended."""
+        about = {"algorithm": event.algorithm, "why": event.detail["why"]}
+        self._log.add({"trial": True}, event.kind, about, "done", sha256=self._versions())
+
+    def _versions(self) -> dict[str, str]:
+        return {name: host.version.sha256 for name, host in list(self._plane.hosts.items())}
+
+    def of(self, what: ask.Ask, frame: zmq.Frame) -> Note | None:
+        """Return what writes down the outcome of a request; None if it changes nothing.
+
+        Args:
+            what: The request.
+            frame: What it came in: says who asked.
+        """
+        if not isinstance(what, CHANGES) or (isinstance(what, ask.Load) and what.check):
+            return None
+        who = peer_of(frame)
+        return lambda outcome: self._note(who, what, outcome)
+
+    def _note(self, who: Who, what: ask.Ask, outcome: Future[Any]) -> None:
+        about = msgspec.to_builtins(what)
+        kind = about.pop("do")
+        source = about.pop("source", None)
+        more: dict[str, Any] = {}
+        if source is not None:
+            more["source_sha256"] = hashlib.sha256(source.encode()).hexdigest()
+        if isinstance(what, VERSIONS):
+            more["sha256"] = self._versions()
+        error = outcome.exception()
+        ended = "done" if error is None else error_from(error).slug
+        given = {name: value for name, value in about.items() if value is not None}
+        self._log.add(who, kind, given, ended, **more)
+
+
+_PEER: Final = struct.Struct("3i")  # struct ucred
+
+
+def peer_of(frame: zmq.Frame) -> Who:
+    """Return who sent a frame: uid and process over a Unix socket, the public key over CURVE."""
+    try:
+        return {"key": frame.get("User-Id")}
+    except zmq.ZMQError:
+        pass
+    try:
+        with socket.socket(fileno=os.dup(int(frame.get(zmq.SRCFD)))) as peer:
+            pid, uid, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    except (OSError, zmq.ZMQError):
+        return {"uid": None, "pid": None}  # it hung up
+    return {"uid": uid, "pid": pid}

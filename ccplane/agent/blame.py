@@ -1,0 +1,47 @@
+"""Errors of algorithms as errors of ours: with the line of the algorithm at which they passed."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ccp_algs import beside
+from ccplane.agent.locate import shown
+from ccplane.base.errors import CcpError, Several, UsageError
+
+Problem = Callable[[str, str, str], UsageError]
+"""Makes an error from file, where and why."""
+
+
+@contextmanager
+def blamed(file: str, problem: Problem) -> Iterator[None]:
+    """Turn whatever an algorithm's code raises into one error with file, line and reason."""
+    try:
+        yield
+    except Several:
+        raise
+    except (Exception, SystemExit) as error:
+        where = place_of(error, file) or shown(file)
+        if isinstance(error, CcpError):
+            raise type(error)(error.slug, error.message, where, error.why, error.fix) from error
+        raise problem(file, where, f"{type(error).__name__}: {error}") from error
+
+
+def place_of(error: BaseException, file: str) -> str:
+    """Return `FILE:LINE` of the innermost line of an algorithm at which an exception passed; empty if none.
+
+    Args:
+        error: What was raised.
+        file: The algorithm's file; lines of modules beside it count as well.
+    """
+    while isinstance(error, CcpError) and error.__cause__ is not None:
+        error = error.__cause__
+
+    def own(name: str | None) -> bool:
+        return name is not None and (name == file or beside.is_executed(name))
+
+    if isinstance(error, SyntaxError) and error.filename is not None and own(error.filename):
+        return f"{shown(error.filename)}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if own(frame.filename)]
+    return f"{shown(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""

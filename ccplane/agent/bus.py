@@ -1,0 +1,67 @@
+"""What the agent tells the telemetry bus: that it is there, what was set, what happened to algorithms."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from ccplane.agent.events import Event
+from ccplane.base.flows import FlowInfo
+from telemetry.schema import AgentStatus, AlgorithmEvent, Body, FlowId, ParamChange
+
+if TYPE_CHECKING:
+    from ccplane.agent.inbox import Inbox
+    from ccplane.agent.plane import Plane
+
+NOT_TOLD: Final = frozenset({"flow:created", "flow:closed", "telemetry:lost"})
+"""Events that stay here: a busy host has thousands of them a second."""
+
+_TEXT: Final = 2000
+_MAX: Final = (1 << 53) - 1
+
+
+def status_of(plane: Plane, host: str) -> AgentStatus:
+    """Return what the agent says of itself when it is born."""
+    return AgentStatus(
+        status="online",
+        role="agent",
+        software=f"ccplane {metadata.version('ccplane')}",
+        host=host,
+        algorithms=tuple(plane.hosts)[:256],
+    )
+
+
+def tell(inbox: Inbox, event: Event) -> None:
+    """Publish an event, if it is one for others."""
+    if event.kind not in NOT_TOLD:
+        inbox.publish(body_of(event))
+
+
+def body_of(event: Event) -> Body:
+    """Return an event as a message of the bus."""
+    flow = None if event.flow is None else flow_id(event.flow)
+    algorithm = event.algorithm or "-"
+    if event.kind == "param:set":
+        return ParamChange(
+            algorithm=algorithm,
+            name=str(event.detail["name"]),
+            value=_value(event.detail["value"]),
+            flow=flow,
+        )
+    detail = {name: _value(value) for name, value in event.detail.items()}
+    return AlgorithmEvent(algorithm=algorithm, event=event.kind, flow=flow, detail=detail)
+
+
+def flow_id(info: FlowInfo) -> FlowId:
+    """Return how messages name a flow."""
+    return FlowId(src=info.src_addr, src_port=info.src_port, dst=info.dst_addr, dst_port=info.dst_port)
+
+
+def _value(value: Any) -> int | float | bool | str | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _MAX else str(value)
+    if isinstance(value, float):
+        return value if abs(value) <= 1e300 else str(value)
+    return str(value)[:_TEXT]

@@ -1,0 +1,205 @@
+"""Trials of new versions: begun on the loader's thread, judged and taken back on the agent's."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from ccplane.agent.algorithms import Running
+from ccplane.agent.canary.lottery import Share
+from ccplane.agent.canary.trial import ENOUGH_FLOWS, Trial
+from ccplane.agent.candidate import Candidate
+from ccplane.agent.events import Event
+from ccplane.agent.plane import Plane
+from ccplane.agent.reload import Loader
+from ccplane.agent.source import Past, Source
+from ccplane.base.errors import CcpError, UsageError
+
+log = logging.getLogger("ccplane.agent")
+
+Row = dict[str, Any]
+
+WIDENED: Final = "widened"
+TAKEN_BACK: Final = "taken back"
+ENDS: Final = {WIDENED: "canary:widened", TAKEN_BACK: "canary:taken_back"}
+"""How a trial ends -> the event that tells of it."""
+
+SECONDS: Final = 60.0
+"""How long a trial lasts [s]."""
+
+
+class Canaries:
+    """The trials of an agent.
+
+    Attributes:
+        ended: How the last trial of each algorithm ended: the row of `Trial.as_row`, `outcome`, which is
+            `widened` or `taken back`, and `why`.
+    """
+
+    def __init__(self, plane: Plane, loader: Loader, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the agent; `turn` is to be called on its thread.
+
+        Args:
+            plane: Where the flows are.
+            loader: Loads versions.
+            clock: CLOCK_MONOTONIC [s], the clock of the totals of flows.
+        """
+        self.ended: dict[str, Row] = {}
+        self._plane = plane
+        self._loader = loader
+        self._clock = clock
+        self._candidates: dict[str, Candidate] = {}
+        self._widening: set[str] = set()
+        plane.each_turn.append(self.turn)
+        plane.events.listen(self._heard)
+
+    # On the loader's thread
+
+    def start(
+        self, source: Source, share: Share, seconds: float = SECONDS, name: str = "", class_name: str = ""
+    ) -> Row:
+        """Put a new version of a running algorithm on trial.
+
+        Args:
+            source: Its text.
+            share: Which new flows it gets.
+            seconds: How long the trial lasts [s].
+            name: The algorithm; by default the one that runs from the same file, or that the text names.
+            class_name: Which class, if there are several.
+
+        Returns:
+            How the trial stands, and `old_sha256` and `new_sha256`.
+
+        Raises:
+            CcpError: What is wrong; nothing has changed then.
+        """
+        name, candidate = self._loader.candidate(source, name, class_name)
+        trial = Trial(name, share, seconds, self._clock())
+        running = Running(candidate.algorithm, trial.name, candidate.programs, next(iter(candidate.programs)))
+        try:
+            row = self._loader.on_agent(partial(self._begin, trial, running, candidate))
+        except BaseException:
+            candidate.drop()
+            raise
+        self._loader.judged(name, self._plane.hosts[name].past, "")
+        return row
+
+    def _widen(self, trial: Trial) -> None:
+        candidate = self._candidates[trial.algorithm]
+        try:
+            self._loader.take_over(trial.algorithm, candidate)
+        except CcpError as error:
+            why = f"it could not take over: {error}"
+            self._loader.on_agent(partial(self._take_back, trial, why))
+        else:
+            self._loader.on_agent(partial(self._widened, trial))
+            self._loader.judged(trial.algorithm, Past.of(candidate.algorithm, candidate.version), "")
+
+    # On the agent's thread
+
+    def turn(self) -> None:
+        """Look at trials whose time it is, and end those that are decided."""
+        if not self._plane.trials:
+            return
+        now_s = self._clock()
+        for trial in [one for one in self._plane.trials.values() if one.due(now_s)]:
+            if trial.algorithm in self._widening:
+                continue
+            self._plane.datapath.heartbeat()  # with very many flows a look takes a while
+            look = trial.look(self._plane.datapath.stats, now_s)
+            if look.worse:
+                self._take_back(trial, look.worse)
+            elif trial.over(now_s) and look.flows >= ENOUGH_FLOWS:
+                self.widen(trial.algorithm)
+            elif trial.over(now_s):
+                self._take_back(
+                    trial, f"undecided: {look.flows} flows were compared, {ENOUGH_FLOWS} are needed"
+                )
+
+    def rows(self) -> list[Row]:
+        """Return how all trials stand, and how those ended that were the last of their algorithm."""
+        now_s = self._clock()
+        running = [
+            {**trial.as_row(now_s), "outcome": None, "why": ""} for trial in self._plane.trials.values()
+        ]
+        return running + [row for name, row in self.ended.items() if name not in self._plane.trials]
+
+    def widen(self, name: str) -> Row:
+        """Let the version on trial take over all flows; it is done soon after.
+
+        Raises:
+            UsageError: `canary.none`.
+        """
+        trial = self._trial(name)
+        if name not in self._widening:
+            self._widening.add(name)
+            self._loader.submit(partial(self._widen, trial))
+        return trial.as_row(self._clock())
+
+    def take_back(self, name: str, why: str = "asked for") -> Row:
+        """Give the flows of the version on trial to the version before.
+
+        Raises:
+            UsageError: `canary.none`.
+        """
+        trial = self._trial(name)
+        self._take_back(trial, why)
+        return self.ended[name]
+
+    def _trial(self, name: str) -> Trial:
+        try:
+            return self._plane.trials[name]
+        except KeyError:
+            raise UsageError(
+                "canary.none",
+                f"no version of `{name}` is on trial",
+                fix=f"begin a trial: ccp reload {name} --canary 5%",
+            ) from None
+
+    def _begin(self, trial: Trial, running: Running, candidate: Candidate) -> Row:
+        plane, name = self._plane, trial.algorithm
+        plane.changes.add_beside(name, running, candidate.version)
+        plane.trials[name] = trial
+        self._candidates[name] = candidate
+        hashes = {
+            "old_sha256": plane.hosts[name].version.sha256,
+            "new_sha256": candidate.version.sha256,
+        }
+        row = {**trial.as_row(self._clock()), **hashes}
+        plane.events.tell("canary:started", name, **row)
+        return row
+
+    def _take_back(self, trial: Trial, why: str) -> None:
+        if self._plane.trials.pop(trial.algorithm, None) is None:
+            return
+        moved = self._plane.changes.merge(trial.name, into=trial.algorithm)
+        candidate = self._end(trial, TAKEN_BACK, why, moved)
+        log.warning("the new version of %s is taken back: %s", trial.algorithm, why)
+        good = self._plane.hosts[trial.algorithm].past
+        self._loader.submit(
+            lambda: self._loader.judged(trial.algorithm, good, candidate.version.sha256)
+        ).add_done_callback(lambda _: candidate.drop())
+
+    def _widened(self, trial: Trial) -> None:
+        del self._plane.trials[trial.algorithm]
+        moved = self._plane.changes.merge(trial.name, into=trial.algorithm)
+        self._end(trial, WIDENED, "no worse than the version before", moved)
+
+    def _end(self, trial: Trial, outcome: str, why: str, moved: int) -> Candidate:
+        name = trial.algorithm
+        self._widening.discard(name)
+        row = {**trial.as_row(self._clock()), "outcome": outcome, "why": why}
+        self.ended[name] = row
+        self._plane.events.tell(ENDS[outcome], name, **row, moved=moved)
+        return self._candidates.pop(name)
+
+    def _heard(self, event: Event) -> None:
+        if event.kind != "flow:failed":
+            return
+        for trial in self._plane.trials.values():
+            if event.algorithm == trial.name and not trial.failed:
+                where = f" ({event.detail['where']})" if event.detail["where"] else ""
+                trial.failed = f"{event.detail['callback']} raised {event.detail['error']}{where}"

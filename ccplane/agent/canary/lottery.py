@@ -1,0 +1,77 @@
+"""Which new flows a new version gets: a share of all, or of those that match a rule, drawn by lot."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ccplane.agent.changes import Which
+from ccplane.agent.rules import Rule
+from ccplane.base.errors import UsageError
+from ccplane.base.flows import FlowInfo
+
+SHARE_OF_RULE: Final = 0.5
+"""Share of the flows that match a rule where no share is told: the others are what they are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which flows a new version is to get.
+
+    Attributes:
+        ratio: Which part of them, between 0 and 1.
+        rule: Conditions that they match, as in rules; None for all flows of the algorithm.
+    """
+
+    ratio: float
+    rule: str | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> Share:
+        """Read `5%`, conditions such as `dport=5001`, or both: `20% dst=10.0.0.0/8`.
+
+        Raises:
+            UsageError: `canary.bad_share`, or what is wrong with the conditions.
+        """
+        words = text.split()
+        shares = [word for word in words if word.endswith("%")]
+        rule = " ".join(word for word in words if not word.endswith("%")) or None
+        found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)%", shares[0]) if shares else None
+        ratio = SHARE_OF_RULE if found is None else float(found[1]) / 100
+        if not words or len(shares) > 1 or (shares and found is None) or not 0 < ratio < 1:
+            raise UsageError(
+                "canary.bad_share",
+                f"`{text}` says not which flows the new version gets",
+                where="--canary",
+                why="some must stay with the old version, to compare",
+                fix="write a share such as 5%, conditions such as 'dport=5001', or both: '20% dport=5001'",
+            )
+        Which(rule=rule).parsed()
+        return cls(ratio, rule)
+
+    def __str__(self) -> str:
+        share = f"{100 * self.ratio:g} % of new flows"
+        return share if self.rule is None else f"{share} that match {self.rule}"
+
+
+class Lottery:
+    """Draws lots for new flows."""
+
+    def __init__(self, share: Share, seed: int | None = None) -> None:
+        """Prepare.
+
+        Args:
+            share: Which flows.
+            seed: Of the lots; None for one that nobody knows.
+        """
+        self._share = share
+        self._rule: Rule | None = Which(rule=share.rule).parsed()
+        self._random = random.Random(seed)
+
+    def draw(self, info: FlowInfo) -> bool | None:
+        """Return whether a flow gets the new version; None if it takes no part."""
+        if self._rule is not None and not self._rule.matches(info):
+            return None
+        return self._random.random() < self._share.ratio

@@ -1,0 +1,1 @@
+"""The commands of `ccp`, one module each; `ccplane.agent.cli` puts them together."""

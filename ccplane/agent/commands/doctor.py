@@ -1,0 +1,66 @@
+"""`ccp doctor`: what this kernel can do and what loads into it, and how to fix what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ccp_algs.rtcp.options import Options
+from ccplane.agent import console
+from ccplane.agent.regime.needs import needs
+from ccplane.agent.runfile import running
+from ccplane.datapath import ebpf
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+"""The kernel's list of congestion controls."""
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
+) -> None:
+    """Say what the kernel datapath needs, and load each part to see; exit 0 only if the datapath loads."""
+    tried = ebpf.try_load(Options().to_bytes())
+    capabilities = [*ebpf.probe(), *tried, *needs(available_names())]
+    can_load = all(one.ok for one in capabilities if one.required)
+    names = registered_names()
+    agent = running(pin_dir)
+    if as_json:
+        console.print_json(
+            {
+                "can_load": can_load,
+                "capabilities": [
+                    {"name": c.name, "ok": c.ok, "required": c.required, "detail": c.detail, "fix": c.fix}
+                    for c in capabilities
+                ],
+                "registered": names,
+                "agent_pid": None if agent is None else agent.pid,
+            }
+        )
+    else:
+        width = max((len(one.name) for one in capabilities), default=0)
+        for one in capabilities:
+            mark = "OK  " if one.ok else "FAIL" if one.required else "warn"
+            typer.echo(f"{mark}  {one.name:<{width}}  {one.detail}" + ("" if one.ok else f"; fix: {one.fix}"))
+        typer.echo("the eBPF datapath can load" if can_load else "the eBPF datapath cannot load")
+        typer.echo(
+            f"registered: {', '.join(names) or 'nothing'}; "
+            + ("no agent runs" if agent is None else f"agent: pid {agent.pid}")
+        )
+    if not can_load:
+        raise typer.Exit(console.FAILED)
+
+
+def registered_names() -> list[str]:
+    """Return the congestion controls of ccplane that sockets can choose now."""
+    return sorted(name for name in available_names() if name == "ccp" or name.startswith("ccp."))
+
+
+def available_names() -> list[str]:
+    """Return all congestion controls that are loaded now."""
+    try:
+        return AVAILABLE.read_text().split()
+    except OSError:
+        return []

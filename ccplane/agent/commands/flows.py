@@ -1,0 +1,90 @@
+"""`ccp flows`: the flows of this machine that ccplane carries, live."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from ccplane.agent import flowtable, runfile
+from ccplane.agent import messages as ask
+from ccplane.agent.agent_view import view_of
+from ccplane.agent.client import Client
+from ccplane.agent.commands.connection import PIN_DIR, PinDir
+from ccplane.agent.flowtable import FlowRow
+from ccplane.base.errors import CcpError
+from ccplane.datapath.protocol import DatapathView
+
+ANSWER_S: Final = 1.0
+"""How long the agent has to say what its algorithms raised [s]."""
+
+
+def flows(
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one table, after one interval, and end.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON document an interval, one line each.")
+    ] = False,
+    interval: Annotated[float, typer.Option(min=0.01, help="Seconds between looks.")] = 1.0,
+    pin_dir: PinDir = PIN_DIR,
+) -> None:
+    """Show addresses, algorithm, window, rate, RTT, throughput and loss of each flow."""
+    view = view_of(pin_dir)
+    looks = _looks(view, interval, pin_dir)
+    if as_json:
+        for rows, agent in looks:
+            document = {
+                "agent_pid": None if agent is None else agent.pid,
+                "flows": [row.as_dict() for row in rows],
+                "counters": view.counters(),
+            }
+            typer.echo(json.dumps(document))
+            if once:
+                return
+    elif once:
+        rows, agent = next(looks)
+        # A pipe has no width: give the table what it needs instead of 80 columns.
+        console = Console() if Console().is_terminal else Console(width=200)
+        console.print(flowtable.render(rows, view.counters(), agent, _failures(rows, agent)))
+    else:
+        try:
+            with Live(auto_refresh=False) as screen:
+                for rows, agent in looks:
+                    table = flowtable.render(rows, view.counters(), agent, _failures(rows, agent))
+                    screen.update(table, refresh=True)
+        except KeyboardInterrupt:
+            return
+
+
+def _looks(
+    view: DatapathView, interval_s: float, pin_dir: str
+) -> Iterator[tuple[list[FlowRow], runfile.RunInfo | None]]:
+    """Yield the rows of each interval; even the first takes one, because throughput needs two looks."""
+    before = flowtable.look(view)
+    while True:
+        time.sleep(interval_s)
+        now = flowtable.look(view)
+        agent = runfile.running(pin_dir)
+        yield flowtable.rows(before, now, agent), agent
+        before = now
+
+
+def _failures(rows: Sequence[FlowRow], agent: runfile.RunInfo | None) -> list[str]:
+    """Return what algorithms raised, each once with the number of its flows; only the agent knows."""
+    if agent is None or not any(row.law_cause == "failed" for row in rows):
+        return []
+    try:
+        with Client(pin_dir=agent.pin_dir, timeout_s=ANSWER_S) as client:
+            raised = Counter(
+                (row["algorithm"], row["failure"]) for row in client.ask(ask.Flows()) if row["failure"]
+            )
+    except CcpError:
+        return []  # it has no control socket, or is gone
+    return [f"{algorithm}.{failure}: {count} flows" for (algorithm, failure), count in raised.most_common()]

@@ -1,0 +1,64 @@
+"""How the command line speaks: errors without tracebacks, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from typing import Any, Final
+
+import typer
+
+from ccplane.base.errors import CcpError, LoadError, Several
+
+FAILED: Final = 1
+"""Exit code: something that was asked for makes no sense, or a check found errors."""
+
+NOT_LOADED: Final = 2
+"""Exit code: the datapath cannot be loaded or is not loaded."""
+
+
+def problems(error: CcpError) -> list[CcpError]:
+    """Return the single problems of an error."""
+    return list(error.errors) if isinstance(error, Several) else [error]
+
+
+def exit_code(error: CcpError) -> int:
+    """Return the exit code for an error."""
+    return NOT_LOADED if isinstance(error, LoadError) else FAILED
+
+
+def show_error(error: CcpError, *, debug: bool) -> None:
+    """Print an error to stderr: one line if the datapath cannot be loaded, else what, where, why and fix.
+
+    Args:
+        error: What to print.
+        debug: Print the traceback, too.
+    """
+    if debug:
+        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    for problem in problems(error):
+        text = one_line(problem) if isinstance(problem, LoadError) else str(problem)
+        typer.echo(text, err=True)
+
+
+def one_line(problem: CcpError) -> str:
+    """Return an error as one line."""
+    parts = [f"{problem.slug}: {problem.message}"]
+    if problem.where:
+        parts.append(f" at {problem.where}")
+    if problem.why:
+        parts.append(f" ({problem.why})")
+    if problem.fix:
+        parts.append(f"; {problem.fix}")
+    return "".join(parts).replace("\n", " ")
+
+
+def clock(t_wall_s: float) -> str:
+    """Return the time of day, here, of a time by the wall clock [s]."""
+    return time.strftime("%H:%M:%S", time.localtime(t_wall_s))
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document to stdout."""
+    typer.echo(json.dumps(value, indent=2))

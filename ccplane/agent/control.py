@@ -1,0 +1,472 @@
+"""The control socket: who may open it can ask the running agent, change it, and listen to it.
+
+A thread waits for requests and hands them to the agent's thread, which does them between two batches; it also
+sends what the streams hold. It never makes the agent wait: answers and stream messages that a slow client
+does not take are dropped, by ZeroMQ beyond `QUEUE` messages, and counted by the client from their numbers.
+
+On a Unix socket the file's mode (0600) decides who may. On TCP both sides have CURVE keys, see
+`ccplane.agent.keys`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+import msgspec
+import zmq
+
+from ccplane.agent import keys
+from ccplane.agent.audit import Audit, Note
+from ccplane.agent.messages import MAX_BYTES, VERSION, Answer, Ask, Envelope, problems_of
+from ccplane.agent.requests import Requests, error_from, event_row
+from ccplane.agent.runfile import run_file
+from ccplane.agent.streams import Streams, rows_of
+from ccplane.base.errors import CcpError, LoadError, UsageError
+
+log = logging.getLogger("ccplane.agent")
+
+QUEUE: Final = 1000
+"""How many messages wait for a client that does not take them, before they are dropped."""
+
+SEND_S: Final = 0.01
+"""How often what streams hold is sent [s], while somebody listens."""
+
+SENDING_S: Final = 0.005
+"""How long one such sending may take [s]: the agent's thread wants the interpreter, too."""
+
+SWITCH_S: Final = 2e-4
+"""How long the control thread may keep the interpreter from the agent's thread [s]."""
+
+STREAMS: Final = ("report", "decision", "event", "telemetry")
+"""First words of the topics of streams."""
+
+Frames = list[bytes]
+
+
+def control_socket(pin_dir: str, run_dir: Path | None = None) -> str:
+    """Return the address of the control socket of a pin directory's agent."""
+    return f"ipc://{run_file(pin_dir, run_dir).with_suffix('.control.sock')}"
+
+
+def check_address(address: str, where: str) -> str:
+    """Return an address of a control socket, if it is one.
+
+    Args:
+        address: What the user gave.
+        where: Where, for the message.
+
+    Raises:
+        UsageError: `control.bad_address`.
+    """
+    found = re.fullmatch(r"ipc://.+|tcp://(?:[^:/\[\]]+|\[[^/\[\]]+\]):(\d{1,5})", address)
+    # The streams have the next port.
+    if found is None or (found[1] is not None and not 1 <= int(found[1]) <= 65_534):
+        raise UsageError(
+            "control.bad_address",
+            f"`{address}` is no address of a control socket",
+            where=where,
+            fix="write ipc://PATH or tcp://HOST:PORT, with a port below 65535",
+        )
+    return address
+
+
+def prepare_address(socket: zmq.Socket[bytes], address: str) -> None:
+    """Let a socket use IPv6 where the address is of that kind."""
+    if "[" in address:
+        socket.setsockopt(zmq.IPV6, 1)
+
+
+def stream_address(address: str) -> str:
+    """Return the address of the streams that belongs to a control socket's."""
+    if address.startswith("ipc://"):
+        return address.removesuffix(".sock") + ".streams.sock"
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlOptions:
+    """Where to listen.
+
+    Attributes:
+        address: `ipc://PATH` or `tcp://HOST:PORT`; empty for the socket of the agent's pin directory.
+        keys: Directory of CURVE keys, for TCP.
+        user: Who may open the Unix socket besides root; None for root only.
+    """
+
+    address: str
+    keys: Path | None = None
+    user: str | None = None
+
+
+class _Doors:
+    """The two sockets: requests come in at one, streams go out at the other.
+
+    Attributes:
+        router: For requests.
+        xpub: For streams.
+    """
+
+    router: zmq.Socket[bytes]
+    xpub: zmq.Socket[bytes]
+
+    def __init__(self, options: ControlOptions) -> None:
+        """Check the options; raises `control.bad_address` or `control.no_keys`."""
+        check_address(options.address, "--control")
+        self._keys = _keys(options) if options.address.startswith("tcp://") else None
+        self._options = options
+        self._context = zmq.Context()
+        self._guard: keys.Guard | None = None
+        self._sockets: list[zmq.Socket[bytes]] = []
+
+    def open(self, *, bind: bool = True) -> None:
+        """Read the keys and listen, unless that was done already; raises as `Control.start`.
+
+        Args:
+            bind: Whether to listen.
+        """
+        if self._sockets:
+            return
+        try:
+            if self._keys is not None:
+                self._guard = keys.Guard(self._context, self._keys)
+            if bind:
+                self.router = self._bound(zmq.ROUTER, self._options.address)
+                self.xpub = self._bound(zmq.XPUB, stream_address(self._options.address))
+        except BaseException:
+            self.close()
+            raise
+
+    def _bound(self, kind: int, address: str) -> zmq.Socket[bytes]:
+        socket = self._context.socket(kind)
+        self._sockets.append(socket)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDHWM, QUEUE)
+        socket.setsockopt(zmq.RCVHWM, QUEUE)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+        prepare_address(socket, address)
+        if self._guard is not None:
+            self._guard.protect(socket)
+        try:
+            with _private():
+                socket.bind(address)
+            if address.startswith("ipc://"):
+                _hand_to(address.removeprefix("ipc://"), self._options.user)
+        except (zmq.ZMQError, OSError, LookupError) as error:
+            raise LoadError(
+                "control.cannot_listen",
+                f"cannot listen at {address}",
+                why=str(error),
+                fix="choose another address with --control, or `--control none`",
+            ) from error
+        return socket
+
+    def close(self) -> None:
+        """Listen no longer, and remove the files of sockets that were opened here."""
+        if self._context.closed:
+            return  # they could not be opened
+        for socket in self._sockets:
+            socket.close()
+        if self._guard is not None:
+            self._guard.close()
+        self._context.term()
+        for address in (self._options.address, stream_address(self._options.address)):
+            if self._sockets and address.startswith("ipc://"):
+                Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+
+
+def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
+    """Do what `Control` does to listen, and stop it again.
+
+    Args:
+        options: Where to listen.
+        bind: Whether the addresses are to be tried, not only the keys.
+
+    Raises:
+        LoadError: As `Control`.
+        UsageError: Likewise.
+    """
+    doors = _Doors(options)
+    doors.open(bind=bind)
+    doors.close()
+
+
+class Control:
+    """The control socket of an agent."""
+
+    def __init__(
+        self, options: ControlOptions, requests: Requests, streams: Streams, audit: Audit | None = None
+    ) -> None:
+        """Prepare. A socket for another user is opened here, as that takes a right that the agent drops.
+
+        Args:
+            options: Where to listen.
+            requests: Does what is asked for.
+            streams: Hold what is to be sent.
+            audit: Writes down what changes the agent; None for nobody.
+
+        Raises:
+            LoadError: `control.cannot_listen`.
+            UsageError: `control.bad_address`, or `control.no_keys` for TCP without keys.
+        """
+        self._doors = _Doors(options)
+        self._requests = requests
+        self._audit = audit
+        self._streams = streams
+        self._want: Callable[[Callable[[], None]], None] = requests.on_agent
+        self._answers: SimpleQueue[tuple[Frames, int, Future[Any], Note | None]] = SimpleQueue()
+        self._topics: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        self._closing = threading.Event()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.Thread(target=self._work, name="ccp-control", daemon=True)
+        if options.user is not None and not options.address.startswith("tcp://"):
+            self._doors.open()
+
+    def start(self) -> None:
+        """Answer from now on.
+
+        Raises:
+            LoadError: `control.cannot_listen`.
+            UsageError: `control.bad_keys`.
+        """
+        self._doors.open()
+        # The agent's thread comes back from its waiting and wants the interpreter at once.
+        sys.setswitchinterval(SWITCH_S)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no longer; waits for the thread."""
+        self._closing.set()
+        self._ring()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._doors.close()
+        bell, self._bell = self._bell, -1  # the loader may still want to ring
+        if bell >= 0:
+            os.close(bell)
+
+    # The thread
+
+    def _work(self) -> None:
+        poller = zmq.Poller()
+        for socket in (self._doors.router, self._doors.xpub):
+            poller.register(socket, zmq.POLLIN)
+        poller.register(self._bell, zmq.POLLIN)
+        while not self._closing.is_set():
+            ready = dict(poller.poll(round(1000 * SEND_S) if self._topics else None))
+            if self._bell in ready:
+                with suppress(BlockingIOError):
+                    os.eventfd_read(self._bell)
+            try:
+                self._receive()
+                self._subscriptions()
+                self._send_answers()
+                if self._topics:
+                    self._send_streams()
+            except zmq.ZMQError as error:
+                log.warning("control socket: %s", error)
+            except Exception:
+                log.exception("the control socket goes on after an error of its own")
+        self._send_answers()
+
+    def _ring(self) -> None:
+        with suppress(OSError):
+            os.eventfd_write(self._bell, 1)
+
+    # Requests
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                frames = self._doors.router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            self._request([frame.bytes for frame in frames[:-1]], frames[-1])
+
+    def _request(self, way_back: Frames, frame: zmq.Frame) -> None:
+        number, what = read_request(frame.bytes)
+        if isinstance(what, CcpError):
+            failed: Future[Any] = Future()
+            failed.set_exception(what)
+            self._answers.put((way_back, number, failed, None))
+            return
+
+        note = None if self._audit is None else self._audit.of(what, frame)
+
+        def answer(outcome: Future[Any]) -> None:
+            self._answers.put((way_back, number, outcome, note))
+            self._ring()
+
+        self._requests.take(what, answer)
+
+    def _send_answers(self) -> None:
+        while True:
+            try:
+                way_back, number, outcome, note = self._answers.get_nowait()
+            except Empty:
+                return
+            if note is not None:
+                note(outcome)
+            with suppress(zmq.Again):  # a client that takes nothing gets nothing
+                self._doors.router.send_multipart([*way_back, answer_text(number, outcome)], zmq.NOBLOCK)
+
+    # Streams
+
+    def _subscriptions(self) -> None:
+        before = set(self._topics)
+        while True:
+            try:
+                frame = self._doors.xpub.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            topic = frame[1:].decode("utf-8", "replace")
+            if frame[:1] == b"\1":
+                self._topics.add(topic)
+            elif frame[:1] == b"\0":
+                self._topics.discard(topic)
+        if self._topics != before:
+            self._numbers.clear()
+            wanted = {word: self._wanted(f"{word}/") for word in STREAMS}
+            self._want(
+                lambda: self._streams.want(
+                    reports=wanted["report"],
+                    decisions=wanted["decision"],
+                    events=wanted["event"] or wanted["telemetry"],
+                )
+            )
+
+    def _wanted(self, topic: str) -> bool:
+        """Return whether somebody wants a topic, or topics that begin so."""
+        return any(topic.startswith(one) or one.startswith(topic) for one in self._topics)
+
+    def _send_streams(self) -> None:
+        end_s = time.monotonic() + SENDING_S
+        for event in self._streams.events():
+            self._publish(f"event/{event.kind}", event_row(event))
+        for sample, flow_ids in self._streams.samples():
+            row = {**msgspec.to_builtins(sample), "flow_ids": flow_ids}
+            self._publish(f"telemetry/{sample.kind}", row)
+        for decision in self._streams.decisions():
+            row = {
+                "flow_id": decision.flow_id,
+                "t_us": decision.t_us,
+                "cwnd_bytes": decision.cwnd_bytes,
+                "rate_bytes_per_s": decision.rate_bytes_per_s,
+                "program": decision.program,
+                "registers": decision.registers or {},
+            }
+            self._publish(f"decision/{decision.flow_id}/", row)
+            if time.monotonic() > end_s:
+                return
+        for batch in self._streams.batches():
+            for handle, reports in batch:
+                for row in rows_of(reports, lambda flow_id: self._wanted(f"report/{flow_id}/")):
+                    self._publish(f"report/{row['flow_id']}/", {**row, "program": handle})
+            if time.monotonic() > end_s:
+                return
+
+    def _publish(self, topic: str, row: dict[str, Any]) -> None:
+        if not any(topic.startswith(one) for one in self._topics):
+            return
+        if len(self._numbers) > 100_000:
+            self._numbers.clear()
+        row["number"] = self._numbers[topic] = self._numbers.get(topic, 0) + 1
+        with suppress(zmq.Again):
+            self._doors.xpub.send_multipart([topic.encode(), _ENCODE(row)], zmq.NOBLOCK)
+
+
+_ENCODE: Final = msgspec.json.Encoder(enc_hook=str).encode
+_DECODE: Final = msgspec.json.Decoder(Envelope).decode
+_NUMBER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def read_request(text: bytes) -> tuple[int, Ask | CcpError]:
+    """Read a request.
+
+    Args:
+        text: What came.
+
+    Returns:
+        Its number (0 if it cannot be read), and what is asked for, or what is wrong with it.
+    """
+    try:
+        envelope = _DECODE(text)
+    except msgspec.ValidationError as error:
+        return _number_of(text), _bad_request(str(error))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return 0, _bad_request(str(error))
+    if envelope.version != VERSION:
+        why = f"it has version {envelope.version}, this agent speaks version {VERSION}"
+        return envelope.id, _bad_request(why)
+    return envelope.id, envelope.ask
+
+
+def _number_of(text: bytes) -> int:
+    try:
+        number = msgspec.json.decode(_NUMBER(text).get("id", msgspec.Raw(b"0")), type=int)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
+    return number if 0 <= number < 1 << 63 else 0
+
+
+def _bad_request(why: str) -> UsageError:
+    return UsageError(
+        "control.bad_request",
+        "the request cannot be understood",
+        why=why,
+        fix="use ccplane.agent.Client of the same version; docs/live.md has the requests",
+    )
+
+
+def answer_text(number: int, outcome: Future[Any]) -> bytes:
+    """Return the answer to a request as it goes over the socket."""
+    try:
+        result = outcome.result(timeout=0)
+        return _ENCODE(Answer(id=number, ok=result() if callable(result) else result))
+    except BaseException as error:
+        if not isinstance(error, CcpError):
+            log.error("request %d: %s: %s", number, type(error).__name__, error, exc_info=error)
+        return _ENCODE(Answer(id=number, error=problems_of(error_from(error))))
+
+
+def _keys(options: ControlOptions) -> Path:
+    if options.keys is None:
+        raise UsageError(
+            "control.no_keys",
+            f"{options.address} has no keys",
+            where="--control",
+            why="who reaches a TCP port could load code into the agent",
+            fix="give a directory of keys with --control-keys; they are made if there are none",
+        )
+    return options.keys
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """Create files that nobody else may open."""
+    before = os.umask(0o177)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _hand_to(path: str, user: str | None) -> None:
+    os.chmod(path, 0o600)
+    if user is not None:
+        import pwd
+
+        os.chown(path, pwd.getpwnam(user).pw_uid, -1)

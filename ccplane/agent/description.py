@@ -1,0 +1,147 @@
+"""What an agent runs, as plain data, and the agent that is made of it.
+
+    ready = plan(Description(["cubic", Mine], params={"cubic.beta": 0.8}, rules=["dport=5001 -> Mine"]))
+    plane = assembled(ready, datapath)
+
+`ccp run`, the lab, the simulator, benchmarks and tests make their agents here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ccp_algs.api import AnyAlgorithm
+from ccplane.agent import params
+from ccplane.agent.algorithms import Find, Running, check_contract, find, prepare
+from ccplane.agent.names import cc_names, unknown_algorithm
+from ccplane.agent.plane import Plane
+from ccplane.agent.rules import Rule, parse_rules
+from ccplane.base.errors import Collector
+from ccplane.datapath import ebpf
+from ccplane.datapath.protocol import Datapath
+
+log = logging.getLogger("ccplane.agent")
+
+PLAIN: Final = "ccp"
+"""Congestion control whose flows get their algorithm by rule or by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What an agent runs.
+
+    Attributes:
+        algorithms: Names, files, `FILE.py:Class`, `module:Class`, or classes; the first is the default.
+        params: Value, or text that spells it, by `PARAMETER` (of every algorithm that has it) or
+            `ALGORITHM.PARAMETER`.
+        rules: `CONDITION... -> ALGORITHM`, the first match decides.
+        names: Congestion-control name by algorithm, where `ccp.ALGORITHM` is not wanted.
+        default: Algorithm of flows of plain `ccp` that no rule matches; None for the first.
+    """
+
+    algorithms: Sequence[str | AnyAlgorithm]
+    params: Mapping[str, object] = field(default_factory=dict)
+    rules: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was described, checked and compiled, before anything touches a datapath.
+
+    Attributes:
+        running: The algorithms, with their congestion-control names.
+        rules: The rules.
+        default: The default algorithm.
+    """
+
+    running: Sequence[Running]
+    rules: Sequence[Rule]
+    default: Running
+
+    @property
+    def registrations(self) -> dict[str, bool]:
+        """Whether ECN is asked for, by congestion-control name; plain `ccp` follows the default algorithm."""
+        names = {PLAIN: self.default.needs_ecn}
+        names.update((running.cc_name, running.needs_ecn) for running in self.running if running.cc_name)
+        return names
+
+    def without_ecn(self) -> list[Rule]:
+        """Return the rules that send flows of `ccp`, which asks for no ECN, to algorithms that need it."""
+        if self.default.needs_ecn:
+            return []
+        needy = {running.name for running in self.running if running.needs_ecn}
+        return [rule for rule in self.rules if rule.algorithm in needy]
+
+
+def plan(
+    described: Description, *, tries: bool = True, finds: Find = find, also: Sequence[Running] = ()
+) -> Plan:
+    """Check everything that can be checked without a datapath, and set the parameters.
+
+    Args:
+        described: What shall run.
+        tries: Try the callbacks on flows that do not exist. Not for stand-ins that measure: they read clocks,
+            and keep what they saw outside their instances.
+        finds: Finds what is named.
+        also: What is ready already, and comes first; without congestion-control names.
+
+    Raises:
+        CcpError: The problem, if there is one.
+        Several: All problems, if there are more.
+    """
+    found = prepare(described.algorithms, ebpf.compile_program, finds)
+    by_name = {running.name: running for running in (*also, *found)}
+    names: dict[str, str] = {}
+    rules: list[Rule] = []
+    problems = Collector()
+    for one in found if tries else ():
+        with problems.check():
+            check_contract(one.algorithm)
+    with problems.check():
+        names = cc_names([one.name for one in found], described.names)
+    with problems.check():
+        rules = parse_rules(described.rules, list(by_name))
+    with problems.check():
+        if described.default is not None and described.default not in by_name:
+            raise unknown_algorithm(described.default, list(by_name), "--default")
+    with problems.check():
+        params.set_all(described.params, {name: one.algorithm for name, one in by_name.items()})
+    problems.finish()
+    running = [*also, *(one.called(names[one.name]) for one in found)]
+    default = next((one for one in running if one.name == described.default), running[0])
+    return Plan(running, rules, default)
+
+
+def assembled(ready: Plan, datapath: Datapath, *, clock: Callable[[], float] = time.monotonic) -> Plane:
+    """Return a plane that runs what was planned, with its names offered to sockets, and no others.
+
+    Args:
+        ready: What was planned.
+        datapath: Where the flows are.
+        clock: Seconds, monotonic.
+
+    Raises:
+        VerifierError: If the kernel refuses a program.
+        LoadError: `load.extension`, if the datapath has not what an algorithm uses.
+    """
+    plane = Plane(datapath, ready.running, ready.rules, default=ready.default.name, clock=clock)
+    for cc_name, needs_ecn in ready.registrations.items():
+        datapath.register(cc_name, needs_ecn)
+    for cc_name in datapath.registered():
+        if cc_name not in ready.registrations:
+            log.info("`%s` of an earlier agent is not offered any more; its flows follow the rules", cc_name)
+            datapath.unregister(cc_name)
+    for rule in ready.without_ecn():
+        log.warning(
+            "rule `%s`: %s needs ECN, but sockets of `ccp` do not ask for it; let them use `%s`",
+            rule.text,
+            rule.algorithm,
+            plane.hosts[rule.algorithm].cc_name,
+        )
+    return plane

@@ -1,0 +1,30 @@
+"""Where `ccp` begins. Little is imported here, so that Ctrl-C in the first moments leaves no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C, as of shells."""
+
+
+def main() -> None:
+    """Run `ccp`."""
+    # NumPy would start threads for large matrices, of which there are none here; and a thread that is there
+    # before the agent drops its capabilities keeps them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        from ccplane.agent.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:  # importing failed: `ccp` itself shows errors of ours
+        from ccplane.base.errors import CcpError
+
+        if not isinstance(error, CcpError):
+            raise
+        print(error, file=sys.stderr)
+        sys.exit(1)

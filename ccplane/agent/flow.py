@@ -1,0 +1,433 @@
+"""What an algorithm holds as `self.flow`: the checked way from a decision to the datapath."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, SupportsIndex
+
+from ccp_algs.api import check_event
+from ccplane.base.errors import FlowGone, ParamError, ProgramError, RegisterError
+from ccplane.base.flows import FlowInfo
+from ccplane.base.names import close_names
+from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
+
+if TYPE_CHECKING:
+    from ccplane.agent.programs import Installed, ProgramSet
+
+MAX_AMOUNT: Final = 1 << 40
+"""Largest window [bytes] and rate [bytes/s] that is taken for meant: 8.8 Tbit/s. More is a unit error."""
+
+MAX_REGISTER: Final = (1 << 64) - 1
+"""Largest value of a register; in fold programs also `+infinity`."""
+
+Number = SupportsIndex | SupportsFloat
+"""What windows, rates and registers may be given as: int, float, bool and their NumPy kin."""
+
+
+MAX_STAMP: Final = 0xFFFF
+"""The stamp of a program is how often the flow had been given one before, see `Datapath.update`."""
+
+Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
+"""Tells others of an event of a flow: its kind, the flow, and what else there is to say."""
+
+
+class Update(Protocol):
+    """`Datapath.update`."""
+
+    def __call__(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        registers: dict[str, int] | None = None,
+        letters: dict[str, bytes] | None = None,
+    ) -> bool:
+        """Write to one flow."""
+        ...
+
+
+def whole_number(value: Number, name: str, low: int, high: int) -> int:
+    """Return `value` as an integer, fractions cut off.
+
+    Args:
+        value: A number.
+        name: What it is, for the message.
+        low: Smallest value allowed.
+        high: Largest value allowed.
+
+    Returns:
+        The integer.
+
+    Raises:
+        ParamError: `update.not_a_number` or `update.out_of_range`.
+    """
+    # Plain types first: this runs once a report. (isinstance with SupportsIndex would take 5 us.)
+    if type(value) is int:
+        number = value
+    else:
+        try:
+            number = int(value) if type(value) is float else _converted(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ParamError(
+                "update.not_a_number",
+                f"{name} must be a finite number, not {value!r}",
+                fix="check the arithmetic that made it, for example a division by an RTT of 0",
+            ) from None
+    if low <= number <= high:
+        return number
+    if number < 0:
+        why = "it is negative"
+    elif number < low:
+        why = f"the smallest value is {low}"
+    else:
+        why = f"the largest value is {high}"
+    raise ParamError(
+        "update.out_of_range",
+        f"{name} cannot be {value!r}",
+        why=why,
+        fix="windows are bytes, not segments; rates are bytes/s, not bit/s; pass None to leave one as it is",
+    )
+
+
+def describe(info: FlowInfo) -> str:
+    """Return a flow's id and addresses as messages name it."""
+    return f"{info.flow_id} ({info.src_addr}:{info.src_port} -> {info.dst_addr}:{info.dst_port})"
+
+
+def _converted(value: Number) -> int:
+    """Convert bool and NumPy numbers; text is no number, even if it spells one."""
+    if isinstance(value, str | bytes):
+        raise TypeError
+    try:
+        return operator.index(value)  # type: ignore[arg-type] # that is the question
+    except TypeError:
+        return int(float(value))
+
+
+class FlowControl:
+    """One flow, as its algorithm sees it.
+
+    While `on_create` runs, everything is gathered and reaches the datapath as one letter together with the
+    first program, so that no ACK is folded with half of it.
+
+    Attributes:
+        info: What is known of the flow from its start.
+        handle: Handle and stamp of the program that the flow was given last, 0 = none. Reports of others are
+            stale, also those of the same program from before it was given another.
+    """
+
+    __slots__ = (
+        "_extended",
+        "_flow_id",
+        "_installed",
+        "_letter",
+        "_one_of_many",
+        "_programs",
+        "_stamp",
+        "_tell",
+        "_update",
+        "handle",
+        "info",
+    )
+
+    def __init__(
+        self,
+        info: FlowInfo,
+        programs: ProgramSet,
+        update: Update,
+        tell: Tell = lambda _kind, _info, _detail: None,
+        *,
+        one_of_many: bool = False,
+    ) -> None:
+        """Make the flow without program; `open()` ends the gathering.
+
+        Args:
+            info: What is known of the flow.
+            programs: Programs of its algorithm.
+            update: `Datapath.update`.
+            tell: Takes what the algorithm tells of the flow.
+            one_of_many: Who writes has other flows, too: nothing is raised if this one closed meanwhile.
+        """
+        self.info = info
+        self.handle = LAW_PROGRAM
+        self._flow_id = info.flow_id
+        self._programs = programs
+        self._update = update
+        self._tell = tell
+        self._one_of_many = one_of_many
+        self._installed: Installed | None = None
+        self._stamp = MAX_STAMP  # the first is 0
+        self._extended: dict[str, bytes] = {}
+        self._letter: _Letter | None = _Letter()
+
+    def set(
+        self, *, cwnd_bytes: Number | None = None, rate_bytes_per_s: Number | None = None, **registers: Number
+    ) -> None:
+        """Set window, pacing rate and control registers, all at once.
+
+        Args:
+            cwnd_bytes: New window [bytes], >= 1; the datapath never goes below 2 segments. None leaves it.
+            rate_bytes_per_s: New pacing rate [bytes/s]; 0 ends pacing by the algorithm. None leaves it.
+            **registers: Control registers of the program by name.
+
+        Raises:
+            ParamError: If a value is no number, negative or absurd.
+            RegisterError: If the program has no such control register.
+            FlowGone: If the flow closed.
+        """
+        if cwnd_bytes is not None:
+            cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
+        if rate_bytes_per_s is not None:
+            rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
+        if self._letter is not None:
+            self._letter.add(cwnd_bytes, rate_bytes_per_s, self._checked(self._assumed(), registers))
+            return
+        checked = self._checked(self._assumed(), registers) if registers else None
+        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked):
+            self._gone()
+
+    def set_program(
+        self,
+        name: str,
+        *,
+        cwnd_bytes: Number | None = None,
+        rate_bytes_per_s: Number | None = None,
+        **registers: Number,
+    ) -> None:
+        """Change the fold program of this flow; its registers start at their initial values.
+
+        Args:
+            name: Program of the algorithm.
+            cwnd_bytes: As in `set`.
+            rate_bytes_per_s: As in `set`.
+            **registers: Control registers of the new program that start otherwise.
+
+        Raises:
+            ProgramError: If the algorithm has no such program.
+            ParamError: If a value is no number, negative or absurd.
+            RegisterError: If the program has no such control register.
+            FlowGone: If the flow closed.
+        """
+        installed = self._programs.named(name)
+        checked = self._checked(installed, registers)
+        if cwnd_bytes is not None:
+            cwnd_bytes = whole_number(cwnd_bytes, "cwnd_bytes", 1, MAX_AMOUNT)
+        if rate_bytes_per_s is not None:
+            rate_bytes_per_s = whole_number(rate_bytes_per_s, "rate_bytes_per_s", 0, MAX_AMOUNT)
+        if self._letter is not None:
+            self._letter.program = installed
+            self._letter.goes_on = False
+            self._letter.registers.clear()
+            self._letter.add(cwnd_bytes, rate_bytes_per_s, checked)
+            return
+        handle = self._stamped(installed)
+        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, handle, checked or None):
+            self._gone()
+        self._run(installed)
+
+    def tell(self, kind: str, /, **detail: Any) -> None:
+        """Tell whoever listens to the agent's events of something that happened to the flow.
+
+        Args:
+            kind: What, as `area:thing_happened`; the areas of the agent's own events are taken.
+            **detail: What else there is to say: text, numbers, None.
+
+        Raises:
+            ContractError: `contract.bad_event`.
+        """
+        check_event(kind)
+        if self._letter is not None:
+            self._letter.events.append((kind, detail))
+        else:
+            self._tell(kind, self.info, detail)
+
+    def extend(self, extension: str, octets: bytes | None) -> None:
+        """Give the flow to an extension of the datapath, or tell the extension something else of it.
+
+        Args:
+            extension: One of the algorithm's `extensions`, by name.
+            octets: A letter that only the extension understands; None has it leave the flow alone.
+
+        Raises:
+            LoadError: `load.extension`, if the extension is not loaded.
+            CcpError: `update.extension`, if it takes no such letter.
+            FlowGone: If the flow closed.
+        """
+        letter = octets or b""
+        told = {extension: letter}
+        if self._letter is None and not self._update(self._flow_id, None, None, None, None, told):
+            self._gone()
+        self._extended[extension] = letter
+
+    def open(self, before: FlowControl | None = None) -> None:
+        """Send what was gathered, with the first program, and write through from now on.
+
+        Args:
+            before: The flow, as another algorithm had it.
+
+        Raises:
+            FlowGone: If the flow closed.
+        """
+        letter = self._letter
+        assert letter is not None, "a flow is opened once"
+        program = letter.program or self._programs.initial
+        self._letter = None
+        if before is not None:
+            self._stamp = before._stamp
+        handle: int | None = None  # to name a program that goes on would start it anew
+        if not letter.goes_on:
+            handle = LAW_PROGRAM if program is None else self._stamped(program)
+        left = () if before is None else (name for name, octets in before._extended.items() if octets)
+        letters = dict.fromkeys(left, b"") | self._extended
+        if (
+            handle is not None
+            or letters
+            or letter.cwnd_bytes is not None
+            or letter.rate_bytes_per_s is not None
+            or letter.registers
+        ) and not self._update(
+            self._flow_id,
+            letter.cwnd_bytes,
+            letter.rate_bytes_per_s,
+            handle,
+            letter.registers or None,
+            letters or None,
+        ):
+            self._gone()
+        self._run(program)
+        for kind, detail in letter.events:
+            self._tell(kind, self.info, detail)
+
+    def continue_from(self, before: FlowControl) -> None:
+        """Go on where an older version of the algorithm is: with its window, its rate and its program.
+
+        To be called behind `on_create`. Of what that set, only the registers of a program that starts anew
+        are kept, because nobody else sets them.
+
+        Args:
+            before: The flow, as the older version has it.
+        """
+        letter = self._letter
+        assert letter is not None, "it has not been opened"
+        letter.cwnd_bytes = letter.rate_bytes_per_s = None
+        letter.events.clear()
+        program = None if before.program is None else self._programs.get(before.program)
+        if program is None:
+            return
+        letter.goes_on = program is before._installed
+        if letter.goes_on or program is not self._assumed():
+            letter.registers.clear()
+        letter.program = program
+
+    def tap(self, update: Update) -> None:
+        """Write through another function from now on."""
+        self._update = update
+
+    def move(self, installed: Installed) -> bool:
+        """Give the flow another program, for the plane.
+
+        Returns:
+            False if the flow is gone.
+        """
+        if not self._update(self._flow_id, None, None, self._stamped(installed), None):
+            return False
+        self._run(installed)
+        return True
+
+    def retire(self) -> None:
+        """Let go of the program, because the flow closed or went to the fallback law."""
+        self._run(None)
+
+    @property
+    def program(self) -> str | None:
+        """Name of the program that the flow was given last; None while it has none."""
+        return None if self._installed is None else self._installed.name
+
+    def _run(self, installed: Installed | None) -> None:
+        before, self._installed = self._installed, installed
+        self.handle = LAW_PROGRAM if installed is None else installed.handle | self._stamp << STAMP_SHIFT
+        self._programs.moved(before, installed)
+
+    def _stamped(self, installed: Installed) -> int:
+        """Return what to write to give the flow this program, with a stamp of its own."""
+        self._stamp = self._stamp + 1 & MAX_STAMP
+        return installed.handle | self._stamp << STAMP_SHIFT
+
+    def runs(self, installed: Installed) -> bool:
+        """Return whether the flow was given this program last."""
+        return self._installed is installed
+
+    def _assumed(self) -> Installed | None:
+        """Return the program whose registers `set` means; in `on_create` the one that will be first."""
+        if self._letter is not None:
+            return self._letter.program or self._programs.initial
+        return self._installed
+
+    def _checked(self, installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
+        if not registers:
+            return {}
+        if installed is None:
+            raise ProgramError(
+                "program.none",
+                f"cannot set {', '.join(f'`{name}`' for name in registers)}: the flow has no program",
+                why="control registers belong to a fold program",
+                fix="call flow.set_program(NAME, ...) first",
+            )
+        known = installed.registers
+        for name in registers:
+            if name not in known:
+                raise _no_register(name, installed)
+        return {name: whole_number(value, name, 0, MAX_REGISTER) for name, value in registers.items()}
+
+    def _gone(self) -> None:
+        if self._one_of_many:
+            return
+        raise FlowGone(
+            "flow.gone",
+            f"flow {describe(self.info)} closed",
+            fix="drop the flow; on_close is called with its last totals",
+        )
+
+
+class _Letter:
+    """What is gathered for a flow while `on_create` runs.
+
+    Attributes:
+        events: What the algorithm told.
+        goes_on: `program` runs already, and shall keep its registers.
+    """
+
+    __slots__ = ("cwnd_bytes", "events", "goes_on", "program", "rate_bytes_per_s", "registers")
+
+    def __init__(self) -> None:
+        self.cwnd_bytes: int | None = None
+        self.rate_bytes_per_s: int | None = None
+        self.program: Installed | None = None
+        self.goes_on = False
+        self.registers: dict[str, int] = {}
+        self.events: list[tuple[str, dict[str, Any]]] = []
+
+    def add(self, cwnd_bytes: int | None, rate_bytes_per_s: int | None, registers: dict[str, int]) -> None:
+        if cwnd_bytes is not None:
+            self.cwnd_bytes = cwnd_bytes
+        if rate_bytes_per_s is not None:
+            self.rate_bytes_per_s = rate_bytes_per_s
+        self.registers.update(registers)
+
+
+def _no_register(name: str, installed: Installed) -> RegisterError:
+    program = installed.program
+    if name in program.report_fields:
+        return RegisterError(
+            "register.read_only",
+            f"`{name}` of program `{installed.name}` is a Report register",
+            why="only the fold program writes Report registers",
+            fix=f"define a control register beside it, (def ({name}_set 0) (Report ...)), and set that",
+        )
+    return RegisterError(
+        "register.unknown",
+        f"program `{installed.name}` has no control register `{name}`",
+        fix=close_names(name, program.control_registers, "control register"),
+    )

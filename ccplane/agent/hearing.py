@@ -1,0 +1,284 @@
+"""Telemetry on its way to algorithms: joined to flows, delivered in order, missed when it expires.
+
+All of it runs on the agent's thread. The inbox wakes the loop when something came, so that a sample waits for
+the end of the batch at work and no longer.
+
+What the broker keeps (decisions on regimes) is kept here, too, so that flows that begin later hear it. When a
+sender goes away and its last will says so, what it said counts as expired at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.topics import BY_KIND
+from ccplane.agent.events import Event
+from ccplane.agent.hosts import Live, VectorHost
+from ccplane.base.errors import FlowGone
+from ccplane.base.flows import FlowInfo
+from telemetry.join import FlowIndex
+from telemetry.schema import AgentStatus, Sample
+
+if TYPE_CHECKING:
+    from ccplane.agent.plane import Plane
+
+Source = tuple[str, str]
+"""Kind and sender of samples."""
+
+MAX_STANDING: Final = 10_000
+"""How many decisions are kept for flows to come; beyond them, the oldest is forgotten."""
+
+SPARE_EXPIRIES: Final = 1000
+"""Expiries of flows that closed are cleared away when these, and those of living flows, are fewer."""
+
+
+class Arriving(Protocol):
+    """Where samples come from, see `ccplane.agent.inbox`."""
+
+    def drain(self) -> list[Sample]:
+        """Return what came since the last call, in order of arrival."""
+        ...
+
+
+@dataclass(slots=True)
+class HearingCounters:
+    """What became of telemetry.
+
+    Attributes:
+        samples: Samples that came.
+        delivered: Deliveries: a sample that belongs to three flows counts three times.
+        unclaimed: Samples that belong to no flow.
+        expired: Samples that were too old when they came.
+        lost: Times an algorithm was told that telemetry is lost.
+    """
+
+    samples: int = 0
+    delivered: int = 0
+    unclaimed: int = 0
+    expired: int = 0
+    lost: int = 0
+
+
+class Hearing:
+    """Delivers the samples of an inbox to the algorithms of a plane.
+
+    Attributes:
+        counters: What became of the samples.
+        newest: The last sample of each kind, expired or not.
+        on_sample: Is shown each sample with the flows that it belongs to; None shows it to nobody.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        inbox: Arriving,
+        host_name: str,
+        clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
+    ) -> None:
+        """Take part in the plane's turns from now on.
+
+        Args:
+            plane: Where the flows are.
+            inbox: Where samples come from.
+            host_name: Of this machine, for samples that name one.
+            clock_us: CLOCK_MONOTONIC [us].
+        """
+        self.counters = HearingCounters()
+        self.newest: dict[str, Sample] = {}
+        self.on_sample: Callable[[Sample, list[int]], None] | None = None
+        self._plane = plane
+        self._inbox = inbox
+        self._clock_us = clock_us
+        self._index = FlowIndex(host_name)
+        self._heard: dict[int, dict[Source, Sample]] = {}
+        self._expiries: list[tuple[int, int, Source]] = []
+        self._waited_for: set[tuple[int, Source]] = set()
+        self._standing: dict[tuple[str, str], Sample] = {}
+        self._new: list[int] = []
+        for live in plane.flows.values():
+            self._add(live.flow.info)
+        plane.events.listen(self._event)
+        plane.each_turn.append(self.turn)
+
+    def turn(self) -> None:
+        """Deliver what came, and tell what expired."""
+        if self._new:
+            self._tell_new()
+        samples = self._inbox.drain()
+        if samples:
+            self._take(samples)
+        if self._expiries and self._expiries[0][0] <= self._clock_us():
+            self._expire()
+
+    def heard(self, flow_id: int) -> list[Sample]:
+        """Return the last sample of each kind and sender that a flow got, if it has not expired."""
+        return list(self._heard.get(flow_id, {}).values())
+
+    # Flows
+
+    def _event(self, event: Event) -> None:
+        if event.flow is None:
+            return
+        if event.kind == "flow:created":
+            self._add(event.flow)
+            if self._standing:
+                self._new.append(event.flow.flow_id)
+        elif event.kind == "flow:closed":
+            self._index.remove(event.flow.flow_id)
+            for source in self._heard.pop(event.flow.flow_id, {}):
+                self._waited_for.discard((event.flow.flow_id, source))
+
+    def _add(self, info: FlowInfo) -> None:
+        self._index.add(info.flow_id, info.src_addr, info.src_port, info.dst_addr, info.dst_port)
+
+    def _tell_new(self) -> None:
+        """Tell flows that are new what holds for them already."""
+        new, self._new = set(self._new), []
+        now_us = self._clock_us()
+        for place, sample in list(self._standing.items()):
+            if sample.expired(now_us):
+                del self._standing[place]
+                continue
+            self._deliver([(flow_id, sample) for flow_id in self._index.find(sample.body) if flow_id in new])
+
+    # Samples
+
+    def _take(self, samples: Sequence[Sample]) -> None:
+        self.counters.samples += len(samples)
+        now_us = self._clock_us()
+        pairs: list[tuple[int, Sample]] = []
+        for sample in samples:
+            if isinstance(sample.body, AgentStatus):
+                if sample.body.status == "offline":
+                    self._deliver(pairs)
+                    pairs = []
+                    self._sender_gone(sample.sender)
+                continue
+            self.newest[sample.kind] = sample
+            if sample.expired(now_us):
+                self.counters.expired += 1
+                continue
+            if BY_KIND[sample.kind].retain:
+                self._keep(sample, now_us)
+            flow_ids = self._index.find(sample.body)
+            if not flow_ids:
+                self.counters.unclaimed += 1
+            pairs += [(flow_id, sample) for flow_id in flow_ids]
+            if self.on_sample is not None:
+                self.on_sample(sample, flow_ids)
+        self._deliver(pairs)
+
+    def _deliver(self, pairs: Sequence[tuple[int, Sample]]) -> None:
+        """Hand samples to instances: in order to each flow, in one list to each vectorised algorithm."""
+        gathered: dict[VectorHost, list[tuple[int, Sample]]] = {}
+        for flow_id, sample in self._plane.breath.between(pairs):
+            live = self._plane.flows.get(flow_id)
+            if live is None or live.failed:
+                continue
+            self._remember(flow_id, sample)
+            self.counters.delivered += 1
+            if isinstance(live.host, VectorHost):
+                gathered.setdefault(live.host, []).append((flow_id, sample))
+            elif live.instance is not None:
+                try:
+                    live.instance.on_telemetry(sample)
+                except FlowGone:
+                    continue  # its close event follows
+                except Exception as error:
+                    self._plane.fail(live, error, "on_telemetry")
+        for host, theirs in gathered.items():
+            if host.instance is not None:
+                try:
+                    host.write(host.instance.on_telemetry(theirs))
+                except Exception as error:
+                    self._plane.fail_all(host, error, "on_telemetry")
+
+    def _keep(self, sample: Sample, now_us: int) -> None:
+        """Keep a decision for flows to come."""
+        standing = self._standing
+        standing.pop((sample.topic, sample.sender), None)  # the newest is the last
+        if len(standing) >= MAX_STANDING:
+            for place in [place for place, kept in standing.items() if kept.expired(now_us)]:
+                del standing[place]
+        if len(standing) >= MAX_STANDING:
+            del standing[next(iter(standing))]
+        standing[sample.topic, sample.sender] = sample
+
+    def _remember(self, flow_id: int, sample: Sample) -> None:
+        source = (sample.kind, sample.sender)
+        self._heard.setdefault(flow_id, {})[source] = sample
+        if sample.expires_us is not None and (flow_id, source) not in self._waited_for:
+            self._wait_for(sample.expires_us, flow_id, source)
+
+    def _wait_for(self, expires_us: int, flow_id: int, source: Source) -> None:
+        """Look at what a flow heard of a source when it may expire; however often it speaks, one entry."""
+        self._waited_for.add((flow_id, source))
+        if len(self._expiries) > 2 * len(self._waited_for) + SPARE_EXPIRIES:
+            self._expiries = [entry for entry in self._expiries if entry[1:] in self._waited_for]
+            heapq.heapify(self._expiries)
+        heapq.heappush(self._expiries, (expires_us, flow_id, source))
+
+    # Loss
+
+    def _expire(self) -> None:
+        now_us = self._clock_us()
+        lost: dict[tuple[int, Source], None] = {}
+        while self._expiries and self._expiries[0][0] <= now_us:
+            _, flow_id, source = heapq.heappop(self._expiries)
+            self._waited_for.discard((flow_id, source))
+            last = self._heard.get(flow_id, {}).get(source)
+            if last is None or last.expires_us is None:
+                continue
+            if last.expired(now_us):
+                lost[flow_id, source] = None
+            else:
+                self._wait_for(last.expires_us, flow_id, source)
+        self._lose(list(lost))
+
+    def _sender_gone(self, sender: str) -> None:
+        for place in [place for place in self._standing if place[1] == sender]:
+            del self._standing[place]
+        self._lose(
+            [
+                (flow_id, source)
+                for flow_id, sources in self._heard.items()
+                for source in sources
+                if source[1] == sender
+            ]
+        )
+
+    def _lose(self, lost: Sequence[tuple[int, Source]]) -> None:
+        gathered: dict[tuple[VectorHost, Source], list[int]] = {}
+        for flow_id, source in self._plane.breath.between(lost):
+            self._heard.get(flow_id, {}).pop(source, None)
+            live = self._plane.flows.get(flow_id)
+            if live is None or live.failed:
+                continue
+            self.counters.lost += 1
+            self._plane.events.tell(
+                "telemetry:lost", live.host.name, live.flow.info, telemetry=source[0], sender=source[1]
+            )
+            if isinstance(live.host, VectorHost):
+                gathered.setdefault((live.host, source), []).append(flow_id)
+            else:
+                self._lose_one(live, source)
+        for (host, source), flow_ids in gathered.items():
+            if host.instance is not None:
+                try:
+                    host.instance.on_telemetry_lost(flow_ids, *source)
+                except Exception as error:
+                    self._plane.fail_all(host, error, "on_telemetry_lost")
+
+    def _lose_one(self, live: Live, source: Source) -> None:
+        if live.instance is None:
+            return
+        try:
+            live.instance.on_telemetry_lost(*source)
+        except FlowGone:
+            pass  # its close event follows
+        except Exception as error:
+            self._plane.fail(live, error, "on_telemetry_lost")

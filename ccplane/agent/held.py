@@ -1,0 +1,197 @@
+"""A datapath as an agent holds it: what differs between kinds from loading to letting go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ccplane.agent.description import Plan
+from ccplane.agent.metrics.rate_limits import RATE_BOUNDS
+from ccplane.agent.plane import Plane
+from ccplane.agent.programs import extension_of
+from ccplane.agent.rtcp.kept import Kept
+from ccplane.datapath import ebpf
+from ccplane.datapath.ccp_unix.datapath import SOCKET, CcpUnixDatapath
+from ccplane.datapath.ccp_unix.programs import LIBCCP, Limits
+from ccplane.datapath.protocol import Datapath
+
+if TYPE_CHECKING:
+    from ccplane.base import _native
+
+log = logging.getLogger("ccplane.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class CcpUnixOptions:
+    """How to wait for datapaths that others wrote.
+
+    Attributes:
+        path: The agent's socket.
+        limits: What the datapaths have room for.
+    """
+
+    path: Path = SOCKET
+    limits: Limits = LIBCCP
+
+
+class Held(Protocol):
+    """A datapath, from before it is loaded on."""
+
+    @property
+    def place(self) -> str:
+        """What it is known by, for commands: a directory of pins, or a socket."""
+        ...
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether an agent that runs is to hand its flows over."""
+        ...
+
+    def rehearse(self, ready: Plan) -> None:
+        """Try what the datapath could refuse, while another agent has it."""
+        ...
+
+    def load(self) -> Datapath:
+        """Load it."""
+        ...
+
+    def tell_kept(self) -> None:
+        """Say what became of what an agent before has left."""
+        ...
+
+    def each_turn(self, plane: Plane) -> None:
+        """Do what is to be done after every batch."""
+        ...
+
+    def limits(self) -> Any:
+        """Return what is known of rate limits, for Prometheus; None for nothing."""
+        ...
+
+    def release(self) -> None:
+        """Let another agent have it."""
+        ...
+
+    def undo(self) -> None:
+        """Take away what was loaded, but not what was adopted."""
+        ...
+
+    def unload(self) -> None:
+        """Take everything away."""
+        ...
+
+
+class HeldKernel:
+    """The kernel's."""
+
+    def __init__(self, options: ebpf.LoadOptions) -> None:
+        """Take the options."""
+        self._options = options
+        self._datapath: _native.EbpfDatapath | None = None
+        self.limits: Callable[[], Any] = partial(ebpf.rtcp_agent_summary, self.place, RATE_BOUNDS)
+
+    @property
+    def place(self) -> str:
+        """The directory of its pins."""
+        return self._options.pin_dir
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether an agent that runs is to hand its flows over."""
+        return self._options.take_over
+
+    def rehearse(self, ready: Plan) -> None:
+        """Show programs, names and extensions to the kernel."""
+        for running in ready.running:
+            for program in running.programs.values():
+                ebpf.verify(cast("_native.Program", program))
+        extensions = dict.fromkeys(one for running in ready.running for one in running.algorithm.extensions)
+        ebpf.rehearse(self.place, list(ready.registrations), [extension_of(one) for one in extensions])
+
+    def load(self) -> Datapath:
+        """Load it."""
+        self._datapath = ebpf.load(self._options)
+        return self._datapath
+
+    def tell_kept(self) -> None:
+        """Say what became of the rate limits of an agent before."""
+        assert self._datapath is not None
+        kept = Kept(*self._datapath.limits_kept)
+        if kept.sentence:
+            log.log(
+                logging.WARNING if kept.what == "lost" else logging.INFO, "rate limits: %s", kept.sentence
+            )
+
+    def each_turn(self, plane: Plane) -> None:
+        """End when another agent takes the flows over."""
+        assert self._datapath is not None
+        if self._datapath.has_successor():
+            plane.handed_over = True
+            plane.request_stop()
+
+    def release(self) -> None:
+        """Let another agent have it; what has our names, it takes."""
+        if self._datapath is not None:
+            self._datapath.release()
+
+    def undo(self) -> None:
+        """Take away what was loaded; what was adopted stays with the fallback law."""
+        self.release()
+        if self._datapath is not None and not self._datapath.adopted:
+            ebpf.unload(self.place)
+
+    def unload(self) -> None:
+        """Take everything out of the kernel."""
+        ebpf.unload(self.place)
+
+
+class HeldSocket:
+    """Those that others wrote."""
+
+    def __init__(self, options: CcpUnixOptions) -> None:
+        """Take the options."""
+        self._options = options
+        self._datapath: CcpUnixDatapath | None = None
+
+    @property
+    def place(self) -> str:
+        """The agent's socket."""
+        return str(self._options.path)
+
+    takes_over = False
+
+    def rehearse(self, ready: Plan) -> None:
+        """Do nothing: no other agent has it."""
+
+    def load(self) -> Datapath:
+        """Wait for them."""
+        self._datapath = CcpUnixDatapath(self._options.path, self._options.limits)
+        return self._datapath
+
+    def tell_kept(self) -> None:
+        """Do nothing."""
+
+    def each_turn(self, plane: Plane) -> None:
+        """Do nothing."""
+
+    def limits(self) -> Any:
+        """Return None: rate limits are an extension of the kernel's."""
+        return None
+
+    def release(self) -> None:
+        """Remove the socket."""
+        if self._datapath is not None:
+            self._datapath.close()
+
+    undo = release
+
+    def unload(self) -> None:
+        """Do nothing: nothing stays."""
+
+
+def held(options: ebpf.LoadOptions | CcpUnixOptions) -> Held:
+    """Return the datapath that options are for."""
+    return HeldSocket(options) if isinstance(options, CcpUnixOptions) else HeldKernel(options)

@@ -1,0 +1,99 @@
+"""CURVE keys, for control over TCP: agent and client each know the other's public key.
+
+    DIR/agent.key            public key of the agent        (copy it to clients)
+    DIR/agent.key_secret     secret key of the agent        (stays here)
+    DIR/client.key_secret    both keys of a client          (copy it to that client)
+    DIR/clients/*.key        public keys of all clients that may control the agent
+
+What is missing is made, so that a first client can be set up by copying two files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import zmq
+import zmq.auth
+from zmq.auth.thread import ThreadAuthenticator
+
+from ccplane.base.errors import UsageError
+
+
+def make(directory: Path) -> None:
+    """Make the keys that are missing.
+
+    Raises:
+        UsageError: `control.bad_keys`, if the directory cannot be written or ZeroMQ has no CURVE.
+    """
+    try:
+        clients = directory / "clients"
+        clients.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before = os.umask(0o077)
+        try:
+            if not (directory / "agent.key_secret").exists():
+                zmq.auth.create_certificates(directory, "agent")
+            if not any(clients.glob("*.key")):
+                public, _ = zmq.auth.create_certificates(directory, "client")
+                shutil.move(public, clients / "client.key")
+        finally:
+            os.umask(before)
+    except (OSError, zmq.ZMQError, ValueError) as error:
+        raise _bad(directory, error) from error
+
+
+class Guard:
+    """Lets in clients whose public key is known."""
+
+    def __init__(self, context: zmq.Context[Any], directory: Path) -> None:
+        """Read the keys, and make those that are missing.
+
+        Raises:
+            UsageError: `control.bad_keys`.
+        """
+        make(directory)
+        try:
+            self._public, self._secret = zmq.auth.load_certificate(directory / "agent.key_secret")
+        except (OSError, ValueError) as error:
+            raise _bad(directory, error) from error
+        self._authenticator = ThreadAuthenticator(context)
+        self._authenticator.start()
+        self._authenticator.configure_curve(domain="*", location=directory / "clients")
+
+    def protect(self, socket: zmq.Socket[bytes]) -> None:
+        """Make a socket ask for keys."""
+        assert self._secret is not None
+        socket.curve_publickey, socket.curve_secretkey = self._public, self._secret
+        socket.curve_server = True
+
+    def close(self) -> None:
+        """Stop."""
+        self._authenticator.stop()
+
+
+def use(socket: zmq.Socket[bytes], directory: Path) -> None:
+    """Make a client's socket use keys.
+
+    Raises:
+        UsageError: `control.bad_keys`.
+    """
+    try:
+        public, secret = zmq.auth.load_certificate(directory / "client.key_secret")
+        agent, _ = zmq.auth.load_certificate(directory / "agent.key")
+    except (OSError, ValueError) as error:
+        raise _bad(directory, error) from error
+    assert secret is not None
+    socket.curve_publickey, socket.curve_secretkey, socket.curve_serverkey = public, secret, agent
+
+
+def _bad(directory: Path, error: Exception) -> UsageError:
+    return UsageError(
+        "control.bad_keys",
+        f"the keys in {directory} cannot be used",
+        where=str(directory),
+        why=str(error),
+        fix="an agent makes them: ccp run ... --control tcp://HOST:PORT --control-keys DIR; copy agent.key "
+        "and client.key_secret to the client",
+    )

@@ -1,0 +1,97 @@
+"""Everything that lets others look at and change a running plane: loader, streams, control socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ccplane.agent.audit import Audit
+from ccplane.agent.control import Control, ControlOptions
+from ccplane.agent.files import Files
+from ccplane.agent.hearing import Hearing
+from ccplane.agent.inbox import Inbox
+from ccplane.agent.plane import Plane
+from ccplane.agent.reload import Loader
+from ccplane.agent.requests import Requests
+from ccplane.agent.streams import Streams
+from ccplane.datapath.protocol import Compile, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Management:
+    """What a plane is looked at and changed by.
+
+    Attributes:
+        loader: Loads algorithms.
+        streams: Holds what is to be sent.
+        requests: Does what is asked for.
+        control: The control socket, if there is one.
+    """
+
+    loader: Loader
+    streams: Streams
+    requests: Requests
+    control: Control | None = None
+
+    def start(self) -> None:
+        """Start the threads.
+
+        Raises:
+            LoadError: `control.cannot_listen`.
+            UsageError: `control.bad_keys`.
+        """
+        self.loader.start()
+        if self.control is not None:
+            self.control.start()
+
+    def hear(self, plane: Plane, inbox: Inbox, host: str) -> Hearing:
+        """Deliver the telemetry of an inbox from now on.
+
+        Args:
+            plane: Whose flows hear it.
+            inbox: Where it comes in.
+            host: Name of this host, for samples that name one.
+        """
+        hearing = Hearing(plane, inbox, host)
+        hearing.on_sample = self.streams.sample
+        self.requests.hearing, self.requests.inbox = hearing, inbox
+        return hearing
+
+
+@contextmanager
+def managed(
+    plane: Plane,
+    compile_program: Compile[Program],
+    control: ControlOptions | None,
+    *,
+    start: bool = True,
+    files: Files | None = None,
+    audit: Audit | None = None,
+) -> Iterator[Management]:
+    """Let a plane be looked at and changed for the length of a block.
+
+    Args:
+        plane: The plane.
+        compile_program: The compiler.
+        control: Where to listen; None for nowhere.
+        start: Start the threads at once. They have the rights that this thread has when it starts them.
+        files: Reads files of algorithms; None reads them as we may then.
+        audit: Writes down what changes the plane; None for nobody.
+
+    Raises:
+        LoadError: `control.cannot_listen`.
+        UsageError: `control.no_keys` or `control.bad_keys`.
+    """
+    loader, streams = Loader(plane, compile_program, files=files), Streams(plane)
+    requests = Requests(plane, loader, streams)
+    listening = None if control is None else Control(control, requests, streams, audit)
+    ways = Management(loader, streams, requests, listening)
+    try:
+        if start:
+            ways.start()
+        yield ways
+    finally:
+        loader.close()
+        if listening is not None:
+            listening.close()

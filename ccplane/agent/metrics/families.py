@@ -1,0 +1,250 @@
+"""The metrics of an agent: counters of the datapath and the loop, and distributions over flows by algorithm.
+
+A scrape runs on a thread of its own. What the agent's thread writes is read as it is there; the list of flows
+is copied in one step, and their totals come from the memory that is shared with the kernel.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ccplane.agent.exits import CAUSES
+from ccplane.agent.flowtable import between
+from ccplane.base.extras import extra_part
+from ccplane.base.flows import FlowStats
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from ccplane.agent.hearing import Hearing
+    from ccplane.agent.inbox import Inbox
+    from ccplane.agent.plane import Plane
+
+MAX_ALGORITHMS: Final = 10
+"""How many algorithms have distributions of their own; the others share `other`."""
+
+OTHER: Final = "other"
+
+THROUGHPUT_BOUNDS: Final = (1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
+RTT_BOUNDS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+LOSS_BOUNDS: Final = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+
+DATAPATH_TOTALS: Final = {
+    "flows_created": "Flows that came to the datapath.",
+    "flows_over_limit": "Sockets that found no slot, and got the fallback law.",
+    "flows_over_quota": "Sockets whose user or cgroup had as many slots as it may, and that got the law.",
+    "flows_reaped": "Silent flows whose slots were taken away because slots were scarce.",
+    "reports_missed": "Reports that found no room, and were summed up in later ones.",
+    "creates_missed": "Events of new flows that found no room.",
+    "closes_missed": "Events of closed flows that found no room.",
+    "fold_errors": "Folds that stopped with an arithmetic error.",
+}
+
+LAW_CAUSES: Final = tuple(cause for cause in CAUSES if cause != "new")
+"""Why a flow goes from an agent to the fallback law, see `FlowStats.law_cause`."""
+
+
+@dataclass(slots=True)
+class _Distribution:
+    """Values, counted by upper bound."""
+
+    bounds: Sequence[float]
+    counts: list[int] = field(default_factory=list)
+    total: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def add(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        names = [*(f"{bound:g}" for bound in self.bounds), "+Inf"]
+        return list(zip(names, accumulate(self.counts), strict=True))
+
+
+@dataclass(slots=True)
+class _Algorithm:
+    flows: int = 0
+    throughput_bytes_per_s: float = 0.0
+    throughput: _Distribution = field(default_factory=lambda: _Distribution(THROUGHPUT_BOUNDS))
+    rtt: _Distribution = field(default_factory=lambda: _Distribution(RTT_BOUNDS))
+    loss: _Distribution = field(default_factory=lambda: _Distribution(LOSS_BOUNDS))
+
+
+class AgentCollector:
+    """Collects the metrics of one agent at each scrape, as prometheus-client asks for them."""
+
+    def __init__(
+        self,
+        plane: Plane,
+        hearing: Hearing | None,
+        inbox: Inbox | None,
+        *,
+        clock_us: Callable[[], int] = lambda: time.monotonic_ns() // 1000,
+    ) -> None:
+        """Take what is to be looked at.
+
+        Args:
+            plane: The agent.
+            hearing: Its telemetry; None without a bus.
+            inbox: Its connection to the bus; None without one.
+            clock_us: CLOCK_MONOTONIC [us].
+
+        Raises:
+            LoadError: `load.no_extra`.
+        """
+        with extra_part():
+            import prometheus_client.core as core
+        self._core = core
+        self._plane = plane
+        self._hearing = hearing
+        self._inbox = inbox
+        self._clock_us = clock_us
+        self._before: dict[int, FlowStats] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        counters = self._plane.datapath.counters()
+        yield from self._datapath(counters)
+        yield from self._loop(counters)
+        yield from self._flows()
+        if self._hearing is not None and self._inbox is not None:
+            yield from self._telemetry(self._hearing, self._inbox)
+
+    def _total(self, name: str, about: str, value: float) -> Metric:
+        return self._core.CounterMetricFamily(f"ccplane_{name}", about, value=value)
+
+    def _gauge(self, name: str, about: str, value: float) -> Metric:
+        return self._core.GaugeMetricFamily(f"ccplane_{name}", about, value=value)
+
+    def _by(self, kind: str, name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
+        of = {"counter": self._core.CounterMetricFamily, "gauge": self._core.GaugeMetricFamily}
+        made: Any = of[kind](f"ccplane_{name}", about, labels=[label])
+        for value, number in values.items():
+            made.add_metric([value], number)
+        return cast("Metric", made)
+
+    def _datapath(self, counters: Mapping[str, int]) -> Iterator[Metric]:
+        for name, about in DATAPATH_TOTALS.items():
+            yield self._total(name, about, counters.get(name, 0))
+        used, most = counters.get("flows_active", 0), counters.get("max_flows", 0)
+        yield self._by(
+            "gauge", "slots", "Slots for flows, by state.", "state", {"used": used, "free": most - used}
+        )
+        without = {why: counters.get(f"without_slot_{why}", 0) for why in ("limit", "quota")}
+        about = "Sockets that run the fallback law because they have no slot, by what refused them one."
+        yield self._by("gauge", "sockets_without_slot", about, "cause", without)
+        yield self._by(
+            "counter",
+            "law_entries",
+            "Flows that went from an agent to the fallback law, by cause.",
+            "cause",
+            {cause: counters.get(f"law_entries_{cause}", 0) for cause in LAW_CAUSES},
+        )
+
+    def _loop(self, counters: Mapping[str, int]) -> Iterator[Metric]:
+        for name, value in asdict(self._plane.counters).items():
+            if name != "flows_created":  # the datapath's count has those of former agents, too
+                yield self._total(f"agent_{name}", f"Of this agent: {name.replace('_', ' ')}.", value)
+        age_us = self._clock_us() - counters.get("heartbeat_us", 0)
+        yield self._gauge("heartbeat_age_seconds", "Since the last heartbeat.", age_us / 1e6)
+        datapath: Any = self._plane.datapath
+        if hasattr(datapath, "silences"):
+            silences, sum_us = datapath.silences()
+            counts = accumulate(count for _, count in silences)
+            names = [*(f"{bound_us / 1e6:g}" for bound_us, _ in silences[:-1]), "+Inf"]
+            yield self._core.HistogramMetricFamily(
+                "ccplane_heartbeat_silence_seconds",
+                "Time between two heartbeats.",
+                buckets=list(zip(names, counts, strict=True)),
+                sum_value=sum_us / 1e6,
+            )
+
+    def _flows(self) -> Iterator[Metric]:
+        steered = [(flow_id, live.host.name) for flow_id, live in list(self._plane.flows.items())]
+        most = [name for name, _ in Counter(name for _, name in steered).most_common(MAX_ALGORITHMS)]
+        seen: dict[str, _Algorithm] = {name: _Algorithm() for name in most}
+        law: Counter[str] = Counter()
+        now: dict[int, FlowStats] = {}
+        for flow_id, name in steered:
+            stats = self._plane.datapath.stats(flow_id)
+            if stats is None:
+                continue
+            now[flow_id] = stats
+            if stats.law:
+                law[stats.law_cause] += 1
+            self._add(seen.setdefault(name if name in most else OTHER, _Algorithm()), stats)
+        self._before = now
+        yield self._by(
+            "gauge",
+            "flows_in_law",
+            "Flows that the fallback law has, by cause.",
+            "cause",
+            {cause: law[cause] for cause in CAUSES},
+        )
+        of = {name: one.flows for name, one in seen.items()}
+        yield self._by("gauge", "flows", "Flows by algorithm.", "algorithm", of)
+        rates = {name: one.throughput_bytes_per_s for name, one in seen.items()}
+        about = "Bytes acknowledged since the scrape before, by time."
+        yield self._by("gauge", "throughput_bytes_per_second", about, "algorithm", rates)
+        for name, unit, about in (
+            (
+                "throughput",
+                "bytes_per_second",
+                "Distribution of throughput over flows [bytes/s], since the scrape before.",
+            ),
+            ("rtt", "seconds", "Distribution of smoothed RTT over flows [s]."),
+            (
+                "loss",
+                "ratio",
+                "Distribution of segments marked lost over those sent, since the scrape before.",
+            ),
+        ):
+            metric = self._core.GaugeHistogramMetricFamily(
+                f"ccplane_flow_{name}_{unit}", about, labels=["algorithm"]
+            )
+            for algorithm, one in seen.items():
+                spread: _Distribution = getattr(one, name)
+                metric.add_metric([algorithm], buckets=spread.buckets(), gsum_value=spread.total)
+            yield metric
+
+    def _add(self, to: _Algorithm, stats: FlowStats) -> None:
+        to.flows += 1
+        if stats.srtt_us:
+            to.rtt.add(stats.srtt_us / 1e6)
+        before = self._before.get(stats.flow_id)
+        if before is None:
+            return
+        rate, loss = between(before, stats)
+        to.throughput_bytes_per_s += rate
+        to.throughput.add(rate)
+        if loss is not None:
+            to.loss.add(loss)
+
+    def _telemetry(self, hearing: Hearing, inbox: Inbox) -> Iterator[Metric]:
+        for name, value in asdict(hearing.counters).items():
+            yield self._total(f"telemetry_{name}", f"Telemetry: {name}.", value)
+        bus = inbox.counters
+        yield self._total(
+            "telemetry_invalid", "Messages that were no valid telemetry.", sum(bus.invalid.values())
+        )
+        connection = bus.connection
+        for name in ("published", "samples_dropped", "decisions_dropped", "refused", "connects"):
+            about = f"Connection to the broker: {name.replace('_', ' ')}."
+            yield self._total(f"bus_{name}", about, getattr(connection, name))
+        yield self._gauge("inbox_waiting", "Samples that wait for the agent's thread.", inbox.waiting)
+        yield self._total(
+            "inbox_dropped", "Samples that were pushed out before the agent took them.", inbox.dropped
+        )
+        now_us = self._clock_us()
+        ages = {kind: sample.age_ms(now_us) / 1e3 for kind, sample in list(hearing.newest.items())}
+        about = "Age of the newest sample, by kind."
+        yield self._by("gauge", "telemetry_age_seconds", about, "kind", ages)

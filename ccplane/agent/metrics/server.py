@@ -1,0 +1,172 @@
+"""Answers Prometheus over HTTP, on a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import ThreadingHTTPServer
+from socketserver import ThreadingMixIn, UnixStreamServer
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ccplane.agent.metrics.address import MetricsAddress
+from ccplane.agent.metrics.families import AgentCollector
+from ccplane.agent.metrics.rate_limits import RateLimitCollector, Read
+from ccplane.base.errors import LoadError
+from ccplane.base.extras import extra_part
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from ccplane.agent.hearing import Hearing
+    from ccplane.agent.inbox import Inbox
+    from ccplane.agent.plane import Plane
+
+STOP_TIMEOUT_S: Final = 5.0
+
+
+class Collects(Protocol):
+    """What prometheus-client asks."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield metrics."""
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that hung up is nobody's error."""
+
+
+class _Http6(_Http):
+    address_family = socket.AF_INET6
+
+
+class _Unix(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Return a connection, with a peer's name as HTTP servers want it."""
+        request, _ = super().get_request()
+        return request, ("unix", 0)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that hung up is nobody's error."""
+
+
+class MetricsServer:
+    """Listens from the start, and answers once it is started.
+
+    Attributes:
+        port: The TCP port; 0 for a Unix socket.
+    """
+
+    def __init__(self, address: MetricsAddress, *collectors: Collects) -> None:
+        """Listen.
+
+        Args:
+            address: Where.
+            *collectors: What is asked at each scrape.
+
+        Raises:
+            LoadError: `load.no_extra`, or `metrics.cannot_listen`.
+        """
+        with extra_part():
+            from prometheus_client import CollectorRegistry, MetricsHandler
+        registry = CollectorRegistry(auto_describe=False)
+        for collector in collectors:
+            registry.register(collector)
+        handler = MetricsHandler.factory(registry)
+        self._address = address
+        try:
+            if address.path is None:
+                kind = _Http6 if ":" in address.host else _Http
+                self._server: Any = kind((address.host, address.port), handler)
+            else:
+                with suppress(FileNotFoundError):
+                    address.path.unlink()  # what a killed agent left
+                self._server = _Unix(str(address.path), handler)
+        except OSError as error:
+            raise LoadError(
+                "metrics.cannot_listen",
+                "metrics cannot be served",
+                str(address.path or address),
+                error.strerror or str(error),
+                "choose another address with --metrics; `ss -ltnp` says who has a port",
+            ) from None
+        self.port: int = 0 if address.path else self._server.server_address[1]
+        self._thread: threading.Thread | None = None
+
+    def start(self, begin: Callable[[], None]) -> None:
+        """Answer from now on; `begin` is called first, on the thread that answers."""
+
+        def answer() -> None:
+            begin()
+            self._server.serve_forever()
+
+        self._thread = threading.Thread(target=answer, name="ccp-metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer and listen no longer."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join(STOP_TIMEOUT_S)
+        self._server.server_close()
+        if self._address.path is not None:
+            self._address.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def listening(
+    address: MetricsAddress,
+    plane: Plane,
+    hearing: Hearing | None = None,
+    inbox: Inbox | None = None,
+    limits: Read = lambda: None,
+) -> Iterator[MetricsServer]:
+    """Listen for the length of a block.
+
+    Args:
+        address: Where.
+        plane: The agent that is asked about.
+        hearing: Its telemetry; None without a bus.
+        inbox: Its connection to the bus; None without one.
+        limits: What its algorithms know of rate limits.
+
+    Raises:
+        LoadError: As `MetricsServer`.
+    """
+    with _served(address, limits, AgentCollector(plane, hearing, inbox)) as server:
+        yield server
+
+
+@contextmanager
+def listening_for_limits(address: MetricsAddress, limits: Read) -> Iterator[None]:
+    """Answer with what is known of rate limits, for the length of a block.
+
+    Args:
+        address: Where.
+        limits: What is known.
+
+    Raises:
+        LoadError: As `MetricsServer`.
+    """
+    with _served(address, limits) as server:
+        server.start(lambda: None)
+        yield
+
+
+@contextmanager
+def _served(address: MetricsAddress, limits: Read, *others: Collects) -> Iterator[MetricsServer]:
+    known = RateLimitCollector(limits)
+    try:
+        server = MetricsServer(address, *others, known)
+        try:
+            yield server
+        finally:
+            server.close()
+    finally:
+        known.close()

@@ -1,0 +1,102 @@
+"""What flows did lately: a ring of samples a flow, filled by looks at the datapath."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccplane.agent.flowtable import FlowRow
+
+LENGTH: Final = 240
+"""Samples kept of each flow: two minutes at two looks a second."""
+
+
+class Metric(IntEnum):
+    """What is kept of a look; the value is the row of the ring."""
+
+    CWND = 0
+    THROUGHPUT = 1
+    SRTT = 2
+    RATE = 3
+
+
+def sample(row: FlowRow) -> tuple[float, float, float, float]:
+    """Return the metrics of a row [bytes, bytes/s, us, bytes/s]; NaN where there is none.
+
+    There is no throughput at the first look, no RTT before the first ACK, and no rate where the algorithm
+    does not pace.
+    """
+    return (
+        float(row.cwnd_bytes),
+        float("nan") if row.throughput_bytes_per_s is None else row.throughput_bytes_per_s,
+        float(row.srtt_us) or float("nan"),
+        float(row.rate_bytes_per_s) or float("nan"),
+    )
+
+
+class FlowHistory:
+    """The samples of one flow.
+
+    Attributes:
+        row: What was seen last.
+        closed: The flow was not there any more at the last look.
+    """
+
+    __slots__ = ("_count", "_ring", "closed", "row")
+
+    def __init__(self, row: FlowRow, length: int = LENGTH) -> None:
+        """Start without samples; `row` is what is known so far."""
+        self.row = row
+        self.closed = False
+        self._ring = np.full((len(Metric), length), np.nan)
+        self._count = 0
+
+    def add(self, row: FlowRow) -> None:
+        """Keep one more sample; the oldest goes if the ring is full."""
+        self.row = row
+        self._ring[:, self._count % self._ring.shape[1]] = sample(row)
+        self._count += 1
+
+    def series(self, metric: Metric, n: int) -> NDArray[np.float64]:
+        """Return the last samples of a metric, oldest first.
+
+        Args:
+            metric: Which.
+            n: How many at most.
+
+        Returns:
+            Array of shape (<= n,), NaN = no value.
+        """
+        length = self._ring.shape[1]
+        n = max(0, min(n, self._count, length))
+        values: NDArray[np.float64] = self._ring[metric, np.arange(self._count - n, self._count) % length]
+        return values
+
+
+class Histories:
+    """The histories of all flows that are there."""
+
+    def __init__(self, length: int = LENGTH) -> None:
+        """Start without flows; `length` samples are kept of each."""
+        self._length = length
+        self._flows: dict[int, FlowHistory] = {}
+
+    @property
+    def flows(self) -> Mapping[int, FlowHistory]:
+        """The histories by flow id."""
+        return self._flows
+
+    def add(self, rows: Iterable[FlowRow]) -> None:
+        """Take a look's rows. Flows without a row have closed: they are marked and forgotten."""
+        there: dict[int, FlowHistory] = {}
+        for row in rows:
+            history = self._flows.pop(row.flow_id, None) or FlowHistory(row, self._length)
+            history.add(row)
+            there[row.flow_id] = history
+        for history in self._flows.values():
+            history.closed = True
+        self._flows = there

@@ -1,0 +1,141 @@
+"""The first screen: the table of flows, with a line above that sums up and one to filter with."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, Input, Static
+
+from ccplane.agent import exits
+from ccplane.agent.monitor import units
+from ccplane.agent.monitor.history import Histories
+from ccplane.agent.monitor.model import MAX_SHOWN, Chosen
+from ccplane.agent.monitor.source import Look
+from ccplane.agent.monitor.table import WARNING, FlowTable
+
+
+class Overview(Screen[None]):
+    """All flows.
+
+    Attributes:
+        chosen: Order and filter.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("less_than_sign", "sort(-1)", "Sort", key_display="< >"),
+        Binding("greater_than_sign", "sort(1)", "Sort right", show=False),
+        Binding("r", "turn", "Reverse"),
+        Binding("escape", "unfilter", "All flows", show=False),
+    ]
+
+    def __init__(self, histories: Histories) -> None:
+        """Make the screen of these flows."""
+        super().__init__()
+        self.chosen = Chosen()
+        self._histories = histories
+        self._look: Look | None = None
+
+    def compose(self) -> ComposeResult:
+        """Return the parts of the screen."""
+        yield Static("waiting for the first look", id="head")
+        yield FlowTable()
+        yield Input(placeholder="words to search for; !word to leave out", id="filter")
+        yield Static(id="status")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Start with the table; the filter hides until it is asked for."""
+        self.query_one("#filter").display = False
+        self.query_one(FlowTable).focus()
+
+    def on_resize(self) -> None:
+        """Fit the columns to the terminal, once the table has its new size."""
+        self.call_after_refresh(self.show, None)
+
+    @property
+    def selected(self) -> int | None:
+        """Id of the flow under the cursor; None if there is none."""
+        return self.query_one(FlowTable).selected
+
+    def show(self, look: Look | None = None) -> None:
+        """Show a look; None shows the last once more, in an order or size that has changed."""
+        self._look = look or self._look
+        # When the program ends, the parts of a screen go before it.
+        if self._look is None or not self.query(FlowTable):
+            return
+        flows = self.chosen.apply(self._histories.flows.values())
+        self.query_one(FlowTable).show(flows, self.chosen)
+        self.query_one("#head", Static).update(self._head(self._look, len(flows)))
+
+    def _head(self, look: Look, found: int) -> Text:
+        there = len(look.rows)
+        total = sum(row.throughput_bytes_per_s or 0.0 for row in look.rows)
+        head = Text.assemble((_counted(there), "bold"), f", {units.mbits(total)} Mbit/s   ")
+        if look.agent is None:
+            head.append("no agent: flows run the fallback law", style=WARNING)
+        else:
+            running = sorted({name.partition("/")[0] for name in look.agent.programs.values()})
+            head.append(f"agent pid {look.agent.pid}: {', '.join(running)}")
+        if slotless := exits.slotless(look.counters):
+            head.append(f"   {slotless}", style=WARNING)
+        if self.chosen.filter:
+            head.append(f"   {found} of {there} match ", style="dim").append(self.chosen.filter, style="bold")
+        if found > MAX_SHOWN:
+            head.append(f"   the first {MAX_SHOWN} of them are shown", style="dim")
+        return head
+
+    def action_sort(self, step: int) -> None:
+        """Sort by the next column."""
+        self.chosen = self.chosen.next(step)
+        self.show()
+
+    def action_turn(self) -> None:
+        """Turn the order round."""
+        self.chosen = self.chosen.by(self.chosen.sort)
+        self.show()
+
+    @on(DataTable.HeaderSelected)
+    def heading_clicked(self, event: DataTable.HeaderSelected) -> None:
+        """Sort by the column whose heading was clicked."""
+        self.chosen = self.chosen.by(str(event.column_key.value))
+        self.show()
+
+    def action_filter(self) -> None:
+        """Ask for words."""
+        field = self.query_one("#filter", Input)
+        field.display = True
+        field.focus()
+
+    def action_unfilter(self) -> None:
+        """Show all flows again."""
+        field = self.query_one("#filter", Input)
+        field.value = ""
+        field.display = False
+        self._filter_by("")
+        self.query_one(FlowTable).focus()
+
+    @on(Input.Changed, "#filter")
+    def filter_changed(self, event: Input.Changed) -> None:
+        """Filter while the words are being written."""
+        self._filter_by(event.value)
+
+    @on(Input.Submitted, "#filter")
+    def filter_entered(self) -> None:
+        """Keep the filter and go back to the table."""
+        field = self.query_one("#filter", Input)
+        field.display = bool(field.value.strip())
+        self.query_one(FlowTable).focus()
+
+    def _filter_by(self, words: str) -> None:
+        self.chosen = Chosen(self.chosen.sort, self.chosen.turned, words.strip())
+        self.show()
+
+
+def _counted(n: int) -> str:
+    return "1 flow" if n == 1 else f"{n:,} flows"

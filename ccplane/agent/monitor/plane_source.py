@@ -1,0 +1,185 @@
+"""The real source: the datapath of a pin directory, and the agent that steers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from ccplane.agent import flowtable, runfile
+from ccplane.agent.agent_view import view_of
+from ccplane.agent.client import Client
+from ccplane.agent.monitor.source import Happened, Heard, Inside, Look, Parameter
+from ccplane.agent.runfile import RunInfo
+from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf
+from ccplane.datapath.protocol import DatapathView
+
+TIMEOUT_S: Final = 1.0
+"""How long the screen waits for an answer of the agent [s]."""
+
+EVENTS_ASKED: Final = 200
+"""How many events are asked for at a time."""
+
+R = TypeVar("R")
+
+
+class Agent(Protocol):
+    """What is asked of an agent; see `ccplane.agent.client.Client`."""
+
+    def algorithms(self) -> list[str]:
+        """Return the names of the running algorithms."""
+        ...
+
+    def flow(self, flow_id: int) -> dict[str, Any]:
+        """Return everything that is known of one flow."""
+        ...
+
+    def events(self, limit: int) -> list[dict[str, Any]]:
+        """Return the last events."""
+        ...
+
+    def set(self, values: Mapping[str, str], *, flow: int | None, algorithm: str | None) -> int:
+        """Set parameters."""
+        ...
+
+    def switch(self, algorithm: str, *, flow: int | None, before: str | None) -> int:
+        """Give flows another algorithm."""
+        ...
+
+    def close(self) -> None:
+        """Disconnect."""
+        ...
+
+
+class PlaneSource:
+    """Asks datapath and agent. The agent may come, go and come back while the screen is open."""
+
+    def __init__(
+        self,
+        pin_dir: str,
+        view: DatapathView,
+        *,
+        agent: Callable[[], Agent],
+        running: Callable[[], RunInfo | None],
+    ) -> None:
+        """Take what is asked; see `open_source`.
+
+        Args:
+            pin_dir: Directory of the datapath, for messages.
+            view: The datapath.
+            agent: Connects to the agent.
+            running: Says what the agent runs; None if there is none.
+        """
+        self._pin_dir = pin_dir
+        self._view = view
+        self._connect = agent
+        self._running = running
+        self._agent: Agent | None = None
+        self._before: flowtable.Look = {}
+        self._told_until_us = 0
+
+    def look(self) -> Look:
+        """Return all flows of now, see `Source.look`."""
+        now, running = flowtable.look(self._view), self._running()
+        rows = flowtable.rows(self._before, now, running)
+        self._before = now
+        stats = {flow_id: totals for flow_id, (_, totals) in now.items()}
+        return Look(rows, stats, running, self._view.counters())
+
+    def inside(self, flow_id: int) -> Inside:
+        """Return what the agent knows of a flow, see `Source.inside`."""
+        row = self._ask(lambda agent: agent.flow(flow_id))
+        return Inside(
+            algorithm=row["algorithm"],
+            parameters=[Parameter(one["name"], one["value"], about(one)) for one in row["params"]],
+            state=row["state"],
+            telemetry=[
+                Heard(
+                    one["kind"],
+                    one["sender"],
+                    one["age_ms"] / 1000,
+                    {name: value for name, value in one["fields"].items() if name != "kind"},
+                )
+                for one in row["telemetry"]
+            ],
+            report={} if row["report"] is None else row["report"]["fields"],
+            report_age_s=0.0 if row["report"] is None else row["report"]["age_ms"] / 1000,
+        )
+
+    def events(self) -> Sequence[Happened]:
+        """Return what happened since the last call, see `Source.events`."""
+        rows = self._ask(lambda agent: agent.events(EVENTS_ASKED))
+        new = [row for row in rows if row["t_us"] > self._told_until_us]
+        if new:
+            self._told_until_us = new[-1]["t_us"]
+        return [
+            Happened(row["t_wall_us"] / 1e6, row["kind"], row["algorithm"], row["flow_id"], row["detail"])
+            for row in new
+        ]
+
+    def algorithms(self) -> Sequence[str]:
+        """Return the names of the running algorithms, see `Source.algorithms`."""
+        return self._ask(lambda agent: agent.algorithms())
+
+    def set_param(self, name: str, text: str, algorithm: str, flow_id: int | None) -> int:
+        """Set a parameter, see `Source.set_param`."""
+        return self._ask(lambda agent: agent.set({name: text}, flow=flow_id, algorithm=algorithm))
+
+    def switch(self, algorithm: str, flow_id: int | None, before: str) -> int:
+        """Give flows another algorithm, see `Source.switch`."""
+        former = before if flow_id is None else None
+        return self._ask(lambda agent: agent.switch(algorithm, flow=flow_id, before=former))
+
+    def close(self) -> None:
+        """Disconnect from the agent."""
+        if self._agent is not None:
+            self._agent.close()
+            self._agent = None
+
+    def _ask(self, question: Callable[[Agent], R]) -> R:
+        """Ask the agent; connect first, if needed."""
+        if self._running() is None:  # a socket that a killed agent left would let us wait for nothing
+            self.close()
+            raise LoadError(
+                "control.no_agent", "no agent runs", where=self._pin_dir, fix="start one with `ccp run`"
+            )
+        if self._agent is None:
+            self._agent = self._connect()
+        try:
+            return question(self._agent)
+        except LoadError:
+            # Without this, what was asked in vain would reach the next agent.
+            self.close()
+            raise
+
+
+def about(parameter: Mapping[str, Any]) -> str:
+    """Return unit, range and meaning of a parameter on one line, as far as it has them.
+
+    Args:
+        parameter: As `Client.get_params` describes it.
+    """
+    low, high, choices = parameter["low"], parameter["high"], parameter["choices"]
+    if choices:
+        extent = " | ".join(str(choice) for choice in choices)
+    elif low is not None and high is not None:
+        extent = f"{low:g} to {high:g}"
+    elif low is not None:
+        extent = f"from {low:g}"
+    else:
+        extent = "" if high is None else f"up to {high:g}"
+    return "; ".join(part for part in (parameter["unit"], extent, parameter["doc"]) if part)
+
+
+def open_source(pin_dir: str = ebpf.DEFAULT_PIN_DIR) -> PlaneSource:
+    """Open the datapath of a pin directory; the agent is asked for when it is needed.
+
+    Raises:
+        LoadError: If nothing is loaded there, or it may not be read.
+    """
+    return PlaneSource(
+        pin_dir,
+        view_of(pin_dir),
+        agent=lambda: Client(pin_dir=pin_dir, timeout_s=TIMEOUT_S),
+        running=lambda: runfile.running(pin_dir),
+    )

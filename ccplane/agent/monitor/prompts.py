@@ -1,0 +1,185 @@
+"""Windows that ask: for a parameter, for an algorithm; and the help."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
+from textual.widgets import Checkbox, Input, Label, OptionList, Static
+
+from ccplane.agent.console import one_line, problems
+from ccplane.agent.monitor import panels
+from ccplane.agent.monitor.source import Parameter
+from ccplane.base.errors import CcpError, ParamError
+
+Ask = Callable[[str, bool], Awaitable[str]]
+"""Does what was asked for (what was entered, this flow only) and returns what to say; raises CcpError."""
+
+
+def sentence(error: CcpError) -> str:
+    """Return an error on one line."""
+    return "; ".join(one_line(problem) for problem in problems(error))
+
+
+class Prompt(ModalScreen[str | None]):
+    """A window that asks, and stays open with the reason if it cannot be done."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel")]
+
+    def __init__(self, title: str, algorithm: str, ask: Ask, *, one_flow: bool) -> None:
+        """Make the window.
+
+        Args:
+            title: What it asks for.
+            algorithm: Algorithm of the flow that is meant.
+            ask: Does it.
+            one_flow: Propose this flow only, not all of the algorithm.
+        """
+        super().__init__()
+        self._title = title
+        self._algorithm = algorithm
+        self._ask = ask
+        self._one_flow = one_flow
+
+    def compose_scope(self) -> ComposeResult:
+        """Return the choice of flows, and the line for errors."""
+        scope = Checkbox(f"this flow only, not all flows of {self._algorithm}", self._one_flow, id="scope")
+        scope.BUTTON_INNER = _tick(self._one_flow)
+        yield scope
+        yield Static(id="problem")
+        yield Label(
+            "[b]Enter[/b] does it   [b]Tab[/b] and [b]Space[/b] choose flows   [b]Esc[/b] cancels",
+            classes="keys",
+        )
+
+    @on(Checkbox.Changed)
+    def scope_changed(self, event: Checkbox.Changed) -> None:
+        """Show the choice by a mark and not by its colour only."""
+        event.checkbox.BUTTON_INNER = _tick(event.value)
+        event.checkbox.refresh()
+
+    async def answer(self, text: str) -> None:
+        """Do what was asked for; close the window if it worked."""
+        this_flow = self.query_one("#scope", Checkbox).value
+        try:
+            done = await self._ask(text, this_flow)
+        except CcpError as error:
+            self.query_one("#problem", Static).update(Text(sentence(error)))
+        else:
+            self.dismiss(done)
+
+    def action_cancel(self) -> None:
+        """Close the window."""
+        self.dismiss(None)
+
+
+def _tick(chosen: bool) -> str:
+    return "X" if chosen else " "
+
+
+class ParameterPrompt(Prompt):
+    """Asks for NAME=VALUE."""
+
+    def __init__(self, algorithm: str, known: Sequence[Parameter], ask: Ask, *, one_flow: bool) -> None:
+        """Make the window; `known` are the parameters with the values that hold now."""
+        super().__init__(f"Set a parameter of {algorithm}", algorithm, ask, one_flow=one_flow)
+        self._known = known
+
+    def compose(self) -> ComposeResult:
+        """Return the parts of the window."""
+        names = [f"{one.name}=" for one in self._known]
+        with Vertical(classes="window") as window:
+            window.border_title = self._title
+            yield Static(panels.parameters(self._known), id="known")
+            yield Input(
+                placeholder="name=value", suggester=SuggestFromList(names, case_sensitive=False), id="setting"
+            )
+            yield from self.compose_scope()
+
+    def on_mount(self) -> None:
+        """Let the user write at once."""
+        self.query_one(Input).focus()
+
+    @on(Input.Submitted)
+    async def submitted(self, event: Input.Submitted) -> None:
+        """Set it."""
+        await self.answer(event.value)
+
+
+def setting(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE.
+
+    Raises:
+        ParamError: `param.syntax`.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise ParamError("param.syntax", f"`{text}` sets nothing", fix="write name=value, such as beta=0.8")
+    return name, value
+
+
+class AlgorithmPrompt(Prompt):
+    """Asks for one of the running algorithms."""
+
+    def __init__(self, algorithm: str, running: Sequence[str], ask: Ask, *, one_flow: bool) -> None:
+        """Make the window; `running` are all names."""
+        super().__init__("Switch to another algorithm", algorithm, ask, one_flow=one_flow)
+        self._names = running
+
+    def compose(self) -> ComposeResult:
+        """Return the parts of the window."""
+        with Vertical(classes="window") as window:
+            window.border_title = self._title
+            yield OptionList(*(Text(name) for name in self._names), id="running")
+            yield from self.compose_scope()
+
+    def on_mount(self) -> None:
+        """Let the user choose at once, beginning with another algorithm."""
+        options = self.query_one(OptionList)
+        options.focus()
+        others = [index for index, name in enumerate(self._names) if name != self._algorithm]
+        options.highlighted = others[0] if others else 0
+
+    @on(OptionList.OptionSelected)
+    async def chosen(self, event: OptionList.OptionSelected) -> None:
+        """Switch."""
+        await self.answer(self._names[event.option_index])
+
+
+class Help(ModalScreen[None]):
+    """The keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter,question_mark,h", "app.pop_screen", "Close")
+    ]
+
+    KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("↑ ↓", "choose a flow"),
+        ("Enter", "look into the flow; Esc goes back"),
+        ("s", "set a parameter, of this flow or of all flows of its algorithm"),
+        ("w", "switch this flow, or all flows of its algorithm, to another algorithm"),
+        ("/", "filter: words that address, name or id must have; !word must not be there"),
+        ("< >", "sort by the column to the left or to the right; or click a heading"),
+        ("r", "turn the order round"),
+        ("Space", "pause and go on"),
+        ("?", "this help"),
+        ("q", "quit"),
+    )
+
+    def compose(self) -> ComposeResult:
+        """Return the window."""
+        table = Table.grid(padding=(0, 2))
+        for key, meaning in self.KEYS:
+            table.add_row(Text(key, style="bold"), Text(meaning))
+        with Vertical(classes="window") as window:
+            window.border_title = "Keys"
+            yield Static(table)
+            yield Label("[b]Esc[/b] closes this", classes="keys")

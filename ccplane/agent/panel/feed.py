@@ -1,0 +1,101 @@
+"""What goes to the browser: never more than the way there carries."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from ccplane.agent.panel.samples import History, Times, Values, thinned, together
+
+Send = Callable[[dict[str, Any], list[bytes]], None]
+"""Sends a message and its binary parts to every page that shows the panel."""
+
+AHEAD: Final = 20
+"""How many messages may be on their way that no page has confirmed."""
+
+SLOW_S: Final = 1.0
+"""How often to send if none confirms: a page is closed, the way is slow, or the kernel busy with a cell."""
+
+MAX_ROWS: Final = 20
+"""Rows of one message; more are thinned."""
+
+MAX_HISTORY_ROWS: Final = 600
+"""Rows of the past that a page gets when it is opened."""
+
+
+class Feed:
+    """Sends rows as they come, fewer and thinner where the other side does not keep up. For all threads.
+
+    Attributes:
+        messages: How many messages were sent.
+        octets: How many bytes their binary parts had.
+    """
+
+    def __init__(self, send: Send) -> None:
+        """Send nothing yet."""
+        self.messages = 0
+        self.octets = 0
+        self._raw = send
+        self._lock = threading.Lock()
+        self._history = History()
+        self._waiting: list[tuple[float, Values]] = []
+        self._number = 0
+        self._confirmed = 0
+        self._sent_s = 0.0
+
+    def tell(self, content: dict[str, Any]) -> None:
+        """Send a message without rows."""
+        with self._lock:
+            self._send(content, [])
+
+    def add(self, time_s: float, values: Values) -> None:
+        """Take the rows of one moment, and send them now or with those to come.
+
+        Args:
+            time_s: When, on the panel's clock [s].
+            values: The rows.
+        """
+        with self._lock:
+            self._history.add(time_s, values)
+            self._waiting.append((time_s, values))
+            now_s = time.monotonic()
+            if self._number - self._confirmed >= AHEAD and now_s < self._sent_s + SLOW_S:
+                return
+            self._sent_s = now_s
+            waiting, self._waiting = self._waiting, []
+            self._rows("rows", *thinned(*together(waiting), MAX_ROWS))
+
+    def confirm(self, number: int) -> None:
+        """Note that a page has a message."""
+        with self._lock:
+            self._confirmed = max(self._confirmed, number)
+
+    def replay(self) -> None:
+        """Send the past, to a page that was just opened; others replace what they have by it."""
+        with self._lock:
+            self._waiting.clear()
+            self._confirmed = self._number
+            if (past := self._history.all()) is not None:
+                self._rows("past", *thinned(*past, MAX_HISTORY_ROWS))
+
+    def clear(self, *, column: int | None = None) -> None:
+        """Forget what a column had, or, without one, what was reported."""
+        with self._lock:
+            if column is not None:
+                self._history.clear_column(column)
+            else:
+                self._history.clear_reported()
+
+    def _rows(self, kind: str, times: Times, values: Values) -> None:
+        self._number += 1
+        shape = list(values.shape)
+        self._send(
+            {"kind": kind, "number": self._number, "shape": shape}, [times.tobytes(), values.tobytes()]
+        )
+
+    def _send(self, content: dict[str, Any], buffers: list[bytes]) -> None:
+        self.messages += 1
+        self.octets += sum(map(len, buffers))
+        self._raw(content, buffers)

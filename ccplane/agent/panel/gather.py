@@ -1,0 +1,204 @@
+"""The thread that asks the agent ten times a second, and hands on what it says."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from ccplane.agent import messages as ask
+from ccplane.agent.panel.feed import Feed
+from ccplane.agent.panel.samples import Columns, Extremes, Rates, rows
+from ccplane.agent.panel.state import fields_of, plain_errors, state_of
+from ccplane.base.errors import CcpError
+
+if TYPE_CHECKING:
+    from ccplane.agent.client import Client, Stream
+
+TICK_S: Final = 0.1
+"""How often flows are looked at [s]."""
+
+FIELDS_S: Final = 5.0
+"""How often to look which fields reports have [s]."""
+
+RETRY_S: Final = 1.0
+"""How long to wait for an agent that does not answer [s]."""
+
+MOST_HAPPENED: Final = 50
+"""How many events, and how many samples of telemetry, one message has; the newest."""
+
+CHANGES: Final = ("algorithm:", "param:", "program:")
+"""What events begin with after which the state is another."""
+
+
+class Gatherer:
+    """Asks, and feeds the panel, until it is closed."""
+
+    def __init__(self, client: Client, feed: Feed, flow: int | None, algorithm: str | None) -> None:
+        """Start.
+
+        Args:
+            client: The agent; a connection that this thread has for itself, closed at the end.
+            feed: Gets what was learnt.
+            flow: This flow only.
+            algorithm: Parameters of this algorithm only.
+        """
+        self._client = client
+        self._feed = feed
+        self._flow = flow
+        self._algorithm = algorithm
+        self._columns = Columns()
+        self._rates = Rates()
+        self._extremes = Extremes()
+        self._field = ""
+        self._wanted_field = ""
+        self._reports: Stream | None = None
+        self._fields: list[str] = []
+        self._next_fields_s = 0.0
+        self._flows: list[dict[str, Any]] = []
+        self._stale = True
+        self._opened = False
+        self._idle = 0
+        self._told_trouble = False
+        self._begin_s = time.monotonic()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="ccp-panel", daemon=True)
+        self._thread.start()
+
+    def want_field(self, name: str) -> None:
+        """Look at a field of reports from now on; empty for none. For all threads."""
+        self._wanted_field = name
+
+    def refresh(self) -> None:
+        """Tell everything anew, to a page that was just opened. For all threads."""
+        self._opened = True
+
+    def close(self) -> None:
+        """Ask no longer; waits for the thread."""
+        self._done.set()
+        self._thread.join()
+
+    # The thread
+
+    def _work(self) -> None:
+        happened = self._client.stream(kinds=("event", "telemetry"))
+        next_s = time.monotonic()
+        while not self._done.wait(max(0.0, next_s - time.monotonic())):
+            next_s = max(next_s + TICK_S, time.monotonic())
+            try:
+                self._choose_field()
+                self._tell_past()
+                self._look()
+                self._tell_happened(happened)
+                self._tell_state()
+                self._told_trouble = False
+            except CcpError as error:
+                if not self._told_trouble:
+                    self._feed.tell({"kind": "trouble", "errors": plain_errors(error)})
+                self._told_trouble = True
+                self._stale = True
+                next_s += RETRY_S
+        happened.close()
+        if self._reports is not None:
+            self._reports.close()
+        self._client.close()
+
+    def _look(self) -> None:
+        answer = self._client.ask(ask.Flows())
+        wanted = [row for row in answer if self._flow is None or row["flow_id"] == self._flow]
+        # The other ends of connections, if they are of this machine, too.
+        self._flows = [row for row in wanted if (row["bytes_acked"] or 0) > 1]
+        idle, self._idle = self._idle, len(wanted) - len(self._flows)
+        time_s = time.monotonic() - self._begin_s
+        new, gone = self._columns.update(row["flow_id"] for row in self._flows)
+        self._rates.forget(gone)
+        for column in new.values():
+            self._feed.clear(column=column)
+        if new or gone or self._stale or self._idle != idle:
+            self._tell_flows()
+        self._feed.add(time_s, rows(self._flows, self._columns, self._rates, self._take_reports()))
+
+    def _take_reports(self) -> dict[int, tuple[float, float]]:
+        if self._reports is None:
+            return {}
+        for report in self._reports.ready():
+            if (value := report["fields"].get(self._field)) is not None:
+                self._extremes.add(report["flow_id"], float(value))
+        return self._extremes.take()
+
+    def _choose_field(self) -> None:
+        if self._wanted_field == self._field:
+            return
+        self._field = self._wanted_field
+        self._extremes.take()
+        self._feed.clear()
+        if self._reports is not None:
+            self._reports.close()
+            self._reports = None
+        if self._field:
+            self._reports = self._client.stream(self._flow)
+
+    # Telling
+
+    def _tell_flows(self) -> None:
+        told = [
+            {
+                "column": self._columns.flows[row["flow_id"]],
+                "id": str(row["flow_id"]),  # JavaScript's numbers end at 2^53
+                "src": _end(row["src_addr"], row["src_port"]),
+                "dst": _end(row["dst_addr"], row["dst_port"]),
+                "algorithm": row["algorithm"],
+                "failed": row["failed"],
+            }
+            for row in self._flows
+            if row["flow_id"] in self._columns.flows
+        ]
+        turned_away = self._columns.turned_away
+        self._feed.tell({"kind": "flows", "flows": told, "turned_away": turned_away, "idle": self._idle})
+
+    def _tell_happened(self, stream: Stream) -> None:
+        came = stream.ready()
+        events = [row for row in came if row["stream"] == "event"]
+        samples = [row for row in came if row["stream"] == "telemetry"]
+        if any(str(row["kind"]).startswith(CHANGES) for row in events):
+            self._stale = True
+        if came:
+            self._feed.tell(
+                {
+                    "kind": "happened",
+                    "past": False,
+                    "events": _plain(events[-MOST_HAPPENED:]),
+                    "telemetry": _plain(samples[-MOST_HAPPENED:]),
+                }
+            )
+
+    def _tell_past(self) -> None:
+        if self._opened:
+            self._opened = False
+            self._stale = True
+            events = _plain(self._client.events(MOST_HAPPENED))
+            self._feed.tell({"kind": "happened", "past": True, "events": events, "telemetry": []})
+
+    def _tell_state(self) -> None:
+        if time.monotonic() >= self._next_fields_s:
+            self._next_fields_s = time.monotonic() + FIELDS_S
+            fields = fields_of(self._client, self._flows)
+            self._stale |= fields != self._fields
+            self._fields = fields
+        if self._stale:
+            state = state_of(self._client, self._flow, self._algorithm)
+            self._feed.tell({**state, "fields": self._fields, "field": self._field})
+            self._tell_flows()
+            self._stale = False
+
+
+def _plain(happened: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return events or samples without numbers that JavaScript does not have."""
+    return [
+        {name: value for name, value in row.items() if name not in ("flow_id", "flow_ids")}
+        for row in happened
+    ]
+
+
+def _end(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

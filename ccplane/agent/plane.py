@@ -1,0 +1,482 @@
+"""The event loop: flows come, report and go; algorithms decide; decisions reach the datapath.
+
+One thread does everything. Only `request_stop` and `call` may be called from another thread.
+
+A batch goes to vectorised algorithms as arrays and to the others report by report. Whichever way, a flow's
+events come in order: created, reports, closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from ccplane.agent.algorithms import Running
+from ccplane.agent.blame import place_of
+from ccplane.agent.breath import Breath
+from ccplane.agent.canary.trial import Trial
+from ccplane.agent.changes import Changes, Which
+from ccplane.agent.events import Events
+from ccplane.agent.flow import describe
+from ccplane.agent.hosts import Host, Live, SingleHost, VectorHost, host_for
+from ccplane.agent.names import duplicate_algorithm, unknown_algorithm
+from ccplane.agent.rules import Rule, choose
+from ccplane.base.errors import FlowGone
+from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.datapath.protocol import LAW_FAILED, Batch, Datapath, Event, Program, Told
+
+log = logging.getLogger("ccplane.agent")
+
+POLL_MS: Final = 100
+"""How long one poll waits for events [ms]: the delay of a stop, not of a report."""
+
+EVENTS_PER_HEARTBEAT: Final = 128
+"""A long batch is no silence: the heartbeat is refreshed after so many events, which may take 1.5 ms each."""
+
+RESYNC_CHECK_S: Final = 0.2
+"""How often the loop looks whether the datapath had to drop create or close events [s]."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the loop did since its start.
+
+    Attributes:
+        flows_created: Flows that got an algorithm, adopted ones included.
+        flows_adopted: Flows that were there before the agent, or whose create event was lost.
+        flows_closed: Flows that closed.
+        reports: Reports delivered.
+        reports_stale: Reports of a program that the flow no longer runs, dropped.
+        algorithm_errors: Exceptions of algorithms.
+        flows_failed: Flows given to the fallback law because of an exception.
+        resyncs: Times the list of flows was compared with the datapath's.
+    """
+
+    flows_created: int = 0
+    flows_adopted: int = 0
+    flows_closed: int = 0
+    reports: int = 0
+    reports_stale: int = 0
+    algorithm_errors: int = 0
+    flows_failed: int = 0
+    resyncs: int = 0
+
+
+class Plane:
+    """Runs algorithms on a datapath.
+
+    Attributes:
+        counters: What the loop did so far.
+        hosts: The running algorithms by name.
+        flows: The flows that are there by id, those that failed included.
+        rules: Which algorithm a flow of plain `ccp` gets.
+        default: Algorithm of flows that no rule matches.
+        datapath: Where the flows are.
+        events: Tells what happens.
+        changes: What can be changed while flows run.
+        breath: Tells the datapath in the middle of long work that the agent lives.
+        on_batch: Is shown each batch; None shows it to nobody.
+        each_turn: Called on this thread after each batch.
+        handed_over: Another agent takes the flows over.
+        trials: New versions on trial by the algorithm that they are of.
+    """
+
+    def __init__(
+        self,
+        datapath: Datapath,
+        algorithms: Sequence[Running],
+        rules: Sequence[Rule] = (),
+        *,
+        default: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Install the programs of all algorithms; `adopt` or `run` then takes the flows over.
+
+        Args:
+            datapath: Where the flows are.
+            algorithms: What to run, compiled; at least one.
+            rules: Which algorithm a flow of plain `ccp` gets; the first match decides.
+            default: Algorithm of flows that no rule matches; None for the first of `algorithms`.
+            clock: Seconds, monotonic.
+
+        Raises:
+            UsageError: `algorithm.duplicate` or `algorithm.unknown`.
+            VerifierError: If the kernel refuses a program; none is left installed then.
+        """
+        self.counters = Counters()
+        self.datapath = datapath
+        self.rules = list(rules)
+        self._clock = clock
+        self.flows: dict[int, Live] = {}
+        self.events = Events()
+        self.breath = Breath(datapath.heartbeat)
+        self.changes = Changes(self)
+        self.on_batch: Callable[[Batch], None] | None = None
+        self.each_turn: list[Callable[[], None]] = []
+        self.trials: dict[str, Trial] = {}
+        self.handed_over = False
+        self._calls: deque[Callable[[], None]] = deque()
+        self._failures: dict[tuple[str, str, str, int], int] = {}
+        self._stop = threading.Event()
+        self._deferred: list[tuple[Live, FlowStats | None]] = []
+        self._missed_before = 0
+        self._created_before = 0
+        self._silent_before = 0
+        self._reaped_before = 0
+        self._next_check_s = 0.0
+        names = [running.name for running in algorithms]
+        for name in names:
+            if names.count(name) > 1:
+                raise duplicate_algorithm(name)
+        self.default = default or names[0]
+        for wanted in (self.default, *(rule.algorithm for rule in rules)):
+            if wanted not in names:
+                raise unknown_algorithm(wanted, names, "default or rule")
+        self.hosts: dict[str, SingleHost | VectorHost] = {}
+        try:
+            for running in algorithms:
+                self.hosts[running.name] = host_for(running, datapath, self.events)
+        except BaseException:
+            for host in self.hosts.values():
+                host.programs.uninstall()
+            raise
+        self.index()
+
+    def index(self) -> None:
+        """Take note of which algorithms run."""
+        self._by_cc_name = {host.cc_name: host for host in self.hosts.values() if host.cc_name}
+        self._any_single = any(not host.vectorised for host in self.hosts.values())
+        self._vectorised = [host for host in self.hosts.values() if isinstance(host, VectorHost)]
+
+    # Running
+
+    def run(self, duration_s: float | None = None, each_turn: Callable[[], None] | None = None) -> None:
+        """Adopt the flows that are there and serve until `request_stop`; then close the datapath.
+
+        Args:
+            duration_s: Stop after this time [s]; None for never.
+            each_turn: Called after every batch, for status lines; must be quick.
+        """
+        end_s = None if duration_s is None else self._clock() + duration_s
+        try:
+            self.adopt()
+            while not self._stop.is_set() and (end_s is None or self._clock() < end_s):
+                self.turn(POLL_MS)
+                if each_turn is not None:
+                    each_turn()
+        finally:
+            self.datapath.close()
+
+    def request_stop(self) -> None:
+        """Make `run` return after this batch; may be called from any thread and from a signal handler."""
+        self._stop.set()
+
+    def call(self, what: Callable[[], None]) -> None:
+        """Have something done on the agent's thread, between two batches; may be called from any thread.
+
+        Args:
+            what: Must not raise.
+        """
+        self._calls.append(what)
+        self.datapath.wake()
+
+    def turn(self, timeout_ms: int) -> int:
+        """Wait for one batch, at most `timeout_ms` [ms], and handle it.
+
+        Returns:
+            How many events it had.
+        """
+        batch = self.datapath.poll(timeout_ms)
+        n = len(batch)
+        if n:
+            if self.on_batch is not None:
+                self.on_batch(batch)
+            self._dispatch(batch)
+        while self._calls:
+            self._calls.popleft()()
+        self.changes.tell_params()
+        for do in self.each_turn:
+            do()
+        if self._clock() >= self._next_check_s:
+            self._check_missed()
+        return n
+
+    # Flows
+
+    def adopt(self) -> int:
+        """Take over the flows that are there already and not yet ours; returns how many."""
+        counters = self.datapath.counters()
+        self._silent_before = counters.get("law_entries_silent", 0)
+        self._reaped_before = counters.get("flows_reaped", 0)
+        return self._take_over(self._look())
+
+    def _look(self) -> Sequence[FlowInfo]:
+        """Return all flows of now, after taking note of what the datapath had counted before."""
+        counters = self.datapath.counters()
+        self._missed_before = _missed(counters)
+        self._created_before = counters.get("flows_created", 0)
+        return self.datapath.flows()
+
+    def _take_over(self, flows: Sequence[FlowInfo]) -> int:
+        before = self.counters.flows_created
+        for info in self.breath.between(flows):
+            self._create(info)
+        adopted = self.counters.flows_created - before
+        self.counters.flows_adopted += adopted
+        return adopted
+
+    def resync(self) -> None:
+        """Compare the list of flows with the datapath's, after create or close events were lost."""
+        self.counters.resyncs += 1
+        flows = self._look()
+        there = {info.flow_id for info in flows}
+        for flow_id in self.breath.between([flow_id for flow_id in self.flows if flow_id not in there]):
+            self._close(flow_id, None)
+        self._finish_closes()
+        self._take_over(flows)
+
+    def flow_ids(self, algorithm: str | None = None) -> list[int]:
+        """Return the flows that run an algorithm (one of them, if named); not those that failed."""
+        return [
+            flow_id
+            for flow_id, live in self.flows.items()
+            if not live.failed and (algorithm is None or live.host.name == algorithm)
+        ]
+
+    def _choose(self, info: FlowInfo) -> Host:
+        host = self._by_cc_name.get(info.cc_name)
+        if host is None:
+            host = self.hosts[choose(self.rules, info) or self.default]
+        trial = self.trials.get(host.name)
+        return self.hosts[trial.name] if trial is not None and trial.takes(info) else host
+
+    def _create(self, info: FlowInfo) -> None:
+        if info.flow_id in self.flows:
+            return  # adopted already, its create event came later
+        live = self._choose(info).live(info)
+        self.flows[info.flow_id] = live
+        self.counters.flows_created += 1
+        self.events.tell("flow:created", live.host.name, info)
+        try:
+            live.host.start(live)
+        except FlowGone:
+            log.debug("flow %d closed while its algorithm started", info.flow_id)
+        except Exception as error:
+            self.fail(live, error, "on_create")
+
+    def _is_ghost(self, flow_id: int) -> bool:
+        """Return whether a create event is of a flow that was gone when the flows were looked at last.
+
+        The upper half of its id counts flows. What is newer closes after that look, and that event comes, or
+        is counted as missed.
+        """
+        return 0 < flow_id >> 32 <= self._created_before and self.datapath.stats(flow_id) is None
+
+    def _close(self, flow_id: int, stats: FlowStats | None) -> None:
+        live = self.flows.pop(flow_id, None)
+        if live is None:
+            return
+        self.counters.flows_closed += 1
+        for trial in self.trials.values():
+            trial.closed(flow_id, stats)
+        self.events.tell("flow:closed", live.host.name, live.flow.info)
+        live.flow.retire()
+        if live.host.vectorised:
+            self._deferred.append((live, stats))  # its reports of this batch come first
+        elif not live.failed:
+            self._finish_close(live, stats)
+
+    def _told(self, told: Told) -> None:
+        live = self.flows.get(told.flow_id)
+        if live is None or live.failed:
+            return
+        try:
+            live.host.tell_extension(live, told.extension, told.octets)
+        except FlowGone:
+            pass  # its close event follows
+        except Exception as error:
+            self.fail(live, error, "on_extension")
+
+    def _finish_close(self, live: Live, stats: FlowStats | None) -> None:
+        try:
+            live.host.end(live, stats)
+        except FlowGone:
+            pass  # an algorithm that writes in on_close; there is nobody to write to
+        except Exception as error:
+            self.log_failure(live.host, live, error, "on_close")
+
+    def _finish_closes(self) -> None:
+        for live, stats in self.breath.between(self._deferred):
+            self._finish_close(live, stats)
+        self._deferred.clear()
+
+    # Batches
+
+    def _dispatch(self, batch: Batch) -> None:
+        # Reports of vectorised algorithms never become Python objects, unless others need objects anyway.
+        events: Iterable[Event] = batch if self._any_single else batch.events()
+        iterator = iter(events)
+        while chunk := list(islice(iterator, EVENTS_PER_HEARTBEAT)):
+            self._each(chunk)
+            self.datapath.heartbeat()
+        if self._vectorised:
+            self._arrays(batch)
+            self._finish_closes()
+
+    def _each(self, events: list[Event]) -> None:
+        flow_of = self.flows.get
+        reports = stale = 0
+        for event in events:
+            if event.EVENT_KIND == "report":
+                live = flow_of(event.flow_id)
+                if live is None or event.program_handle != live.flow.handle:
+                    stale += 1
+                    continue
+                on_report = live.on_report
+                if on_report is None:
+                    continue  # comes with the arrays
+                reports += 1
+                live.last_report = event
+                try:
+                    on_report(event)
+                except FlowGone:
+                    continue  # its close event follows
+                except Exception as error:
+                    self.fail(live, error, "on_report")
+            elif event.EVENT_KIND == "created":
+                if not self._is_ghost(event.info.flow_id):
+                    self._create(event.info)
+            elif event.EVENT_KIND == "told":
+                self._told(event)
+            else:
+                self._close(event.flow_id, event.stats)
+        self.counters.reports += reports
+        self.counters.reports_stale += stale
+
+    def _arrays(self, batch: Batch) -> None:
+        known = {one.handle: (host, one.name) for host in self._vectorised for one in host.programs.all()}
+        for handle, reports in batch.arrays():
+            self.datapath.heartbeat()
+            host, program = known.get(handle, (None, ""))
+            if host is None:
+                if not self._any_single:  # else counted one by one
+                    self.counters.reports_stale += len(reports)
+                continue
+            try:
+                fed = host.feed(reports, program)
+            except Exception as error:
+                self.fail_all(host, error, "on_reports")
+                continue
+            self.counters.reports += fed
+            if not self._any_single:
+                self.counters.reports_stale += len(reports) - fed
+
+    # Failures
+
+    def fail(self, live: Live, error: Exception, callback: str) -> None:
+        """Give one flow to the fallback law because its algorithm raised."""
+        self.log_failure(live.host, live, error, callback)
+        self._to_law(live, failure_of(live.host, error, callback))
+
+    def fail_all(self, host: VectorHost, error: Exception, callback: str) -> None:
+        """Give all flows of a vectorised algorithm to the fallback law; flows to come get a new instance."""
+        theirs = [live for live in self.flows.values() if live.host is host and not live.failed]
+        if theirs:
+            self.log_failure(host, theirs[0], error, callback, n_flows=len(theirs))
+        failure = failure_of(host, error, callback)
+        for live in theirs:
+            self._to_law(live, failure)
+        host.restart()
+
+    def _to_law(self, live: Live, failure: str) -> None:
+        live.failed, live.failure = True, failure
+        live.flow.retire()
+        if isinstance(live.host, VectorHost):
+            live.host.fail(live.flow.info.flow_id)
+        self.counters.flows_failed += 1
+        self.datapath.update(live.flow.info.flow_id, program=LAW_FAILED)
+
+    def log_failure(self, host: Host, live: Live, error: Exception, callback: str, n_flows: int = 1) -> None:
+        """Log an exception of an algorithm, with traceback if it is the first from its line.
+
+        10,000 flows may raise it.
+        """
+        self.counters.algorithm_errors += 1
+        raised = traceback.extract_tb(error.__traceback__, limit=-1)
+        place = (raised[0].filename, raised[0].lineno or 0) if raised else ("", 0)
+        key = (host.name, type(error).__name__, *place)
+        times = self._failures[key] = self._failures.get(key, 0) + 1
+        log.error(
+            "%s.%s raised %s (%s%s)%s: flow %s%s",
+            host.name,
+            callback,
+            type(error).__name__,
+            error,
+            "" if times == 1 else f"; {times} times so far, traceback above",
+            "" if callback == "on_close" else "; goes on with the fallback law",
+            describe(live.flow.info),
+            "" if n_flows == 1 else f" and {n_flows - 1} more",
+            exc_info=error if times == 1 else None,
+        )
+        self.events.tell(
+            "flow:failed",
+            host.name,
+            live.flow.info,
+            callback=callback,
+            error=f"{type(error).__name__}: {error}",
+            where=place_of(error, host.version.file),
+            flows=n_flows,
+        )
+
+    # Lost events
+
+    def _check_missed(self) -> None:
+        self._next_check_s = self._clock() + RESYNC_CHECK_S
+        counters = self.datapath.counters()
+        silent = counters.get("law_entries_silent", 0)
+        if silent != self._silent_before:
+            lost, self._silent_before = silent - self._silent_before, silent
+            log.warning(
+                "the agent was silent for too long: %d flows were with the fallback law meanwhile", lost
+            )
+            self.events.tell("flows:law", cause="silent", flows=lost)
+        reaped = counters.get("flows_reaped", 0)
+        if reaped != self._reaped_before:
+            lost, self._reaped_before = reaped - self._reaped_before, reaped
+            log.warning("slots are scarce: %d flows that had long been silent lost theirs", lost)
+            self.events.tell("flows:reaped", flows=lost)
+        if _missed(counters) != self._missed_before:
+            log.warning("create or close events were lost: comparing flows with the datapath")
+            self.resync()
+
+    # Live changes
+
+    def set_param(self, name: str, value: object, flow_id: int | None = None) -> None:
+        """Set a parameter of an algorithm while it runs: for one flow, or for all and those to come.
+
+        Raises:
+            CcpError: As `Changes.set_params`.
+        """
+        self.changes.set_params({name: value}, Which(flow_id=flow_id))
+
+    def replace_program(self, algorithm: str, name: str, program: Program) -> int:
+        """Replace a fold program under the live flows that run it; see `Changes.replace_program`."""
+        return self.changes.replace_program(algorithm, name, program)
+
+
+def failure_of(host: Host, error: Exception, callback: str) -> str:
+    """Return what an algorithm raised, and where."""
+    where = place_of(error, host.version.file)
+    return f"{callback}: {type(error).__name__}: {error}" + (f" ({where})" if where else "")
+
+
+def _missed(counters: Mapping[str, int]) -> int:
+    """Return how many create and close events the datapath had to drop."""
+    return counters.get("creates_missed", 0) + counters.get("closes_missed", 0)

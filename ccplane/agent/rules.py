@@ -1,0 +1,265 @@
+"""Rules that choose an algorithm for flows of the plain congestion control `ccp`.
+
+A rule is `CONDITION... -> ALGORITHM`; all conditions of a rule must hold, and the first rule that matches
+decides:
+
+    dst=10.0.0.0/8 -> cubic
+    dport=5001-5010 src=2001:db8::/32 -> const
+    cgroup=/sys/fs/cgroup/video.slice -> dctcp
+
+Conditions are `src`, `dst` (address or prefix, IPv4 or IPv6), `sport`, `dport` (port or range) and `cgroup`
+(a cgroup v2 directory; sockets made in it or in a cgroup below it match).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ccplane.base.errors import UsageError, collected
+from ccplane.base.flows import FlowInfo
+from ccplane.base.names import close_names
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def parse_address(text: str) -> Address:
+    """Return an address; an IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) counts as the IPv4 address.
+
+    Raises:
+        ValueError: If `text` is no address.
+    """
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+@dataclass(slots=True)
+class CgroupTree:
+    """A cgroup and those below it, known by id.
+
+    The id of a cgroup is the inode number of its directory. A cgroup can neither be moved nor get the id of
+    another, so that an answer once found stays right; a new id makes the tree be read again.
+    """
+
+    path: Path
+    _inside: set[int] = field(default_factory=set)
+    _outside: set[int] = field(default_factory=set)
+
+    def __contains__(self, cgroup_id: int) -> bool:
+        """Return whether the id is that of the cgroup or of one below it."""
+        if cgroup_id in self._inside:
+            return True
+        if cgroup_id in self._outside:
+            return False
+        for directory, _, _ in os.walk(self.path):
+            with suppress(FileNotFoundError):  # removed since it was listed
+                self._inside.add(os.stat(directory).st_ino)
+        if cgroup_id in self._inside:
+            return True
+        self._outside.add(cgroup_id)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """A range of ports.
+
+    Attributes:
+        low: The first one.
+        high: The last one.
+    """
+
+    low: int
+    high: int
+
+
+Value = Network | Ports | Path
+"""What a condition wants: a prefix of addresses, ports, or a cgroup by its directory."""
+
+Test = Callable[[FlowInfo], bool]
+
+
+def _prefix(value: str) -> Network:
+    return ipaddress.ip_network(value, strict=True)
+
+
+def _ports(value: str) -> Ports:
+    found = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", value)
+    if found is None:
+        raise ValueError(f"{value!r} is neither a port nor a range of ports such as 5001-5010")
+    low = int(found[1])
+    high = int(found[2] or low)
+    if not 1 <= low <= high <= 65_535:
+        raise ValueError("ports are 1 to 65535, the smaller one first")
+    return Ports(low, high)
+
+
+def _cgroup(value: str) -> Path:
+    path = Path(value)
+    if not (path / "cgroup.procs").exists():
+        raise ValueError(f"{value!r} is no cgroup directory of this machine")
+    return path
+
+
+_CONDITIONS: Final[dict[str, tuple[Callable[[str], Value], str, str]]] = {
+    "src": (_prefix, "src_addr", "src=10.0.0.0/8"),
+    "dst": (_prefix, "dst_addr", "dst=10.0.0.0/8"),
+    "sport": (_ports, "src_port", "sport=5001 or sport=5001-5010"),
+    "dport": (_ports, "dst_port", "dport=5001 or dport=5001-5010"),
+    "cgroup": (_cgroup, "cgroup_id", "cgroup=/sys/fs/cgroup/NAME"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a rule.
+
+    Attributes:
+        key: What it is about: `src`, `dst`, `sport`, `dport` or `cgroup`.
+        value: What it wants.
+    """
+
+    key: str
+    value: Value
+
+    def test(self) -> Test:
+        """Return the test of flows that it stands for."""
+        attribute, value = _CONDITIONS[self.key][1], self.value
+        if isinstance(value, Ports):
+            return lambda info: value.low <= int(getattr(info, attribute)) <= value.high
+        if isinstance(value, Path):
+            tree = CgroupTree(value)
+            return lambda info: getattr(info, attribute) in tree
+        return lambda info: parse_address(getattr(info, attribute)) in value
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        text: The rule as it was written.
+        algorithm: Name of the algorithm that it chooses.
+        tests: Conditions; all must hold.
+    """
+
+    text: str
+    algorithm: str
+    tests: tuple[Test, ...]
+
+    def matches(self, info: FlowInfo) -> bool:
+        """Return whether the rule is for this flow."""
+        return all(test(info) for test in self.tests)
+
+
+def parse_rule(text: str) -> Rule:
+    """Read one rule.
+
+    Args:
+        text: `CONDITION... -> ALGORITHM`, conditions separated by blanks or commas.
+
+    Returns:
+        The rule; that its algorithm runs is not checked here.
+
+    Raises:
+        UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+    """
+    left, arrow, algorithm = (part.strip() for part in text.partition("->"))
+    if not arrow or not left or re.fullmatch(r"[^\s>=]+", algorithm) is None:
+        raise UsageError(
+            "rule.syntax",
+            f"`{text}` is no rule",
+            where=f"rule `{text}`",
+            fix="write CONDITION... -> ALGORITHM in quotes, such as --rule 'dst=10.0.0.0/8 -> cubic'",
+        )
+    tests = tuple(condition.test() for condition in parse_conditions(left, text))
+    return Rule(text=text.strip(), algorithm=algorithm, tests=tests)
+
+
+def parse_conditions(words: str, text: str) -> list[Condition]:
+    """Read the conditions of a rule.
+
+    Args:
+        words: The conditions, separated by blanks or commas.
+        text: The whole rule, for errors.
+
+    Raises:
+        UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+        Several: If several of them are wrong.
+    """
+    return collected(lambda word: _parse_condition(word, text), re.split(r"[\s,]+", words))
+
+
+def _parse_condition(word: str, text: str) -> Condition:
+    key, equals, value = word.partition("=")
+    if not equals or not value:
+        raise UsageError(
+            "rule.syntax",
+            f"the condition `{word}` has no value",
+            where=f"rule `{text}`",
+            fix="write it as key=value, such as " + _CONDITIONS.get(key, _CONDITIONS["dst"])[2],
+        )
+    if key not in _CONDITIONS:
+        raise UsageError(
+            "rule.unknown_key",
+            f"rules cannot test `{key}`",
+            where=f"rule `{text}`",
+            fix=close_names(key, _CONDITIONS, "condition"),
+        )
+    read, _, example = _CONDITIONS[key]
+    try:
+        return Condition(key, read(value))
+    except ValueError as error:
+        raise UsageError(
+            "rule.bad_value",
+            f"the value of `{word}` cannot be used",
+            where=f"rule `{text}`",
+            why=str(error),
+            fix=f"write it as in {example}",
+        ) from error
+
+
+def parse_rules(texts: Sequence[str], algorithms: Sequence[str]) -> list[Rule]:
+    """Read all rules and check that their algorithms run.
+
+    Args:
+        texts: The rules in order of precedence.
+        algorithms: Names of the running algorithms.
+
+    Returns:
+        The rules.
+
+    Raises:
+        UsageError: If one of them is wrong.
+        Several: If more are.
+    """
+
+    def of_running(text: str) -> Rule:
+        rule = parse_rule(text)
+        if rule.algorithm not in algorithms:
+            raise UsageError(
+                "rule.unknown_algorithm",
+                f"the rule's algorithm `{rule.algorithm}` is not running",
+                where=f"rule `{text}`",
+                fix=close_names(rule.algorithm, algorithms, "running algorithm"),
+            )
+        return rule
+
+    return collected(of_running, texts)
+
+
+def choose(rules: Sequence[Rule], info: FlowInfo) -> str | None:
+    """Return the algorithm of the first rule that matches, None if none does."""
+    for rule in rules:
+        if rule.matches(info):
+            return rule.algorithm
+    return None

@@ -1,0 +1,373 @@
+"""Runs what was planned on a datapath: loaded, and served until a stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+
+from broker.embedded import EmbeddedBroker
+from broker.options import BusOptions
+from ccplane.agent.audit import Audit, AuditLog
+from ccplane.agent.bus import status_of, tell
+from ccplane.agent.canary.canaries import ENDS
+from ccplane.agent.changes import Reloaded
+from ccplane.agent.control import ControlOptions, control_socket, try_to_listen
+from ccplane.agent.description import Plan, assembled
+from ccplane.agent.events import Event
+from ccplane.agent.files import Files, ReadingThread
+from ccplane.agent.held import CcpUnixOptions, Held, held
+from ccplane.agent.inbox import Inbox
+from ccplane.agent.known_good import KnownGood
+from ccplane.agent.management import Management, managed
+from ccplane.agent.metrics import MetricsAddress, MetricsServer, listening
+from ccplane.agent.plane import Plane
+from ccplane.agent.priority import raise_priority, raise_thread
+from ccplane.agent.runfile import RunFile, RunInfo, check_room, run_dir_of, running
+from ccplane.agent.supervised import supervised
+from ccplane.agent.watch import Told, Watcher
+from ccplane.base.errors import CcpError
+from ccplane.datapath import ebpf
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """How an agent runs.
+
+    Attributes:
+        load: Which datapath, and how to load it.
+        duration_s: Stop after this time [s]; None for never.
+        unload_at_end: Remove everything from the kernel at the end; else the registration stays.
+        keep_capabilities: Do not drop the capabilities that a running agent does not need.
+        realtime: Run the event loop with real-time priority, where that is allowed.
+        run_dir: Where the run file stands; None for where commands look for it.
+        control: Where the running agent can be asked and changed; None for nowhere.
+        on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
+            the name, and what was done or what is wrong. None does not watch.
+        broker: Telemetry bus to listen to, or a broker to be started with the agent; None for none.
+        host: Our name on the bus; None for the host's.
+        metrics: Where Prometheus may ask; None for nowhere.
+        audit: File in which changes are written down; None for none.
+        known_good: Keeps versions that are known to be good; None keeps none.
+    """
+
+    load: ebpf.LoadOptions | CcpUnixOptions = field(default_factory=ebpf.LoadOptions)
+    duration_s: float | None = None
+    unload_at_end: bool = False
+    keep_capabilities: bool = False
+    realtime: bool = True
+    run_dir: Path | None = None
+    control: ControlOptions | None = None
+    on_reload: Told | None = None
+    broker: BusOptions | EmbeddedBroker | None = None
+    host: str | None = None
+    metrics: MetricsAddress | None = None
+    audit: Path | None = None
+    known_good: KnownGood | None = None
+
+
+def serve(
+    ready: Plan,
+    options: ServeOptions,
+    *,
+    on_start: Callable[[Plane, Plan], None] | None = None,
+    each_turn: Callable[[Plane], None] | None = None,
+) -> Plane:
+    """Run algorithms on a datapath until SIGINT, SIGTERM or the end of the duration.
+
+    At the end flows go to the fallback law; the registration stays, so that the next agent finds them.
+
+    Args:
+        ready: What to run, see `ccplane.agent.description`.
+        options: How.
+        on_start: Called once, when flows are served.
+        each_turn: Called after every batch; must be quick.
+
+    Returns:
+        The plane, stopped; its counters tell what happened.
+
+    Raises:
+        LoadError: If the datapath cannot be loaded, or another agent has it.
+        VerifierError: If the kernel refuses a program.
+    """
+    datapath_held = held(options.load)
+    with ExitStack() as around:
+        with _cleared_up(datapath_held):
+            run_dir = options.run_dir
+            if datapath_held.takes_over:
+                datapath_held.rehearse(ready)
+                _rehearse(options, datapath_held.place)
+            audit_log = around.enter_context(_audit_log(options.audit))
+            datapath = datapath_held.load()
+            place = datapath_held.place
+            run_file = around.enter_context(RunFile(place, run_dir))
+            plane = assembled(ready, datapath)
+            datapath_held.tell_kept()
+            audit = None if audit_log is None else Audit(audit_log, plane)
+            files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
+            control = _control(options, place)
+            ways = around.enter_context(
+                managed(plane, ebpf.compile_program, control, start=False, files=files, audit=audit)
+            )
+            if audit is not None:
+                _trials_written(plane, ways, audit)
+            if options.known_good is not None:
+                ways.loader.judged = options.known_good.judged
+            if options.realtime:
+                raise_priority()
+            around.enter_context(_hearing(plane, ways, options))
+            metrics = around.enter_context(_metrics(plane, ways, options, datapath_held))
+            if not options.keep_capabilities:
+                ebpf.drop_capabilities()
+                around.enter_context(_children_without_any())
+            listens = _listens(options, control)
+            run_file.write(_run_info(plane, place, listens))
+            _keep_written(plane, lambda: run_file.write(_run_info(plane, place, listens)))
+            ways.start()
+            if metrics is not None:
+                metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
+            around.enter_context(_watching(plane, ways, options.on_reload, audit))
+            plane.adopt()
+        with _stopped_by_signals(plane):
+            if on_start is not None:
+                on_start(plane, ready)
+            with supervised(plane):
+                plane.each_turn.append(lambda: datapath_held.each_turn(plane))
+                plane.run(options.duration_s, None if each_turn is None else lambda: each_turn(plane))
+        around.close()
+        datapath_held.release()  # last: what has our names, the next agent takes
+        if options.unload_at_end and not plane.handed_over:
+            datapath_held.unload()
+    return plane
+
+
+def _rehearse(options: ServeOptions, place: str) -> None:
+    """Try what else could keep an agent from serving, while the one that it takes over from still serves.
+
+    Where that one listens, this one can listen as soon as it is gone.
+
+    Raises:
+        CcpError: What would have kept it.
+    """
+    check_room(options.run_dir or run_dir_of(place))
+    before = running(place, options.run_dir)
+    free_soon = [] if before is None else before.listens
+    if options.metrics is not None and str(options.metrics) not in free_soon:
+        MetricsServer(options.metrics).close()
+    control = _control(options, place)
+    if control is not None:
+        try_to_listen(control, bind=control.address not in free_soon)
+    broker = options.broker
+    if isinstance(broker, EmbeddedBroker):
+        broker.try_out(elsewhere=_reached_at(broker) in free_soon)
+        broker = broker.options
+    if broker is not None:
+        Inbox(broker, sender=options.host or socket.gethostname())
+
+
+def _listens(options: ServeOptions, control: ControlOptions | None) -> list[str]:
+    addresses: list[str] = []
+    if options.metrics is not None:
+        addresses.append(str(options.metrics))
+    if control is not None:
+        addresses.append(control.address)
+    if isinstance(options.broker, EmbeddedBroker):
+        addresses.append(_reached_at(options.broker))
+    return addresses
+
+
+def _reached_at(broker: EmbeddedBroker) -> str:
+    return f"{broker.options.host}:{broker.options.port}"
+
+
+def _control(options: ServeOptions, place: str) -> ControlOptions | None:
+    if options.control is None or options.control.address:
+        return options.control
+    return replace(options.control, address=control_socket(place, options.run_dir))
+
+
+def _keep_written(plane: Plane, write: Callable[[], None]) -> None:
+    """Write the run file again when programs or algorithms change."""
+    kinds = {
+        "algorithm:reloaded",
+        "algorithm:loaded",
+        "algorithm:switched",
+        "program:replaced",
+        *ENDS.values(),
+    }
+
+    def changed(event: Event) -> None:
+        if event.kind in kinds:
+            write()
+
+    plane.events.listen(changed)
+
+
+def _trials_written(plane: Plane, ways: Management, audit: Audit) -> None:
+    """Write down how trials end, on the loader's thread: it waits for the disk."""
+
+    def ended(event: Event) -> None:
+        if event.kind in ENDS.values():
+            ways.loader.submit(lambda: audit.tried(event))
+
+    plane.events.listen(ended)
+
+
+@contextmanager
+def _reading(plane: Plane, *, watching: bool) -> Iterator[Files]:
+    """Give what reads the algorithms' files: to watch them takes a right that the agent drops."""
+    if not watching:
+        yield Files()
+        return
+    directories = {Path(host.version.file).parent for host in plane.hosts.values() if host.version.has_file}
+    files = ReadingThread(directories)
+    try:
+        yield files
+    finally:
+        files.close()
+
+
+@contextmanager
+def _watching(plane: Plane, ways: Management, told: Told | None, audit: Audit | None) -> Iterator[None]:
+    """Reload what is saved."""
+    if told is None:
+        yield
+        return
+
+    def saved(name: str, done: Reloaded | CcpError) -> None:
+        if audit is not None:
+            audit.saved(name, done if isinstance(done, CcpError) else None)
+        told(name, done)
+
+    watcher = Watcher(plane, ways.loader, saved)
+    watcher.start()
+    try:
+        yield
+    finally:
+        watcher.close()
+
+
+@contextmanager
+def _hearing(plane: Plane, ways: Management, options: ServeOptions) -> Iterator[None]:
+    """Listen to the telemetry bus, and tell it what happens here; begin while there are rights to drop."""
+    if options.broker is None:
+        yield
+        return
+    host = options.host or socket.gethostname()
+    with ExitStack() as around:
+        broker = options.broker
+        if isinstance(broker, EmbeddedBroker):
+            broker = around.enter_context(broker.with_user(host)).options
+        inbox = Inbox(broker, sender=host, status=status_of(plane, host), wake=plane.datapath.wake)
+        ways.hear(plane, inbox, host)
+        plane.events.listen(lambda event: tell(inbox, event))
+
+        def begin() -> None:
+            if options.realtime:
+                raise_thread()
+            if not options.keep_capabilities:
+                ebpf.drop_capabilities()
+
+        inbox.start(begin)
+        around.callback(inbox.stop)
+        yield
+
+
+@contextmanager
+def _audit_log(path: Path | None) -> Iterator[AuditLog | None]:
+    """Open the audit log, which may stand where only root may write."""
+    if path is None:
+        yield None
+        return
+    audit_log = AuditLog(path)
+    try:
+        yield audit_log
+    finally:
+        audit_log.close()
+
+
+@contextmanager
+def _metrics(
+    plane: Plane, ways: Management, options: ServeOptions, datapath: Held
+) -> Iterator[MetricsServer | None]:
+    """Listen for Prometheus; it is answered later, without rights."""
+    if options.metrics is None:
+        yield None
+        return
+    heard = ways.requests
+    with listening(options.metrics, plane, heard.hearing, heard.inbox, datapath.limits) as server:
+        yield server
+
+
+def _give_up_all() -> None:
+    ebpf.drop_capabilities([])
+
+
+@contextmanager
+def _children_without_any() -> Iterator[None]:
+    """Take from what an algorithm forks what the agent has kept; what it executes has nothing anyway."""
+    serving = True
+
+    def give_up() -> None:
+        if serving:
+            _give_up_all()
+
+    os.register_at_fork(after_in_child=give_up)  # for ever: there is no way back
+    try:
+        yield
+    finally:
+        serving = False
+
+
+@contextmanager
+def _cleared_up(datapath: Held) -> Iterator[None]:
+    """Leave nothing half started."""
+    try:
+        yield
+    except BaseException:
+        datapath.undo()
+        raise
+
+
+def _run_info(plane: Plane, place: str, listens: list[str]) -> RunInfo:
+    return RunInfo(
+        pid=os.getpid(),
+        pin_dir=place,
+        default=plane.default,
+        algorithms={host.cc_name: host.name for host in plane.hosts.values() if host.cc_name},
+        programs={
+            installed.handle: f"{host.name}/{installed.name}"
+            for host in plane.hosts.values()
+            for installed in host.programs.all()
+        },
+        rules=[rule.text for rule in plane.rules],
+        listens=listens,
+    )
+
+
+@contextmanager
+def _stopped_by_signals(plane: Plane) -> Iterator[None]:
+    """Let SIGINT and SIGTERM stop the plane cleanly; a second one interrupts an algorithm that hangs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python delivers signals to the main thread only; whoever runs us here calls request_stop
+        return
+    seen: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+        plane.request_stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

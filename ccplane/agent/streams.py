@@ -1,0 +1,261 @@
+"""Streams of reports, decisions, events and telemetry: what the agent's thread leaves for others to send.
+
+The agent's thread puts arrays and objects into bounded buffers and goes on; who sends them takes them from
+there, on a thread of its own. A buffer that is full loses its oldest part, and counts it. What nobody listens
+to costs the agent nothing: reports and decisions are looked at only while somebody is subscribed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccp_algs import Updates
+from ccplane.agent.events import Event
+from ccplane.agent.flow import Update
+from ccplane.agent.hosts import VectorHost
+from ccplane.datapath.protocol import REPORT_HEAD, Batch, Reports, handle_of
+from telemetry.schema import Sample
+
+if TYPE_CHECKING:
+    from ccplane.agent.plane import Plane
+
+BATCHES: Final = 256
+"""How many batches of reports wait to be sent: at 1 kHz a quarter of a second."""
+
+DECISIONS: Final = 16_384
+"""How many decisions wait to be sent."""
+
+EVENTS: Final = 4_096
+"""How many events and samples wait to be sent."""
+
+HISTORY: Final = 1_000
+"""How many events are kept for who asks later."""
+
+HEAD: Final = tuple(name for name, _ in REPORT_HEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was written to a flow, or to many.
+
+    Attributes:
+        t_us: When, CLOCK_MONOTONIC [us].
+        flow_id: The flow.
+        cwnd_bytes: New window [bytes]; None or 0 if it was left.
+        rate_bytes_per_s: New rate [bytes/s]; None if it was left.
+        program: Handle of a new program, None if it was left.
+        registers: Control registers that were set.
+        many: Instead of all this, what a vectorised algorithm decided.
+    """
+
+    t_us: int
+    flow_id: int = 0
+    cwnd_bytes: int | None = None
+    rate_bytes_per_s: int | None = None
+    program: int | None = None
+    registers: dict[str, int] | None = None
+    many: Updates | None = None
+
+    def singles(self) -> Iterator[Decision]:
+        """Yield the decisions flow by flow."""
+        if self.many is None:
+            yield self
+            return
+        many = self.many
+
+        def at(row: int, column: Any) -> int:
+            return int(np.broadcast_to(column, many.flow_ids.shape)[row])
+
+        for row, flow_id in enumerate(np.asarray(many.flow_ids).tolist()):
+            cwnd, rate = (
+                None if column is None else at(row, column)
+                for column in (many.cwnd_bytes, many.rate_bytes_per_s)
+            )
+            registers = {name: at(row, column) for name, column in many.registers.items()}
+            yield Decision(self.t_us, flow_id, cwnd or None, rate or None, None, registers or None)
+
+
+class _Buffer:
+    """A deque that counts what it loses."""
+
+    def __init__(self, size: int) -> None:
+        self.items: deque[Any] = deque(maxlen=size)
+        self.dropped = 0
+
+    def put(self, item: Any) -> None:
+        if len(self.items) == self.items.maxlen:
+            self.dropped += 1
+        self.items.append(item)
+
+    def take(self) -> Iterator[Any]:
+        while self.items:
+            try:
+                yield self.items.popleft()
+            except IndexError:
+                return
+
+
+@dataclass(slots=True)
+class Dropped:
+    """What the buffers of a plane lost because nobody sent it in time.
+
+    Attributes:
+        batches: Batches of reports.
+        decisions: Decisions.
+        events: Events and samples.
+    """
+
+    batches: int = field(default=0)
+    decisions: int = field(default=0)
+    events: int = field(default=0)
+
+
+class Streams:
+    """The buffers of one plane.
+
+    Attributes:
+        history: The last events.
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        """Listen to events; to reports and decisions only once somebody wants them."""
+        self.history: deque[Event] = deque(maxlen=HISTORY)
+        self._plane = plane
+        self._batches = _Buffer(BATCHES)
+        self._decisions = _Buffer(DECISIONS)
+        self._events = _Buffer(EVENTS)
+        self._samples = _Buffer(EVENTS)
+        self._tapped = False
+        self._wants_events = False
+        plane.events.listen(self._event)
+
+    @property
+    def dropped(self) -> Dropped:
+        """What the buffers lost."""
+        return Dropped(
+            self._batches.dropped, self._decisions.dropped, self._events.dropped + self._samples.dropped
+        )
+
+    # On the agent's thread
+
+    def want(self, *, reports: bool, decisions: bool, events: bool) -> None:
+        """Say what somebody listens to."""
+        self._wants_events = events
+        self._plane.on_batch = self._batch if reports else None
+        if decisions != self._tapped:
+            self._tapped = decisions
+            for host in self._plane.hosts.values():
+                host.update = self._tap() if decisions else self._plane.datapath.update
+                if isinstance(host, VectorHost):
+                    host.on_updates = self._many if decisions else None
+            for live in self._plane.flows.values():
+                live.flow.tap(live.host.update)
+
+    def sample(self, sample: Sample, flow_ids: list[int]) -> None:
+        """Keep a sample of telemetry."""
+        if self._wants_events:
+            self._samples.put((sample, flow_ids))
+
+    def _batch(self, batch: Batch) -> None:
+        arrays = batch.arrays()
+        if arrays:
+            self._batches.put(arrays)
+
+    def _many(self, updates: Updates) -> None:
+        self._decisions.put(Decision(_now_us(), many=updates))
+
+    def _event(self, event: Event) -> None:
+        self.history.append(event)
+        if self._wants_events:
+            self._events.put(event)
+        if event.kind == "algorithm:loaded" and self._tapped:
+            self._tapped = False  # the new one is to be tapped, too
+            self.want(reports=self._plane.on_batch is not None, decisions=True, events=self._wants_events)
+
+    def _tap(self) -> Update:
+        write, keep = self._plane.datapath.update, self._decisions.put
+
+        def update(
+            flow_id: int,
+            cwnd_bytes: int | None = None,
+            rate_bytes_per_s: int | None = None,
+            program: int | None = None,
+            registers: dict[str, int] | None = None,
+            letters: dict[str, bytes] | None = None,
+        ) -> bool:
+            written = write(flow_id, cwnd_bytes, rate_bytes_per_s, program, registers, letters)
+            if written:
+                handle = None if program is None else handle_of(program)
+                keep(Decision(_now_us(), flow_id, cwnd_bytes, rate_bytes_per_s, handle, registers))
+            return written
+
+        return update
+
+    # On the sender's thread
+
+    def batches(self) -> Iterator[list[tuple[int, Reports]]]:
+        """Take the batches of reports that wait, by program handle."""
+        return self._batches.take()
+
+    def decisions(self) -> Iterator[Decision]:
+        """Take the decisions that wait."""
+        for decision in self._decisions.take():
+            yield from decision.singles()
+
+    def events(self) -> Iterator[Event]:
+        """Take the events that wait."""
+        return self._events.take()
+
+    def samples(self) -> Iterator[tuple[Sample, list[int]]]:
+        """Take the samples that wait, with their flows."""
+        return self._samples.take()
+
+
+def rows_of(reports: Reports, flow_ids: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
+    """Yield reports as dictionaries: the head, and under `fields` what the program reports.
+
+    Args:
+        reports: Reports of one program.
+        flow_ids: Which flows are wanted.
+    """
+    names = reports.dtype.names or ()
+    wanted = [flow_id for flow_id in np.unique(reports["flow_id"]).tolist() if flow_ids(flow_id)]
+    if not wanted:
+        return
+    for row in reports[np.isin(reports["flow_id"], np.array(wanted, np.uint64))].tolist():
+        both = dict(zip(names, row, strict=True))
+        flags = both["flags"]
+        yield {
+            "flow_id": both["flow_id"],
+            "t_us": both["now_us"],
+            "cwnd_bytes": both["cwnd_bytes"],
+            "rate_bytes_per_s": both["rate_bytes_per_s"],
+            "missed": both["missed"],
+            "timeout": bool(flags & 1),
+            "fold_error": bool(flags & 2),
+            "fields": {name: value for name, value in both.items() if name not in HEAD},
+        }
+
+
+def row_of(report: Any) -> dict[str, Any]:
+    """Return one report as a dictionary, as `rows_of` does."""
+    return {
+        "flow_id": report.flow_id,
+        "t_us": report.now_us,
+        "cwnd_bytes": report.cwnd_bytes,
+        "rate_bytes_per_s": report.rate_bytes_per_s,
+        "missed": report.missed,
+        "timeout": report.timeout,
+        "fold_error": report.fold_error,
+        "fields": report.as_dict(),
+    }
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000

@@ -1,0 +1,885 @@
+"""Types of the compiled part (native/ccp-native): the CCP language, kernel and simulated datapath.
+
+Errors are those of `ccplane.base.errors`. Windows are bytes, rates bytes/s, times microseconds of
+CLOCK_MONOTONIC, or of virtual time in the simulator.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccplane.base.errors import CcpError
+from ccplane.base.flows import FlowInfo as FlowInfo
+from ccplane.base.flows import FlowStats as FlowStats
+
+__all__ = [
+    "KERNEL_PART",
+    "Batch",
+    "Closed",
+    "Created",
+    "EbpfDatapath",
+    "EbpfView",
+    "FlowInfo",
+    "FlowStats",
+    "IntNode",
+    "Interpreter",
+    "IoamCapture",
+    "PlainCubic",
+    "Portable",
+    "Program",
+    "Report",
+    "RtcpAttached",
+    "SimDatapath",
+    "SimEnv",
+    "SocketSwitch",
+    "TcpArrivals",
+    "TcpTrace",
+    "Told",
+    "compile",
+    "drop_capabilities",
+    "emulate",
+    "int_overhead_bytes",
+    "ioam_build",
+    "ioam_decode",
+    "ioam_decode_header",
+    "ioam_fill",
+    "ioam_insert",
+    "ioam_remove",
+    "ioam_work",
+    "probe",
+    "rehearse",
+    "rtcp_agent_summary",
+    "rtcp_forget",
+    "rtcp_member_replay",
+    "rtcp_remote_of",
+    "rtcp_replay",
+    "rtcp_tables",
+    "rtcp_work",
+    "try_load",
+    "verify",
+]
+
+KERNEL_PART: Final[tuple[str, ...]]
+"""Names that only a build with the kernel part has (Linux, feature `kernel`); elsewhere asking for one raises
+LoadError `load.no_kernel_part`."""
+
+@final
+class Program:
+    """A compiled fold program."""
+
+    @property
+    def uid(self) -> int: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def report_fields(self) -> list[str]: ...
+    @property
+    def control_registers(self) -> list[str]: ...
+    @property
+    def primitives(self) -> list[str]: ...
+    @property
+    def n_instructions(self) -> int: ...
+    def disassemble(self) -> str:
+        """Return the instructions as text for people."""
+    def to_bytecode(self) -> tuple[int, int, bytes]:
+        """Return how many events and instructions portus' datapaths get, and their octets.
+
+        Raises:
+            LangError: `lang.limit`, with all that such a datapath does not have.
+        """
+    def portable(self, libccp: bool) -> Portable:
+        """Return what datapaths get that speak CCP's wire format.
+
+        Args:
+            libccp: Those that are built on libccp 1.2, with its limits; else what `from_bytecode` takes.
+
+        Raises:
+            LangError: `lang.limit`, with all that such a datapath does not have.
+        """
+    @staticmethod
+    def from_bytecode(
+        n_events: int, n_instrs: int, octets: bytes, name: str, origin: str, with_rtt: bool = False
+    ) -> Program:
+        """Return the program that an agent made with portus has sent; its registers are called r0, c0, l0.
+
+        Raises:
+            LangError: `lang.bytecode` or `lang.limit`; lines are numbers of instructions.
+        """
+
+@final
+class Portable:
+    """A program on its way to a datapath that speaks CCP's wire format."""
+
+    @property
+    def n_events(self) -> int: ...
+    @property
+    def n_instrs(self) -> int: ...
+    @property
+    def octets(self) -> bytes: ...
+    @property
+    def control_kinds(self) -> list[int]:
+        """Kind on the wire of each control register of the program itself."""
+    @property
+    def begin(self) -> list[tuple[int, int]]:
+        """Control registers, by index, that begin with a value which is to be sent with the program."""
+    @property
+    def carried(self) -> list[tuple[str, int, int]]:
+        """Control registers that begin with what the agent knows of the flow: name, register, factor."""
+    @property
+    def head(self) -> list[tuple[str, int]]:
+        """Report registers that the agent wants to know, and their place in a report."""
+    @property
+    def n_reports(self) -> int:
+        """Report registers in all: the program's, and the agent's own behind them."""
+
+@final
+class Interpreter:
+    """The reference interpreter: a fold program without a kernel, one ACK at a time."""
+
+    def __new__(cls, program: Program, now_us: int = 0) -> Interpreter: ...
+    def ack(self, now_us: int, primitives: dict[str, int]) -> dict[str, int] | None:
+        """Fold one ACK; return the Report registers if the program reports.
+
+        Raises:
+            ArithmeticError: If the fold stops with one.
+            KeyError: If a name is no primitive.
+        """
+    def set(self, name: str, value: int) -> None:
+        """Set a control register."""
+    @property
+    def controls(self) -> dict[str, int]: ...
+    cwnd_bytes: int
+    rate_bytes_per_s: int
+
+@final
+class Report:
+    """One report; Report registers of the program are attributes, too."""
+
+    EVENT_KIND: ClassVar[Literal["report"]]
+
+    @property
+    def flow_id(self) -> int: ...
+    @property
+    def now_us(self) -> int: ...
+    @property
+    def cwnd_bytes(self) -> int: ...
+    @property
+    def rate_bytes_per_s(self) -> int: ...
+    @property
+    def program(self) -> str: ...
+    @property
+    def program_handle(self) -> int: ...
+    @property
+    def missed(self) -> int: ...
+    @property
+    def timeout(self) -> bool: ...
+    @property
+    def fold_error(self) -> bool: ...
+    def __getattr__(self, name: str) -> int: ...
+    def as_dict(self) -> dict[str, int]:
+        """Return the Report registers by name, and only these."""
+
+@final
+class Created:
+    """A flow came."""
+
+    EVENT_KIND: ClassVar[Literal["created"]]
+
+    @property
+    def info(self) -> FlowInfo: ...
+
+@final
+class Closed:
+    """A flow went."""
+
+    EVENT_KIND: ClassVar[Literal["closed"]]
+
+    @property
+    def flow_id(self) -> int: ...
+    @property
+    def stats(self) -> FlowStats: ...
+
+@final
+class Told:
+    """An extension of the datapath tells something of a flow."""
+
+    EVENT_KIND: ClassVar[Literal["told"]]
+
+    @property
+    def flow_id(self) -> int: ...
+    @property
+    def now_us(self) -> int: ...
+    @property
+    def extension(self) -> str: ...
+    @property
+    def octets(self) -> bytes: ...
+
+@final
+class Batch:
+    """What one poll brought; times are of CLOCK_MONOTONIC, and 0 in a simulation."""
+
+    @property
+    def woken_us(self) -> int: ...
+    @property
+    def taken_us(self) -> int: ...
+    def made_us(self) -> dict[int, int]: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Created | Closed | Told | Report]: ...
+    def arrays(self) -> list[tuple[int, NDArray[np.void]]]: ...
+    def events(self) -> list[Created | Closed | Told]: ...
+
+@final
+class EbpfDatapath:
+    """The kernel datapath, owned by this process."""
+
+    def __new__(
+        cls,
+        pin_dir: str = ...,
+        max_flows: int = ...,
+        ring_bytes: int = ...,
+        heartbeat_timeout_ms: int = ...,
+        max_cwnd_bytes: int = ...,
+        take_over: bool = ...,
+        max_flows_per_user: int | None = ...,
+        max_flows_per_cgroup: int | None = ...,
+        reap_after_ms: int = ...,
+    ) -> EbpfDatapath: ...
+    @property
+    def adopted(self) -> bool: ...
+    def register(self, cc_name: str, needs_ecn: bool = False) -> None: ...
+    def unregister(self, cc_name: str) -> None: ...
+    def registered(self) -> list[str]: ...
+    def extend(self, name: str, object: bytes | None = None) -> None: ...
+    @property
+    def limits_kept(self) -> tuple[str, int]:
+        """What became of what the agent before knew of rate limits: `RtcpAttached.kept`."""
+    def install(self, program: Program) -> int: ...
+    def uninstall(self, handle: int) -> None: ...
+    def poll(self, timeout_ms: int) -> Batch: ...
+    def wake(self) -> None: ...
+    def update(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        registers: dict[str, int] | None = None,
+        letters: dict[str, bytes] | None = None,
+    ) -> bool: ...
+    def update_many(
+        self,
+        flow_ids: NDArray[np.uint64],
+        cwnd_bytes: NDArray[np.uint64],
+        rate_bytes_per_s: NDArray[np.uint64],
+        registers: dict[str, NDArray[np.uint64]] | None = None,
+    ) -> int: ...
+    def flows(self) -> list[FlowInfo]: ...
+    def stats(self, flow_id: int) -> FlowStats | None: ...
+    def all_stats(self) -> list[FlowStats]: ...
+    def counters(self) -> dict[str, int]: ...
+    def heartbeat(self) -> None: ...
+    def silences(self) -> tuple[list[tuple[int, int]], int]: ...
+    def has_successor(self) -> bool: ...
+    def close(self) -> None: ...
+    def release(self) -> None: ...
+    def __enter__(self) -> EbpfDatapath: ...
+    def __exit__(self, *_exception: object) -> None: ...
+    @staticmethod
+    def unload(pin_dir: str) -> tuple[list[str], list[str], list[str]]: ...
+    @staticmethod
+    def observe(pin_dir: str) -> EbpfView: ...
+
+@final
+class EbpfView:
+    """The kernel datapath of another process, read only; no heartbeat."""
+
+    def flows(self) -> list[FlowInfo]: ...
+    def stats(self, flow_id: int) -> FlowStats | None: ...
+    def all_stats(self) -> list[FlowStats]: ...
+    def counters(self) -> dict[str, int]: ...
+    def memory_bytes(self) -> int: ...
+
+@final
+class SimDatapath:
+    """A network, its hosts and their connections in virtual time: a `ccplane.datapath.protocol.Datapath`.
+
+    Flows come by `connect`, and are the agent's if their congestion control is a name that it has registered
+    (`ccp` is one from the start). Time passes in `poll` and `run_until` only, and never passes the horizon.
+    There is always room for a record, and the agent is always there: no report is missed, and no heartbeat is
+    needed.
+
+    Raises:
+        CcpError: `emulator.bad_spec` or `emulator.cannot_write`.
+    """
+
+    def __new__(
+        cls,
+        spec_json: bytes,
+        *,
+        start_us: int = ...,
+        latency_us: int = ...,
+        max_cwnd_bytes: int = ...,
+        host_mtu_bytes: int | None = None,
+        samples: bool = True,
+        arrivals: bool = False,
+    ) -> SimDatapath:
+        """Make a world in which nothing has happened yet; arguments: `ccplane.datapath.sim.open_world`."""
+    @staticmethod
+    def bin_bounds_us() -> list[int]:
+        """Return the least delay of each bin of `arrivals()` [us]; a bin ends where the next begins."""
+    def connect(self, plan_json: bytes) -> int:
+        """Add a flow; return its index.
+
+        Args:
+            plan_json: `Plan` in `native/ccp-sim/src/plan.rs`; its times are those of the virtual clock [us].
+
+        Raises:
+            CcpError: `sim.bad_plan`, `sim.no_host` or `sim.no_congestion_control`.
+        """
+    @property
+    def now_us(self) -> int:
+        """The virtual time [us]."""
+    horizon_us: int
+    """Time does not pass it [us]."""
+    def run_until(self, at_us: int) -> None:
+        """Let time pass until then, or the horizon, whatever records and summaries come meanwhile."""
+    @property
+    def finished(self) -> bool:
+        """Whether all flows have come to their ends."""
+    @property
+    def packet_events(self) -> int:
+        """How often a packet came to a link, left its transmitter, or reached its end, since the start."""
+    def set_link(self, name: str, direction_json: bytes) -> None:
+        """Change a link direction under the packets in it.
+
+        Raises:
+            CcpError: `emulator.no_link` or `emulator.bad_spec`.
+        """
+    def attach_rtcp(self, options: bytes, *, records: bool = False) -> None:
+        """Offer `rtcp_cubic` and `rtcp_bbr` to flows: CUBIC and BBR under R-TCP, as `RtcpAttached` does.
+
+        Args:
+            options: `Options.to_bytes()`.
+            records: Whether each ACK makes a row for `acks`.
+
+        Raises:
+            CcpError: `rtcp.name_taken`: they are on offer already.
+        """
+    def verdicts(self) -> NDArray[np.void]:
+        """Return R-TCP's verdicts on clients since the last call, as `RtcpAttached.drain`."""
+    def acks(self) -> NDArray[np.void]:
+        """Return the ACKs that R-TCP has seen since the last call, as `RtcpAttached.drain_acks`."""
+    def set_routes(self, routes_json: bytes) -> None:
+        """Change routes; packets that are in a link stay there.
+
+        Raises:
+            CcpError: `emulator.bad_spec`.
+        """
+    def links(self) -> bytes:
+        """Return what is in each link direction and became of its packets, as the emulator's `stats`."""
+    def rows(self) -> NDArray[np.void]:
+        """Return samples of senders' sockets since the last call, as `TcpTrace.drain` does.
+
+        `netns` is 1 + the index of the host; a socket that has heard nothing since its last row gives none.
+        """
+    def arrivals(self) -> NDArray[np.void]:
+        """Return what arrived at receivers since the last call, as `TcpArrivals.drain` does.
+
+        Columns besides, since the start of the connection: bytes_received (in order), data_in (segments with
+        data), out_of_order and duplicates (of these); and netns (1 + the index of the receiver's host).
+        """
+    def probe(self, host: str, peer: str, every_us: int, family: str = "ipv4") -> None:
+        """Have a host ask another one for an echo from now on, every so often, as `ping` does.
+
+        Raises:
+            CcpError: `sim.no_host`.
+        """
+    def probes(self) -> list[tuple[str, str, int, int]]:
+        """Return answers since the last call: host, address of the peer, arrival [us], RTT [us]."""
+    def summaries(self) -> list[bytes]:
+        """Return what sinks of in-band telemetry have said since the last call, each as JSON."""
+    def outcomes(self) -> bytes:
+        """Return what applications of each flow saw, as JSON: a list in the order of `connect`."""
+    @property
+    def adopted(self) -> bool: ...
+    def register(self, cc_name: str, needs_ecn: bool = False) -> None: ...
+    def unregister(self, cc_name: str) -> None: ...
+    def registered(self) -> list[str]: ...
+    def extend(self, name: str, object: bytes | None = None) -> None: ...
+    def install(self, program: Program) -> int: ...
+    def uninstall(self, handle: int) -> None: ...
+    def poll(self, timeout_ms: int) -> Batch:
+        """Let time pass until the first record, and the agent's latency more; return what came.
+
+        Returns also when telemetry has something to say, at the horizon, and after `timeout_ms` of virtual
+        time [ms].
+        """
+    def wake(self) -> None: ...
+    def update(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        registers: dict[str, int] | None = None,
+        letters: dict[str, bytes] | None = None,
+    ) -> bool: ...
+    def update_many(
+        self,
+        flow_ids: NDArray[np.uint64],
+        cwnd_bytes: NDArray[np.uint64],
+        rate_bytes_per_s: NDArray[np.uint64],
+        registers: dict[str, NDArray[np.uint64]] | None = None,
+    ) -> int: ...
+    def flows(self) -> list[FlowInfo]: ...
+    def stats(self, flow_id: int) -> FlowStats | None: ...
+    def all_stats(self) -> list[FlowStats]: ...
+    def counters(self) -> dict[str, int]: ...
+    def heartbeat(self) -> None: ...
+    def close(self) -> None:
+        """Hand all flows to the fallback law, and write files.
+
+        Raises:
+            CcpError: `emulator.cannot_write`.
+        """
+    def __enter__(self) -> SimDatapath: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class TcpArrivals:
+    """What arrives on one namespace's TCP sockets, counted in the kernel.
+
+    `drain` gives a row for each socket that something came on since the last call. Columns: cookie (one
+    socket, never used twice), sport, saddr (this end), dport, daddr (the other one; addresses have 16 bytes,
+    IPv4 as ::ffff:a.b.c.d); what grew since the last call: segs (with and without payload, merged ones each),
+    ce_segs (of these, with ECN's CE), resent_segs (of these, sent again, as far as sequence numbers and
+    timestamps tell), bins (segments with a timestamp, by one-way delay above the least; see
+    `bin_bounds_us`); how far our clock (elapsed_us) and the sender's timestamps (ticks) have gone since the
+    first segment; tick_us, what a tick was taken for (1 or 1000; 0: not known yet); stamped (bool: it has
+    timestamps); closed (bool: nothing will follow).
+
+    Raises:
+        CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
+    """
+
+    def __new__(cls, netns_inode: int, minimum_us: int = ..., max_flows: int = ...) -> TcpArrivals:
+        """Start counting.
+
+        Args:
+            netns_inode: Of the network namespace whose sockets to look at.
+            minimum_us: The least delay is that of the last one to two of these [us].
+            max_flows: For how many there is room; segments of others are only counted, in `dropped`.
+        """
+    @staticmethod
+    def bin_bounds_us() -> list[int]:
+        """Return the least delay of each bin [us]; a bin ends where the next begins, the last nowhere."""
+    def drain(self) -> NDArray[np.void]:
+        """Return what came since the last call, read only.
+
+        Raises:
+            CcpError: `trace.closed`.
+        """
+    @property
+    def dropped(self) -> int:
+        """How many segments belonged to flows for which there was no room.
+
+        Raises:
+            CcpError: `trace.closed`.
+        """
+    def close(self) -> None:
+        """Stop counting; may be called again."""
+    def __enter__(self) -> TcpArrivals: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class TcpTrace:
+    """Samples of the kernel's TCP sockets, whatever their congestion control, taken in the kernel.
+
+    A socket gives a row when a segment comes in, if `interval_us` have passed since its last one, and a last
+    row (`state` 7) when it closes; one that sends and hears nothing gives none. A row shows the state before
+    the segment's ACK is processed. Between close() and the socket's end there are no rows.
+
+    Columns: t_us (CLOCK_MONOTONIC), cookie (one socket, never used twice), netns (inode), family (2 or 10),
+    sport, dport, saddr, daddr (16 bytes, IPv4 as ::ffff:a.b.c.d), congestion, state (TCP_*), ca_state
+    (0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss), cwnd_bytes, ssthresh_bytes (2^64-1: none yet), srtt_us,
+    min_rtt_us, rtt_us (of the newest acknowledged segment; all three 0: none yet), mss_bytes,
+    pacing_rate_bytes_per_s (2^64-1: none), bytes_in_flight, app_limited (bool), and the totals
+    delivered_pkts, delivered_ce, lost_pkts, retrans_pkts, bytes_acked, bytes_received, bytes_sent,
+    bytes_retrans.
+
+    Raises:
+        CcpError: `trace.not_permitted`, `trace.no_btf`, `trace.no_tracepoint` or `trace.refused`.
+    """
+
+    def __new__(
+        cls, interval_us: int, netns_inodes: list[int] | None = None, ring_bytes: int = ...
+    ) -> TcpTrace:
+        """Start tracing.
+
+        Args:
+            interval_us: Least time between two rows of a socket [us]; 0: a row for every segment.
+            netns_inodes: Network namespaces to look at; all, if None.
+            ring_bytes: How much is kept between two calls of `drain` [bytes]; a row has 184.
+        """
+    def drain(self) -> NDArray[np.void]:
+        """Return the rows since the last call, read only; in order of time for each socket.
+
+        Raises:
+            CcpError: `trace.closed`.
+        """
+    @property
+    def dropped(self) -> int:
+        """How many rows were lost because nobody drained in time."""
+    def close(self) -> None:
+        """Stop tracing; may be called again."""
+    def __enter__(self) -> TcpTrace: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class IoamCapture:
+    """A file of captured packets, pcap or pcapng: those with in-band telemetry, as JSON.
+
+    Raises:
+        CcpError: `ioam.cannot_read` or `ioam.no_capture`.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str]) -> IoamCapture: ...
+    def read(self, packets: int) -> bytes:
+        """Read so many packets; return those with telemetry, or with something wrong in it, as an array."""
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing more."""
+    def summary(self) -> bytes:
+        """Return how much was read, and what ended it."""
+
+@final
+class IntNode:
+    """A node of in-band telemetry on a device, attached while it is open: `telemetry.inband.node`.
+
+    Raises:
+        CcpError: `int.*`, `ioam.cannot_write` or `trace.no_btf`.
+    """
+
+    def __new__(
+        cls, spec_json: bytes, summaries_fd: int, records_path: str | os.PathLike[str] | None
+    ) -> IntNode:
+        """Attach `NodeSpec` of `native/ccp-node`; summaries go to a descriptor that does not block."""
+    def set_queue(self, queue_json: bytes) -> None:
+        """Say what the queue behind the device is like: `Queue` of `native/ccp-node`."""
+    def set_radios(self, radios_json: bytes) -> None:
+        """Say what is known of the air to each other end: an array of `Radio` of `native/ccp-node`."""
+    def set_waiting(self, waiting_json: bytes) -> None:
+        """Say what waits in mac80211's queues: an array of `Waiting` of `native/ccp-node`."""
+    def came_ns(self) -> int:
+        """Return when a packet came to the device last, by the monotonic clock [ns]; 0: none has."""
+    def counters(self) -> bytes:
+        """Return what happened so far, also after the end, as JSON: `telemetry.inband.node.Counters`."""
+    def close(self) -> None:
+        """Take the programs off the device, and write what came until then."""
+
+@final
+class PlainCubic:
+    """Offers the kernel's CUBIC as a congestion control in BPF without an agent, while it is open.
+
+    Sockets that have it keep it to their end. It is what benchmarks measure ccplane's beside.
+
+    Raises:
+        LoadError: `load.*`.
+    """
+
+    def __new__(cls) -> PlainCubic:
+        """Register it."""
+    @property
+    def name(self) -> str:
+        """What sockets choose."""
+    def close(self) -> None:
+        """Take the name away."""
+
+@final
+class RtcpAttached:
+    """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open: `ccplane.agent.rtcp`.
+
+    Sockets that have one of them keep it to their end.
+
+    Raises:
+        CcpError: `rtcp.*` or `trace.no_btf`.
+    """
+
+    def __new__(
+        cls,
+        options: bytes,
+        *,
+        max_clients: int,
+        records: bool = False,
+        rules_json: bytes = ...,
+        keep_in: str | os.PathLike[str] | None = None,
+    ) -> RtcpAttached:
+        """Register.
+
+        Args:
+            options: `Options.to_bytes()`.
+            max_clients: Sockets of further clients are not bounded.
+            records: Whether each ACK makes a row for `drain_acks`.
+            rules_json: Which sockets are bounded; an empty array: all.
+            keep_in: Folder in a BPF file system for the table of clients; one that is there is taken over.
+        """
+    @property
+    def names(self) -> list[str]:
+        """The congestion controls: those which the kernel has itself."""
+    @property
+    def kept(self) -> tuple[str, int]:
+        """What became of the table in `keep_in`, and of how many clients.
+
+        `nothing`: there was none; `table`: it goes on; `verdicts`: those of limited clients are in a new
+        table; `lost`: they could not be read, or there is no room for them.
+        """
+    @property
+    def not_kept(self) -> CcpError | None:
+        """Why the table will not outlive it, though it was to."""
+    def summary(self, bounds_bytes_per_s: Sequence[float]) -> dict[str, Any]:
+        """Return the table of clients in numbers.
+
+        Args:
+            bounds_bytes_per_s: Upper bounds of rates, in rising order [bytes/s].
+
+        Returns:
+            `max_clients`; `no_room`: connections; `clients`: by `enum rtcp_verdict`; `rates`: limited clients
+            by upper bound, the last without one; `rates_sum`: sum of their rates [bytes/s].
+        """
+    def drain(self) -> NDArray[np.void]:
+        """Return the verdicts since the last call, in order.
+
+        `t_us` (CLOCK_MONOTONIC), `netns` (inode), `remote` (24 bytes, `struct rtcp_remote`), `verdict`
+        (`enum rtcp_verdict` of `native/ccp-rtcp`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`,
+        `active_flows`.
+        """
+    def drain_acks(self) -> NDArray[np.void]:
+        """Return the ACKs since the last call, in order.
+
+        `t_us`, `acked_bytes`, `delivered_pkts`, `lost_pkts`, `min_rtt_us`, `srtt_us`, `prior_delivered_pkts`,
+        `in_flight_pkts`, `starts` (a transfer begins, and this is no ACK), `app_limited`, `saddr` and
+        `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`.
+        """
+    @property
+    def dropped(self) -> int:
+        """How many rows of both were lost, because nobody drained them in time."""
+    @property
+    def no_room(self) -> int:
+        """How many connections are not bounded, because there was no room for their client."""
+    def close(self) -> None:
+        """Take the names away."""
+
+@final
+class SimEnv:
+    """Simulated worlds for learning, stepped together; `experiments.learning.worlds` explains its arrays."""
+
+    def __new__(cls, settings_json: bytes, n: int) -> SimEnv:
+        """Make n worlds.
+
+        Raises:
+            CcpError: `learning.bad_domain`.
+        """
+    def set_peers(self, net_json: bytes) -> None:
+        """Give the connections beside the learners' a policy: layers of weights and biases, as JSON.
+
+        Raises:
+            CcpError: `learning.bad_domain`.
+        """
+    def reset(self, worlds: list[int], seeds: list[int] | None = None) -> NDArray[np.void]:
+        """Begin new episodes in these worlds; all of a world's episodes follow from its seed."""
+    def step(self, actions: bytes) -> NDArray[np.void]:
+        """Act in each world (32-bit floats; NaN: let it be) and let an interval pass."""
+
+@final
+class SocketSwitch:
+    """Gives TCP sockets other congestion controls, by rules: `ccplane.agent.regime.sockets`.
+
+    `drain` returns a row of each thing that happened to a socket: `t_us` (CLOCK_MONOTONIC),
+    `saddr` and `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`, `version` of the rules, `rule` (index),
+    `error` (negative errno), `what` (`enum switch_what` of `native/ccp-switch`), `before` and `after`
+    (congestion control).
+
+    Raises:
+        CcpError: `switch.*` or `trace.no_btf`.
+    """
+
+    def __new__(cls, cgroup: str | os.PathLike[str], netns_cookie: int) -> SocketSwitch:
+        """Attach; new sockets are those of a cgroup v2 directory in one network namespace."""
+    def set_rules(self, rules_json: bytes) -> int:
+        """Replace the rules by an array of `Rule` of `native/ccp-switch`; returns their version."""
+    def switch_all(self) -> None:
+        """Do what the rules say to the sockets of this thread's namespace."""
+    def restore_all(self) -> None:
+        """Look at no new sockets, and give those of this thread's namespace what they had first."""
+    def leave_all(self) -> None:
+        """Look at no new sockets, and leave those of this thread's namespace as they are, for good."""
+    def renew(self, until_ns: int) -> None:
+        """Have our sockets stay as they are until then [ns of CLOCK_MONOTONIC], even if we are killed."""
+    def drain(self) -> NDArray[np.void]:
+        """Return what happened since the last call, in order."""
+    @property
+    def dropped(self) -> int:
+        """How many rows were lost, because nobody drained them in time."""
+    def close(self) -> None:
+        """Take the programs out of the kernel; sockets stay as they are until the lease ends."""
+
+def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
+def verify(program: Program) -> None: ...
+def probe() -> dict[str, dict[str, Any]]: ...
+def rehearse(
+    pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]
+) -> None: ...
+def try_load(rtcp_options: bytes) -> list[tuple[str, CcpError | None]]: ...
+def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
+def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
+    """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
+
+    Args:
+        spec_json: The network: nodes, directions of links, routes, seed, what to record, telemetry; see
+            docs/emulator.md. A descriptor that it names stays open meanwhile, too.
+        tun_fds: TUN devices of the hosts, opened with IFF_TUN | IFF_NO_PI | IFF_VNET_HDR; they stay open
+            meanwhile.
+        control_fd: A Unix stream socket: requests and answers as lines of JSON.
+
+    Raises:
+        CcpError: `emulator.*`; with telemetry also `ioam.cannot_write` and those of tracing, `trace.*`.
+    """
+
+def int_overhead_bytes(source_spec_json: bytes) -> int:
+    """Return by how many bytes a source of in-band telemetry makes packets longer.
+
+    Args:
+        source_spec_json: `SourceSpec` of `native/ccp-int`: `namespace_id`, `trace_type`, `max_nodes`,
+            `every_pkts`, `wireless_nodes`, `tcp_state`; what is left out has its default.
+
+    Raises:
+        CcpError: `ioam.cannot_write`.
+    """
+
+def rtcp_replay(
+    options: bytes, mss_bytes: int, rows: list[tuple[bool, int, int, int, int]], *, in_kernel: bool = False
+) -> list[tuple[int | None, int | None, int, int, int, int]]:
+    """Take a trace through R-TCP's detector as the kernel has it.
+
+    Args:
+        options: `Options.to_bytes()`.
+        mss_bytes: Segment size [bytes].
+        rows: Whether a transfer starts or it is an ACK, time [us], delivered, lost [packets], least RTT [us].
+        in_kernel: By the kernel itself, or by the same code in this process.
+
+    Returns:
+        After each row: detected at, undetected at [us], bucket [bytes], rate [bytes/s], tokens [bytes], and
+        how often the best candidate has become another.
+
+    Raises:
+        CcpError: `rtcp.not_permitted` or `rtcp.refused`.
+    """
+
+def rtcp_member_replay(
+    mss_bytes: int, rows: list[tuple[bool, int, int, int, int, int, int]]
+) -> list[tuple[bool, int, int, int]]:
+    """Ask of a connection whether it shares its client's bucket, as the kernel does.
+
+    Args:
+        mss_bytes: Segment size [bytes].
+        rows: Whether its transfer starts or it is an ACK, time [us], delivered and lost since the row before
+            [bytes], the sums of its client [packets], least RTT [us].
+
+    Returns:
+        After each row: whether they cannot share one, the doubt [packets], when it had not lost anything yet
+        [us], and what was delivered then [bytes].
+    """
+
+def rtcp_remote_of(options: bytes, address: bytes, port: int) -> bytes:
+    """Return the client that a port of an address belongs to: `struct rtcp_remote` of native/ccp-rtcp.
+
+    Args:
+        options: `Options.to_bytes()`.
+        address: 16 bytes, IPv4 mapped.
+        port: In host order.
+    """
+
+def rtcp_agent_summary(
+    pin_dir: str | os.PathLike[str], bounds_bytes_per_s: Sequence[float]
+) -> dict[str, Any] | None: ...
+def rtcp_forget(kept_in: str | os.PathLike[str]) -> bool: ...
+def rtcp_tables(
+    now_us: int, pin_dir: str, kept_in: str | os.PathLike[str]
+) -> list[tuple[str, int, int, list[dict[str, Any]] | None]]:
+    """Return the tables of clients: of the congestion controls attached, those before, an agent's extension.
+
+    Whose it is (`attach`, `earlier`, `agent`), for how many clients there is room, how many connections it
+    had none for, and (None: another version's, not readable) of each client `netns` (inode),
+    `netns_cookie`, `remote` (24 bytes, `struct rtcp_remote` of `native/ccp-rtcp`), `verdict` (`enum
+    rtcp_verdict`), `bucket_bytes`, `rate_bytes_per_s`, `tokens_bytes`, `open_flows`, `active_flows`,
+    `delivered_bytes`, `lost_bytes`,
+    `last_us` (of the latest ACK), `triggered` (heavy loss set an estimation off in its latest transfer),
+    `found` (a limit, at some time), `end` (how that was found to be gone: `bytes`, `rate` or None).
+
+    Args:
+        now_us: The time, of CLOCK_MONOTONIC [us].
+        pin_dir: Directory of the agent's datapath.
+        kept_in: Folder of the table that is kept.
+
+    Raises:
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+    """
+
+def rtcp_work(options: bytes, state: str, acks: int) -> None:
+    """Take made-up ACKs through R-TCP's detector, to measure how long it takes.
+
+    Args:
+        options: `Options.to_bytes()`.
+        state: What it is busy with: `waiting`, `triggered` or `limited`.
+        acks: How many.
+    """
+
+def ioam_work(what: str, packets: int) -> None:
+    """Do `source`, `fill`, `read`, `sink` or `remove` for so many packets, to measure how long it takes."""
+
+def ioam_decode(packet: bytes) -> bytes:
+    """Return what an IPv6 packet carries, as JSON; `telemetry.ioam` has the classes.
+
+    Raises:
+        CcpError: `ioam.not_ipv6`.
+    """
+
+def ioam_decode_header(header: bytes, hop_by_hop: bool) -> bytes:
+    """Return what a Hop-by-Hop or a Destination Options header carries, as JSON.
+
+    Raises:
+        CcpError: `ioam.truncated` or `ioam.bad_length`.
+    """
+
+def ioam_insert(packet: bytes, options_json: bytes) -> bytes:
+    """Return an IPv6 packet with options in its headers.
+
+    Raises:
+        CcpError: `ioam.cannot_write`, `ioam.cannot_insert`, or what is wrong with the packet.
+    """
+
+def ioam_build(options_json: bytes, next_header: int) -> tuple[bytes, bytes]:
+    """Return a Hop-by-Hop and a Destination Options header with options; empty where there is nothing for it.
+
+    Raises:
+        CcpError: `ioam.cannot_write`.
+    """
+
+def ioam_remove(packet: bytes) -> bytes:
+    """Return an IPv6 packet without IOAM and without the TCP state.
+
+    Raises:
+        CcpError: What is wrong with the packet.
+    """
+
+def ioam_fill(packet: bytes, namespace_id: int, node_json: bytes) -> tuple[bytes, int, int]:
+    """Return a packet with a node's data in its traces; how many had room, and how many had none.
+
+    Raises:
+        CcpError: `ioam.cannot_write`, or what is wrong with the packet.
+    """

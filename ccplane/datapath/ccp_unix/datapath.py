@@ -1,0 +1,457 @@
+"""`CcpUnixDatapath`: flows of whatever datapaths join, as `ccplane.datapath.protocol.Datapath` has them."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccplane.base.errors import CcpError, LoadError, ProgramError, RegisterError
+from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.base.names import close_names
+from ccplane.datapath.ccp_unix import law
+from ccplane.datapath.ccp_unix.flows import Flow, head_of, info_of
+from ccplane.datapath.ccp_unix.inherited import Inherited
+from ccplane.datapath.ccp_unix.ledger import Ledger
+from ccplane.datapath.ccp_unix.peers import AgentSocket, Peer, is_open
+from ccplane.datapath.ccp_unix.programs import LIBCCP, Installed, Limits, Table
+from ccplane.datapath.ccp_unix.reports import Batch, Closed, Created, Report
+from ccplane.datapath.ebpf import compile_program
+from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT, Event, handle_of
+from ccplane.datapath.wire import (
+    CWND,
+    IMPLICIT,
+    RATE,
+    ChangeProgram,
+    Create,
+    Field,
+    Measure,
+    Message,
+    Ready,
+    Update,
+    messages,
+)
+
+log = logging.getLogger("ccplane.datapath")
+
+SOCKET: Final = Path("/tmp/ccp/portus")
+"""Where agents made with portus have their socket, and datapaths look for it."""
+
+MAX_CWND_BYTES: Final = 1 << 30
+"""No window ever gets larger [bytes]; as in the kernel."""
+
+MAX_RATE_BYTES_PER_S: Final = 0xFFFF_FFFF
+"""Largest rate that libccp hands to a datapath [bytes/s]; so large a one does not pace."""
+
+LOOK_S: Final = 0.5
+"""How often is looked whether datapaths are still there [s]."""
+
+MOST_FIELDS: Final = 127
+"""Most registers in one `Update`: libccp reads their number from one signed octet."""
+
+
+class CcpUnixDatapath:
+    """The agent's end of CCP's Unix sockets; needs no privilege. A context manager."""
+
+    def __init__(
+        self,
+        path: Path = SOCKET,
+        limits: Limits = LIBCCP,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Bind the socket; datapaths come when they do.
+
+        Args:
+            path: Name of the agent's socket.
+            limits: What the datapaths have room for.
+            clock: Seconds, monotonic.
+
+        Raises:
+            UsageError: `wire.no_socket`.
+        """
+        self.path = path
+        self._clock = clock
+        self._table = Table(compile_program(law.SOURCE, law.NAME, law.__file__), limits)
+        self._peers: dict[str, Peer] = {}
+        self._flows: dict[int, Flow] = {}
+        self._by_number: dict[tuple[str, int], Flow] = {}
+        self._names: dict[str, bool] = {}
+        self._counted = count(1)
+        self._free_slots: list[int] = []
+        self._new_slots = count()
+        self._counters = dict.fromkeys(("flows_created", "law_entries", "messages_refused"), 0)
+        self._events: list[Event] = []
+        self._look_s = 0.0
+        self._closed = False
+        self._socket = AgentSocket(path)
+        self._ledger: Ledger | None = None
+        self._inherited: Inherited | None = None
+        if limits.libccp:
+            self._inherit()
+
+    def _inherit(self) -> None:
+        """Ask the flows of an agent before this one; only libccp does not announce them again."""
+        self._ledger = Ledger(self.path.with_name(f"{self.path.name}.flows"))
+        self._inherited = Inherited(self._ledger, self._table.law, self._give_law)
+        for name in list(self._ledger.known):
+            if is_open(Path(name)):
+                self._join(name)
+                self._inherited.greet(name)
+            else:
+                self._ledger.left(name)
+
+    def _give_law(self, name: str, create: Create) -> None:
+        flow = Flow(self._peers[name], create.flow, info_of(create, 0, self._now_us()))
+        begin = self._beginning(flow, self._table.law, LAW_PROGRAM)
+        message = ChangeProgram(create.flow, self._table.law.uid, list(begin.values()))
+        self._socket.send(flow.peer, message.octets())
+
+    @property
+    def adopted(self) -> bool:
+        """Whether flows of an earlier agent were taken over: never before they have answered."""
+        return False
+
+    # What the agent offers
+
+    def register(self, cc_name: str, needs_ecn: bool = False) -> None:
+        """Take note of a name; whether ECN is asked for is the datapath's affair."""
+        self._names[cc_name] = needs_ecn
+
+    def unregister(self, cc_name: str) -> None:
+        """Forget a name."""
+        self._names.pop(cc_name, None)
+
+    def registered(self) -> list[str]:
+        """Return the names on offer."""
+        return list(self._names)
+
+    def extend(self, name: str, object: bytes | None = None) -> None:
+        """Refuse an extension: these are programs of this machine's kernel.
+
+        Raises:
+            LoadError: `load.extension`, always.
+        """
+        raise LoadError(
+            "load.extension",
+            f"there is no extension `{name}`",
+            where=str(self.path),
+            why="extensions are programs of the kernel, and these flows are in other datapaths",
+            fix="run the algorithm on the kernel datapath, or another one here",
+        )
+
+    def install(self, program: Any) -> int:
+        """Send a program to all datapaths; return its handle.
+
+        Raises:
+            LangError: `lang.limit`, with what such datapaths do not have.
+            ProgramError: `program.no_room`.
+        """
+        installed, to_send = self._table.install(program)
+        for peer in self._peers.values():
+            for message in to_send:
+                self._socket.send(peer, message)
+        return installed.handle
+
+    def uninstall(self, handle: int) -> None:
+        """Remove a program; a flow that still runs it gets the law."""
+        for flow in self._flows.values():
+            if flow.installed is not None and flow.installed.handle == handle:
+                self.update(flow.info.flow_id, program=LAW_PROGRAM)
+        self._table.uninstall(handle)
+
+    # What datapaths tell
+
+    def poll(self, timeout_ms: int) -> Batch:
+        """Wait for what datapaths tell, at most `timeout_ms` [ms] and until `wake`."""
+        for sender, datagram in self._socket.receive(0 if self._events else timeout_ms):
+            try:
+                for message in messages(datagram):
+                    self._heard(sender, message)
+            except CcpError as error:
+                self._counters["messages_refused"] += 1
+                log.error("what the datapath %s sent is not read further: %s", sender, error)
+        self._look()
+        events, self._events = self._events, []
+        return Batch(events)
+
+    def wake(self) -> None:
+        """Make `poll` return at once; may be called from any thread."""
+        self._socket.wake()
+
+    def _heard(self, sender: str, message: Message) -> None:
+        if isinstance(message, Ready):
+            self._ready(sender)
+        elif isinstance(message, Create):
+            if sender not in self._peers:
+                self._ready(sender)
+            self._create(self._peers[sender], message)
+        elif isinstance(message, Measure):
+            flow = self._by_number.get((sender, message.flow))
+            if flow is None:
+                self._unknown(sender, message)
+            elif message.fields:
+                self._measured(flow, message)
+            else:
+                self._close(flow)
+        else:
+            log.warning("datapaths send no %s; ignored", type(message).__name__)
+
+    def _ready(self, sender: str) -> None:
+        """Take a datapath in, with none of the flows that it had before."""
+        self._forget(self._peers.get(sender))
+        if self._ledger is not None:
+            self._ledger.joined(sender)
+        self._join(sender)
+
+    def _join(self, sender: str) -> None:
+        peer = self._peers[sender] = Peer(sender)
+        for message in self._table.messages():
+            self._socket.send(peer, message)
+        log.info("a datapath is there: %s", sender)
+
+    def _unknown(self, sender: str, measure: Measure) -> None:
+        """Take a flow over that another agent had; a datapath not of libccp's announces it itself."""
+        if self._inherited is None or not measure.fields:
+            return
+        if sender not in self._peers:
+            self._ready(sender)
+        create = self._inherited.answered(sender, measure)
+        if create is not None:
+            self._create(self._peers[sender], create)
+            log.info("flow %d of %s is of an agent before, and goes on here", create.flow, sender)
+
+    def _create(self, peer: Peer, create: Create) -> None:
+        before = self._by_number.get((peer.path, create.flow))
+        if before is not None:
+            self._close(before)
+        # The lower half is a slot, the least that is free: vectorised algorithms have arrays by it.
+        slot = heapq.heappop(self._free_slots) if self._free_slots else next(self._new_slots)
+        flow_id = next(self._counted) << 32 | slot
+        flow = Flow(peer, create.flow, info_of(create, flow_id, self._now_us()))
+        self._flows[flow_id] = self._by_number[peer.path, create.flow] = flow
+        if self._ledger is not None:
+            self._ledger.created(peer.path, create)
+        self._counters["flows_created"] += 1
+        self._events.append(Created(flow.info))
+
+    def _measured(self, flow: Flow, measure: Measure) -> None:
+        installed = self._table.of_uid(measure.program)
+        if installed is None:
+            return  # uninstalled meanwhile
+        if len(measure.fields) != installed.sent.n_reports:
+            self._counters["messages_refused"] += 1
+            log.error(
+                "flow %d: a report of %d registers is not of its program", flow.number, len(measure.fields)
+            )
+            return
+        head, now_us = head_of(installed, measure.fields), self._now_us()
+        flow.reported(head, now_us)
+        if installed.handle != LAW_PROGRAM:
+            report = Report(
+                flow.info.flow_id,
+                now_us,
+                flow.stats.cwnd_bytes,
+                flow.stats.rate_bytes_per_s,
+                head["timeouts"] != 0,
+                installed.handle | head["stamp"] << STAMP_SHIFT,
+                installed,
+                measure.fields[: len(installed.fields)],
+            )
+            self._events.append(report)
+
+    def _close(self, flow: Flow) -> None:
+        del self._by_number[flow.peer.path, flow.number]
+        del self._flows[flow.info.flow_id]
+        heapq.heappush(self._free_slots, flow.info.flow_id & 0xFFFF_FFFF)
+        if self._ledger is not None:
+            self._ledger.closed(flow.peer.path, flow.number)
+        self._events.append(Closed(flow.info.flow_id, flow.stats))
+
+    def _forget(self, peer: Peer | None) -> None:
+        """Close all flows of a datapath."""
+        if peer is not None:
+            for flow in [flow for flow in self._flows.values() if flow.peer is peer]:
+                self._close(flow)
+            del self._peers[peer.path]
+            if self._ledger is not None and self._inherited is not None:
+                self._ledger.left(peer.path)
+                self._inherited.forget(peer.path)
+
+    def _look(self) -> None:
+        """Send what waits, and see which datapaths are gone."""
+        looks = self._clock() >= self._look_s
+        for peer in list(self._peers.values()):
+            self._socket.flush(peer)
+            if looks:
+                self._socket.look(peer)
+            if peer.gone:
+                log.warning("the datapath %s is gone, or does not read", peer.path)
+                self._forget(peer)
+        if looks:
+            self._look_s = self._clock() + LOOK_S
+
+    def _now_us(self) -> int:
+        return int(self._clock() * 1e6)
+
+    # What the agent decides
+
+    def update(
+        self,
+        flow_id: int,
+        cwnd_bytes: int | None = None,
+        rate_bytes_per_s: int | None = None,
+        program: int | None = None,
+        registers: dict[str, int] | None = None,
+        letters: dict[str, bytes] | None = None,
+    ) -> bool:
+        """Write to one flow; see `Datapath.update`. A rate of 0 is the largest one, which does not pace.
+
+        Raises:
+            ProgramError: `program.unknown`.
+            RegisterError: `register.unknown` or `register.no_program`.
+            CcpError: `update.extension`: nobody here reads letters.
+        """
+        if letters:
+            raise CcpError(
+                "update.extension",
+                f"no extension here takes letters: {', '.join(letters)}",
+                where=str(self.path),
+                fix="give the flow to an extension on the kernel datapath only",
+            )
+        flow = self._flows.get(flow_id)
+        if flow is None:
+            return False
+        installed = flow.installed if program is None else self._table.get(handle_of(program))
+        if program is not None and installed is None:
+            raise ProgramError(
+                "program.unknown", f"no program has the handle {program}", fix="install the program first"
+            )
+        begin = {} if program is None or installed is None else self._beginning(flow, installed, program)
+        begin |= {
+            place.index: place for place in (_field(installed, *one) for one in (registers or {}).items())
+        }
+        fields = list(begin.values())
+        if cwnd_bytes is not None:
+            fields.append(Field(IMPLICIT, CWND, min(cwnd_bytes, MAX_CWND_BYTES)))
+        if rate_bytes_per_s is not None and (rate_bytes_per_s or flow.paced):
+            flow.paced = rate_bytes_per_s != 0
+            rate = min(rate_bytes_per_s or MAX_RATE_BYTES_PER_S, MAX_RATE_BYTES_PER_S)
+            fields.append(Field(IMPLICIT, RATE, rate))
+            flow.stats = replace(flow.stats, rate_bytes_per_s=rate_bytes_per_s)
+        if program is not None and installed is not None:
+            self._socket.send(flow.peer, ChangeProgram(flow.number, installed.uid, fields).octets())
+            flow.gave(installed, program, self._now_us())
+        elif fields:
+            for first in range(0, len(fields), MOST_FIELDS):
+                part = fields[first : first + MOST_FIELDS]
+                self._socket.send(flow.peer, Update(flow.number, part).octets())
+        return True
+
+    def _beginning(self, flow: Flow, installed: Installed, given: int) -> dict[int, Field]:
+        """Return the registers that begin otherwise than the program says, by index."""
+        sent = installed.sent
+        known = flow.known() | {"stamp": given >> STAMP_SHIFT}
+        begin = dict(sent.begin) | {index: known[name] * factor for name, index, factor in sent.carried}
+        kinds = dict(enumerate(sent.control_kinds))
+        return {index: Field(kinds.get(index, 0), index, value) for index, value in begin.items()}
+
+    def update_many(
+        self,
+        flow_ids: NDArray[np.uint64],
+        cwnd_bytes: NDArray[np.uint64],
+        rate_bytes_per_s: NDArray[np.uint64],
+        registers: dict[str, NDArray[np.uint64]] | None = None,
+    ) -> int:
+        """Write windows and rates of many flows; see `Datapath.update_many`."""
+        named = registers or {}
+        rows = [
+            (row, flow)
+            for row, flow_id in enumerate(flow_ids)
+            if (flow := self._flows.get(int(flow_id))) is not None and not (named and flow.stats.law)
+        ]
+        for _, flow in rows:
+            for name in named:
+                _field(flow.installed, name, 0)
+        for row, flow in rows:
+            self.update(
+                flow.info.flow_id,
+                int(cwnd_bytes[row]) or None,
+                int(rate_bytes_per_s[row]) or None,
+                registers={name: int(column[row]) for name, column in named.items()},
+            )
+        return len(rows)
+
+    # What there is
+
+    def flows(self) -> Sequence[FlowInfo]:
+        """Return all flows of now."""
+        return [flow.info for flow in list(self._flows.values())]
+
+    def stats(self, flow_id: int) -> FlowStats | None:
+        """Return the totals of one flow as of its last report, None if it is gone."""
+        flow = self._flows.get(flow_id)
+        return None if flow is None else flow.stats
+
+    def all_stats(self) -> Sequence[FlowStats]:
+        """Return the totals of all flows of now."""
+        return [flow.stats for flow in list(self._flows.values())]
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters; what datapaths had to drop, they do not tell."""
+        return self._counters | {
+            "flows_active": len(self._flows),
+            "datapaths": len(self._peers),
+            "creates_missed": 0,
+            "closes_missed": 0,
+        }
+
+    def heartbeat(self) -> None:
+        """Do nothing: datapaths notice by themselves that nobody reads."""
+
+    def close(self) -> None:
+        """Give all flows to the law, and remove the socket; once."""
+        if self._closed:
+            return
+        self._closed = True
+        for flow_id in list(self._flows):
+            self.update(flow_id, program=LAW_PROGRAM)
+        for peer in self._peers.values():
+            self._socket.flush(peer)
+        self._socket.close()
+        if self._ledger is not None:
+            self._ledger.close()
+
+    def __enter__(self) -> CcpUnixDatapath:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def _field(installed: Installed | None, name: str, value: int) -> Field:
+    if installed is None:
+        raise RegisterError(
+            "register.no_program",
+            f"`{name}` was set of a flow that runs no program",
+            why="register names are those of the flow's program",
+            fix="give the flow a program first, or in the same update",
+        )
+    place = installed.controls.get(name)
+    if place is None:
+        raise RegisterError(
+            "register.unknown",
+            f'program "{installed.name}" has no control register `{name}`',
+            fix=close_names(name, installed.controls, "control register"),
+        )
+    return Field(*place, value)

@@ -1,0 +1,108 @@
+"""What a poll brought: reports, and flows that came and went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ccplane.base.flows import FlowInfo, FlowStats
+from ccplane.datapath.ccp_unix.programs import Installed
+from ccplane.datapath.protocol import REPORT_HEAD, Event, Reports, handle_of
+
+_TIMEOUT = 1
+"""In `flags` of a report: a retransmission timeout happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A flow came."""
+
+    EVENT_KIND: ClassVar[Literal["created"]] = "created"
+    info: FlowInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A flow went."""
+
+    EVENT_KIND: ClassVar[Literal["closed"]] = "closed"
+    flow_id: int
+    stats: FlowStats
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report; the Report registers of its program are attributes, too, and win."""
+
+    EVENT_KIND: ClassVar[Literal["report"]] = "report"
+    flow_id: int
+    now_us: int
+    cwnd_bytes: int
+    rate_bytes_per_s: int
+    timeout: bool
+    program_handle: int
+    _installed: Installed = field(repr=False)
+    _values: Sequence[int]
+    missed: ClassVar[int] = 0
+    fold_error: ClassVar[bool] = False
+
+    @property
+    def program(self) -> str:
+        """Name of the program that made it."""
+        return self._installed.name
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the Report registers by name, and only these."""
+        return dict(zip(self._installed.fields, self._values, strict=True))
+
+    def __getattr__(self, name: str) -> int:
+        """Return a Report register."""
+        place = self._installed.places.get(name)
+        if place is None:
+            raise AttributeError(
+                f'program "{self._installed.name}" reports no `{name}`; it reports '
+                + ", ".join(self._installed.fields)
+            )
+        return self._values[place]
+
+
+class Batch:
+    """What one poll brought, in the order in which it happened."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        """Take the events."""
+        self._events = events
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._events)
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield them in order."""
+        return iter(self._events)
+
+    def arrays(self) -> list[tuple[int, Reports]]:
+        """Return the reports by program handle, each as one structured array in order of arrival."""
+        rows: dict[int, list[Report]] = {}
+        for event in self._events:
+            if isinstance(event, Report):
+                rows.setdefault(handle_of(event.program_handle), []).append(event)
+        return [(handle, _array(reports)) for handle, reports in rows.items()]
+
+    def events(self) -> Sequence[Event]:
+        """Return the events in order, without the reports."""
+        return [event for event in self._events if event.EVENT_KIND != "report"]
+
+
+def _array(reports: Sequence[Report]) -> Reports:
+    fields = reports[0]._installed.fields
+    made = np.zeros(len(reports), np.dtype([*REPORT_HEAD, *((name, "u8") for name in fields)]))
+    for name in ("flow_id", "now_us", "cwnd_bytes", "rate_bytes_per_s"):
+        made[name] = [getattr(report, name) for report in reports]
+    made["flags"] = [_TIMEOUT if report.timeout else 0 for report in reports]
+    for place, name in enumerate(fields):
+        made[name] = np.array([report._values[place] for report in reports], np.uint64)
+    return made

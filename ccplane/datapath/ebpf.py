@@ -1,0 +1,364 @@
+"""The kernel datapath: the thin Python face of the native module.
+
+The native class implements `ccplane.datapath.protocol.Datapath` as it is. This face adds one thing: without
+the compiled part every function says so in one sentence (`load.no_native_module`) instead of an ImportError.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ccplane.base.native import native_part
+from ccplane.base.pins import DEFAULT_PIN_DIR as DEFAULT_PIN_DIR
+
+if TYPE_CHECKING:
+    from ccplane.base import _native
+    from ccplane.base.errors import CcpError
+    from ccplane.datapath.protocol import DatapathView
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load the kernel datapath.
+
+    Attributes:
+        pin_dir: Directory in a bpffs.
+        max_flows: Concurrent flows that get a slot; the others run the fallback law.
+        ring_bytes: Size of the report ring [bytes], a power of two.
+        heartbeat_timeout_ms: Silence of the agent after which flows go to the fallback law [ms].
+        max_cwnd_bytes: No window ever gets larger [bytes]; the default is TCP's largest receive window.
+        take_over: Have an agent that runs hand its flows over, once all is loaded that the kernel can refuse.
+        max_flows_per_user: Slots of one user's sockets; None for no quota.
+        max_flows_per_cgroup: Slots of the sockets that were made in one cgroup (v2), those below it left
+            out; None for no quota.
+        reap_after_ms: When slots are scarce, flows that were silent for so long lose theirs [ms].
+    """
+
+    pin_dir: str = DEFAULT_PIN_DIR
+    max_flows: int = 65_536
+    ring_bytes: int = 8 << 20
+    heartbeat_timeout_ms: int = 200
+    max_cwnd_bytes: int = 1 << 30
+    take_over: bool = False
+    max_flows_per_user: int | None = None
+    max_flows_per_cgroup: int | None = None
+    reap_after_ms: int = 300_000
+
+
+def load(options: LoadOptions) -> _native.EbpfDatapath:
+    """Load the kernel datapath, or adopt the one that is pinned already, of whatever version.
+
+    Args:
+        options: How to load it.
+
+    Returns:
+        The datapath; this process owns it until `close()`.
+
+    Raises:
+        LoadError: If something is missing; it says what.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.EbpfDatapath(
+        pin_dir=options.pin_dir,
+        max_flows=options.max_flows,
+        ring_bytes=options.ring_bytes,
+        heartbeat_timeout_ms=options.heartbeat_timeout_ms,
+        max_cwnd_bytes=options.max_cwnd_bytes,
+        take_over=options.take_over,
+        max_flows_per_user=options.max_flows_per_user,
+        max_flows_per_cgroup=options.max_flows_per_cgroup,
+        reap_after_ms=options.reap_after_ms,
+    )
+
+
+def observe(pin_dir: str = DEFAULT_PIN_DIR) -> DatapathView:
+    """Open a read-only view of the datapath that another process owns.
+
+    Args:
+        pin_dir: Directory in a bpffs.
+
+    Returns:
+        The view.
+
+    Raises:
+        LoadError: If nothing is loaded there, or it may not be read.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.EbpfDatapath.observe(pin_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """What unloading came to, one line for each thing.
+
+    Attributes:
+        removed: What is no longer in the kernel; empty if nothing was loaded.
+        moved: Sockets and defaults of namespaces that have a congestion control of the kernel's now.
+        left: What could not be reached, or keeps memory. Sockets among it leave when they next send.
+    """
+
+    removed: Sequence[str] = ()
+    moved: Sequence[str] = ()
+    left: Sequence[str] = ()
+
+
+def unload(pin_dir: str = DEFAULT_PIN_DIR) -> Unloaded:
+    """Remove registration, programs and maps; sockets and defaults get a congestion control of the kernel's.
+
+    Args:
+        pin_dir: Directory in a bpffs.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        LoadError: If it may not be removed.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return Unloaded(*_native.EbpfDatapath.unload(pin_dir))
+
+
+def compile_program(
+    source: str, name: str = "default", origin: str = "<source>", first_line: int = 1
+) -> _native.Program:
+    """Compile a fold program; needs no privilege.
+
+    Args:
+        source: CCP source text.
+        name: Name of the program, for messages.
+        origin: File in which the text stands.
+        first_line: Line of that file in which the text begins, counted from 1.
+
+    Returns:
+        The program.
+
+    Raises:
+        LangError: With the line in `origin`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.compile(source, name=name, origin=origin, first_line=first_line)
+
+
+def verify(program: _native.Program) -> None:
+    """Show a program to the kernel's verifier without installing it.
+
+    Args:
+        program: The compiled program.
+
+    Raises:
+        VerifierError: If the kernel refuses it.
+        LoadError: If this process may not load BPF programs.
+    """
+    with native_part():
+        from ccplane.base import _native
+    _native.verify(program)
+
+
+def rehearse(pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]) -> None:
+    """Try to add names and extensions to a datapath, while another agent has it, and leave nothing behind.
+
+    Args:
+        pin_dir: Directory of the datapath.
+        cc_names: Congestion-control names.
+        extensions: Names and objects; None for one that ships with ccplane.
+
+    Raises:
+        LoadError: What would be refused, as `Datapath.register` and `Datapath.extend` do.
+    """
+    with native_part():
+        from ccplane.base import _native
+    _native.rehearse(pin_dir, cc_names, extensions)
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that the kernel datapath needs, or can use.
+
+    Attributes:
+        name: What it is.
+        ok: Whether this machine has it.
+        required: Whether the datapath cannot load without it.
+        detail: What was found.
+        fix: What to do if it is missing.
+    """
+
+    name: str
+    ok: bool
+    required: bool
+    detail: str
+    fix: str
+
+
+def probe() -> list[Capability]:
+    """Return what this kernel and process can do, in the order in which to fix it.
+
+    Raises:
+        LoadError: If the compiled part is missing.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return [
+        Capability(
+            name=name,
+            ok=bool(found["ok"]),
+            required=bool(found.get("required", True)),
+            detail=str(found["detail"]),
+            fix=str(found["fix"]),
+        )
+        for name, found in _native.probe().items()
+    ]
+
+
+def try_load(rtcp_options: bytes) -> list[Capability]:
+    """Load each part of the kernel's programs and take it away again.
+
+    Nothing is registered and nothing stays; an agent that runs is not disturbed.
+
+    Args:
+        rtcp_options: `Options.to_bytes()` of `ccp_algs.rtcp`.
+
+    Returns:
+        What became of each part of this build; only the datapath itself is required.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return [_capability(name, error) for name, error in _native.try_load(rtcp_options)]
+
+
+def _capability(name: str, error: CcpError | None) -> Capability:
+    required = name == "datapath"
+    if error is None:
+        return Capability(name=name, ok=True, required=required, detail="loads", fix="")
+    detail = ": ".join(part for part in (error.message, error.where, error.why) if part)
+    return Capability(name=name, ok=False, required=required, detail=detail, fix=error.fix)
+
+
+def drop_capabilities(keep: list[str] | None = None) -> list[str]:
+    """Drop capabilities of the calling thread; threads that are there already keep theirs.
+
+    Args:
+        keep: Names of those to keep, such as `CAP_BPF`; None for those that a running agent needs.
+
+    Returns:
+        The names of those that are left.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.drop_capabilities(keep)
+
+
+def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.SocketSwitch:
+    """Attach the programs that give ordinary sockets other congestion controls.
+
+    Args:
+        cgroup: New sockets are those made in this cgroup v2 directory or below.
+        netns_cookie: And in this network namespace: its SO_NETNS_COOKIE.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `switch.no_cgroup`, `switch.no_bpffs`, `switch.not_permitted`, `switch.refused` or
+            `trace.no_btf`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.SocketSwitch(cgroup, netns_cookie)
+
+
+def rtcp_attached(
+    options: bytes,
+    *,
+    max_clients: int,
+    records: bool,
+    rules_json: bytes = b"[]",
+    keep_in: str | os.PathLike[str] | None = None,
+) -> _native.RtcpAttached:
+    """Register the kernel's CUBIC and BBR, bounded by R-TCP, as congestion controls of their own.
+
+    Args:
+        options: `Options.to_bytes()` of `ccp_algs.rtcp`.
+        max_clients: Sockets of further clients are not bounded.
+        records: Whether each ACK makes a row.
+        rules_json: Which sockets are bounded: an array of `Rule` of `native/ccp-rtcp`, the first that matches
+            decides; empty: all.
+        keep_in: Folder in a BPF file system where the table of clients outlives this process; one that is
+            there is taken over. None: it ends with the last socket that has it.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
+            `rtcp.too_many_rules`, `rtcp.refused` or `trace.no_btf`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.RtcpAttached(
+        options, max_clients=max_clients, records=records, rules_json=rules_json, keep_in=keep_in
+    )
+
+
+def rtcp_forget(kept_in: str | os.PathLike[str]) -> bool:
+    """Forget the table of clients that is kept in a folder.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.refused`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.rtcp_forget(kept_in)
+
+
+def rtcp_agent_summary(
+    pin_dir: str | os.PathLike[str], bounds_bytes_per_s: Sequence[float]
+) -> dict[str, Any] | None:
+    """Return the table of clients of an agent in numbers.
+
+    Args:
+        pin_dir: Directory of its datapath.
+        bounds_bytes_per_s: Upper bounds of the rates to count limited clients by, in rising order [bytes/s].
+
+    Returns:
+        `RtcpAttached.summary`; None if no algorithm wants rate limits.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_permitted` or `rtcp.refused`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.rtcp_agent_summary(pin_dir, list(bounds_bytes_per_s))
+
+
+def rtcp_tables(
+    now_us: int, pin_dir: str, kept_in: str | os.PathLike[str]
+) -> list[tuple[str, int, int, list[dict[str, Any]] | None]]:
+    """Return what these congestion controls, also those attached earlier, and an agent know of clients.
+
+    Args:
+        now_us: The time, of CLOCK_MONOTONIC [us].
+        pin_dir: Directory of the agent's datapath.
+        kept_in: Folder of the table that is kept.
+
+    Returns:
+        Of each table whose it is (`attach`, `agent`, `earlier`), for how many clients there is room,
+        connections that it had no room for, and its clients; None: it is another version's, not readable.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.rtcp_tables(now_us, pin_dir, kept_in)
