@@ -17,9 +17,9 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from ccp_algs import beside
-from ccp_algs.params import SET_AT, Param, params_of
+from ccp_algs.params import Param, params_of
 
-NOT_CARRIED: Final = frozenset({"flow", SET_AT})
+NOT_CARRIED: Final = frozenset({"flow"})
 """Attributes that belong to an instance and not to its state."""
 
 _PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
-from typing import Any, Final, Generic, TypeVar
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from ccplane.base.errors import Collector, ParamError
 from ccplane.base.names import close_names
@@ -27,8 +29,6 @@ _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 
 _changes = 0
-SET_AT: Final = "_params_set_at"
-"""Where an instance or a class notes, by name, the number of the change that set a parameter for it."""
 
 
 def changes() -> int:
@@ -36,15 +36,29 @@ def changes() -> int:
     return _changes
 
 
-def set_since(target: object, change: int) -> frozenset[str]:
-    """Return the names of an instance's parameters that were set behind a change, for it or for its classes.
+class Settings:
+    """Collects which parameters are set in this process, by whatever thread, from its making on."""
 
-    Args:
-        target: The instance.
-        change: Number of the change, as `changes` returned it.
-    """
-    noted = [vars(one).get(SET_AT) for one in (target, *type(target).__mro__)]
-    return frozenset(name for names in noted if names for name, at in names.items() if at > change)
+    def __init__(self) -> None:
+        """Begin."""
+        self._settings: deque[tuple[int, object, str]] = deque()
+        _all_settings.add(self)
+
+    def __bool__(self) -> bool:
+        """Return whether there is something to take."""
+        return bool(self._settings)
+
+    def note(self, change: int, target: object, name: str) -> None:
+        """Take note of a setting."""
+        self._settings.append((change, target, name))
+
+    def take(self) -> Iterator[tuple[int, object, str]]:
+        """Yield, once each: the number of a change, the instance or class that it was made for, the name."""
+        while self._settings:
+            yield self._settings.popleft()
+
+
+_all_settings: WeakSet[Settings] = WeakSet()
 
 
 class Param(Generic[T]):
@@ -109,8 +123,7 @@ class Param(Generic[T]):
         Raises:
             ParamError: As `check`.
         """
-        instance.__dict__[self.name] = self.check(value, type(instance))
-        self._note(instance)
+        self.put(instance, self.check(value, type(instance)))
 
     def is_set(self, cls: type) -> bool:
         """Return whether it was set for `cls` or a class that this is derived from."""
@@ -122,8 +135,15 @@ class Param(Generic[T]):
         Raises:
             ParamError: As `check`.
         """
-        self._by_class[cls] = self.check(value, cls)
-        self._note(cls)
+        self.put(cls, self.check(value, cls))
+
+    def put(self, target: object, checked: T) -> None:
+        """Set it for a class or an instance, to a value that `check` or `parse` returned."""
+        if isinstance(target, type):
+            self._by_class[target] = checked
+        else:
+            target.__dict__[self.name] = checked
+        self._note(target)
 
     def check(self, value: object, cls: type | None = None) -> T:
         """Return `value` in the parameter's type.
@@ -181,10 +201,8 @@ class Param(Generic[T]):
     def _note(self, target: object) -> None:
         global _changes
         _changes += 1
-        if SET_AT not in vars(target):
-            # Not by setattr: the metaclass would take it for an assignment of the user's.
-            type.__setattr__(target, SET_AT, {}) if isinstance(target, type) else setattr(target, SET_AT, {})
-        vars(target)[SET_AT][self.name] = _changes
+        for settings in list(_all_settings):
+            settings.note(_changes, target, self.name)
 
     def _typed(self, value: object, cls: type | None) -> T:
         kind = type(self.default)

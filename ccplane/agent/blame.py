@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ccp_algs import beside
+from ccplane.agent.deadline import TooSlow
 from ccplane.agent.locate import shown
 from ccplane.base.errors import CcpError, Several, UsageError
 
 Problem = Callable[[str, str, str], UsageError]
 """Makes an error from file, where and why."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The agent is to end now, whatever the algorithm is doing."""
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Return whether an exception that left an algorithm's code is not the algorithm's own, and has to go on.
+
+    `sys.exit()`, `KeyboardInterrupt` and panics of native modules are the algorithm's own; Ctrl-C is not.
+    Where Python handles SIGINT itself, as in a simulation, Ctrl-C and the algorithm's `KeyboardInterrupt`
+    look the same, and both end the run.
+    """
+    if isinstance(error, Interrupted | TooSlow | GeneratorExit):
+        return True
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+
+
+def text_of(error: BaseException) -> str:
+    """Return `TYPE: MESSAGE` of an exception; only its type if making the message raises."""
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except BaseException as another:
+        if is_from_outside(another):
+            raise
+        return type(error).__name__
 
 
 @contextmanager
@@ -21,11 +54,13 @@ def blamed(file: str, problem: Problem) -> Iterator[None]:
         yield
     except Several:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
         where = place_of(error, file) or shown(file)
         if isinstance(error, CcpError):
             raise type(error)(error.slug, error.message, where, error.why, error.fix) from error
-        raise problem(file, where, f"{type(error).__name__}: {error}") from error
+        raise problem(file, where, text_of(error)) from error
 
 
 def place_of(error: BaseException, file: str) -> str:

@@ -9,22 +9,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ccp_algs.params import changes
+from ccp_algs import set_params
+from ccp_algs.params import Settings
 from ccplane.agent import params, swap
 from ccplane.agent.algorithms import Running
 from ccplane.agent.blame import blamed
 from ccplane.agent.candidate import cannot_take_over
-from ccplane.agent.hosts import Host, Live, SingleHost, VectorHost, host_for
+from ccplane.agent.flow import FlowControl
+from ccplane.agent.hosts import Host, Live, SingleHost, VectorHost
 from ccplane.agent.names import duplicate_algorithm, unknown_algorithm
+from ccplane.agent.params import Setting
 from ccplane.agent.rules import Rule, parse_rule
 from ccplane.agent.source import Version
 from ccplane.agent.swap import Successor
 from ccplane.base.errors import CcpError, Collector, FlowGone, UsageError
-from ccplane.base.flows import FlowStats
 from ccplane.datapath.protocol import Program
 
 if TYPE_CHECKING:
@@ -90,30 +91,45 @@ class Changes:
         """Take the plane whose flows and algorithms are changed."""
         self._plane = plane
         self._settings: dict[tuple[str, str, str], tuple[Rule, object]] = {}
-        self._params_at = changes()
+        self._set = Settings()
 
     # Parameters
 
     def tell_params(self) -> None:
         """Tell algorithms of parameters that were set since this was last called, by whomever."""
-        if self._params_at == changes():
+        if not self._set:
             return
-        self._params_at = changes()
         plane = self._plane
+        changed: dict[int, tuple[object, dict[str, int]]] = {}
+        for change, target, name in self._set.take():
+            changed.setdefault(id(target), (target, {}))[1][name] = change
+        host: Host
+        of_hosts: dict[Host, dict[str, int]] = {}
         for host in plane.hosts.values():
-            if isinstance(host, VectorHost):
-                try:
-                    host.tell_params()
-                except Exception as error:
-                    plane.fail_all(host, error, "on_params")
-        lives = [live for live in plane.flows.values() if not live.failed]
-        for live in plane.breath.between(lives):
-            try:
-                live.tell_params()
-            except FlowGone:
-                pass  # its close event follows
-            except Exception as error:
-                plane.fail(live, error, "on_params")
+            for target, theirs in changed.values():
+                if issubclass(host.algorithm, target) if isinstance(target, type) else host.owns(target):
+                    of_hosts.setdefault(host, {}).update(theirs)
+        alone = {
+            live: theirs
+            for target, theirs in changed.values()
+            if not isinstance(target, type) and (live := self._live_of(target)) is not None
+        }
+        for live, theirs in alone.items():
+            both = {**of_hosts.get(live.host, {}), **theirs}
+            live.host.tell_params([live], both, plane, plane.breath)
+        for host, theirs in of_hosts.items():
+            lives = [
+                live
+                for live in plane.flows.values()
+                if live.host is host and not live.failed and live not in alone
+            ]
+            host.tell_params(lives, theirs, plane, plane.breath)
+
+    def _live_of(self, instance: object) -> Live | None:
+        """Return the flow that an instance steers alone."""
+        flow = getattr(instance, "flow", None)
+        live = self._plane.flows.get(flow.info.flow_id) if isinstance(flow, FlowControl) else None
+        return live if live is not None and live.instance is instance and not live.failed else None
 
     def set_params(self, values: Mapping[str, object], which: Which) -> int:
         """Set parameters.
@@ -131,53 +147,67 @@ class Changes:
             FlowGone: If there is no such flow.
             UsageError: What is wrong with algorithm or rule.
         """
-        algorithms = {host.name: host.algorithm for host in self._hosts(which)}
-        alone = which.flow_id is not None or which.rule is not None
+        hosts = {host.name: host for host in self._hosts(which)}
         lives = self.flows(which)
-        owners: dict[str, dict[str, str]] = {}
-        problems = Collector()
-        for name, value in values.items():
-            with problems.check():
-                owners[name] = dict(params.check(name, value, algorithms))
-                for live in lives:
-                    if alone and live.host.name in owners[name] and live.host.vectorised:
-                        raise params.shared(name, live.host.name)
-        problems.finish()
+        resolved = params.resolve(values, {name: host.algorithm for name, host in hosts.items()})
+        alone = which.flow_id is not None or which.rule is not None
         if alone:
-            self._set_alone(values, which, lives, owners)
+            self._set_alone(resolved, values, which, lives)
         else:
-            params.set_all(values, algorithms)
+            for settings in resolved.values():
+                for one in settings:
+                    one.parameter.put(hosts[one.algorithm].algorithm, one.value)
         flow = lives[0].flow.info if which.flow_id is not None else None
         detail = {} if which.rule is None else {"rule": which.rule}
-        for name, value in values.items():
-            for owner, parameter in owners[name].items():
-                self._plane.events.tell("param:set", owner, flow, name=parameter, value=value, **detail)
-        reached = {name for of_one in owners.values() for name in of_one}
+        for name, settings in resolved.items():
+            for one in settings:
+                self._plane.events.tell(
+                    "param:set",
+                    one.algorithm,
+                    flow,
+                    name=one.parameter.name,
+                    value=values[name],
+                    **detail,
+                )
+        reached = {one.algorithm for settings in resolved.values() for one in settings}
         return sum(live.host.name in reached for live in lives)
 
     def _set_alone(
         self,
+        resolved: Mapping[str, Sequence[Setting]],
         values: Mapping[str, object],
         which: Which,
         lives: Sequence[Live],
-        owners: Mapping[str, Mapping[str, str]],
     ) -> None:
+        found: list[tuple[Live, Setting]] = []
+        problems = Collector()
+        for name, settings in resolved.items():
+            of = {one.algorithm: one for one in settings}
+            with problems.check():
+                for live in lives:
+                    if live.host.name not in of:
+                        continue
+                    if live.instance is None:
+                        raise params.shared(name, live.host.name)
+                    found.append((live, of[live.host.name]))
+        problems.finish()
+        for live, one in found:
+            one.parameter.put(live.instance, one.value)
         rule = which.parsed()
-        for name, value in values.items():
-            for live in lives:
-                if live.host.name in owners[name]:
-                    params.set_one(owners[name][live.host.name], value, live.host.name, live.instance)
-            if rule is not None:
-                for algorithm, parameter in owners[name].items():
-                    self._settings[rule.text, algorithm, parameter] = (rule, value)
-                    self._plane.hosts[algorithm].settle = self.settle
+        if rule is None:
+            return
+        for name, settings in resolved.items():
+            for one in settings:
+                self._settings[rule.text, one.algorithm, one.parameter.name] = (rule, values[name])
+                self._plane.hosts[one.algorithm].settle = self.settle
 
     def settle(self, live: Live) -> None:
-        """Give a new flow, behind the making of its instance, what was set by rules that it matches."""
+        """Give a new flow, after its instance was made, what was set by rules that it matches."""
+        assert live.instance is not None, "rules set nothing for flows that share an instance"
         for (_, algorithm, parameter), (rule, value) in self._settings.items():
             if algorithm == live.host.name and rule.matches(live.flow.info):
                 try:
-                    params.set_one(parameter, value, algorithm, live.instance)
+                    set_params(live.instance, {parameter: value})
                 except CcpError as error:  # the algorithm was edited since
                     log.warning("a parameter that was set by rule `%s` is not used: %s", rule.text, error)
 
@@ -277,9 +307,8 @@ class Changes:
                     f"`{host.name}` and `{running.name}` would both be registered as `{running.cc_name}`",
                     fix="load it under another name",
                 )
-        plane.hosts[running.name] = made = host_for(running, plane.datapath, plane.events)
+        made = plane.add_host(running)
         made.version = version
-        plane.index()
         plane.events.tell(
             "algorithm:loaded",
             running.name,
@@ -329,9 +358,8 @@ class Changes:
 
     def remove(self, name: str) -> None:
         """Run an algorithm that has no flows no longer."""
-        self._plane.hosts.pop(name).programs.uninstall()
+        self._plane.remove_host(name)
         self._settings = {key: setting for key, setting in self._settings.items() if key[1] != name}
-        self._plane.index()
 
     def switch(self, algorithm: str, which: Which) -> int:
         """Give flows another running algorithm.
@@ -374,12 +402,8 @@ class Changes:
         """Tell the algorithm before that the flow is no longer its own."""
         flow_id = live.flow.info.flow_id
         try:
-            if isinstance(host, VectorHost):
-                host.leave(flow_id)
-            elif instance is not None:
-                with suppress(FlowGone):
-                    instance.on_close(self._plane.datapath.stats(flow_id) or FlowStats(flow_id))
-        except Exception as error:
+            host.give_away(flow_id, instance, self._plane.datapath.stats(flow_id))
+        except BaseException as error:
             self._plane.log_failure(host, live, error, "on_close")
 
     # What there is

@@ -31,8 +31,9 @@ from ccplane.agent import keys
 from ccplane.agent.audit import Audit, Note
 from ccplane.agent.messages import MAX_BYTES, VERSION, Answer, Ask, Envelope, problems_of
 from ccplane.agent.requests import Requests, error_from, event_row
+from ccplane.agent.rows import rows_of
 from ccplane.agent.runfile import run_file
-from ccplane.agent.streams import Streams, rows_of
+from ccplane.agent.streams import Streams
 from ccplane.base.errors import CcpError, LoadError, UsageError
 
 log = logging.getLogger("ccplane.agent")

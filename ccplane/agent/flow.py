@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
 
 from ccp_algs.api import check_event
 from ccplane.base.errors import FlowGone, ParamError, ProgramError, RegisterError
@@ -14,6 +14,7 @@ from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT
 
 if TYPE_CHECKING:
     from ccplane.agent.programs import Installed, ProgramSet
+    from ccplane.agent.writer import Writes
 
 MAX_AMOUNT: Final = 1 << 40
 """Largest window [bytes] and rate [bytes/s] that is taken for meant: 8.8 Tbit/s. More is a unit error."""
@@ -30,22 +31,6 @@ MAX_STAMP: Final = 0xFFFF
 
 Tell = Callable[[str, FlowInfo, dict[str, Any]], None]
 """Tells others of an event of a flow: its kind, the flow, and what else there is to say."""
-
-
-class Update(Protocol):
-    """`Datapath.update`."""
-
-    def __call__(
-        self,
-        flow_id: int,
-        cwnd_bytes: int | None = None,
-        rate_bytes_per_s: int | None = None,
-        program: int | None = None,
-        registers: dict[str, int] | None = None,
-        letters: dict[str, bytes] | None = None,
-    ) -> bool:
-        """Write to one flow."""
-        ...
 
 
 def whole_number(value: Number, name: str, low: int, high: int) -> int:
@@ -127,7 +112,7 @@ class FlowControl:
         "_programs",
         "_stamp",
         "_tell",
-        "_update",
+        "_writes",
         "handle",
         "info",
     )
@@ -136,7 +121,7 @@ class FlowControl:
         self,
         info: FlowInfo,
         programs: ProgramSet,
-        update: Update,
+        writes: Writes,
         tell: Tell = lambda _kind, _info, _detail: None,
         *,
         one_of_many: bool = False,
@@ -146,7 +131,7 @@ class FlowControl:
         Args:
             info: What is known of the flow.
             programs: Programs of its algorithm.
-            update: `Datapath.update`.
+            writes: Writes decisions.
             tell: Takes what the algorithm tells of the flow.
             one_of_many: Who writes has other flows, too: nothing is raised if this one closed meanwhile.
         """
@@ -154,7 +139,7 @@ class FlowControl:
         self.handle = LAW_PROGRAM
         self._flow_id = info.flow_id
         self._programs = programs
-        self._update = update
+        self._writes = writes
         self._tell = tell
         self._one_of_many = one_of_many
         self._installed: Installed | None = None
@@ -185,7 +170,7 @@ class FlowControl:
             self._letter.add(cwnd_bytes, rate_bytes_per_s, self._checked(self._assumed(), registers))
             return
         checked = self._checked(self._assumed(), registers) if registers else None
-        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked):
+        if not self._writes.update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked):
             self._gone()
 
     def set_program(
@@ -223,7 +208,7 @@ class FlowControl:
             self._letter.add(cwnd_bytes, rate_bytes_per_s, checked)
             return
         handle = self._stamped(installed)
-        if not self._update(self._flow_id, cwnd_bytes, rate_bytes_per_s, handle, checked or None):
+        if not self._writes.update(self._flow_id, cwnd_bytes, rate_bytes_per_s, handle, checked or None):
             self._gone()
         self._run(installed)
 
@@ -257,7 +242,7 @@ class FlowControl:
         """
         letter = octets or b""
         told = {extension: letter}
-        if self._letter is None and not self._update(self._flow_id, None, None, None, None, told):
+        if self._letter is None and not self._writes.update(self._flow_id, None, None, None, None, told):
             self._gone()
         self._extended[extension] = letter
 
@@ -287,7 +272,7 @@ class FlowControl:
             or letter.cwnd_bytes is not None
             or letter.rate_bytes_per_s is not None
             or letter.registers
-        ) and not self._update(
+        ) and not self._writes.update(
             self._flow_id,
             letter.cwnd_bytes,
             letter.rate_bytes_per_s,
@@ -321,17 +306,13 @@ class FlowControl:
             letter.registers.clear()
         letter.program = program
 
-    def tap(self, update: Update) -> None:
-        """Write through another function from now on."""
-        self._update = update
-
     def move(self, installed: Installed) -> bool:
         """Give the flow another program, for the plane.
 
         Returns:
             False if the flow is gone.
         """
-        if not self._update(self._flow_id, None, None, self._stamped(installed), None):
+        if not self._writes.update(self._flow_id, None, None, self._stamped(installed), None):
             return False
         self._run(installed)
         return True

@@ -17,17 +17,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.topics import BY_KIND
 from ccplane.agent.events import Event
-from ccplane.agent.hosts import Live, VectorHost
-from ccplane.base.errors import FlowGone
+from ccplane.agent.hosts import Host, Live, Source
 from ccplane.base.flows import FlowInfo
 from telemetry.join import FlowIndex
 from telemetry.schema import AgentStatus, Sample
 
 if TYPE_CHECKING:
     from ccplane.agent.plane import Plane
-
-Source = tuple[str, str]
-"""Kind and sender of samples."""
 
 MAX_STANDING: Final = 10_000
 """How many decisions are kept for flows to come; beyond them, the oldest is forgotten."""
@@ -174,28 +170,16 @@ class Hearing:
 
     def _deliver(self, pairs: Sequence[tuple[int, Sample]]) -> None:
         """Hand samples to instances: in order to each flow, in one list to each vectorised algorithm."""
-        gathered: dict[VectorHost, list[tuple[int, Sample]]] = {}
+        gathered: dict[Host, list[tuple[Live, Sample]]] = {}
         for flow_id, sample in self._plane.breath.between(pairs):
             live = self._plane.flows.get(flow_id)
             if live is None or live.failed:
                 continue
             self._remember(flow_id, sample)
             self.counters.delivered += 1
-            if isinstance(live.host, VectorHost):
-                gathered.setdefault(live.host, []).append((flow_id, sample))
-            elif live.instance is not None:
-                try:
-                    live.instance.on_telemetry(sample)
-                except FlowGone:
-                    continue  # its close event follows
-                except Exception as error:
-                    self._plane.fail(live, error, "on_telemetry")
+            gathered.setdefault(live.host, []).append((live, sample))
         for host, theirs in gathered.items():
-            if host.instance is not None:
-                try:
-                    host.write(host.instance.on_telemetry(theirs))
-                except Exception as error:
-                    self._plane.fail_all(host, error, "on_telemetry")
+            host.deliver(theirs, self._plane, self._plane.breath)
 
     def _keep(self, sample: Sample, now_us: int) -> None:
         """Keep a decision for flows to come."""
@@ -252,7 +236,7 @@ class Hearing:
         )
 
     def _lose(self, lost: Sequence[tuple[int, Source]]) -> None:
-        gathered: dict[tuple[VectorHost, Source], list[int]] = {}
+        gathered: dict[tuple[Host, Source], list[Live]] = {}
         for flow_id, source in self._plane.breath.between(lost):
             self._heard.get(flow_id, {}).pop(source, None)
             live = self._plane.flows.get(flow_id)
@@ -262,23 +246,6 @@ class Hearing:
             self._plane.events.tell(
                 "telemetry:lost", live.host.name, live.flow.info, telemetry=source[0], sender=source[1]
             )
-            if isinstance(live.host, VectorHost):
-                gathered.setdefault((live.host, source), []).append(flow_id)
-            else:
-                self._lose_one(live, source)
-        for (host, source), flow_ids in gathered.items():
-            if host.instance is not None:
-                try:
-                    host.instance.on_telemetry_lost(flow_ids, *source)
-                except Exception as error:
-                    self._plane.fail_all(host, error, "on_telemetry_lost")
-
-    def _lose_one(self, live: Live, source: Source) -> None:
-        if live.instance is None:
-            return
-        try:
-            live.instance.on_telemetry_lost(*source)
-        except FlowGone:
-            pass  # its close event follows
-        except Exception as error:
-            self._plane.fail(live, error, "on_telemetry_lost")
+            gathered.setdefault((live.host, source), []).append(live)
+        for (host, source), lives in gathered.items():
+            host.lose(lives, source, self._plane, self._plane.breath)

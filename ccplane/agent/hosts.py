@@ -7,22 +7,33 @@ An `Algorithm` has one instance a flow (`SingleHost`), a `VectorAlgorithm` one f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
 from ccp_algs import Algorithm, Updates, VectorAlgorithm
 from ccp_algs.api import AnyAlgorithm, Decided
-from ccp_algs.params import changes, set_since
+from ccp_algs.params import changes
 from ccplane.agent.algorithms import Running
+from ccplane.agent.breath import Breath
 from ccplane.agent.events import Detail, Events
-from ccplane.agent.flow import FlowControl, Update
+from ccplane.agent.flow import FlowControl
 from ccplane.agent.programs import ProgramSet
+from ccplane.agent.rows import row_of, rows_of
 from ccplane.agent.source import Past, Version, version_of
-from ccplane.agent.vector import send
+from ccplane.agent.writer import Writer
+from ccplane.base.errors import FlowGone
 from ccplane.base.flows import FlowInfo, FlowStats
 from ccplane.datapath.protocol import Datapath, Reports
+from telemetry.schema import Sample
+
+Source = tuple[str, str]
+"""Kind and sender of samples."""
+
+Changed = Mapping[str, int]
+"""Number of the last change by name of a parameter."""
 
 RECENT_ROWS: Final = 65_536
 """How many reports of a vectorised algorithm are kept for who wants to see them: some megabytes."""
@@ -39,7 +50,7 @@ class Live:
         failed: The algorithm raised; the fallback law steers.
         failure: What it raised, and where; None unless it failed.
         last_report: The last report that the instance got; None before that, and if reports come as arrays.
-        params_at: Number of the last change of parameters that the instance knows of.
+        params_at: Number of the last change of parameters before the instance was made.
     """
 
     __slots__ = ("failed", "failure", "flow", "host", "instance", "last_report", "on_report", "params_at")
@@ -55,11 +66,17 @@ class Live:
         self.last_report: Any = None
         self.params_at = changes()
 
-    def tell_params(self) -> None:
-        """Tell the instance which parameters were set since it was told last; raises what it raises."""
-        since, self.params_at = self.params_at, changes()
-        if self.instance is not None and (names := set_since(self.instance, since)):
-            self.instance.on_params(names)
+
+class Failures(Protocol):
+    """Where exceptions of algorithms go: the plane."""
+
+    def fail(self, live: Live, error: BaseException, callback: str) -> None:
+        """Give one flow to the fallback, because its algorithm raised."""
+        ...
+
+    def fail_all(self, host: Host, error: BaseException, callback: str) -> None:
+        """Give all flows of an algorithm to the fallback, because the instance that they share raised."""
+        ...
 
 
 class Host:
@@ -72,19 +89,19 @@ class Host:
         algorithm: Its class.
         programs: Its installed programs.
         version: What the class was made of.
-        update: What its flows write with.
         settle: Sets what was set for flows like a new one before it is given to the algorithm.
     """
 
     vectorised: bool
 
-    def __init__(self, running: Running, datapath: Datapath, events: Events) -> None:
+    def __init__(self, running: Running, datapath: Datapath, events: Events, writer: Writer) -> None:
         """Install the programs.
 
         Args:
             running: The algorithm.
             datapath: Where its flows are.
             events: Where it tells what happens to them.
+            writer: What they write with.
 
         Raises:
             VerifierError: If the kernel refuses one; none is left installed then.
@@ -101,9 +118,8 @@ class Host:
             extensions=running.algorithm.extensions,
         )
         self.version: Version = version_of(running.algorithm)
-        self.update: Update = datapath.update
         self.settle: Callable[[Live], None] | None = None
-        self._datapath = datapath
+        self._writer = writer
         self._events = events
 
     @property
@@ -117,7 +133,7 @@ class Host:
 
     def flow(self, info: FlowInfo, programs: ProgramSet) -> FlowControl:
         """Return what an instance holds as `self.flow`, not yet opened, for programs of this algorithm."""
-        return FlowControl(info, programs, self.update, self._tell, one_of_many=self.vectorised)
+        return FlowControl(info, programs, self._writer, self._tell, one_of_many=self.vectorised)
 
     def _tell(self, kind: str, info: FlowInfo, detail: Detail) -> None:
         self._events.tell(kind, self.name, info, **detail)
@@ -133,6 +149,54 @@ class Host:
     def end(self, live: Live, stats: FlowStats | None) -> None:
         """Tell the algorithm that the flow closed; raises what the algorithm raises."""
         raise NotImplementedError
+
+    def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
+        """Tell the algorithm that another one has the flow now; raises what the algorithm raises.
+
+        Args:
+            flow_id: The flow.
+            instance: What steered it; None if all flows share an instance, or it had failed.
+            stats: Its totals.
+        """
+        raise NotImplementedError
+
+    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
+        """Hand samples to flows that this algorithm steers, in order."""
+        raise NotImplementedError
+
+    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
+        """Tell flows that a source of telemetry is lost: its kind and sender."""
+        raise NotImplementedError
+
+    def tell_params(
+        self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
+    ) -> None:
+        """Tell instances which parameters were set since they were made, for their class or for themselves.
+
+        Args:
+            lives: The flows that this algorithm steers.
+            changed: Number of the last change by name of the parameter.
+            failures: Where exceptions go.
+            breath: Drawn every now and then.
+        """
+        raise NotImplementedError
+
+    def owns(self, instance: object) -> bool:
+        """Return whether this is the instance that all flows share."""
+        return False
+
+    def row_of_last(self, live: Live) -> dict[str, Any] | None:
+        """Return the last report of a flow as streams have it; None if there is none."""
+        raise NotImplementedError
+
+    def failed(self, flow_id: int) -> None:
+        """Take note that the fallback has a flow."""
+
+    def forget(self, flow_id: int) -> None:
+        """Forget that a flow failed, because another algorithm has it now."""
+
+    def restart(self) -> None:
+        """Give up the instance that all flows share, because it raised; the next flow makes another."""
 
 
 class SingleHost(Host):
@@ -162,6 +226,40 @@ class SingleHost(Host):
         if live.instance is not None:
             live.instance.on_close(stats or FlowStats(live.flow.info.flow_id))
 
+    def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
+        """Call `on_close`."""
+        if instance is not None:
+            with suppress(FlowGone):
+                instance.on_close(stats or FlowStats(flow_id))
+
+    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
+        """Call `on_telemetry` sample by sample."""
+        for live, sample in breath.between(pairs):
+            if live.instance is not None and not live.failed:
+                with _guarded(live, failures, "on_telemetry"):
+                    live.instance.on_telemetry(sample)
+
+    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
+        """Call `on_telemetry_lost` flow by flow."""
+        for live in breath.between(lives):
+            if live.instance is not None and not live.failed:
+                with _guarded(live, failures, "on_telemetry_lost"):
+                    live.instance.on_telemetry_lost(*source)
+
+    def tell_params(
+        self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
+    ) -> None:
+        """Call `on_params` flow by flow."""
+        for live in breath.between(lives):
+            names = frozenset(name for name, change in changed.items() if change > live.params_at)
+            if names and live.instance is not None:
+                with _guarded(live, failures, "on_params"):
+                    live.instance.on_params(names)
+
+    def row_of_last(self, live: Live) -> dict[str, Any] | None:
+        """Return the last report that the instance got."""
+        return None if live.last_report is None else row_of(live.last_report)
+
 
 class VectorHost(Host):
     """An algorithm with one instance for all its flows.
@@ -169,17 +267,15 @@ class VectorHost(Host):
     Attributes:
         instance: The instance; None before the first flow.
         params_at: As of `Live`.
-        on_updates: Is shown what the instance decided.
     """
 
     vectorised = True
 
-    def __init__(self, running: Running, datapath: Datapath, events: Events) -> None:
+    def __init__(self, running: Running, datapath: Datapath, events: Events, writer: Writer) -> None:
         """Install the programs; the first flow makes the instance."""
-        super().__init__(running, datapath, events)
+        super().__init__(running, datapath, events, writer)
         self.instance: VectorAlgorithm | None = None
         self.params_at = changes()
-        self.on_updates: Callable[[Updates], None] | None = None
         self._flows: dict[int, FlowControl] = {}
         self._failed: set[int] = set()
         self._recent: deque[Reports] = deque()
@@ -233,13 +329,37 @@ class VectorHost(Host):
         if self.instance is not None:
             self.instance.on_extension(live.flow.info.flow_id, extension, octets)
 
-    def tell_params(self) -> None:
-        """Tell the instance which parameters were set since it was told last; raises what it raises."""
-        since, self.params_at = self.params_at, changes()
-        if self.instance is not None and (names := set_since(self.instance, since)):
-            self.write(self.instance.on_params(names))
+    def give_away(self, flow_id: int, instance: Algorithm | None, stats: FlowStats | None) -> None:
+        """Call `on_close`."""
+        self.leave(flow_id)
 
-    def fail(self, flow_id: int) -> None:
+    def deliver(self, pairs: Sequence[tuple[Live, Sample]], failures: Failures, breath: Breath) -> None:
+        """Call `on_telemetry` once."""
+        if self.instance is not None:
+            with _guarded_all(self, failures, "on_telemetry"):
+                theirs = [(live.flow.info.flow_id, sample) for live, sample in pairs]
+                self.write(self.instance.on_telemetry(theirs))
+
+    def lose(self, lives: Sequence[Live], source: Source, failures: Failures, breath: Breath) -> None:
+        """Call `on_telemetry_lost` once."""
+        if self.instance is not None:
+            with _guarded_all(self, failures, "on_telemetry_lost"):
+                self.instance.on_telemetry_lost([live.flow.info.flow_id for live in lives], *source)
+
+    def tell_params(
+        self, lives: Sequence[Live], changed: Changed, failures: Failures, breath: Breath
+    ) -> None:
+        """Call `on_params` once."""
+        names = frozenset(name for name, change in changed.items() if change > self.params_at)
+        if names and self.instance is not None:
+            with _guarded_all(self, failures, "on_params"):
+                self.write(self.instance.on_params(names))
+
+    def owns(self, instance: object) -> bool:
+        """Return whether this is the instance of all flows."""
+        return self.instance is instance
+
+    def failed(self, flow_id: int) -> None:
         """Keep the reports of a flow from the instance, because the fallback law has it."""
         self._failed.add(flow_id)
         self._flows.pop(flow_id, None)
@@ -269,12 +389,13 @@ class VectorHost(Host):
         while self._recent_rows > RECENT_ROWS and len(self._recent) > 1:
             self._recent_rows -= len(self._recent.popleft())
 
-    def last_report(self, flow_id: int) -> Reports | None:
-        """Return the last report of a flow, an array of one; None if it is not among the last of all."""
+    def row_of_last(self, live: Live) -> dict[str, Any] | None:
+        """Return the last report of a flow; None if it is not among the last of all."""
         for reports in reversed(self._recent):
-            rows = np.flatnonzero(reports["flow_id"] == flow_id)
+            rows = np.flatnonzero(reports["flow_id"] == live.flow.info.flow_id)
             if len(rows):
-                return reports[rows[-1:]]
+                (row,) = rows_of(reports[rows[-1:]], lambda flow_id: True)
+                return row
         return None
 
     def write(self, decided: Decided) -> None:
@@ -287,9 +408,7 @@ class VectorHost(Host):
         if decided is None:
             return
         for updates in (decided,) if isinstance(decided, Updates) else decided:
-            send(self._datapath, updates)
-            if self.on_updates is not None:
-                self.on_updates(updates)
+            self._writer.send(updates)
 
     def replace(self, instance: VectorAlgorithm | None, flows: dict[int, FlowControl]) -> None:
         """Take another instance, which has all these flows, those that failed included."""
@@ -301,6 +420,24 @@ class VectorHost(Host):
         self._failed.discard(flow_id)
 
 
+@contextmanager
+def _guarded(live: Live, failures: Failures, callback: str) -> Iterator[None]:
+    try:
+        yield
+    except FlowGone:
+        pass  # its close event follows
+    except BaseException as error:
+        failures.fail(live, error, callback)
+
+
+@contextmanager
+def _guarded_all(host: Host, failures: Failures, callback: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        failures.fail_all(host, error, callback)
+
+
 def made(algorithm: AnyAlgorithm, flows: Mapping[int, FlowControl]) -> VectorAlgorithm:
     """Return a new instance of a vectorised algorithm that has these flows."""
     instance = cast("type[VectorAlgorithm]", algorithm)()
@@ -308,11 +445,11 @@ def made(algorithm: AnyAlgorithm, flows: Mapping[int, FlowControl]) -> VectorAlg
     return instance
 
 
-def host_for(running: Running, datapath: Datapath, events: Events) -> SingleHost | VectorHost:
+def host_for(running: Running, datapath: Datapath, events: Events, writer: Writer) -> SingleHost | VectorHost:
     """Return the host for an algorithm, its programs installed.
 
     Raises:
         VerifierError: If the kernel refuses a program.
     """
     kind = VectorHost if issubclass(running.algorithm, VectorAlgorithm) else SingleHost
-    return kind(running, datapath, events)
+    return kind(running, datapath, events, writer)

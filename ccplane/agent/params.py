@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ccp_algs import Algorithm, params_of, set_params
+from ccp_algs import Param, params_of
 from ccp_algs.api import AnyAlgorithm
 from ccp_algs.params import checked_params
 from ccplane.agent.names import unknown_algorithm
@@ -46,48 +48,62 @@ def parse(
     return values
 
 
-def set_all(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]) -> None:
-    """Set parameters for all flows.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value for one parameter of one algorithm, checked.
+
+    Attributes:
+        algorithm: Name of the algorithm.
+        parameter: The parameter.
+        value: The value, in the parameter's type.
+    """
+
+    algorithm: str
+    parameter: Param[Any]
+    value: Any
+
+
+def resolve(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]) -> dict[str, list[Setting]]:
+    """Return what values of parameters mean, all of them checked.
 
     Args:
-        values: Value by `PARAMETER` (of every algorithm that has it) or `ALGORITHM.PARAMETER`.
+        values: Value, or text that spells it, by `PARAMETER` (of every algorithm that has it) or
+            `ALGORITHM.PARAMETER`.
         algorithms: Running algorithms by name.
+
+    Returns:
+        The settings by the name that was given.
 
     Raises:
         ParamError: `param.nobody_has`, or what the parameter says of the value.
         UsageError: `algorithm.unknown`.
-        Several: If more than one thing is wrong. What is right is set for algorithms without an error only.
+        Several: If more than one thing is wrong.
     """
     problems = Collector()
-    by_algorithm: dict[str, dict[str, object]] = {}
+    found: dict[str, list[Setting]] = {}
     for name, value in values.items():
-        with problems.check():
-            for algorithm, parameter in owners(name, algorithms):
-                by_algorithm.setdefault(algorithm, {})[parameter] = value
+        for algorithm, parameter in _owners(name, algorithms, problems):
+            with problems.check():
+                cls = algorithms[algorithm]
+                (checked,) = checked_params(cls, {parameter: value}).values()
+                found.setdefault(name, []).append(Setting(algorithm, params_of(cls)[parameter], checked))
     problems.finish()
-    for algorithm, theirs in by_algorithm.items():
-        with problems.check():
-            set_params(algorithms[algorithm], theirs)
-    problems.finish()
+    return found
 
 
-def set_one(name: str, value: object, algorithm: str, instance: Algorithm | None) -> None:
-    """Set a parameter for one flow.
+def set_all(values: Mapping[str, object], algorithms: Mapping[str, AnyAlgorithm]) -> None:
+    """Set parameters for all flows; nothing is set unless all is right.
 
     Args:
-        name: `PARAMETER` or `ALGORITHM.PARAMETER`.
-        value: The value, or text that spells it.
-        algorithm: Name of the flow's algorithm.
-        instance: The flow's instance; None if all its flows share one.
+        values: As of `resolve`.
+        algorithms: Likewise.
 
     Raises:
-        ParamError: `param.shared`, `param.nobody_has`, or what the parameter says of the value.
-        UsageError: `algorithm.unknown`, if the flow has another algorithm.
+        CcpError: Likewise.
     """
-    if instance is None:
-        raise shared(name, algorithm)
-    ((_, parameter),) = owners(name, {algorithm: type(instance)})
-    set_params(instance, {parameter: value})
+    for settings in resolve(values, algorithms).values():
+        for one in settings:
+            one.parameter.put(algorithms[one.algorithm], one.value)
 
 
 def shared(name: str, algorithm: str) -> ParamError:
@@ -100,24 +116,11 @@ def shared(name: str, algorithm: str) -> ParamError:
     )
 
 
-def check(name: str, value: object, algorithms: Mapping[str, AnyAlgorithm]) -> list[tuple[str, str]]:
-    """Check a setting without making it.
-
-    Args:
-        name: `PARAMETER` or `ALGORITHM.PARAMETER`.
-        value: The value, or text that spells it.
-        algorithms: Running algorithms by name.
-
-    Returns:
-        The algorithms that the name means, each with the name within the algorithm.
-
-    Raises:
-        ParamError: `param.nobody_has`, or what the parameter says of the value.
-        UsageError: `algorithm.unknown`.
-    """
-    found = owners(name, algorithms)
-    for algorithm, parameter in found:
-        checked_params(algorithms[algorithm], {parameter: value})
+def _owners(name: str, algorithms: Mapping[str, AnyAlgorithm], problems: Collector) -> list[tuple[str, str]]:
+    """Return the algorithms that a parameter's name means, each with the name within the algorithm."""
+    found: list[tuple[str, str]] = []
+    with problems.check():
+        found = owners(name, algorithms)
     return found
 
 

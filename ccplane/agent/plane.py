@@ -19,18 +19,19 @@ from itertools import islice
 from typing import Final
 
 from ccplane.agent.algorithms import Running
-from ccplane.agent.blame import place_of
+from ccplane.agent.blame import is_from_outside, place_of, text_of
 from ccplane.agent.breath import Breath
 from ccplane.agent.canary.trial import Trial
-from ccplane.agent.changes import Changes, Which
+from ccplane.agent.changes import Changes
 from ccplane.agent.events import Events
 from ccplane.agent.flow import describe
 from ccplane.agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from ccplane.agent.names import duplicate_algorithm, unknown_algorithm
 from ccplane.agent.rules import Rule, choose
+from ccplane.agent.writer import Writer
 from ccplane.base.errors import FlowGone
 from ccplane.base.flows import FlowInfo, FlowStats
-from ccplane.datapath.protocol import LAW_FAILED, Batch, Datapath, Event, Program, Told
+from ccplane.datapath.protocol import LAW_FAILED, Batch, Datapath, Event, Told
 
 log = logging.getLogger("ccplane.agent")
 
@@ -80,6 +81,7 @@ class Plane:
         default: Algorithm of flows that no rule matches.
         datapath: Where the flows are.
         events: Tells what happens.
+        writer: Writes what algorithms decide.
         changes: What can be changed while flows run.
         breath: Tells the datapath in the middle of long work that the agent lives.
         on_batch: Is shown each batch; None shows it to nobody.
@@ -116,6 +118,7 @@ class Plane:
         self._clock = clock
         self.flows: dict[int, Live] = {}
         self.events = Events()
+        self.writer = Writer(datapath)
         self.breath = Breath(datapath.heartbeat)
         self.changes = Changes(self)
         self.on_batch: Callable[[Batch], None] | None = None
@@ -142,14 +145,28 @@ class Plane:
         self.hosts: dict[str, SingleHost | VectorHost] = {}
         try:
             for running in algorithms:
-                self.hosts[running.name] = host_for(running, datapath, self.events)
+                self.add_host(running)
         except BaseException:
             for host in self.hosts.values():
                 host.programs.uninstall()
             raise
-        self.index()
 
-    def index(self) -> None:
+    def add_host(self, running: Running) -> Host:
+        """Run an algorithm whose name no other one has; no flow has it yet.
+
+        Raises:
+            VerifierError: If the kernel refuses a program.
+        """
+        host = self.hosts[running.name] = host_for(running, self.datapath, self.events, self.writer)
+        self._index()
+        return host
+
+    def remove_host(self, name: str) -> None:
+        """Run an algorithm that has no flows no longer."""
+        self.hosts.pop(name).programs.uninstall()
+        self._index()
+
+    def _index(self) -> None:
         """Take note of which algorithms run."""
         self._by_cc_name = {host.cc_name: host for host in self.hosts.values() if host.cc_name}
         self._any_single = any(not host.vectorised for host in self.hosts.values())
@@ -268,7 +285,7 @@ class Plane:
             live.host.start(live)
         except FlowGone:
             log.debug("flow %d closed while its algorithm started", info.flow_id)
-        except Exception as error:
+        except BaseException as error:
             self.fail(live, error, "on_create")
 
     def _is_ghost(self, flow_id: int) -> bool:
@@ -301,7 +318,7 @@ class Plane:
             live.host.tell_extension(live, told.extension, told.octets)
         except FlowGone:
             pass  # its close event follows
-        except Exception as error:
+        except BaseException as error:
             self.fail(live, error, "on_extension")
 
     def _finish_close(self, live: Live, stats: FlowStats | None) -> None:
@@ -309,7 +326,7 @@ class Plane:
             live.host.end(live, stats)
         except FlowGone:
             pass  # an algorithm that writes in on_close; there is nobody to write to
-        except Exception as error:
+        except BaseException as error:
             self.log_failure(live.host, live, error, "on_close")
 
     def _finish_closes(self) -> None:
@@ -348,7 +365,7 @@ class Plane:
                     on_report(event)
                 except FlowGone:
                     continue  # its close event follows
-                except Exception as error:
+                except BaseException as error:
                     self.fail(live, error, "on_report")
             elif event.EVENT_KIND == "created":
                 if not self._is_ghost(event.info.flow_id):
@@ -371,7 +388,7 @@ class Plane:
                 continue
             try:
                 fed = host.feed(reports, program)
-            except Exception as error:
+            except BaseException as error:
                 self.fail_all(host, error, "on_reports")
                 continue
             self.counters.reports += fed
@@ -380,13 +397,15 @@ class Plane:
 
     # Failures
 
-    def fail(self, live: Live, error: Exception, callback: str) -> None:
+    def fail(self, live: Live, error: BaseException, callback: str) -> None:
         """Give one flow to the fallback law because its algorithm raised."""
         self.log_failure(live.host, live, error, callback)
         self._to_law(live, failure_of(live.host, error, callback))
 
-    def fail_all(self, host: VectorHost, error: Exception, callback: str) -> None:
-        """Give all flows of a vectorised algorithm to the fallback law; flows to come get a new instance."""
+    def fail_all(self, host: Host, error: BaseException, callback: str) -> None:
+        """Give all flows of an algorithm to the fallback law; flows to come get a new instance."""
+        if is_from_outside(error):
+            raise error
         theirs = [live for live in self.flows.values() if live.host is host and not live.failed]
         if theirs:
             self.log_failure(host, theirs[0], error, callback, n_flows=len(theirs))
@@ -398,28 +417,34 @@ class Plane:
     def _to_law(self, live: Live, failure: str) -> None:
         live.failed, live.failure = True, failure
         live.flow.retire()
-        if isinstance(live.host, VectorHost):
-            live.host.fail(live.flow.info.flow_id)
+        live.host.failed(live.flow.info.flow_id)
         self.counters.flows_failed += 1
         self.datapath.update(live.flow.info.flow_id, program=LAW_FAILED)
 
-    def log_failure(self, host: Host, live: Live, error: Exception, callback: str, n_flows: int = 1) -> None:
+    def log_failure(
+        self, host: Host, live: Live, error: BaseException, callback: str, n_flows: int = 1
+    ) -> None:
         """Log an exception of an algorithm, with traceback if it is the first from its line.
 
         10,000 flows may raise it.
+
+        Raises:
+            BaseException: The exception, if it is not the algorithm's own.
         """
+        if is_from_outside(error):
+            raise error
+        text = text_of(error)
         self.counters.algorithm_errors += 1
         raised = traceback.extract_tb(error.__traceback__, limit=-1)
         place = (raised[0].filename, raised[0].lineno or 0) if raised else ("", 0)
         key = (host.name, type(error).__name__, *place)
         times = self._failures[key] = self._failures.get(key, 0) + 1
         log.error(
-            "%s.%s raised %s (%s%s)%s: flow %s%s",
+            "%s.%s raised %s%s%s: flow %s%s",
             host.name,
             callback,
-            type(error).__name__,
-            error,
-            "" if times == 1 else f"; {times} times so far, traceback above",
+            text,
+            "" if times == 1 else f" ({times} times so far, traceback above)",
             "" if callback == "on_close" else "; goes on with the fallback law",
             describe(live.flow.info),
             "" if n_flows == 1 else f" and {n_flows - 1} more",
@@ -430,7 +455,7 @@ class Plane:
             host.name,
             live.flow.info,
             callback=callback,
-            error=f"{type(error).__name__}: {error}",
+            error=text,
             where=place_of(error, host.version.file),
             flows=n_flows,
         )
@@ -456,25 +481,11 @@ class Plane:
             log.warning("create or close events were lost: comparing flows with the datapath")
             self.resync()
 
-    # Live changes
 
-    def set_param(self, name: str, value: object, flow_id: int | None = None) -> None:
-        """Set a parameter of an algorithm while it runs: for one flow, or for all and those to come.
-
-        Raises:
-            CcpError: As `Changes.set_params`.
-        """
-        self.changes.set_params({name: value}, Which(flow_id=flow_id))
-
-    def replace_program(self, algorithm: str, name: str, program: Program) -> int:
-        """Replace a fold program under the live flows that run it; see `Changes.replace_program`."""
-        return self.changes.replace_program(algorithm, name, program)
-
-
-def failure_of(host: Host, error: Exception, callback: str) -> str:
+def failure_of(host: Host, error: BaseException, callback: str) -> str:
     """Return what an algorithm raised, and where."""
     where = place_of(error, host.version.file)
-    return f"{callback}: {type(error).__name__}: {error}" + (f" ({where})" if where else "")
+    return f"{callback}: {text_of(error)}" + (f" ({where})" if where else "")
 
 
 def _missed(counters: Mapping[str, int]) -> int:

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from ccp_algs.beside import sha256
 from ccplane.agent.algorithms import Running
+from ccplane.agent.blame import is_from_outside
 from ccplane.agent.candidate import Candidate, again, check_takeover, drop_module, package_for, prepare
 from ccplane.agent.changes import Reloaded
 from ccplane.agent.deadline import TooSlow, deadline
@@ -395,7 +396,9 @@ class Loader:
         def run() -> None:
             try:
                 future.set_result(what())
-            except Exception as error:
+            except BaseException as error:
+                if is_from_outside(error):
+                    raise
                 future.set_exception(error)
 
         self._plane.call(run)

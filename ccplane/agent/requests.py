@@ -16,17 +16,18 @@ import msgspec
 from ccp_algs import params_of
 from ccp_algs.carry import NOT_CARRIED
 from ccplane.agent import messages as ask
+from ccplane.agent.blame import is_from_outside, text_of
 from ccplane.agent.canary.canaries import SECONDS, Canaries
 from ccplane.agent.canary.lottery import Share
 from ccplane.agent.changes import Reloaded, Which
 from ccplane.agent.events import Event
 from ccplane.agent.hearing import Hearing
-from ccplane.agent.hosts import Host, Live, VectorHost
+from ccplane.agent.hosts import Host, Live
 from ccplane.agent.inbox import Inbox
 from ccplane.agent.plane import Plane
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import Source
-from ccplane.agent.streams import Streams, row_of, rows_of
+from ccplane.agent.streams import Streams
 from ccplane.base.errors import CcpError, Collector, UsageError
 from ccplane.base.flows import FlowInfo, FlowStats
 
@@ -262,7 +263,9 @@ def _tried(do: Callable[[], Any]) -> Future[Any]:
     future: Future[Any] = Future()
     try:
         future.set_result(do())
-    except Exception as error:
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
         future.set_exception(error)
     return future
 
@@ -274,7 +277,7 @@ def error_from(error: BaseException) -> CcpError:
     return UsageError(
         "control.failed",
         "the request could not be done",
-        why=f"{type(error).__name__}: {error}",
+        why=text_of(error),
         fix="this should not happen: please report it, with the agent's log",
     )
 
@@ -372,16 +375,8 @@ def _state_of(live: Live) -> Mapping[str, Any]:
 
 def _last_report(live: Live, now_us: int) -> Row | None:
     """Return the last report of a flow as streams have it, with its age; None if there is none."""
-    if isinstance(live.host, VectorHost):
-        found = live.host.last_report(live.flow.info.flow_id)
-        if found is None:
-            return None
-        (row,) = rows_of(found, lambda flow_id: True)
-    elif live.last_report is None:
-        return None
-    else:
-        row = row_of(live.last_report)
-    return {**row, "age_ms": max(0, now_us - row["t_us"]) / 1000}
+    row = live.host.row_of_last(live)
+    return None if row is None else {**row, "age_ms": max(0, now_us - row["t_us"]) / 1000}
 
 
 _REPR: Final = reprlib.Repr()
@@ -398,5 +393,7 @@ def _short(value: Any) -> Any:
         return value
     try:
         return _REPR.repr(value)[:STATE_LENGTH]
-    except Exception as error:  # somebody else's __repr__
+    except BaseException as error:  # somebody else's __repr__
+        if is_from_outside(error):
+            raise
         return f"<{type(value).__name__}: {type(error).__name__}>"

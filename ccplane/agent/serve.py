@@ -15,6 +15,7 @@ from types import FrameType
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
 from ccplane.agent.audit import Audit, AuditLog
+from ccplane.agent.blame import Interrupted
 from ccplane.agent.bus import status_of, tell
 from ccplane.agent.canary.canaries import ENDS
 from ccplane.agent.changes import Reloaded
@@ -361,7 +362,7 @@ def _stopped_by_signals(plane: Plane) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         if seen:
-            raise KeyboardInterrupt
+            raise Interrupted
         seen.append(number)
         plane.request_stop()
 

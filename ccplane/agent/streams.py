@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ccp_algs import Updates
 from ccplane.agent.events import Event
-from ccplane.agent.flow import Update
-from ccplane.agent.hosts import VectorHost
-from ccplane.datapath.protocol import REPORT_HEAD, Batch, Reports, handle_of
+from ccplane.datapath.protocol import Batch, Reports, handle_of
 from telemetry.schema import Sample
 
 if TYPE_CHECKING:
@@ -37,20 +35,19 @@ EVENTS: Final = 4_096
 HISTORY: Final = 1_000
 """How many events are kept for who asks later."""
 
-HEAD: Final = tuple(name for name, _ in REPORT_HEAD)
-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was written to a flow, or to many.
+    """What was written to a flow, or to many: when, and the arguments of `Datapath.update`.
 
     Attributes:
         t_us: When, CLOCK_MONOTONIC [us].
         flow_id: The flow.
         cwnd_bytes: New window [bytes]; None or 0 if it was left.
         rate_bytes_per_s: New rate [bytes/s]; None if it was left.
-        program: Handle of a new program, None if it was left.
+        program: Handle of a new program, None if it was left; before `singles`, also its stamp.
         registers: Control registers that were set.
+        letters: What extensions were told.
         many: Instead of all this, what a vectorised algorithm decided.
     """
 
@@ -60,12 +57,13 @@ class Decision:
     rate_bytes_per_s: int | None = None
     program: int | None = None
     registers: dict[str, int] | None = None
+    letters: dict[str, bytes] | None = None
     many: Updates | None = None
 
     def singles(self) -> Iterator[Decision]:
         """Yield the decisions flow by flow."""
         if self.many is None:
-            yield self
+            yield self if self.program is None else replace(self, program=handle_of(self.program))
             return
         many = self.many
 
@@ -131,7 +129,6 @@ class Streams:
         self._decisions = _Buffer(DECISIONS)
         self._events = _Buffer(EVENTS)
         self._samples = _Buffer(EVENTS)
-        self._tapped = False
         self._wants_events = False
         plane.events.listen(self._event)
 
@@ -148,14 +145,10 @@ class Streams:
         """Say what somebody listens to."""
         self._wants_events = events
         self._plane.on_batch = self._batch if reports else None
-        if decisions != self._tapped:
-            self._tapped = decisions
-            for host in self._plane.hosts.values():
-                host.update = self._tap() if decisions else self._plane.datapath.update
-                if isinstance(host, VectorHost):
-                    host.on_updates = self._many if decisions else None
-            for live in self._plane.flows.values():
-                live.flow.tap(live.host.update)
+        if decisions:
+            self._plane.writer.show(self._one, self._many)
+        else:
+            self._plane.writer.show_nobody()
 
     def sample(self, sample: Sample, flow_ids: list[int]) -> None:
         """Keep a sample of telemetry."""
@@ -167,6 +160,9 @@ class Streams:
         if arrays:
             self._batches.put(arrays)
 
+    def _one(self, *written: Any, **named: Any) -> None:
+        self._decisions.put(Decision(_now_us(), *written, **named))
+
     def _many(self, updates: Updates) -> None:
         self._decisions.put(Decision(_now_us(), many=updates))
 
@@ -174,28 +170,6 @@ class Streams:
         self.history.append(event)
         if self._wants_events:
             self._events.put(event)
-        if event.kind == "algorithm:loaded" and self._tapped:
-            self._tapped = False  # the new one is to be tapped, too
-            self.want(reports=self._plane.on_batch is not None, decisions=True, events=self._wants_events)
-
-    def _tap(self) -> Update:
-        write, keep = self._plane.datapath.update, self._decisions.put
-
-        def update(
-            flow_id: int,
-            cwnd_bytes: int | None = None,
-            rate_bytes_per_s: int | None = None,
-            program: int | None = None,
-            registers: dict[str, int] | None = None,
-            letters: dict[str, bytes] | None = None,
-        ) -> bool:
-            written = write(flow_id, cwnd_bytes, rate_bytes_per_s, program, registers, letters)
-            if written:
-                handle = None if program is None else handle_of(program)
-                keep(Decision(_now_us(), flow_id, cwnd_bytes, rate_bytes_per_s, handle, registers))
-            return written
-
-        return update
 
     # On the sender's thread
 
@@ -215,46 +189,6 @@ class Streams:
     def samples(self) -> Iterator[tuple[Sample, list[int]]]:
         """Take the samples that wait, with their flows."""
         return self._samples.take()
-
-
-def rows_of(reports: Reports, flow_ids: Callable[[int], bool]) -> Iterator[dict[str, Any]]:
-    """Yield reports as dictionaries: the head, and under `fields` what the program reports.
-
-    Args:
-        reports: Reports of one program.
-        flow_ids: Which flows are wanted.
-    """
-    names = reports.dtype.names or ()
-    wanted = [flow_id for flow_id in np.unique(reports["flow_id"]).tolist() if flow_ids(flow_id)]
-    if not wanted:
-        return
-    for row in reports[np.isin(reports["flow_id"], np.array(wanted, np.uint64))].tolist():
-        both = dict(zip(names, row, strict=True))
-        flags = both["flags"]
-        yield {
-            "flow_id": both["flow_id"],
-            "t_us": both["now_us"],
-            "cwnd_bytes": both["cwnd_bytes"],
-            "rate_bytes_per_s": both["rate_bytes_per_s"],
-            "missed": both["missed"],
-            "timeout": bool(flags & 1),
-            "fold_error": bool(flags & 2),
-            "fields": {name: value for name, value in both.items() if name not in HEAD},
-        }
-
-
-def row_of(report: Any) -> dict[str, Any]:
-    """Return one report as a dictionary, as `rows_of` does."""
-    return {
-        "flow_id": report.flow_id,
-        "t_us": report.now_us,
-        "cwnd_bytes": report.cwnd_bytes,
-        "rate_bytes_per_s": report.rate_bytes_per_s,
-        "missed": report.missed,
-        "timeout": report.timeout,
-        "fold_error": report.fold_error,
-        "fields": report.as_dict(),
-    }
 
 
 def _now_us() -> int:

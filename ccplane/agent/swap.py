@@ -192,7 +192,7 @@ def switch(
             built = [_fresh(target, live) for live in breath.between(lives)]
     former = [(one.live, one.live.host, None if one.live.failed else one.live.instance) for one in built]
     for one in built:
-        if isinstance(one.live.host, VectorHost) and one.live.failed:
+        if one.live.failed:
             one.live.host.forget(one.live.flow.info.flow_id)
         one.live.host, one.live.last_report = target, None
     _use(built, breath)

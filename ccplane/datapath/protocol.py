@@ -1,4 +1,4 @@
-"""The `Datapath` protocol: what every datapath (eBPF now; simulator and IPC later) offers to the agent.
+"""The `Datapath` protocol: what every datapath (eBPF, simulated, `ccp:unix`) offers to the agent.
 
 All windows are bytes, all rates bytes/s, all times integer microseconds of CLOCK_MONOTONIC (of virtual time
 in a simulator). Everything here is structural: the native classes implement it without importing it.

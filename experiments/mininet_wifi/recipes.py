@@ -200,8 +200,8 @@ def _with_params(variants: tuple[Variant, ...], params: Sequence[str]) -> tuple[
                 "only the kernel's algorithms run",
                 f"add --algorithm {OURS}",
             )
-        for algorithm, parameter in settings_of.check(name, value, ours):
-            own[algorithm][parameter] = value
+        for one in settings_of.resolve({name: value}, ours)[name]:
+            own[one.algorithm][one.parameter.name] = value
     return tuple(
         one if one.is_kernel else replace(one, params={**one.params, **own[one.name]}) for one in variants
     )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ccplane.agent.changes import Which
 from ccplane.agent.description import assembled, plan
 from ccplane.agent.hearing import Hearing
 from ccplane.agent.inbox import FLOW_KINDS
@@ -173,7 +174,7 @@ class _Agent:
         self._plane = plane
 
     def set_param(self, variant: Variant, param: str, value: ParamValue) -> None:
-        self._plane.set_param(f"{variant.name}.{param}", value)
+        self._plane.changes.set_params({f"{variant.name}.{param}": value}, Which())
 
     def edit(self, variant: Variant, file: Path) -> None:
         _Here(self._plane, ebpf.compile_program).load(read(str(file)), variant.name)

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import typer
 
-from ccp_algs.params import checked_params
 from ccplane.agent import params
 from ccplane.agent.algorithms import find, name_of
 from experiments.commands import file_name, print_json, show, shown_progress, summary
@@ -67,11 +66,9 @@ def _params(order: SimOrder) -> dict[str, dict[str, Any]]:
     named = {name_of(algorithm, name): (name, algorithm) for name, algorithm in asked.items()}
     own: dict[str, dict[str, Any]] = {name: {} for name in order.algorithms}
     by_name = {name: algorithm for name, (_, algorithm) in named.items()}
-    for setting, text in params.parse(order.params).items():
-        params.check(setting, text, by_name)
-        for name, parameter in params.owners(setting, by_name):
-            asked_as, algorithm = named[name]
-            own[asked_as] |= checked_params(algorithm, {parameter: text})
+    for settings in params.resolve(params.parse(order.params), by_name).values():
+        for one in settings:
+            own[named[one.algorithm][0]][one.parameter.name] = one.value
     return own
 
 

@@ -1,7 +1,5 @@
 //! Compiles the BPF programs.
 
-use std::fs;
-
 const SOURCES: &str = "src/bpf";
 /// What programs share with each other and with the agent.
 const LAYOUT: [&str; 3] = ["src/bpf/intf.h", "src/bpf/maps.h", "src/bpf/state.h"];
@@ -15,15 +13,9 @@ fn main() -> ccp_build::Result<()> {
     ccp_build::bind("src/bpf/walk.h")?;
     ccp_build::compile("src/bpf/plain.bpf.c", "CCP_PLAIN_OBJECT", &include)?;
 
-    // Line information would make the hash depend on comments and paths; the sources themselves do not.
-    let mut all = Vec::new();
     ccp_build::watch(SOURCES);
-    let mut sources: Vec<_> = fs::read_dir(SOURCES)?.collect::<Result<Vec<_>, _>>()?;
-    sources.sort_by_key(std::fs::DirEntry::file_name);
-    for file in &sources {
-        all.extend(fs::read(file.path())?);
-    }
-    println!("cargo:rustc-env=CCP_BUILD_HASH={}", ccp_build::hash(&all));
-    println!("cargo:rustc-env=CCP_LAYOUT_HASH={}", ccp_build::hash_of_sources(&LAYOUT)?);
+    let programs = ccp_build::hash_of_program("src/bpf/ccp.bpf.c")?;
+    println!("cargo:rustc-env=CCP_BUILD_HASH={programs}");
+    println!("cargo:rustc-env=CCP_LAYOUT_HASH={}", ccp_build::hash_of_sources(LAYOUT)?);
     Ok(())
 }

@@ -16,6 +16,6 @@ fn main() -> ccp_build::Result<()> {
     ccp_build::compile("src/bpf/rtcp.bpf.c", "CCP_RTCP_OBJECT", &include)?;
     ccp_build::compile("src/bpf/replay.bpf.c", "CCP_RTCP_REPLAY_OBJECT", &include)?;
     ccp_build::compile("src/bpf/limit.bpf.c", "CCP_RTCP_LIMIT_OBJECT", &include)?;
-    println!("cargo:rustc-env=CCP_RTCP_LAYOUT={:016x}", ccp_build::hash_of_sources(&LAYOUT)?);
+    println!("cargo:rustc-env=CCP_RTCP_LAYOUT={:016x}", ccp_build::hash_of_sources(LAYOUT)?);
     ccp_build::bind("src/bpf/rules.h")
 }

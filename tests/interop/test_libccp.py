@@ -109,7 +109,7 @@ def test_live_programs_reach_libccp_beyond_the_room_in_its_table(start: Start, t
         process = start()
         for n in range(1, 13):
             program = compile_program(TEXT.format(n=n))
-            plane.call(lambda program=program: plane.replace_program("watched", "default", program))  # type: ignore[misc]
+            plane.call(lambda program=program: plane.changes.replace_program("watched", "default", program))  # type: ignore[misc]
             wait_until(lambda n=n: Watched.seen[-1:] == [n])  # type: ignore[misc]
         process.kill()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,11 +12,16 @@ from ccplane.agent import service
 UID = 65534
 """In place of the unit's user, which `ccp install-service` makes."""
 _INSTALLED = {file.path.name: file.text for file in service.files(service.Service.AGENT)}
+_READABLE = """
+mount -t tmpfs tmpfs /run
+n=0; for place in {places}; do mkdir /run/$((n += 1)); mount --bind $place /run/$n; done
+for parent in {closed}; do mount -t tmpfs -o mode=0755 tmpfs $parent; done
+n=0; for place in {places}; do mkdir -p $place; mount --bind /run/$((n += 1)) $place; done
+"""
 _MOUNTED = """
 umask {umask}
 mount -t bpf bpf /sys/fs/bpf
 chmod 0711 /sys/fs/bpf
-mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /var/lib
 install -d -m 0700 -o {uid} -g {uid} {pins} /var/lib/{state}
 install -d -m 0755 -o {uid} -g {uid} /run/{run}
@@ -50,10 +56,24 @@ def rights() -> list[str]:
     return [*words, "--no-new-privs"]
 
 
+def _readable() -> str:
+    """Return commands after which every user may read Python and ccplane, also in a closed home."""
+    places = [Path(place).resolve() for place in (sys.base_prefix, sys.prefix, service.__file__)]
+    places[-1] = places[-1].parents[2]
+    closed = [
+        next((one for one in reversed(p.parents) if not one.stat().st_mode & 0o001), None) for p in places
+    ]
+    hidden = [(str(place), str(parent)) for place, parent in zip(places, closed, strict=True) if parent]
+    return _READABLE.format(
+        places=shlex.join(place for place, _ in hidden),
+        closed=shlex.join({parent for _, parent in hidden}),
+    )
+
+
 def run_dir() -> list[str]:
     """Return the command that starts another one with an empty run directory of the unit's user."""
     (name,) = _unit()["RuntimeDirectory"]
-    script = f'mount -t tmpfs tmpfs /run; install -d -o {UID} -g {UID} /run/{name}; exec "$@"'
+    script = f'{_readable()}\ninstall -d -o {UID} -g {UID} /run/{name}; exec "$@"'
     return ["unshare", "--mount", "sh", "-ec", script, "-"]
 
 
@@ -66,7 +86,7 @@ def mounts() -> list[str]:
     assert unit["ProtectKernelTunables"] == ["yes"]  # /sys is read-only
     made = [line.split() for line in _INSTALLED["ccplane.conf"].splitlines() if line.startswith(("d ", "z "))]
     assert ["z", "/sys/fs/bpf", "0711", "root", "root", "-"] in made
-    script = _MOUNTED.format(
+    script = _readable() + _MOUNTED.format(
         umask=unit["UMask"][0],
         uid=UID,
         pins=shlex.join(path for kind, path, *_ in made if kind == "d"),
@@ -82,8 +102,3 @@ def arguments() -> list[str]:
     _, run, *words, settings = _unit()["ExecStart"]
     assert (run, settings) == ("run", "$CCP_RUN")
     return words
-
-
-def reachable() -> None:
-    """Raise what `ccp install-service` says where another user than root cannot start this ccplane."""
-    service._check_reach(Path(_unit()["ExecStart"][0]))

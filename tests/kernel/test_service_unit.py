@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
-from ccplane.base.errors import UsageError
 from ccplane.datapath import ebpf
 from ccplane.datapath.ebpf import DEFAULT_PIN_DIR
 from experiments.agent_process import PIN_DIR, AgentProcess
@@ -16,14 +13,6 @@ from experiments.netlab import iperf3
 from experiments.netlab.sockets import available_congestion_controls
 from tests.kernel import shipped
 from tests.kernel.echoes import chained
-
-
-@pytest.fixture(autouse=True)
-def _reachable() -> None:
-    try:
-        shipped.reachable()
-    except UsageError as error:
-        pytest.skip(f"{error.message}: {error.why}")
 
 
 def test_the_shipped_unit_lets_an_agent_serve_a_flow(wire: NetworkPath) -> None:

@@ -27,6 +27,9 @@ pub mod probe;
 mod reap;
 mod ring;
 mod shared;
+#[cfg(test)]
+#[path = "../../ccp-build/src/sources.rs"]
+mod sources;
 mod trial;
 mod upgrade;
 mod walk;

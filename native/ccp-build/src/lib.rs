@@ -1,10 +1,13 @@
 //! For build scripts: compiles BPF programs (clang), and makes Rust types of the headers they share with us (bindgen).
 
+mod sources;
+
 use std::env;
 use std::error::Error;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+pub use sources::{hash_of_program, hash_of_sources};
 
 /// Result of a build script.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -61,38 +64,6 @@ fn run(command: &mut Command) -> Result<()> {
     }
     let why = String::from_utf8_lossy(&said.stderr);
     Err(format!("{} {}: {why}", Path::new(&program).display(), said.status).into())
-}
-
-/// FNV-1a: enough to tell two builds apart, and nothing to depend on.
-#[must_use]
-pub fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The same for C sources one after the other, whatever their comments and spaces are.
-///
-/// # Errors
-///
-/// One cannot be read.
-pub fn hash_of_sources(paths: &[&str]) -> Result<u64> {
-    let mut code = String::new();
-    for path in paths {
-        code.push_str(&tokens(&fs::read_to_string(path)?));
-    }
-    Ok(hash(code.as_bytes()))
-}
-
-/// A C source without its comments, each space one: what is left changes only if the program does.
-fn tokens(text: &str) -> String {
-    let mut code = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("/*") {
-        code.push_str(before);
-        rest = after.split_once("*/").map_or("", |(_, behind)| behind);
-    }
-    code.push_str(rest);
-    let lines = code.lines().map(|line| line.split_once("//").map_or(line, |(before, _)| before));
-    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
 /// Makes Rust types of a header, in a file of its name.

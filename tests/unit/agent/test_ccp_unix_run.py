@@ -19,7 +19,7 @@ from ccplane.agent.agent_view import view_of
 from ccplane.agent.client import Client
 from ccplane.agent.monitor.plane_source import open_source
 from ccplane.datapath.wire import Create, Install, Ready, messages
-from experiments.agent_process import ccp
+from experiments.agent_process import ccp, running_agent
 from tests.kernel.driving import wait_until
 
 
@@ -102,3 +102,43 @@ def test_a_program_that_does_not_fit_is_refused_before_a_flow_comes(tmp_path: Pa
     assert "no field `Int." in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "a").exists()
+
+
+EXITS = """
+import sys
+
+from ccp_algs import Algorithm
+
+
+class Exits(Algorithm):
+    program = "(def (Report (acked 0))) (when true (:= Report.acked Ack.bytes_acked) (report))"
+
+    def on_create(self, info):
+        if info.dst_port == 5001:
+            sys.exit()
+
+    def on_report(self, report):
+        pass
+"""
+
+
+def test_an_algorithm_that_exits_does_not_end_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "exits.py").write_text(EXITS)
+    path = tmp_path / "portus"
+    with (
+        running_agent(str(tmp_path / "exits.py"), "--datapath", "ccp:unix", bind=path) as agent,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer,
+    ):
+        peer.bind(str(tmp_path / "peer"))
+        said = Ready(1).octets()
+        for flow, port in ((3, 5001), (4, 5002)):
+            said += Create(
+                flow, 14_480, 1448, 0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(port)
+            ).octets()
+        peer.sendto(said, str(path))
+        with Client(pin_dir=str(path)) as client:
+            wait_until(lambda: len(client.flows()) == 2)
+            failed = client.flows().set_index("dst_port")["failed"].to_dict()
+        assert failed == {5001: True, 5002: False}
+        assert agent.running
+        assert "2 flows" in agent.stop()

@@ -12,6 +12,7 @@ from broker.embedded import EmbeddedBroker
 from broker.errors import BusError
 from broker.options import BusOptions, Tls
 from ccplane.agent import cli
+from ccplane.agent.changes import Which
 from ccplane.agent.client import Client
 from ccplane.agent.commands import serving
 from ccplane.agent.commands.tail import line
@@ -73,7 +74,7 @@ def test_program_is_replaced_and_the_agent_stopped(served: Served, tmp_path: Pat
 def test_events_are_printed_as_they_come(served: Served) -> None:
 
     def set_again() -> None:
-        served.plane.call(lambda: served.plane.set_param("beta", 0.6))
+        served.plane.call(lambda: served.plane.changes.set_params({"beta": 0.6}, Which()))
 
     with repeating(set_again, 0.01):
         printed = ccp(served, "tail", "-n", "2")

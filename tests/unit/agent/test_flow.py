@@ -29,7 +29,7 @@ def programs(datapath: FakeDatapath, initial: str | None = "default") -> Program
 
 
 def opened(datapath: FakeDatapath) -> FlowControl:
-    flow = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    flow = FlowControl(FakeInfo(1), programs(datapath), datapath)
     flow.open()
     datapath.written.clear()
     return flow
@@ -58,7 +58,7 @@ def test_set_leaves_what_is_not_given(datapath: FakeDatapath) -> None:
 
 
 def test_everything_of_on_create_is_one_letter_with_the_first_program(datapath: FakeDatapath) -> None:
-    flow = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    flow = FlowControl(FakeInfo(1), programs(datapath), datapath)
     flow.set(cwnd_bytes=20_000, cap_bytes=5)
     flow.set(rate_bytes_per_s=9, beta_permille=700)
     assert datapath.written == []
@@ -68,7 +68,7 @@ def test_everything_of_on_create_is_one_letter_with_the_first_program(datapath: 
 
 
 def test_letter_to_an_extension_goes_with_the_first_letter_and_later_at_once(datapath: FakeDatapath) -> None:
-    flow = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    flow = FlowControl(FakeInfo(1), programs(datapath), datapath)
     flow.extend("counter", b"24")
     flow.extend("other", b"x")
     assert datapath.written == []
@@ -91,18 +91,18 @@ def test_extensions_of_the_algorithm_before_leave_the_flow(datapath: FakeDatapat
     before.extend("left", b"1")
     before.extend("left", None)
     before.extend("other", b"x")
-    after = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    after = FlowControl(FakeInfo(1), programs(datapath), datapath)
     after.extend("other", b"y")
     after.open(before)
     assert datapath.written[-1].letters == {"counter": b"", "other": b"y"}
-    last = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    last = FlowControl(FakeInfo(1), programs(datapath), datapath)
     last.extend("other", b"z")
     last.open(after)
     assert datapath.written[-1].letters == {"other": b"z"}
 
 
 def test_program_chosen_in_on_create_is_the_first_one(datapath: FakeDatapath) -> None:
-    flow = FlowControl(FakeInfo(1), programs(datapath), datapath.update)
+    flow = FlowControl(FakeInfo(1), programs(datapath), datapath)
     flow.set(cap_bytes=5)
     flow.set_program("probe", cwnd_bytes=3_000, gain=2)
     flow.set(gain=3)
@@ -112,7 +112,7 @@ def test_program_chosen_in_on_create_is_the_first_one(datapath: FakeDatapath) ->
 
 
 def test_flow_without_first_program_goes_to_the_law(datapath: FakeDatapath) -> None:
-    flow = FlowControl(FakeInfo(1), programs(datapath, initial=None), datapath.update)
+    flow = FlowControl(FakeInfo(1), programs(datapath, initial=None), datapath)
     with pytest.raises(ProgramError) as caught:
         flow.set(cap_bytes=1)
     assert caught.value.slug == "program.none"
@@ -212,7 +212,7 @@ def test_what_is_told_goes_out_at_once_or_with_the_first_letter(datapath: FakeDa
     flow = FlowControl(
         FakeInfo(1),
         programs(datapath),
-        datapath.update,
+        datapath,
         lambda kind, info, detail: told.append((kind, info.flow_id, detail)),
     )
     flow.tell("regime:begun", flow="shared")

@@ -57,13 +57,6 @@ def test_setting_for_the_class_reaches_instances_that_live() -> None:
     assert flow.beta == 0.6
 
 
-def test_setting_for_one_instance_leaves_the_others() -> None:
-    algorithms = classes()
-    mine, other = algorithms["one"](), algorithms["one"]()
-    params.set_one("one.beta", "0.2", "one", mine)
-    assert (mine.beta, other.beta) == (0.2, 0.5)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "slug", "hint"),
     [
@@ -85,9 +78,3 @@ def test_all_wrong_settings_are_told_at_once() -> None:
     with pytest.raises(Several) as caught:
         params.set_all({"one.beta": "7", "two.beta": "8"}, classes())
     assert len(caught.value.errors) == 2
-
-
-def test_one_flow_of_a_vectorised_algorithm_has_no_parameters_of_its_own() -> None:
-    with pytest.raises(ParamError) as caught:
-        params.set_one("beta", 0.5, "vec", None)
-    assert caught.value.slug == "param.shared"

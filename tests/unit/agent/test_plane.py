@@ -9,6 +9,7 @@ import pytest
 
 from ccp_algs import Algorithm, Param
 from ccplane.agent.algorithms import Running
+from ccplane.agent.changes import Which
 from ccplane.agent.plane import EVENTS_PER_HEARTBEAT, Plane
 from ccplane.agent.rules import parse_rules
 from ccplane.base.errors import FlowGone, ParamError, UsageError, VerifierError
@@ -364,8 +365,8 @@ def test_parameter_is_set_for_all_flows_or_one() -> None:
     cls, datapath = recorder(), fake_datapath(FakeInfo(1), FakeInfo(2))
     plane = plane_with(datapath, cls)
     plane.adopt()
-    plane.set_param("beta", "0.8")
-    plane.set_param("rec.beta", 0.3, flow_id=2)
+    plane.changes.set_params({"beta": "0.8"}, Which())
+    plane.changes.set_params({"rec.beta": 0.3}, Which(2))
     assert cls.beta == 0.8
     instances = {flow_id: plane.flows[flow_id].instance for flow_id in (1, 2)}
     assert (instances[1].beta, instances[2].beta) == (0.8, 0.3)
@@ -374,9 +375,9 @@ def test_parameter_is_set_for_all_flows_or_one() -> None:
 def test_parameter_of_a_flow_that_is_not_there_is_refused() -> None:
     plane = plane_with(fake_datapath(), recorder())
     with pytest.raises(FlowGone):
-        plane.set_param("beta", 0.8, flow_id=7)
+        plane.changes.set_params({"beta": 0.8}, Which(7))
     with pytest.raises(ParamError):
-        plane.set_param("gamma", 0.8)
+        plane.changes.set_params({"gamma": 0.8}, Which())
 
 
 def test_program_is_replaced_under_the_flows_that_run_it() -> None:
@@ -385,7 +386,7 @@ def test_program_is_replaced_under_the_flows_that_run_it() -> None:
     plane.adopt()
     del datapath.there[3]  # closed, its event on the way
     datapath.written.clear()
-    assert plane.replace_program("rec", "default", FakeProgram(uid=2)) == 2
+    assert plane.changes.replace_program("rec", "default", FakeProgram(uid=2)) == 2
     assert datapath.written == [Written(i, None, None, 2, None) for i in (1, 2, 3)]
     datapath.feed(
         FakeReport(1, 1, acked=1), FakeReport(1, stamped(2, 1), acked=2), FakeClosed(3, FakeStats(3))
@@ -398,7 +399,7 @@ def test_program_is_replaced_under_the_flows_that_run_it() -> None:
 def test_replacing_a_program_of_nobody_is_refused() -> None:
     plane = plane_with(fake_datapath(), recorder("cubic"))
     with pytest.raises(UsageError) as caught:
-        plane.replace_program("cubik", "default", FakeProgram())
+        plane.changes.replace_program("cubik", "default", FakeProgram())
     assert "`cubic`" in caught.value.fix
 
 
@@ -406,7 +407,7 @@ def test_new_program_is_there_for_set_program() -> None:
     datapath = fake_datapath(FakeInfo(1))
     plane = plane_with(datapath, recorder())
     plane.adopt()
-    assert plane.replace_program("rec", "extra", FakeProgram("extra")) == 0
+    assert plane.changes.replace_program("rec", "extra", FakeProgram("extra")) == 0
     plane.flows[1].flow.set_program("extra")
     assert datapath.written[-1] == Written(1, None, None, 2, None)
 

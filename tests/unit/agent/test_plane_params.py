@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from ccp_algs import Algorithm, Param
 from ccplane.agent.algorithms import Running
+from ccplane.agent.changes import Which
 from ccplane.agent.plane import Plane
 from tests.unit.agent.fakes import FakeInfo, FakeProgram, fake_datapath
 
@@ -42,7 +43,7 @@ def test_idle_flows_are_told_once_of_what_was_set_since_they_began() -> None:
     plane = plane_of(cls)
     plane.turn(0)
     assert cls.calls == []
-    plane.set_param("beta", "0.8", flow_id=2)
+    plane.changes.set_params({"beta": "0.8"}, Which(2))
     for _ in range(2):
         plane.turn(0)
     assert cls.calls == [(2, {"beta"})]
@@ -51,11 +52,27 @@ def test_idle_flows_are_told_once_of_what_was_set_since_they_began() -> None:
     assert cls.calls[1:] == [(1, {"beta"}), (2, {"beta"})]
 
 
+class NotWalked(dict[int, Any]):
+    """Flows that nobody may walk over."""
+
+    def values(self) -> Any:
+        raise AssertionError("one flow is meant, and all are looked at")
+
+
+def test_to_set_a_parameter_of_one_flow_touches_that_flow_only() -> None:
+    cls: Any = told()
+    plane = plane_of(cls)
+    plane.flows = NotWalked(plane.flows)
+    assert plane.changes.set_params({"beta": "0.8"}, Which(2)) == 1
+    plane.turn(0)
+    assert cls.calls == [(2, {"beta"})]
+
+
 def test_algorithm_that_raises_loses_that_flow_only() -> None:
     cls: Any = told()
     plane = plane_of(cls)
     cls.refuses = 1
-    plane.set_param("beta", 0.8)
+    plane.changes.set_params({"beta": 0.8}, Which())
     plane.turn(0)
     assert len(cls.calls) == 2
     assert plane.flow_ids() == [2]

@@ -8,6 +8,7 @@ import pytest
 from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm
 from ccplane.agent import hosts
 from ccplane.agent.algorithms import Running
+from ccplane.agent.changes import Which
 from ccplane.agent.hosts import VectorHost
 from ccplane.agent.plane import Plane
 from ccplane.base.errors import ParamError
@@ -216,9 +217,9 @@ def test_parameter_cannot_be_set_for_one_of_its_flows() -> None:
     plane = plane_with(datapath, cls)
     plane.adopt()
     with pytest.raises(ParamError) as caught:
-        plane.set_param("beta", 0.7, flow_id=1)
+        plane.changes.set_params({"beta": 0.7}, Which(1))
     assert caught.value.slug == "param.shared"
-    plane.set_param("beta", 0.7)
+    plane.changes.set_params({"beta": 0.7}, Which())
     assert cls.instances[0].beta == 0.7
 
 
@@ -275,7 +276,7 @@ def test_parameters_that_were_set_are_told_and_the_answer_is_written() -> None:
     cls.on_params = on_params
     plane = plane_with(datapath, cls)
     plane.adopt()
-    plane.set_param("beta", 0.7)
+    plane.changes.set_params({"beta": 0.7}, Which())
     for _ in range(2):
         plane.turn(0)
     assert told == [{"beta"}]
@@ -289,15 +290,14 @@ def test_last_report_of_each_flow_is_known_as_long_as_it_is_among_the_last(
     datapath = fake_datapath()
     plane = plane_with(datapath, vector())
     host = plane.hosts["vec"]
-    assert isinstance(host, VectorHost)
     datapath.feed(*(FakeCreated(FakeInfo(flow_id)) for flow_id in (1, 2, 3)))
     datapath.feed(FakeReport(1, acked=10), FakeReport(2, acked=20), FakeReport(1, acked=11))
     for _ in range(2):
         plane.turn(0)
 
     def last() -> list[int | None]:
-        found = [host.last_report(flow_id) for flow_id in (1, 2, 3)]
-        return [None if report is None else int(report["acked"][0]) for report in found]
+        found = [host.row_of_last(plane.flows[flow_id]) for flow_id in (1, 2, 3)]
+        return [None if row is None else row["fields"]["acked"] for row in found]
 
     assert last() == [11, 20, None]
     for acked in (30, 31, 32):

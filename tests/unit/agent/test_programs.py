@@ -14,7 +14,7 @@ def test_programs_are_installed_once_whatever_the_number_of_flows() -> None:
     datapath = fake_datapath(*(FakeInfo(i) for i in range(10)))
     programs = ProgramSet("alg", datapath, {"a": FakeProgram("a"), "b": FakeProgram("b")}, "a")
     for info in datapath.flows():
-        FlowControl(info, programs, datapath.update).open()
+        FlowControl(info, programs, datapath).open()
     assert sorted(datapath.installed) == [1, 2]
     assert programs.named("a").users == 10
     assert programs.named("b").users == 0
@@ -47,7 +47,7 @@ def test_extension_whose_object_is_missing_is_named_with_its_path(tmp_path: Path
 def test_replaced_program_goes_when_its_last_flow_has_left() -> None:
     datapath = fake_datapath(FakeInfo(1), FakeInfo(2))
     programs = ProgramSet("alg", datapath, {"a": FakeProgram("a")}, "a")
-    flows = [FlowControl(info, programs, datapath.update) for info in datapath.flows()]
+    flows = [FlowControl(info, programs, datapath) for info in datapath.flows()]
     for flow in flows:
         flow.open()
     before, after = programs.replace("a", FakeProgram("a", uid=2))

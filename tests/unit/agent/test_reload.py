@@ -11,6 +11,7 @@ import pytest
 
 from ccp_algs import registry
 from ccplane.agent.candidate import check_takeover, prepare
+from ccplane.agent.changes import Which
 from ccplane.agent.reload import Loader
 from ccplane.agent.source import read, version_of
 from ccplane.base.errors import CcpError, LangError, UsageError, VerifierError
@@ -127,8 +128,8 @@ def test_on_reload_may_decide_by_itself_and_write(file: Path) -> None:
 
 def test_parameters_stay_set_for_all_and_for_one(file: Path) -> None:
     with edited(file, FIRST, 1, 2) as live:
-        live.plane.set_param("beta", 0.6)
-        live.plane.set_param("beta", 0.7, 2)
+        live.plane.changes.set_params({"beta": 0.6}, Which())
+        live.plane.changes.set_params({"beta": 0.7}, Which(2))
         live.save(SECOND)
         assert (live.instance(1).beta, live.instance(2).beta) == (0.6, 0.7)
         live.feed(FakeCreated(FakeInfo(3)))
@@ -277,7 +278,7 @@ def test_program_that_the_kernel_refuses_leaves_the_old_version(file: Path) -> N
 
 def test_value_that_the_new_version_refuses_leaves_the_old_one(file: Path) -> None:
     with edited(file, FIRST, 1) as live:
-        live.plane.set_param("beta", 0.9)
+        live.plane.changes.set_params({"beta": 0.9}, Which())
         with pytest.raises(CcpError) as caught:
             live.save(FIRST.replace("max=0.9", "max=0.8"))
         assert caught.value.slug == "param.out_of_range"

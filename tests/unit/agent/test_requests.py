@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from ccplane.agent import messages as ask
+from ccplane.agent.changes import Which
 from ccplane.agent.control import answer_text, read_request
 from ccplane.agent.messages import Envelope
 from ccplane.agent.requests import Requests
@@ -131,7 +132,7 @@ def test_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path)
     served.report(1, acked=1)
     assert served.datapath.written[-1].flow_id == 1
     with pytest.raises(FlowGone):
-        served.plane.set_param("beta", 0.5, 99)
+        served.plane.changes.set_params({"beta": 0.5}, Which(99))
 
 
 def test_the_manual_has_every_request_with_its_fields() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ccp_algs import Algorithm, Param, ParamError, params_of, set_params
-from ccp_algs.params import changes, set_since
+from ccp_algs.params import Settings, changes
 from ccplane.base.errors import Several
 
 
@@ -142,23 +142,15 @@ def test_default_must_keep_the_rules_of_its_parameter(declare: Callable[[], obje
     assert caught.value.slug == "param.out_of_range"
 
 
-def test_what_was_set_since_a_change_is_known_by_name() -> None:
+def test_each_setting_is_noted_once_with_its_target() -> None:
     cls = make()
-    first, second = cls(), cls()
-    at = changes()
-    assert set_since(first, at) == frozenset()
+    flow = cls()
+    settings, at = Settings(), changes()
     cls.alpha_pkts = 3  # type: ignore[attr-defined]
-    assert set_since(first, at) == set_since(second, at) == {"alpha_pkts"}
-    now = changes()
-    first.gain = 0.1  # type: ignore[attr-defined]
-    assert set_since(first, at) == {"alpha_pkts", "gain"}
-    assert set_since(first, now) == {"gain"}
-    assert set_since(second, now) == set_since(first, changes()) == frozenset()
-
-
-def test_what_is_set_for_a_base_is_told_to_classes_derived_from_it() -> None:
-    base = make()
-    flow = type("Derived", (base,), {})()
-    at = changes()
-    base.alpha_pkts = 3  # type: ignore[attr-defined]
-    assert set_since(flow, at) == {"alpha_pkts"}
+    flow.gain = 0.1
+    assert list(settings.take()) == [(at + 1, cls, "alpha_pkts"), (at + 2, flow, "gain")]
+    assert not settings
+    assert list(settings.take()) == []
+    with pytest.raises(ParamError):
+        flow.gain = "much"
+    assert not settings

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ccp_algs import registry
+from ccplane.agent.changes import Which
 from ccplane.agent.description import Description, assembled, plan
 from ccplane.agent.plane import Plane
 from ccplane.base.errors import CcpError, LangError, LoadError, ProgramError, UsageError
@@ -397,7 +398,7 @@ def test_a_plane_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Pee
     peer.send(measure(datapath, 3, 2, fields, stamp=stamp, cwnd_bytes=14_480, rtt_us=9000))
     plane.turn(POLL_MS)
     assert (plane.counters.reports, plane.counters.algorithm_errors) == (1, 0)
-    plane.set_param("beta", 0.6)
+    plane.changes.set_params({"beta": 0.6}, Which())
     peer.send(Measure(3, 0))
     plane.turn(POLL_MS)
     assert plane.counters.flows_closed == 1

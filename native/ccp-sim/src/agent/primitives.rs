@@ -1,4 +1,4 @@
-//! What a fold program sees of an ACK: `load_primitives()` of `ccp-bpf`'s `flow.h`.
+//! What a fold program sees of an ACK: `load_primitives()` of `ccp-bpf`'s `fold.bpf.c`.
 
 use ::ccp_record::intf::*;
 use ccp_tcp::{CaState, INFINITE_SSTHRESH, RateSample, Sock};

@@ -1,4 +1,4 @@
-//! Each primitive by hand, as `load_primitives()` of `flow.h` computes it.
+//! Each primitive by hand, as `load_primitives()` of `fold.bpf.c` computes it.
 
 use super::*;
 

@@ -12,6 +12,7 @@ import pytest
 from ccplane.agent.audit import Audit, AuditLog
 from ccplane.agent.canary.canaries import Canaries
 from ccplane.agent.canary.lottery import Share
+from ccplane.agent.changes import Which
 from ccplane.agent.source import Source
 from ccplane.base.errors import CcpError, UsageError
 from tests.unit.agent.fakes import FakeClosed, FakeCreated, FakeInfo, FakeReport, FakeStats
@@ -195,7 +196,7 @@ def test_it_ends_by_hand(tried: Tried) -> None:
 
 
 def test_what_was_set_holds_for_the_new_version(tried: Tried) -> None:
-    tried.live.plane.set_param("beta", 0.7)
+    tried.live.plane.changes.set_params({"beta": 0.7}, Which())
     tried.start()
     assert tried.live.plane.hosts["mine@canary"].algorithm().beta == 0.7  # type: ignore[attr-defined]
 
