@@ -1,4 +1,4 @@
-"""Brokers on hosts of a lab, with links of their own."""
+"""A broker on a host of a lab, with links of its own."""
 
 from __future__ import annotations
 
