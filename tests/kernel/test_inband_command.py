@@ -39,7 +39,7 @@ NOWHERE = 2
 """A descriptor for summaries that never come."""
 LOOPBACK = b"""{"ifindex": 1, "roles": ["sink"], "node_id": 1, "link_bytes": 0, "is_veth": false,
     "is_wireless": false, "mtu_bytes": 1500, "to": ["::", 0], "trusted": ["::", 0], "source": {},
-    "sink": {}}"""
+    "sink": {}, "pin_dir": ""}"""
 NODE_COMMAND = [sys.executable, "-c", "from telemetry.inband.commands import app; app()", "node"]
 
 
