@@ -371,20 +371,8 @@ impl SimDatapath {
         simulated.world.agent_flows().map(|flow| FlowStats::of_flow(&flow.snapshot())).collect()
     }
 
-    /// Records are never refused, and there is a slot for every flow.
     fn counters(&self) -> HashMap<&'static str, u64> {
-        let counters = lock(&self.simulated).world.shared().counters();
-        HashMap::from([
-            ("flows_active", counters.flows_active),
-            ("flows_created", counters.flows_created),
-            ("flows_over_limit", 0),
-            ("flows_over_quota", 0),
-            ("reports_missed", 0),
-            ("creates_missed", 0),
-            ("closes_missed", 0),
-            ("fold_errors", counters.fold_errors),
-            ("law_entries", counters.law_entries),
-        ])
+        ccp_record::counters(&lock(&self.simulated).world.shared().counters()).into_iter().collect()
     }
 
     /// The agent lives: flows that went to the fallback law come back.
