@@ -27,7 +27,6 @@ __all__ = [
     "IntNode",
     "Interpreter",
     "IoamCapture",
-    "MqttBroker",
     "PlainCubic",
     "Portable",
     "Program",
@@ -52,6 +51,7 @@ __all__ = [
     "ioam_remove",
     "ioam_work",
     "probe",
+    "rehearse",
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_member_replay",
@@ -734,45 +734,11 @@ class SocketSwitch:
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
+def rehearse(
+    pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]
+) -> None: ...
 def try_load(rtcp_options: bytes) -> list[tuple[str, CcpError | None]]: ...
 def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
-
-@final
-class MqttBroker:
-    """An embedded MQTT broker that listens."""
-
-    @property
-    def port(self) -> int:
-        """TCP port on which it listens."""
-
-    def __new__(
-        cls,
-        listen: str,
-        tls: tuple[bytes, bytes] | None = None,
-        users: str | None = None,
-        acl: str | None = None,
-    ) -> MqttBroker:
-        """Listen.
-
-        Args:
-            listen: Address and port; port 0 takes a free one.
-            tls: Certificates and key, PEM; None for plain TCP.
-            users: Text of a password file of Mosquitto; None lets everybody in.
-            acl: Text of an access list of Mosquitto; None lets everybody publish and read everything.
-
-        Raises:
-            CcpError: `bus.no_password_file`, `bus.bad_acl`, `bus.tls_files`, `bus.port_taken`.
-            ValueError: If `listen` cannot be read.
-        """
-
-    def serve(self) -> None:
-        """Serve clients on this thread; returns only by raising.
-
-        Raises:
-            OSError: If the event loop cannot be made.
-            RuntimeError: If it was served already.
-        """
-
 def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
 
