@@ -117,6 +117,10 @@ docs: build .venv/.dev ## the documents as a site in out/site; a broken link or 
 	$(PHASE)
 	$(BIN)/zensical build --strict
 
+.PHONY: facts
+facts: build ## what intf.h describes of primitives, totals, reports and counters, into Python and the documents
+	$(BIN)/python -m scripts.facts
+
 .PHONY: docs-tables
 docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.tables

@@ -28,21 +28,12 @@ from ccp_algs.api import (
 )
 from ccp_algs.errors import ContractError
 from ccp_algs.params import params_of
-from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, FlowInfo, FlowStats
+from ccplane.base.flows import MAX_AMOUNT, MAX_REGISTER, REPORT_HEAD, FlowInfo, FlowStats
 from ccplane.base.names import close_names
 
 _MSS_BYTES: Final = 1448
 _HUGE: Final = 1 << 40
 _VECTOR_FLOWS: Final = 3
-
-_HEAD: Final = [
-    ("flow_id", "<u8"),
-    ("now_us", "<u8"),
-    ("cwnd_bytes", "<u8"),
-    ("rate_bytes_per_s", "<u8"),
-    ("missed", "<u4"),
-    ("flags", "<u2"),
-]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -403,7 +394,7 @@ class _VectorTrial:
 
     def run(self) -> None:
         """Let it take all reports."""
-        dtype = np.dtype([*_HEAD, *((name, "<u8") for name in self._fields)])
+        dtype = np.dtype([*REPORT_HEAD, *((name, "<u8") for name in self._fields)])
         known = {info.flow_id for info in self.infos}
         self._record(self.algorithm.on_reports(np.zeros(0, dtype), self._program), known)
         for head, values in _reports(self._fields):

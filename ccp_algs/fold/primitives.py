@@ -1,6 +1,6 @@
 """What a datapath measures: `Ack.<name>` of an ACK, `Flow.<name>` of its flow, `Int.<name>` of its path.
 
-The list is that of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h; a test compares them.
+They are those of `enum ccp_prim` in native/ccp-bpf/src/bpf/intf.h, which describes them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ccplane.base.names import close_names
 class AckPrimitives:
     """What one ACK tells. In fold programs as `Ack.<name>`."""
 
+    # facts: ack (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     bytes_acked = Primitive("Ack.bytes_acked")
     """Acknowledged in order [bytes]."""
     bytes_misordered = Primitive("Ack.bytes_misordered")
@@ -31,6 +32,7 @@ class AckPrimitives:
     """Acknowledged in order [packets]."""
     packets_misordered = Primitive("Ack.packets_misordered")
     """Newly acknowledged out of order [packets]."""
+    # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say which primitives there are.
@@ -44,6 +46,7 @@ class AckPrimitives:
 class FlowPrimitives:
     """What the datapath knows of the flow at this ACK. In fold programs as `Flow.<name>`."""
 
+    # facts: flow (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     bytes_in_flight = Primitive("Flow.bytes_in_flight")
     """Sent and neither delivered nor marked lost [bytes]."""
     bytes_pending = Primitive("Flow.bytes_pending")
@@ -55,7 +58,7 @@ class FlowPrimitives:
     rate_outgoing = Primitive("Flow.rate_outgoing")
     """Rate at which data was sent [bytes/s]."""
     rtt_sample_us = Primitive("Flow.rtt_sample_us", sampled=True)
-    """RTT sample of this ACK [us]. Not every ACK has one; statements that read it skip those without."""
+    """RTT sample [us]. Not every ACK has one; statements that read it skip those without."""
     was_timeout = PrimitiveFlag("Flow.was_timeout")
     """The fold runs because of a retransmission timeout, not of an ACK."""
     min_rtt_us = Primitive("Flow.min_rtt_us")
@@ -75,17 +78,18 @@ class FlowPrimitives:
     app_limited = PrimitiveFlag("Flow.app_limited")
     """The rate sample was limited by the application."""
     snd_ssthresh = Primitive("Flow.snd_ssthresh", huge=True)
-    """The kernel's slow-start threshold [bytes], INFINITY before the first loss."""
+    """The kernel's slow-start threshold [bytes]; INFINITY before the first loss."""
     cwnd_limited = PrimitiveFlag("Flow.cwnd_limited")
     """The window, not the application or the receiver, limits sending."""
     local_congestion = Primitive("Flow.local_congestion")
-    """How often a queue of this host refused a packet since the last fold."""
+    """Times a queue of this host refused a packet since the last fold."""
     ecn_ok = PrimitiveFlag("Flow.ecn_ok")
     """ECN was negotiated."""
     delivered_bytes = Primitive("Flow.delivered_bytes")
     """Acknowledged in order since the connection began [bytes]."""
     rate_allowed = Primitive("Flow.rate_allowed")
-    """What an extension of the datapath lets it send [bytes/s], 0 while none bounds it (`ccp_algs.rtcp`)."""
+    """Rate that an extension of the datapath allows [bytes/s]; 0 if there is no limit."""
+    # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say which primitives there are.
@@ -103,34 +107,36 @@ class IntPrimitives:
     nobody echoes.
     """
 
+    # facts: int (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     age_us = Primitive("Int.age_us", huge=True)
-    """Since the packet left this host that the last echo is of [us]; INFINITY while nobody echoes."""
+    """Since the packet of the last echo left this host [us]; INFINITY without echoes."""
     fresh = PrimitiveFlag("Int.fresh")
     """This ACK brought a new echo."""
     hop = Primitive("Int.hop")
-    """Place of the hop, counted from the sender: 1 and up."""
+    """Place of the hop with the longest wait, from 1 at the sender on."""
     node = Primitive("Int.node")
-    """Its id."""
+    """Id of that hop."""
     hops = Primitive("Int.hops")
-    """How many hops wrote."""
+    """Number of hops that wrote."""
     all_known = PrimitiveFlag("Int.all_known")
-    """Every hop of the path tells depth and room of its queue."""
+    """Every hop of the path reports depth and room of its queue."""
     queue_bytes = Primitive("Int.queue_bytes")
-    """Its queue, in full-size packets [bytes]."""
+    """Queue of that hop, in full-size packets [bytes]."""
     free_bytes = Primitive("Int.free_bytes", huge=True)
-    """Room in its queue, in full-size packets [bytes]; INFINITY if unlimited, 0 if it does not say."""
+    """Room in the queue of that hop, in full-size packets [bytes]; INFINITY if unlimited, 0 if unknown."""
     arrival_bytes_per_s = Primitive("Int.arrival_bytes_per_s")
-    """What arrives there, of all flows [bytes/s]."""
+    """Rate at which packets of all flows arrive at that hop [bytes/s]."""
     link_bytes_per_s = Primitive("Int.link_bytes_per_s")
-    """What its queue drains at [bytes/s]; 0 if it does not say."""
+    """Rate at which the queue of that hop drains [bytes/s]; 0 if unknown."""
     flow_count = Primitive("Int.flow_count")
-    """Flows that it sees; 0 if it does not say."""
+    """Flows that the hop sees; 0 if unknown."""
     losses_congestion = Primitive("Int.losses_congestion")
-    """Of this flow since it began, dropped by a node's own queue [packets]."""
+    """Dropped by a node's own queue since the flow began [packets]."""
     losses_link = Primitive("Int.losses_link")
-    """Since then, lost between two nodes that both tell [packets]."""
+    """Lost between two nodes that both report, since the flow began [packets]."""
     losses_unknown = Primitive("Int.losses_unknown")
-    """Since then, lost where some node tells nothing [packets]."""
+    """Lost where some node does not report, since the flow began [packets]."""
+    # end of facts
 
     def __getattr__(self, name: str) -> NoReturn:
         """Say which primitives there are.

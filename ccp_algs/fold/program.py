@@ -294,11 +294,13 @@ class FoldProgram(metaclass=FoldMeta, abstract=True):
     (`ccp_algs.api.ReportHead`) and a number for each field: `def on_report(self, report: MyFold)`.
     """
 
+    # facts: report_attributes (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     flow_id: int
     now_us: int
     cwnd_bytes: int
     rate_bytes_per_s: int
-    program: str
     missed: int
+    program: str
     timeout: bool
     fold_error: bool
+    # end of facts

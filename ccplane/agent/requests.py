@@ -8,7 +8,7 @@ import reprlib
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -306,24 +306,8 @@ def flow_row(
     return row
 
 
-TOTALS: Final = (
-    "law",
-    "cwnd_bytes",
-    "rate_bytes_per_s",
-    "srtt_us",
-    "min_rtt_us",
-    "delivered_pkts",
-    "lost_pkts",
-    "retrans_pkts",
-    "bytes_acked",
-    "acks",
-    "reports",
-    "reports_missed",
-    "law_entries",
-    "law_cause",
-    "law_entered_us",
-    "law_left_us",
-    "now_us",
+TOTALS: Final = tuple(
+    total.name for total in fields(FlowStats) if total.name not in ("flow_id", "program", "mss_bytes")
 )
 """What is told of a flow's totals, by the names of `FlowStats`."""
 

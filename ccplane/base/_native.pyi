@@ -41,6 +41,7 @@ __all__ = [
     "compile",
     "drop_capabilities",
     "emulate",
+    "facts",
     "int_overhead_bytes",
     "ioam_build",
     "ioam_decode",
@@ -162,6 +163,7 @@ class Report:
 
     EVENT_KIND: ClassVar[Literal["report"]]
 
+    # facts: report_stub (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     @property
     def flow_id(self) -> int: ...
     @property
@@ -171,15 +173,16 @@ class Report:
     @property
     def rate_bytes_per_s(self) -> int: ...
     @property
-    def program(self) -> str: ...
-    @property
-    def program_handle(self) -> int: ...
-    @property
     def missed(self) -> int: ...
+    @property
+    def program(self) -> str: ...
     @property
     def timeout(self) -> bool: ...
     @property
     def fold_error(self) -> bool: ...
+    # end of facts
+    @property
+    def program_handle(self) -> int: ...
     def __getattr__(self, name: str) -> int: ...
     def as_dict(self) -> dict[str, int]:
         """Return the Report registers by name, and only these."""
@@ -749,6 +752,9 @@ def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     Raises:
         CcpError: `emulator.*`; with telemetry also `ioam.cannot_write` and those of tracing, `trace.*`.
     """
+
+def facts() -> dict[str, list[tuple[str, str, str, str, str]]]:
+    """Return what intf.h describes: name, type, unit, tag and text, by subject."""
 
 def int_overhead_bytes(source_spec_json: bytes) -> int:
     """Return by how many bytes a source of in-band telemetry makes packets longer.

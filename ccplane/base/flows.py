@@ -1,7 +1,7 @@
 """What is known of a flow, and what every report of it has.
 
 Windows are bytes, rates bytes/s, times integer microseconds of CLOCK_MONOTONIC (of virtual time in a
-simulator). Everything here is structural: the compiled classes are these without importing them.
+simulator). The compiled classes are like these without importing them.
 """
 
 from __future__ import annotations
@@ -55,22 +55,27 @@ class FlowInfo:
 class FlowStats:
     """Totals and state of one flow at `now_us`. What a datapath does not know stays as it is here."""
 
+    # facts: totals (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     flow_id: int
-    """The flow."""
-    cwnd_bytes: int = 0
-    """Window [bytes]."""
-    rate_bytes_per_s: int = 0
-    """Pacing rate set by the algorithm [bytes/s], 0 = none."""
+    """Id of the flow: generation << 32 | slot, never used twice."""
     law: bool = True
-    """Whether the fallback law steers the flow."""
+    """The fallback law steers the flow."""
     program: int = 0
-    """Handle of the program that it runs, 0 = none."""
+    """Handle of the program that it runs, 0 if none."""
+    rate_bytes_per_s: int = 0
+    """Pacing rate set by the algorithm [bytes/s], 0 if none."""
     now_us: int = 0
     """When the totals were last brought up to date: at an ACK [us]."""
+    cwnd_bytes: int = 0
+    """Window [bytes]."""
     bytes_acked: int = 0
     """Bytes cumulatively acknowledged."""
     bytes_retrans: int = 0
     """Bytes retransmitted."""
+    pacing_rate_bytes_per_s: int = 0
+    """Pacing rate of the socket, also where the kernel sets it [bytes/s]."""
+    acks: int = 0
+    """ACKs that the datapath saw."""
     mss_bytes: int = 0
     """Maximum segment size [bytes]."""
     srtt_us: int = 0
@@ -86,46 +91,43 @@ class FlowStats:
     packets_in_flight: int = 0
     """Segments sent and neither delivered nor marked lost."""
     ca_state: int = 0
-    """Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4 (enum tcp_ca_state, include/uapi/linux/tcp.h)."""
+    """State of loss recovery: Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4."""
     snd_ssthresh_pkts: int = 0
-    """The kernel's slow-start threshold [packets]."""
-    pacing_rate_bytes_per_s: int = 0
-    """The socket's pacing rate, whoever set it [bytes/s]."""
-    acks: int = 0
-    """ACKs seen."""
+    """Slow-start threshold of the socket [packets]."""
     reports: int = 0
     """Reports made."""
     reports_missed: int = 0
     """Reports that found no room and were summed up in later ones."""
-    mail_applied: int = 0
-    """Updates applied; several written before an ACK count once."""
     mail_applied_us: int = 0
-    """When the last update was applied [us], 0 = never."""
-    fold_errors: int = 0
-    """Folds that stopped with an arithmetic error."""
-    last_fold_error: int = 0
-    """Number of the last of these errors (enum ccp_fold_error, native/ccp-bpf/src/bpf/intf.h)."""
-    law_entries: int = 0
-    """Times the fallback law took over."""
-    law_cause: str = "new"
-    """Why the fallback law has the flow, or had it last.
-
-    `new`: no agent has given it a program. `silent`: the heartbeat was too old. `uninstalled`: its program
-    was taken away. `no_program`: its algorithm gave it none. `failed`: its algorithm raised.
-    """
+    """When the last update was applied [us], 0 if none was."""
     law_entered_us: int = 0
     """When the fallback law got the flow last [us]."""
     law_left_us: int = 0
     """When it gave the flow back after that [us]; 0 while it has it."""
+    mail_applied: int = 0
+    """Updates applied; several written before an ACK count once."""
+    fold_errors: int = 0
+    """Folds that stopped with an arithmetic error."""
+    last_fold_error: int = 0
+    """The last of these errors, of enum ccp_fold_error; 0 if there was none."""
+    law_entries: int = 0
+    """Times the fallback law took over."""
+    law_cause: str = "new"
+    """Why the fallback law has the flow, or had it last. `new`: no agent has given it a program. `silent`:
+    the agent's heartbeat was too old. `uninstalled`: its program was removed. `no_program`: its algorithm
+    gave it none. `failed`: its algorithm raised an exception.
+    """
     local_congestion: int = 0
-    """Times a local queue refused a packet."""
+    """Times a queue of this host refused a packet."""
     timeouts: int = 0
     """Retransmission timeouts."""
+    # end of facts
 
 
 class ReportHead(Protocol):
     """What all reports have; see `ccp_algs.fold.FoldProgram` for those of one program."""
 
+    # facts: report_head (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
     @property
     def flow_id(self) -> int:
         """The flow."""
@@ -138,22 +140,22 @@ class ReportHead(Protocol):
 
     @property
     def cwnd_bytes(self) -> int:
-        """Window then, behind the fold [bytes]."""
+        """Window after the fold [bytes]."""
         ...
 
     @property
     def rate_bytes_per_s(self) -> int:
-        """Pacing rate then [bytes/s], 0 = not paced by the algorithm."""
-        ...
-
-    @property
-    def program(self) -> str:
-        """Name of the program that made it."""
+        """Pacing rate then [bytes/s], 0 if the algorithm does not pace."""
         ...
 
     @property
     def missed(self) -> int:
         """Reports that found no room and are summed up in this one."""
+        ...
+
+    @property
+    def program(self) -> str:
+        """Name of the program that made it."""
         ...
 
     @property
@@ -163,5 +165,33 @@ class ReportHead(Protocol):
 
     @property
     def fold_error(self) -> bool:
-        """The fold program stopped half way (overflow, division by 0) at least once since the last report."""
+        """An arithmetic error stopped the fold program since the last report."""
         ...
+
+    # end of facts
+
+
+REPORT_HEAD: Final[tuple[tuple[str, str], ...]] = (
+    # facts: report_columns (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
+    ("flow_id", "u8"),
+    ("now_us", "u8"),
+    ("cwnd_bytes", "u8"),
+    ("rate_bytes_per_s", "u8"),
+    ("missed", "u4"),
+    ("flags", "u2"),
+    # end of facts
+)
+"""What stands before the Report registers in every row of `Batch.arrays()`: name and NumPy format."""
+
+COUNTERS: Final = {
+    # facts: counters (made by `make facts` from native/ccp-bpf/src/bpf/intf.h)
+    "flows_over_limit": "Sockets that found no slot, and got the fallback law.",
+    "flows_over_quota": "Sockets over the quota of their user or cgroup, that got the law.",
+    "flows_reaped": "Silent flows whose slots were taken away because slots were scarce.",
+    "reports_missed": "Reports that found no room, and were summed up in later ones.",
+    "creates_missed": "Events of new flows that found no room.",
+    "closes_missed": "Events of closed flows that found no room.",
+    "fold_errors": "Folds that stopped with an arithmetic error.",
+    # end of facts
+}
+"""Counters that every datapath has, and what they count."""

@@ -12,20 +12,11 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ccplane.base.flows import REPORT_HEAD as REPORT_HEAD
 from ccplane.base.flows import FlowInfo, FlowStats, ReportHead
 
 Reports = NDArray[np.void]
 """Reports of one program: a structured array, `REPORT_HEAD` and then one u8 per Report register."""
-
-REPORT_HEAD: tuple[tuple[str, str], ...] = (
-    ("flow_id", "u8"),
-    ("now_us", "u8"),
-    ("cwnd_bytes", "u8"),
-    ("rate_bytes_per_s", "u8"),
-    ("missed", "u4"),
-    ("flags", "u2"),
-)
-"""What stands before the Report registers in every row of `Batch.arrays()`."""
 
 LAW_PROGRAM = 0
 """The handle that means "no program": the flow runs the in-kernel fallback law."""

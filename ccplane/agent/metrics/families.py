@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ccplane.agent.exits import CAUSES
 from ccplane.agent.flowtable import between
 from ccplane.base.extras import extra_part
-from ccplane.base.flows import FlowStats
+from ccplane.base.flows import COUNTERS, FlowStats
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -35,16 +35,7 @@ THROUGHPUT_BOUNDS: Final = (1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
 RTT_BOUNDS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 LOSS_BOUNDS: Final = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 
-DATAPATH_TOTALS: Final = {
-    "flows_created": "Flows that came to the datapath.",
-    "flows_over_limit": "Sockets that found no slot, and got the fallback law.",
-    "flows_over_quota": "Sockets whose user or cgroup had as many slots as it may, and that got the law.",
-    "flows_reaped": "Silent flows whose slots were taken away because slots were scarce.",
-    "reports_missed": "Reports that found no room, and were summed up in later ones.",
-    "creates_missed": "Events of new flows that found no room.",
-    "closes_missed": "Events of closed flows that found no room.",
-    "fold_errors": "Folds that stopped with an arithmetic error.",
-}
+DATAPATH_TOTALS: Final = {"flows_created": "Flows that came to the datapath.", **COUNTERS}
 
 LAW_CAUSES: Final = tuple(cause for cause in CAUSES if cause != "new")
 """Why a flow goes from an agent to the fallback law, see `FlowStats.law_cause`."""

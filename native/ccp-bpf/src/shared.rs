@@ -155,28 +155,7 @@ impl Observer {
     /// The kernel side's counters.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         // SAFETY: plain data in the mapping.
-        let g = unsafe { ptr::read_volatile(self.globals()) };
-        vec![
-            ("flows_active", g.flows_active),
-            ("flows_over_limit", g.flows_over_limit),
-            ("flows_over_quota", g.flows_over_quota),
-            ("without_slot_limit", g.without_slot[intf::CCP_NO_SLOT_LIMIT as usize]),
-            ("without_slot_quota", g.without_slot[intf::CCP_NO_SLOT_QUOTA as usize]),
-            ("flows_reaped", g.flows_reaped),
-            ("flows_created", g.generation),
-            ("reports_missed", g.reports_missed),
-            ("creates_missed", g.creates_missed),
-            ("closes_missed", g.closes_missed),
-            ("fold_errors", g.fold_errors),
-            ("law_entries", g.law_entries.iter().sum()),
-            ("law_entries_silent", g.law_entries[intf::CCP_LAW_SILENT as usize]),
-            ("law_entries_uninstalled", g.law_entries[intf::CCP_LAW_UNINSTALLED as usize]),
-            ("law_entries_no_program", g.law_entries[intf::CCP_LAW_NO_PROGRAM as usize]),
-            ("law_entries_failed", g.law_entries[intf::CCP_LAW_FAILED as usize]),
-            ("max_flows", u64::from(g.max_flows)),
-            ("agent_pid", u64::from(g.agent_pid)),
-            ("heartbeat_us", g.heartbeat_us),
-        ]
+        ccp_record::counters(&unsafe { ptr::read_volatile(self.globals()) })
     }
 
     /// What the kernel charges for the datapath's maps [bytes].

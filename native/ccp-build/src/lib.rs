@@ -87,3 +87,70 @@ pub fn bind(header: &str) -> Result<()> {
 fn out() -> Result<PathBuf> {
     Ok(PathBuf::from(env::var("OUT_DIR")?))
 }
+
+/// A member of a structure or enumeration, as its comment describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// `__u32`, or empty in an enumeration.
+    pub kind: String,
+    /// Name of the member.
+    pub name: String,
+    /// The word before the colon that begins the comment; empty if there is none.
+    pub tag: String,
+    /// The rest of the comment.
+    pub doc: String,
+}
+
+impl Described {
+    /// The unit in brackets; empty if there is none.
+    #[must_use]
+    pub fn unit(&self) -> &str {
+        self.doc.split_once('[').and_then(|(_, after)| after.split_once(']')).map_or("", |(unit, _)| unit)
+    }
+
+    /// Its type in Rust.
+    #[must_use]
+    pub fn rust_type(&self) -> &str {
+        match (self.tag.as_str(), self.kind.as_str()) {
+            ("flag", _) => "bool",
+            ("ccp_law_cause", _) => "&'static str",
+            (_, "__u64") => "u64",
+            (_, "__u16") => "u16",
+            _ => "u32",
+        }
+    }
+}
+
+/// The members of `struct NAME` or `enum NAME` of a header that a comment with two stars describes, in order.
+///
+/// # Errors
+///
+/// The header cannot be read, or has no such type.
+pub fn described(header: &str, of: &str) -> Result<Vec<Described>> {
+    members(&fs::read_to_string(header)?, of).ok_or_else(|| format!("{header} has no {of}").into())
+}
+
+fn members(text: &str, of: &str) -> Option<Vec<Described>> {
+    let (_, body) = text.split_once(&format!("\n{of} {{\n"))?;
+    let (mut rest, _) = body.split_once("\n}")?;
+    let mut found = Vec::new();
+    while let Some((before, after)) = rest.split_once("/**<") {
+        let (comment, behind) = after.split_once("*/")?;
+        rest = behind;
+        let member = before.lines().last()?.trim().trim_end_matches([';', ',']);
+        let (kind, name) =
+            member.split_once(' ').filter(|(_, rest)| !rest.starts_with('=')).unwrap_or(("", member));
+        let doc = comment.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (tag, doc) = match doc.split_once(": ") {
+            Some((tag, doc)) if tag.chars().all(|c| c.is_ascii_lowercase() || c == '_') => (tag, doc),
+            _ => ("", doc.as_str()),
+        };
+        found.push(Described {
+            kind: kind.into(),
+            name: name.split(' ').next()?.into(),
+            tag: tag.into(),
+            doc: doc.into(),
+        });
+    }
+    Some(found)
+}

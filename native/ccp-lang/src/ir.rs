@@ -4,10 +4,17 @@ use std::fmt;
 
 use crate::Source;
 use crate::code::Code;
+use ccp_record::intf;
+
 use crate::prims::{ACK_NOW, PRIMITIVES};
 
 /// Most report, control and local registers that a program may have, of each kind.
 pub const MAX_REGISTERS: usize = 64;
+
+const _: () = {
+    let room = [intf::CCP_MAX_REPORT, intf::CCP_MAX_CONTROL, intf::CCP_MAX_LOCAL];
+    assert!(room[0] == 64 && room[1] == 64 && room[2] == 64, "a flow has room for all registers");
+};
 /// Most instructions of one program.
 pub const MAX_INSTRS: usize = 1024;
 /// Most intermediate results that one expression may hold at the same time.
@@ -17,17 +24,17 @@ pub const MAX_LIVE_TMPS: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Implicit {
     /// The condition of the `when` clause under evaluation.
-    EventFlag,
+    EventFlag = intf::CCP_IMPL_EVENT_FLAG as isize,
     /// Set by `(fallthrough)`: the clauses behind this one are looked at, too.
-    ShouldContinue,
+    ShouldContinue = intf::CCP_IMPL_SHOULD_CONTINUE as isize,
     /// Set by `(report)`.
-    ShouldReport,
+    ShouldReport = intf::CCP_IMPL_SHOULD_REPORT as isize,
     /// Microseconds since `Micros` was last written, or since the program was installed.
-    Micros,
+    Micros = intf::CCP_IMPL_MICROS as isize,
     /// Congestion window [bytes].
-    Cwnd,
+    Cwnd = intf::CCP_IMPL_CWND as isize,
     /// Pacing rate [bytes/s].
-    Rate,
+    Rate = intf::CCP_IMPL_RATE as isize,
 }
 
 impl Implicit {

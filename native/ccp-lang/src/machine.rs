@@ -2,16 +2,18 @@
 
 use crate::code::Step;
 use crate::ir::{Implicit, MAX_REGISTERS, Op, Program, Reg};
+use ccp_record::intf;
+
 use crate::prims::{ACK_NOW, MAX_PRIMITIVES, Prims};
 
 /// Why a fold stopped half way; values of `enum ccp_fold_error` in intf.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum FoldError {
-    AddOverflow = 1,
-    DivByZero = 2,
-    MulOverflow = 3,
-    SubUnderflow = 4,
+    AddOverflow = intf::CCP_FOLD_ADD_OVERFLOW,
+    DivByZero = intf::CCP_FOLD_DIV_BY_ZERO,
+    MulOverflow = intf::CCP_FOLD_MUL_OVERFLOW,
+    SubUnderflow = intf::CCP_FOLD_SUB_UNDERFLOW,
 }
 
 /// What one run of a fold ended with.

@@ -13,7 +13,7 @@ use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
-use crate::report::{Batch, Installed, Names};
+use crate::report::{Batch, Names};
 use crate::rtcp_attached::of_before;
 
 /// Extensions that ship with ccplane: names and objects.
@@ -36,6 +36,11 @@ fn name_table(shared: &Observer) -> ccp_bpf::Result<Vec<String>> {
     Ok(shared.names()?.into_iter().map(|n| n.map_or_else(String::new, |n| n.cc_name)).collect())
 }
 
+/// The names that records have numbers for.
+fn names_of(datapath: &Datapath) -> ccp_bpf::Result<Arc<Names>> {
+    Ok(Arc::new(Names { cc: name_table(datapath.shared())?, extensions: datapath.extensions() }))
+}
+
 fn all_flows(shared: &Observer) -> ccp_bpf::Result<Vec<FlowInfo>> {
     let names = name_table(shared)?;
     let named = |cc_id: u32| names.get(cc_id as usize).cloned().unwrap_or_default();
@@ -56,7 +61,7 @@ fn counters(shared: &Observer) -> HashMap<&'static str, u64> {
 pub struct EbpfDatapath {
     inner: Datapath,
     programs: Mutex<Programs>,
-    names: Mutex<Vec<String>>,
+    names: Mutex<Arc<Names>>,
     pin_dir: PathBuf,
     /// What an agent before us knew of clients.
     limits_left: Mutex<Option<Left>>,
@@ -118,7 +123,7 @@ impl EbpfDatapath {
             // Before: another layout of the datapath takes it away.
             let left = Left::open(&extension_folder(Path::new(pin_dir)))?;
             let inner = Datapath::open(&options)?;
-            let names = name_table(inner.shared())?;
+            let names = names_of(&inner)?;
             Ok((inner, names, left))
         });
         let (inner, names, left) = opened.map_err(|e| errors::raise(py, &e))?;
@@ -142,7 +147,7 @@ impl EbpfDatapath {
     fn register(&self, py: Python<'_>, cc_name: &str, needs_ecn: bool) -> PyResult<()> {
         let registered = py.detach(|| {
             self.inner.register(cc_name, needs_ecn)?;
-            name_table(self.inner.shared())
+            names_of(&self.inner)
         });
         *lock(&self.names) = registered.map_err(|e| errors::raise(py, &e))?;
         Ok(())
@@ -160,7 +165,11 @@ impl EbpfDatapath {
     /// Loads an extension into the kernel, if it is not there yet: one that ships with ccplane, or an object.
     #[pyo3(signature = (name, object = None))]
     fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
-        let loaded = py.detach(|| self.inner.extend(name, extension_object(name, object.as_deref())?));
+        let loaded = py.detach(|| {
+            self.inner.extend(name, extension_object(name, object.as_deref())?)?;
+            names_of(&self.inner)
+        });
+        let loaded = loaded.map(|names| *lock(&self.names) = names);
         let kept = loaded.and_then(|()| match name {
             ccp_rtcp::core::EXTENSION => py.detach(|| self.keep_limits()),
             _ => Ok(()),
@@ -178,13 +187,13 @@ impl EbpfDatapath {
     fn install(&self, py: Python<'_>, program: Py<Program>) -> PyResult<u32> {
         let compiled = program.get();
         let handle = py.detach(|| self.inner.install(&compiled.inner)).map_err(|e| errors::raise(py, &e))?;
-        lock(&self.programs).by_handle.insert(handle, Arc::new(Installed::new(handle, compiled)));
+        lock(&self.programs).installed(py, handle, compiled);
         Ok(handle)
     }
 
     fn uninstall(&self, py: Python<'_>, handle: u32) -> PyResult<()> {
         self.inner.uninstall(handle).map_err(|e| errors::raise(py, &e))?;
-        lock(&self.programs).by_handle.remove(&handle);
+        lock(&self.programs).uninstalled(handle);
         Ok(())
     }
 
@@ -193,8 +202,7 @@ impl EbpfDatapath {
         let records = py.detach(|| self.inner.poll(timeout_ms));
         let mut programs = lock(&self.programs);
         programs.forget(records.closed().collect());
-        let names = Names { cc: lock(&self.names).clone(), extensions: self.inner.extensions() };
-        Batch::new(records, programs.by_handle.clone(), names)
+        Batch::new(records, Arc::clone(&programs.by_handle), Arc::clone(&lock(&self.names)))
     }
 
     /// Makes a poll that waits in another thread return at once, and else the next one.

@@ -2,9 +2,10 @@
 
 use std::net::Ipv6Addr;
 
-use ::ccp_record::intf::{self, ccp_close, ccp_counts, ccp_flow, ccp_flow_info, ccp_record, ccp_stats};
+use ::ccp_record::intf::{ccp_close, ccp_flow, ccp_flow_info};
+use ::ccp_record::{COUNTERS, Fact, LAW_CAUSES, PRIMITIVES, REPORT_FLAGS, REPORT_HEAD, TOTALS};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 
 /// What is known of a flow from its start.
 #[pyclass(frozen, get_all, module = "ccplane.base._native")]
@@ -64,107 +65,48 @@ impl FlowInfo {
     }
 }
 
-/// Why the fallback law has a flow, as Python has it.
-fn law_cause(cause: u32) -> &'static str {
-    match cause {
-        intf::CCP_LAW_SILENT => "silent",
-        intf::CCP_LAW_UNINSTALLED => "uninstalled",
-        intf::CCP_LAW_NO_PROGRAM => "no_program",
-        intf::CCP_LAW_FAILED => "failed",
-        _ => "new",
-    }
+/// Totals and state of one flow: what `intf.h` describes of `ccp_flow`, `ccp_stats` and `ccp_counts`.
+mod stats {
+    use super::*;
+
+    include!(concat!(env!("OUT_DIR"), "/flow_stats.rs"));
 }
 
-/// Totals and state of one flow.
-#[pyclass(frozen, get_all, module = "ccplane.base._native")]
-#[derive(Clone, Debug)]
-pub struct FlowStats {
-    flow_id: u64,
-    cwnd_bytes: u64,
-    rate_bytes_per_s: u64,
-    /// Whether the fallback law steers.
-    law: bool,
-    program: u32,
-    mss_bytes: u32,
-    srtt_us: u32,
-    min_rtt_us: u32,
-    delivered_pkts: u32,
-    lost_pkts: u32,
-    retrans_pkts: u32,
-    packets_in_flight: u32,
-    bytes_acked: u64,
-    bytes_retrans: u64,
-    ca_state: u32,
-    snd_ssthresh_pkts: u32,
-    pacing_rate_bytes_per_s: u64,
-    acks: u64,
-    reports: u64,
-    reports_missed: u64,
-    fold_errors: u32,
-    last_fold_error: u32,
-    law_entries: u32,
-    law_cause: &'static str,
-    law_entered_us: u64,
-    law_left_us: u64,
-    local_congestion: u32,
-    timeouts: u32,
-    mail_applied: u32,
-    mail_applied_us: u64,
-    now_us: u64,
-}
+pub use stats::FlowStats;
 
 impl FlowStats {
-    fn new(record: &ccp_record, law: bool, mail_applied_us: u64, s: &ccp_stats, c: &ccp_counts) -> Self {
-        FlowStats {
-            flow_id: record.flow_id,
-            cwnd_bytes: u64::from(s.snd_cwnd_pkts) * u64::from(s.mss_bytes),
-            rate_bytes_per_s: record.rate_bytes_per_s,
-            law,
-            program: u32::from(record.program),
-            mss_bytes: s.mss_bytes,
-            srtt_us: s.srtt_us,
-            min_rtt_us: s.min_rtt_us,
-            delivered_pkts: s.delivered_pkts,
-            lost_pkts: s.lost_pkts,
-            retrans_pkts: s.retrans_pkts,
-            packets_in_flight: s.packets_in_flight,
-            bytes_acked: s.bytes_acked,
-            bytes_retrans: s.bytes_retrans,
-            ca_state: s.ca_state,
-            snd_ssthresh_pkts: s.snd_ssthresh_pkts,
-            pacing_rate_bytes_per_s: s.pacing_rate_bytes_per_s,
-            acks: s.acks,
-            reports: c.reports,
-            reports_missed: c.reports_missed,
-            fold_errors: c.fold_errors,
-            last_fold_error: c.last_fold_error,
-            law_entries: c.law_entries,
-            law_cause: law_cause(c.law_cause),
-            law_entered_us: c.law_entered_us,
-            law_left_us: c.law_left_us,
-            local_congestion: c.local_congestion,
-            timeouts: c.timeouts,
-            mail_applied: c.mail_applied,
-            mail_applied_us,
-            now_us: s.now_us,
-        }
-    }
-
-    /// Of a flow that lives.
-    pub fn of_flow(flow: &ccp_flow) -> Self {
-        let record = ccp_record {
-            flow_id: flow.flow_id,
-            rate_bytes_per_s: flow.rate_bytes_per_s,
-            program: flow.program as u16,
-            ..Default::default()
-        };
-        FlowStats::new(&record, flow.law != 0, flow.mail_applied_us, &flow.stats, &flow.counts)
-    }
-
     /// Of a flow that ended: its exit report.
     pub fn of_close(close: &ccp_close) -> Self {
-        FlowStats::new(&close.record, close.record.program == 0, 0, &close.stats, &close.counts)
+        let record = &close.record;
+        FlowStats::of_flow(&ccp_flow {
+            flow_id: record.flow_id,
+            law: u32::from(record.program == 0),
+            program: u32::from(record.program),
+            rate_bytes_per_s: record.rate_bytes_per_s,
+            stats: close.stats,
+            counts: close.counts,
+            ..Default::default()
+        })
     }
+}
+
+/// What the comments of `intf.h` describe, for Python's own description: `(name, type, unit, tag, doc)` by subject.
+#[pyfunction]
+pub fn facts<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let subjects: [(&str, &[Fact]); 6] = [
+        ("primitives", &PRIMITIVES),
+        ("totals", &TOTALS),
+        ("report_head", &REPORT_HEAD),
+        ("report_flags", &REPORT_FLAGS),
+        ("law_causes", &LAW_CAUSES),
+        ("counters", &COUNTERS),
+    ];
+    let facts = PyDict::new(py);
+    for (subject, rows) in subjects {
+        let rows: Vec<_> = rows.iter().map(|f| (f.name, f.kind, f.unit, f.tag, f.doc)).collect();
+        facts.set_item(subject, rows)?;
+    }
+    Ok(facts)
 }
 
 /// A socket chose one of our congestion controls.

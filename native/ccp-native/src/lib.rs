@@ -38,6 +38,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::compile, module)?)?;
+    module.add_function(wrap_pyfunction!(flows::facts, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_decode, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_decode_header, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_insert, module)?)?;

@@ -9,10 +9,11 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
 
 use crate::errors;
 use crate::program::Program;
-use crate::report::Installed;
+use crate::report::{ByHandle, Installed, OWN};
 
 /// The lock, also behind a panic of another thread: what it guards is never left half done.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -36,7 +37,7 @@ pub type Controls = Vec<(usize, u64)>;
 /// What a datapath has to remember of programs.
 #[derive(Default)]
 pub struct Programs {
-    pub by_handle: HashMap<u32, Arc<Installed>>,
+    pub by_handle: Arc<ByHandle>,
     /// What the agent last gave to each flow: the program whose register names `update(registers=)` means.
     of_flow: HashMap<u64, Arc<Installed>>,
     /// Flows that closed in the batch that is being handled: forgotten with the next.
@@ -49,6 +50,16 @@ impl Programs {
         for flow_id in std::mem::replace(&mut self.closed, closed) {
             self.of_flow.remove(&flow_id);
         }
+    }
+
+    /// Takes note of a program that got this handle.
+    pub fn installed(&mut self, py: Python<'_>, handle: u32, program: &Program) {
+        Arc::make_mut(&mut self.by_handle).insert(handle, Arc::new(Installed::new(py, handle, program)));
+    }
+
+    /// Takes note that it is gone.
+    pub fn uninstalled(&mut self, handle: u32) {
+        Arc::make_mut(&mut self.by_handle).remove(&handle);
     }
 
     /// Takes note that a flow was given a program.
@@ -208,11 +219,21 @@ impl Place<'_> {
 
 impl Installed {
     /// A program that a datapath has given this handle.
-    pub fn new(handle: u32, program: &Program) -> Self {
+    pub fn new(py: Python<'_>, handle: u32, program: &Program) -> Self {
+        // A register that is called as something that every report has gives way: no attribute is that string.
+        let interned = program.report_fields();
+        let interned = interned.iter().map(|name| {
+            if OWN.contains(&name.as_str()) {
+                PyString::new(py, name).unbind()
+            } else {
+                PyString::intern(py, name).unbind()
+            }
+        });
         Installed {
             handle,
             uid: program.inner.uid,
             name: program.name().to_owned(),
+            interned: interned.collect(),
             report_fields: program.report_fields(),
             controls: program.inner.controls.clone(),
             dtype: PyOnceLock::new(),

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ::ccp_record::intf::{self, ccp_record};
-use ::ccp_record::{Record, Records};
+use ::ccp_record::{HEAD_COLUMNS, Record, Records};
 use pyo3::exceptions::PyAttributeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::flows::{Closed, Created, FlowInfo, FlowStats, Told};
 use crate::programs::STAMP_SHIFT;
@@ -19,10 +20,27 @@ pub struct Installed {
     pub uid: u32,
     pub name: String,
     pub report_fields: Vec<String>,
+    /// The same as Python's interned strings: attribute names in its code are the same objects.
+    pub interned: Vec<Py<PyString>>,
     pub controls: Vec<ccp_lang::Register>,
     /// NumPy dtype of its reports, made when first wanted.
     pub dtype: PyOnceLock<Py<PyAny>>,
 }
+
+/// What every report has besides its registers.
+pub const OWN: [&str; 11] = [
+    "EVENT_KIND",
+    "flow_id",
+    "now_us",
+    "cwnd_bytes",
+    "rate_bytes_per_s",
+    "program",
+    "program_handle",
+    "missed",
+    "timeout",
+    "fold_error",
+    "as_dict",
+];
 
 /// One report. The report registers of its program are attributes, too.
 #[pyclass(frozen, module = "ccplane.base._native")]
@@ -82,6 +100,24 @@ impl Report {
         u32::from(self.head.flags) & intf::CCP_REPORT_FOLD_ERROR != 0
     }
 
+    /// Report registers first: looked up as any attribute, they would be found only after an AttributeError. What every
+    /// report has wins over a register of the same name.
+    fn __getattribute__<'py>(
+        slf: &Bound<'py, Self>,
+        name: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let report = slf.get();
+        let index = report.program.interned.iter().position(|field| field.as_ptr() == name.as_ptr());
+        if let Some(value) = index.and_then(|i| report.values.get(i)) {
+            return Ok(value.into_pyobject(slf.py())?.into_any());
+        }
+        // SAFETY: both are alive, and it returns a new reference or has set an exception.
+        unsafe {
+            Bound::from_owned_ptr_or_err(slf.py(), ffi::PyObject_GenericGetAttr(slf.as_ptr(), name.as_ptr()))
+        }
+    }
+
+    /// Register names that were made at run time; and the error where there is none.
     fn __getattr__(&self, name: &str) -> PyResult<u64> {
         let index = self.program.report_fields.iter().position(|f| f == name);
         index.and_then(|i| self.values.get(i).copied()).ok_or_else(|| {
@@ -102,20 +138,7 @@ impl Report {
     }
 
     fn __dir__(&self) -> Vec<String> {
-        let own = [
-            "EVENT_KIND",
-            "flow_id",
-            "now_us",
-            "cwnd_bytes",
-            "rate_bytes_per_s",
-            "program",
-            "program_handle",
-            "missed",
-            "timeout",
-            "fold_error",
-            "as_dict",
-        ];
-        own.iter().map(ToString::to_string).chain(self.program.report_fields.iter().cloned()).collect()
+        OWN.iter().map(ToString::to_string).chain(self.program.report_fields.iter().cloned()).collect()
     }
 
     fn __repr__(&self) -> String {
@@ -134,18 +157,21 @@ pub struct Names {
     pub extensions: Vec<String>,
 }
 
+/// Installed programs by handle.
+pub type ByHandle = HashMap<u32, Arc<Installed>>;
+
 /// What one poll brought, in order.
 #[pyclass(frozen, module = "ccplane.base._native")]
 pub struct Batch {
     records: Records,
     /// By handle.
-    programs: HashMap<u32, Arc<Installed>>,
-    names: Names,
+    programs: Arc<ByHandle>,
+    names: Arc<Names>,
 }
 
 impl Batch {
     /// `programs` by handle.
-    pub fn new(records: Records, programs: HashMap<u32, Arc<Installed>>, names: Names) -> Self {
+    pub fn new(records: Records, programs: Arc<ByHandle>, names: Arc<Names>) -> Self {
         Batch { records, programs, names }
     }
 
@@ -201,23 +227,10 @@ fn registers(raw: &[u8]) -> impl Iterator<Item = u64> + '_ {
     raw[size_of::<ccp_record>()..].as_chunks::<8>().0.iter().map(|b| u64::from_ne_bytes(*b))
 }
 
-/// Columns of a report in front of its registers: name, NumPy format, offset in `struct ccp_record`.
-fn head_columns() -> [(&'static str, &'static str, usize); 6] {
-    use std::mem::offset_of;
-    [
-        ("flow_id", "u8", offset_of!(ccp_record, flow_id)),
-        ("now_us", "u8", offset_of!(ccp_record, now_us)),
-        ("cwnd_bytes", "u8", offset_of!(ccp_record, cwnd_bytes)),
-        ("rate_bytes_per_s", "u8", offset_of!(ccp_record, rate_bytes_per_s)),
-        ("missed", "u4", offset_of!(ccp_record, missed)),
-        ("flags", "u2", offset_of!(ccp_record, flags)),
-    ]
-}
-
 fn make_dtype(py: Python<'_>, program: &Installed) -> PyResult<Py<PyAny>> {
     let head = size_of::<ccp_record>();
     let (mut names, mut formats, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, format, offset) in head_columns() {
+    for (name, format, offset) in HEAD_COLUMNS {
         names.push(name.to_owned());
         formats.push(format);
         offsets.push(offset);
@@ -268,15 +281,15 @@ impl Batch {
 
     /// Reports by program: `[(handle, structured array), ...]`, each in order of arrival.
     fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let mut columns: Vec<(&Arc<Installed>, Vec<u8>)> = Vec::new();
+        let mut columns: Vec<(&Arc<Installed>, Vec<&[u8]>)> = Vec::new();
         for index in 0..self.records.len() {
             let Some(Record::Report { head, raw }) = self.records.get(index) else {
                 continue;
             };
-            if let Some((_, bytes)) = columns.iter_mut().find(|(p, _)| p.handle == u32::from(head.program)) {
-                bytes.extend_from_slice(raw);
+            if let Some((_, rows)) = columns.iter_mut().find(|(p, _)| p.handle == u32::from(head.program)) {
+                rows.push(raw);
             } else if let Some(program) = self.program_of(&head) {
-                columns.push((program, raw.to_vec()));
+                columns.push((program, vec![raw]));
             }
         }
         static FROMBUFFER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -284,9 +297,18 @@ impl Batch {
             .get_or_try_init(py, || Ok::<_, PyErr>(py.import("numpy")?.getattr("frombuffer")?.unbind()))?
             .bind(py);
         let list = PyList::empty(py);
-        for (program, bytes) in columns {
+        for (program, rows) in columns {
+            let n_bytes = rows.iter().map(|row| row.len()).sum();
+            let bytes = PyBytes::new_with(py, n_bytes, |mut to| {
+                for row in rows {
+                    let (here, rest) = to.split_at_mut(row.len());
+                    here.copy_from_slice(row);
+                    to = rest;
+                }
+                Ok(())
+            })?;
             let dtype = program.dtype.get_or_try_init(py, || make_dtype(py, program))?;
-            let array = frombuffer.call1((PyBytes::new(py, &bytes), dtype))?;
+            let array = frombuffer.call1((bytes, dtype))?;
             list.append((program.handle, array))?;
         }
         Ok(list)

@@ -19,7 +19,7 @@ use crate::errors;
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
-use crate::report::{Batch, Installed, Names};
+use crate::report::{Batch, Names};
 use crate::rtcp;
 use crate::tcp_rows;
 
@@ -281,14 +281,14 @@ impl SimDatapath {
         let compiled = program.get();
         let installed = lock(&self.simulated).world.shared().install(compiled.inner.clone());
         let handle = installed.map_err(|e| errors::raise(py, &e))?;
-        lock(&self.programs).by_handle.insert(handle, Arc::new(Installed::new(handle, compiled)));
+        lock(&self.programs).installed(py, handle, compiled);
         Ok(handle)
     }
 
     fn uninstall(&self, py: Python<'_>, handle: u32) -> PyResult<()> {
         let done = lock(&self.simulated).world.shared().uninstall(handle);
         done.map_err(|e| errors::raise(py, &e))?;
-        lock(&self.programs).by_handle.remove(&handle);
+        lock(&self.programs).uninstalled(handle);
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl SimDatapath {
         let mut programs = lock(&self.programs);
         programs.forget(records.closed().collect());
         let extensions = EXTENSIONS.map(str::to_owned).to_vec();
-        Batch::new(records, programs.by_handle.clone(), Names { cc: names, extensions })
+        Batch::new(records, Arc::clone(&programs.by_handle), Arc::new(Names { cc: names, extensions }))
     }
 
     /// Makes the next poll return without letting time pass.
@@ -371,20 +371,8 @@ impl SimDatapath {
         simulated.world.agent_flows().map(|flow| FlowStats::of_flow(&flow.snapshot())).collect()
     }
 
-    /// Records are never refused, and there is a slot for every flow.
     fn counters(&self) -> HashMap<&'static str, u64> {
-        let counters = lock(&self.simulated).world.shared().counters();
-        HashMap::from([
-            ("flows_active", counters.flows_active),
-            ("flows_created", counters.flows_created),
-            ("flows_over_limit", 0),
-            ("flows_over_quota", 0),
-            ("reports_missed", 0),
-            ("creates_missed", 0),
-            ("closes_missed", 0),
-            ("fold_errors", counters.fold_errors),
-            ("law_entries", counters.law_entries),
-        ])
+        ccp_record::counters(&lock(&self.simulated).world.shared().counters()).into_iter().collect()
     }
 
     /// The agent lives: flows that went to the fallback law come back.

@@ -57,7 +57,7 @@ def test_the_simulator_has_them(read: list[Mapping[str, Any]]) -> None:
         plane.turn(1000)
     (stats,) = read
     assert stats["reports"] > 5
-    assert stats["mail_applied"] == 1
+    assert stats["mail_applied_us"] > 1_000_000
 
 
 def test_a_flow_whose_close_event_was_lost_has_them(read: list[Mapping[str, Any]]) -> None:

@@ -1,13 +1,8 @@
-import re
-from pathlib import Path
-
 import pytest
 
 from ccp_algs.fold import Ack, Flow, Int
 from ccp_algs.fold.expressions import Flag, Num
 from ccplane.base._native import Interpreter, compile
-
-HEADER = Path(__file__).parents[3] / "native/ccp-bpf/src/bpf/intf.h"
 
 
 def ours() -> dict[str, Num | Flag]:
@@ -17,17 +12,6 @@ def ours() -> dict[str, Num | Flag]:
         for value in vars(type(prefix)).values()
         if isinstance(value, Num | Flag)
     }
-
-
-def test_primitives_are_those_of_the_datapath() -> None:
-    enum = re.search(r"enum ccp_prim \{(.*?)CCP_PRIM_COUNT", HEADER.read_text(), re.DOTALL)
-    assert enum is not None
-    constants = re.findall(
-        r"CCP_((?:ACK|FLOW|INT)_\w+)", re.sub(r"/\*.*?\*/", "", enum.group(1), flags=re.DOTALL)
-    )
-    names = {re.sub(r"^(ACK|FLOW|INT)_", lambda m: m.group(1).capitalize() + ".", one) for one in constants}
-    names = {prefix + "." + rest.lower() for prefix, rest in (name.split(".") for name in names)}
-    assert set(ours()) == names
 
 
 @pytest.mark.parametrize("name", sorted(ours()))

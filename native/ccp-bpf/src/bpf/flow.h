@@ -128,7 +128,7 @@ static __noinline int take_mail(struct sock *sk, struct ccp_flow *flow)
 		if (mail->what & CCP_MAIL_RATE)
 			flow_set_rate(sk, ca, flow, mail->rate_bytes_per_s);
 		flow->counts.mail_applied++;
-		flow->mail_applied_us = bpf_ktime_get_ns() / 1000;
+		flow->counts.mail_applied_us = bpf_ktime_get_ns() / 1000;
 	}
 	mail->what = 0;
 	mail->control_mask = 0;

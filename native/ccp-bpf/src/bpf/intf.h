@@ -6,6 +6,10 @@
  * this file through bindgen.
  *
  * Units are in the names: _bytes, _pkts, _us (CLOCK_MONOTONIC where it is a point in time), _bytes_per_s.
+ *
+ * A comment that begins with two stars describes its member to Rust, Python and the documents (facts.rs of ccp-record,
+ * `make facts`): what it is, and its unit in brackets. A word and a colon before that say what the compiler of fold programs
+ * must know of a primitive, that a number is a flag, or which enumeration it is of.
  */
 #ifndef CCP_INTF_H
 #define CCP_INTF_H
@@ -40,49 +44,50 @@ enum ccp_limits {
  * telemetry, the last, are in ccp_flow.inband, less CCP_INT_AGE_US.
  */
 enum ccp_prim {
-	CCP_ACK_BYTES_ACKED,
-	CCP_ACK_BYTES_MISORDERED,
-	CCP_ACK_ECN_BYTES,
-	CCP_ACK_ECN_PACKETS,
-	CCP_ACK_LOST_PKTS_SAMPLE,
-	CCP_ACK_NOW, /* [us], CLOCK_MONOTONIC */
-	CCP_ACK_PACKETS_ACKED,
-	CCP_ACK_PACKETS_MISORDERED,
-	CCP_FLOW_BYTES_IN_FLIGHT,
-	CCP_FLOW_BYTES_PENDING,
-	CCP_FLOW_PACKETS_IN_FLIGHT,
-	CCP_FLOW_RATE_INCOMING, /* [bytes/s] */
-	CCP_FLOW_RATE_OUTGOING, /* [bytes/s] */
-	CCP_FLOW_RTT_SAMPLE_US, /* 0xffffffff when this ACK gives no sample, as libccp reads it */
-	CCP_FLOW_WAS_TIMEOUT,
-	CCP_FLOW_MIN_RTT_US,
-	CCP_FLOW_SRTT_US,
-	CCP_FLOW_MSS, /* [bytes] */
-	CCP_FLOW_DELIVERED, /* [packets], total */
-	CCP_FLOW_LOST, /* [packets], total marked lost */
-	CCP_FLOW_RETRANS, /* [packets], total retransmitted */
-	CCP_FLOW_CA_STATE, /* TCP_CA_*: 0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss */
-	CCP_FLOW_APP_LIMITED, /* bool: this rate sample was application-limited */
-	CCP_FLOW_SND_SSTHRESH, /* [bytes], all ones while infinite */
-	CCP_FLOW_CWND_LIMITED, /* bool: the window, not the application, limits sending */
-	CCP_FLOW_LOCAL_CONGESTION, /* times a local queue refused a packet since the last fold */
-	CCP_FLOW_ECN_OK, /* bool: ECN was negotiated */
-	CCP_FLOW_DELIVERED_BYTES, /* [bytes], total cumulatively acknowledged */
-	CCP_FLOW_RATE_ALLOWED, /* [bytes/s], what an extension lets it send; 0: none bounds it */
-	CCP_INT_AGE_US, /* [us], all ones while nobody echoes; from here on in ccp_flow.inband */
-	CCP_INT_FRESH, /* bool: this ACK brought a new echo */
-	CCP_INT_HOP, /* that with the longest wait, from 1 at the sender on; all below are of it */
-	CCP_INT_NODE,
-	CCP_INT_HOPS,
-	CCP_INT_ALL_KNOWN, /* bool: every hop tells depth and room of its queue */
-	CCP_INT_QUEUE_BYTES, /* full-size packets, as the next */
-	CCP_INT_FREE_BYTES, /* all ones: unlimited; 0: it does not say */
-	CCP_INT_ARRIVAL_BYTES_PER_S,
-	CCP_INT_LINK_BYTES_PER_S, /* 0: it does not say, as the next */
-	CCP_INT_FLOW_COUNT,
-	CCP_INT_LOSSES_CONGESTION, /* [packets] of the flow since it began, as the next two */
-	CCP_INT_LOSSES_LINK,
-	CCP_INT_LOSSES_UNKNOWN,
+	CCP_ACK_BYTES_ACKED, /**< Acknowledged in order [bytes]. */
+	CCP_ACK_BYTES_MISORDERED, /**< Newly acknowledged out of order, by SACK [bytes]. */
+	CCP_ACK_ECN_BYTES, /**< Acknowledged with an ECN echo [bytes]. */
+	CCP_ACK_ECN_PACKETS, /**< Delivered with an ECN echo [packets]. */
+	CCP_ACK_LOST_PKTS_SAMPLE, /**< Newly marked lost [packets]. */
+	CCP_ACK_NOW, /**< The datapath's clock [us]. */
+	CCP_ACK_PACKETS_ACKED, /**< Acknowledged in order [packets]. */
+	CCP_ACK_PACKETS_MISORDERED, /**< Newly acknowledged out of order [packets]. */
+	CCP_FLOW_BYTES_IN_FLIGHT, /**< Sent and neither delivered nor marked lost [bytes]. */
+	CCP_FLOW_BYTES_PENDING, /**< In the socket's send buffer, not yet acknowledged [bytes]. */
+	CCP_FLOW_PACKETS_IN_FLIGHT, /**< Sent and neither delivered nor marked lost [packets]. */
+	CCP_FLOW_RATE_INCOMING, /**< Rate at which data arrived at the receiver [bytes/s]. */
+	CCP_FLOW_RATE_OUTGOING, /**< Rate at which data was sent [bytes/s]. */
+	/* As libccp reads it. */
+	CCP_FLOW_RTT_SAMPLE_US, /**< sampled: RTT sample [us]; 4294967295 when this ACK gives none. */
+	CCP_FLOW_WAS_TIMEOUT, /**< flag: The fold runs because of a retransmission timeout, not of an ACK. */
+	CCP_FLOW_MIN_RTT_US, /**< The kernel's windowed minimum RTT [us]. */
+	CCP_FLOW_SRTT_US, /**< The kernel's smoothed RTT [us]. */
+	CCP_FLOW_MSS, /**< nonzero: Maximum segment size [bytes]. */
+	CCP_FLOW_DELIVERED, /**< Delivered since the connection began [packets]. */
+	CCP_FLOW_LOST, /**< Marked lost since the connection began [packets]. */
+	CCP_FLOW_RETRANS, /**< Retransmitted since the connection began [packets]. */
+	CCP_FLOW_CA_STATE, /**< The kernel's state: 0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss. */
+	CCP_FLOW_APP_LIMITED, /**< flag: The rate sample was limited by the application. */
+	CCP_FLOW_SND_SSTHRESH, /**< huge: The kernel's slow-start threshold [bytes]; all ones before the first loss. */
+	CCP_FLOW_CWND_LIMITED, /**< flag: The window, not the application or the receiver, limits sending. */
+	CCP_FLOW_LOCAL_CONGESTION, /**< Times a queue of this host refused a packet since the last fold. */
+	CCP_FLOW_ECN_OK, /**< flag: ECN was negotiated. */
+	CCP_FLOW_DELIVERED_BYTES, /**< Acknowledged in order since the connection began [bytes]. */
+	CCP_FLOW_RATE_ALLOWED, /**< Rate that an extension of the datapath allows [bytes/s]; 0 if there is no limit. */
+	CCP_INT_AGE_US, /**< huge: Since the packet of the last echo left this host [us]; all ones without echoes. */
+	CCP_INT_FRESH, /**< flag: This ACK brought a new echo. */
+	CCP_INT_HOP, /**< Place of the hop with the longest wait, from 1 at the sender on. */
+	CCP_INT_NODE, /**< Id of that hop. */
+	CCP_INT_HOPS, /**< Number of hops that wrote. */
+	CCP_INT_ALL_KNOWN, /**< flag: Every hop of the path reports depth and room of its queue. */
+	CCP_INT_QUEUE_BYTES, /**< Queue of that hop, in full-size packets [bytes]. */
+	CCP_INT_FREE_BYTES, /**< huge: Room in the queue of that hop, in full-size packets [bytes]; all ones if unlimited, 0 if unknown. */
+	CCP_INT_ARRIVAL_BYTES_PER_S, /**< Rate at which packets of all flows arrive at that hop [bytes/s]. */
+	CCP_INT_LINK_BYTES_PER_S, /**< Rate at which the queue of that hop drains [bytes/s]; 0 if unknown. */
+	CCP_INT_FLOW_COUNT, /**< Flows that the hop sees; 0 if unknown. */
+	CCP_INT_LOSSES_CONGESTION, /**< Dropped by a node's own queue since the flow began [packets]. */
+	CCP_INT_LOSSES_LINK, /**< Lost between two nodes that both report, since the flow began [packets]. */
+	CCP_INT_LOSSES_UNKNOWN, /**< Lost where some node does not report, since the flow began [packets]. */
 	CCP_PRIM_COUNT,
 };
 
@@ -114,25 +119,31 @@ enum ccp_record_kind {
 };
 
 enum ccp_record_flags {
-	CCP_REPORT_TIMEOUT = 1, /* made by a retransmission timeout, not by an ACK */
-	CCP_REPORT_FOLD_ERROR = 2, /* the fold stopped with an arithmetic error since the last report */
+	CCP_REPORT_TIMEOUT = 1, /**< A retransmission timeout happened since the last report. */
+	CCP_REPORT_FOLD_ERROR = 2, /**< An arithmetic error stopped the fold program since the last report. */
 };
+
+/* Records leave for the agent as they are: without gaps. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
 
 /* Head of every ring-buffer record. A report, and what an extension tells, carries n_fields u64 behind it. */
 struct ccp_record {
 	__u32 kind;
 	__u32 age_us; /* of a report: how long before it went into the ring its ACK came */
-	__u64 flow_id; /* generation << 32 | slot: never used twice */
-	__u64 now_us;
-	__u64 cwnd_bytes;
-	__u64 rate_bytes_per_s;
+	__u64 flow_id; /**< The flow. */
+	__u64 now_us; /**< When the fold program made it [us]. */
+	__u64 cwnd_bytes; /**< Window after the fold [bytes]. */
+	__u64 rate_bytes_per_s; /**< Pacing rate then [bytes/s], 0 if the algorithm does not pace. */
 	__u16 program; /* index in the program table; of what an extension tells: its own index */
 	__u16 stamp; /* of the letter that gave the flow its program */
 	__u32 program_uid; /* uid of the program that filled the registers */
-	__u32 missed; /* reports folded into this one because the ring was full */
+	__u32 missed; /**< Reports that found no room and are summed up in this one. */
 	__u16 n_fields;
-	__u16 flags;
+	__u16 flags; /**< Bits of enum ccp_record_flags. */
 };
+
+#pragma clang diagnostic pop
 
 enum ccp_flow_state {
 	CCP_FLOW_FREE,
@@ -159,6 +170,9 @@ struct ccp_holder {
 	__u32 takes; /* in a request of the agent: one slot more, else one less; 0 in the key of a map */
 };
 
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
+
 /* Addresses are IPv6; IPv4 ones are mapped (::ffff:a.b.c.d). Ports in host order. */
 struct ccp_flow_info {
 	__u8 saddr[16];
@@ -177,6 +191,8 @@ struct ccp_flow_info {
 	__u32 uid; /* of who made the socket */
 	__u32 held; /* bits of enum ccp_holder_kind: the flow is counted in holders, and is to be taken out */
 };
+
+#pragma clang diagnostic pop
 
 /*
  * The agent's letter to one flow. `owner` hands it over: the agent moves EMPTY or FULL to WRITING, the kernel
@@ -226,53 +242,65 @@ struct ccp_mailbox {
 	__u64 control[CCP_MAX_CONTROL];
 };
 
-/* What `ccp flows` shows; refreshed every CCP_STATS_INTERVAL_US while ACKs arrive, and at the end of the flow. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
+
+/* Totals from the socket: refreshed every CCP_STATS_INTERVAL_US while ACKs arrive, and at the end of the flow. */
 struct ccp_stats {
-	__u64 now_us;
-	__u64 bytes_acked;
-	__u64 bytes_retrans;
-	__u32 snd_cwnd_pkts;
-	__u32 mss_bytes;
-	__u32 srtt_us;
-	__u32 min_rtt_us;
-	__u32 delivered_pkts;
-	__u32 lost_pkts;
-	__u32 retrans_pkts;
-	__u32 packets_in_flight;
-	__u32 ca_state;
-	__u32 snd_ssthresh_pkts;
-	__u64 pacing_rate_bytes_per_s;
-	__u64 acks; /* that the flow's hook saw */
+	__u64 now_us; /**< When the totals were last brought up to date: at an ACK [us]. */
+	__u64 cwnd_bytes; /**< Window [bytes]. */
+	__u64 bytes_acked; /**< Bytes cumulatively acknowledged. */
+	__u64 bytes_retrans; /**< Bytes retransmitted. */
+	__u64 pacing_rate_bytes_per_s; /**< Pacing rate of the socket, also where the kernel sets it [bytes/s]. */
+	__u64 acks; /**< ACKs that the datapath saw. */
+	__u32 mss_bytes; /**< Maximum segment size [bytes]. */
+	__u32 srtt_us; /**< Smoothed RTT [us]. */
+	__u32 min_rtt_us; /**< Minimum RTT [us]. */
+	__u32 delivered_pkts; /**< Segments delivered. */
+	__u32 lost_pkts; /**< Segments marked lost. */
+	__u32 retrans_pkts; /**< Segments retransmitted. */
+	__u32 packets_in_flight; /**< Segments sent and neither delivered nor marked lost. */
+	__u32 ca_state; /**< State of loss recovery: Open 0, Disorder 1, CWR 2, Recovery 3, Loss 4. */
+	__u32 snd_ssthresh_pkts; /**< Slow-start threshold of the socket [packets]. */
+	__u32 spare;
 };
+
+#pragma clang diagnostic pop
 
 /*
  * Why the fallback law has a flow, or had it last. The last two are the agent's: it gives a flow program 0, and the
  * letter's stamp is added to CCP_LAW_NO_PROGRAM.
  */
 enum ccp_law_cause {
-	CCP_LAW_NEW, /* no agent has taken it over yet */
-	CCP_LAW_SILENT, /* the agent's heartbeat is too old */
-	CCP_LAW_UNINSTALLED, /* its program was taken away under it */
-	CCP_LAW_NO_PROGRAM, /* its algorithm has none for it */
-	CCP_LAW_FAILED, /* its algorithm raised an exception */
+	CCP_LAW_NEW, /**< No agent has given it a program. */
+	CCP_LAW_SILENT, /**< The agent's heartbeat was too old. */
+	CCP_LAW_UNINSTALLED, /**< Its program was removed. */
+	CCP_LAW_NO_PROGRAM, /**< Its algorithm gave it none. */
+	CCP_LAW_FAILED, /**< Its algorithm raised an exception. */
 	CCP_LAW_CAUSES = 8, /* room for them: a power of two */
 };
 
-/* What ccplane itself did for the flow. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
+
+/* Totals of what ccplane itself did for the flow. */
 struct ccp_counts {
-	__u64 reports;
-	__u64 reports_missed;
-	__u32 mail_applied; /* letters applied */
-	__u32 fold_errors; /* folds that stopped with an error */
-	__u32 last_fold_error; /* enum ccp_fold_error */
-	__u32 law_entries; /* times the fallback law took over */
-	__u32 local_congestion; /* times a local queue refused a packet */
-	__u32 timeouts; /* retransmission timeouts */
-	__u64 law_entered_us; /* when the law got the flow last */
-	__u64 law_left_us; /* when it gave it back after that; 0: it has it */
-	__u32 law_cause; /* enum ccp_law_cause */
+	__u64 reports; /**< Reports made. */
+	__u64 reports_missed; /**< Reports that found no room and were summed up in later ones. */
+	__u64 mail_applied_us; /**< When the last update was applied [us], 0 if none was. */
+	__u64 law_entered_us; /**< When the fallback law got the flow last [us]. */
+	__u64 law_left_us; /**< When it gave the flow back after that [us]; 0 while it has it. */
+	__u32 mail_applied; /**< Updates applied; several written before an ACK count once. */
+	__u32 fold_errors; /**< Folds that stopped with an arithmetic error. */
+	__u32 last_fold_error; /**< The last of these errors, of enum ccp_fold_error; 0 if there was none. */
+	__u32 law_entries; /**< Times the fallback law took over. */
+	__u32 law_cause; /**< ccp_law_cause: Why the fallback law has the flow, or had it last. */
+	__u32 local_congestion; /**< Times a queue of this host refused a packet. */
+	__u32 timeouts; /**< Retransmission timeouts. */
 	__u32 spare;
 };
+
+#pragma clang diagnostic pop
 
 /* What a fold works on besides the flow: on the stack of the program that runs it, for the length of an ACK. */
 struct ccp_fold {
@@ -285,16 +313,16 @@ struct ccp_fold {
  * than the arithmetic. The second line ends with the head of the mailbox.
  */
 struct ccp_flow {
-	__u64 flow_id;
+	__u64 flow_id; /**< Id of the flow: generation << 32 | slot, never used twice. */
 	__u32 state; /* enum ccp_flow_state */
-	__u32 law; /* 1 while the fallback law steers the flow */
-	__u32 program; /* index in the program table, 0 = none */
+	__u32 law; /**< flag: The fallback law steers the flow. */
+	__u32 program; /**< Handle of the program that it runs, 0 if none. */
 	__u32 extensions; /* bits: who is called for this flow */
 	__u32 applied_pkts; /* snd_cwnd as last written by us */
 	__u32 fold_error; /* set by a fold that fails, taken away when counted */
 	__u64 cwnd_bytes; /* the algorithm's window, with the bytes that snd_cwnd cannot hold */
 	__u64 cwnd_floor_bytes; /* snd_cwnd in bytes: while Cwnd stays within one segment above, nothing is applied */
-	__u64 rate_bytes_per_s;
+	__u64 rate_bytes_per_s; /**< Pacing rate set by the algorithm [bytes/s], 0 if none. */
 	__u64 time_zero_us; /* Micros counts from here */
 
 	__u64 last_bytes_acked;
@@ -309,7 +337,6 @@ struct ccp_flow {
 	struct ccp_mailbox mail;
 
 	struct ccp_flow_info info;
-	__u64 mail_applied_us; /* when the last letter was applied */
 	__u64 rate_allowed_bytes_per_s; /* what an extension lets this flow send; 0: none bounds it */
 	__u64 rate_incoming_bytes_per_s; /* of the last valid rate sample */
 	__u64 rate_outgoing_bytes_per_s;
@@ -330,6 +357,9 @@ struct ccp_flow {
 	__u64 report[CCP_MAX_REPORT];
 } __attribute__((aligned(64)));
 
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
+
 struct ccp_create {
 	struct ccp_record record;
 	struct ccp_flow_info info;
@@ -340,6 +370,8 @@ struct ccp_close {
 	struct ccp_stats stats;
 	struct ccp_counts counts;
 };
+
+#pragma clang diagnostic pop
 
 /* What the kernel side must know of a program besides its code. */
 struct ccp_program {
@@ -394,14 +426,14 @@ struct ccp_globals {
 	/* written by the kernel side */
 	__u64 generation __attribute__((aligned(64)));
 	__u64 flows_active;
-	__u64 flows_over_limit; /* sockets that found no slot: they run the fallback law */
-	__u64 flows_over_quota; /* sockets that were refused one */
+	__u64 flows_over_limit; /**< Sockets that found no slot, and got the fallback law. */
+	__u64 flows_over_quota; /**< Sockets over the quota of their user or cgroup, that got the law. */
 	__u64 without_slot[CCP_NO_SLOT_CAUSES]; /* sockets that have none now, by cause */
-	__u64 flows_reaped; /* slots that the agent took away */
-	__u64 reports_missed;
-	__u64 creates_missed;
-	__u64 closes_missed;
-	__u64 fold_errors;
+	__u64 flows_reaped; /**< Silent flows whose slots were taken away because slots were scarce. */
+	__u64 reports_missed; /**< Reports that found no room, and were summed up in later ones. */
+	__u64 creates_missed; /**< Events of new flows that found no room. */
+	__u64 closes_missed; /**< Events of closed flows that found no room. */
+	__u64 fold_errors; /**< Folds that stopped with an arithmetic error. */
 	__u64 law_entries[CCP_LAW_CAUSES]; /* flows that the law took over from an agent, by cause */
 };
 

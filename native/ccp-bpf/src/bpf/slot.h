@@ -122,7 +122,6 @@ static __noinline int take_slot(struct sock *sk)
 	flow->fold_error = CCP_FOLD_OK;
 	flow->missed = 0;
 	flow->report_flags = 0;
-	flow->mail_applied_us = 0;
 	__builtin_memset(&flow->counts, 0, sizeof(flow->counts));
 	flow->counts.law_entered_us = tp->tcp_mstamp;
 	flow->acks = 0;

@@ -131,7 +131,7 @@ static __always_inline void refresh_stats(struct sock *sk, struct ccp_flow *flow
 	stats->acks = flow->acks;
 	stats->bytes_acked = tp->bytes_acked;
 	stats->bytes_retrans = tp->bytes_retrans;
-	stats->snd_cwnd_pkts = tp->snd_cwnd;
+	stats->cwnd_bytes = (u64)tp->snd_cwnd * tp->mss_cache;
 	stats->mss_bytes = tp->mss_cache;
 	stats->srtt_us = tp->srtt_us >> 3;
 	stats->min_rtt_us = tp->rtt_min.s[0].v;

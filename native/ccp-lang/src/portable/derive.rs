@@ -154,8 +154,7 @@ pub struct Derived {
 ///     looks_at_last: The last condition is looked at in every fold.
 pub fn splice(work: &mut Work, prims_used: u64, looks_at_last: bool, target: &Target) -> Derived {
     let uses = |name: &str| {
-        let used =
-            |(i, prim): (usize, &crate::prims::Primitive)| prim.name == name && prims_used >> i & 1 == 1;
+        let used = |(i, prim): (usize, &ccp_record::Fact)| prim.name == name && prims_used >> i & 1 == 1;
         PRIMITIVES.iter().enumerate().any(used)
     };
     let wanted: Vec<&(&str, From)> = DERIVED.iter().filter(|(name, _)| uses(name)).collect();

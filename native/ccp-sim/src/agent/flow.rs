@@ -44,7 +44,6 @@ pub struct AgentFlow {
     /// What an extension lets it send; 0: none bounds it.
     rate_allowed_bytes_per_s: u64,
     report_flags: u32,
-    mail_applied_us: u64,
     acks: u64,
     counts: ccp_counts,
     stats: ccp_stats,
@@ -72,7 +71,6 @@ impl AgentFlow {
             limit: None,
             rate_allowed_bytes_per_s: 0,
             report_flags: 0,
-            mail_applied_us: 0,
             acks: 0,
             counts: ccp_counts::default(),
             stats: ccp_stats::default(),
@@ -122,7 +120,6 @@ impl AgentFlow {
             program: self.program,
             cwnd_bytes: self.window.cwnd_bytes,
             rate_bytes_per_s: self.window.rate_bytes_per_s,
-            mail_applied_us: self.mail_applied_us,
             counts: self.counts,
             stats: ccp_stats { acks: self.acks, ..self.stats },
             ..ccp_flow::default()
@@ -135,7 +132,7 @@ impl AgentFlow {
             now_us: sock.mstamp_us,
             bytes_acked: sock.bytes_acked,
             bytes_retrans: sock.bytes_retrans,
-            snd_cwnd_pkts: sock.snd_cwnd,
+            cwnd_bytes: u64::from(sock.snd_cwnd) * u64::from(sock.mss_bytes),
             mss_bytes: sock.mss_bytes,
             srtt_us: sock.srtt_us,
             min_rtt_us: sock.min_rtt_us,
@@ -146,6 +143,7 @@ impl AgentFlow {
             ca_state: sock.ca_state as u32,
             snd_ssthresh_pkts: sock.snd_ssthresh,
             pacing_rate_bytes_per_s: sock.pacing_rate_bytes_per_s,
+            spare: 0,
         };
     }
 
@@ -222,7 +220,7 @@ impl AgentFlow {
             self.window.set_rate(sock, rate);
         }
         self.counts.mail_applied += 1;
-        self.mail_applied_us = sock.mstamp_us;
+        self.counts.mail_applied_us = sock.mstamp_us;
     }
 
     fn enter_law(&mut self, sock: &mut Sock) {
@@ -250,7 +248,7 @@ impl AgentFlow {
                 }
                 self.counts.law_entries += 1;
                 (self.counts.law_entered_us, self.counts.law_left_us) = (sock.mstamp_us, 0);
-                self.shared.count_law_entry();
+                self.shared.count_law_entry(self.counts.law_cause);
             }
             return false;
         }

@@ -17,6 +17,6 @@ mod window;
 
 pub use flow::AgentFlow;
 pub use limit::{EXTENSIONS, check_letter, no_extension};
-pub use shared::{Counters, Shared};
+pub use shared::Shared;
 #[cfg(test)]
 pub(crate) use test_flow::test_letter;

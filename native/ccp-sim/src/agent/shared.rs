@@ -26,7 +26,7 @@ struct Inner {
     flows_created: AtomicU64,
     flows_active: AtomicU64,
     fold_errors: AtomicU64,
-    law_entries: AtomicU64,
+    law_entries: [AtomicU64; intf::CCP_LAW_CAUSES as usize],
 }
 
 /// Installed programs by handle.
@@ -48,19 +48,6 @@ impl Installed {
     }
 }
 
-/// What was counted since the world began.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counters {
-    /// Flows that began.
-    pub flows_created: u64,
-    /// Of them, those that have not ended.
-    pub flows_active: u64,
-    /// Folds that stopped with an arithmetic error.
-    pub fold_errors: u64,
-    /// Times that the fallback law took a flow over.
-    pub law_entries: u64,
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -79,7 +66,7 @@ impl Shared {
             flows_created: AtomicU64::new(0),
             flows_active: AtomicU64::new(0),
             fold_errors: AtomicU64::new(0),
-            law_entries: AtomicU64::new(0),
+            law_entries: Default::default(),
         }))
     }
 
@@ -175,15 +162,16 @@ impl Shared {
         self.0.n_records.fetch_add(1, Relaxed);
     }
 
-    /// What was counted so far.
+    /// What was counted so far. Records are never refused, and there is a slot for every flow.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> intf::ccp_globals {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
-        Counters {
-            flows_created: of(&self.0.flows_created),
+        intf::ccp_globals {
+            generation: of(&self.0.flows_created),
             flows_active: of(&self.0.flows_active),
             fold_errors: of(&self.0.fold_errors),
-            law_entries: of(&self.0.law_entries),
+            law_entries: self.0.law_entries.each_ref().map(of),
+            ..Default::default()
         }
     }
 
@@ -200,7 +188,7 @@ impl Shared {
         self.0.fold_errors.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn count_law_entry(&self) {
-        self.0.law_entries.fetch_add(1, Relaxed);
+    pub(super) fn count_law_entry(&self, cause: u32) {
+        self.0.law_entries[cause as usize].fetch_add(1, Relaxed);
     }
 }

@@ -33,6 +33,9 @@ struct arrivals_config {
 	__u64 netns; /* inode of the only namespace that is looked at */
 };
 
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
+
 /*
  * What came in on one socket. Everything that grows only grows. Addresses are IPv6; IPv4 ones are mapped
  * (::ffff:a.b.c.d). Ports in host order; s is this host, d the other one.
@@ -67,5 +70,7 @@ struct tcp_arrivals {
 	__u32 gap_tsval[ARRIVALS_GAPS]; /* its timestamp */
 	__u32 bins[ARRIVALS_BINS]; /* segments by their delay above the minimum */
 };
+
+#pragma clang diagnostic pop
 
 #endif

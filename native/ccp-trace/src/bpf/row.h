@@ -16,6 +16,9 @@ struct trace_config {
 	__u64 only_some_netns; /* bool: only those in netns_wanted */
 };
 
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
+
 /*
  * The state of one socket at one moment. Addresses are IPv6; IPv4 ones are mapped (::ffff:a.b.c.d). Ports in host
  * order. Round-trip times are 0 and ssthresh and pacing rate all ones while the kernel has none.
@@ -50,5 +53,7 @@ struct tcp_row {
 	__u8 daddr[16];
 	char congestion[16];
 };
+
+#pragma clang diagnostic pop
 
 #endif

@@ -1,0 +1,52 @@
+//! What the comments of `ccp-bpf/src/bpf/intf.h` describe: primitives, totals, the head of reports, counters. Python and the
+//! documents take their descriptions from here (`make facts`).
+
+use crate::intf;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// Its name in fold programs, or in Python.
+    pub name: &'static str,
+    /// Its type in Rust; empty for a constant.
+    pub kind: &'static str,
+    /// Its unit; empty if it has none.
+    pub unit: &'static str,
+    /// It is true or false.
+    pub is_bool: bool,
+    /// `flag`, what the front end must know of a primitive, or the enumeration that a value is of; mostly empty.
+    pub tag: &'static str,
+    /// What it is, in sentences.
+    pub doc: &'static str,
+}
+
+include!(concat!(env!("OUT_DIR"), "/facts.rs"));
+
+const _: () = assert!(PRIMITIVES.len() == intf::CCP_PRIM_COUNT as usize, "a primitive has no description");
+
+/// Why the fallback law has a flow.
+#[must_use]
+pub fn law_cause(cause: u32) -> &'static str {
+    LAW_CAUSES.get(cause as usize).unwrap_or(&LAW_CAUSES[0]).name
+}
+
+/// The counters of a datapath, by name.
+#[must_use]
+pub fn counters(g: &intf::ccp_globals) -> Vec<(&'static str, u64)> {
+    let mut counters: Vec<_> = COUNTED.iter().map(|(name, value)| (*name, value(g))).collect();
+    counters.extend([
+        ("flows_active", g.flows_active),
+        ("flows_created", g.generation),
+        ("without_slot_limit", g.without_slot[intf::CCP_NO_SLOT_LIMIT as usize]),
+        ("without_slot_quota", g.without_slot[intf::CCP_NO_SLOT_QUOTA as usize]),
+        ("law_entries", g.law_entries.iter().sum()),
+        ("law_entries_silent", g.law_entries[intf::CCP_LAW_SILENT as usize]),
+        ("law_entries_uninstalled", g.law_entries[intf::CCP_LAW_UNINSTALLED as usize]),
+        ("law_entries_no_program", g.law_entries[intf::CCP_LAW_NO_PROGRAM as usize]),
+        ("law_entries_failed", g.law_entries[intf::CCP_LAW_FAILED as usize]),
+        ("max_flows", u64::from(g.max_flows)),
+        ("agent_pid", u64::from(g.agent_pid)),
+        ("heartbeat_us", g.heartbeat_us),
+    ]);
+    counters
+}
