@@ -99,7 +99,7 @@ impl Frames {
         let mut echoes = None;
         if let Some((pins, sizes)) = pins {
             object::share_maps(&mut open, pins, sizes)?;
-            let shared = EchoPin::begin(pins.dir()).map_err(|e| pins.not_made(e))?;
+            let shared = EchoPin::begin(pins.shared()).map_err(|e| pins.not_made(e))?;
             shared.share(&mut open).map_err(|e| object::load_error(&e))?;
             echoes = Some(shared);
         }

@@ -20,6 +20,8 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct Pins {
     dir: PathBuf,
+    /// Directory of the map that nodes of in-band telemetry share: a stage uses that of the place it is to take.
+    shared: PathBuf,
 }
 
 impl Pins {
@@ -51,11 +53,16 @@ impl Pins {
     }
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Pins { dir: dir.into() }
+        let dir = dir.into();
+        Pins { shared: dir.clone(), dir }
     }
 
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    pub fn shared(&self) -> &Path {
+        &self.shared
     }
 
     pub fn map(&self, name: &str) -> PathBuf {
@@ -68,7 +75,7 @@ impl Pins {
 
     /// Where another datapath is put together that is to take this one's place.
     pub fn stage(&self) -> Pins {
-        Pins::new(self.dir.join("next"))
+        Pins { dir: self.dir.join("next"), shared: self.shared.clone() }
     }
 
     /// Puts the maps of a stage into the place of those here, each at once.
