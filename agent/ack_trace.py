@@ -2,8 +2,7 @@
 
 Columns, in any order: `ev` (S: a transfer starts; A: an ACK), `time_us`, `delivered`, `lost`, `min_rtt_us`
 (in rows of a start it may be empty). Others that recorders write (`acked_bytes`, `app_limited`,
-`prior_delivered`, `srtt_us`, `inflight`) are passed over: R-TCP's detector needs none of them. Some of the
-detectors that it is compared with do (`read_acks`).
+`prior_delivered`, `srtt_us`, `inflight`) are ignored: R-TCP's detector needs none of them.
 """
 
 from __future__ import annotations
@@ -17,14 +16,11 @@ from pathlib import Path
 from typing import IO, Final
 
 from ccp_algs.rtcp import Progress
-from ccp_algs.rtcp.baselines import Ack
 from ccp_base.errors import UsageError
 
 START: Final = "S"
 ACK: Final = "A"
 COLUMNS: Final = ("ev", "time_us", "delivered", "lost", "min_rtt_us")
-MORE_COLUMNS: Final = ("srtt_us", "app_limited", "prior_delivered")
-"""For other detectors; in rows of a start they may be empty."""
 
 
 def read_ack_trace(path: Path) -> Iterator[tuple[str, Progress]]:
@@ -36,25 +32,20 @@ def read_ack_trace(path: Path) -> Iterator[tuple[str, Progress]]:
     Raises:
         UsageError: `trace.not_readable`, or `trace.bad_row` with the line.
     """
-    for event, numbers in _read(path, COLUMNS):
+    for event, numbers in read_ack_rows(path):
         yield event, Progress(*numbers)
 
 
-def read_acks(path: Path) -> Iterator[Ack]:
-    """Yield what other detectors need, row by row.
+def read_ack_rows(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[tuple[str, list[int]]]:
+    """Yield START or ACK with the numbers of these columns, row by row.
 
     Args:
-        path: The file, as for `read_ack_trace`; it has `MORE_COLUMNS`, too.
+        path: As for `read_ack_trace`.
+        columns: `ev`, and the numbers; in rows of a start those after the first three may be empty.
 
     Raises:
         UsageError: As `read_ack_trace`.
     """
-    for event, numbers in _read(path, COLUMNS + MORE_COLUMNS):
-        time_us, delivered, lost, min_rtt_us, srtt_us, app_limited, prior = numbers
-        yield Ack(event == START, time_us, delivered, lost, min_rtt_us, srtt_us, bool(app_limited), prior)
-
-
-def _read(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
     try:
         with _open(path) as file:
             yield from _rows(csv.reader(file, skipinitialspace=True), columns, str(path))

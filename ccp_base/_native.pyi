@@ -31,6 +31,11 @@ __all__ = [
     "Program",
     "Report",
     "RtcpAttached",
+    "RtcpClients",
+    "RtcpConnection",
+    "RtcpDetector",
+    "RtcpState",
+    "RtcpTransfer",
     "SimDatapath",
     "SimEnv",
     "SocketSwitch",
@@ -51,7 +56,6 @@ __all__ = [
     "probe",
     "rtcp_agent_summary",
     "rtcp_forget",
-    "rtcp_member_replay",
     "rtcp_remote_of",
     "rtcp_replay",
     "rtcp_tables",
@@ -912,20 +916,70 @@ def rtcp_replay(
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
     """
 
-def rtcp_member_replay(
-    mss_bytes: int, rows: list[tuple[bool, int, int, int, int, int, int]]
-) -> list[tuple[bool, int, int, int]]:
-    """Ask of a connection whether it shares its client's bucket, as the kernel does.
+class RtcpTransfer:
+    """A transfer, and what became of it; None stands for what has not happened."""
 
-    Args:
-        mss_bytes: Segment size [bytes].
-        rows: Whether its transfer starts or it is an ACK, time [us], delivered and lost since the row before
-            [bytes], the sums of its client [packets], least RTT [us].
+    started_at_us: int
+    triggered_at_us: int | None
+    detected_at_us: int | None
+    undetected_at_us: int | None
+    before_bytes_per_s: int
+    bucket_bytes: int
+    rate_bytes_per_s: int
 
-    Returns:
-        After each row: whether they cannot share one, the doubt [packets], when it had not lost anything yet
-        [us], and what was delivered then [bytes].
-    """
+class RtcpDetector:
+    """R-TCP's detector of one flow; `now`: time [us], delivered, lost [packets], minimum RTT [us]."""
+
+    detected_at_us: int | None
+    undetected_at_us: int | None
+    limited: bool
+    bucket_bytes: int
+    rate_bytes_per_s: int
+    changes: int
+    transfers: list[RtcpTransfer]
+    transfer: RtcpTransfer | None
+
+    def __init__(self, options: bytes, mss_bytes: int) -> None: ...
+    def start(self, now: tuple[int, int, int, int]) -> None: ...
+    def ack(self, now: tuple[int, int, int, int]) -> None: ...
+    def tokens_bytes(self, now_us: int) -> int: ...
+
+class RtcpState:
+    """What the detector of a client knows."""
+
+    limited: bool
+    found: bool
+    is_undecided: bool
+    bucket_bytes: int
+    rate_bytes_per_s: int
+    started_at_us: int
+    triggered: bool
+
+    def tokens_bytes(self, now_us: int) -> int: ...
+
+class RtcpClients:
+    """Detectors of clients, which all connections to a client share; nothing is limited."""
+
+    def __init__(self, options: bytes, mss_bytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    def open(self, address: bytes, port: int, now: tuple[int, int, int, int]) -> RtcpConnection:
+        """Begin a connection.
+
+        Args:
+            address: Of the other end: 16 bytes, IPv4 mapped.
+            port: Of the other end.
+            now: As for `RtcpDetector`: the counters that the connection begins with.
+        """
+
+class RtcpConnection:
+    """A connection to a client."""
+
+    detector: RtcpState | None
+    remote: bytes
+
+    def start(self, now: tuple[int, int, int, int]) -> None: ...
+    def ack(self, now: tuple[int, int, int, int], *, idle: bool = False) -> None: ...
+    def close(self, now: tuple[int, int, int, int]) -> None: ...
 
 def rtcp_remote_of(options: bytes, address: bytes, port: int) -> bytes:
     """Return the client that a port of an address belongs to: `struct rtcp_remote` of native/ccp-rtcp.

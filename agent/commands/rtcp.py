@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 
 from agent import console, params
-from agent.ack_trace import START, read_ack_trace, read_acks
+from agent.ack_trace import START, read_ack_trace
 from agent.commands.connection import PIN_DIR, AsJson, PinDir
 from agent.metrics import MetricsAddress, listening_for_limits
 from agent.rtcp import limits_table
@@ -24,13 +24,14 @@ from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
 from agent.rtcp.rules import parse_bound_rule
 from agent.rtcp.settings import options_of
 from agent.rtcp.tables import KEPT_IN, known_tables
-from ccp_algs.rtcp import Detector, Transfer
-from ccp_algs.rtcp.baselines import BASELINES
-from ccp_base.errors import UsageError, collected
-from ccp_base.names import close_names
+from ccp_algs.rtcp import new_detector
+from ccp_base.errors import collected
 from ccp_base.notify import Manager, Supervised
 from telemetry.bus import mono_us, wall_us
 from telemetry.signals import on_signals
+
+if TYPE_CHECKING:
+    from ccp_base._native import RtcpTransfer
 
 app = typer.Typer(help="Rate limits by token buckets, as R-TCP finds them.", no_args_is_help=True)
 
@@ -55,14 +56,6 @@ def detect(
             "prior_delivered,srtt_us,inflight; MSS 1448.",
         ),
     ],
-    other: Annotated[
-        str | None,
-        typer.Option(
-            "--with",
-            metavar="NAME",
-            help=f"Another detector, to compare: {', '.join(BASELINES)}.",
-        ),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say whether a token bucket limited a recorded flow, since when, and which.
@@ -70,22 +63,16 @@ def detect(
     Times are those of the trace. A flow that was limited once counts as detected, even if the limit was found
     to be gone later. Bucket size and rate are the last estimate of a limit that was detected.
     """
-    if other is not None:
-        _compare(trace, other, as_json)
-        return
-    detector = Detector()
-    transfers: list[Transfer] = []
+    detector = new_detector()
     for event, now in read_ack_trace(trace):
         if event == START:
             detector.start(now)
         else:
             detector.ack(now)
-        transfer = detector.transfer
-        if transfer is not None and (not transfers or transfer is not transfers[-1]):
-            transfers.append(transfer)
+    transfers = detector.transfers
     told = [_of_transfer(transfer) for transfer in transfers]
     verdict = {
-        "triggered_at_us": next((one.triggered_at_us for one in transfers if one.estimate), None),
+        "triggered_at_us": next(filter(None, (one.triggered_at_us for one in transfers)), None),
         **_of_limit(
             detector.detected_at_us,
             detector.undetected_at_us,
@@ -236,34 +223,15 @@ def _tell(verdicts: list[Verdict]) -> None:
         typer.echo(f"{clock}  {one.client}  {one.state}  {limit}  {one.active_flows} active")
 
 
-def _compare(trace: Path, name: str, as_json: bool) -> None:
-    """Print what another detector finds; what it does not know is null."""
-    if name not in BASELINES:
-        raise UsageError(
-            "rtcp.no_detector",
-            f"there is no detector {name}",
-            "--with",
-            fix=close_names(name, BASELINES, "detector"),
-        )
-    found = BASELINES[name](list(read_acks(trace)))
-    if as_json:
-        console.print_json({"detector": name, **found._asdict()})
-    elif found.limited:
-        bucket = "unknown" if found.bucket_bytes is None else f"{found.bucket_bytes / 1e3:.0f} KB"
-        typer.echo(f"{name}: limited, bucket {bucket}, {(found.rate_bytes_per_s or 0) * 8 / 1e6:.3f} Mbit/s")
-    else:
-        typer.echo(f"{name}: not limited: {found.why}")
-
-
-def _of_transfer(transfer: Transfer) -> dict[str, Any]:
-    estimate = transfer.estimate
+def _of_transfer(transfer: RtcpTransfer) -> dict[str, Any]:
     return {
         "started_at_us": transfer.started_at_us,
         "triggered_at_us": transfer.triggered_at_us,
         **_of_limit(
             transfer.detected_at_us,
             transfer.undetected_at_us,
-            *((0, 0) if estimate is None else estimate.line),
+            transfer.bucket_bytes,
+            transfer.rate_bytes_per_s,
         ),
     }
 

@@ -21,7 +21,7 @@ from agent.ack_trace import START, read_ack_trace
 from agent.rtcp.acks import AckRecorder
 from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
 from agent.rtcp.tables import Clients, known_clients, known_tables
-from ccp_algs.rtcp import Detector, Options
+from ccp_algs.rtcp import Options, new_detector
 from ccp_algs.rtcp.limit import LIMITED_STATES
 from ccp_base.errors import CcpError
 from datapath import ebpf
@@ -151,7 +151,7 @@ def test_a_policed_flow_is_found_and_bounded_as_the_reference_says(
     assert known["rate_bytes_per_s"] == pytest.approx(last.rate_bytes_per_s, rel=0.02)
 
     (trace,) = (file for file in tmp_path.iterdir() if not file.name.endswith(f"-{first.client}.csv.gz"))
-    detector, estimates, lost = Detector(), dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+    detector, estimates, lost = new_detector(), dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
     for event, now in read_ack_trace(trace):
         (detector.start if event == START else detector.ack)(now)
         estimates[now.time_us] = (detector.bucket_bytes, detector.rate_bytes_per_s)

@@ -14,7 +14,7 @@ use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
-use crate::rtcp_attached::of_before;
+use crate::rtcp::attached::of_before;
 
 /// Extensions that ship with ccplane: names and objects.
 pub const EXTENSIONS: [(&str, &[u8]); 1] = [(ccp_rtcp::core::EXTENSION, ccp_rtcp::EXTENSION_OBJECT)];

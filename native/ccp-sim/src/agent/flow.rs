@@ -189,7 +189,7 @@ impl AgentFlow {
     /// Returns whether there was one.
     fn end_limit(&mut self, sock: &Sock) -> bool {
         let Some(limit) = self.limit.take() else { return false };
-        limit.leave(&self.shared, sock.mstamp_us);
+        limit.leave(&self.shared, sock);
         self.forget_limit();
         true
     }

@@ -5,12 +5,12 @@
 use ccp_error::Error;
 use ccp_record::intf;
 use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_OPEN};
-use ccp_rtcp_core::{EXTENSION, Letter, Options, Row};
+use ccp_rtcp_core::{Connection, EXTENSION, Learned, Letter, Options};
 use ccp_tcp::{MIN_CWND_PKTS, Sock};
 
 use super::shared::Shared;
 use super::window::{NO_CWND_CAP, Window};
-use crate::rtcp::clients::Member;
+use crate::rtcp::Ends;
 
 /// Names of the extensions of the datapath, by index.
 pub const EXTENSIONS: [&str; 1] = [EXTENSION];
@@ -47,7 +47,8 @@ pub(super) struct Limit {
     /// `enum rtcp_caps`.
     kinds: u32,
     options: Options,
-    member: Member,
+    connection: Connection,
+    ends: Ends,
     /// The verdict that the agent knows.
     told: u32,
     flow_id: u64,
@@ -63,12 +64,12 @@ impl Limit {
         sock: &Sock,
     ) -> Option<Self> {
         let options = letter.options.usable().then_some(letter.options)?;
-        let member = shared.clients().join(info.netns_inum, info.daddr, info.dport, sock, &options);
-        let mut limit = Self { kinds: letter.caps, options, member, told: RTCP_OPEN, flow_id };
+        let ends = Ends { netns: info.netns_inum, daddr: info.daddr, dport: info.dport, ..Ends::default() };
+        let connection = shared.clients().begin(ends.socket(sock), &options);
+        let mut limit = Self { kinds: letter.caps, options, connection, ends, told: RTCP_OPEN, flow_id };
         if sock.packets_out > 0 {
             // It sends already.
-            let row = shared.clients().start(&mut limit.member, sock, &limit.options);
-            limit.tell(shared, row);
+            limit.start(shared, sock);
         }
         Some(limit)
     }
@@ -81,31 +82,35 @@ impl Limit {
         }
     }
 
-    pub fn leave(self, shared: &Shared, now_us: u64) {
-        shared.clients().leave(self.member, self.options.kept_us, now_us);
+    pub fn leave(self, shared: &Shared, sock: &Sock) {
+        shared.clients().leave(self.connection, self.ends.socket(sock), &self.options);
     }
 
     /// An ACK has come in.
     pub fn on_ack(&mut self, shared: &Shared, sock: &mut Sock, window: &mut Window) {
-        let row = shared.clients().ack(&mut self.member, sock, &self.options);
-        self.tell(shared, row);
+        let learned = shared.clients().ack(&mut self.connection, self.ends.socket(sock), &self.options);
+        self.tell(shared, learned);
         self.apply(sock, window);
     }
 
     /// Sending begins anew.
     pub fn on_start(&mut self, shared: &Shared, sock: &mut Sock, window: &mut Window) {
-        let row = shared.clients().start(&mut self.member, sock, &self.options);
-        self.tell(shared, row);
+        self.start(shared, sock);
         self.apply(sock, window);
+    }
+
+    fn start(&mut self, shared: &Shared, sock: &Sock) {
+        let learned = shared.clients().start(&mut self.connection, self.ends.socket(sock), &self.options);
+        self.tell(shared, learned);
     }
 
     /// What the client's limit lets this flow send; 0: it is not capped.
     pub fn rate_bytes_per_s(&self) -> u64 {
-        self.member.rate_bytes_per_s
+        self.connection.rate_bytes_per_s()
     }
 
-    fn tell(&mut self, shared: &Shared, row: Option<Row>) {
-        let Some(row) = row.filter(|row| row.verdict != self.told) else { return };
+    fn tell(&mut self, shared: &Shared, learned: Option<Learned>) {
+        let Some(row) = learned.map(|l| l.row).filter(|row| row.verdict != self.told) else { return };
         self.told = row.verdict;
         let record = intf::ccp_record {
             kind: intf::CCP_RECORD_EXTENSION,
@@ -122,14 +127,14 @@ impl Limit {
     fn apply(&self, sock: &mut Sock, window: &mut Window) {
         let is_paced = self.kinds & RTCP_CAP_RATE != 0;
         let floor_pkts = if is_paced { self.options.floor_pkts } else { MIN_CWND_PKTS };
-        let most_pkts = self.member.window_pkts(sock, floor_pkts, is_paced);
+        let most_pkts = self.connection.window_pkts(self.ends.socket(sock), floor_pkts, is_paced);
         let most_pkts = most_pkts.filter(|_| self.kinds & RTCP_CAP_CWND != 0);
         let mss = u64::from(sock.mss_bytes);
         window.most_bytes = most_pkts.map_or(NO_CWND_CAP, |pkts| u64::from(pkts) * mss);
         if u64::from(sock.snd_cwnd) * mss > window.most_bytes {
             window.apply(sock, window.most_bytes, window.most_bytes);
         }
-        let pace_most = if is_paced { self.member.pacing_cap_bytes_per_s(&self.options) } else { 0 };
+        let pace_most = if is_paced { self.connection.pacing_cap_bytes_per_s(&self.options) } else { 0 };
         if pace_most != window.pace_most_bytes_per_s {
             window.pace_most_bytes_per_s = pace_most;
             window.apply_rate(sock);

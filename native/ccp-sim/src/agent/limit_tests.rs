@@ -6,6 +6,8 @@ use ccp_tcp::{Congestion, RateSample};
 
 use super::super::AgentFlow;
 use super::super::test_flow::{Bench, FLOW_ID, MSS_BYTES, program, test_letter};
+use ccp_rtcp_core::Row;
+
 use super::*;
 
 /// Looks for a limit, or no longer.

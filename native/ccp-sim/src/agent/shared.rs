@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ccp_error::Error;
 use ccp_lang::Program;
 use ccp_record::{Records, intf};
-
-use crate::rtcp::clients::Clients;
+use ccp_rtcp_core::Clients;
 
 /// The handle 0 means "no program".
 const TABLE_SIZE: usize = intf::CCP_MAX_PROGRAMS as usize;

@@ -26,27 +26,28 @@ impl RtcpBbr {
     fn before(&mut self, sock: &Sock) {
         self.connection.on_ack(sock);
         let member = &self.connection.member;
-        if member.is_limited || member.is_suspected {
+        let seeks = member.seeks();
+        if member.may_be_limited() {
             self.bbr.forget_policer();
         }
-        match (member.seeks, self.connection.sought) {
-            (RTCP_SEEKS_NOTHING, RTCP_SEEKS_MUCH) if member.rate_bytes_per_s > 0 => self.bbr.drain(),
+        match (seeks, self.connection.sought) {
+            (RTCP_SEEKS_NOTHING, RTCP_SEEKS_MUCH) if member.rate_bytes_per_s() > 0 => self.bbr.drain(),
             (RTCP_SEEKS_NOTHING, _) => {}
             (RTCP_SEEKS_A_LITTLE, _) => self.bbr.probe(sock),
             _ => self.bbr.start_up(),
         }
-        self.connection.sought = self.connection.member.seeks;
+        self.connection.sought = seeks;
     }
 
     /// The rate is what bounds; but half a window may leave at once.
     fn bound(&self, sock: &mut Sock) {
         let (member, options) = (&self.connection.member, self.connection.options());
-        if member.rate_bytes_per_s == 0 {
+        if member.rate_bytes_per_s() == 0 {
             return;
         }
         let most = member.pacing_cap_bytes_per_s(options);
         sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(most);
-        if let Some(pkts) = member.window_pkts(sock, options.floor_pkts, true) {
+        if let Some(pkts) = self.connection.window_pkts(sock, options.floor_pkts, true) {
             sock.snd_cwnd = sock.snd_cwnd.min(pkts);
         }
     }

@@ -30,7 +30,7 @@ impl RtcpCubic {
         let options = self.connection.options();
         let is_paced = options.pace_cubic != 0;
         let floor_pkts = if is_paced { options.floor_pkts } else { MIN_CWND_PKTS };
-        self.connection.member.window_pkts(sock, floor_pkts, is_paced).unwrap_or(u32::MAX)
+        self.connection.window_pkts(sock, floor_pkts, is_paced).unwrap_or(u32::MAX)
     }
 
     fn bound_cwnd(&self, sock: &mut Sock) {
@@ -78,7 +78,7 @@ impl Congestion for RtcpCubic {
         if sock.ca_state > CaState::Disorder {
             return;
         }
-        let seeks = self.connection.member.seeks;
+        let seeks = self.connection.member.seeks();
         if seeks != RTCP_SEEKS_NOTHING && self.connection.sought == RTCP_SEEKS_NOTHING {
             sock.snd_ssthresh = INFINITE_SSTHRESH; // slow start, as far as it is bounded
         }

@@ -2,17 +2,15 @@
 //! BBR as they are, bounded by what R-TCP finds of their clients.
 
 mod bbr;
-pub(crate) mod clients;
 mod connection;
 mod cubic;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_error::Error;
-use ccp_rtcp_core::{Ack, Options, Row};
+use ccp_rtcp_core::{Ack, Clients, Options, Row};
 
 pub use bbr::RtcpBbr;
-use clients::Clients;
 pub(crate) use connection::Ends;
 pub use cubic::RtcpCubic;
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ccp_algs.rtcp.baselines.acks import Ack, Finding
-from ccp_algs.rtcp.baselines.long_term import bbr_lt, mbbr_like
-from ccp_algs.rtcp.baselines.p_modrl import p_modrl_like
-from ccp_algs.rtcp.baselines.pd import pd, pd_by_transfer
+from experiments.papers.r_tcp.baselines.acks import Ack, Finding
+from experiments.papers.r_tcp.baselines.long_term import bbr_lt, mbbr_like
+from experiments.papers.r_tcp.baselines.p_modrl import p_modrl_like
+from experiments.papers.r_tcp.baselines.pd import pd, pd_by_transfer
 
 __all__ = ["BASELINES", "Ack", "Finding"]
 

@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Clients: one detector and one limiter for all connections to a client, as ccp_algs/rtcp/clients.py has it. Each
- * connection adds what it delivers and loses, and learns what it may send.
+ * Clients: one detector and one limiter for all connections to a client, which share its limit. Each connection adds what
+ * it delivers and loses, and learns what it may send. A transfer of the client begins when one of its connections starts
+ * and none was active. What is known of a limited client outlives its connections for a while, so that the next one is
+ * limited from its first packet on (SR-TCP).
  *
- * A connection remembers when its client was born: one that was deleted and made anew meanwhile is another one, which
+ * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026, sections
+ * 4.4 ("Concurrent flows") and 6.1 ("Stateful Optimization"). Where the paper leaves a choice:
+ *
+ * - ACKs count also while their connection is application-limited: what they acknowledge has used up tokens.
+ * - The minimum RTT is that of the connection whose ACK it is.
+ * - A limited client is forgotten ten minutes after its last connection (kept_us); immediately if it was not limited, or is
+ *   no longer. One that was about to be judged is kept for ten seconds: its next connection continues where this one ended.
+ * - A client whose connections cannot share a bucket (member.h) is several, behind one address. It stays in the table to say
+ *   so: each of its connections joins a client of its own, with the port in the key.
+ * - A limit that is gone is gone for the connections that were there. The next one that the client opens starts detection
+ *   again: in the paper, which has a detector per flow, it would, too.
+ *
+ * A connection remembers when its client was born: one that was deleted and created again meanwhile is another one, which
  * it joins when it starts to send again. So nothing has to hold a client. Whoever finds it locked leaves it alone:
  * counters are cumulative, and the next ACK brings the difference.
  *
- * A client whose connections contradict each other stays in the table to say so: who finds it joins a client of its own,
- * with its port in the key.
+ * Compiled into BPF programs, where table.h has the table and tcp.h the socket, and for the host (native/ccp-rtcp-core),
+ * which has files of the same names.
  */
 #ifndef RTCP_CLIENTS_H
 #define RTCP_CLIENTS_H
@@ -39,33 +53,6 @@ struct rtcp_flow {
 
 #define NO_WINDOW (~0U)
 #define SEGS_OF_A_MEAN 32
-#define EEXIST 17
-
-/* A client that is not filled in yet; too large for the stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct rtcp_client);
-} rtcp_blank SEC(".maps");
-
-/* Connections that are not bounded, because there was no room for their client. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} rtcp_no_room SEC(".maps");
-
-/* As later kernels have it. */
-struct ns_common___id {
-	u64 ns_id;
-} __attribute__((preserve_access_index));
-
-struct net___cookie {
-	struct ns_common___id ns;
-	u64 net_cookie;
-} __attribute__((preserve_access_index));
 
 /* Told by whoever includes this, if the verdict has become another. */
 static __always_inline void rtcp_tell(struct rtcp_flow *flow, struct rtcp_client *client, u64 now_us);
@@ -76,7 +63,7 @@ static __always_inline struct rtcp_client *client_of(const struct rtcp_flow *flo
 
 	if (!flow->born_us)
 		return NULL;
-	client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+	client = client_find(&flow->key);
 	return client && client->born_us == flow->born_us ? client : NULL;
 }
 
@@ -114,42 +101,20 @@ static __always_inline void client_row(struct rtcp_row *row, const struct rtcp_f
 	row->pad = 0;
 }
 
-static __always_inline void count_no_room(struct rtcp_flow *flow)
-{
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&rtcp_no_room, &zero);
-
-	if (count && !flow->no_room)
-		__sync_fetch_and_add(count, 1);
-	flow->no_room = 1;
-}
-
-/* What the kernel numbers namespaces by, one after the other. */
-static __always_inline u64 netns_cookie_of(struct sock *sk)
-{
-	struct net___cookie *net = (void *)sk->__sk_common.skc_net.net;
-
-	if (!net)
-		return 0;
-	if (bpf_core_field_exists(net->net_cookie))
-		return net->net_cookie;
-	return bpf_core_field_exists(net->ns.ns_id) ? net->ns.ns_id : netns_of(sk);
-}
-
 /* The connection is a new one. */
 static __always_inline void flow_begin(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
 	__builtin_memset(flow, 0, sizeof(*flow));
 	flow->key.netns_cookie = netns_cookie_of(sk);
 	put_daddr(flow->key.remote.address, sk);
-	rtcp_remote_of(&flow->key.remote, o, bpf_ntohs(sk->__sk_common.skc_dport));
+	rtcp_remote_of(&flow->key.remote, o, dport_of(sk));
 }
 
 /* A client of its own, as the others of its client have another bucket. */
 static __always_inline void flow_single(struct sock *sk, struct rtcp_flow *flow)
 {
 	put_daddr(flow->key.remote.address, sk);
-	rtcp_remote_single(&flow->key.remote, bpf_ntohs(sk->__sk_common.skc_dport));
+	rtcp_remote_single(&flow->key.remote, dport_of(sk));
 }
 
 static __always_inline void client_begin(struct rtcp_client *client, u32 mss_bytes)
@@ -161,11 +126,9 @@ static __always_inline void client_begin(struct rtcp_client *client, u32 mss_byt
 /* The connection counts as one of its client's from now on, if there is room. */
 static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const struct rtcp_options *o)
 {
-	struct rtcp_client *client, *blank;
+	struct rtcp_client *client;
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 now_us = tp->tcp_mstamp;
-	u32 zero = 0;
-	long failed;
 
 	sweep_from_now_on();
 	flow->born_us = 0;
@@ -176,22 +139,20 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 	flow->in_flight_bytes = 0;
 	flow->delivered_pkts = tp->delivered;
 	flow->lost_pkts = tp->lost;
-	client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+	client = client_find(&flow->key);
 	if (client && client->apart && !is_over(client, now_us)) {
 		client->over_us = now_us + o->kept_us;
 		flow_single(sk, flow);
-		client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+		client = client_find(&flow->key);
 	}
 	if (!client) {
-		blank = bpf_map_lookup_elem(&rtcp_blank, &zero);
-		if (!blank)
-			return 0;
-		failed = bpf_map_update_elem(&rtcp_clients, &flow->key, blank, BPF_NOEXIST);
-		if (failed && failed != -EEXIST) {
-			count_no_room(flow);
+		if (!client_insert(&flow->key)) {
+			if (!flow->no_room)
+				count_no_room();
+			flow->no_room = 1;
 			return 0;
 		}
-		client = bpf_map_lookup_elem(&rtcp_clients, &flow->key);
+		client = client_find(&flow->key);
 	}
 	flow->no_room = 0;
 	if (!client || !client_lock(client))
@@ -199,11 +160,11 @@ static __noinline int flow_join(struct sock *sk, struct rtcp_flow *flow, const s
 	if (!client->born_us || is_over(client, now_us)) {
 		client->told = RTCP_OPEN;
 		client->apart = 0;
-		client->born_us = now_us;
+		client->born_us = rtcp_max(now_us, 1);
 		client->netns = netns_of(sk);
 		client_begin(client, tp->mss_cache);
 	} else if (client->detector.undetected) {
-		/* The limit is gone for those that were there; who comes looks anew. */
+		/* The limit is gone for those that were there; the next connection starts detection again. */
 		client_begin(client, client->detector.mss_bytes);
 	}
 	flow->born_us = client->born_us;
@@ -236,7 +197,7 @@ static __noinline int flow_leave(struct sock *sk, struct rtcp_flow *flow, const 
 			  (client->detector.limited || client->apart ? o->kept_us : (u64)RTCP_UNDECIDED_US);
 	if (__sync_fetch_and_sub(&client->open_flows, 1) == 1 && !client->detector.limited &&
 	    !client->apart && !rtcp_is_undecided(&client->detector))
-		bpf_map_delete_elem(&rtcp_clients, &flow->key);
+		client_delete(&flow->key);
 	return 0;
 }
 

@@ -24,7 +24,7 @@ from itertools import pairwise, takewhile
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
-from ccp_algs.rtcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
+from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
 
 LEAST_SAMPLES: Final = 15
 LEAST_SLICES: Final = 3

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ccp_algs.rtcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
+from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
 
 LEAST_ROUNDS: Final = 4
 MOST_ROUNDS: Final = 16

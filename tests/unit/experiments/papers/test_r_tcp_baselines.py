@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ccp_algs.rtcp.baselines import BASELINES, Ack, Finding
-from ccp_algs.rtcp.baselines.long_term import bbr_lt, mbbr_like
-from ccp_algs.rtcp.baselines.p_modrl import p_modrl_like
-from ccp_algs.rtcp.baselines.pd import pd, pd_by_transfer
+from experiments.papers.r_tcp.baselines import BASELINES, Ack, Finding
+from experiments.papers.r_tcp.baselines.long_term import bbr_lt, mbbr_like
+from experiments.papers.r_tcp.baselines.p_modrl import p_modrl_like
+from experiments.papers.r_tcp.baselines.pd import pd, pd_by_transfer
 from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Cubic, Path, Sender
 
 RTT_US = 20_000

@@ -13,8 +13,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use super::{acks, verdicts};
 use crate::errors;
-use crate::rtcp::{acks, verdicts};
 
 /// How a limit was found to be gone.
 fn end(number: u32) -> Option<&'static str> {
@@ -189,4 +189,12 @@ impl RtcpAttached {
     fn close(&self, py: Python<'_>) {
         py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
+}
+
+/// Adds all of it to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(rtcp_agent_summary, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_forget, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_tables, module)?)?;
+    module.add_class::<RtcpAttached>()
 }

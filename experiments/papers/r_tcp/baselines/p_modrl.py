@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ccp_algs.rtcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
+from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
 
 REDUCTION: Final = 0.6
 MEETS: Final = 0.05

@@ -1,9 +1,13 @@
-//! R-TCP's detector as the kernel has it, on the host; and what R-TCP tells, as arrays.
+//! R-TCP: its detector as the kernel has it, on the host; its rows as arrays; its congestion controls.
+
+#[cfg(kernel)]
+pub mod attached;
+mod detector;
 
 use ccp_rtcp_core::replay::{Event, replay};
 use ccp_rtcp_core::types::{rtcp_ack, rtcp_row};
 use ccp_rtcp_core::work::{State, work};
-use ccp_rtcp_core::{Member, Options, Progress, Remote, rtcp_detector};
+use ccp_rtcp_core::{Options, Progress, Remote, rtcp_detector};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -128,27 +132,6 @@ pub fn rtcp_remote_of(py: Python<'_>, options: &[u8], address: [u8; 16], port: u
     Ok(PyBytes::new(py, &remote.octets()).unbind())
 }
 
-/// A row of a connection: whether its transfer starts, time [us], delivered and lost since the last one [bytes], the sums of
-/// its client [packets], least RTT [us].
-type MemberRow = (bool, u64, u64, u64, u64, u64, u32);
-
-/// After each row: whether they cannot share a bucket, doubt [packets], when it was last calm [us], delivered then [bytes].
-#[pyfunction]
-pub fn rtcp_member_replay(mss_bytes: u32, rows: Vec<MemberRow>) -> Vec<(bool, u32, u64, u64)> {
-    let mut member = Member::default();
-    let told = |(start, time_us, delivered, lost, delivered_pkts, lost_pkts, min_rtt_us): MemberRow| {
-        let client = Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() };
-        member.add(time_us, delivered, lost);
-        if start {
-            member.start(time_us);
-        }
-        let doubts = member.ack(mss_bytes, &client);
-        let state = member.state();
-        (doubts, state.doubt_pkts, state.calm_us, state.calm_bytes)
-    };
-    rows.into_iter().map(told).collect()
-}
-
 pub(crate) fn options_of(options: &[u8]) -> PyResult<Options> {
     Options::from_bytes(options).ok_or_else(|| PyValueError::new_err("these are no options of the detector"))
 }
@@ -156,4 +139,19 @@ pub(crate) fn options_of(options: &[u8]) -> PyResult<Options> {
 fn event((start, time_us, delivered_pkts, lost_pkts, min_rtt_us): Row) -> (Event, Progress) {
     let now = Progress { time_us, delivered_pkts, lost_pkts, min_rtt_us, ..Progress::default() };
     (if start { Event::Start } else { Event::Ack }, now)
+}
+
+/// Adds all of it to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(rtcp_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_remote_of, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_work, module)?)?;
+    module.add_class::<detector::RtcpClients>()?;
+    module.add_class::<detector::RtcpConnection>()?;
+    module.add_class::<detector::RtcpDetector>()?;
+    module.add_class::<detector::RtcpState>()?;
+    module.add_class::<detector::RtcpTransfer>()?;
+    #[cfg(kernel)]
+    attached::register(module)?;
+    Ok(())
 }
