@@ -59,6 +59,7 @@ __all__ = [
     "rtcp_remote_of",
     "rtcp_replay",
     "rtcp_tables",
+    "rtcp_try_load",
     "rtcp_work",
     "try_load",
     "verify",
@@ -357,9 +358,12 @@ class EbpfDatapath:
     def unregister(self, cc_name: str) -> None: ...
     def registered(self) -> list[str]: ...
     def extend(self, name: str, object: bytes | None = None) -> None: ...
-    @property
-    def limits_kept(self) -> tuple[str, int]:
-        """What became of what the agent before knew of rate limits: `RtcpAttached.kept`."""
+    def resumed(self, extension: str) -> tuple[str, int]:
+        """Return what became of what the agent before had in an extension, and of how many things.
+
+        `nothing`, `table`: it is used further; `verdicts`: the new one has what mattered; `lost`.
+        """
+
     def install(self, program: Program) -> int: ...
     def uninstall(self, handle: int) -> None: ...
     def poll(self, timeout_ms: int) -> Batch: ...
@@ -833,7 +837,7 @@ class SocketSwitch:
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
-def try_load(rtcp_options: bytes) -> list[tuple[str, CcpError | None]]: ...
+def try_load() -> list[tuple[str, CcpError | None]]: ...
 def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
 
 @final
@@ -1015,6 +1019,9 @@ def rtcp_tables(
     Raises:
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
+
+def rtcp_try_load(options: bytes) -> CcpError | None:
+    """Load the programs for ordinary sockets and take them away again; return what went wrong."""
 
 def rtcp_work(options: bytes, state: str, acks: int) -> None:
     """Take made-up ACKs through R-TCP's detector, to measure how long it takes.

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from agent import console
+from agent.features import features
 from agent.regime.needs import needs
 from agent.runfile import running
-from ccp_algs.rtcp.options import Options
 from datapath import ebpf
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -22,7 +22,9 @@ def doctor(
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
 ) -> None:
     """Say what the kernel datapath needs, and load each part to see; exit 0 only if the datapath loads."""
-    tried = ebpf.try_load(Options().to_bytes())
+    tried = ebpf.try_load()
+    for feature in features():
+        tried += feature.trials() if feature.trials is not None else ()
     capabilities = [*ebpf.probe(), *tried, *needs(available_names())]
     can_load = all(one.ok for one in capabilities if one.required)
     names = registered_names()

@@ -25,7 +25,7 @@ from ipaddress import ip_address
 from pathlib import Path as FilePath
 from typing import Final
 
-from agent.rtcp.tables import known_clients
+from agent.features.rtcp.tables import known_clients
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMITED_STATES
 from ccp_base import _native

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agent.rtcp.settings import options_of
+from agent.features.rtcp.settings import options_of
 from ccp_base.errors import Collector, ParamError
 from experiments.errors import ScenarioError
 from experiments.events import ParamValue

@@ -9,9 +9,9 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import verdict_of
-from agent.rtcp.settings import options_of
+from agent.features.rtcp.acks import AckRecorder
+from agent.features.rtcp.attached import verdict_of
+from agent.features.rtcp.settings import options_of
 from experiments.runs.check import rtcp_of
 from experiments.runs.leavings import kernel_limits
 from experiments.runs.recording import Recording

@@ -19,8 +19,8 @@ from typing import Final, TypeVar
 from agent.algorithms import compile_programs
 from agent.client import Client
 from agent.control import control_socket
+from agent.features.rtcp.native import trials
 from ccp_algs import registry
-from ccp_algs.rtcp.options import Options
 from ccp_base.errors import CcpError
 from datapath import ebpf
 from datapath.protocol import DatapathView
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _every_part_loads() -> None:
-    refused = [part for part in ebpf.try_load(Options().to_bytes()) if not part.ok]
+    refused = [part for part in [*ebpf.try_load(), *trials()] if not part.ok]
     if refused:
         raise SmokeError("\n".join(f"{part.name}: {part.detail}" for part in refused))
 

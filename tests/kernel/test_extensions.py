@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.rtcp.tables import known_tables
+from agent.features.rtcp.tables import known_tables
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
 from ccp_base import _native

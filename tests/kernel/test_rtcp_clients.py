@@ -11,7 +11,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from agent.rtcp.tables import known_clients
+from agent.features.rtcp.tables import known_clients
 from ccp_algs.rtcp import Options
 from experiments.agent_process import ccp
 from experiments.netlab import Host, Path

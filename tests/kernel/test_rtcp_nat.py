@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.rtcp.tables import known_clients
+from agent.features.rtcp.tables import known_clients
 from ccp_algs.rtcp import Options
 from experiments.netlab import Host
 from experiments.netlab.emulated import EmulatedNetwork, emulated

@@ -17,14 +17,14 @@ from pathlib import Path as File
 
 import pytest
 
-from agent.ack_trace import START, read_ack_trace
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
-from agent.rtcp.tables import Clients, known_clients, known_tables
+from agent.features.rtcp import native
+from agent.features.rtcp.ack_trace import START, read_ack_trace
+from agent.features.rtcp.acks import AckRecorder
+from agent.features.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
+from agent.features.rtcp.tables import Clients, known_clients, known_tables
 from ccp_algs.rtcp import Options, new_detector
 from ccp_algs.rtcp.limit import LIMITED_STATES
 from ccp_base.errors import CcpError
-from datapath import ebpf
 from experiments.agent_process import ccp
 from experiments.netlab import Path
 from experiments.netlab.emulated import EmulatedNetwork, emulated
@@ -353,9 +353,9 @@ def test_without_privilege_it_says_so() -> None:
 
 
 def test_nothing_is_told_after_the_end() -> None:
-    native = ebpf.rtcp_attached(Options().to_bytes(), max_clients=1, records=False)
-    native.close()
-    native.close()
+    held = native.attached(Options().to_bytes(), max_clients=1, records=False)
+    held.close()
+    held.close()
     with pytest.raises(CcpError) as caught:
-        native.drain()
+        held.drain()
     assert caught.value.slug == "rtcp.closed"

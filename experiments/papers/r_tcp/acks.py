@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from agent.ack_trace import COLUMNS, START, read_ack_rows
+from agent.features.rtcp.ack_trace import COLUMNS, START, read_ack_rows
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.remote import packed
 from ccp_base import _native

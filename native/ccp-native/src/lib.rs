@@ -8,6 +8,8 @@ mod datapath;
 #[cfg(kernel)]
 mod emulator;
 mod errors;
+#[cfg(kernel)]
+mod features;
 mod flows;
 mod ioam;
 #[cfg(kernel)]

@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use crate::errors;
 
 /// Names that only a build with the kernel part has.
-const KERNEL_PART: [&str; 14] = [
+const KERNEL_PART: [&str; 15] = [
     "EbpfDatapath",
     "EbpfView",
     "IntNode",
@@ -23,6 +23,7 @@ const KERNEL_PART: [&str; 14] = [
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_tables",
+    "rtcp_try_load",
     "verify",
 ];
 
@@ -75,8 +76,7 @@ fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// What loads into this machine's kernel: no part is here to try.
 #[cfg(not(kernel))]
 #[pyfunction]
-fn try_load(rtcp_options: &[u8]) -> Vec<(String, Option<Py<PyAny>>)> {
-    let _ = rtcp_options;
+fn try_load() -> Vec<(String, Option<Py<PyAny>>)> {
     Vec::new()
 }
 

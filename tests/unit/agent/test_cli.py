@@ -343,7 +343,7 @@ def test_doctor_says_what_is_missing(
     found: ebpf.Capability, mark: str, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ebpf, "probe", list)
-    monkeypatch.setattr(ebpf, "try_load", lambda options: [found])
+    monkeypatch.setattr(ebpf, "try_load", lambda: [found])
     text, data = ccp("doctor"), ccp("doctor", "--json")
     assert text.exit_code == data.exit_code == exit_code
     assert text.output.startswith(f"{mark}  datapath")
@@ -355,7 +355,7 @@ def test_doctor_says_what_is_missing(
 
 
 def test_doctor_needs_the_compiled_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(options: bytes = b"") -> None:
+    def missing() -> None:
         raise LoadError("load.no_native_module", "missing", fix="install")
 
     monkeypatch.setattr(ebpf, "probe", missing)

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from agent import cli
-from agent.ack_trace import ACK, START, read_ack_trace
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.settings import options_of
+from agent.features.rtcp.ack_trace import ACK, START, read_ack_trace
+from agent.features.rtcp.acks import AckRecorder
+from agent.features.rtcp.settings import options_of
 from ccp_algs.rtcp import Options, Progress
 from ccp_base.errors import CcpError, ParamError, Several
 

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agent import cli
-from agent.rtcp.rules import BoundRule, parse_bound_rule
+from agent.features.rtcp.rules import BoundRule, parse_bound_rule
 from ccp_base.errors import Several, UsageError
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from agent import service
 from agent.cli import app
-from agent.rtcp.tables import KEPT_IN
+from agent.features.rtcp.tables import KEPT_IN
 from agent.service import Service
 from ccp_base.errors import UsageError
 

@@ -1,10 +1,9 @@
 //! R-TCP's congestion controls for ordinary sockets, and what they know of the clients.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use ccp_rtcp::clients::{self, Client, Table, Whose};
-use ccp_rtcp::core::Options;
 use ccp_rtcp::core::types::{RTCP_END_BYTES, RTCP_END_RATE};
 use ccp_rtcp::kept::{self, Kept};
 use ccp_rtcp::summary::{self, Summary};
@@ -13,8 +12,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::{acks, verdicts};
+use super::{acks, options_of, verdicts};
 use crate::errors;
+use crate::features::{Extension, Left};
 
 /// How a limit was found to be gone.
 fn end(number: u32) -> Option<&'static str> {
@@ -50,6 +50,32 @@ fn as_dict<'py>(py: Python<'py>, client: &Client, now_us: u64) -> PyResult<Bound
 /// Whose a table is, for how many clients it has room, how many connections it had none for, and who is in it.
 type Told<'py> = (&'static str, u32, u64, Option<Vec<Bound<'py, PyDict>>>);
 
+/// The extension of the datapath.
+pub const EXTENSION: Extension =
+    Extension { name: ccp_rtcp::core::EXTENSION, object: ccp_rtcp::EXTENSION_OBJECT, open: open_left };
+
+struct ClientsLeft(Option<kept::Left>);
+
+fn open_left(folder: &Path) -> Result<Box<dyn Left>> {
+    Ok(Box::new(ClientsLeft(kept::Left::open(folder)?)))
+}
+
+impl Left for ClientsLeft {
+    fn resume(self: Box<Self>, folder: &Path) -> Result<(&'static str, usize)> {
+        let kept = self.0.map_or(Ok(Kept::Nothing), |left| left.go_on(folder))?;
+        kept::tell_layout(folder)?;
+        Ok(of_before(kept))
+    }
+}
+
+/// Loads the programs for ordinary sockets and takes them away again; returns what went wrong.
+#[pyfunction]
+pub fn rtcp_try_load(py: Python<'_>, options: &[u8]) -> PyResult<Option<Py<PyAny>>> {
+    let options = options_of(options)?;
+    let tried = py.detach(|| Attached::try_load(options));
+    Ok(tried.err().map(|e| errors::raise(py, &e).into_value(py).into_any()))
+}
+
 /// What is known of each client.
 #[pyfunction]
 pub fn rtcp_tables(
@@ -73,7 +99,7 @@ pub fn rtcp_tables(
 }
 
 /// What became of a table, and of how many clients.
-pub fn of_before(kept: Kept) -> (&'static str, usize) {
+fn of_before(kept: Kept) -> (&'static str, usize) {
     match kept {
         Kept::Nothing => ("nothing", 0),
         Kept::Table(clients) => ("table", clients),
@@ -136,8 +162,7 @@ impl RtcpAttached {
         rules_json: &[u8],
         keep_in: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let options = Options::from_bytes(options)
-            .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))?;
+        let options = options_of(options)?;
         let rules: Vec<Rule> = serde_json::from_slice(rules_json)
             .map_err(|e| PyValueError::new_err(format!("these are no rules: {e}")))?;
         let wanted = Wanted { options, max_clients, records, rules, keep_in };
@@ -196,5 +221,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rtcp_agent_summary, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp_forget, module)?)?;
     module.add_function(wrap_pyfunction!(rtcp_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(rtcp_try_load, module)?)?;
     module.add_class::<RtcpAttached>()
 }

@@ -63,7 +63,7 @@ impl RtcpState {
 }
 
 /// A transfer, and what became of it.
-#[pyclass(frozen, get_all, skip_from_py_object, module = "ccp_base._native")]
+#[pyclass(frozen, get_all, module = "ccp_base._native")]
 #[derive(Clone)]
 pub struct RtcpTransfer {
     started_at_us: u64,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.ack_trace import read_ack_trace
+from agent.features.rtcp.ack_trace import read_ack_trace
 from ccp_algs.rtcp import Options, Progress, new_detector
 from ccp_algs.rtcp.options import Exact
 from ccp_base._native import RtcpDetector, rtcp_replay

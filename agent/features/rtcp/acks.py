@@ -1,4 +1,4 @@
-"""Recorded ACKs: a file for each connection, as `ccp rtcp detect` reads it (`agent.ack_trace`)."""
+"""Recorded ACKs: a file for each connection, as `ccp rtcp detect` reads it (`ack_trace`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.ack_trace import ACK, START
+from agent.features.rtcp.ack_trace import ACK, START
 from ccp_base.errors import UsageError
 from telemetry.schema import unpacked
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from agent.metrics.rate_limits import RATE_BOUNDS
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.kept import Kept
-from agent.rtcp.rules import BoundRule
+from agent.features.rtcp import native
+from agent.features.rtcp.acks import AckRecorder
+from agent.features.rtcp.kept import Kept
+from agent.features.rtcp.metrics import RATE_BOUNDS
+from agent.features.rtcp.rules import BoundRule
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMIT_STATES
 from ccp_algs.rtcp.remote import Remote
-from datapath import ebpf
 from telemetry.bus import mono_us, wall_us
 
 log = logging.getLogger("ccplane.rtcp")
@@ -84,7 +84,7 @@ class Attachment:
         self._recorder = recorder
         self._dropped = 0
         self._max_clients = max_clients
-        self._native = ebpf.rtcp_attached(
+        self._native = native.attached(
             options.to_bytes(),
             max_clients=max_clients,
             records=recorder is not None,
@@ -103,7 +103,7 @@ class Attachment:
             log.warning("%s", self._native.not_kept)
 
     def summary(self) -> dict[str, Any]:
-        """Return the table of clients in numbers, as `agent.metrics.rate_limits` wants them."""
+        """Return the table of clients in numbers, as `agent.features.rtcp.metrics` wants them."""
         return self._native.summary(RATE_BOUNDS)
 
     def turn(self) -> list[Verdict]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.metrics import MetricsAddress, listening_for_limits
-from agent.metrics.rate_limits import RATE_BOUNDS
+from agent.features.rtcp.metrics import RATE_BOUNDS, collecting
+from agent.metrics import MetricsAddress, serving
 from ccp_base.errors import CcpError
 from experiments.netlab.sockets import free_port
 
@@ -30,10 +30,12 @@ def scraped(known: Mapping[str, Any] | CcpError | None) -> list[str]:
 
     port = free_port()
     with (
-        listening_for_limits(MetricsAddress(port=port), read),
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer,
+        collecting(read) as collector,
+        serving(MetricsAddress(port=port), collector) as server,
     ):
-        text: str = answer.read().decode()
+        server.start(lambda: None)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text: str = answer.read().decode()
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 

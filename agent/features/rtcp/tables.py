@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from agent.features.rtcp import native
 from ccp_algs.rtcp.limit import LIMIT_STATES
 from ccp_algs.rtcp.remote import Remote
 from datapath import ebpf
@@ -50,7 +51,7 @@ def known_tables(pin_dir: str = ebpf.DEFAULT_PIN_DIR, kept_in: str = KEPT_IN) ->
             no_room=no_room,
             clients=None if clients is None else list(map(_client, clients)),
         )
-        for whose, max_clients, no_room, clients in ebpf.rtcp_tables(mono_us(), pin_dir, kept_in)
+        for whose, max_clients, no_room, clients in native.client_tables(mono_us(), pin_dir, kept_in)
     ]
 
 

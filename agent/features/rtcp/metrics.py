@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,3 +89,20 @@ class RateLimitCollector:
         buckets = list(zip(names, accumulate(known["rates"]), strict=True))
         rates.add_metric([], buckets=buckets, gsum_value=known["rates_sum"])
         yield rates
+
+
+@contextmanager
+def collecting(read: Read) -> Iterator[RateLimitCollector]:
+    """Yield a collector for the length of a block.
+
+    Args:
+        read: How to read the table.
+
+    Raises:
+        LoadError: `load.no_extra`.
+    """
+    collector = RateLimitCollector(read)
+    try:
+        yield collector
+    finally:
+        collector.close()

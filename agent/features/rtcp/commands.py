@@ -15,15 +15,16 @@ from rich.console import Console
 from rich.live import Live
 
 from agent import console, params
-from agent.ack_trace import START, read_ack_trace
 from agent.commands.connection import PIN_DIR, AsJson, PinDir
-from agent.metrics import MetricsAddress, listening_for_limits
-from agent.rtcp import limits_table
-from agent.rtcp.acks import AckRecorder
-from agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
-from agent.rtcp.rules import parse_bound_rule
-from agent.rtcp.settings import options_of
-from agent.rtcp.tables import KEPT_IN, known_tables
+from agent.features.rtcp import limits_table
+from agent.features.rtcp.ack_trace import START, read_ack_trace
+from agent.features.rtcp.acks import AckRecorder
+from agent.features.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
+from agent.features.rtcp.metrics import collecting
+from agent.features.rtcp.rules import parse_bound_rule
+from agent.features.rtcp.settings import options_of
+from agent.features.rtcp.tables import KEPT_IN, known_tables
+from agent.metrics import MetricsAddress, serving
 from ccp_algs.rtcp import new_detector
 from ccp_base.errors import collected
 from ccp_base.notify import Manager, Supervised
@@ -147,7 +148,8 @@ def attach(
     with on_signals(stopping.set), ExitStack() as around:
         around.callback(lambda: tell(attachment.close()))
         if asked_at is not None:
-            around.enter_context(listening_for_limits(asked_at, attachment.summary))
+            collector = around.enter_context(collecting(attachment.summary))
+            around.enter_context(serving(asked_at, collector)).start(lambda: None)
         _tell_ready(attachment, as_json)
         turned = around.enter_context(_supervised(attachment))
         while not stopping.wait(_TURN_S):

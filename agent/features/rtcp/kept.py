@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import logging
+from typing import Any, NamedTuple
+
+from ccp_algs.rtcp.limit import EXTENSION
+
+log = logging.getLogger("ccplane.rtcp")
 
 
 class Kept(NamedTuple):
@@ -28,3 +33,10 @@ class Kept(NamedTuple):
             "lost": f"could not keep what was known of {self.clients} clients: the table was another "
             "version's, or this one has no room (--max-clients)",
         }[self.what]
+
+
+def report(datapath: Any) -> None:
+    """Log what became of the rate limits of an agent before."""
+    kept = Kept(*datapath.resumed(EXTENSION))
+    if kept.sentence:
+        log.log(logging.WARNING if kept.what == "lost" else logging.INFO, "rate limits: %s", kept.sentence)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from agent.rtcp.tables import Clients
+from agent.features.rtcp.tables import Clients
 
 _COLUMNS = ("client", "netns", "by", "state", "bucket_KB", "rate_Mbit/s", "tokens_KB", "flows", "active")
 _OF_WORDS = ("client", "by", "state")
