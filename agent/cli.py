@@ -52,7 +52,7 @@ def plugins() -> dict[str, metadata.EntryPoint]:
         for feature in features()
         for name, value in feature.commands.items()
     }
-    return of_features | {entry.name: entry for entry in metadata.entry_points(group=COMMANDS)}
+    return {entry.name: entry for entry in metadata.entry_points(group=COMMANDS)} | of_features
 
 
 def _load(entry: metadata.EntryPoint) -> Any:

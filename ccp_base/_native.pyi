@@ -803,7 +803,7 @@ class SimEnv:
 
 @final
 class SocketSwitch:
-    """Gives TCP sockets other congestion controls, by rules, while it is open: `agent.regime.sockets`.
+    """Gives TCP sockets other congestion controls, by rules, while it is open.
 
     `drain` returns a row of each thing that happened to a socket: `t_us` (CLOCK_MONOTONIC),
     `saddr` and `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`, `version` of the rules, `rule` (index),

@@ -233,7 +233,7 @@ def _receive(
         for one in watched:
             for channel in channels:
                 channel.publish(one.decision, telling.regime_ttl_ms)
-        show(moment, signals, watched)
+        show(moment, signals, [(one.decision, one.details) for one in watched])
 
     def close() -> None:
         for channel in channels:
@@ -248,7 +248,7 @@ def _receive(
         if telling.broker is not None:
             bus = _bus(telling.broker, telling.sender, receiver)
             channels.append(BusChannel(bus))
-        show = printer(form, stack, watch, bus)
+        show = printer(form, stack, None if watch is None else lambda: watch.decisions, bus)
         stack.enter_context(on_signals(receiver.request_stop))
         manager = Manager.from_environment()
         loop = (

@@ -9,7 +9,6 @@ import typer
 
 from agent import console
 from agent.features import features
-from agent.regime.needs import needs
 from agent.runfile import running
 from datapath import ebpf
 
@@ -22,10 +21,9 @@ def doctor(
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
 ) -> None:
     """Say what the kernel datapath needs, and load each part to see; exit 0 only if the datapath loads."""
-    tried = ebpf.try_load()
+    capabilities = [*ebpf.probe(), *ebpf.try_load()]
     for feature in features():
-        tried += feature.trials() if feature.trials is not None else ()
-    capabilities = [*ebpf.probe(), *tried, *needs(available_names())]
+        capabilities += feature.trials(available_names()) if feature.trials is not None else ()
     can_load = all(one.ok for one in capabilities if one.required)
     names = registered_names()
     agent = running(pin_dir)

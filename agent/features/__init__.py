@@ -40,14 +40,15 @@ class Feature:
         metrics: Returns what collects metrics of an agent while it runs. It is called with the rights of the
             start, for the pin directory of the kernel datapath; scrapes have no rights.
         unload: Takes away what is kept in the kernel beside the datapath; returns a line for each thing.
-        trials: Returns what this kernel can do for the feature.
+        trials: Returns what this kernel can do for the feature; it gets the names of the kernel's
+            congestion controls.
     """
 
     commands: Mapping[str, str] = field(default_factory=dict)
     loaded: Callable[[Any], None] | None = None
     metrics: Callable[[str], AbstractContextManager[Collects]] | None = None
     unload: Callable[[], Sequence[str]] | None = None
-    trials: Callable[[], Sequence[Capability]] | None = None
+    trials: Callable[[Sequence[str]], Sequence[Capability]] | None = None
 
 
 @cache

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.algorithms import find
-from agent.regime.rules import parse_socket_rule
+from agent.features.regime.rules import parse_socket_rule
 from ccp_algs import params_of
 from ccp_algs.api import AnyAlgorithm
 from ccp_base.errors import CcpError, Collector, ParamError, Several

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from agent.bus import flow_id
 from agent.events import Event
-from agent.regime.actuator import RegimeEvent
+from agent.features.regime.actuator import RegimeEvent
 from experiments.runs.messages import ENDS, Flows, columns_of, lines_of
 from experiments.runs.recording import Recording
 from telemetry.regime import Observation

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agent.regime.actuator import SWITCHED
-from agent.regime.rules import Treatment
-from agent.regime.sockets import LEASE_S
+from agent.features.regime.actuator import SWITCHED
+from agent.features.regime.rules import Treatment
+from agent.features.regime.sockets import LEASE_S
 from broker.embedded import EmbeddedBroker
 from experiments.agent_process import ccp
 from experiments.netlab.sockets import congestion_of, set_congestion

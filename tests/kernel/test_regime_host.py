@@ -12,10 +12,10 @@ from pathlib import Path as File
 
 import pytest
 
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED
-from agent.regime.errors import SwitchError
-from agent.regime.host import HostActuator
-from agent.regime.settings import SYSCTLS, HostSettings
+from agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED
+from agent.features.regime.errors import SwitchError
+from agent.features.regime.host import HostActuator
+from agent.features.regime.settings import SYSCTLS, HostSettings
 from broker.embedded import EmbeddedBroker
 from experiments.netlab import Host, Lab, Path
 from experiments.netlab.namespace import path_of
@@ -126,8 +126,8 @@ def test_what_a_killed_one_left_is_put_back_by_the_next(
     before, queues = settings_of(wire.sender), queues_of(wire.sender)
     program = f"""
 import os, signal, pathlib
-from agent.regime.host import HostActuator
-from agent.regime.settings import HostSettings
+from agent.features.regime.host import HostActuator
+from agent.features.regime.settings import HostSettings
 from telemetry.regime.follow import Path, Standing
 settings = HostSettings(run_dir=pathlib.Path({str(run_dir)!r}))
 host = HostActuator({single!r}, "reno", settings=settings)

@@ -16,10 +16,10 @@ from pathlib import Path as File
 import msgspec
 import pytest
 
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
-from agent.regime.namespace import cookie, inside
-from agent.regime.rules import Entry, Treatment
-from agent.regime.sockets import cgroup_root
+from agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
+from agent.features.regime.namespace import cookie, inside
+from agent.features.regime.rules import Entry, Treatment
+from agent.features.regime.sockets import cgroup_root
 from broker.embedded import EmbeddedBroker
 from ccp_base.errors import CcpError
 from datapath import ebpf

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from agent.features.regime.rules import Treatment
 from agent.features.rtcp.attached import MAX_CLIENTS, Attachment
 from agent.features.rtcp.rules import parse_bound_rule
 from agent.features.rtcp.tables import known_clients
-from agent.regime.rules import Treatment
 from ccp_algs.rtcp import Options
 from ccp_base.errors import CcpError
 from experiments.agent_process import ccp

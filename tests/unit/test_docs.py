@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agent import cli
 from agent.algorithms import find
-from agent.commands.regime import app as regime_app
+from agent.features.regime.commands import app as regime_app
 from agent.features.rtcp.commands import app as rtcp_app
 from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold

@@ -36,7 +36,7 @@ def _unload() -> Sequence[str]:
     return ["removed what was known of clients' rate limits"] if native.forget(tables.KEPT_IN) else []
 
 
-def _trials() -> Sequence[Capability]:
+def _trials(_available: Sequence[str]) -> Sequence[Capability]:
     from agent.features.rtcp import native
 
     return native.trials()

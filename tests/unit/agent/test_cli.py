@@ -129,8 +129,9 @@ def test_plugin_cannot_take_the_place_of_our_commands(monkeypatch: pytest.Monkey
     assert "cannot be loaded" not in ccp("doctor", "--help").output
 
 
-def test_plugins_are_those_of_the_entry_point_group() -> None:
-    assert set(cli.plugins()) == {one.name for one in metadata.entry_points(group="ccplane.commands")}
+def test_plugins_are_those_of_features_and_of_the_entry_point_group() -> None:
+    others = {one.name for one in metadata.entry_points(group="ccplane.commands")}
+    assert set(cli.plugins()) == others | {"regime", "rtcp"}
 
 
 def test_unknown_command_is_a_usage_error() -> None:

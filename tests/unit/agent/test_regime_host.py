@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agent.regime import congestion
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
-from agent.regime.errors import SwitchError
-from agent.regime.host import NOTHING_DECIDED, HostActuator
-from agent.regime.rules import MAX_RATE_BYTES_PER_S
-from agent.regime.settings import Before
+from agent.features.regime import congestion
+from agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
+from agent.features.regime.errors import SwitchError
+from agent.features.regime.host import NOTHING_DECIDED, HostActuator
+from agent.features.regime.rules import MAX_RATE_BYTES_PER_S
+from agent.features.regime.settings import Before
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path, Standing
 

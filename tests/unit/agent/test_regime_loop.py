@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from agent import cli
 from agent.commands import regime as command
-from agent.regime import host
-from agent.regime import loop as looping
-from agent.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
-from agent.regime.errors import SLUGS, SwitchError
-from agent.regime.loop import Loop
-from agent.regime.namespace import inside
-from agent.regime.sockets import cgroup_root
+from agent.features.regime import host
+from agent.features.regime import loop as looping
+from agent.features.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
+from agent.features.regime.errors import SLUGS, SwitchError
+from agent.features.regime.loop import Loop
+from agent.features.regime.namespace import inside
+from agent.features.regime.sockets import cgroup_root
 from broker.options import BusOptions
 from telemetry.regime.detector import SHARED, SINGLE_OWNER
 from telemetry.regime.follow import Follower, Path

@@ -5,7 +5,7 @@ from pathlib import Path as File
 
 import pytest
 
-from agent.regime.rules import (
+from agent.features.regime.rules import (
     MAX_ENTRIES,
     UNDECIDED,
     Entry,

@@ -22,8 +22,8 @@ from typing import Final
 from msgspec import Struct
 
 from agent.conditions import Conditions, conditions_by_key, fields_of
+from agent.features.regime.actuator import Regimes
 from agent.names import PREFIX
-from agent.regime.actuator import Regimes
 from agent.rules import Network, Value, parse_address
 from ccp_base.errors import UsageError
 from telemetry.regime.detector import SHARED, Regime

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from agent.features.regime.actuator import Actuator, RegimeEvent
 from agent.inbox import Inbox
-from agent.regime.actuator import Actuator, RegimeEvent
 from broker.options import BusOptions
 from telemetry.bus import mono_us
 from telemetry.regime.follow import Follower

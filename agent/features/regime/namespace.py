@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from agent.regime.errors import SwitchError
+from agent.features.regime.errors import SwitchError
 from telemetry import netns as namespaces
 
 _SO_NETNS_COOKIE: Final = 71  # <asm-generic/socket.h>

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent, Regimes
-from agent.regime.congestion import stand_in
-from agent.regime.errors import SwitchError
-from agent.regime.namespace import cookie, inside
-from agent.regime.rules import SocketRule, Treatment, entries
+from agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent, Regimes
+from agent.features.regime.congestion import stand_in
+from agent.features.regime.errors import SwitchError
+from agent.features.regime.namespace import cookie, inside
+from agent.features.regime.rules import SocketRule, Treatment, entries
 from datapath import ebpf
 from telemetry.bus import mono_us, wall_us
 from telemetry.regime.detector import Regime
@@ -49,7 +49,7 @@ _TABLES_KEPT: Final = 8
 
 
 class SocketActuator:
-    """Switches the TCP sockets of one network namespace; an `agent.regime.actuator.Actuator`."""
+    """Switches the TCP sockets of one network namespace; an `agent.features.regime.actuator.Actuator`."""
 
     def __init__(
         self,

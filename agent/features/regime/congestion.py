@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 
+from agent.features.regime.errors import SwitchError
 from agent.names import derived
-from agent.regime.errors import SwitchError
 
 
 def stand_in(name: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
+from agent.features.regime.errors import SwitchError
+from agent.features.regime.sockets import MOUNTS, cgroup_root
 from agent.names import derived
-from agent.regime.errors import SwitchError
-from agent.regime.sockets import MOUNTS, cgroup_root
 from datapath.ebpf import Capability
 
 DCTCP: Final = "dctcp"

@@ -30,8 +30,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import TC_H_ROOT
 from pyroute2.netlink.rtnl.tcmsg import plugins
 
-from agent.regime.errors import SwitchError
-from agent.regime.namespace import cookie
+from agent.features.regime.errors import SwitchError
+from agent.features.regime.namespace import cookie
 from telemetry.putback import claim, keep, left_behind
 
 SYSCTLS: Final = Path("/proc/sys/net/ipv4")

@@ -18,12 +18,12 @@ from __future__ import annotations
 from pathlib import Path as File
 from typing import Final
 
-from agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent, Regimes
-from agent.regime.congestion import stand_in
-from agent.regime.errors import SwitchError
-from agent.regime.namespace import inside
-from agent.regime.rules import MAX_RATE_BYTES_PER_S
-from agent.regime.settings import HostSettings
+from agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent, Regimes
+from agent.features.regime.congestion import stand_in
+from agent.features.regime.errors import SwitchError
+from agent.features.regime.namespace import inside
+from agent.features.regime.rules import MAX_RATE_BYTES_PER_S
+from agent.features.regime.settings import HostSettings
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path
 
@@ -31,7 +31,7 @@ NOTHING_DECIDED: Final = "nothing was decided of this host's paths yet"
 
 
 class HostActuator:
-    """Switches a network namespace as a whole; an `agent.regime.actuator.Actuator`."""
+    """Switches a network namespace as a whole; an `agent.features.regime.actuator.Actuator`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class HostActuator:
             `regime:switched`, `regime:fail_safe` of each path, and `regime:refused` where there is no fq.
 
         Raises:
-            SwitchError: As `agent.regime.settings.HostSettings.choose`.
+            SwitchError: As `agent.features.regime.settings.HostSettings.choose`.
         """
         with inside(self._netns):
             paced = len(self._paced)

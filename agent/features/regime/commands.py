@@ -9,11 +9,11 @@ import msgspec
 import typer
 
 from agent import console
-from agent.regime.actuator import Actuator, RegimeEvent
-from agent.regime.errors import SwitchError
-from agent.regime.loop import Loop
-from agent.regime.rules import MAX_RATE_BYTES_PER_S, Treatment, max_paths, parse_socket_rule
-from agent.regime.sockets import SocketActuator
+from agent.features.regime.actuator import Actuator, RegimeEvent
+from agent.features.regime.errors import SwitchError
+from agent.features.regime.loop import Loop
+from agent.features.regime.rules import MAX_RATE_BYTES_PER_S, Treatment, max_paths, parse_socket_rule
+from agent.features.regime.sockets import SocketActuator
 from broker.options import BusOptions
 from ccp_base.errors import collected
 from ccp_base.names import close_names
@@ -109,7 +109,7 @@ def apply(
             "leave it out, or use --how sockets",
         )
     else:
-        from agent.regime.host import HostActuator  # netlink's library takes long to import
+        from agent.features.regime.host import HostActuator  # netlink's library takes long to import
 
         actuator = HostActuator(single, shared, single_rate, shared_rate, place)
     loop = Loop(
