@@ -34,6 +34,7 @@ __all__ = [
     "RtcpClients",
     "RtcpConnection",
     "RtcpDetector",
+    "RtcpSimulated",
     "RtcpState",
     "RtcpTransfer",
     "SimDatapath",
@@ -466,20 +467,6 @@ class SimDatapath:
         Raises:
             CcpError: `emulator.no_link` or `emulator.bad_spec`.
         """
-    def attach_rtcp(self, options: bytes, *, records: bool = False) -> None:
-        """Offer `rtcp_cubic` and `rtcp_bbr` to flows: CUBIC and BBR under R-TCP, as `RtcpAttached` does.
-
-        Args:
-            options: `Options.to_bytes()`.
-            records: Whether each ACK makes a row for `acks`.
-
-        Raises:
-            CcpError: `rtcp.name_taken`: they are on offer already.
-        """
-    def verdicts(self) -> NDArray[np.void]:
-        """Return R-TCP's verdicts on clients since the last call, as `RtcpAttached.drain`."""
-    def acks(self) -> NDArray[np.void]:
-        """Return the ACKs that R-TCP has seen since the last call, as `RtcpAttached.drain_acks`."""
     def set_routes(self, routes_json: bytes) -> None:
         """Change routes; packets that are in a link stay there.
 
@@ -947,6 +934,19 @@ class RtcpDetector:
     def start(self, now: tuple[int, int, int, int]) -> None: ...
     def ack(self, now: tuple[int, int, int, int]) -> None: ...
     def tokens_bytes(self, now_us: int) -> int: ...
+
+class RtcpSimulated:
+    """`rtcp_cubic` and `rtcp_bbr` for the flows of a simulated datapath: CUBIC and BBR under R-TCP.
+
+    `records`: each ACK makes a row for `drain_acks`; the rows are those of `RtcpAttached`.
+
+    Raises:
+        CcpError: `rtcp.name_taken`: they are on offer already.
+    """
+
+    def __init__(self, datapath: SimDatapath, options: bytes, *, records: bool = False) -> None: ...
+    def drain(self) -> NDArray[np.void]: ...
+    def drain_acks(self) -> NDArray[np.void]: ...
 
 class RtcpState:
     """What the detector of a client knows."""

@@ -3,6 +3,7 @@
 #[cfg(kernel)]
 pub mod attached;
 mod detector;
+mod simulated;
 
 use ccp_rtcp_core::replay::{Event, replay};
 use ccp_rtcp_core::types::{rtcp_ack, rtcp_row};
@@ -149,6 +150,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<detector::RtcpClients>()?;
     module.add_class::<detector::RtcpConnection>()?;
     module.add_class::<detector::RtcpDetector>()?;
+    module.add_class::<simulated::RtcpSimulated>()?;
     module.add_class::<detector::RtcpState>()?;
     module.add_class::<detector::RtcpTransfer>()?;
     #[cfg(kernel)]

@@ -4,7 +4,8 @@ use ccp_rtcp_core::types::{RTCP_SEEKS_A_LITTLE, RTCP_SEEKS_MUCH, RTCP_SEEKS_NOTH
 use ccp_tcp::{Bbr, CaState, Congestion, RateSample, Sock};
 
 use super::Attached;
-use super::connection::{Connection, Ends};
+use super::connection::Connection;
+use crate::features::{Ends, Offered};
 
 /// The congestion control `rtcp_bbr`. As in the kernel, it leaves the least burst to the sender.
 pub struct RtcpBbr {
@@ -15,11 +16,6 @@ pub struct RtcpBbr {
 impl RtcpBbr {
     pub(crate) fn new(attached: &Attached, ends: Ends) -> Self {
         Self { bbr: Bbr::default(), connection: Connection::new(attached, ends) }
-    }
-
-    /// The connection ends.
-    pub(crate) fn close(&mut self, sock: &Sock) {
-        self.connection.end(sock);
     }
 
     /// BBR's own detector of policers would bound the rate to an estimate of its own (section 4.4).
@@ -50,6 +46,12 @@ impl RtcpBbr {
         if let Some(pkts) = self.connection.window_pkts(sock, options.floor_pkts, true) {
             sock.snd_cwnd = sock.snd_cwnd.min(pkts);
         }
+    }
+}
+
+impl Offered for RtcpBbr {
+    fn close(&mut self, sock: &Sock) {
+        self.connection.end(sock);
     }
 }
 

@@ -5,36 +5,25 @@ use ccp_rtcp_core::{Ack, Connection as Member, Learned, Options, Socket};
 use ccp_tcp::Sock;
 
 use super::{Attached, Known};
+use crate::features::Ends;
 
-/// Where a connection begins and ends. Ports in host order.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
-    pub netns: u32,
-    pub saddr: [u8; 16],
-    pub daddr: [u8; 16],
-    pub sport: u16,
-    pub dport: u16,
-}
-
-impl Ends {
-    /// What R-TCP reads of a socket of this connection.
-    pub fn socket(&self, sock: &Sock) -> Socket {
-        Socket {
-            sk: Remote { netns: self.netns, dport: self.dport, daddr: self.daddr },
-            tcp_mstamp: sock.mstamp_us,
-            bytes_sent: sock.bytes_sent,
-            // What is not acknowledged yet, as far as the kernel's 32 bits can say.
-            write_seq: (sock.write_seq - sock.snd_una).min(u32::MAX.into()),
-            snd_una: 0,
-            delivered: sock.delivered,
-            lost: sock.lost,
-            in_flight_pkts: sock.packets_in_flight(),
-            packets_out: sock.packets_out,
-            data_segs_out: sock.data_segs_out as u32,
-            mss_cache: sock.mss_bytes,
-            srtt_us: sock.srtt_us << 3,
-            rtt_min: minmax { s: [minmax__bindgen_ty_1 { v: sock.min_rtt_us }] },
-        }
+/// What R-TCP reads of a socket of a connection.
+pub(super) fn socket(ends: &Ends, sock: &Sock) -> Socket {
+    Socket {
+        sk: Remote { netns: ends.netns, dport: ends.dport, daddr: ends.daddr },
+        tcp_mstamp: sock.mstamp_us,
+        bytes_sent: sock.bytes_sent,
+        // What is not acknowledged yet, as far as the kernel's 32 bits can say.
+        write_seq: (sock.write_seq - sock.snd_una).min(u32::MAX.into()),
+        snd_una: 0,
+        delivered: sock.delivered,
+        lost: sock.lost,
+        in_flight_pkts: sock.packets_in_flight(),
+        packets_out: sock.packets_out,
+        data_segs_out: sock.data_segs_out as u32,
+        mss_cache: sock.mss_bytes,
+        srtt_us: sock.srtt_us << 3,
+        rtt_min: minmax { s: [minmax__bindgen_ty_1 { v: sock.min_rtt_us }] },
     }
 }
 
@@ -56,18 +45,18 @@ impl Connection {
     }
 
     pub fn begin(&mut self, sock: &Sock) {
-        self.member = self.attached.known().clients.begin(self.ends.socket(sock), self.options());
+        self.member = self.attached.known().clients.begin(socket(&self.ends, sock), self.options());
         self.sought = 0;
     }
 
     pub fn end(&mut self, sock: &Sock) {
         let member = std::mem::take(&mut self.member);
-        self.attached.known().clients.leave(member, self.ends.socket(sock), self.options());
+        self.attached.known().clients.leave(member, socket(&self.ends, sock), self.options());
     }
 
     pub fn on_ack(&mut self, sock: &Sock) {
         let mut known = self.attached.known();
-        let learned = known.clients.ack(&mut self.member, self.ends.socket(sock), self.attached.options());
+        let learned = known.clients.ack(&mut self.member, socket(&self.ends, sock), self.attached.options());
         self.record(&mut known, sock, learned, false);
     }
 
@@ -77,13 +66,14 @@ impl Connection {
             return;
         }
         let mut known = self.attached.known();
-        let learned = known.clients.start(&mut self.member, self.ends.socket(sock), self.attached.options());
+        let learned =
+            known.clients.start(&mut self.member, socket(&self.ends, sock), self.attached.options());
         self.record(&mut known, sock, learned, true);
     }
 
     /// The window that R-TCP lets the connection have, in segments.
     pub fn window_pkts(&self, sock: &Sock, floor_pkts: u32, is_paced: bool) -> Option<u32> {
-        self.member.window_pkts(self.ends.socket(sock), floor_pkts, is_paced)
+        self.member.window_pkts(socket(&self.ends, sock), floor_pkts, is_paced)
     }
 
     fn record(&self, known: &mut Known, sock: &Sock, learned: Option<Learned>, starts: bool) {

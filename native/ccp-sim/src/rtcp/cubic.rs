@@ -4,7 +4,8 @@ use ccp_rtcp_core::types::RTCP_SEEKS_NOTHING;
 use ccp_tcp::{CaState, Congestion, Cubic, INFINITE_SSTHRESH, MIN_CWND_PKTS, Sock};
 
 use super::Attached;
-use super::connection::{Connection, Ends};
+use super::connection::Connection;
+use crate::features::{Ends, Offered};
 
 /// The congestion control `rtcp_cubic`.
 pub struct RtcpCubic {
@@ -18,11 +19,6 @@ impl RtcpCubic {
     pub(crate) fn new(attached: &Attached, ends: Ends) -> Self {
         let connection = Connection::new(attached, ends);
         Self { cubic: Cubic::default(), connection, is_paced_by_us: false }
-    }
-
-    /// The connection ends.
-    pub(crate) fn close(&mut self, sock: &Sock) {
-        self.connection.end(sock);
     }
 
     /// The most segments in flight; a window of that rate is too small where nothing paces.
@@ -50,6 +46,12 @@ impl RtcpCubic {
         sock.is_paced = true;
         sock.max_pacing_rate_bytes_per_s = most;
         sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(most);
+    }
+}
+
+impl Offered for RtcpCubic {
+    fn close(&mut self, sock: &Sock) {
+        self.connection.end(sock);
     }
 }
 

@@ -4,11 +4,20 @@ use ccp_record::{Record, Update, copy_out};
 use ccp_rtcp_core::types::{RTCP_CAPPED, RTCP_LIMITED, RTCP_PROBING, RTCP_RAISED};
 use ccp_tcp::{Congestion, RateSample};
 
-use super::super::AgentFlow;
-use super::super::test_flow::{Bench, FLOW_ID, MSS_BYTES, program, test_letter};
+use crate::agent::AgentFlow;
+use crate::agent::test_flow::{Bench, FLOW_ID, MSS_BYTES, program};
+use ccp_record::intf;
 use ccp_rtcp_core::Row;
 
 use super::*;
+
+/// A letter to the extension for rate limits: `enum rtcp_caps`.
+pub(crate) fn test_letter(caps: u32, options: Options) -> Vec<u8> {
+    let letter = Letter { caps, pad: 0, options };
+    // SAFETY: integers without gaps between them, as many octets as the structure has.
+    let octets = unsafe { std::mem::transmute::<Letter, [u8; size_of::<Letter>()]>(letter) };
+    octets.to_vec()
+}
 
 /// Looks for a limit, or no longer.
 fn ask(bench: &mut Bench, caps: u32) {
@@ -164,8 +173,10 @@ fn options_that_the_core_has_no_room_for_cap_nothing() {
 
 #[test]
 fn a_letter_to_nobody_or_of_another_size_is_refused() {
-    let check =
-        |extension, octets| check_letter(&ccp_record::Letter { extension, octets }).map_err(|e| e.slug);
+    let shared = Bench::new().shared;
+    let check = |extension, octets| {
+        shared.extension_of(&ccp_record::Letter { extension, octets }).map(drop).map_err(|e| e.slug)
+    };
     assert_eq!(check("other", &[1]), Err("load.extension"));
     assert_eq!(check("other", &[]), Ok(())); // nobody is to leave the flow
     assert_eq!(check(EXTENSION, &[1]), Err("update.extension"));
