@@ -13,8 +13,8 @@ LEAST_TTL_MS: Final = 1000
 delay some."""
 
 
-class Mode(Protocol):
-    """What a detector of regimes wants of a receiver."""
+class Pace(Protocol):
+    """What a detector asks of the receiver that feeds it: window, interval and distance of probes [ms]."""
 
     @property
     def window_ms(self) -> int:
@@ -23,17 +23,17 @@ class Mode(Protocol):
 
     @property
     def interval_ms(self) -> int:
-        """Time between signals [ms]."""
+        """Maximum length of an interval [ms]."""
         ...
 
     @property
     def probe_ms(self) -> int:
-        """Time between probes to a peer [ms]."""
+        """Time between two probes [ms]."""
         ...
 
 
 def times(
-    mode: Mode | None, window_ms: int | None, interval_ms: int | None, probe_ms: int | None
+    mode: Pace | None, window_ms: int | None, interval_ms: int | None, probe_ms: int | None
 ) -> tuple[int, int, int]:
     """Return window, interval and distance of probes [ms]: as given, else as the mode has them."""
     if mode is None:

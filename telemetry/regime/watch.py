@@ -69,10 +69,11 @@ class Watched:
     verdict: Verdict
     decision: RegimeDecision
 
-    def fields(self) -> dict[str, object]:
-        """Return what led to the decision, as `ccp receive --json` shows it."""
+    @property
+    def details(self) -> dict[str, object]:
+        """What a line of JSON says of it besides the decision."""
         seen = msgspec.structs.asdict(self.observation)
-        del seen["t_s"]  # the line has t_mono_us
+        del seen["t_s"]  # t_mono_us
         return {**seen, "baseline_ms": self.baseline_ms, "switched": self.verdict.switched}
 
 
