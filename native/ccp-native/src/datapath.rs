@@ -19,6 +19,12 @@ use crate::rtcp_attached::of_before;
 /// Extensions that ship with ccplane: names and objects.
 pub const EXTENSIONS: [(&str, &[u8]); 1] = [(ccp_rtcp::core::EXTENSION, ccp_rtcp::EXTENSION_OBJECT)];
 
+/// The object of an extension: one that is given, or one that ships with ccplane.
+pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Result<&'a [u8]> {
+    let shipped = || EXTENSIONS.iter().find(|(known, _)| *known == name).map(|(_, object)| *object);
+    given.or_else(shipped).ok_or_else(|| unknown_extension(name))
+}
+
 fn unknown_extension(name: &str) -> Error {
     let known = EXTENSIONS.map(|(name, _)| name).join(", ");
     Error::new("load.extension", format!("the datapath has no extension `{name}`"))
@@ -154,11 +160,7 @@ impl EbpfDatapath {
     /// Loads an extension into the kernel, if it is not there yet: one that ships with ccplane, or an object.
     #[pyo3(signature = (name, object = None))]
     fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
-        let shipped = || EXTENSIONS.iter().find(|(known, _)| *known == name).map(|(_, object)| *object);
-        let loaded = py.detach(|| match object.as_deref().or_else(shipped) {
-            Some(object) => self.inner.extend(name, object),
-            None => Err(unknown_extension(name)),
-        });
+        let loaded = py.detach(|| self.inner.extend(name, extension_object(name, object.as_deref())?));
         let kept = loaded.and_then(|()| match name {
             ccp_rtcp::core::EXTENSION => py.detach(|| self.keep_limits()),
             _ => Ok(()),

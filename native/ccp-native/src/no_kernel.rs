@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use crate::errors;
 
 /// Names that only a build with the kernel part has.
-const KERNEL_PART: [&str; 14] = [
+const KERNEL_PART: [&str; 15] = [
     "EbpfDatapath",
     "EbpfView",
     "IntNode",
@@ -20,6 +20,7 @@ const KERNEL_PART: [&str; 14] = [
     "TcpTrace",
     "drop_capabilities",
     "emulate",
+    "rehearse",
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_tables",
