@@ -56,7 +56,12 @@ def additive_increase(loss: Episodes, earned: Credit, growing: Flag | None = Non
     """
     growing = loss.may_grow if growing is None else growing
     credit_bytes = earned.credit_bytes
+    # Credit may be left below the threshold, where an idle time shrank the window.
     return AdditiveIncrease(
         earn=on(growing & (Cwnd >= loss.ssthresh_bytes), credit_bytes.add(Ack.bytes_acked)),
-        spend=on(credit_bytes >= Cwnd, credit_bytes.set(credit_bytes - Cwnd), Cwnd.add(Flow.mss)),
+        spend=on(
+            (credit_bytes >= Cwnd) & (Cwnd >= loss.ssthresh_bytes),
+            credit_bytes.set(credit_bytes - Cwnd),
+            Cwnd.add(Flow.mss),
+        ),
     )

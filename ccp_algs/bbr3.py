@@ -3,7 +3,8 @@
 The flow paces at the largest delivery rate that it saw, keeps about as much in flight as rate and smallest
 RTT make, and from time to time sends faster to see whether there is more, or less to see the bare RTT. A loss
 rate above 2 % bounds what is in flight when it probes; other losses bound rate and volume until the next
-probe.
+probe. So random losses of 2 % and more cost most of a path that holds many packets, unlike version 1: raise
+`loss_thresh` there (docs/bbr.md).
 
     STARTUP --(rate stops growing, or loss)--> DRAIN --(queue gone, or 3 rounds)--> DOWN
     DOWN --(queue gone)--> CRUISE --(2 to 3 s, or as many rounds as Reno)--> REFILL --(a round)--> UP
@@ -122,7 +123,7 @@ class Bbr3(Algorithm):
         self.rounds_since_up += report.rounds
         if report.undone:
             self._take_back(report)
-        if report.loss_rounds and self.state not in PROBING_BW:
+        elif report.loss_rounds and self.state not in PROBING_BW:
             self._save(report)
             self.short.lower(report, self.beta)
         self.pipe.check(report)
@@ -209,6 +210,7 @@ class Bbr3(Algorithm):
         if (
             self.state == STARTUP
             and report.loss_rounds
+            and not report.undone
             and report.round_in_trouble
             and report.round_loss_events >= STARTUP_LOSS_EVENTS
             and report.round_lost_pkts > self.loss_thresh * report.round_gone_pkts
@@ -231,6 +233,7 @@ class Bbr3(Algorithm):
         """Give back what a spurious recovery took (section 5.5.11.2)."""
         undo, self.undo = self.undo, None
         self.pipe.restart()
+        self._reset_signals()
         if undo is None:
             return
         self.short.widen(undo.short)
@@ -260,7 +263,10 @@ class Bbr3(Algorithm):
         self.cycle_start_us = report.now_us
         self.is_stopping = True
         self._start_round(report)
-        # ResetCongestionSignals(): losses of the probe are answered, or were few.
+        self._reset_signals()  # losses of the probe are answered, or were few
+
+    def _reset_signals(self) -> None:
+        """Forget the losses of the round that is under way (ResetCongestionSignals of section 5.5.10.3)."""
         self._orders |= {"is_lossy": 0, "bw_so_far_bytes_per_s": 0, "inflight_so_far_bytes": 0}
 
     def _start_refill(self, report: Bbr3Fold) -> None:

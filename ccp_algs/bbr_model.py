@@ -232,6 +232,13 @@ class Bbr3Fold(FoldProgram):
         extra_start_us.set(Ack.now),
         expected_bytes.set(0),
     )
+    # On a link that never idles a span has no end: products fit 64 bits if it goes on from what is ahead now.
+    go_on = on(
+        Ack.now > extra_start_us + MAX_TIME_US,
+        extra_delivered_bytes.set(extra_delivered_bytes - expected_bytes),
+        extra_start_us.set(Ack.now),
+        expected_bytes.set(0),
+    )
     deliver = extra_delivered_bytes.add(newly_bytes)
     ahead = extra_now_bytes.set(
         max_(extra_now_bytes, min_(extra_delivered_bytes - expected_bytes, Cwnd)),

@@ -298,7 +298,8 @@ def cubic_growth(
             target_bytes.set(max_(min_(target_bytes, Cwnd + Cwnd // 2), Cwnd)),
             alpha_now.set(cubic.alpha_permille),
             alpha_now.set(1000, when=w_est >= loss.prior_bytes),
-            w_est.add(est_gain),
+            # Where an idle time or a limit shrank the window, W_est goes along, or the window would jump.
+            w_est.set(min_(w_est, Cwnd) + est_gain),
             Cwnd.set(max_(gained, w_est)),
             credit_bytes.set(0),
         ),

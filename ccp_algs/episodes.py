@@ -374,7 +374,10 @@ _TROUBLE_PKTS: Final = Ack.lost_pkts_sample + Flow.local_congestion
 
 
 def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
-    """Return the rules of algorithms that take every loss for congestion."""
+    """Return the rules of algorithms that take every loss for congestion.
+
+    A timeout is no CUT: the kernel's state is LOSS then.
+    """
     kind, episode, fresh = terms.kind, terms.episode, terms.fresh
     worst_quiet_state = DISORDER if ecn_is_loss else CWR
     told = _IN_REDUCTION if ecn_is_loss else Flow.ca_state == RECOVERY
@@ -384,7 +387,6 @@ def _every_loss(terms: _Terms, ecn_is_loss: bool) -> _Rules:
             fresh,
             kind.set(NOTHING),
             kind.set(CUT, when=fresh & (told | ((Flow.ca_state <= worst_quiet_state) & (_TROUBLE_PKTS > 0)))),
-            kind.set(NOTHING, when=Flow.was_timeout),
             terms.timeout,
             kind.set(TIMEOUT, when=terms.timeout),
         ),

@@ -28,6 +28,8 @@ pub struct Sock {
     pub mss_bytes: u32,
     /// Congestion window.
     pub snd_cwnd: u32,
+    /// The window that the connection began with.
+    pub init_cwnd: u32,
     /// No window is larger.
     pub snd_cwnd_clamp: u32,
     /// Slow-start threshold.
@@ -100,6 +102,8 @@ pub struct Sock {
     pub rtt_sum_us: u64,
     /// When data last left (`lsndtime`) [us]; `Congestion::tx_start` still sees the time before.
     pub last_sent_us: u64,
+    /// Retransmission timeout when `restart_after_idle` was asked last, or sending began again [us].
+    pub rto_us: u64,
     /// Sent in the reduction that is under way, whoever sets the window in it.
     pub prr_out: u32,
     /// When pacing lets the next segment leave (`tcp_wstamp_ns`).
@@ -120,6 +124,7 @@ impl Sock {
             mstamp_us: 0,
             mss_bytes,
             snd_cwnd: init_cwnd,
+            init_cwnd,
             snd_cwnd_clamp: u32::MAX,
             snd_ssthresh: INFINITE_SSTHRESH,
             prior_cwnd: 0,
@@ -156,6 +161,7 @@ impl Sock {
             rtt_samples: 0,
             rtt_sum_us: 0,
             last_sent_us: 0,
+            rto_us: 0,
             prr_out: 0,
             wstamp_ns: 0,
             rate_delivered_pkts: 0,
@@ -180,5 +186,35 @@ impl Sock {
     #[must_use]
     pub fn in_slow_start(&self) -> bool {
         self.snd_cwnd < self.snd_ssthresh
+    }
+
+    /// Whether a loss or a mark lowers the window now.
+    #[must_use]
+    pub fn in_reduction(&self) -> bool {
+        matches!(self.ca_state, CaState::Cwr | CaState::Recovery)
+    }
+
+    /// Threshold to go back to: `tcp_current_ssthresh`.
+    #[must_use]
+    pub fn current_ssthresh(&self) -> u32 {
+        if self.in_reduction() {
+            self.snd_ssthresh
+        } else {
+            self.snd_ssthresh.max((self.snd_cwnd >> 1) + (self.snd_cwnd >> 2))
+        }
+    }
+
+    /// After an idle time longer than a timeout the window halves with each, down to the initial one
+    /// (`tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`). Returns whether there was such an idle time.
+    pub fn restart_after_idle(&mut self) -> bool {
+        let idle_us = self.mstamp_us.saturating_sub(self.last_sent_us);
+        if self.packets_out > 0 || self.data_segs_out == 0 || self.rto_us == 0 || idle_us <= self.rto_us {
+            return false;
+        }
+        let least = self.init_cwnd.min(self.snd_cwnd);
+        let halvings = u32::try_from((idle_us - 1) / self.rto_us).unwrap_or(u32::MAX);
+        self.snd_ssthresh = self.current_ssthresh();
+        self.snd_cwnd = self.snd_cwnd.checked_shr(halvings).unwrap_or(0).max(least);
+        true
     }
 }

@@ -12,6 +12,11 @@ from ccp_algs.bbr3 import CRUISE, DOWN, DRAIN, PROBE_BW, PROBE_RTT, REFILL, STAR
 from ccp_algs.bbr_model import Bbr3Fold
 from ccp_algs.check import FakeInfo, FakeReport, RecordingFlow
 from ccp_algs.episodes import STARTED
+from experiments.events import SetLink
+from experiments.netlab.spec import Buffer, Direction
+from experiments.run import run
+from experiments.runs.shapes import PointToPoint
+from experiments.scenario import Flow, Scenario
 from tests.unit.ccp_algs.bottleneck import Link, Sender
 from tests.unit.ccp_algs.folded import INFINITY, MSS
 
@@ -210,6 +215,15 @@ def test_path_shorter_than_a_packet_keeps_four_in_flight() -> None:
     assert share(link, flow, 10) > 0.97
 
 
+@pytest.mark.parametrize(("bytes_per_s", "rtt_us"), [(125_000, 8_000), (1_250_000, 800)])
+def test_window_stays_small_where_less_than_a_packet_fills_the_path(bytes_per_s: int, rtt_us: int) -> None:
+    """The link never idles, so that the span over which aggregation is measured has no end."""
+    link = Link(bytes_per_s, rtt_us)
+    flow = Sender(link, Bbr3)
+    link.run(30)
+    assert 4 <= flow.cwnd_pkts <= 16
+
+
 @pytest.mark.parametrize("loss_ratio", [0.001, 0.01])
 def test_random_losses_cost_little(loss_ratio: float) -> None:
     chance = random.Random(1)
@@ -338,6 +352,39 @@ def test_spurious_recovery_gives_back_bounds_and_state() -> None:
     said = told.tell(undone=1, recoveries=1)
     assert told.algorithm.state == REFILL
     assert said["inflight_long_bytes"] == INFINITY == said["bw_short_bytes_per_s"]
+
+
+def test_losses_of_a_spurious_recovery_lower_no_bound() -> None:
+    told = Told()
+    told.to(CRUISE)
+    told.tell(loss_rounds=1, bw_latest_bytes_per_s=1_000_000, recoveries=1)
+    # The kernel takes it back on the ACK that ends another round with losses, and in one that is under way.
+    said = told.tell(undone=1, loss_rounds=1, recoveries=1)
+    assert (said["bw_short_bytes_per_s"], said["inflight_short_bytes"]) == (INFINITY, INFINITY)
+    assert said["is_lossy"] == 0
+
+
+def test_window_survives_a_spurious_timeout_while_cruising() -> None:
+    """For 0.1 s the path is 400 ms longer; nothing is lost, and the kernel takes its timeout back."""
+    link = Direction(25e6, delay_us=10_000, buffer=Buffer(bdp=20))
+    longer, as_before = (
+        SetLink(at, "link>", {"delay_us": delay}) for at, delay in ((3.5, 410_000), (3.6, 10_000))
+    )
+    flow = Flow("flow", "sender", "receiver", "bbr3", params={"probe_rtt_interval_s": 600})
+    samples = run(
+        Scenario(
+            name="spurious",
+            duration_s=5,
+            datapath="sim",
+            sample_interval_us=100_000,
+            topology=PointToPoint(link),
+            flows=(flow,),
+            events=(longer, as_before),
+        )
+    ).connection_samples
+    assert samples["lost_pkts"].max() > 0 == samples["lost_pkts"][samples["t_s"] < 3.5].max()
+    before = samples["cwnd_bytes"][samples["t_s"] < 3.5].iloc[-1]
+    assert samples["cwnd_bytes"][samples["t_s"] > 4.4].min() >= before
 
 
 def test_spurious_recovery_leads_back_to_startup() -> None:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The congestion control: hooks of tcp_congestion_ops. What each does is in flow.h (agent) and law.h (no agent). */
 #include "flow.h"
+#include "idle.h"
 #include "leave.h"
 #include "slot.h"
 #include <bpf/bpf_tracing.h>
@@ -130,8 +131,13 @@ static __always_inline u32 tx_start(struct sock *sk)
 	if (g && may_leave(sk, ca, g) && leave(sk))
 		return 0;
 	flow = flow_or_turn(sk, ca, g);
-	if (flow && follow_agent(sk, ca, flow))
+	if (flow && follow_agent(sk, ca, flow)) {
+		/* Where the algorithm paces, the window leaves in no burst; the kernel's BBR keeps it, too. */
+		if (!flow->rate_bytes_per_s)
+			restart_after_idle(sk);
 		return flow->extensions;
+	}
+	restart_after_idle(sk);
 	law_tx_start(sk);
 	return 0;
 }

@@ -209,8 +209,13 @@ struct ns_common {
 	unsigned int inum;
 };
 
+struct netns_ipv4 {
+	u8 sysctl_tcp_slow_start_after_idle;
+};
+
 struct net {
 	struct ns_common ns;
+	struct netns_ipv4 ipv4;
 };
 
 typedef struct {
@@ -256,9 +261,14 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
+struct dst_entry {
+	unsigned long _metrics; /* address of the metrics, and two bits of flags */
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
+	struct dst_entry *sk_dst_cache;
 	u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
@@ -296,6 +306,7 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	u32 icsk_rto; /* [jiffies] */
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_ca_setsockopt : 1;
@@ -345,6 +356,7 @@ struct tcp_sock {
 	u64 bytes_received;
 	u64 bytes_sent;
 	u32 data_segs_out;
+	u32 lsndtime; /* [jiffies] */
 	u32 snd_cwnd_clamp;
 	u32 prior_cwnd;
 	u64 bytes_retrans;

@@ -395,7 +395,12 @@ impl Congestion for AgentFlow {
     }
 
     fn tx_start(&mut self, sock: &mut Sock) {
-        if !self.has_agent(sock) {
+        let is_steered = self.has_agent(sock);
+        // Where the algorithm paces, the window leaves in no burst: it stays.
+        if !is_steered || self.window.rate_bytes_per_s == 0 {
+            sock.restart_after_idle();
+        }
+        if !is_steered {
             self.law.cubic.tx_start(sock);
         } else if let Some(limit) = self.limit.as_mut().filter(|_| sock.app_limited > 0) {
             limit.on_start(&self.shared, sock, &mut self.window);

@@ -371,3 +371,23 @@ proptest! {
         prop_assert_eq!(bench.flow.counts.reports, reported);
     }
 }
+
+/// As `restart_after_idle` of `idle.h` of `ccp-bpf`, which `tests/kernel/test_idle.py` compares with the kernel's CUBIC.
+#[test]
+fn after_an_idle_time_the_window_starts_again_unless_the_algorithm_paces() {
+    for (rate, idle_us, window) in
+        [(0, 600_000, 80), (0, 600_001, 40), (0, 60_000_000, 10), (5, 60_000_000, 160)]
+    {
+        let mut bench = Bench::with("(def (Report (window 0))) (when true (:= Report.window Cwnd) (report))");
+        bench.ack(1);
+        let _ = bench.reports();
+        bench.update(&Update { rate_bytes_per_s: Some(rate), ..Update::default() });
+        (bench.sock.snd_cwnd, bench.sock.rto_us, bench.sock.data_segs_out) = (160, 300_000, 1);
+        bench.sock.last_sent_us = bench.sock.mstamp_us;
+        bench.sock.mstamp_us += idle_us;
+        bench.flow.tx_start(&mut bench.sock);
+        bench.ack(1);
+        assert_eq!(bench.reports(), [(vec![window * MSS_BYTES], 0)]);
+        assert_eq!(bench.sock.snd_ssthresh, ccp_tcp::INFINITE_SSTHRESH);
+    }
+}

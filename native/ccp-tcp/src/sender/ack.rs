@@ -246,7 +246,7 @@ impl<C: Congestion> Sender<C> {
             self.congestion.cong_control(&mut self.sock, sample, found.ece);
             return;
         }
-        if self.in_reduction() {
+        if self.sock.in_reduction() {
             self.reduce_cwnd(sample.acked_sacked, sample.losses, found.una_advanced);
         } else if self.may_raise_cwnd(found) {
             self.congestion.cong_avoid(&mut self.sock, sample.acked_sacked);

@@ -144,9 +144,9 @@ impl<C: Congestion> Sender<C> {
         }
         self.sock.prior_ssthresh = 0;
         self.start_undo();
-        if !self.in_reduction() {
+        if !self.sock.in_reduction() {
             if !ece {
-                self.sock.prior_ssthresh = self.current_ssthresh();
+                self.sock.prior_ssthresh = self.sock.current_ssthresh();
             }
             self.start_reduction();
         }

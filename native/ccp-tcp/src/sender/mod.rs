@@ -54,7 +54,6 @@ pub struct Sender<C> {
     /// The congestion control.
     pub congestion: C,
     buffer: SendBuffer,
-    init_cwnd: u32,
     nagle: bool,
     tick_ns: u64,
     board: Scoreboard,
@@ -127,7 +126,6 @@ impl<C: Congestion> Sender<C> {
             sock,
             congestion,
             buffer: SendBuffer::new(config.send_buffer_bytes, config.mss_bytes),
-            init_cwnd: config.init_cwnd,
             nagle: config.nagle,
             tick_ns: config.tick_ns,
             board: Scoreboard::new(),
@@ -223,8 +221,12 @@ impl<C: Congestion> Sender<C> {
         if self.source.waiting_bytes == 0 && !self.source.is_endless {
             self.note_app_limited();
         }
-        if self.sock.packets_out == 0 && self.sock.snd_nxt == self.sock.write_seq {
-            self.restart_after_idle();
+        if self.sock.snd_nxt == self.sock.write_seq && !self.congestion.has_cong_control() {
+            self.sock.rto_us = self.rtt.rto_us();
+            if self.sock.restart_after_idle() {
+                self.cwnd_stamp_us = self.sock.mstamp_us;
+                self.cwnd_used = 0;
+            }
         }
     }
 
@@ -284,20 +286,6 @@ impl<C: Congestion> Sender<C> {
         self.sock.ca_state = state;
     }
 
-    fn in_reduction(&self) -> bool {
-        matches!(self.sock.ca_state, CaState::Cwr | CaState::Recovery)
-    }
-
-    /// Threshold to go back to: `tcp_current_ssthresh`.
-    fn current_ssthresh(&self) -> u32 {
-        let cwnd = self.sock.snd_cwnd;
-        if self.in_reduction() {
-            self.sock.snd_ssthresh
-        } else {
-            self.sock.snd_ssthresh.max((cwnd >> 1) + (cwnd >> 2))
-        }
-    }
-
     /// The rate has a gap that is the application's (`tcp_rate_check_app_limited`).
     fn note_app_limited(&mut self) {
         let sock = &mut self.sock;
@@ -308,26 +296,6 @@ impl<C: Congestion> Sender<C> {
         {
             sock.app_limited = sock.delivered.wrapping_add(in_flight).max(1);
         }
-    }
-
-    /// Behind a pause longer than a timeout the window is smaller (`tcp_slow_start_after_idle_check`).
-    fn restart_after_idle(&mut self) {
-        let rto_us = self.rtt.rto_us();
-        let idle_us = self.sock.mstamp_us.saturating_sub(self.sock.last_sent_us);
-        if self.congestion.has_cong_control() || self.sock.data_segs_out == 0 || idle_us <= rto_us {
-            return;
-        }
-        let mut cwnd = self.sock.snd_cwnd;
-        let least = self.init_cwnd.min(cwnd);
-        self.sock.snd_ssthresh = self.current_ssthresh();
-        let mut left_us = idle_us.saturating_sub(rto_us);
-        while left_us > 0 && cwnd > least {
-            cwnd >>= 1;
-            left_us = left_us.saturating_sub(rto_us);
-        }
-        self.sock.snd_cwnd = cwnd.max(least);
-        self.cwnd_stamp_us = self.sock.mstamp_us;
-        self.cwnd_used = 0;
     }
 
     /// What TCP would pace at (`tcp_update_pacing_rate`).

@@ -162,7 +162,7 @@ impl<C: Congestion> Sender<C> {
             || self.high_seq <= self.sock.snd_una
             || (self.sock.ca_state == CaState::Loss && self.retransmits == 0)
         {
-            self.sock.prior_ssthresh = self.current_ssthresh();
+            self.sock.prior_ssthresh = self.sock.current_ssthresh();
             self.sock.prior_cwnd = self.sock.snd_cwnd;
             self.sock.snd_ssthresh = self.congestion.ssthresh(&mut self.sock);
             self.start_undo();

@@ -74,7 +74,7 @@ impl<C: Congestion> Sender<C> {
         }
         let is_first = number == self.board.first();
         let data = self.resend_slot(number);
-        if self.in_reduction() {
+        if self.sock.in_reduction() {
             self.sock.prr_out += 1;
         }
         if is_first {
@@ -210,7 +210,7 @@ impl<C: Congestion> Sender<C> {
         let sock = &mut self.sock;
         sock.snd_nxt = end + u64::from(fin);
         sock.packets_out += 1;
-        if matches!(sock.ca_state, CaState::Cwr | CaState::Recovery) {
+        if sock.in_reduction() {
             sock.prr_out += 1;
         }
         let was_empty = sock.packets_out == 1;
@@ -269,6 +269,7 @@ impl<C: Congestion> Sender<C> {
     /// What each transmission counts for.
     fn before_sending(&mut self, bytes: u64) {
         if self.sock.packets_in_flight() == 0 {
+            self.sock.rto_us = self.rtt.rto_us();
             self.congestion.tx_start(&mut self.sock);
         }
         self.sock.last_sent_us = self.sock.mstamp_us;
@@ -353,9 +354,9 @@ impl<C: Congestion> Sender<C> {
     /// A window that was not used for a timeout comes down (`tcp_cwnd_application_limited`, RFC 2861).
     fn shrink_unused_cwnd(&mut self) {
         if self.sock.ca_state == CaState::Open && !self.buffer.is_blocked {
-            let used = self.cwnd_used.max(self.init_cwnd);
+            let used = self.cwnd_used.max(self.sock.init_cwnd);
             if used < self.sock.snd_cwnd {
-                self.sock.snd_ssthresh = self.current_ssthresh();
+                self.sock.snd_ssthresh = self.sock.current_ssthresh();
                 self.sock.snd_cwnd = (self.sock.snd_cwnd + used) >> 1;
             }
             self.cwnd_used = 0;
