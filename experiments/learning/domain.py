@@ -28,7 +28,7 @@ CELLULAR_MAX_BYTES_PER_S: Final = 48 * MBIT
 
 
 class Hyvar(Plain, frozen=True, omit_defaults=False):
-    """What `hyvar` does at run time: its parameters, `ccp_algs.hyvar.algorithms.Adaptive`.
+    """What `hyvar` does at run time, without trains and price of losses: parameters of `Adaptive` there.
 
     Attributes:
         alpha_rtts: Queueing delay above which a queue is long [minimum RTTs].

@@ -35,7 +35,8 @@ class Contender:
     Attributes:
         act: The policy; None: there is none.
         heuristic: What moves the window between its actions; None: nothing, the policy is alone.
-        adaptive: MTP and who has the window follow the network, as `hyvar` does at run time.
+        adaptive: MTP and who has the window follow the network, as `hyvar` does at run time; it has no trains
+            here, and losses no price.
     """
 
     act: Act | None = None
