@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agent import cli
-from agent.commands import regime as command
+from agent.features.regime import commands as command
 from agent.features.regime import host
 from agent.features.regime import loop as looping
 from agent.features.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
