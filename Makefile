@@ -13,7 +13,7 @@ NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -pri
 EXTENSION := ccp_base/_native.abi3.so
 CARGO := scripts/cargo.sh
 # All crates, or those that build where the kernel part does not.
-WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest node quic rtcp switch trace)
+WITHOUT_KERNEL := $(addprefix --exclude ccp-,bpf difftest load node quic rtcp switch trace)
 # What build scripts have in common has no tests, and would bring its dependencies in once more, for what they build.
 CRATES = --workspace --exclude ccp-build $(if $(shell scripts/build.sh --features),--no-default-features $(WITHOUT_KERNEL))
 # One profile for the extension, its lints and its tests: dependencies compile once.
@@ -31,9 +31,9 @@ else
 ROOT := $(shell sudo -n true 2>/dev/null && echo yes)
 SUDO := $(if $(ROOT),sudo -n -E env PATH=$(PATH))
 endif
-PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider --durations 10
-# The summary names what was left out, and what got a second try (tests/lent.py says when).
-TOLD := -r sfER
+PYTEST := $(BIN)/python -B -m pytest -p no:cacheprovider -p tests.outcomes --durations 10
+# The summary names what was left out.
+TOLD := -r sfE
 # Two commands at once: what the first one prints comes when both have ended.
 BESIDE := scripts/beside.sh
 # Not $(MAKE) in a recipe, which `make -n` would run.
@@ -120,7 +120,6 @@ docs: build .venv/.dev ## the documents as a site in out/site; a broken link or 
 .PHONY: docs-tables
 docs-tables: build ## the tables in the documents, from docs/results
 	$(BIN)/python -m scripts.bench_tables
-	$(BIN)/python -m scripts.wakeful_table
 	$(BIN)/python -m scripts.agents_table
 	$(BIN)/python -m scripts.datapaths_table
 	$(BIN)/python -m scripts.paper_tables
@@ -131,9 +130,32 @@ docs-tables: build ## the tables in the documents, from docs/results
 
 # --- check -------------------------------------------------------------------------------------------------------
 
+# Where the runs below keep failed tests, which run again at the end, each alone: scripts/flaky.py.
+OUTCOMES := $(CURDIR)/out/tests
+FLAKY := $(BIN)/python -m scripts.flaky
+export PYTHONHASHSEED ?= $(shell echo $$RANDOM)
+
 .PHONY: test
-test: MEANWHILE := lint-rust
-test: lint-python types lint-bpf docs test-kernel test-computing ## everything: lint, types, tests of all kinds
+test: export CCPLANE_OUTCOMES := $(OUTCOMES)
+test: no-outcomes test-all ## everything: lint, types, tests of all kinds; what fails runs again, alone
+	$(PHASE)
+	$(FLAKY) settle
+
+.PHONY: no-outcomes
+no-outcomes:
+	@rm -rf $(OUTCOMES)
+
+.PHONY: test-all
+test-all: MEANWHILE := lint-rust
+test-all: lint-python types lint-bpf docs test-kernel test-computing
+
+# One test, and how often; or nothing, and the whole suite is repeated for a night.
+TEST ?=
+N ?= 50
+
+.PHONY: flaky
+flaky: build examples .venv/.dev ## repeat TEST=FILE::NAME N=50 times; without TEST the whole suite, for HOURS=8: what ever failed?
+	$(SUDO) $(FLAKY) $(if $(TEST),repeat '$(TEST)' --times $(N),night --hours $(HOURS))
 
 # Notebooks mostly wait; what computes has the processors meanwhile.
 .PHONY: test-computing
@@ -185,7 +207,7 @@ fmt: build .venv/.dev ## format Python, Rust and BPF sources
 test-rust: export PROPTEST_RNG_SEED ?= 1
 test-rust: build ## cargo tests, the compiler's also in the kernel with root; PROPTEST_RNG_SEED=N searches elsewhere
 	$(PHASE)
-	$(CARGO) test $(PROFILE) $(CRATES) $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
+	$(if $(CCPLANE_OUTCOMES),$(FLAKY) cargo) $(CARGO) test --no-fail-fast $(PROFILE) $(CRATES) $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
 	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
 
 .PHONY: test-unit
@@ -258,7 +280,8 @@ test-compose: build .venv/.dev ## all services of docker-compose.yml, by podman 
 	scripts/setup-vm.sh podman
 	$(SUDO) $(BIN)/python -m scripts.vm.compose $(KEEP)
 
-HOURS ?= 1
+soak soak-vm: HOURS ?= 1
+flaky: HOURS ?= 8
 SEED ?=
 # More options of `python -m experiments.soak`, such as --broker mosquitto.
 SOAK ?=

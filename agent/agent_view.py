@@ -11,7 +11,6 @@ from agent.client import Client
 from agent.requests import TOTALS
 from ccp_base.flows import FlowInfo, FlowStats
 from datapath import ebpf
-from datapath.ccp_unix.flows import Info, Stats
 from datapath.protocol import LAW_PROGRAM, DatapathView
 
 ANSWER_S: Final = 2.0
@@ -48,13 +47,13 @@ class AgentView:
     def flows(self) -> Sequence[FlowInfo]:
         """Return all flows of now."""
         self._rows = self._ask()
-        return [Info(**{name: row[name] for name in _INFO}, init_cwnd_bytes=0) for row in self._rows]
+        return [FlowInfo(**{name: row[name] for name in _INFO}, init_cwnd_bytes=0) for row in self._rows]
 
     def all_stats(self) -> Sequence[FlowStats]:
         """Return the totals of the same flows."""
         handles = self._handles()
         return [
-            Stats(
+            FlowStats(
                 flow_id=row["flow_id"],
                 mss_bytes=row["mss_bytes"],
                 program=LAW_PROGRAM

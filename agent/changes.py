@@ -17,13 +17,14 @@ from agent import params, swap
 from agent.algorithms import Running
 from agent.blame import blamed
 from agent.candidate import cannot_take_over
-from agent.hosts import Host, Live, LostExit, SingleHost, VectorHost, host_for
+from agent.hosts import Host, Live, SingleHost, VectorHost, host_for
 from agent.names import duplicate_algorithm, unknown_algorithm
 from agent.rules import Rule, parse_rule
 from agent.source import Version
 from agent.swap import Successor
 from ccp_algs.params import changes
 from ccp_base.errors import CcpError, Collector, FlowGone, UsageError
+from ccp_base.flows import FlowStats
 from datapath.protocol import Program
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ class Changes:
                 host.leave(flow_id)
             elif instance is not None:
                 with suppress(FlowGone):
-                    instance.on_close(self._plane.datapath.stats(flow_id) or LostExit(flow_id))
+                    instance.on_close(self._plane.datapath.stats(flow_id) or FlowStats(flow_id))
         except Exception as error:
             self._plane.log_failure(host, live, error, "on_close")
 

@@ -110,74 +110,42 @@ class ControlOptions:
     user: str | None = None
 
 
-class Control:
-    """The control socket of an agent."""
+class _Doors:
+    """The two sockets: requests come in at one, streams go out at the other.
 
-    def __init__(
-        self, options: ControlOptions, requests: Requests, streams: Streams, audit: Audit | None = None
-    ) -> None:
-        """Prepare. A socket for another user is opened here, as that takes a right that the agent drops.
+    Attributes:
+        router: For requests.
+        xpub: For streams.
+    """
 
-        Args:
-            options: Where to listen.
-            requests: Does what is asked for.
-            streams: Hold what is to be sent.
-            audit: Writes down what changes the agent; None for nobody.
+    router: zmq.Socket[bytes]
+    xpub: zmq.Socket[bytes]
 
-        Raises:
-            LoadError: `control.cannot_listen`.
-            UsageError: `control.bad_address`, or `control.no_keys` for TCP without keys.
-        """
+    def __init__(self, options: ControlOptions) -> None:
+        """Check the options; raises `control.bad_address` or `control.no_keys`."""
         check_address(options.address, "--control")
         self._keys = _keys(options) if options.address.startswith("tcp://") else None
         self._options = options
-        self._requests = requests
-        self._audit = audit
-        self._streams = streams
-        self._want: Callable[[Callable[[], None]], None] = requests.on_agent
-        self._answers: SimpleQueue[tuple[Frames, int, Future[Any], Note | None]] = SimpleQueue()
-        self._topics: set[str] = set()
-        self._numbers: dict[str, int] = {}
-        self._closing = threading.Event()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._context = zmq.Context()
         self._guard: keys.Guard | None = None
         self._sockets: list[zmq.Socket[bytes]] = []
-        self._thread = threading.Thread(target=self._work, name="ccp-control", daemon=True)
-        if options.user is not None and self._keys is None:
-            self._listen()
 
-    def start(self) -> None:
-        """Answer from now on.
+    def open(self, *, bind: bool = True) -> None:
+        """Read the keys and listen, unless that was done already; raises as `Control.start`.
 
-        Raises:
-            LoadError: `control.cannot_listen`.
-            UsageError: `control.bad_keys`.
+        Args:
+            bind: Whether to listen.
         """
-        if not self._sockets:
-            self._listen()
-        # The agent's thread comes back from its waiting and wants the interpreter at once.
-        sys.setswitchinterval(SWITCH_S)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Answer no longer; waits for the thread."""
-        if self._context.closed:
-            return  # it could not listen
-        self._closing.set()
-        self._ring()
-        if self._thread.ident is not None:
-            self._thread.join()
-        self._let_go()
-
-    def _listen(self) -> None:
+        if self._sockets:
+            return
         try:
             if self._keys is not None:
                 self._guard = keys.Guard(self._context, self._keys)
-            self._router = self._bound(zmq.ROUTER, self._options.address)
-            self._xpub = self._bound(zmq.XPUB, stream_address(self._options.address))
+            if bind:
+                self.router = self._bound(zmq.ROUTER, self._options.address)
+                self.xpub = self._bound(zmq.XPUB, stream_address(self._options.address))
         except BaseException:
-            self._let_go()
+            self.close()
             raise
 
     def _bound(self, kind: int, address: str) -> zmq.Socket[bytes]:
@@ -204,23 +172,96 @@ class Control:
             ) from error
         return socket
 
-    def _let_go(self) -> None:
+    def close(self) -> None:
+        """Listen no longer, and remove the files of sockets that were opened here."""
+        if self._context.closed:
+            return  # they could not be opened
         for socket in self._sockets:
             socket.close()
         if self._guard is not None:
             self._guard.close()
         self._context.term()
-        bell, self._bell = self._bell, -1  # the loader may still want to ring
-        os.close(bell)
         for address in (self._options.address, stream_address(self._options.address)):
-            if address.startswith("ipc://"):
+            if self._sockets and address.startswith("ipc://"):
                 Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+
+
+def try_to_listen(options: ControlOptions, *, bind: bool) -> None:
+    """Do what `Control` does to listen, and stop it again.
+
+    Args:
+        options: Where to listen.
+        bind: Whether the addresses are to be tried, not only the keys.
+
+    Raises:
+        LoadError: As `Control`.
+        UsageError: Likewise.
+    """
+    doors = _Doors(options)
+    doors.open(bind=bind)
+    doors.close()
+
+
+class Control:
+    """The control socket of an agent."""
+
+    def __init__(
+        self, options: ControlOptions, requests: Requests, streams: Streams, audit: Audit | None = None
+    ) -> None:
+        """Prepare. A socket for another user is opened here, as that takes a right that the agent drops.
+
+        Args:
+            options: Where to listen.
+            requests: Does what is asked for.
+            streams: Hold what is to be sent.
+            audit: Writes down what changes the agent; None for nobody.
+
+        Raises:
+            LoadError: `control.cannot_listen`.
+            UsageError: `control.bad_address`, or `control.no_keys` for TCP without keys.
+        """
+        self._doors = _Doors(options)
+        self._requests = requests
+        self._audit = audit
+        self._streams = streams
+        self._want: Callable[[Callable[[], None]], None] = requests.on_agent
+        self._answers: SimpleQueue[tuple[Frames, int, Future[Any], Note | None]] = SimpleQueue()
+        self._topics: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        self._closing = threading.Event()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.Thread(target=self._work, name="ccp-control", daemon=True)
+        if options.user is not None and not options.address.startswith("tcp://"):
+            self._doors.open()
+
+    def start(self) -> None:
+        """Answer from now on.
+
+        Raises:
+            LoadError: `control.cannot_listen`.
+            UsageError: `control.bad_keys`.
+        """
+        self._doors.open()
+        # The agent's thread comes back from its waiting and wants the interpreter at once.
+        sys.setswitchinterval(SWITCH_S)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no longer; waits for the thread."""
+        self._closing.set()
+        self._ring()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._doors.close()
+        bell, self._bell = self._bell, -1  # the loader may still want to ring
+        if bell >= 0:
+            os.close(bell)
 
     # The thread
 
     def _work(self) -> None:
         poller = zmq.Poller()
-        for socket in (self._router, self._xpub):
+        for socket in (self._doors.router, self._doors.xpub):
             poller.register(socket, zmq.POLLIN)
         poller.register(self._bell, zmq.POLLIN)
         while not self._closing.is_set():
@@ -249,7 +290,7 @@ class Control:
     def _receive(self) -> None:
         while True:
             try:
-                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+                frames = self._doors.router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
             self._request([frame.bytes for frame in frames[:-1]], frames[-1])
@@ -279,7 +320,7 @@ class Control:
             if note is not None:
                 note(outcome)
             with suppress(zmq.Again):  # a client that takes nothing gets nothing
-                self._router.send_multipart([*way_back, answer_text(number, outcome)], zmq.NOBLOCK)
+                self._doors.router.send_multipart([*way_back, answer_text(number, outcome)], zmq.NOBLOCK)
 
     # Streams
 
@@ -287,7 +328,7 @@ class Control:
         before = set(self._topics)
         while True:
             try:
-                frame = self._xpub.recv(zmq.NOBLOCK)
+                frame = self._doors.xpub.recv(zmq.NOBLOCK)
             except zmq.Again:
                 break
             topic = frame[1:].decode("utf-8", "replace")
@@ -343,7 +384,7 @@ class Control:
             self._numbers.clear()
         row["number"] = self._numbers[topic] = self._numbers.get(topic, 0) + 1
         with suppress(zmq.Again):
-            self._xpub.send_multipart([topic.encode(), _ENCODE(row)], zmq.NOBLOCK)
+            self._doors.xpub.send_multipart([topic.encode(), _ENCODE(row)], zmq.NOBLOCK)
 
 
 _ENCODE: Final = msgspec.json.Encoder(enc_hook=str).encode

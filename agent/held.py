@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from agent.description import Plan
 from agent.features import Collects, features
 from agent.plane import Plane
-from agent.runfile import check_room
+from agent.programs import extension_of
 from datapath import ebpf
 from datapath.ccp_unix.datapath import SOCKET, CcpUnixDatapath
 from datapath.ccp_unix.programs import LIBCCP, Limits
@@ -42,8 +42,13 @@ class Held(Protocol):
         """What it is known by, for commands: a directory of pins, or a socket."""
         ...
 
-    def prepare(self, ready: Plan, run_dir: Path) -> None:
-        """See what would fail, while another agent still has the flows."""
+    @property
+    def takes_over(self) -> bool:
+        """Whether an agent that runs is to hand its flows over."""
+        ...
+
+    def rehearse(self, ready: Plan) -> None:
+        """Try what the datapath could refuse, while another agent has it."""
         ...
 
     def load(self) -> Datapath:
@@ -88,13 +93,18 @@ class HeldKernel:
         """The directory of its pins."""
         return self._options.pin_dir
 
-    def prepare(self, ready: Plan, run_dir: Path) -> None:
-        """Show the programs to the kernel, if an agent that runs is to hand its flows over."""
-        if self._options.take_over:
-            for running in ready.running:
-                for program in running.programs.values():
-                    ebpf.verify(cast("_native.Program", program))
-            check_room(run_dir)
+    @property
+    def takes_over(self) -> bool:
+        """Whether an agent that runs is to hand its flows over."""
+        return self._options.take_over
+
+    def rehearse(self, ready: Plan) -> None:
+        """Show programs, names and extensions to the kernel."""
+        for running in ready.running:
+            for program in running.programs.values():
+                ebpf.verify(cast("_native.Program", program))
+        extensions = dict.fromkeys(one for running in ready.running for one in running.algorithm.extensions)
+        ebpf.rehearse(self.place, list(ready.registrations), [extension_of(one) for one in extensions])
 
     def load(self) -> Datapath:
         """Load it."""
@@ -151,8 +161,10 @@ class HeldSocket:
         """The agent's socket."""
         return str(self._options.path)
 
-    def prepare(self, ready: Plan, run_dir: Path) -> None:
-        """Do nothing: programs that do not fit are refused before a flow comes."""
+    takes_over = False
+
+    def rehearse(self, ready: Plan) -> None:
+        """Do nothing: no other agent has it."""
 
     def load(self) -> Datapath:
         """Wait for them."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -27,35 +26,6 @@ from datapath.protocol import Datapath, Reports
 
 RECENT_ROWS: Final = 65_536
 """How many reports of a vectorised algorithm are kept for who wants to see them: some megabytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class LostExit:
-    """Stands for the last totals of a flow whose close event was lost: unknown, so all are 0."""
-
-    flow_id: int
-    cwnd_bytes: int = 0
-    rate_bytes_per_s: int = 0
-    law: bool = True
-    program: int = 0
-    srtt_us: int = 0
-    min_rtt_us: int = 0
-    delivered_pkts: int = 0
-    lost_pkts: int = 0
-    retrans_pkts: int = 0
-    bytes_acked: int = 0
-    ca_state: int = 0
-    acks: int = 0
-    reports: int = 0
-    reports_missed: int = 0
-    fold_errors: int = 0
-    law_entries: int = 0
-    law_cause: str = "new"
-    law_entered_us: int = 0
-    law_left_us: int = 0
-    mail_applied: int = 0
-    mail_applied_us: int = 0
-    now_us: int = 0
 
 
 class Live:
@@ -188,9 +158,9 @@ class SingleHost(Host):
             live.instance.on_extension(extension, octets)
 
     def end(self, live: Live, stats: FlowStats | None) -> None:
-        """Call `on_close`."""
+        """Call `on_close`; totals of a flow whose close event was lost are unknown."""
         if live.instance is not None:
-            live.instance.on_close(stats or LostExit(live.flow.info.flow_id))
+            live.instance.on_close(stats or FlowStats(live.flow.info.flow_id))
 
 
 class VectorHost(Host):

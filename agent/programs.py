@@ -75,7 +75,7 @@ class ProgramSet:
         self._by_name: dict[str, Installed] = {}
         self._shared: set[Installed] = set()
         for extension in extensions:
-            _extend(datapath, extension)
+            datapath.extend(*extension_of(extension))
         try:
             for name, program in programs.items():
                 same = None if before is None else before.get(name)
@@ -177,10 +177,14 @@ class ProgramSet:
             self._datapath.uninstall(installed.handle)
 
 
-def _extend(datapath: Datapath, extension: str | Path) -> None:
+def extension_of(extension: str | Path) -> tuple[str, bytes | None]:
+    """Return name and object of an extension that an algorithm uses; None for one that ships with ccplane.
+
+    Raises:
+        LoadError: `load.no_extension`, if the object cannot be read.
+    """
     if isinstance(extension, str):
-        datapath.extend(extension)
-        return
+        return extension, None
     try:
         octets = extension.read_bytes()
     except OSError as error:
@@ -191,4 +195,4 @@ def _extend(datapath: Datapath, extension: str | Path) -> None:
             why=error.strerror or str(error),
             fix="compile it; docs/writing-an-extension.md says how",
         ) from None
-    datapath.extend(extension.name.removesuffix(OBJECT_SUFFIX), octets)
+    return extension.name.removesuffix(OBJECT_SUFFIX), octets

@@ -41,6 +41,7 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
         algorithms: Names of the algorithms by congestion-control name.
         programs: `ALGORITHM/PROGRAM` by program handle.
         rules: The rules as they were written.
+        listens: Addresses at which it can be asked, and that of its broker.
         started_ticks: When the process began, in clock ticks since boot: another one may get its number.
     """
 
@@ -50,6 +51,7 @@ class RunInfo(msgspec.Struct, kw_only=True, frozen=True):
     algorithms: dict[str, str] = {}
     programs: dict[int, str] = {}
     rules: list[str] = []
+    listens: list[str] = []
     started_ticks: int | None = None
 
 

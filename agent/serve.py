@@ -16,7 +16,7 @@ from agent.audit import Audit, AuditLog
 from agent.bus import status_of, tell
 from agent.canary.canaries import ENDS
 from agent.changes import Reloaded
-from agent.control import ControlOptions, control_socket
+from agent.control import ControlOptions, control_socket, try_to_listen
 from agent.description import Plan, assembled
 from agent.events import Event
 from agent.files import Files, ReadingThread
@@ -27,9 +27,8 @@ from agent.management import Management, managed
 from agent.metrics import MetricsAddress, MetricsServer, listening
 from agent.plane import Plane
 from agent.priority import raise_priority, raise_thread
-from agent.runfile import RunFile, RunInfo, run_dir_of
+from agent.runfile import RunFile, RunInfo, check_room, run_dir_of, running
 from agent.supervised import supervised
-from agent.wakeful import Wakeful
 from agent.watch import Told, Watcher
 from broker.embedded import EmbeddedBroker
 from broker.options import BusOptions
@@ -47,7 +46,6 @@ class ServeOptions:
         unload_at_end: Remove everything from the kernel at the end; else the registration stays.
         keep_capabilities: Do not drop the capabilities that a running agent does not need.
         realtime: Run the event loop with real-time priority, where that is allowed.
-        wakeful: Let idle processors spin instead of sleep while reports come, where that is allowed.
         run_dir: Where the run file stands; None for where commands look for it.
         control: Where the running agent can be asked and changed; None for nowhere.
         on_reload: Watch the files of the algorithms, reload what is saved, and tell this what came of it:
@@ -64,7 +62,6 @@ class ServeOptions:
     unload_at_end: bool = False
     keep_capabilities: bool = False
     realtime: bool = True
-    wakeful: bool = False
     run_dir: Path | None = None
     control: ControlOptions | None = None
     on_reload: Told | None = None
@@ -103,7 +100,9 @@ def serve(
     with ExitStack() as around:
         with _cleared_up(datapath_held):
             run_dir = options.run_dir
-            datapath_held.prepare(ready, run_dir or run_dir_of(datapath_held.place))
+            if datapath_held.takes_over:
+                datapath_held.rehearse(ready)
+                _rehearse(options, datapath_held.place)
             audit_log = around.enter_context(_audit_log(options.audit))
             datapath = datapath_held.load()
             place = datapath_held.place
@@ -127,8 +126,9 @@ def serve(
             if not options.keep_capabilities:
                 ebpf.drop_capabilities()
                 around.enter_context(_children_without_any())
-            run_file.write(_run_info(plane, place))
-            _keep_written(plane, lambda: run_file.write(_run_info(plane, place)))
+            listens = _listens(options, control)
+            run_file.write(_run_info(plane, place, listens))
+            _keep_written(plane, lambda: run_file.write(_run_info(plane, place, listens)))
             ways.start()
             if metrics is not None:
                 metrics.start(_give_up_all if not options.keep_capabilities else lambda: None)
@@ -137,14 +137,53 @@ def serve(
         with _stopped_by_signals(plane):
             if on_start is not None:
                 on_start(plane, ready)
-            with supervised(plane), _turns(plane, options.wakeful, each_turn) as turn:
+            with supervised(plane):
                 plane.each_turn.append(lambda: datapath_held.each_turn(plane))
-                plane.run(options.duration_s, turn)
+                plane.run(options.duration_s, None if each_turn is None else lambda: each_turn(plane))
         around.close()
         datapath_held.release()  # last: what has our names, the next agent takes
         if options.unload_at_end and not plane.handed_over:
             datapath_held.unload()
     return plane
+
+
+def _rehearse(options: ServeOptions, place: str) -> None:
+    """Try what else could keep an agent from serving, while the one that it takes over from still serves.
+
+    Where that one listens, this one can listen as soon as it is gone.
+
+    Raises:
+        CcpError: What would have kept it.
+    """
+    check_room(options.run_dir or run_dir_of(place))
+    before = running(place, options.run_dir)
+    free_soon = [] if before is None else before.listens
+    if options.metrics is not None and str(options.metrics) not in free_soon:
+        MetricsServer(options.metrics).close()
+    control = _control(options, place)
+    if control is not None:
+        try_to_listen(control, bind=control.address not in free_soon)
+    broker = options.broker
+    if isinstance(broker, EmbeddedBroker):
+        broker.try_out(elsewhere=_reached_at(broker) in free_soon)
+        broker = broker.options
+    if broker is not None:
+        Inbox(broker, sender=options.host or socket.gethostname())
+
+
+def _listens(options: ServeOptions, control: ControlOptions | None) -> list[str]:
+    addresses: list[str] = []
+    if options.metrics is not None:
+        addresses.append(str(options.metrics))
+    if control is not None:
+        addresses.append(control.address)
+    if isinstance(options.broker, EmbeddedBroker):
+        addresses.append(_reached_at(options.broker))
+    return addresses
+
+
+def _reached_at(broker: EmbeddedBroker) -> str:
+    return f"{broker.options.host}:{broker.options.port}"
 
 
 def _control(options: ServeOptions, place: str) -> ControlOptions | None:
@@ -290,25 +329,6 @@ def _children_without_any() -> Iterator[None]:
 
 
 @contextmanager
-def _turns(
-    plane: Plane, keep_awake: bool, each_turn: Callable[[Plane], None] | None
-) -> Iterator[Callable[[], None]]:
-    """Give what is to be done after every batch."""
-    wakeful = Wakeful()
-
-    def turn() -> None:
-        if keep_awake:
-            wakeful.note(plane.counters.reports)
-        if each_turn is not None:
-            each_turn(plane)
-
-    try:
-        yield turn
-    finally:
-        wakeful.close()
-
-
-@contextmanager
 def _cleared_up(datapath: Held) -> Iterator[None]:
     """Leave nothing half started."""
     try:
@@ -318,7 +338,7 @@ def _cleared_up(datapath: Held) -> Iterator[None]:
         raise
 
 
-def _run_info(plane: Plane, place: str) -> RunInfo:
+def _run_info(plane: Plane, place: str, listens: list[str]) -> RunInfo:
     return RunInfo(
         pid=os.getpid(),
         pin_dir=place,
@@ -330,6 +350,7 @@ def _run_info(plane: Plane, place: str) -> RunInfo:
             for installed in host.programs.all()
         },
         rules=[rule.text for rule in plane.rules],
+        listens=listens,
     )
 
 

@@ -1,14 +1,13 @@
-"""A broker that needs no installation: `native/ccp-broker`, in a process that is started again if it dies.
+"""A broker of one's own: Mosquitto with generated settings, started again if it dies.
 
     with EmbeddedBroker() as broker:
         bus = Bus(broker.options, sender="host-a")
 
-`python -m broker.embedded` runs the process by hand (`broker.embedded_process`). It ends with the process
-that started it, however that ended: its standard input is a pipe, and the pipe closes.
+`python -m broker.embedded` runs one from the command line (`broker.embedded_command`). Mosquitto runs as
+nobody and ends with the process that started it, however that ended (`broker.embedded_process`).
 
-It speaks MQTT 5 on one port, plain or TLS, and reads Mosquitto's password files and access lists. On an
-address that others reach it wants users; these may publish in their own name only, unless an access list says
-otherwise.
+Addresses other than loopback require users; these may publish under their own name only, unless an access
+list says otherwise. Limits come from `broker/mosquitto/mosquitto.conf`, as for a Mosquitto service.
 """
 
 from __future__ import annotations
@@ -20,6 +19,9 @@ import logging
 import os
 import re
 import secrets
+import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -36,16 +38,30 @@ from broker.users import password_line
 log = logging.getLogger("ccplane.bus")
 
 LOOPBACK: Final = "127.0.0.1"
-OWN_NAMES: Final = Path(__file__).with_name("mosquitto") / "acl"
-"""Access list where there are users and no other is given: all read everything, write in their own name."""
+SETTINGS: Final = Path(__file__).with_name("mosquitto")
+"""Configuration of Mosquitto, and the access list where there are users and no other is given."""
+LIMITS: Final = "# Limits and log."
+"""Start of what holds for every broker in `mosquitto.conf`."""
 
 RESTART_MIN_S: Final = 0.1
 """Wait before a broker that died is started again [s]; it doubles with every death soon after a start."""
 RESTART_MAX_S: Final = 10.0
 
 _STOP_S: Final = 5.0
-_PACKAGES: Final = Path(__file__).parents[1]
-"""Where this package was imported from: the process is to come from there, too."""
+_PORT_TRIES: Final = 5
+_PROCESS: Final = Path(__file__).with_name("embedded_process.py")
+_FOLDERS: Final = "/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin"
+_CONFIGURATION: Final = """\
+listener {port} {host}
+max_connections 1000
+{tls}{rights}
+user root
+log_timestamp false
+log_type information
+{limits}"""
+_TLS: Final = "certfile certificate\nkeyfile key\n"
+_USERS: Final = "allow_anonymous false\npassword_file users\nacl_file acl"
+_OPEN: Final = "allow_anonymous true"
 
 _TEXT: Final = re.compile(
     r"embedded(?::(?:(?P<host>[^:?]+|\[[^\]]+\]):)?(?P<port>\d{1,5}))?(?:\?(?P<query>.*))?"
@@ -53,8 +69,27 @@ _TEXT: Final = re.compile(
 _FORM: Final = "embedded[:[ADDRESS:]PORT][?users=FILE[&acl=FILE][&cert=FILE&key=FILE[&ca=FILE]]]"
 
 
+def mosquitto_program() -> Path:
+    """Return where Mosquitto is installed.
+
+    Raises:
+        BusError: `bus.no_mosquitto`.
+    """
+    found = shutil.which("mosquitto", path=f"{os.environ.get('PATH', os.defpath)}:{_FOLDERS}")
+    if found is None:
+        raise BusError(
+            "bus.no_mosquitto",
+            "cannot start a broker: no program `mosquitto`",
+            where=f"PATH, {_FOLDERS.replace(':', ', ')}",
+            why="embedded brokers are Eclipse Mosquitto, which is not installed here",
+            fix="`apt-get install mosquitto`, `dnf install mosquitto` or `brew install mosquitto`; "
+            "or use another machine's broker: --broker mqtt://HOST",
+        )
+    return Path(found)
+
+
 def check_open(host: str, *, has_users: bool) -> None:
-    """Refuse to let everybody in on an address that others reach.
+    """Refuse to run without users on an address that other machines reach.
 
     Raises:
         BusError: `bus.users_required`, or `bus.bad_url` if the host is no address.
@@ -71,8 +106,8 @@ def check_open(host: str, *, has_users: bool) -> None:
     if not (is_loopback or has_users):
         raise BusError(
             "bus.users_required",
-            f"a broker on {host} lets everybody in who reaches it",
-            why="without users anybody could publish anything there, and algorithms act on it",
+            f"refusing to start an unauthenticated broker on {host}, a non-loopback address",
+            why="anyone who reaches it could publish telemetry, and algorithms act on it",
             fix="make users with `python -m broker.users FILE USER...`, and name their file: "
             f"`ccp run --broker 'embedded:{host}:{PORT}?users=FILE'`, or --users FILE of "
             "`python -m broker.embedded`; or listen on 127.0.0.1",
@@ -80,11 +115,12 @@ def check_open(host: str, *, has_users: bool) -> None:
 
 
 class EmbeddedBroker:
-    """A broker in a process of its own, for as long as it is wanted.
+    """A Mosquitto process that is restarted when it dies.
 
     Attributes:
         options: How to reach it, once it is started.
         restarts: How often it was started again.
+        pid: Mosquitto's process; None if it does not run.
     """
 
     def __init__(
@@ -97,33 +133,34 @@ class EmbeddedBroker:
         certificate: Path | None = None,
         key: Path | None = None,
         ca: Path | None = None,
+        anonymous: bool = False,
     ) -> None:
         """Prepare; `start`, or `with`, starts it.
 
         Args:
             port: TCP port; 0 takes a free one.
             host: Address to listen on.
-            users: Password file of Mosquitto; None lets everybody in, on a loopback address only.
-            acl: Access list of Mosquitto; None for `OWN_NAMES` where there are users.
+            users: Mosquitto password file; without one all clients are accepted, on a loopback address only.
+            acl: Mosquitto access list; None for the shipped one where there are users.
             certificate: PEM file with the certificate for TLS; None for plain TCP.
-            key: PEM file with its key.
+            key: PEM file with its key, if that is not in `certificate`.
             ca: PEM file by which `options` trust the certificate; None for the system's.
+            anonymous: Accept clients without a user on any address.
 
         Raises:
             BusError: `bus.users_required`.
         """
-        check_open(host, has_users=users is not None)
+        check_open(host, has_users=users is not None or anonymous)
         address = ipaddress.ip_address(host)
         reached = host if not address.is_unspecified else LOOPBACK if address.version == 4 else "::1"
         self.options = BusOptions(host=reached, port=port, tls=None if certificate is None else Tls(ca))
         self.restarts = 0
-        self._arguments = ["--with-parent", "--host", host]
-        files = {"--users": users, "--acl": acl, "--certificate": certificate, "--key": key}
-        for name, file in files.items():
-            if file is not None:
-                self._arguments += [name, str(file)]
-        self._has_users = users is not None
+        self.pid: int | None = None
+        self._host = host
+        self._users, self._acl = users, acl or SETTINGS / "acl"
+        self._certificate, self._key = certificate, key or certificate
         self._own_lines = ""
+        self._files: dict[str, str] = {}
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._stopping = threading.Event()
@@ -137,12 +174,13 @@ class EmbeddedBroker:
             text: `embedded[:[ADDRESS:]PORT][?users=FILE[&acl=FILE][&cert=FILE&key=FILE[&ca=FILE]]]`.
 
         Raises:
-            BusError: `bus.bad_url`, `bus.users_required`.
+            BusError: `bus.bad_url`, `bus.users_required`, `bus.no_mosquitto`.
         """
         found = _TEXT.fullmatch(text)
         query = parse_qs(found["query"] or "", keep_blank_values=True) if found else {}
         if found is None or set(query) - {"users", "acl", "cert", "key", "ca"}:
             raise BusError("bus.bad_url", f"`{text}` names no broker", fix=f"write {_FORM}")
+        mosquitto_program()
         files = {name: Path(values[-1]) for name, values in query.items()}
         return cls(
             int(found["port"] or PORT),
@@ -155,74 +193,155 @@ class EmbeddedBroker:
         )
 
     def with_user(self, name: str) -> Self:
-        """Let whoever starts the broker in, too, as a user with a password that nobody else knows.
-
-        Without users there is nothing to do.
-        """
-        if self._has_users:
+        """Add a user with a random password, for this process; without users, do nothing."""
+        if self._users is not None:
             password = secrets.token_urlsafe()
             self.options = self.options.as_user(name, password)
             self._own_lines = password_line(name, password)
         return self
 
-    @property
-    def pid(self) -> int | None:
-        """Its process; None if it does not run."""
-        process = self._process
-        return None if process is None else process.pid
-
     def start(self) -> Self:
         """Start it and wait until it listens; from then on it is started again whenever it dies.
 
         Raises:
-            BusError: What keeps it from listening, such as `bus.port_taken`.
+            BusError: What keeps it from listening, such as `bus.no_mosquitto` or `bus.port_taken`.
         """
         self._stopping.clear()
+        self._files = self._read()  # now, while there may be rights to do so
         process = self._spawn()
         self._watcher = threading.Thread(target=self._watch, args=(process,), name="ccp-broker", daemon=True)
         self._watcher.start()
         return self
 
+    def _read(self) -> dict[str, str]:
+        """Return the files that Mosquitto gets, but its configuration."""
+        files = {}
+        if self._users is not None:
+            files["users"] = _text(self._users, "bus.no_password_file", "the password file") + "\n"
+            files["users"] += self._own_lines
+            files["acl"] = _text(self._acl, "bus.bad_acl", "the access list")
+        if self._certificate is not None and self._key is not None:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._certificate, self._key)
+                files["certificate"], files["key"] = self._certificate.read_text(), self._key.read_text()
+            except (OSError, ValueError) as error:  # among them ssl.SSLError
+                raise BusError(
+                    "bus.tls_files",
+                    f"cannot use the certificate or its key: {error}",
+                    where=f"{self._certificate}, {self._key}",
+                    fix="give both as PEM files; broker/mosquitto/make-secrets.sh makes a pair",
+                ) from error
+        return files
+
+    def _configuration(self, port: int) -> str:
+        text = (SETTINGS / "mosquitto.conf").read_text()
+        return _CONFIGURATION.format(
+            host=self._host,
+            port=port,
+            tls=_TLS if self._certificate is not None else "",
+            rights=_USERS if self._users is not None else _OPEN,
+            limits=text[text.index(LIMITS) :],
+        )
+
+    def try_out(self, *, elsewhere: bool) -> None:
+        """Start its process and end it again: its files can be read, and it can listen.
+
+        Args:
+            elsewhere: Let it listen on another port, because the one that it wants is not free yet.
+
+        Raises:
+            BusError: As `start`.
+        """
+        wanted = self.options
+        if elsewhere:
+            self.options = replace(wanted, port=0)
+        self._files = self._read()
+        try:
+            _end(self._spawn())
+        finally:
+            self.options, self._process, self.pid = wanted, None, None
+
     def _spawn(self) -> subprocess.Popen[str]:
-        """Start the process, on the port that it had before, if it had one."""
+        """Start the process, on its previous port if it had one."""
+        tries = 1 if self.options.port else _PORT_TRIES
+        while True:
+            port = self.options.port or _free_port(self._host)
+            try:
+                process, pid = self._start_process(port)
+                break
+            except BusError as error:
+                tries -= 1
+                if error.slug != "bus.port_taken" or not tries:
+                    raise
+        with self._lock:
+            self._process, self.pid = process, pid
+            self.options = replace(self.options, port=port)
+        return process
+
+    def _start_process(self, port: int) -> tuple[subprocess.Popen[str], int]:
+        files = {**self._files, "mosquitto.conf": self._configuration(port)}
+        program = mosquitto_program()
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "broker.embedded",
-                *self._arguments,
-                "--port",
-                str(self.options.port),
-            ],
+            [sys.executable, "-I", "-S", str(_PROCESS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={**os.environ, "PYTHONPATH": str(_PACKAGES)},
         )
         with contextlib.suppress(BrokenPipeError):
-            _pipe(process.stdin).write(json.dumps(self._own_lines) + "\n")
+            _pipe(process.stdin).write(json.dumps([str(program), files]) + "\n")
             _pipe(process.stdin).flush()
         with _pipe(process.stdout) as answers:
             line = answers.readline()
-        said: dict[str, Any] = json.loads(line) if line else {}
-        if "listening" not in said:
+        if not line:
             tail = _end(process)
-            raise BusError(*said["error"]) if "error" in said else _died(process.returncode, tail)
-        with self._lock:
-            self._process = process
-            self.options = replace(self.options, port=said["listening"])
-        return process
+            raise self._not_started(port, process.returncode, tail)
+        answer: dict[str, Any] = json.loads(line)
+        return process, int(answer["pid"])
+
+    def _not_started(self, port: int, code: int, log_text: str) -> BusError:
+        """Return why Mosquitto did not start, from what it logged."""
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        errors = [line for line in log_text.splitlines() if line.startswith("Error")]
+        why = "; ".join(line.removeprefix("Error: ") for line in errors)
+        lower = why.lower()
+        if any(reason in lower for reason in ("in use", "assign requested", "permission denied")):
+            return BusError(
+                "bus.port_taken",
+                f"cannot listen on {shown}, port {port}",
+                why=why,
+                fix="choose another port; if the system's Mosquitto has it, use that "
+                "(--broker mqtt://127.0.0.1) or stop it (`systemctl disable --now mosquitto`)",
+            )
+        if "acl" in lower:
+            return BusError(
+                "bus.bad_acl",
+                f"Mosquitto cannot read the access list: {why}",
+                where=str(self._acl),
+                fix="write it as a Mosquitto acl_file; broker/mosquitto/acl is one",
+            )
+        if "password" in lower:
+            return BusError(
+                "bus.no_password_file",
+                f"Mosquitto cannot read the password file: {why}",
+                where=str(self._users),
+                fix="write it with `python -m broker.users` or `mosquitto_passwd` of Mosquitto 2",
+            )
+        return BusError(
+            "bus.broker_died",
+            "Mosquitto ended before it listened",
+            why=f"it ended with {_how(code)}" + (f":\n{log_text}" if log_text else ""),
+            fix="ccplane needs Mosquitto 2.0.11 or newer (`mosquitto -h` shows the version)",
+        )
 
     def _watch(self, process: subprocess.Popen[str]) -> None:
-        """Log what it tells; start it again when it ends, for as long as it is wanted."""
+        """Log what Mosquitto logs; start it again when it ends, until `stop`."""
         wait_s = RESTART_MIN_S
         while True:
             started_s = time.monotonic()
             for line in _pipe(process.stderr):
-                log.warning("embedded broker: %s", line.rstrip())
+                log.log(_level(line), "embedded broker: %s", line.rstrip())
             code = process.wait()
             if self._stopping.is_set():
                 return
@@ -248,15 +367,14 @@ class EmbeddedBroker:
         """End it; nothing happens if it does not run."""
         self._stopping.set()
         with self._lock:
-            process, self._process = self._process, None
+            process, self._process, self.pid = self._process, None, None
         if process is not None:
-            # By its standard input: it may run as another user, whom we may not signal.
+            # By its standard input: it may run as another user, which this process may not signal.
             _pipe(process.stdin).close()
             try:
                 process.wait(_STOP_S)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                log.error("the embedded broker (process %d) does not end", process.pid)
         if self._watcher is not None:
             self._watcher.join(_STOP_S)
             self._watcher = None
@@ -288,19 +406,39 @@ def _end(process: subprocess.Popen[str]) -> str:
 
 
 def _how(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"code {code}"
+    signal = -code if code < 0 else code - 128
+    return f"signal {signal}" if signal > 0 else f"code {code}"
 
 
-def _died(code: int, tail: str) -> BusError:
-    return BusError(
-        "bus.broker_died",
-        "the embedded broker ended before it listened",
-        why=f"its process ended with {_how(code)}" + (f":\n{tail}" if tail else ""),
-        fix="try `python -m broker.embedded` by hand, or use another broker",
-    )
+def _level(line: str) -> int:
+    """Return how important a line of Mosquitto's log is."""
+    if not line.startswith(("Error", "Warning")) or "does not contain '%c' or '%u'" in line:
+        return logging.DEBUG
+    return logging.WARNING
+
+
+def _text(file: Path, slug: str, what: str) -> str:
+    try:
+        return file.read_text()
+    except (OSError, ValueError) as error:
+        raise BusError(slug, f"cannot read {what}: {error}", where=str(file)) from error
+
+
+def _free_port(host: str) -> int:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, 0), family=family) as server:
+            return int(server.getsockname()[1])
+    except OSError as error:
+        raise BusError(
+            "bus.port_taken",
+            f"cannot listen on {host}",
+            why=str(error),
+            fix="give an address of this machine",
+        ) from error
 
 
 if __name__ == "__main__":
-    from broker.embedded_process import run
+    from broker.embedded_command import run
 
     run()

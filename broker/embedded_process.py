@@ -1,85 +1,47 @@
-"""The process of the embedded broker: reads its files, listens, gives up its rights, serves."""
+"""Runs Mosquitto for `EmbeddedBroker`: without rights, no longer than the process that started this one.
+
+A script of the standard library alone (`python -I -S`), so that it starts in 20 ms. Standard input has one
+line of JSON; its end is the order to stop, so that this ends with its parent however that ends. On standard
+output it says when Mosquitto listens; standard error has Mosquitto's log.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import resource
 import signal
-import ssl
+import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+DESCRIPTORS = 4096
+"""Files and sockets that Mosquitto may have open: more than it may have connections."""
+START_S = 10.0
+"""Time for Mosquitto to listen; then it is killed [s]."""
 
-from broker.embedded import LOOPBACK, OWN_NAMES, check_open
-from broker.errors import BusError
-from broker.options import PORT
-from ccp_base.errors import CcpError
-
-if TYPE_CHECKING:
-    from ccp_base._native import MqttBroker
-
-DESCRIPTORS: Final = 4096
-"""How many it may have open: more than there may be connections."""
-
-_NOBODY: Final = 65534
-_PR_SET_NO_NEW_PRIVS: Final = 38
-
-
-def _read(file: Path | None, slug: str, what: str) -> str | None:
-    try:
-        return None if file is None else file.read_text()
-    except (OSError, ValueError) as error:
-        raise BusError(slug, f"cannot read {what}: {error}", where=str(file)) from error
-
-
-def _read_tls(certificate: Path | None, key: Path | None) -> tuple[bytes, bytes] | None:
-    if certificate is None:
-        return None
-    key = key or certificate
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-        return certificate.read_bytes(), key.read_bytes()
-    except (OSError, ssl.SSLError) as error:
-        raise BusError(
-            "bus.tls_files",
-            f"cannot use the certificate or its key: {error}",
-            where=f"{certificate}, {key}",
-            fix="give both as PEM files; broker/mosquitto/make-secrets.sh makes a pair",
-        ) from error
-
-
-def _listen(address: str, tls: tuple[bytes, bytes] | None, users: str | None, acl: str | None) -> MqttBroker:
-    try:
-        from ccp_base._native import MqttBroker
-    except ImportError as error:
-        raise BusError(
-            "bus.not_built",
-            "the native module is missing",
-            why=str(error),
-            fix="run `make build`, or use another broker",
-        ) from error
-    return MqttBroker(address, tls, users, acl)
+_NOBODY = 65534
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def give_up_rights() -> None:
-    """Become nobody, if this is root, and let no program that is started from here get rights back.
+    """Become nobody if this is root; no program started from here can get rights back.
 
-    Started again by an agent that gave up its own rights, root cannot become nobody, and has none to lose.
+    Root without the capability, as in an agent that gave up its rights, has none to lose.
     """
     if os.geteuid() == 0:
-        try:
+        with contextlib.suppress(PermissionError):
             os.setgroups([])
             os.setresgid(_NOBODY, _NOBODY, _NOBODY)
             os.setresuid(_NOBODY, _NOBODY, _NOBODY)
-        except PermissionError:
-            pass
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def _allow_descriptors() -> None:
@@ -88,59 +50,64 @@ def _allow_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
-def main(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = PORT,
-    users: Annotated[Path | None, typer.Option(help="Password file of Mosquitto.")] = None,
-    acl: Annotated[
-        Path | None, typer.Option(help="Access list of Mosquitto; else users publish in their own name only.")
-    ] = None,
-    certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
-    anonymous: Annotated[
-        bool,
-        typer.Option("--anonymous", help="Let everybody in: for networks that are closed, such as a lab."),
-    ] = False,
-    with_parent: Annotated[bool, typer.Option(hidden=True, help="Started by EmbeddedBroker.")] = False,
-) -> None:
-    """Run an MQTT 5 broker until it is told to stop; it says in JSON on stdout on which port it listens."""
-    # Ctrl-C reaches parent and child; the parent then ends the child when it does not need it any more.
-    signal.signal(signal.SIGINT, signal.SIG_IGN if with_parent else signal.SIG_DFL)
-    try:
-        own_lines = json.loads(sys.stdin.readline()) if with_parent else ""
-        check_open(host, has_users=users is not None or anonymous)
-        tls = _read_tls(certificate, key)
-        passwords = _read(users, "bus.no_password_file", "the password file")
-        if passwords is not None:
-            passwords += f"\n{own_lines}"
-        rules = _read(acl or (OWN_NAMES if users is not None else None), "bus.bad_acl", "the access list")
-        shown = f"[{host}]" if ":" in host else host
-        broker = _listen(f"{shown}:{port}", tls, passwords, rules)
-    except CcpError as error:
-        if with_parent:
-            print(json.dumps({"error": error.args}), flush=True)
-        else:
-            typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
-    _allow_descriptors()
+def _end_with_parent() -> None:
+    """In the child: end if this process is killed."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+
+
+def _kill_at_end_of_input(process: subprocess.Popen[str]) -> None:
+    """Kill it: it has nothing to save, and SIGTERM would have it publish the last wills of all clients."""
+    sys.stdin.buffer.read()
+    process.kill()
+
+
+def run() -> int:
+    """Run Mosquitto; returns its exit code, 128 more than the signal if one ended it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
+    program, files = json.loads(sys.stdin.buffer.readline())
     give_up_rights()
-    print(json.dumps({"listening": broker.port}), flush=True)
-    if not with_parent:
-        broker.serve()
-        return
-    # Served on a thread, so that this one sees the end of standard input; if serving ends, all ends.
-    threading.Thread(target=_serve, args=(broker,), daemon=True).start()
-    sys.stdin.read()
-    os._exit(0)
+    _allow_descriptors()
+    with tempfile.TemporaryDirectory(prefix="ccplane-broker-") as folder:
+        _write(Path(folder), files)
+        process = subprocess.Popen(
+            [program, "-c", "mosquitto.conf"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            env={"LC_ALL": "C"},
+            preexec_fn=_end_with_parent,  # safe: there are no other threads yet
+        )
+        late = threading.Timer(START_S, process.kill)
+        late.start()
+        threading.Thread(target=_kill_at_end_of_input, args=(process,), daemon=True).start()
+        assert process.stderr is not None
+        runs = False
+        for line in process.stderr:
+            print(line, end="", file=sys.stderr, flush=True)
+            if runs := line.endswith(" running\n"):
+                break
+        late.cancel()
+    if runs:  # it has read its files, which are gone now
+        print(json.dumps({"pid": process.pid}), flush=True)
+    for line in process.stderr:
+        print(line, end="", file=sys.stderr, flush=True)
+    code = process.wait()
+    return code if code >= 0 else 128 - code
 
 
-def _serve(broker: MqttBroker) -> None:
-    try:
-        broker.serve()
-    finally:
-        os._exit(1)
-
-
-def run() -> None:
-    """Run `main` for the command line."""
-    typer.run(main)
+if __name__ == "__main__":
+    code = run()
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)  # the thread that reads standard input would keep the interpreter from ending

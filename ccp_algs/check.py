@@ -28,6 +28,7 @@ from ccp_algs.api import (
 )
 from ccp_algs.errors import ContractError
 from ccp_algs.params import params_of
+from ccp_base.flows import FlowInfo, FlowStats
 from ccp_base.names import close_names
 
 MAX_AMOUNT: Final = 1 << 40
@@ -68,8 +69,8 @@ class Summary:
     updates: int
 
 
-@dataclasses.dataclass(frozen=True)
-class FakeInfo:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FakeInfo(FlowInfo):
     """A flow that does not exist."""
 
     flow_id: int = 1 << 32
@@ -84,7 +85,29 @@ class FakeInfo:
     netns_inum: int = 1
     cgroup_id: int = 1
     created_us: int = 1_000_000
+    sock_cookie: int = 1
     ecn_ok: bool = True
+
+
+_LAST_TOTALS: Final = FlowStats(
+    flow_id=1 << 32,
+    cwnd_bytes=10 * _MSS_BYTES,
+    law=False,
+    program=1,
+    now_us=1_900_000,
+    bytes_acked=100 * _MSS_BYTES,
+    bytes_retrans=_MSS_BYTES,
+    mss_bytes=_MSS_BYTES,
+    srtt_us=20_000,
+    min_rtt_us=20_000,
+    delivered_pkts=100,
+    lost_pkts=1,
+    retrans_pkts=1,
+    acks=100,
+    reports=25,
+    mail_applied=1,
+    mail_applied_us=1_000_000,
+)
 
 
 class FakeReport:
@@ -123,7 +146,7 @@ class RecordingFlow:
         cwnd_bytes: Window last set [bytes].
     """
 
-    def __init__(self, info: FakeInfo, programs: Mapping[str, str]) -> None:
+    def __init__(self, info: FlowInfo, programs: Mapping[str, str]) -> None:
         """Start with the first of the programs."""
         self.info = info
         self.calls: list[tuple[str, dict[str, int]]] = []
@@ -360,7 +383,7 @@ class _Trial:
 
     def close(self) -> None:
         """Let it say good-bye."""
-        self.algorithm.on_close(FakeStats())
+        self.algorithm.on_close(_LAST_TOTALS)
 
 
 class _VectorTrial:
@@ -457,24 +480,6 @@ def _recorded(updates: Updates, flow_ids: set[int], registers: list[str]) -> lis
         values = {name: _integer(name, column[row].item(), 0, most[name]) for name, column in columns.items()}
         calls.append((str(flow_id), values))
     return calls
-
-
-@dataclasses.dataclass(frozen=True)
-class FakeStats:
-    """Last totals of a flow that did not exist."""
-
-    flow_id: int = 1 << 32
-    cwnd_bytes: int = 10 * _MSS_BYTES
-    rate_bytes_per_s: int = 0
-    law: bool = False
-    srtt_us: int = 20_000
-    min_rtt_us: int = 20_000
-    delivered_pkts: int = 100
-    lost_pkts: int = 1
-    retrans_pkts: int = 1
-    bytes_acked: int = 100 * _MSS_BYTES
-    ca_state: int = 0
-    now_us: int = 1_900_000
 
 
 def _integer(name: str, value: float, low: int, high: int) -> int:

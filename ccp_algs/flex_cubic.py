@@ -20,9 +20,8 @@ Sources: P. P. P. Filho, M. R. N. Ribeiro, M. Martinello, G. F. Miguel, "Flex-Cu
 Loss-Tolerant TCP Cubic", sections 3.1, 3.3 and 3.4; RFC 9438; for `queue_fraction` see `inflation.py`.
 
 Parameters: those of `cubic.py`; `rtt_multiplier` (k = 2, section 3.4); off by default and beyond the paper:
-`congestion_memory_ms`, `min_rtt_window_ms`, `queue_fraction` (all in `inflation.py`), and
-`truncated_cube_root`, a defect of the authors' program, for comparison. The paper's units are converted by
-`beta_of` and `c_per_s3_of`.
+`congestion_memory_ms`, `min_rtt_window_ms`, `queue_fraction` (all in `inflation.py`). The paper's units are
+converted by `beta_of` and `c_per_s3_of`.
 
 Deviations: those of `cubic.py`. The paper does not say which RTT is meant, nor what happens to the window
 during a spared recovery, to ECN, and to timeouts: see above for what is done here. The authors' program does
@@ -35,7 +34,6 @@ figures, and what `queue_fraction` does about it.
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from ccp_algs.cubic_control import CubicControl
@@ -68,35 +66,6 @@ def beta_of(beta_1024: int) -> float:
 def c_per_s3_of(scale: int) -> float:
     """Return C of RFC 9438 [segments/s^3] for the paper's "C", a scale in 10/1024: 41 is 0.4."""
     return 10 * scale / 1024
-
-
-def truncated_k_us(deficit_pkts: float, c_per_s3: float) -> int:
-    """Return the K that the authors' published program computes.
-
-    Its cube root takes the leading bits of a number of 32 to 64 bits for a first guess, but shifts only the
-    lower 32 bits of it, and by a distance modulo 32. Up to a deficit of 25 segments what comes out is nearly
-    always too large, by up to hundreds of seconds. From 26 on it is beyond the table of guesses, for which
-    the program returns 0.
-
-    Args:
-        deficit_pkts: W_max less the window at the beginning of congestion avoidance [segments].
-        c_per_s3: C [segments/s^3], > 0.
-
-    Returns:
-        K [us].
-
-    Source: github.com/nerds-ufes/Flex-Cubic, bpf_cubic.c, as compiled for version 3 of the BPF instructions.
-    Deviation: the guess and one Newton step are in floating point.
-    """
-    cube = int(deficit_pkts) * ((1 << 40) // round(1024 * c_per_s3))  # of K in 1/1024 s
-    if cube == 0:
-        return 0
-    third = (cube.bit_length() * 84 >> 8) - 1
-    leading = (cube & 0xFFFF_FFFF) >> (3 * third % 32)
-    if leading >= 64:
-        return 0
-    guess = max(math.cbrt(leading), 10 / 64) * float(1 << third)
-    return round((2 * guess + cube / guess**2) / 3 * 1e6 / 1024)
 
 
 _cubic = cubic_state()
@@ -156,7 +125,6 @@ class FlexCubic(CubicControl):
         max=PRR,
         doc="while spared losses are repaired, the window 0: grows, 1: is held, 2: PRR",
     )
-    truncated_cube_root = Param(False, doc="K as the authors' published program computes it, for comparison")
 
     def registers(self, mss_bytes: int) -> dict[str, int]:
         """Return the registers that parameters and segment size determine."""
@@ -168,9 +136,3 @@ class FlexCubic(CubicControl):
             "persist_rounds": self.persist_rounds,
             "spared_window": self.spared_window,
         }
-
-    def k_us(self, w_max_bytes: float, cwnd_epoch_bytes: float, mss_bytes: int) -> int:
-        """Return K, right or as in the authors' program [us]."""
-        if self.truncated_cube_root:
-            return truncated_k_us(max(0.0, w_max_bytes - cwnd_epoch_bytes) / mss_bytes, self.c_per_s3)
-        return super().k_us(w_max_bytes, cwnd_epoch_bytes, mss_bytes)

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccp_base.errors import CcpError
+from ccp_base.flows import FlowInfo as FlowInfo
+from ccp_base.flows import FlowStats as FlowStats
 
 __all__ = [
     "KERNEL_PART",
@@ -25,7 +27,6 @@ __all__ = [
     "IntNode",
     "Interpreter",
     "IoamCapture",
-    "MqttBroker",
     "PlainCubic",
     "Portable",
     "Program",
@@ -55,6 +56,7 @@ __all__ = [
     "ioam_remove",
     "ioam_work",
     "probe",
+    "rehearse",
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_remote_of",
@@ -187,106 +189,6 @@ class Report:
     def __getattr__(self, name: str) -> int: ...
     def as_dict(self) -> dict[str, int]:
         """Return the Report registers by name, and only these."""
-
-@final
-class FlowInfo:
-    """What is known of a flow from its start."""
-
-    @property
-    def flow_id(self) -> int: ...
-    @property
-    def src_addr(self) -> str: ...
-    @property
-    def src_port(self) -> int: ...
-    @property
-    def dst_addr(self) -> str: ...
-    @property
-    def dst_port(self) -> int: ...
-    @property
-    def family(self) -> int: ...
-    @property
-    def mss_bytes(self) -> int: ...
-    @property
-    def init_cwnd_bytes(self) -> int: ...
-    @property
-    def cc_name(self) -> str: ...
-    @property
-    def netns_inum(self) -> int: ...
-    @property
-    def cgroup_id(self) -> int: ...
-    @property
-    def created_us(self) -> int: ...
-    @property
-    def sock_cookie(self) -> int: ...
-    @property
-    def ecn_ok(self) -> bool: ...
-
-@final
-class FlowStats:
-    """Totals and state of one flow."""
-
-    @property
-    def flow_id(self) -> int: ...
-    @property
-    def cwnd_bytes(self) -> int: ...
-    @property
-    def rate_bytes_per_s(self) -> int: ...
-    @property
-    def law(self) -> bool: ...
-    @property
-    def program(self) -> int: ...
-    @property
-    def mss_bytes(self) -> int: ...
-    @property
-    def srtt_us(self) -> int: ...
-    @property
-    def min_rtt_us(self) -> int: ...
-    @property
-    def delivered_pkts(self) -> int: ...
-    @property
-    def lost_pkts(self) -> int: ...
-    @property
-    def retrans_pkts(self) -> int: ...
-    @property
-    def packets_in_flight(self) -> int: ...
-    @property
-    def bytes_acked(self) -> int: ...
-    @property
-    def bytes_retrans(self) -> int: ...
-    @property
-    def ca_state(self) -> int: ...
-    @property
-    def snd_ssthresh_pkts(self) -> int: ...
-    @property
-    def pacing_rate_bytes_per_s(self) -> int: ...
-    @property
-    def acks(self) -> int: ...
-    @property
-    def reports(self) -> int: ...
-    @property
-    def reports_missed(self) -> int: ...
-    @property
-    def fold_errors(self) -> int: ...
-    @property
-    def last_fold_error(self) -> int: ...
-    @property
-    def law_entries(self) -> int: ...
-    @property
-    def law_cause(self) -> str: ...
-    @property
-    def law_entered_us(self) -> int: ...
-    @property
-    def law_left_us(self) -> int: ...
-    @property
-    def local_congestion(self) -> int: ...
-    @property
-    def timeouts(self) -> int: ...
-    @property
-    def mail_applied(self) -> int: ...
-    @property
-    def mail_applied_us(self) -> int: ...
-    @property
-    def now_us(self) -> int: ...
 
 @final
 class Created:
@@ -824,45 +726,11 @@ class SocketSwitch:
 def compile(source: str, name: str = "default", origin: str = "<source>", first_line: int = 1) -> Program: ...
 def verify(program: Program) -> None: ...
 def probe() -> dict[str, dict[str, Any]]: ...
+def rehearse(
+    pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]
+) -> None: ...
 def try_load() -> list[tuple[str, CcpError | None]]: ...
 def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
-
-@final
-class MqttBroker:
-    """An embedded MQTT broker that listens."""
-
-    @property
-    def port(self) -> int:
-        """TCP port on which it listens."""
-
-    def __new__(
-        cls,
-        listen: str,
-        tls: tuple[bytes, bytes] | None = None,
-        users: str | None = None,
-        acl: str | None = None,
-    ) -> MqttBroker:
-        """Listen.
-
-        Args:
-            listen: Address and port; port 0 takes a free one.
-            tls: Certificates and key, PEM; None for plain TCP.
-            users: Text of a password file of Mosquitto; None lets everybody in.
-            acl: Text of an access list of Mosquitto; None lets everybody publish and read everything.
-
-        Raises:
-            CcpError: `bus.no_password_file`, `bus.bad_acl`, `bus.tls_files`, `bus.port_taken`.
-            ValueError: If `listen` cannot be read.
-        """
-
-    def serve(self) -> None:
-        """Serve clients on this thread; returns only by raising.
-
-        Raises:
-            OSError: If the event loop cannot be made.
-            RuntimeError: If it was served already.
-        """
-
 def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
 

@@ -20,8 +20,6 @@ EXTRA_OF: Final = {
     "IPython": "notebooks",
     "aioquic": "aioquic",
     "anywidget": "notebooks",
-    "boto3": "aws",
-    "botocore": "aws",
     "distributed": "cluster",
     "gymnasium": "env",
     "ipykernel": "notebooks",

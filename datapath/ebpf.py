@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ccp_base.native import native_part
+from ccp_base.pins import DEFAULT_PIN_DIR as DEFAULT_PIN_DIR
 
 if TYPE_CHECKING:
     from ccp_base import _native
     from ccp_base.errors import CcpError
     from datapath.protocol import DatapathView
-
-DEFAULT_PIN_DIR = "/sys/fs/bpf/ccplane"
-"""Where the maps and links are pinned; one agent a directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +159,22 @@ def verify(program: _native.Program) -> None:
     with native_part():
         from ccp_base import _native
     _native.verify(program)
+
+
+def rehearse(pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]) -> None:
+    """Try to add names and extensions to a datapath, while another agent has it, and leave nothing behind.
+
+    Args:
+        pin_dir: Directory of the datapath.
+        cc_names: Congestion-control names.
+        extensions: Names and objects; None for one that ships with ccplane.
+
+    Raises:
+        LoadError: What would be refused, as `Datapath.register` and `Datapath.extend` do.
+    """
+    with native_part():
+        from ccp_base import _native
+    _native.rehearse(pin_dir, cc_names, extensions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import hashlib
-import json
 import os
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccp_base.errors import CcpError
+from experiments import records
 from experiments.netlab.spec import Buffer, Direction
 from experiments.results import ResultSet
 from experiments.runs.build import ROOT, this_build
@@ -131,10 +131,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.cluster_measure", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="of each of the 100 points")
     found = measure(parser.parse_args().seeds)
-    print(json.dumps(found, indent=2))
+    print(records.dumped(found))
     assert found["files_that_differ"] == 0
     assert found["cluster"]["done"] == found["one_process"]["done"] == found["runs"]
-    RESULT.write_text(json.dumps(found, indent=2) + "\n")
+    RESULT.write_text(records.dumped(found))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from experiments import records
 from experiments.coverage import APART, OF_ONE, OF_TWO, SHAPES, of_one, of_two
 
 ROOT: Final = Path(__file__).parents[1]
@@ -74,5 +75,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", action="store_true", help="simulate first; takes minutes")
     if parser.parse_args().measure:
-        RESULT.write_text(json.dumps(measured(), indent=1) + "\n")
+        RESULT.write_text(records.dumped(measured()))
     PAGE.write_text(written(PAGE.read_text(), json.loads(RESULT.read_text())))

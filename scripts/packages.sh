@@ -33,5 +33,21 @@ apt_install() {
 		"install it (these are Debian's package names), then start again"
 	apt_update
 	say "apt-get install $*"
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >/dev/null
+	as_root sh -ec "$APT_INSTALL" sh "$@"
 }
+
+# Debian's packages of Mosquitto and nginx start a service, now and at every boot. ccplane starts these programs itself,
+# where it needs them: the services stay off, unless they were there before.
+APT_INSTALL='
+	policy=/usr/sbin/policy-rc.d
+	if [ ! -e $policy ]; then
+		trap "rm -f $policy" EXIT
+		trap "exit 130" INT TERM
+		printf "#!/bin/sh\nexit 101\n" >$policy
+		chmod 755 $policy
+	fi
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >/dev/null
+	for unit in mosquitto nginx; do
+		case " $* " in *" $unit"*) ! [ -d /run/systemd/system ] || systemctl --quiet disable $unit.service ;; esac
+	done
+'

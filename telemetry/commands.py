@@ -21,8 +21,6 @@ from telemetry.receiver.output import Form, Moment, printer
 from telemetry.receiver.probing import DEFAULT_PORT, Kind, Responder
 from telemetry.receiver.receiver import Available, Options, Receiver, resolve
 from telemetry.receiver.times import INTERVAL_MS, PROBE_MS, lives_ms, times
-from telemetry.regime import ssm
-from telemetry.regime.channel import BusChannel, Channel
 from telemetry.regime.modes import MODES, mode_of, with_settings
 from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import MAX_TTL_MS, ReceiverSignal
@@ -97,10 +95,6 @@ def receive(
             min=1, max=MAX_TTL_MS, help="How long a decision is true (3 windows, at least 1000 ms)."
         ),
     ] = None,
-    regime_ssm: ssm.Targets = None,
-    regime_ssm_broker: ssm.Broker = ssm.BROKER,
-    regime_ssm_ttl_ms: ssm.TtlMs = ssm.TTL_MS,
-    regime_ssm_command: ssm.Command = ssm.COMMAND,
     broker: Annotated[
         str | None, typer.Option(help="Publish to it: mqtt://[USER[:PASSWORD]@]HOST[:PORT], or mqtts://.")
     ] = None,
@@ -125,7 +119,7 @@ def receive(
             with _inside(namespace):
                 _respond(port)
             return
-        if not regime and (regime_set or regime_ssm or regime_ttl_ms is not None):
+        if not regime and (regime_set or regime_ttl_ms is not None):
             raise ReceiverError(
                 "receiver.bad_option", "nothing decides", "--regime-...", fix="give --regime, too"
             )
@@ -141,18 +135,16 @@ def receive(
             kernel_probe,
             per_flow,
         )
-        watch = channel = None
+        watch = None
         if mode is not None:
             watch = Watch(
                 with_settings(mode.options_for(window_ms), regime_set or ()), window_ms // interval_ms
             )
-            channel = ssm.channel_for(regime_ssm, regime_ssm_broker, regime_ssm_ttl_ms, regime_ssm_command)
         telling = _Telling(
             broker,
             sender,
             ttl_ms or lives_ms(interval_ms),
             regime_ttl_ms or lives_ms(window_ms),
-            () if channel is None else (channel,),
         )
         _receive(options, namespace, watch, telling, "json" if as_json else "none" if quiet else "table")
     except CcpError as error:
@@ -208,21 +200,18 @@ class _Telling:
         sender: Our name there, if not the usual one.
         ttl_ms: How long a signal is true [ms].
         regime_ttl_ms: How long a decision is true [ms].
-        channels: What carries decisions, besides the broker.
     """
 
     broker: str | None
     sender: str | None
     ttl_ms: int
     regime_ttl_ms: int
-    channels: tuple[Channel, ...]
 
 
 def _receive(
     options: Options, namespace: str | None, watch: Watch | None, telling: _Telling, form: Form
 ) -> None:
     bus: Bus | None = None
-    channels = [*telling.channels]
 
     def take(signals: Sequence[ReceiverSignal]) -> None:
         moment = Moment.now()
@@ -230,24 +219,19 @@ def _receive(
             for signal in signals:
                 bus.publish(signal, ttl_ms=telling.ttl_ms)
         watched: list[Watched] = [] if watch is None else watch.take(signals, moment.mono_us, moment.wall_us)
-        for one in watched:
-            for channel in channels:
-                channel.publish(one.decision, telling.regime_ttl_ms)
+        if bus is not None:
+            for one in watched:
+                bus.publish(one.decision, ttl_ms=telling.regime_ttl_ms)
         show(moment, signals, [(one.decision, one.details) for one in watched])
 
-    def close() -> None:
-        for channel in channels:
-            channel.close()
-
     with contextlib.ExitStack() as stack:
-        stack.callback(close)
         with _inside(namespace):
             receiver = Receiver(options, take)
         stack.callback(receiver.close)
         _say(receiver.available)
         if telling.broker is not None:
             bus = _bus(telling.broker, telling.sender, receiver)
-            channels.append(BusChannel(bus))
+            stack.callback(bus.stop)
         show = printer(form, stack, None if watch is None else lambda: watch.decisions, bus)
         stack.enter_context(on_signals(receiver.request_stop))
         manager = Manager.from_environment()

@@ -1,20 +1,15 @@
-"""What the host of this machine lent to others during a test, and what may be tried again because of it.
+"""What the host of this machine lent to others during a test.
 
 While a processor is taken away, nothing on it sends, forwards or answers: a link that programs emulate stands
 idle, and a deadline passes. With 13 % of the machine stolen, a flow got 89 of the 95 Mbit/s that it gets with
-1 %. Tests of utilisation ask for as much less; all else that fails while much was stolen is tried once more.
+1 %. Tests of utilisation ask for as much less.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-import pytest
-
 from experiments.netlab import cpu_counts
-
-MUCH: Final = 0.1
-"""Share of the machine that the hypervisor took: above it, a failure of a test says little."""
 
 
 class Lent:
@@ -38,6 +33,3 @@ class Lent:
 
 TEST: Final = Lent()
 """Of the test that runs."""
-
-TRIED_AGAIN: Final = pytest.mark.flaky(reruns=1, condition=lambda: TEST.share > MUCH)
-"""A mark: the test is tried once more if it fails while much was lent; the summary names it."""

@@ -187,13 +187,6 @@ def _given(
         bool,
         typer.Option(help="Real-time priority for the event loop; computing for 200 ms at a time loses it."),
     ] = True,
-    wakeful: Annotated[
-        bool,
-        typer.Option(
-            help="Let idle processors spin while reports come: updates are sooner, but flows are slower where"
-            " processors are hyperthreads, and power is spent.",
-        ),
-    ] = False,
     control: Annotated[
         str | None,
         typer.Option(help="Where the agent can be asked: ipc://PATH, tcp://HOST:PORT or `none`."),
@@ -241,7 +234,6 @@ def _given(
         unload_at_end=unload,
         keep_capabilities=keep_capabilities,
         realtime=realtime,
-        wakeful=wakeful,
         control=_control(control, control_keys, control_user),
         broker=_broker(broker),
         host=host,

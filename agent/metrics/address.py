@@ -26,6 +26,11 @@ class MetricsAddress:
     port: int = 0
     path: Path | None = None
 
+    def __str__(self) -> str:
+        """Return it as `from_text` reads it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if self.path is None else f"{UNIX}{self.path}"
+
     @classmethod
     def from_text(cls, text: str) -> MetricsAddress:
         """Return the address that `PORT`, `ADDRESS:PORT`, `[ADDRESS]:PORT` or `unix:PATH` names.

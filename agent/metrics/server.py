@@ -80,11 +80,10 @@ class MetricsServer:
                     address.path.unlink()  # what a killed agent left
                 self._server = _Unix(str(address.path), handler)
         except OSError as error:
-            where = str(address.path or f"{address.host}:{address.port}")
             raise LoadError(
                 "metrics.cannot_listen",
                 "metrics cannot be served",
-                where,
+                str(address.path or address),
                 error.strerror or str(error),
                 "choose another address with --metrics; `ss -ltnp` says who has a port",
             ) from None

@@ -6,7 +6,6 @@ The files beside this one are what is installed; `@CCP@` and the like are filled
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import sysconfig
@@ -16,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from broker.embedded import mosquitto_program
 from ccp_base.errors import UsageError
 
 CONFIGURATION: Final = Path("/etc/ccplane")
@@ -75,9 +75,10 @@ def files(service: Service) -> Iterator[File]:
     """Yield the files of a service.
 
     Raises:
-        UsageError: `service.no_program`, if there is nothing to start.
+        UsageError: `service.no_program`, if there is no `ccp` to start.
+        BusError: `bus.no_mosquitto`.
     """
-    program = _mosquitto() if service is Service.MOSQUITTO else _ccp()
+    program = mosquitto_program() if service is Service.MOSQUITTO else _ccp()
     text = (_HERE / unit_name(service)).read_text()
     for name, value in {
         "CCP": program,
@@ -111,7 +112,7 @@ def _bus_files() -> Iterator[File]:
 def _ccp() -> Path:
     path = Path(sysconfig.get_path("scripts"), "ccp")
     if not path.exists():
-        raise _no_program("ccp", path, _INSTALL)
+        raise UsageError("service.no_program", "there is no `ccp` to start", where=str(path), fix=_INSTALL)
     return path
 
 
@@ -127,17 +128,6 @@ def _check_reach(ccp: Path) -> None:
                     why=f"{folder} lets only its owner and group pass",
                     fix=f"where all may read, {_INSTALL}",
                 )
-
-
-def _mosquitto() -> Path:
-    found = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-    if found is None:
-        raise _no_program("mosquitto", Path("/usr/sbin/mosquitto"), "apt-get install mosquitto")
-    return Path(found)
-
-
-def _no_program(name: str, where: Path, fix: str) -> UsageError:
-    return UsageError("service.no_program", f"there is no `{name}` to start", where=str(where), fix=fix)
 
 
 def install(services: tuple[Service, ...], root: Path) -> list[str]:

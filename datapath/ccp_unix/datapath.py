@@ -18,7 +18,7 @@ from ccp_base.errors import CcpError, LoadError, ProgramError, RegisterError
 from ccp_base.flows import FlowInfo, FlowStats
 from ccp_base.names import close_names
 from datapath.ccp_unix import law
-from datapath.ccp_unix.flows import Flow, Info, head_of
+from datapath.ccp_unix.flows import Flow, head_of, info_of
 from datapath.ccp_unix.inherited import Inherited
 from datapath.ccp_unix.ledger import Ledger
 from datapath.ccp_unix.peers import AgentSocket, Peer, is_open
@@ -110,7 +110,7 @@ class CcpUnixDatapath:
                 self._ledger.left(name)
 
     def _give_law(self, name: str, create: Create) -> None:
-        flow = Flow(self._peers[name], create.flow, Info.of(create, 0, self._now_us()))
+        flow = Flow(self._peers[name], create.flow, info_of(create, 0, self._now_us()))
         begin = self._beginning(flow, self._table.law, LAW_PROGRAM)
         message = ChangeProgram(create.flow, self._table.law.uid, list(begin.values()))
         self._socket.send(flow.peer, message.octets())
@@ -236,7 +236,7 @@ class CcpUnixDatapath:
         # The lower half is a slot, the least that is free: vectorised algorithms have arrays by it.
         slot = heapq.heappop(self._free_slots) if self._free_slots else next(self._new_slots)
         flow_id = next(self._counted) << 32 | slot
-        flow = Flow(peer, create.flow, Info.of(create, flow_id, self._now_us()))
+        flow = Flow(peer, create.flow, info_of(create, flow_id, self._now_us()))
         self._flows[flow_id] = self._by_number[peer.path, create.flow] = flow
         if self._ledger is not None:
             self._ledger.created(peer.path, create)

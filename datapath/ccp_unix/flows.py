@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ccp_base.flows import FlowInfo, FlowStats
 from datapath.ccp_unix.peers import Peer
 from datapath.ccp_unix.programs import Installed
 from datapath.protocol import LAW_FAILED, LAW_PROGRAM
@@ -18,79 +19,23 @@ PLAIN: Final = "ccp"
 """Congestion control of flows that ask for none in particular."""
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
-    """What is known of a flow from its start; see `ccp_base.flows.FlowInfo`."""
-
-    flow_id: int
-    src_addr: str
-    src_port: int
-    dst_addr: str
-    dst_port: int
-    mss_bytes: int
-    init_cwnd_bytes: int
-    cc_name: str
-    created_us: int
-    family: int = int(socket.AF_INET)
-    netns_inum: int = 0
-    cgroup_id: int = 0
-    ecn_ok: bool = False
-
-    @classmethod
-    def of(cls, create: Create, flow_id: int, now_us: int) -> Info:
-        """Return what a datapath has said of a flow; addresses and ports are in network byte order."""
-        return cls(
-            flow_id=flow_id,
-            src_addr=_address(create.src_ip),
-            src_port=socket.ntohs(create.src_port & 0xFFFF),
-            dst_addr=_address(create.dst_ip),
-            dst_port=socket.ntohs(create.dst_port & 0xFFFF),
-            mss_bytes=create.mss_bytes,
-            init_cwnd_bytes=create.init_cwnd_bytes,
-            cc_name=f"{PLAIN}.{create.algorithm}" if create.algorithm else PLAIN,
-            created_us=now_us,
-        )
+def info_of(create: Create, flow_id: int, now_us: int) -> FlowInfo:
+    """Return what a datapath has said of a flow; addresses and ports are in network byte order."""
+    return FlowInfo(
+        flow_id=flow_id,
+        src_addr=_address(create.src_ip),
+        src_port=socket.ntohs(create.src_port & 0xFFFF),
+        dst_addr=_address(create.dst_ip),
+        dst_port=socket.ntohs(create.dst_port & 0xFFFF),
+        mss_bytes=create.mss_bytes,
+        init_cwnd_bytes=create.init_cwnd_bytes,
+        cc_name=f"{PLAIN}.{create.algorithm}" if create.algorithm else PLAIN,
+        created_us=now_us,
+    )
 
 
 def _address(raw: int) -> str:
     return str(ipaddress.IPv4Address(struct.pack("<I", raw)))
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Totals of one flow; see `ccp_base.flows.FlowStats`. What no report brings stays 0."""
-
-    flow_id: int
-    mss_bytes: int
-    cwnd_bytes: int
-    rate_bytes_per_s: int = 0
-    law: bool = True
-    program: int = LAW_PROGRAM
-    srtt_us: int = 0
-    min_rtt_us: int = 0
-    delivered_pkts: int = 0
-    lost_pkts: int = 0
-    retrans_pkts: int = 0
-    packets_in_flight: int = 0
-    bytes_acked: int = 0
-    bytes_retrans: int = 0
-    ca_state: int = 0
-    snd_ssthresh_pkts: int = 0
-    pacing_rate_bytes_per_s: int = 0
-    acks: int = 0
-    reports: int = 0
-    reports_missed: int = 0
-    fold_errors: int = 0
-    last_fold_error: int = 0
-    law_entries: int = 0
-    law_cause: str = "new"
-    law_entered_us: int = 0
-    law_left_us: int = 0
-    local_congestion: int = 0
-    timeouts: int = 0
-    mail_applied: int = 0
-    mail_applied_us: int = 0
-    now_us: int = 0
 
 
 @dataclass(slots=True)
@@ -108,17 +53,17 @@ class Flow:
 
     peer: Peer
     number: int
-    info: Info
-    stats: Stats = field(init=False)
+    info: FlowInfo
+    stats: FlowStats = field(init=False)
     installed: Installed | None = None
     paced: bool = False
 
     def __post_init__(self) -> None:
         """Begin with what is known."""
-        self.stats = Stats(
+        self.stats = FlowStats(
             self.info.flow_id,
-            self.info.mss_bytes,
-            self.info.init_cwnd_bytes,
+            mss_bytes=self.info.mss_bytes,
+            cwnd_bytes=self.info.init_cwnd_bytes,
             law_entered_us=self.info.created_us,
             now_us=self.info.created_us,
         )

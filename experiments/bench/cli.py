@@ -16,7 +16,6 @@ from experiments.bench import (
 )
 from experiments.bench import (
     agents,
-    awake,
     bus,
     canary,
     datapath,
@@ -36,7 +35,6 @@ from experiments.bench import (
     rtcp,
     signal,
     sim,
-    wakeful,
 )
 from experiments.bench.errors import BenchError
 from experiments.bench.every import APART, BENCHMARKS
@@ -113,7 +111,7 @@ def benchmark(name: str) -> Callable[[_Run], _Run]:
 
 def _show(result: BenchResult, as_json: bool) -> None:
     if as_json:
-        typer.echo(result.to_json())
+        typer.echo(result.to_json(), nl=False)
     else:
         # A pipe has no width; names of metrics should be whole there, too.
         result.print(Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH))
@@ -131,7 +129,6 @@ def _datapath(
         typer.Option(help="Another congestion control of this kernel to measure, such as a CCP module's."),
     ] = None,
     algorithm: Annotated[str, typer.Option(help="Which of ccplane's algorithms, by name.")] = "cubic",
-    wakeful: Annotated[bool, typer.Option(help="As of `ccp run`.")] = False,
     against: Annotated[
         str | None,
         typer.Option(
@@ -142,15 +139,13 @@ def _datapath(
 ) -> BenchResult:
     """CPU per GB, throughput and retransmits of one flow, by kernel CUBIC; what an ACK costs."""
     if against is None:
-        return datapath.run(
-            plan, seconds or datapath.SECONDS, peer or [], algorithm=algorithm, wakeful=wakeful
-        )
-    if peer or wakeful:
+        return datapath.run(plan, seconds or datapath.SECONDS, peer or [], algorithm=algorithm)
+    if peer:
         raise BenchError(
             "bench.bad_options",
             "builds are compared as `ccp run` has them, without peers",
-            "--against, --peer, --wakeful",
-            fix="leave out --peer and --wakeful",
+            "--against, --peer",
+            fix="leave out --peer",
         )
     return guard.run(plan, against, seconds, algorithm)
 
@@ -165,24 +160,6 @@ def _peers(plan: Plan, seconds: Seconds = 4.0) -> BenchResult:
 def _latency(plan: Plan) -> BenchResult:
     """Time from an ACK to the update it caused, idle and under load."""
     return latency.run(plan)
-
-
-@benchmark("wakeful")
-def _wakeful(
-    plan: Plan,
-    way: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this way: " + "; ".join(f"{name} - {asks}" for name, asks in awake.NAMES.items())
-        ),
-    ] = None,
-    state: Annotated[
-        list[latency.State] | None, typer.Option(help="Only this state of `ccp bench latency`.")
-    ] = None,
-    seconds: Annotated[int, typer.Option(min=1, help="Length of each transfer, in seconds.")] = 2,
-) -> BenchResult:
-    """What ways to keep processors awake for reports bring and cost, against none."""
-    return wakeful.run(plan, seconds, way or wakeful.WAYS, state or latency.STATES)
 
 
 @benchmark("reports")
@@ -234,12 +211,9 @@ def _emulator(plan: Plan) -> BenchResult:
 
 
 @benchmark("bus")
-def _bus(
-    plan: Plan,
-    broker: Annotated[list[str] | None, typer.Option(help="Only this broker: embedded or mosquitto.")] = None,
-) -> BenchResult:
-    """Messages a second and latency through the embedded broker and Mosquitto."""
-    return bus.run(plan, tuple(broker or bus.BROKERS))
+def _bus(plan: Plan) -> BenchResult:
+    """Messages a second and latency through a broker."""
+    return bus.run(plan)
 
 
 @benchmark("signal")
@@ -247,7 +221,7 @@ def _signal(
     plan: Plan,
     seconds: Annotated[int, typer.Option(min=2, help="Length of each transfer, in seconds.")] = 15,
 ) -> BenchResult:
-    """Time from a receiver's signal to the changed window, through the embedded broker and Mosquitto."""
+    """Time from a receiver's signal to the changed window, through a broker."""
     return signal.run(plan, seconds=seconds)
 
 

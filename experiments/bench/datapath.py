@@ -156,7 +156,6 @@ def run(
     peers: Sequence[str] = (),
     *,
     algorithm: str = "cubic",
-    wakeful: bool = False,
 ) -> BenchResult:
     """Measure.
 
@@ -165,7 +164,6 @@ def run(
         seconds: Length of each transfer [s].
         peers: Other congestion controls of this kernel to measure along.
         algorithm: Which of ccplane's, by name.
-        wakeful: Whether the agent keeps processors awake, `ccp run --wakeful`.
 
     Returns:
         Ratios to kernel CUBIC, the figures behind them, and what an ACK costs.
@@ -175,10 +173,10 @@ def run(
         LoadError: If the datapath does not load.
         LabError: If a transfer fails.
     """
-    options = {"seconds": seconds, "peers": list(peers), "algorithm": algorithm, "wakeful": wakeful}
+    options = {"seconds": seconds, "peers": list(peers), "algorithm": algorithm}
     result = BenchResult("datapath", plan, options)
     ours = f"{OURS}{algorithm}"
-    with running_agent(algorithm, *(["--wakeful"] if wakeful else [])), plain_cubic() as plain:
+    with running_agent(algorithm), plain_cubic() as plain:
         names = [KERNEL, ours, *peers]
         need_congestion_controls(names)
         for scenario in SCENARIOS:

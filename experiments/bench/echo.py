@@ -1,7 +1,7 @@
 """`ccp bench echo`: how old in-band telemetry is at a decision, by echoes in ACKs and by a broker.
 
 Both ways at once, for one flow of iperf3 over the emulator: sinks echo, and publish summaries of 10 ms, which
-a process on the receiving host gives to the embedded broker on a third host, and the plane with its inbox on
+a process on the receiving host gives to a broker on a third host, and the plane with its inbox on
 the sending host to the algorithm. Each ACK is a decision. `echo`: from when the packet left this host that
 the echo is of until the ACK, where the fold decides. `broker`: from when the last packet left that the newest
 summary has, until the algorithm in Python has the ACK's report. The window is fixed: without a queue, or with
@@ -24,10 +24,10 @@ from agent.plane import Plane
 from agent.priority import raise_priority
 from broker.options import PORT
 from ccp_algs import Algorithm
-from experiments.agent_process import agent_here
+from experiments.agent_process import PIN_DIR, agent_here
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import Plan, Unfit, measure_rounds
-from experiments.bench.signal import add_broker_host, embedded, listening
+from experiments.bench.signal import add_broker_host, broker_on, listening
 from experiments.disturbance import disturbances_alone
 from experiments.netlab import start_iperf3
 from experiments.netlab.emulated import EmulatedNetwork, emulated
@@ -106,10 +106,10 @@ def _published() -> Iterator[tuple[EmulatedNetwork, str]]:
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, reading)
         stack.callback(os.close, writing)
-        net = stack.enter_context(emulated(TOPOLOGY, summaries_fd=writing))
+        net = stack.enter_context(emulated(TOPOLOGY, summaries_fd=writing, pin_dir=PIN_DIR))
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         host, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
-        stack.enter_context(embedded(host))
+        stack.enter_context(broker_on(host))
         command = [sys.executable, "-m", "telemetry.inband.publisher", "--fd", str(reading)]
         command += ["--broker", f"mqtt://{for_receiver}:{PORT}", "--sender", "sink"]
         running = receiver.popen(command, pass_fds=(reading,))

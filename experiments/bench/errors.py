@@ -16,7 +16,7 @@ SLUGS: Final[dict[str, str]] = {
     "bench.no_example": "the program that is measured is not built",
     "bench.no_program_ran": "the kernel counted no run of the BPF programs whose time is asked for",
     "bench.peer_failed": "a simulator or an agent of others that is measured failed",
-    "bench.unknown_name": "there is no such benchmark, broker or congestion control",
+    "bench.unknown_name": "there is no such benchmark or congestion control",
     "bench.unknown_revision": "there is no revision or kept result of this name to compare with",
 }
 """Slug -> what it means; each has a test that names it."""

@@ -40,7 +40,6 @@ BENCHMARKS: Final = {
     "datapath": Benchmark(Plan(max_rounds=18), (2, 8)),
     "peers": Benchmark(Plan(max_rounds=12), (5, 12)),
     "latency": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 4)),
-    "wakeful": Benchmark(Plan(max_rounds=8, precision=0.05), (9, 14)),
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "rtcp": Benchmark(Plan(max_rounds=6), (25, 25)),

@@ -17,7 +17,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from experiments import verdicts
+from experiments import records, verdicts
 from experiments.bench.errors import BenchError
 from experiments.bench.rounds import LEAST_ROUNDS, Plan, Tally
 from experiments.runs.metadata import git_revision
@@ -145,7 +145,7 @@ class BenchResult:
 
     def to_json(self) -> str:
         """Return the run as a JSON object."""
-        return json.dumps(
+        return records.dumped(
             {
                 "format": FORMAT,
                 "name": self.name,
@@ -154,8 +154,7 @@ class BenchResult:
                 "options": dict(self.options),
                 "rounds": {title: asdict(tally) for title, tally in self.rounds.items()},
                 "metrics": {name: metric.as_dict() for name, metric in self.metrics.items()},
-            },
-            indent=2,
+            }
         )
 
     @classmethod
@@ -200,17 +199,7 @@ class BenchResult:
             BenchError: `bench.cannot_keep`, if it cannot be written.
         """
         file = folder / f"{self.name}.json"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            file.write_text(self.to_json() + "\n")
-        except OSError as error:
-            raise BenchError(
-                "bench.cannot_keep",
-                "the result cannot be written",
-                str(file),
-                error.strerror or str(error),
-                "give --keep a folder that you may write to",
-            ) from error
+        write(self.to_json(), file)
         return file
 
     def print(self, console: Console) -> None:
@@ -235,6 +224,25 @@ class BenchResult:
         console.print(table)
         for title, tally in self.rounds.items():
             console.print(f"{title}: {told_rounds(tally)}", highlight=False)
+
+
+def write(text: str, file: Path) -> None:
+    """Write a result to a file, whose folder is made if need be.
+
+    Raises:
+        BenchError: `bench.cannot_keep`.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    except OSError as error:
+        raise BenchError(
+            "bench.cannot_keep",
+            "the result cannot be written",
+            str(file),
+            error.strerror or str(error),
+            "give --keep a folder that you may write to",
+        ) from error
 
 
 def interval(metric: Metric) -> str:

@@ -15,9 +15,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, ClassVar, Final
 
@@ -42,7 +41,7 @@ RATE_BYTES_PER_S = 12.5e6
 BUFFER_BYTES = 500_000
 INTERVAL_MS = 20
 BUSY_US = 50_000
-GOALS: Final = {"embedded": "<= 20000", "mosquitto": "<= 10000"}
+GOAL: Final = "<= 10000"
 """Broker -> 99th percentile until the window is changed [us]."""
 
 _START_S = 60.0
@@ -84,44 +83,20 @@ class Ear(Algorithm):
         self.spans_us["written_"].append(time.monotonic_ns() // 1000 - sample.sent_mono_us)
 
 
-# --- brokers and who speaks through them -------------------------------------------------------------------
+# --- the broker and who speaks through it -------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def embedded(host: Host) -> Iterator[None]:
-    """Run the embedded broker on all addresses of a host."""
+def broker_on(host: Host) -> Iterator[None]:
+    """Run a broker on all addresses of a host."""
     command = [sys.executable, "-m", "broker.embedded", "--host", "0.0.0.0", "--anonymous"]
-    command += ["--port", str(PORT)]
-    running = host.popen(command, stdout=subprocess.PIPE)
+    running = host.popen([*command, "--port", str(PORT)], stdout=subprocess.DEVNULL)
     try:
         wait_until_listening(host, PORT, running)
         yield
     finally:
         running.terminate()
         running.wait()
-        if running.stdout is not None:
-            running.stdout.close()
-
-
-@contextlib.contextmanager
-def mosquitto(host: Host) -> Iterator[None]:
-    """Run Eclipse Mosquitto on all addresses of a host."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = FilePath(folder, "mosquitto.conf")
-        config.write_text(f"listener {PORT} 0.0.0.0\nallow_anonymous true\nset_tcp_nodelay true\nuser root\n")
-        running = host.popen(["mosquitto", "-c", str(config)])
-        try:
-            wait_until_listening(host, PORT, running)
-            yield
-        finally:
-            running.terminate()
-            running.wait()
-
-
-BROKERS: Final[dict[str, Callable[[Host], contextlib.AbstractContextManager[None]]]] = {
-    "embedded": embedded,
-    "mosquitto": mosquitto,
-}
 
 
 def add_broker_host(lab: Lab, sender: Host, receiver: Host) -> tuple[Host, str, str]:
@@ -181,35 +156,34 @@ def _round(path: Path, at: tuple[str, str], seconds: int) -> dict[str, list[int]
     return {span: list(spans_us) for span, spans_us in Ear.spans_us.items()}
 
 
-def run(plan: Plan, seconds: int = 15, brokers: Sequence[str] = tuple(BROKERS)) -> BenchResult:
+def run(plan: Plan, seconds: int = 15) -> BenchResult:
     """Measure.
 
     Args:
         plan: How long.
         seconds: Length of each transfer [s].
-        brokers: Keys of `BROKERS`.
 
     Returns:
-        For each broker `p50_us.BROKER` and `p99_us.BROKER` until the window is changed; the same until the
-        algorithm has heard (`heard_`) and answered (`written_`); and how many `signals.BROKER` a round
-        measured. Percentiles are of the signals of a round.
+        `p50_us` and `p99_us` until the window is changed; the same until the algorithm has heard (`heard_`)
+        and answered (`written_`); and how many `signals` a round measured. Percentiles are of the signals of
+        a round.
 
     Raises:
         BenchError: As `measure_rounds`.
         LoadError: If the datapath does not load.
-        LabError: If a broker does not start.
+        LabError: If the broker does not start.
     """
-    result = BenchResult("signal", plan, {"seconds": seconds, "brokers": list(brokers)})
+    result = BenchResult("signal", plan, {"seconds": seconds})
     raise_priority()  # as `ccp run` does
     with bottleneck(RATE_BYTES_PER_S, BUFFER_BYTES) as path:
         host, for_sender, for_receiver = add_broker_host(path.lab, path.sender, path.receiver)
 
-        def measure(broker: str, _: int) -> dict[str, list[int]]:
-            with BROKERS[broker](host):
+        def measure(_way: str, _: int) -> dict[str, list[int]]:
+            with broker_on(host):
                 return _round(path, (for_sender, for_receiver), seconds)
 
         measured = measure_rounds(
-            brokers,
+            ("signal",),
             measure,
             plan,
             title="signal",
@@ -217,12 +191,12 @@ def run(plan: Plan, seconds: int = 15, brokers: Sequence[str] = tuple(BROKERS)) 
             judge=disturbances_alone,
         )
     result.rounds["signal"] = measured.tally
-    for broker, spans in measured.samples.items():
-        for span in ("heard_", "written_", ""):
-            for percent in (50, 99):
-                goal = GOALS[broker] if (span, percent) == ("", 99) else None
-                result.add(f"{span}p{percent}_us.{broker}", _percentiles(spans, span, percent), "us", goal)
-        result.add(f"signals.{broker}", [len(one[""]) for one in spans], "signals")
+    spans = measured.samples["signal"]
+    for span in ("heard_", "written_", ""):
+        for percent in (50, 99):
+            goal = GOAL if (span, percent) == ("", 99) else None
+            result.add(f"{span}p{percent}_us", _percentiles(spans, span, percent), "us", goal)
+    result.add("signals", [len(one[""]) for one in spans], "signals")
     return result
 
 

@@ -22,7 +22,7 @@ from agent.control import control_socket
 from agent.messages import Flows
 from broker.options import PORT
 from experiments.agent_process import PIN_DIR, running_agent
-from experiments.bench.signal import mosquitto
+from experiments.bench.signal import broker_on
 from experiments.mininet_wifi.chain import Chain, Port
 from experiments.mininet_wifi.errors import WifiError
 from experiments.mininet_wifi.findings import AIR_ID, WIRE_ID, Phase
@@ -63,7 +63,7 @@ def record(chain: Chain, folder: Path, *, loss_ratio: float, phase_s: int) -> No
     """
     chain.lose(loss_ratio)
     with (
-        mosquitto(chain.broker),
+        broker_on(chain.broker),
         agent_at_source(chain, [ALGORITHM]) as client,
         running_nodes(chain),
         capturing(chain.sink, folder / PACKETS),

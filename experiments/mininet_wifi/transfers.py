@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from agent import Client
 from broker.options import PORT, BusOptions
-from experiments.bench.signal import mosquitto
+from experiments.bench.signal import broker_on
 from experiments.mininet_wifi.chain import Chain
 from experiments.mininet_wifi.demo import CLIENT_PORT, TIMEOUT_S, agent_at_source, running_nodes
 from experiments.mininet_wifi.errors import WifiError
@@ -142,7 +142,7 @@ def measure(chain: Chain, recipe: Recipe, told: Callable[[Run], None]) -> list[T
     """
     chain.lose(recipe.losses[0])
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mosquitto(chain.broker))
+        stack.enter_context(broker_on(chain.broker))
         client = None
         if recipe.steered:
             client = stack.enter_context(agent_at_source(chain, list(recipe.steered.values())))

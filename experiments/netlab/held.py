@@ -51,14 +51,19 @@ def held(
 
 
 @contextlib.contextmanager
-def readers_on(hosts: Iterable[Host]) -> Iterator[None]:
+def readers_on(hosts: Iterable[Host], pin_dir: str) -> Iterator[None]:
     """Take echoes of the path out of ACKs that come to hosts, for their sockets.
+
+    Args:
+        hosts: The hosts.
+        pin_dir: Directory of the datapath of the agent that has their flows.
 
     Raises:
         NodeError: As `InterfaceNode`.
     """
     with contextlib.ExitStack() as stack, open(os.devnull, "wb") as nowhere:
         for host in hosts:
-            reader = InterfaceNode(host.interfaces[0].name, NodeSpec(roles=("reader",)), nowhere.fileno())
+            spec = NodeSpec(roles=("reader",), pin_dir=pin_dir)
+            reader = InterfaceNode(host.interfaces[0].name, spec, nowhere.fileno())
             stack.enter_context(held(host, reader))
         yield

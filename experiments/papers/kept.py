@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from experiments import records
 from experiments.bench.result import describe_run
 from experiments.errors import ResultError
 from experiments.papers.tables import INTERVALS, Check, Table
@@ -105,7 +106,7 @@ class Kept:
         file = self.place(folder, self.paper, self.part)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(document, indent=1) + "\n")
+            file.write_text(records.dumped(document))
         except OSError as error:
             raise cannot_write(file, error) from error
         return file

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from ccp_base import _native
+from experiments.agent_process import PIN_DIR
 from experiments.disturbance import Watch
 from experiments.events import Event
 from experiments.netlab import LabError, namespace
@@ -96,6 +97,7 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 backend=scenario.backend,
                 summaries_fd=outlet.summaries_fd,
                 records_path=leavings.records_path(scenario, directory),
+                pin_dir=PIN_DIR,
             )
         )
         agent = after.enter_context(_agent(scenario, variants, directory, lock, recording, broker, progress))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import Final, Literal
 
 from agent.client import Client
 from agent.control import control_socket
-from ccp_base.errors import LoadError
+from broker.embedded import mosquitto_program
 from datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, ccp
 from experiments.bench.bpf_objects import invert
@@ -106,10 +105,11 @@ class Plant:
             return None if self._broker is None or self._broker.poll() is not None else self._broker.pid
         if self._agent is None or not self._agent.running:
             return None
-        for pid in process.children_of(self._agent.pid):
-            with contextlib.suppress(OSError):
-                if b"broker.embedded" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return pid
+        for keeper in process.children_of(self._agent.pid):
+            for pid in process.children_of(keeper):
+                with contextlib.suppress(OSError):
+                    if b"mosquitto" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        return pid
         return None
 
     # The agent
@@ -151,10 +151,7 @@ class Plant:
     def start_broker(self) -> None:
         """Start Mosquitto, where that is the broker."""
         if self.kind == "mosquitto":
-            program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-            if program is None:
-                raise LoadError("load.agent", "there is no Mosquitto here", fix="choose --broker embedded")
-            self._broker = self._popen([program, "-p", str(self.port)], "broker")
+            self._broker = self._popen([str(mosquitto_program()), "-p", str(self.port)], "broker")
 
     def start_receiver(self, namespace: str) -> None:
         """Start a receiver in a network namespace."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from experiments import records
 from experiments.soak.run import Outcome
 
 HELD: Final = 0
@@ -56,7 +59,16 @@ def keep(outcome: Outcome, file: Path) -> None:
     """Write everything into a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     plain = {"version": 1, "verdict": exit_code(outcome), **outcome.as_dict()}
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n")
+    # msgspec writes what is not finite as null.
+    file.write_text(records.dumped(msgspec.json.decode(msgspec.json.encode(plain))))
+
+
+def publish(result: Path, kept: Path) -> None:
+    """Write the summary of a result to another file: without samples, with counts of disturbances by kind."""
+    document = json.loads(result.read_text())
+    del document["series"]
+    document["disturbances"] = Counter(one["kind"] for one in document["disturbances"])
+    kept.write_text(records.dumped(document))
 
 
 def _number(value: float) -> str:

@@ -89,7 +89,7 @@ def validation_command(
         if keep is not None:
             heldout.keep(keep / f"{place.name}.json")
         if as_json:
-            typer.echo(heldout.to_json())
+            typer.echo(heldout.to_json(), nl=False)
         else:
             heldout.print(_console())
         if len(rows) != extent.n_runs:

@@ -20,8 +20,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from experiments import records
 from experiments.bench.errors import BenchError
-from experiments.bench.result import describe_run
+from experiments.bench.result import describe_run, write
 from experiments.metrics import NAN
 from experiments.scenario import KERNEL as OF_KERNEL
 from experiments.statistics import share_interval
@@ -293,7 +294,7 @@ class Heldout:
             for group in self.groups()
         }
         told = {"format": FORMAT, **self.about, "left_out": self.left_out(), "spreads": spreads}
-        return json.dumps({**told, "cases": msgspec.to_builtins(self.cases), "runs": runs}, indent=1)
+        return records.dumped({**told, "cases": msgspec.to_builtins(self.cases), "runs": runs})
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
@@ -332,17 +333,7 @@ class Heldout:
         Raises:
             BenchError: `bench.cannot_keep`.
         """
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(self.to_json() + "\n")
-        except OSError as error:
-            raise BenchError(
-                "bench.cannot_keep",
-                "the result cannot be written",
-                str(file),
-                error.strerror or str(error),
-                "give --keep a folder that you may write to",
-            ) from error
+        write(self.to_json(), file)
 
     def print(self, console: Console) -> None:
         """Print what was drawn, the errors, and what is outside the goals."""

@@ -18,7 +18,6 @@ TESTS = tuple(
     for name in (
         "agent",
         "arrivals",
-        "bcc_windows",
         "datapath",
         "extensions",
         "inband",

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from experiments import records
 from scripts.marks import filled
 from scripts.vm import kernels, userland
 from scripts.vm.compose_inside import RESULT
@@ -98,7 +99,7 @@ def keep(ended: Run, tested: str) -> None:
         "kernel": ended.kernel.version,
         **json.loads((ended.out / RESULT).read_text()),
     }
-    KEPT.write_text(json.dumps(found, indent=1) + "\n")
+    KEPT.write_text(records.dumped(found))
 
 
 def table(found: Result) -> str:

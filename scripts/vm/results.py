@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from experiments import records
 from experiments.runs.metadata import git_revision
 from scripts.vm.places import ROOT
 from scripts.vm.problem import VmError
@@ -75,7 +76,7 @@ def keep(name: str, version: str, report: Path, wall_s: float, tested: str, kept
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
     order = sorted(results, key=lambda one: [int(part) for part in one.split(".")])
-    kept.write_text(json.dumps({one: results[one] for one in order}, indent=1) + "\n")
+    kept.write_text(records.dumped({one: results[one] for one in order}))
 
 
 def page(text: str, results: dict[str, Result]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 
+from experiments import records
 from scripts.vm import kernels
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
@@ -38,7 +38,7 @@ def main() -> int:
     if result.exists():
         parts.console.print_json(json.dumps(json.loads(result.read_text())))
         if arguments.keep and ended.status == 0:
-            shutil.copy(result, KEPT)
+            KEPT.write_text(records.dumped(json.loads(result.read_text())))
     return 0 if ended.status == 0 else 1
 
 

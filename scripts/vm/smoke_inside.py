@@ -175,8 +175,7 @@ def _wait(otherwise: str, look: Callable[[], T]) -> T:
 
 def _nothing_is_left() -> None:
     names = [name for name in available_congestion_controls() if name.startswith(("ccp", "rtcp_"))]
-    # What sockets were told of their paths is the machine's: nodes of in-band telemetry may go on writing it.
-    names += [name for name in os.listdir(BPF_FS) if not name.startswith("ccplane_path_echoes_")]
+    names += os.listdir(BPF_FS)
     if names:
         raise SmokeError(f"left: {', '.join(names)}")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 
+from experiments.soak.report import publish
 from scripts.vm import kernels
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
@@ -41,7 +41,7 @@ def main() -> int:
         return 1
     result = ended.out / RESULT
     if result.exists() and arguments.keep:
-        shutil.copy(result, KEPT)
+        publish(result, KEPT)
     print((ended.out / "console.log").read_text(errors="replace")[-4000:])
     return 1 if ended.status is None else ended.status
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from experiments import records
 from scripts.marks import filled
 from scripts.vm import kernels, userland
 from scripts.vm.machine import Run
@@ -121,7 +122,7 @@ def keep(run: Run, tested: str) -> None:
         **json.loads((run.out / RESULT).read_text()),
     }
     KEPT.mkdir(parents=True, exist_ok=True)
-    (KEPT / f"{run.kernel.name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    (KEPT / f"{run.kernel.name}.json").write_text(records.dumped(found))
 
 
 def kept() -> list[Result]:

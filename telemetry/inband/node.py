@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 import msgspec
 from pyroute2 import IPRoute
 
+from ccp_base.pins import DEFAULT_PIN_DIR
 from telemetry.inband.air import AirQueues, Waiting
 from telemetry.inband.device import Interface, kernels_answers, prepared
 from telemetry.inband.node_errors import NodeError
@@ -91,6 +92,7 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
             off unread.
         source: What a source puts into packets.
         sink: How a sink summarises.
+        pin_dir: Directory of the agent's datapath, whose flows get the echoes that a reader takes out.
     """
 
     roles: tuple[Role, ...]
@@ -99,6 +101,7 @@ class NodeSpec(msgspec.Struct, kw_only=True, frozen=True):
     trusted: ipaddress.IPv6Network = ANYWHERE
     source: SourceOptions = SourceOptions()
     sink: SinkOptions = SinkOptions()
+    pin_dir: str = DEFAULT_PIN_DIR
 
 
 class Counters(msgspec.Struct, kw_only=True, frozen=True):
@@ -223,6 +226,7 @@ class InterfaceNode:
                 "trusted": _bits(self._spec.trusted),
                 "source": self._spec.source,
                 "sink": sink,
+                "pin_dir": self._spec.pin_dir,
             }
         )
 

@@ -17,6 +17,7 @@ import typer
 
 from broker.options import BusOptions
 from ccp_base.errors import CcpError
+from ccp_base.pins import DEFAULT_PIN_DIR
 from telemetry.bus import Bus
 from telemetry.inband.node import (
     DEFAULT_ROLES,
@@ -93,6 +94,9 @@ def node(
         str | None,
         typer.Option(help="Sink: its name on the bus (the broker's user, or this host's name and -sink)."),
     ] = None,
+    pin_dir: Annotated[
+        str, typer.Option(help="Reader: pin directory of the agent whose flows get the echoes.")
+    ] = DEFAULT_PIN_DIR,
     as_json: Annotated[
         bool, typer.Option("--json", help="Sink: print summaries, a JSON object each, one line each.")
     ] = False,
@@ -123,6 +127,7 @@ def node(
                 nodes={} if nodes is None else read_nodes(nodes),
                 echo=echo,
             ),
+            pin_dir=pin_dir,
         )
         with _taking(broker, sender, as_json) as take, _stopping() as stopped:
             counters = _run(interface, spec, records, take, stopped)

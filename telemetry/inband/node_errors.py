@@ -16,7 +16,6 @@ SLUGS: Final[dict[str, str]] = {
     "int.cannot_write": "the file for records cannot be written",
     "int.bad_option": "an option of the command line has a value that it does not know",
     "int.bad_spec": "a node cannot be like this",
-    "int.no_bcc": "bcc or the kernel's headers are missing",
     "int.not_built": "the native module, which loads the programs, is missing",
 }
 """What can go wrong -> what it means; each has a test that names it."""

@@ -2,9 +2,9 @@
 
 Purpose: `detector` turns observations into decisions, `modes` has its parameters, `watch` does so for each
 peer of a receiver, and `follow` says at a sender what decisions come to: they do no I/O. `trace` reads
-recorded series; `channel`, `ssm` and `tell` bring decisions to others; `commands` is `ccp regime`.
+recorded series; `tell` publishes a decision; `commands` is `ccp regime`.
 
-May import: `broker`, the rest of `telemetry`, typer; `ssm` boto3, where it is installed.
+May import: `broker`, the rest of `telemetry`, typer.
 """
 
 from telemetry.regime.detector import (

@@ -11,10 +11,9 @@ SLUGS: Final[dict[str, str]] = {
     "regime.cannot_read": "a recorded series cannot be opened, or is no text",
     "regime.bad_trace": "a recorded series lacks a column, or has a value that cannot be",
     "regime.not_told": "the broker did not take a decision",
-    "regime.no_aws": "AWS Systems Manager cannot be used: no boto3, region or credentials",
 }
 """What can go wrong -> what it means; each has a test that names it."""
 
 
 class RegimeError(TelemetryError):
-    """The detector, a series for it, or a channel for its decisions cannot be."""
+    """The detector, or a series for it, cannot be."""

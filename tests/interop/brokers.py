@@ -1,4 +1,4 @@
-"""Brokers for tests: the embedded one, and Mosquitto with the configuration of broker/mosquitto."""
+"""Brokers for tests: embedded ones, and Mosquitto as a service has it, with the files of broker/mosquitto."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
-from broker.embedded import EmbeddedBroker
+from broker.embedded import SETTINGS, EmbeddedBroker, mosquitto_program
 from broker.options import BusOptions, Tls
 from experiments.netlab.sockets import free_port
 
-CONFIGURATION = Path(__file__).parents[2] / "broker/mosquitto"
 USERS = {"anna": "secret", "ben": "p w ä$", "recv": "r", "host-a": "h"}
 PATIENCE_S = 30.0
 
@@ -26,12 +25,6 @@ def wait_until(condition: Callable[[], object], what: str = "it") -> None:
     while not condition():
         assert time.monotonic() < end_s, f"{what} did not happen"
         time.sleep(0.01)
-
-
-def mosquitto_program() -> str:
-    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-    assert program is not None, "no mosquitto here: `make setup` installs it"
-    return program
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,7 @@ class Secrets:
 
 
 def make_secrets(folder: Path) -> Secrets:
-    shutil.copytree(CONFIGURATION, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("secrets"))
+    shutil.copytree(SETTINGS, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("secrets"))
     subprocess.run(
         [folder / "make-secrets.sh", "localhost,127.0.0.1", *USERS],
         input="".join(f"{password}\n" for password in USERS.values()),
@@ -87,7 +80,9 @@ class Mosquitto:
 
     def start(self) -> Self:
         self._process = subprocess.Popen(
-            [mosquitto_program(), "-c", str(self.configuration)], cwd=self.folder, stderr=subprocess.DEVNULL
+            [str(mosquitto_program()), "-c", str(self.configuration)],
+            cwd=self.folder,
+            stderr=subprocess.DEVNULL,
         )
         wait_until(lambda: listens(self.plain.port) and listens(self.tls.port), "Mosquitto's start")
         return self
@@ -105,20 +100,10 @@ def listens(port: int) -> bool:
     return False
 
 
-class TestBroker(Protocol):
-    """A broker that a test may stop and start again."""
+class TestBroker:
+    """An embedded broker with users that a test may stop and start again, on the same port."""
 
     __test__ = False
-
-    def options(self, user: str) -> BusOptions: ...
-
-    def stop(self) -> None: ...
-
-    def start(self) -> object: ...
-
-
-class Embedded:
-    """The embedded broker with users, always on the same port."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -136,30 +121,14 @@ class Embedded:
             self._broker.stop()
 
 
-class WithMosquitto:
-    """Mosquitto, always on the same ports."""
-
-    def __init__(self, secrets: Secrets) -> None:
-        self._broker = Mosquitto(secrets.folder)
-
-    def options(self, user: str) -> BusOptions:
-        return fast(replace(self._broker.plain, user=user, password=USERS[user]))
-
-    def start(self) -> None:
-        self._broker.start()
-
-    def stop(self) -> None:
-        self._broker.stop()
-
-
 def fast(options: BusOptions) -> BusOptions:
     """Shorten the waits between connections."""
     return replace(options, backoff_min_s=0.02, backoff_max_s=0.1)
 
 
 @contextlib.contextmanager
-def running(kind: str, secrets: Secrets) -> Iterator[TestBroker]:
-    broker: TestBroker = Embedded(secrets) if kind == "embedded" else WithMosquitto(secrets)
+def running(secrets: Secrets) -> Iterator[TestBroker]:
+    broker = TestBroker(secrets)
     broker.start()
     try:
         yield broker

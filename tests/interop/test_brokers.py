@@ -1,4 +1,4 @@
-"""What the bus promises, through every broker that ccplane comes with."""
+"""What the bus promises, through an embedded broker."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tests.interop.brokers import PATIENCE_S, Secrets, TestBroker, running, wait
 ONLINE = AgentStatus(status="online", role="receiver")
 
 
-@pytest.fixture(params=["embedded", "mosquitto"])
-def broker(request: pytest.FixtureRequest, secrets: Secrets) -> Iterator[TestBroker]:
-    with running(request.param, secrets) as broker:
+@pytest.fixture
+def broker(secrets: Secrets) -> Iterator[TestBroker]:
+    with running(secrets) as broker:
         yield broker
 
 

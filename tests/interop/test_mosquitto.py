@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.embedded import EmbeddedBroker
+from broker.embedded import SETTINGS, EmbeddedBroker
 from broker.errors import BusError
 from broker.options import BusOptions, Tls
 from telemetry.bus import Bus
 from telemetry.schema import ReceiverSignal, RegimeDecision
-from tests.interop.brokers import CONFIGURATION, PATIENCE_S, USERS, Mosquitto, Secrets, fast, wait_until
+from tests.interop.brokers import PATIENCE_S, USERS, Mosquitto, Secrets, fast, wait_until
 from tests.interop.test_brokers import gather, listening, raw_client, speaking
 
 
@@ -107,7 +107,7 @@ def test_a_broker_that_cannot_be_trusted_is_not_spoken_to(tls_broker: BusOptions
 
 def test_more_users_are_added_to_those_there(tmp_path: Path, secrets: Secrets) -> None:
     script = tmp_path / "make-secrets.sh"
-    script.write_bytes((CONFIGURATION / "make-secrets.sh").read_bytes())
+    script.write_bytes((SETTINGS / "make-secrets.sh").read_bytes())
     script.chmod(0o755)
 
     def run(*users: str, passwords: str) -> subprocess.CompletedProcess[str]:

@@ -1,14 +1,9 @@
-"""`ccp regime tell`, with every broker that ccplane comes with."""
+"""`ccp regime tell` through a broker."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path as File
-from typing import Any
 
-import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -18,7 +13,6 @@ from experiments.netlab.sockets import free_port
 from telemetry.errors import TelemetryError
 from telemetry.regime import tell as telling
 from telemetry.regime.commands import app
-from telemetry.regime.ssm import SsmChannel, SsmOptions
 from telemetry.schema import RegimeDecision, Sample
 from tests.interop.brokers import PATIENCE_S, Secrets, TestBroker, running, wait_until
 
@@ -29,9 +23,9 @@ def tell(*words: str) -> Result:
     return CliRunner().invoke(app, ["tell", *words])
 
 
-@pytest.fixture(params=["embedded", "mosquitto"])
-def broker(request: pytest.FixtureRequest, secrets: Secrets) -> Iterator[TestBroker]:
-    with running(request.param, secrets) as broker:
+@pytest.fixture
+def broker(secrets: Secrets) -> Iterator[TestBroker]:
+    with running(secrets) as broker:
         yield broker
 
 
@@ -72,41 +66,8 @@ def test_the_broker_keeps_the_last_word_on_each_receiver() -> None:
     assert {sample.sender for sample in heard} == {"tell-10.0.0.2", "tell-fd00--2", "tell-host"}
 
 
-class Shell:
-    """Does at once what the document AWS-RunShellScript does at the sender."""
-
-    def send_command(self, **fields: Any) -> dict[str, Any]:
-        for line in fields["Parameters"]["commands"]:
-            subprocess.run(["sh", "-c", line], check=True, timeout=PATIENCE_S)
-        return {"Command": {"CommandId": "1"}}
-
-
-def test_what_systems_manager_runs_reaches_who_listens() -> None:
-    with EmbeddedBroker() as broker:
-        inbox = Inbox(broker.options, sender="host-a", kinds=("regime_decision",))
-        inbox.start()
-        wait_until(lambda: inbox.ready, "the subscription")
-        ccp = File(sys.executable).with_name("ccp")
-        options = SsmOptions(targets=("i-01234567",), broker=str(broker.options), command=str(ccp))
-        channel = SsmChannel(Shell(), options)
-        heard: list[Sample] = []
-        try:
-            said = RegimeDecision(
-                regime="SINGLE_OWNER", peer="10.0.0.1", address="10.0.0.2", reason="it's quiet; $(exit 1)"
-            )
-            channel.publish(said, 1000)
-            wait_until(lambda: heard.extend(inbox.drain()) or heard, "the decision")
-        finally:
-            channel.close()
-            inbox.stop()
-    (body,) = (sample.body for sample in heard)
-    assert isinstance(body, RegimeDecision)
-    assert msgspec.structs.replace(body, since_wall_us=None) == said
-    assert channel.counters.failed == 0
-
-
-def test_a_broker_that_refuses_is_an_error(secrets: Secrets) -> None:
-    with running("mosquitto", secrets) as broker, pytest.raises(TelemetryError) as caught:
+def test_a_broker_that_refuses_is_an_error(broker: TestBroker) -> None:
+    with pytest.raises(TelemetryError) as caught:
         telling.publish_once(
             broker.options("recv"), "another", RegimeDecision(regime="SHARED", peer="10.0.0.1"), None
         )

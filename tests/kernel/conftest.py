@@ -9,8 +9,6 @@ They mostly wait, so `make test` runs two pytests side by side: a machine has on
 and all that may register it is one pytest's; what is marked `kernel(struct_ops=False)` is the other's. What
 is marked `alone` wants the machine for itself, because it measures the machine, or looks for what killed
 runs left, which any lab removes. It comes afterwards.
-
-What fails while the host took much of the machine is tried once more, see `tests.lent`.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ import pytest
 
 from ccp_base import _native
 from experiments.netlab import IperfRun, Lab, Path, bottleneck, clean_leftovers, start_iperf3, two_hosts
-from tests.lent import TEST, TRIED_AGAIN
+from tests.lent import TEST
 
 HERE = FilePath(__file__).parent
 BTF = FilePath("/sys/kernel/btf/vmlinux")
@@ -55,8 +53,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(HERE):
             own = item.get_closest_marker("kernel")
             item.add_marker("kernel")
-            if not item.get_closest_marker("flaky"):
-                item.add_marker(TRIED_AGAIN)
             needs_struct_ops = own.kwargs.get("struct_ops", True) if own else True
             if reason := reasons[needs_struct_ops] or why_not_emulated(item):
                 item.add_marker(pytest.mark.skip(reason=reason))

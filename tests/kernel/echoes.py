@@ -18,10 +18,10 @@ from experiments.netlab import Host, Lab
 from telemetry.inband.node import ANYWHERE, InterfaceNode, NodeSpec, SinkOptions, SourceOptions
 from telemetry.ioam import PathEcho, decode
 from tests.kernel.bpf_maps import opened
-from tests.kernel.driving import wait_until
+from tests.kernel.driving import PIN_DIR, wait_until
 from tests.kernel.inband_hosts import WAIT_S, in_a_row
 
-PIN = "/sys/fs/bpf/ccplane_path_echoes_1"
+PIN = f"{PIN_DIR}/paths/echoes_1"
 MISSING = (1 << 32) - 1
 
 SOURCE, TRANSIT, SINK = 1, 2, 3
@@ -73,6 +73,7 @@ class Chain:
         reflects: bool = True,
         transit_tells: bool = True,
         trusted: ipaddress.IPv6Network = ANYWHERE,
+        pin_dir: str = PIN_DIR,
     ) -> Iterator[Running]:
         """Be source with a reader, transit node, and sink."""
         source = NodeSpec(
@@ -80,6 +81,7 @@ class Chain:
             node_id=SOURCE,
             trusted=trusted,
             source=SourceOptions(echo=asks),
+            pin_dir=pin_dir,
         )
         sink = NodeSpec(roles=("sink",), node_id=SINK, sink=SinkOptions(echo=reflects))
         transit = NodeSpec(roles=("transit",), node_id=TRANSIT)
@@ -183,11 +185,11 @@ class Told:
 
 def told(sock: socket.socket) -> Told | None:
     """Return what a socket was told; None if nothing."""
-    with opened(PIN) as echoes:
-        try:
+    try:
+        with opened(PIN) as echoes:
             value = echoes[struct.pack("=i", sock.fileno())]
-        except FileNotFoundError:
-            return None
+    except FileNotFoundError:
+        return None
     _, count, _, hops, hop, known, *numbers, left_us, first, second, third = struct.unpack_from(
         "=12I4Q", value
     )

@@ -82,7 +82,6 @@ class Reports:
 
 
 # A processor lent to others for an RTT delays packets as a full queue would: a loss then is congestion.
-@pytest.mark.flaky(reruns=1)
 def test_losses_are_spared_without_a_queue_and_answered_with_one(
     net: EmulatedNetwork, start_transfer: Start
 ) -> None:

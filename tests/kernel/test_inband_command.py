@@ -19,7 +19,7 @@ from ccp_base import _native
 from ccp_base.errors import CcpError
 from experiments.bench.inband import node_on
 from experiments.bench.signal import PORT as BROKER_PORT
-from experiments.bench.signal import embedded
+from experiments.bench.signal import broker_on
 from experiments.netlab import Host, Path
 from telemetry.bus import Bus
 from telemetry.inband.device import Interface
@@ -85,7 +85,7 @@ def test_the_command_publishes_what_its_sink_sees(wire: Path) -> None:
     url = f"mqtt://127.0.0.1:{BROKER_PORT}"
     hosts = (wire.sender, wire.receiver)
     near, far = (host.call(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)) for host in hosts)
-    with embedded(wire.receiver), near, far:
+    with broker_on(wire.receiver), near, far:
         far.bind(("::", PORT))
         far.settimeout(WAIT_S)
         near.settimeout(WAIT_S)

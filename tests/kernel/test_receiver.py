@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ccp_base._native import TcpArrivals
-from experiments.bench.signal import add_broker_host, mosquitto
+from experiments.bench.signal import add_broker_host, broker_on
 from experiments.netlab import Host, iperf3, namespace
 from experiments.netlab.emulated import emulated
 from experiments.netlab.spec import Buffer, Direction, DropTail, Family, Pattern
@@ -369,7 +369,7 @@ def test_what_the_peer_sent_again_comes_from_the_peer_itself() -> None:
         theirs = ["--peer", receiver.ipv4, "--broker", f"mqtt://{for_sender}", "--sender", "there"]
         often = ["--interval-ms", "250"]
         with (
-            mosquitto(broker),
+            broker_on(broker),
             receiving(receiver, *ours, *often) as here,
             receiving(sender, *theirs, *often) as there,
         ):

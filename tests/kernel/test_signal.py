@@ -9,13 +9,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pytest
-
 from agent.description import Description
 from agent.plane import Plane
 from ccp_algs import Algorithm
 from experiments.agent_process import agent_here
-from experiments.bench.signal import BROKERS, add_broker_host, listening, receiving
+from experiments.bench.signal import add_broker_host, broker_on, listening, receiving
 from experiments.netlab import TcpWatch, start_iperf3
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.iperf import IperfOptions
@@ -99,7 +97,6 @@ class Scene:
 
 @contextmanager
 def scene(
-    broker: str,
     ttl_ms: int = 600_000,
     algorithm: type[Algorithm] = Reacts,
     client_ports: Sequence[int] = (0,),
@@ -112,7 +109,7 @@ def scene(
         sender, receiver = net.hosts["sender"], net.hosts["receiver"]
         host, for_sender, for_receiver = add_broker_host(net.lab, sender, receiver)
         brokers = stack.enter_context(ExitStack())
-        brokers.enter_context(BROKERS[broker](host))
+        brokers.enter_context(broker_on(host))
         plane = stack.enter_context(agent_here(Description([algorithm]), max_flows=64))
         stack.enter_context(listening(plane, sender, for_sender))
         options = ["--peer", sender.ipv4, "--interval-ms", "100", "--probe-ms", "10", "--sender", SENDER]
@@ -129,14 +126,13 @@ def scene(
             plane,
             watch,
             start_receiver=lambda *more: stack.enter_context(receiving(receiver, *options, *more)),
-            start_broker=lambda: brokers.enter_context(BROKERS[broker](host)),
+            start_broker=lambda: brokers.enter_context(broker_on(host)),
             stop_broker=brokers.close,
         )
 
 
-@pytest.mark.parametrize("broker", BROKERS)
-def test_a_flow_follows_its_receivers_signals_and_its_death(broker: str) -> None:
-    with scene(broker) as at:
+def test_a_flow_follows_its_receivers_signals_and_its_death() -> None:
+    with scene() as at:
         first = at.start_receiver()
         at.until(lambda: at.window_is(30))
         at.net.change("link", delay_us=FAR_US)
@@ -152,9 +148,8 @@ def test_a_flow_follows_its_receivers_signals_and_its_death(broker: str) -> None
         assert at.plane.counters.algorithm_errors == 0
 
 
-@pytest.mark.parametrize("broker", BROKERS)
-def test_a_flow_goes_on_while_the_broker_is_away(broker: str) -> None:
-    with scene(broker, ttl_ms=1_000) as at:
+def test_a_flow_goes_on_while_the_broker_is_away() -> None:
+    with scene(ttl_ms=1_000) as at:
         at.start_receiver()
         at.until(lambda: at.window_is(30))
         at.stop_broker()
@@ -172,7 +167,7 @@ def test_a_flow_goes_on_while_the_broker_is_away(broker: str) -> None:
 
 def test_each_flow_hears_of_itself_and_of_its_peer_and_of_no_other_flow() -> None:
     ports = 6001, 6002
-    with scene("embedded", algorithm=Listens, client_ports=ports) as at:
+    with scene(algorithm=Listens, client_ports=ports) as at:
         at.start_receiver("--per-flow")
         at.until(
             lambda: all(

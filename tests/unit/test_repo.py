@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from experiments import records
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [
@@ -158,6 +161,11 @@ def test_bpf_programs_carry_their_licence() -> None:
     assert len({source.parent for source in sources}) == 5
     for source in sources:
         assert "SPDX-License-Identifier: GPL-2.0" in source.read_text().splitlines()[0], source.name
+
+
+def test_kept_results_have_one_line_a_record() -> None:
+    kept = [ROOT / "docs/kernels.json", *(ROOT / "docs/results").rglob("*.json")]
+    assert [file for file in kept if records.dumped(json.loads(file.read_text())) != file.read_text()] == []
 
 
 def test_kept_results_name_no_path_of_the_machine_that_made_them() -> None:

@@ -274,8 +274,6 @@ def _bursts_findings(runs: Runs) -> Findings:
 AGAINST_CUBIC: Final = "Flex-Cubic against kernel CUBIC"
 BELOW_TWO: Final = 1.9
 """k that a full queue of one BDP is safely above: it makes a packet's time less than 2 x minRTT."""
-PROGRAM: Final = {"truncated_cube_root": True, "rtt_multiplier": 1.0}
-"""What the published program does: its defect, and every loss counts, since no RTT is below its minimum."""
 _WITH_CUBIC: Final = {
     AGAINST_CUBIC: against(OURS, KERNEL),
     f"with queue_fraction {QUEUE_FRACTION} against kernel CUBIC": against(
@@ -289,8 +287,6 @@ _WITH_BBR: Final = {
     "kernel CUBIC against kernel BBR": against(KERNEL, BBR),
 }
 _PAIRS: Final = _WITH_CUBIC | _WITH_BBR
-_AS_SCRIPTS: Final = {"published program against kernel CUBIC": against(OURS, KERNEL, **PROGRAM)}
-"""What the paper's published scripts run: not two flows of one algorithm, but one against the other."""
 
 
 def _fairness_grids(size: Size) -> list[Grid]:
@@ -312,7 +308,6 @@ def _fairness_grids(size: Size) -> list[Grid]:
         against_each_other("cubic", 1, claim, buffers, [0.0]),
         against_each_other("others", 1, others, few, [0.0]),
         against_each_other("loss", 1, claim, [0.25], [CLAIM_LOSS]),
-        against_each_other("scripts", 1, _AS_SCRIPTS, [0.25], [0.0, CLAIM_LOSS]),
     ]
 
 
@@ -417,57 +412,6 @@ def _reroute_findings(runs: Runs) -> Findings:
     return Findings([Table.of(runs.table, title, ["variant"], values)], {"reroute": figure})
 
 
-# --- the defect of the published program -------------------------------------------------------------------
-
-DEFECT: Final = {
-    KERNEL: steered(KERNEL),
-    OURS: steered(OURS),
-    "defect alone": steered(OURS, **PROGRAM),
-    f"{OURS} with defect": steered(OURS, truncated_cube_root=True),
-}
-"""The paper's algorithm; the defect without the paper's idea, as the published program has it; and both."""
-
-FAST_BYTES_PER_S: Final = 125e6
-FAST_OWD_US: Final = 5_000
-
-
-def _defect_grids(size: Size) -> list[Grid]:
-    slow = dumbbell("flex-cubic: defect", size.seconds(6, 15))
-    fast = dumbbell(
-        "flex-cubic: defect, fast",
-        size.seconds(8, 15),
-        rate_bytes_per_s=FAST_BYTES_PER_S,
-        owd_us=FAST_OWD_US,
-    )
-    losses = [0.0, CLAIM_LOSS] if size.quick else [0.0, CLAIM_LOSS, 0.02]
-    name, times = size.name, size.times(2, 10)
-    return [
-        Grid(slow, {LOSS_RATIO: losses, "variant": DEFECT}, f"{name}-100mbit", times),
-        Grid(fast, {"variant": DEFECT}, f"{name}-1gbit", times),
-    ]
-
-
-def _defect_findings(runs: Runs) -> Findings:
-    table = runs.table
-    values = ["goodput_bytes_per_s", "retrans_pkts", "retrans_pct", "rtt_p95_us"]
-    by = ["rate_bytes_per_s", "loss_ratio", "variant"]
-    slow = table[table["rate_bytes_per_s"] == RATE_BYTES_PER_S]
-    title = "What the published cube root does by itself"
-    figures = {
-        f"defect-{name}": plots.bars(
-            slow,
-            column,
-            group="loss_ratio",
-            by="variant",
-            title=title,
-            subtitle="100 Mbit/s, OWD 25 ms, 100 % BDP",
-        )
-        for name, column in (("goodput", "goodput_bytes_per_s"), ("retransmitted", "retrans_pct"))
-        if len(slow)
-    }
-    return Findings([Table.of(table, title, by, values)], figures)
-
-
 _PARTS: Final = (
     Part("grid", "Figures 4 to 6: throughput, goodput, retransmissions", _grids, _grid_findings, grid_row),
     Part("bursts", "losses in bursts, with and without memory", _bursts_grids, _bursts_findings, conditions),
@@ -476,7 +420,6 @@ _PARTS: Final = (
     PARAMETERS,
     LIVE_PART,
     OVERLAP,
-    Part("defect", "the published program's cube root", _defect_grids, _defect_findings, conditions),
     READINGS_PART,
     NETWORKS_PART,
     TRIED_PART,

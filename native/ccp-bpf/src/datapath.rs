@@ -84,7 +84,7 @@ impl Datapath {
         let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
         let slice_ms = options.heartbeat_timeout_ms / HEARTBEATS_PER_TIMEOUT;
         let slice = Duration::from_millis(slice_ms);
-        let Taken { held, adopted, live, moving } = upgrade::take(&kernel, &pins, options, slice)?;
+        let Taken { held, adopted, live, moving, frames } = upgrade::take(&kernel, &pins, options, slice)?;
         let shared = Observer::open(pins.dir())?;
         let head = Arc::new(Head::open(&pins)?);
         // SAFETY: aligned words in the mapping that only agents write.
@@ -106,7 +106,7 @@ impl Datapath {
         });
         let has_moved = moving.is_some();
         let datapath = Datapath {
-            frames: Frames::new(&kernel, Some((&pins, sizes)))?,
+            frames,
             kernel,
             sizes,
             adopted,
@@ -174,9 +174,7 @@ impl Datapath {
         }
         let free = known.or_else(|| table.iter().position(Option::is_none));
         let Some(cc_id) = free.map(|i| i as u32) else {
-            return Err(Error::new("register.full", "no more congestion-control names can be registered")
-                .why(format!("{} are in the table", table.len()))
-                .fix("ccp unload, or unregister some"));
+            return Err(names::full(table.len()));
         };
         let registration = Registration { cc_name, cc_id, needs_ecn, load: self.head.load() };
         object::load(&self.kernel, pins, self.sizes, &registration)?.register(&self.kernel, pins, cc_name)?;

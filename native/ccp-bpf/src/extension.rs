@@ -80,6 +80,21 @@ fn refused(name: &str, why: impl std::fmt::Display, fix: impl Into<String>) -> E
         .fix(fix)
 }
 
+fn no_room(name: &str) -> Error {
+    let why = format!("{CCP_MAX_EXTENSIONS} are loaded already");
+    refused(name, why, "ccp unload takes them away, with the datapath")
+}
+
+/// Whether there is room for extensions, some of which may be loaded.
+pub(crate) fn check_room<'a>(pins: &Pins, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let Ok(table) = table(pins) else {
+        return Ok(()); // of another version: it is replaced
+    };
+    let is_known = |name: &&str| table.iter().flatten().any(|(known, _)| known == name);
+    let free = table.iter().filter(|entry| entry.is_none()).count();
+    names.filter(|name| !is_known(name)).nth(free).map_or(Ok(()), |name| Err(no_room(name)))
+}
+
 /// Loads an extension beside the core whose maps are pinned, and has the core call it: a program of the extension stands
 /// in the core's table for each member that this kernel has. An extension of the same name and version stays as it is,
 /// one of another version is replaced. On an error nothing has changed.
@@ -106,11 +121,8 @@ pub(crate) fn load(
     {
         return opened(pins, name.to_owned(), index as u32, sizes.max_flows);
     }
-    let Some(index) = known.or_else(|| table.iter().position(Option::is_none)).map(|index| index as u32)
-    else {
-        let why = format!("{CCP_MAX_EXTENSIONS} are loaded already");
-        return Err(refused(name, why, "ccp unload takes them away, with the datapath"));
-    };
+    let free = known.or_else(|| table.iter().position(Option::is_none));
+    let index = free.ok_or_else(|| no_room(name))? as u32;
     pins.forget_extension(name)?; // what another version, or half a load, left there
     pins.create_extension(name)?;
     let done =

@@ -1,14 +1,12 @@
 //! The program around a fold, as libbpf fits it to the running kernel, and what is put into it (`bpf/fold.bpf.c`).
 
-use std::path::Path;
-
-use ccp_record::PATH_ECHO_PIN;
-use libbpf_rs::{Object, OpenObject};
+use ccp_load::EchoPin;
+use libbpf_rs::Object;
 
 use crate::intf;
 use crate::kernel::Kernel;
 use crate::object::{self, Sizes};
-use crate::pins::{self, BPF_FS, Pins};
+use crate::pins::Pins;
 use crate::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(env!("CCP_FOLD_OBJECT"));
@@ -45,19 +43,11 @@ pub(crate) struct Frame {
     insns: Vec<u64>,
 }
 
-/// Nodes of in-band telemetry write what sockets were told; without a BPF file system where they look, nobody does.
-fn share_path_echoes(open: &mut OpenObject) -> Result<()> {
-    let shared = pins::is_bpffs(Path::new(BPF_FS));
-    for mut map in open.maps_mut().filter(|map| shared && map.name() == "path_echoes") {
-        map.set_pin_path(PATH_ECHO_PIN).map_err(|e| object::load_error(&e))?;
-    }
-    Ok(())
-}
-
 /// The frames of one datapath. They refer to its maps by descriptors that the object holds.
 pub(crate) struct Frames {
     frames: Vec<Frame>,
     _object: Object,
+    _echoes: Option<EchoPin>,
 }
 
 impl Frame {
@@ -106,9 +96,12 @@ impl Frames {
     /// programs can be shown to the verifier, and no more.
     pub fn new(kernel: &Kernel, pins: Option<(&Pins, Sizes)>) -> Result<Self> {
         let mut open = object::open(OBJECT)?;
+        let mut echoes = None;
         if let Some((pins, sizes)) = pins {
             object::share_maps(&mut open, pins, sizes)?;
-            share_path_echoes(&mut open)?;
+            let shared = EchoPin::begin(pins.dir()).map_err(|e| pins.not_made(e))?;
+            shared.share(&mut open).map_err(|e| object::load_error(&e))?;
+            echoes = Some(shared);
         }
         let [fitting, other] = if kernel.cong_control_has_flag {
             ["fold_on_ack", "fold_on_ack_6_9"]
@@ -128,7 +121,7 @@ impl Frames {
             Frame::new(member, program.insns())
         };
         let frames = vec![frame("cong_control", fitting)?, frame("set_state", "fold_on_timeout")?];
-        Ok(Frames { frames, _object: object })
+        Ok(Frames { frames, _object: object, _echoes: echoes })
     }
 
     /// The frames: that for ACKs, and that for timeouts.

@@ -40,7 +40,7 @@ pub use options::Options;
 pub use pins::{Unloaded, unload};
 pub use plain::PlainCubic;
 pub use shared::Observer;
-pub use trial::{Outcome, try_load};
+pub use trial::{Outcome, rehearse, try_load};
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -3,7 +3,10 @@
 use crate::intf::{self, ccp_name};
 use crate::map::{get, put};
 use crate::pins::Pins;
-use crate::{Error, Result};
+use crate::{Error, Result, object};
+
+/// All congestion controls that the kernel has.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// A registered name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,30 @@ pub(crate) fn check(cc_name: &str) -> Result<()> {
             .fix("choose a shorter or simpler name"));
     }
     Ok(())
+}
+
+/// Whether names can be registered: each is registered here already, or by nobody. A table that cannot be read is of
+/// another version, and is replaced.
+pub(crate) fn check_free(pins: &Pins, cc_names: &[String]) -> Result<()> {
+    let table = read(pins).unwrap_or_default();
+    let known = |cc_name: &String| table.iter().flatten().any(|known| known.cc_name == *cc_name);
+    let all = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+    for cc_name in cc_names {
+        check(cc_name)?;
+        if all.split_whitespace().any(|one| one == cc_name) && !pins.registration(cc_name).exists() {
+            return Err(object::taken(cc_name));
+        }
+    }
+    let new = cc_names.iter().filter(|cc_name| !known(cc_name)).count();
+    let free = table.iter().filter(|entry| entry.is_none()).count();
+    if new > free && !table.is_empty() { Err(full(table.len())) } else { Ok(()) }
+}
+
+/// The error where the table is full.
+pub(crate) fn full(entries: usize) -> Error {
+    Error::new("register.full", "no more congestion-control names can be registered")
+        .why(format!("{entries} are in the table"))
+        .fix("ccp unload, or unregister some")
 }
 
 /// All entries, `None` where free.

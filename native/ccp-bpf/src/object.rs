@@ -322,14 +322,22 @@ fn replace(pin: &Path, ops: i32) -> std::io::Result<()> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(-done)) }
 }
 
+fn not_registered(cc_name: &str) -> Error {
+    Error::new("load.register", format!("cannot register the congestion control `{cc_name}`"))
+}
+
 pub(crate) fn register_error(cc_name: &str, e: &libbpf_rs::Error) -> Error {
-    let error = Error::new("load.register", format!("cannot register the congestion control `{cc_name}`"));
     match e.kind() {
-        libbpf_rs::ErrorKind::AlreadyExists => error
-            .why("another congestion control of this name is registered, and not by ccplane under this pin directory")
-            .fix("if `ccp run` registered it: `ccp stop` and `ccp unload`, with its --pin-dir; else find it with `bpftool struct_ops list`"),
-        _ => error.why(format!("{e:#}")).fix("see ccp doctor"),
+        libbpf_rs::ErrorKind::AlreadyExists => taken(cc_name),
+        _ => not_registered(cc_name).why(format!("{e:#}")).fix("see ccp doctor"),
     }
+}
+
+/// The error where the kernel has another congestion control of a name.
+pub(crate) fn taken(cc_name: &str) -> Error {
+    not_registered(cc_name)
+        .why("another congestion control of this name is registered, and not by ccplane under this pin directory")
+        .fix("if `ccp run` registered it: `ccp stop` and `ccp unload`, with its --pin-dir; else find it with `bpftool struct_ops list`")
 }
 
 fn pin_error(path: &Path, e: &libbpf_rs::Error) -> Error {

@@ -7,16 +7,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use ccp_load::{EchoPin, bpffs};
+
 use crate::head::Head;
 use crate::kernel::{open_pin, release_at_least};
 use crate::names;
 use crate::namespaces::instead_of;
 use crate::walk::Walk;
 use crate::{Error, Result};
-
-/// Where the BPF file system is, unless somebody has it elsewhere.
-pub(crate) const BPF_FS: &str = "/sys/fs/bpf";
-const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
 /// Where the maps and registrations of one datapath are pinned.
 #[derive(Clone, Debug)]
@@ -79,11 +77,13 @@ impl Pins {
             let place = self.map(name);
             fs::rename(stage.map(name), &place).map_err(|e| no_directory(&place, e))?;
         }
-        stage.remove_directories()
+        stage.remove_directories(false)
     }
 
-    fn remove_directories(&self) -> Result<()> {
-        for dir in [self.extensions(), self.dir.join("registered"), self.dir.clone()] {
+    /// Removes empty directories; `in_use`: the outermost is not empty.
+    fn remove_directories(&self, in_use: bool) -> Result<()> {
+        let outermost = (!in_use).then(|| self.dir.clone());
+        for dir in [self.extensions(), self.dir.join("registered")].into_iter().chain(outermost) {
             match fs::remove_dir(&dir) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -162,23 +162,21 @@ impl Pins {
 
     /// Makes the directories, mounting the BPF file system at `/sys/fs/bpf` where it is missing.
     pub fn create(&self) -> Result<()> {
-        let root = Path::new(BPF_FS);
-        if self.dir.starts_with(root) && !is_bpffs(root) {
-            mount_bpffs(root).map_err(|e| no_directory(&self.dir, e))?;
-        }
-        fs::create_dir_all(self.dir.join("registered")).map_err(|e| no_directory(&self.dir, e))?;
-        if !is_bpffs(&self.dir) {
-            return Err(no_directory(&self.dir, "the directory is not in a BPF file system"));
-        }
         // Whoever may open the directory may lock it.
-        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700))
-            .map_err(|e| no_directory(&self.dir, e))
+        bpffs::make(&self.dir.join("registered"))
+            .and_then(|()| fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700)))
+            .map_err(|e| self.not_made(e))
+    }
+
+    /// The directory, or one below it, cannot be made.
+    pub fn not_made(&self, why: io::Error) -> Error {
+        no_directory(&self.dir, why)
     }
 
     /// Holds the directory for this agent alone, until the descriptor is closed, however that happens. The lock is
     /// where the maps are: agents that share these, in containers with a `/run` of their own, share it.
     pub fn hold(&self) -> Result<OwnedFd> {
-        let failed = |e: io::Error| no_directory(&self.dir, e);
+        let failed = |e| self.not_made(e);
         loop {
             let dir = fs::File::open(&self.dir).map_err(failed)?;
             // SAFETY: a valid descriptor.
@@ -257,26 +255,6 @@ fn clear(place: &Path) -> io::Result<()> {
     fs::remove_dir(place)
 }
 
-/// Whether this is in a BPF file system.
-pub(crate) fn is_bpffs(path: &Path) -> bool {
-    let Ok(name) = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()) else {
-        return false;
-    };
-    // SAFETY: statfs fills the structure or fails.
-    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are valid for the call.
-    let done = unsafe { libc::statfs(name.as_ptr(), &raw mut info) };
-    done == 0 && i64::from(info.f_type as u32) == BPF_FS_MAGIC
-}
-
-/// Mounts a BPF file system.
-pub(crate) fn mount_bpffs(place: &Path) -> io::Result<()> {
-    let place = std::ffi::CString::new(place.as_os_str().as_encoded_bytes())?;
-    // SAFETY: C strings, which live as long as the call.
-    let done = unsafe { libc::mount(c"bpf".as_ptr(), place.as_ptr(), c"bpf".as_ptr(), 0, std::ptr::null()) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// What removing a datapath came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unloaded {
@@ -328,7 +306,13 @@ pub(crate) fn remove(pins: &Pins) -> Result<Unloaded> {
             Err(e) => return Err(unpinned(&pins.map(name), &e)),
         }
     }
-    pins.remove_directories()?;
+    let echoes = EchoPin::remove(pins.dir()).map_err(|e| unpinned(pins.dir(), &e))?;
+    match echoes {
+        Some(true) => came.removed.push("map path_echoes".to_owned()),
+        Some(false) => came.left.push("map path_echoes, which a node of in-band telemetry writes".to_owned()),
+        None => {}
+    }
+    pins.remove_directories(echoes == Some(false))?;
     Ok(came)
 }
 

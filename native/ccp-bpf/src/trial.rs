@@ -1,14 +1,17 @@
-//! Loads the datapath as an agent does, registers nothing, and takes it away again: for `ccp doctor`.
+//! Loads the datapath as an agent does, registers nothing, and takes it away again: for `ccp doctor`, and for an agent
+//! that is to take over from one that runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::{env, ffi::CString, fs, process};
 
-use crate::extension;
+use ccp_load::bpffs;
+
 use crate::kernel::Kernel;
 use crate::object::{self, Registration, Sizes};
-use crate::pins::{self, BPF_FS, Pins};
+use crate::pins::{self, Pins};
 use crate::{Error, Result};
+use crate::{extension, names};
 
 /// What became of a part.
 pub type Outcome = (String, Result<()>);
@@ -21,17 +24,42 @@ const SIZES: Sizes = Sizes { max_flows: 1, ring_bytes: 4096 };
 pub fn try_load(extensions: &[(&str, &[u8])]) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let core = Scratch::new().and_then(|scratch| {
-        let (kernel, pins) = (Kernel::read()?, &scratch.pins);
-        let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false, load: 0 };
-        let _core = object::load(&kernel, pins, SIZES, &registration)?;
-        for (name, object) in extensions {
-            let loaded = extension::load(&kernel, pins, SIZES, name, object);
-            outcomes.push((format!("extension {name}"), loaded.map(drop)));
-        }
+        outcomes = load_in(&scratch.pins, extensions)?;
         Ok(())
     });
     outcomes.insert(0, ("datapath".to_owned(), core));
     outcomes
+}
+
+/// Loads the core; returns what becomes of each extension.
+fn load_in(pins: &Pins, extensions: &[(&str, &[u8])]) -> Result<Vec<Outcome>> {
+    let kernel = Kernel::read()?;
+    let registration = Registration { cc_name: "ccp", cc_id: 0, needs_ecn: false, load: 0 };
+    let _core = object::load(&kernel, pins, SIZES, &registration)?;
+    let outcome = |(name, object): &(&str, &[u8])| {
+        let loaded = extension::load(&kernel, pins, SIZES, name, object);
+        (format!("extension {name}"), loaded.map(drop))
+    };
+    Ok(extensions.iter().map(outcome).collect())
+}
+
+/// Tries what an agent adds to a datapath that it takes over: congestion-control names and extensions. The agent that
+/// runs is not disturbed.
+pub fn rehearse(pin_dir: &Path, cc_names: &[String], extensions: &[(&str, &[u8])]) -> Result<()> {
+    let pins = Pins::new(pin_dir);
+    names::check_free(&pins, cc_names)?;
+    extension::check_room(&pins, extensions.iter().map(|(name, _)| *name))?;
+    if extensions.is_empty() {
+        return Ok(());
+    }
+    let stage = pins.stage();
+    if stage.dir().exists() {
+        pins::remove(&stage)?; // what an agent left that was killed here
+    }
+    let outcomes = stage.create().and_then(|()| load_in(&stage, extensions));
+    let removed = pins::remove(&stage);
+    outcomes?.into_iter().try_for_each(|(_, outcome)| outcome)?;
+    removed.map(drop)
 }
 
 /// A pin directory for as long as it is needed.
@@ -44,10 +72,10 @@ struct Scratch {
 impl Scratch {
     fn new() -> Result<Self> {
         let name = format!("ccplane-doctor-{}", process::id());
-        let mut scratch = Scratch { pins: Pins::new(Path::new(BPF_FS).join(&name)), mounted: None };
-        if !pins::is_bpffs(Path::new(BPF_FS)) {
+        let mut scratch = Scratch { pins: Pins::new(Path::new(bpffs::ROOT).join(&name)), mounted: None };
+        if !bpffs::is_mounted(Path::new(bpffs::ROOT)) {
             let place = env::temp_dir().join(name);
-            fs::create_dir(&place).and_then(|()| pins::mount_bpffs(&place)).map_err(|e| {
+            fs::create_dir(&place).and_then(|()| bpffs::mount(&place)).map_err(|e| {
                 let _ = fs::remove_dir(&place);
                 no_file_system(&place, &e)
             })?;
@@ -75,5 +103,5 @@ fn no_file_system(place: &Path, e: &io::Error) -> Error {
     Error::new("load.pin", "cannot mount a BPF file system to try the datapath in")
         .at(place.display().to_string())
         .why(e)
-        .fix(format!("run as root, or mount one: mount -t bpf bpf {BPF_FS}"))
+        .fix(format!("run as root, or mount one: mount -t bpf bpf {}", bpffs::ROOT))
 }

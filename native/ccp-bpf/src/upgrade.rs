@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::frame::Frames;
 use crate::head::{BUILD_HASH, Head, Kin, LAYOUT_HASH};
 use crate::intf;
 use crate::kernel::Kernel;
@@ -52,6 +53,8 @@ pub(crate) struct Taken {
     pub live: Option<Beating>,
     /// Its flows come here.
     pub moving: Option<Moving>,
+    /// What is around its folds.
+    pub frames: Frames,
 }
 
 /// Loads what is needed, and puts it into the place of what is there.
@@ -82,9 +85,10 @@ pub(crate) fn take(kernel: &Kernel, pins: &Pins, options: &Options, each: Durati
     if !ready.fits(options, found.as_deref()) {
         ready = tidied(Ready::make(kernel, pins, options, found.as_deref()), adopted)?;
     }
-    let moving = ready.apply(kernel, pins, found, live.is_some());
-    let moving = moving.inspect_err(|_| _ = if adopted { remove(&pins.stage()) } else { remove(pins) })?;
-    Ok(Taken { held, adopted, live, moving })
+    let applied = ready.apply(kernel, pins, found, live.is_some());
+    let (moving, frames) =
+        applied.inspect_err(|_| _ = if adopted { remove(&pins.stage()) } else { remove(pins) })?;
+    Ok(Taken { held, adopted, live, moving, frames })
 }
 
 /// Waits until the agent that has the datapath ends, at our wish. Returns the lock; flows have had no agent, but an agent's
@@ -129,6 +133,7 @@ struct Ready {
     kin: Kin,
     load: u32,
     copies: Vec<(u32, Name, Loaded)>,
+    frames: Frames,
 }
 
 /// What is registered, or shall be: by `cc_id`.
@@ -150,35 +155,32 @@ impl Ready {
     fn make(kernel: &Kernel, pins: &Pins, options: &Options, found: Option<&Head>) -> Result<Self> {
         let sizes = Sizes { max_flows: options.max_flows, ring_bytes: options.ring_bytes };
         let kin = found.map_or(Kin::None, |head| head.kin(options.max_flows));
-        let mut ready = Ready { kin, load: 1, copies: Vec::new() };
         let stage = pins.stage();
-        let maps = match kin {
-            Kin::Same => return Ok(ready),
-            Kin::Layout => {
-                ready.load = found.map_or(1, |head| head.load() + 1);
-                pins
-            }
+        let (maps, load) = match kin {
+            Kin::Same => (pins, 1),
+            Kin::Layout => (pins, found.map_or(1, |head| head.load() + 1)),
             Kin::None => {
                 if stage.dir().exists() {
                     remove(&stage)?; // what somebody left who got no further
                 }
                 stage.create()?;
-                &stage
+                (&stage, 1)
             }
         };
-        for (cc_id, name) in wanted(pins, found) {
+        let mut copies = Vec::new();
+        for (cc_id, name) in if kin == Kin::Same { Vec::new() } else { wanted(pins, found) } {
             let registration =
-                Registration { cc_name: &name.cc_name, cc_id, needs_ecn: name.needs_ecn, load: ready.load };
+                Registration { cc_name: &name.cc_name, cc_id, needs_ecn: name.needs_ecn, load };
             let loaded = object::load(kernel, maps, sizes, &registration)?;
-            ready.copies.push((cc_id, name, loaded));
+            copies.push((cc_id, name, loaded));
         }
         if kin == Kin::None {
-            begin(&stage, options, ready.load)?;
-            for (cc_id, name, _) in &ready.copies {
+            begin(&stage, options, load)?;
+            for (cc_id, name, _) in &copies {
                 names::write(&stage, *cc_id, name)?;
             }
         }
-        Ok(ready)
+        Ok(Ready { kin, load, copies, frames: Frames::new(kernel, Some((maps, sizes)))? })
     }
 
     /// Whether what is there is still what this was made for.
@@ -195,9 +197,9 @@ impl Ready {
         pins: &Pins,
         found: Option<Arc<Head>>,
         is_live: bool,
-    ) -> Result<Option<Moving>> {
+    ) -> Result<(Option<Moving>, Frames)> {
         if self.kin == Kin::Same {
-            return Ok(None);
+            return Ok((None, self.frames));
         }
         let names = self.copies.iter().map(|(_, name, _)| name.cc_name.clone()).collect::<Vec<_>>();
         for (_, name, loaded) in self.copies {
@@ -205,7 +207,7 @@ impl Ready {
         }
         let Some(head) = found else {
             pins.adopt_maps(&pins.stage())?;
-            return Ok(None);
+            return Ok((None, self.frames));
         };
         // Sockets of names that are gone get the plain one.
         let all = names::read(pins).unwrap_or_default().into_iter().flatten().map(|name| name.cc_name);
@@ -230,7 +232,8 @@ impl Ready {
             walk.all();
         }
         // Not then_some(): dropping one that is not wanted has all leave at once.
-        Ok((self.kin == Kin::None && is_live).then(|| Moving { head, at: 0 }))
+        let moving = (self.kin == Kin::None && is_live).then(|| Moving { head, at: 0 });
+        Ok((moving, self.frames))
     }
 }
 

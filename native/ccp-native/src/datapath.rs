@@ -15,6 +15,12 @@ use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
 
+/// The object of an extension: one that is given, or one that ships with ccplane.
+pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Result<&'a [u8]> {
+    let shipped = || EXTENSIONS.iter().find(|known| known.name == name).map(|known| known.object);
+    given.or_else(shipped).ok_or_else(|| unknown_extension(name))
+}
+
 fn unknown_extension(name: &str) -> Error {
     let known = EXTENSIONS.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
     Error::new("load.extension", format!("the datapath has no extension `{name}`"))
@@ -154,12 +160,8 @@ impl EbpfDatapath {
     /// Loads an extension into the kernel, if it is not there yet: one that ships with ccplane, or an object.
     #[pyo3(signature = (name, object = None))]
     fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
-        let shipped = || EXTENSIONS.iter().find(|known| known.name == name).map(|known| known.object);
         let loaded = py.detach(|| {
-            match object.as_deref().or_else(shipped) {
-                Some(object) => self.inner.extend(name, object)?,
-                None => return Err(unknown_extension(name)),
-            }
+            self.inner.extend(name, extension_object(name, object.as_deref())?)?;
             self.resume(name)
         });
         loaded.map_err(|e| errors::raise(py, &e))

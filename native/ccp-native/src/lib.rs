@@ -1,8 +1,7 @@
-//! `ccp_base._native`: the compiler of the CCP language, the broker, and the datapaths, for Python.
+//! `ccp_base._native`: the compiler of the CCP language and the datapaths, for Python.
 
 #[cfg(kernel)]
 mod arrivals;
-mod broker;
 #[cfg(kernel)]
 mod datapath;
 #[cfg(kernel)]
@@ -39,7 +38,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::compile, module)?)?;
-    module.add_class::<broker::MqttBroker>()?;
     module.add_function(wrap_pyfunction!(ioam::ioam_decode, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_decode_header, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_insert, module)?)?;

@@ -20,6 +20,7 @@ const KERNEL_PART: [&str; 15] = [
     "TcpTrace",
     "drop_capabilities",
     "emulate",
+    "rehearse",
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_tables",

@@ -156,6 +156,7 @@ mod tests {
             trusted: ("fd00::".parse().expect("an address"), 8),
             source: SourceSpec { namespace_id: 5, ..SourceSpec::default() },
             sink: SinkSpec::default(),
+            pin_dir: "/sys/fs/bpf/ccplane".into(),
         }
     }
 

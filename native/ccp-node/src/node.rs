@@ -4,17 +4,17 @@ use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_int::{SinkSpec, SourceSpec};
-use ccp_record::PATH_ECHO_PIN;
+use ccp_load::EchoPin;
 use ccp_trace::load;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, MapHandle, Object, ProgramMut, TC_EGRESS, TC_INGRESS, TcAttachPoint,
-    TcHook,
+    Iter, Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ProgramMut, TC_EGRESS, TC_INGRESS,
+    TcAttachPoint, TcHook,
 };
 use serde::Serialize;
 
@@ -103,6 +103,8 @@ pub struct Node {
     /// The programs that see what the kernel, and mac80211 in it, drop, if they can.
     drops: Vec<Link>,
     radio_drops: Option<Link>,
+    /// Of a reader, while it is open.
+    echoes: Option<EchoPin>,
     object: Object,
 }
 
@@ -123,7 +125,16 @@ impl Node {
     /// of [`ccp_int::SourceSpec::check`].
     pub fn attach(spec: &NodeSpec, summaries: OwnedFd, records: Option<&Path>) -> Result<Self> {
         let records = records.map(Records::create).transpose()?;
-        let object = loaded(spec)?;
+        let mut open = opened(spec)?;
+        let echoes = spec.roles.contains(&Role::Reader).then(|| EchoPin::begin(&spec.pin_dir)).transpose();
+        let echoes = echoes.map_err(|e| not_shared(&spec.pin_dir, e))?;
+        if let Some(echoes) = &echoes {
+            echoes.share(&mut open).map_err(|e| refused(&e))?;
+        }
+        let object = open.load().map_err(|e| refused(&e))?;
+        if let Some(echoes) = &echoes {
+            echoes.hand_over().map_err(|e| not_shared(&spec.pin_dir, e))?;
+        }
         find_device(&object)?;
         let told = Arc::new(Told { map: handle(&object, "now")?, now: Mutex::new(node_now::default()) });
         let reader = Reader::start(&object, spec, Arc::clone(&told), summaries, records)?;
@@ -144,6 +155,7 @@ impl Node {
             airs,
             drops,
             radio_drops,
+            echoes,
             object,
         };
         let has = |roles: &[Role]| spec.roles.iter().any(|role| roles.contains(role));
@@ -180,8 +192,9 @@ impl Node {
             trusted: (Ipv6Addr::UNSPECIFIED, 0),
             source: SourceSpec::default(),
             sink: SinkSpec { echo: true, ..SinkSpec::default() },
+            pin_dir: PathBuf::new(),
         };
-        loaded(&anywhere).map(drop)
+        opened(&anywhere)?.load().map(drop).map_err(|e| refused(&e))
     }
 
     /// Says what the queue behind the device is like.
@@ -268,6 +281,9 @@ impl Node {
         }
         self.drops.clear();
         self.radio_drops = None;
+        if let Some(echoes) = self.echoes.take() {
+            let _ = echoes.end(); // `ccp unload` says what could not be removed
+        }
         self.reader.close()
     }
 }
@@ -279,7 +295,7 @@ impl Drop for Node {
     }
 }
 
-fn loaded(spec: &NodeSpec) -> Result<Object> {
+fn opened(spec: &NodeSpec) -> Result<OpenObject> {
     let btf = load::kernel_types()?;
     let mut open = load::open(OBJECT)?;
     // Without them, nodes do not tell what their queues dropped.
@@ -292,11 +308,14 @@ fn loaded(spec: &NodeSpec) -> Result<Object> {
         .filter(|program| !sees(program.name()))
         .for_each(|mut program| program.set_autoload(false));
     load::set_constants(&mut open, bytes_of(&config::config(spec)?))?;
-    let reads = spec.roles.contains(&Role::Reader);
-    for mut map in open.maps_mut().filter(|map| reads && map.name() == "path_echoes") {
-        map.set_pin_path(PATH_ECHO_PIN).map_err(|e| refused(&e))?;
-    }
-    open.load().map_err(|e| refused(&e))
+    Ok(open)
+}
+
+fn not_shared(pin_dir: &Path, why: std::io::Error) -> Error {
+    Error::new("int.refused", "cannot share echoes of the path with an agent")
+        .at(pin_dir.display().to_string())
+        .why(why)
+        .fix("mount a BPF file system: mount -t bpf bpf /sys/fs/bpf; --pin-dir is that of the agent")
 }
 
 /// Whether this kernel has mac80211, built in or as a module that is loaded.

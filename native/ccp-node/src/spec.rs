@@ -1,6 +1,7 @@
 //! What a node is told to do.
 
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
 
 use ccp_int::{SinkSpec, SourceSpec};
 use serde::Deserialize;
@@ -45,6 +46,8 @@ pub struct NodeSpec {
     pub source: SourceSpec,
     /// How the sink summarises.
     pub sink: SinkSpec,
+    /// Pin directory of the agent whose flows get the echoes that a reader takes out.
+    pub pin_dir: PathBuf,
 }
 
 impl NodeSpec {

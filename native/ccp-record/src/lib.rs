@@ -30,10 +30,6 @@ mod arrivals;
 
 pub use arrivals::{bin_bounds_us, bin_of_us, growth};
 
-/// Where the map is that keeps what sockets were told of their paths (`ccp-bpf/src/bpf/path_echo.h`): nodes of in-band
-/// telemetry write it, datapaths read it. Its number is that of the map's layout.
-pub const PATH_ECHO_PIN: &str = "/sys/fs/bpf/ccplane_path_echoes_1";
-
 use intf::{ccp_close, ccp_create, ccp_record};
 
 /// Records as they came, one after the other.

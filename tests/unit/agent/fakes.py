@@ -12,30 +12,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agent.hosts import LostExit
 from ccp_base.errors import CcpError, VerifierError
+from ccp_base.flows import FlowInfo, FlowStats
 from datapath.protocol import REPORT_HEAD, STAMP_SHIFT, Datapath, handle_of
 
 
-@dataclass(frozen=True, slots=True)
-class FakeInfo:
-    flow_id: int
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeInfo(FlowInfo):
+    flow_id: int = field(kw_only=False)
     src_addr: str = "10.0.0.1"
     src_port: int = 40_000
     dst_addr: str = "10.0.0.2"
     dst_port: int = 5_001
-    family: int = 2
     mss_bytes: int = 1_448
     init_cwnd_bytes: int = 14_480
     cc_name: str = "ccp"
     netns_inum: int = 1
     cgroup_id: int = 1
     created_us: int = 1_000
-    ecn_ok: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class FakeStats(LostExit):
+class FakeStats(FlowStats):
     """Totals of a flow that lives."""
 
     cwnd_bytes: int = 14_480

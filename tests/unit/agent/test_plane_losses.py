@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.events import Event
-from agent.hosts import LostExit
-from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, FakeStats, fake_datapath
+from tests.unit.agent.fakes import FakeCreated, FakeInfo, FakeReport, fake_datapath
 from tests.unit.agent.test_plane import Clock, plane_with, recorder
 
 
@@ -97,8 +96,3 @@ def test_slots_that_were_taken_from_silent_flows_are_told(caplog: pytest.LogCapt
         plane.turn(0)
     assert [(event.kind, event.detail) for event in told] == [("flows:reaped", {"flows": 3})]
     assert "3 flows that had long been silent" in caplog.text
-
-
-def test_totals_of_a_lost_close_have_every_field_of_stats() -> None:
-    exit_totals = LostExit(5)
-    assert all(hasattr(exit_totals, name) for name in FakeStats.__slots__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -85,7 +86,10 @@ def mutated(rng: random.Random, seeds: list[bytes]) -> bytes:
     return bytes(text)
 
 
-def test_200_000_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path) -> None:
+COUNT = 200_000 if os.environ.get("HYPOTHESIS_PROFILE") == "slow" else 50_000
+
+
+def test_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_path: Path) -> None:
     """Whatever decodes is done, on a real plane with a real loader."""
     rng = random.Random(20_251_121)
     seeds = [msgspec.json.encode(Envelope(id=i, ask=what)) for i, what in enumerate(REQUESTS)]
@@ -95,7 +99,7 @@ def test_200_000_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_pat
     done = refused = answered = 0
     waiting: list[Any] = []
     slugs: set[str] = set()
-    for _ in range(200_000):
+    for _ in range(COUNT):
         number, what = read_request(mutated(rng, seeds))
         assert number >= 0
         if isinstance(what, CcpError):
@@ -120,8 +124,8 @@ def test_200_000_mutated_requests_are_answered_and_the_plane_stays_whole(tmp_pat
     assert answered == done
     assert "control.failed" not in slugs
     assert len(slugs) > 8
-    assert refused > 50_000
-    assert done > 10_000
+    assert refused > COUNT / 4
+    assert done > COUNT / 20
     assert set(served.plane.flow_ids("mine")) == {1, 2}
     assert 0.1 <= served.instance(1).beta <= 0.9
     served.report(1, acked=1)

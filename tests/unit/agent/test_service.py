@@ -169,3 +169,11 @@ def test_what_systemd_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as caught:
         service._run("systemctl", "daemon-reload")
     assert caught.value.slug == "service.refused"
+
+
+def test_no_two_units_have_the_same_run_directory(tmp_path: Path) -> None:
+    """systemd removes it when one of them stops."""
+    service.install(tuple(Service), tmp_path)
+    owned = [re.findall(r"^RuntimeDirectory=(.*)", unit.read_text(), re.M) for unit in units(tmp_path)]
+    names = [name for words in owned for word in words for name in word.split()]
+    assert names == ["ccplane"]

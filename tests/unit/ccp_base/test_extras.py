@@ -15,7 +15,7 @@ from ccp_base.errors import LoadError
 from ccp_base.extras import EXTRA_OF, extra_part, lacking
 
 PROJECT: dict[str, Any] = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-BROUGHT_BY = {"IPython": "ipykernel", "botocore": "boto3", "ns": "ns3", "torch": "stable-baselines3"}
+BROUGHT_BY = {"IPython": "ipykernel", "ns": "ns3", "torch": "stable-baselines3"}
 """What comes with something else, or something of another name."""
 
 

@@ -71,7 +71,7 @@ def _requests(load_ratio: float, rate_bytes_per_s: float, seconds: float) -> Sce
 def test_packets_that_come_at_random_wait_as_in_an_m_d_1_queue(load_ratio: float) -> None:
     """What waits is the work ahead of a new customer, without what is left of the packet on the wire."""
     rate_bytes_per_s = 1.25e6
-    link = _link(run(_requests(load_ratio, rate_bytes_per_s, 100)), "bottleneck>", from_s=5)
+    link = _link(run(_requests(load_ratio, rate_bytes_per_s, 40)), "bottleneck>", from_s=5)
     counted = link[["t_s", "arrived_pkts", "arrived_bytes"]]
     grown = counted.iloc[-1] - counted.iloc[0]
     assert grown["arrived_bytes"] / grown["arrived_pkts"] == pytest.approx(CUSTOMER_BYTES / 2, rel=0.01)

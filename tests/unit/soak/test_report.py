@@ -11,7 +11,7 @@ from rich.console import Console
 
 from experiments.soak.judge import Point, judge
 from experiments.soak.network import Load
-from experiments.soak.report import FAILED, HELD, UNDECIDED, exit_code, keep, show
+from experiments.soak.report import FAILED, HELD, UNDECIDED, exit_code, keep, publish, show
 from experiments.soak.run import Options, Outcome
 from experiments.soak.samples import Series, limit_of
 
@@ -54,6 +54,17 @@ def test_file_has_the_series_the_verdicts_and_how_to_run_it_again(tmp_path: Path
     assert read["trends"]["agent0 fds"]["verdict"] == "holds"
     assert read["trends"]["agent1 fds"]["low"] is None, "infinities are no JSON"
     assert len(read["series"]["agent0 fds"]) == 20
+
+
+def test_summary_counts_disturbances_and_has_no_samples(tmp_path: Path) -> None:
+    told = outcome(CONSTANT)
+    told.disturbances = [{"at_s": at, "kind": "agent killed"} for at in (1.0, 2.0)]
+    keep(told, tmp_path / "soak.json")
+    publish(tmp_path / "soak.json", tmp_path / "kept.json")
+    whole, read = (json.loads((tmp_path / name).read_text()) for name in ("soak.json", "kept.json"))
+    assert read == {name: value for name, value in whole.items() if name != "series"} | {
+        "disturbances": {"agent killed": 2}
+    }
 
 
 def test_table_names_what_fails() -> None:

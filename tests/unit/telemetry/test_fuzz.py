@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 import random
 import re
 from collections import Counter
@@ -21,7 +22,7 @@ from telemetry.errors import MESSAGE_SLUGS, InvalidMessageError
 from telemetry.schema import Envelope
 from tests.unit.telemetry.test_codec import BODIES, WRONG, envelope
 
-PAYLOADS = 1_000_000
+PAYLOADS = 1_000_000 if os.environ.get("HYPOTHESIS_PROFILE") == "slow" else 200_000
 SEEDS = 4
 SPLICES = [
     b"null",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the far end told a socket of its path. A node of in-band telemetry (ccp-node) takes it out of ACKs before TCP sees
- * them, folds read it. The map is one for the machine, pinned at PATH_ECHO_PIN by whoever comes first: a change here is
- * another pin.
+ * them, folds read it. The map is pinned in the agent's pin directory (`ccp-load/src/echoes.rs`): a change here is another
+ * pin.
  */
 #ifndef CCP_PATH_ECHO_H
 #define CCP_PATH_ECHO_H

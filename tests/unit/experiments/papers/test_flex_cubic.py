@@ -72,7 +72,7 @@ def test_all_flows_of_a_grids_run_have_the_same_algorithm_through_one_bottleneck
 
 
 def test_size_decides_repeats_and_length() -> None:
-    runs = runs_of("defect", Size(quick=True, repeats=3, duration_s=4))
+    runs = runs_of("bursts", Size(quick=True, repeats=3, duration_s=4))
     assert {run.scenario.duration_s for run in runs} == {4}
     assert max(run.repeat for run in runs) == 2
 
@@ -268,17 +268,16 @@ def test_overlap_is_judged_while_both_send() -> None:
     assert row["together_goodput_bytes_per_s"] == pytest.approx(8e6)
 
 
-@pytest.mark.parametrize("part", ["bursts", "defect"])
-def test_other_parts_have_a_table_and_bars(part: str) -> None:
+def test_bursts_have_a_table_and_bars() -> None:
     rows = []
-    for run in runs_of(part, QUICK):
+    for run in runs_of("bursts", QUICK):
         flows = {flow.name: 1e6 for flow in run.scenario.flows}
         if run.repeat == 0:
-            rows.append({"seed": 1, **run.axes, **PAPER.parts[part].row(result_of(run.scenario, flows))})
-    found = PAPER.parts[part].findings(Runs([], pd.DataFrame(rows), len(rows)))
+            rows.append({"seed": 1, **run.axes, **PAPER.parts["bursts"].row(result_of(run.scenario, flows))})
+    found = PAPER.parts["bursts"].findings(Runs([], pd.DataFrame(rows), len(rows)))
     assert len(found.tables[0].rows) == len(rows)
     assert set(found.tables[0].rows["goodput_bytes_per_s"].round()) == {2e6}
-    assert sorted(found.figures) == [f"{part}-goodput", f"{part}-retransmitted"]
+    assert sorted(found.figures) == ["bursts-goodput", "bursts-retransmitted"]
 
 
 def test_fairness_without_its_clean_runs_draws_nothing() -> None:

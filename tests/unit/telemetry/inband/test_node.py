@@ -15,14 +15,11 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from pyroute2.netlink.rtnl.tcmsg.sched_fq_codel import options as fq_codel
 from typer.testing import CliRunner
 
-from telemetry.bpfcc import why_not
 from telemetry.inband import node_errors, radio
-from telemetry.inband.bcc_windows import BccWindows
 from telemetry.inband.commands import app
 from telemetry.inband.device import Interface
 from telemetry.inband.node import Counters
 from telemetry.inband.node_commands import told
-from telemetry.inband.node_errors import NodeError
 from telemetry.inband.queues import Queue, queue_of
 from telemetry.inband.radio import ANY_ADDRESS, has_radio, radios_of
 from telemetry.ioam.model import State
@@ -159,14 +156,6 @@ def test_what_the_command_does_not_know_is_refused(arguments: list[str], said: s
     assert done.exit_code == 1
     slug, _, what = done.stderr.splitlines()[0].partition(": ")
     assert (slug, what) == ("int.bad_option", said)
-
-
-@pytest.mark.skipif(why_not() is None, reason="bcc is here")
-def test_without_bcc_or_headers_it_says_so() -> None:
-    with pytest.raises(NodeError) as refused:
-        BccWindows()
-    assert refused.value.slug == "int.no_bcc"
-    assert refused.value.why == why_not()
 
 
 def test_without_the_native_module_a_node_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from unittest.mock import call, create_autospec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.bus import Bus
 from telemetry.codec import decode, encode
 from telemetry.regime import SHARED, SINGLE_OWNER, Detector, DetectorOptions, Observation
-from telemetry.regime.channel import BusChannel
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.modes import MODES, mode_of, start_of, with_settings
 from telemetry.regime.watch import KEEP_US, Watch, observation_of
@@ -210,15 +207,3 @@ def test_the_document_has_the_modes_as_they_are() -> None:
         if len(cells := line.strip("|").split("|")) == 6 and cells[0].strip(" `") in MODES
     }
     assert told == {name: [mode.window_ms, mode.interval_ms, mode.probe_ms] for name, mode in MODES.items()}
-
-
-# --- channels ----------------------------------------------------------------------------------------------
-
-
-def test_the_bus_is_a_channel() -> None:
-    bus = create_autospec(Bus, instance=True)
-    channel = BusChannel(bus)
-    decision = RegimeDecision(peer=PEER, regime=SHARED)
-    channel.publish(decision, 300)
-    channel.close()
-    assert bus.mock_calls == [call.publish(decision, ttl_ms=300), call.stop()]
