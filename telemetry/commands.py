@@ -222,7 +222,7 @@ def _receive(
         if bus is not None:
             for one in watched:
                 bus.publish(one.decision, ttl_ms=telling.regime_ttl_ms)
-        show(moment, signals, watched)
+        show(moment, signals, [(one.decision, one.details) for one in watched])
 
     with contextlib.ExitStack() as stack:
         with _inside(namespace):
@@ -232,7 +232,7 @@ def _receive(
         if telling.broker is not None:
             bus = _bus(telling.broker, telling.sender, receiver)
             stack.callback(bus.stop)
-        show = printer(form, stack, watch, bus)
+        show = printer(form, stack, None if watch is None else lambda: watch.decisions, bus)
         stack.enter_context(on_signals(receiver.request_stop))
         manager = Manager.from_environment()
         loop = (

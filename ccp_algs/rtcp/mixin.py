@@ -19,7 +19,7 @@ grow slowly when a cap is raised.
 Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI
 2026, section 5 and appendix M.
 
-Deviation: none of its own; for those of the detector and of the limiter see `detector.py` and limiter.h of
+Deviation: none of its own; for those of the detector and of the limiter see detector.h and limiter.h of
 native/ccp-rtcp.
 """
 

@@ -8,10 +8,11 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ccp_algs.rtcp.exact import PPM, US_PER_S
 from ccplane.base.errors import ParamError
 
-MOST_CANDIDATES = 17
+PPM: Final = 1_000_000
+US_PER_S: Final = 1_000_000
+MOST_CANDIDATES: Final = 17
 """Sizes that there is room for in the kernel."""
 _MOST = 1000
 """No ratio, and no number of min-RTTs, is larger: products stay within 64 bits."""
@@ -101,7 +102,8 @@ class Options:
             the next two.
         ipv6_prefix_bits: The same of IPv6 addresses; a subscriber has a /64 at least.
         ports_per_client: Of each address, where NAT gives each subscriber a block of so many ports; 0: all.
-        falls_apart: Whether connections that cannot share a bucket are clients of their own (`member.py`).
+        falls_apart: Whether connections that cannot share a bucket are clients of their own
+            (native/ccp-rtcp/src/core/member.h).
 
     Raises:
         ParamError: `param.out_of_range`.

@@ -1,13 +1,8 @@
 """Which remote ends are one client, and share its limit.
 
-    Remote.of("2001:db8::7", 443, Options()).name     # 2001:db8::/64
+    Remote.from_bytes(octets).name     # 2001:db8::/64
 
-Operators limit subscribers, not addresses. In IPv6 a subscriber has a prefix, /64 at least (RFC 6177), and
-its hosts change addresses in it (RFC 8981). In IPv4 it may have a block of an address' ports, if
-carrier-grade NAT maps so (RFC 7422, RFC 7753). Ports below 1024 are one block: NAT leaves the system ports
-out, and counts from there.
-
-Not told apart: sets of ports that are no block (MAP-E, RFC 7597), and subscribers who get ports at random.
+native/ccp-rtcp/src/core/remote.h has the rule.
 """
 
 from __future__ import annotations
@@ -16,9 +11,6 @@ import ipaddress
 import struct
 from typing import Final, NamedTuple
 
-from ccp_algs.rtcp.options import Options
-
-FIRST_USER_PORT: Final = 1024
 LAST_PORT: Final = 65_535
 ADDRESS_BITS: Final = 128
 MAPPED_BITS: Final = 96
@@ -41,26 +33,6 @@ class Remote(NamedTuple):
     first_port: int
     last_port: int
     prefix_bits: int
-
-    @classmethod
-    def of(cls, address: str, port: int, options: Options) -> Remote:
-        """Return the client that a port of an address belongs to."""
-        octets = packed(address)
-        mapped = ipaddress.IPv6Address(octets).ipv4_mapped is not None
-        bits = MAPPED_BITS + options.ipv4_prefix_bits if mapped else options.ipv6_prefix_bits
-        kept = ((1 << bits) - 1) << (ADDRESS_BITS - bits)
-        prefix = (int.from_bytes(octets) & kept).to_bytes(len(octets))
-        return cls(prefix, *_block(port, options.ports_per_client), bits)
-
-    @classmethod
-    def single(cls, address: str, port: int) -> Remote:
-        """Return the client that is nothing but a port of an address."""
-        return cls(packed(address), port, port, ADDRESS_BITS)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it is one port of one address."""
-        return self.prefix_bits == ADDRESS_BITS and self.first_port == self.last_port
 
     @classmethod
     def from_bytes(cls, octets: bytes) -> Remote:
@@ -107,12 +79,3 @@ def packed(address: str | ipaddress.IPv4Address | ipaddress.IPv6Address) -> byte
     """Return the 16 bytes of an address, IPv4 mapped."""
     found = ipaddress.ip_address(address)
     return found.packed if found.version == 6 else b"\0" * 10 + b"\xff\xff" + found.packed
-
-
-def _block(port: int, ports_per_client: int) -> tuple[int, int]:
-    if ports_per_client == 0:
-        return 0, LAST_PORT
-    if port < FIRST_USER_PORT:
-        return 0, FIRST_USER_PORT - 1
-    first = port - (port - FIRST_USER_PORT) % ports_per_client
-    return first, min(first + ports_per_client - 1, LAST_PORT)

@@ -28,7 +28,6 @@ from ccplane.agent.commands import (
     new,
     probe,
     reload,
-    rtcp,
     run,
     serve_ccp,
     service,
@@ -38,6 +37,7 @@ from ccplane.agent.commands import (
     unload,
 )
 from ccplane.agent.commands import set as setting
+from ccplane.agent.features import features
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.base.extras import extra_part, lacking
 
@@ -46,8 +46,13 @@ COMMANDS = "ccplane.commands"
 
 
 def plugins() -> dict[str, metadata.EntryPoint]:
-    """Return the commands of other packages by name; none of them is imported."""
-    return {entry.name: entry for entry in metadata.entry_points(group=COMMANDS)}
+    """Return the commands of features and of other packages by name; none of them is imported."""
+    of_features = {
+        name: metadata.EntryPoint(name, value, COMMANDS)
+        for feature in features()
+        for name, value in feature.commands.items()
+    }
+    return {entry.name: entry for entry in metadata.entry_points(group=COMMANDS)} | of_features
 
 
 def _load(entry: metadata.EntryPoint) -> Any:
@@ -162,7 +167,6 @@ app.command("probe")(probe.probe)
 app.command("program")(control.program)
 app.command("listen")(control.listen)
 app.command("stop")(control.stop)
-app.add_typer(rtcp.app, name="rtcp")
 
 
 def main() -> None:

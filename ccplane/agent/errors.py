@@ -34,7 +34,6 @@ SLUGS: Final[dict[str, str]] = {
     "rule.syntax": "a rule is not of the form `CONDITION... -> ALGORITHM`",
     "rule.unknown_key": "a rule's condition tests something that rules cannot test",
     "rtcp.cannot_record": "recorded ACKs cannot be written to the directory",
-    "rtcp.no_detector": "no detector of rate limits has this name",
     "rule.bad_value": "the value of a rule's condition cannot be read",
     "rule.bad_outcome": "a rule of rate limits says something else of its sockets than `limit` or `except`",
     "rule.unknown_algorithm": "a rule names an algorithm that is not running",

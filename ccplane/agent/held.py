@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ccplane.agent.description import Plan
-from ccplane.agent.metrics.rate_limits import RATE_BOUNDS
+from ccplane.agent.features import Collects, features
 from ccplane.agent.plane import Plane
 from ccplane.agent.programs import extension_of
-from ccplane.agent.rtcp.kept import Kept
 from ccplane.datapath import ebpf
 from ccplane.datapath.ccp_unix.datapath import SOCKET, CcpUnixDatapath
 from ccplane.datapath.ccp_unix.programs import LIBCCP, Limits
@@ -21,8 +19,6 @@ from ccplane.datapath.protocol import Datapath
 
 if TYPE_CHECKING:
     from ccplane.base import _native
-
-log = logging.getLogger("ccplane.agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +55,16 @@ class Held(Protocol):
         """Load it."""
         ...
 
-    def tell_kept(self) -> None:
-        """Say what became of what an agent before has left."""
+    def loaded(self) -> None:
+        """Let features do their part, once algorithms have their extensions."""
         ...
 
     def each_turn(self, plane: Plane) -> None:
         """Do what is to be done after every batch."""
         ...
 
-    def limits(self) -> Any:
-        """Return what is known of rate limits, for Prometheus; None for nothing."""
+    def metrics(self) -> AbstractContextManager[list[Collects]]:
+        """Collect metrics of features for the length of a block."""
         ...
 
     def release(self) -> None:
@@ -91,7 +87,6 @@ class HeldKernel:
         """Take the options."""
         self._options = options
         self._datapath: _native.EbpfDatapath | None = None
-        self.limits: Callable[[], Any] = partial(ebpf.rtcp_agent_summary, self.place, RATE_BOUNDS)
 
     @property
     def place(self) -> str:
@@ -116,14 +111,19 @@ class HeldKernel:
         self._datapath = ebpf.load(self._options)
         return self._datapath
 
-    def tell_kept(self) -> None:
-        """Say what became of the rate limits of an agent before."""
+    def loaded(self) -> None:
+        """Let features do their part."""
         assert self._datapath is not None
-        kept = Kept(*self._datapath.limits_kept)
-        if kept.sentence:
-            log.log(
-                logging.WARNING if kept.what == "lost" else logging.INFO, "rate limits: %s", kept.sentence
-            )
+        for feature in features():
+            if feature.loaded is not None:
+                feature.loaded(self._datapath)
+
+    @contextmanager
+    def metrics(self) -> Iterator[list[Collects]]:
+        """Collect metrics of features for the length of a block."""
+        with ExitStack() as around:
+            every = [feature.metrics for feature in features() if feature.metrics is not None]
+            yield [around.enter_context(collecting(self.place)) for collecting in every]
 
     def each_turn(self, plane: Plane) -> None:
         """End when another agent takes the flows over."""
@@ -171,15 +171,15 @@ class HeldSocket:
         self._datapath = CcpUnixDatapath(self._options.path, self._options.limits)
         return self._datapath
 
-    def tell_kept(self) -> None:
+    def loaded(self) -> None:
         """Do nothing."""
 
     def each_turn(self, plane: Plane) -> None:
         """Do nothing."""
 
-    def limits(self) -> Any:
-        """Return None: rate limits are an extension of the kernel's."""
-        return None
+    def metrics(self) -> AbstractContextManager[list[Collects]]:
+        """Collect nothing: features extend the kernel's."""
+        return nullcontext([])
 
     def release(self) -> None:
         """Remove the socket."""

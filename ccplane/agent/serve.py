@@ -108,7 +108,7 @@ def serve(
             place = datapath_held.place
             run_file = around.enter_context(RunFile(place, run_dir))
             plane = assembled(ready, datapath)
-            datapath_held.tell_kept()
+            datapath_held.loaded()
             audit = None if audit_log is None else Audit(audit_log, plane)
             files = around.enter_context(_reading(plane, watching=options.on_reload is not None))
             control = _control(options, place)
@@ -301,7 +301,10 @@ def _metrics(
         yield None
         return
     heard = ways.requests
-    with listening(options.metrics, plane, heard.hearing, heard.inbox, datapath.limits) as server:
+    with (
+        datapath.metrics() as collectors,
+        listening(options.metrics, plane, heard.hearing, heard.inbox, *collectors) as server,
+    ):
         yield server
 
 

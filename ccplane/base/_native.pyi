@@ -32,6 +32,12 @@ __all__ = [
     "Program",
     "Report",
     "RtcpAttached",
+    "RtcpClients",
+    "RtcpConnection",
+    "RtcpDetector",
+    "RtcpSimulated",
+    "RtcpState",
+    "RtcpTransfer",
     "SimDatapath",
     "SimEnv",
     "SocketSwitch",
@@ -53,10 +59,10 @@ __all__ = [
     "rehearse",
     "rtcp_agent_summary",
     "rtcp_forget",
-    "rtcp_member_replay",
     "rtcp_remote_of",
     "rtcp_replay",
     "rtcp_tables",
+    "rtcp_try_load",
     "rtcp_work",
     "try_load",
     "verify",
@@ -255,9 +261,12 @@ class EbpfDatapath:
     def unregister(self, cc_name: str) -> None: ...
     def registered(self) -> list[str]: ...
     def extend(self, name: str, object: bytes | None = None) -> None: ...
-    @property
-    def limits_kept(self) -> tuple[str, int]:
-        """What became of what the agent before knew of rate limits: `RtcpAttached.kept`."""
+    def resumed(self, extension: str) -> tuple[str, int]:
+        """Return what became of what the agent before had in an extension, and of how many things.
+
+        `nothing`, `table`: it is used further; `verdicts`: the new one has what mattered; `lost`.
+        """
+
     def install(self, program: Program) -> int: ...
     def uninstall(self, handle: int) -> None: ...
     def poll(self, timeout_ms: int) -> Batch: ...
@@ -360,20 +369,6 @@ class SimDatapath:
         Raises:
             CcpError: `emulator.no_link` or `emulator.bad_spec`.
         """
-    def attach_rtcp(self, options: bytes, *, records: bool = False) -> None:
-        """Offer `rtcp_cubic` and `rtcp_bbr` to flows: CUBIC and BBR under R-TCP, as `RtcpAttached` does.
-
-        Args:
-            options: `Options.to_bytes()`.
-            records: Whether each ACK makes a row for `acks`.
-
-        Raises:
-            CcpError: `rtcp.name_taken`: they are on offer already.
-        """
-    def verdicts(self) -> NDArray[np.void]:
-        """Return R-TCP's verdicts on clients since the last call, as `RtcpAttached.drain`."""
-    def acks(self) -> NDArray[np.void]:
-        """Return the ACKs that R-TCP has seen since the last call, as `RtcpAttached.drain_acks`."""
     def set_routes(self, routes_json: bytes) -> None:
         """Change routes; packets that are in a link stay there.
 
@@ -602,7 +597,7 @@ class PlainCubic:
 
 @final
 class RtcpAttached:
-    """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open: `ccplane.agent.rtcp`.
+    """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open: `agent.rtcp`.
 
     Sockets that have one of them keep it to their end.
 
@@ -697,7 +692,7 @@ class SimEnv:
 
 @final
 class SocketSwitch:
-    """Gives TCP sockets other congestion controls, by rules: `ccplane.agent.regime.sockets`.
+    """Gives TCP sockets other congestion controls, by rules, while it is open.
 
     `drain` returns a row of each thing that happened to a socket: `t_us` (CLOCK_MONOTONIC),
     `saddr` and `daddr` (16 bytes, IPv4 mapped), `sport`, `dport`, `version` of the rules, `rule` (index),
@@ -734,7 +729,7 @@ def probe() -> dict[str, dict[str, Any]]: ...
 def rehearse(
     pin_dir: str, cc_names: Sequence[str], extensions: Sequence[tuple[str, bytes | None]]
 ) -> None: ...
-def try_load(rtcp_options: bytes) -> list[tuple[str, CcpError | None]]: ...
+def try_load() -> list[tuple[str, CcpError | None]]: ...
 def drop_capabilities(keep: list[str] | None = None) -> list[str]: ...
 def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
     """Run an emulated network until it is stopped or the other side of `control_fd` is gone.
@@ -780,20 +775,83 @@ def rtcp_replay(
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
     """
 
-def rtcp_member_replay(
-    mss_bytes: int, rows: list[tuple[bool, int, int, int, int, int, int]]
-) -> list[tuple[bool, int, int, int]]:
-    """Ask of a connection whether it shares its client's bucket, as the kernel does.
+class RtcpTransfer:
+    """A transfer, and what became of it; None stands for what has not happened."""
 
-    Args:
-        mss_bytes: Segment size [bytes].
-        rows: Whether its transfer starts or it is an ACK, time [us], delivered and lost since the row before
-            [bytes], the sums of its client [packets], least RTT [us].
+    started_at_us: int
+    triggered_at_us: int | None
+    detected_at_us: int | None
+    undetected_at_us: int | None
+    before_bytes_per_s: int
+    bucket_bytes: int
+    rate_bytes_per_s: int
 
-    Returns:
-        After each row: whether they cannot share one, the doubt [packets], when it had not lost anything yet
-        [us], and what was delivered then [bytes].
+class RtcpDetector:
+    """R-TCP's detector of one flow; `now`: time [us], delivered, lost [packets], minimum RTT [us]."""
+
+    detected_at_us: int | None
+    undetected_at_us: int | None
+    limited: bool
+    bucket_bytes: int
+    rate_bytes_per_s: int
+    changes: int
+    transfers: list[RtcpTransfer]
+    transfer: RtcpTransfer | None
+
+    def __init__(self, options: bytes, mss_bytes: int) -> None: ...
+    def start(self, now: tuple[int, int, int, int]) -> None: ...
+    def ack(self, now: tuple[int, int, int, int]) -> None: ...
+    def tokens_bytes(self, now_us: int) -> int: ...
+
+class RtcpSimulated:
+    """`rtcp_cubic` and `rtcp_bbr` for the flows of a simulated datapath: CUBIC and BBR under R-TCP.
+
+    `records`: each ACK makes a row for `drain_acks`; the rows are those of `RtcpAttached`.
+
+    Raises:
+        CcpError: `rtcp.name_taken`: they are on offer already.
     """
+
+    def __init__(self, datapath: SimDatapath, options: bytes, *, records: bool = False) -> None: ...
+    def drain(self) -> NDArray[np.void]: ...
+    def drain_acks(self) -> NDArray[np.void]: ...
+
+class RtcpState:
+    """What the detector of a client knows."""
+
+    limited: bool
+    found: bool
+    is_undecided: bool
+    bucket_bytes: int
+    rate_bytes_per_s: int
+    started_at_us: int
+    triggered: bool
+
+    def tokens_bytes(self, now_us: int) -> int: ...
+
+class RtcpClients:
+    """Detectors of clients, which all connections to a client share; nothing is limited."""
+
+    def __init__(self, options: bytes, mss_bytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    def open(self, address: bytes, port: int, now: tuple[int, int, int, int]) -> RtcpConnection:
+        """Begin a connection.
+
+        Args:
+            address: Of the other end: 16 bytes, IPv4 mapped.
+            port: Of the other end.
+            now: As for `RtcpDetector`: the counters that the connection begins with.
+        """
+
+class RtcpConnection:
+    """A connection to a client."""
+
+    detector: RtcpState | None
+    remote: bytes
+
+    def start(self, now: tuple[int, int, int, int]) -> None: ...
+    def ack(self, now: tuple[int, int, int, int], *, idle: bool = False) -> None: ...
+    def close(self, now: tuple[int, int, int, int]) -> None: ...
 
 def rtcp_remote_of(options: bytes, address: bytes, port: int) -> bytes:
     """Return the client that a port of an address belongs to: `struct rtcp_remote` of native/ccp-rtcp.
@@ -829,6 +887,9 @@ def rtcp_tables(
     Raises:
         CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
     """
+
+def rtcp_try_load(options: bytes) -> CcpError | None:
+    """Load the programs for ordinary sockets and take them away again; return what went wrong."""
 
 def rtcp_work(options: bytes, state: str, acks: int) -> None:
     """Take made-up ACKs through R-TCP's detector, to measure how long it takes.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ccplane.base.native import native_part
 from ccplane.base.pins import DEFAULT_PIN_DIR as DEFAULT_PIN_DIR
@@ -216,13 +216,10 @@ def probe() -> list[Capability]:
     ]
 
 
-def try_load(rtcp_options: bytes) -> list[Capability]:
+def try_load() -> list[Capability]:
     """Load each part of the kernel's programs and take it away again.
 
     Nothing is registered and nothing stays; an agent that runs is not disturbed.
-
-    Args:
-        rtcp_options: `Options.to_bytes()` of `ccp_algs.rtcp`.
 
     Returns:
         What became of each part of this build; only the datapath itself is required.
@@ -232,10 +229,11 @@ def try_load(rtcp_options: bytes) -> list[Capability]:
     """
     with native_part():
         from ccplane.base import _native
-    return [_capability(name, error) for name, error in _native.try_load(rtcp_options)]
+    return [tried(name, error) for name, error in _native.try_load()]
 
 
-def _capability(name: str, error: CcpError | None) -> Capability:
+def tried(name: str, error: CcpError | None) -> Capability:
+    """Return what became of a part that was loaded to see."""
     required = name == "datapath"
     if error is None:
         return Capability(name=name, ok=True, required=required, detail="loads", fix="")
@@ -272,93 +270,3 @@ def socket_switch(cgroup: str | os.PathLike[str], netns_cookie: int) -> _native.
     with native_part():
         from ccplane.base import _native
     return _native.SocketSwitch(cgroup, netns_cookie)
-
-
-def rtcp_attached(
-    options: bytes,
-    *,
-    max_clients: int,
-    records: bool,
-    rules_json: bytes = b"[]",
-    keep_in: str | os.PathLike[str] | None = None,
-) -> _native.RtcpAttached:
-    """Register the kernel's CUBIC and BBR, bounded by R-TCP, as congestion controls of their own.
-
-    Args:
-        options: `Options.to_bytes()` of `ccp_algs.rtcp`.
-        max_clients: Sockets of further clients are not bounded.
-        records: Whether each ACK makes a row.
-        rules_json: Which sockets are bounded: an array of `Rule` of `native/ccp-rtcp`, the first that matches
-            decides; empty: all.
-        keep_in: Folder in a BPF file system where the table of clients outlives this process; one that is
-            there is taken over. None: it ends with the last socket that has it.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-        CcpError: `rtcp.not_permitted`, `rtcp.name_taken`, `rtcp.no_struct_ops`, `rtcp.no_original`,
-            `rtcp.too_many_rules`, `rtcp.refused` or `trace.no_btf`.
-    """
-    with native_part():
-        from ccplane.base import _native
-    return _native.RtcpAttached(
-        options, max_clients=max_clients, records=records, rules_json=rules_json, keep_in=keep_in
-    )
-
-
-def rtcp_forget(kept_in: str | os.PathLike[str]) -> bool:
-    """Forget the table of clients that is kept in a folder.
-
-    Returns:
-        Whether there was one.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-        CcpError: `rtcp.refused`.
-    """
-    with native_part():
-        from ccplane.base import _native
-    return _native.rtcp_forget(kept_in)
-
-
-def rtcp_agent_summary(
-    pin_dir: str | os.PathLike[str], bounds_bytes_per_s: Sequence[float]
-) -> dict[str, Any] | None:
-    """Return the table of clients of an agent in numbers.
-
-    Args:
-        pin_dir: Directory of its datapath.
-        bounds_bytes_per_s: Upper bounds of the rates to count limited clients by, in rising order [bytes/s].
-
-    Returns:
-        `RtcpAttached.summary`; None if no algorithm wants rate limits.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-        CcpError: `rtcp.not_permitted` or `rtcp.refused`.
-    """
-    with native_part():
-        from ccplane.base import _native
-    return _native.rtcp_agent_summary(pin_dir, list(bounds_bytes_per_s))
-
-
-def rtcp_tables(
-    now_us: int, pin_dir: str, kept_in: str | os.PathLike[str]
-) -> list[tuple[str, int, int, list[dict[str, Any]] | None]]:
-    """Return what these congestion controls, also those attached earlier, and an agent know of clients.
-
-    Args:
-        now_us: The time, of CLOCK_MONOTONIC [us].
-        pin_dir: Directory of the agent's datapath.
-        kept_in: Folder of the table that is kept.
-
-    Returns:
-        Of each table whose it is (`attach`, `agent`, `earlier`), for how many clients there is room,
-        connections that it had no room for, and its clients; None: it is another version's, not readable.
-
-    Raises:
-        LoadError: `load.no_native_module`.
-        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
-    """
-    with native_part():
-        from ccplane.base import _native
-    return _native.rtcp_tables(now_us, pin_dir, kept_in)

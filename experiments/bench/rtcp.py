@@ -27,7 +27,7 @@ from typing import Final
 
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import LIMITED_STATES
-from ccplane.agent.rtcp.tables import known_clients
+from ccplane.agent.features.rtcp.tables import known_clients
 from ccplane.base import _native
 from experiments.bench.bpf_objects import PROGRAM_NAME_CHARACTERS, counting_runs, runs_of_programs
 from experiments.bench.flow_load import BACKLOG

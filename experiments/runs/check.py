@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccp_algs import params_of
 from ccp_algs.api import AnyAlgorithm
 from ccplane.agent.algorithms import find
-from ccplane.agent.regime.rules import parse_socket_rule
+from ccplane.agent.features.regime.rules import parse_socket_rule
 from ccplane.base.errors import CcpError, Collector, ParamError, Several
 from ccplane.base.names import close_names
 from ccplane.datapath import registry

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ccplane.agent.bus import flow_id
 from ccplane.agent.events import Event
-from ccplane.agent.regime.actuator import RegimeEvent
+from ccplane.agent.features.regime.actuator import RegimeEvent
 from experiments.runs.messages import ENDS, Flows, columns_of, lines_of
 from experiments.runs.recording import Recording
 from telemetry.regime import Observation

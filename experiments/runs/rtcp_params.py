@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ccplane.agent.rtcp.settings import options_of
+from ccplane.agent.features.rtcp.settings import options_of
 from ccplane.base.errors import Collector, ParamError
 from experiments.errors import ScenarioError
 from experiments.events import ParamValue

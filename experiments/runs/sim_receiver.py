@@ -122,7 +122,8 @@ class SimReceiver:
         for signal in signals:
             self._bus.publish(signal, ttl_ms=self._ttl_ms)
         watched = self._watch.take(signals, now_us, now_us)
+        decided = [(one.decision, one.details) for one in watched]
         for one in watched:
             self._bus.publish(one.decision, ttl_ms=self._regime_ttl_ms)
         moment = Moment(wall_us=now_us, mono_us=now_us)
-        self._lines.writelines(line.encode() + b"\n" for line in json_lines(moment, signals, watched))
+        self._lines.writelines(line.encode() + b"\n" for line in json_lines(moment, signals, decided))

@@ -9,34 +9,35 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from ccplane.agent.rtcp.acks import AckRecorder
-from ccplane.agent.rtcp.attached import verdict_of
-from ccplane.agent.rtcp.settings import options_of
+from ccplane.agent.features.rtcp.acks import AckRecorder
+from ccplane.agent.features.rtcp.attached import verdict_of
+from ccplane.agent.features.rtcp.settings import options_of
+from ccplane.base.native import native_part
 from experiments.runs.check import rtcp_of
 from experiments.runs.leavings import kernel_limits
 from experiments.runs.recording import Recording
 from experiments.runs.rtcp import ACKS, sort_acks, wanted
 
 if TYPE_CHECKING:
-    from ccplane.base._native import SimDatapath
+    from ccplane.base._native import RtcpSimulated, SimDatapath
     from experiments.scenario import Scenario
 
 
 class SimRtcp:
     """R-TCP, attached in a simulation."""
 
-    def __init__(self, datapath: SimDatapath, lines: IO[bytes], recorder: AckRecorder | None) -> None:
-        self._datapath = datapath
+    def __init__(self, simulated: RtcpSimulated, lines: IO[bytes], recorder: AckRecorder | None) -> None:
+        self._simulated = simulated
         self._lines = lines
         self._recorder = recorder
 
     def take(self) -> None:
         """Write down what it has told since the last time."""
-        for row in self._datapath.verdicts():
+        for row in self._simulated.drain():
             # There is one clock.
             self._lines.write(msgspec.json.encode(verdict_of(row, int(row["t_us"]))) + b"\n")
         if self._recorder is not None:
-            self._recorder.take(self._datapath.acks())
+            self._recorder.take(self._simulated.drain_acks())
 
 
 @contextlib.contextmanager
@@ -58,10 +59,12 @@ def attached(
         yield None
         return
     settings, records = wanted(scenario)
-    datapath.attach_rtcp(options_of(settings).to_bytes(), records=records)
+    with native_part():
+        from ccplane.base._native import RtcpSimulated
+    simulated = RtcpSimulated(datapath, options_of(settings).to_bytes(), records=records)
     recorder = AckRecorder(directory / ACKS) if records else None
     with open(kernel_limits(directory), "wb") as lines:
-        rtcp = SimRtcp(datapath, lines, recorder)
+        rtcp = SimRtcp(simulated, lines, recorder)
         try:
             yield rtcp
         finally:

@@ -1,13 +1,18 @@
-//! Compiles detector and limiter; makes Rust types of the headers that the BPF programs share with us.
+//! Compiles detector, limiter and clients; makes Rust types of the headers that the BPF programs share with us.
+
+const INCLUDE: [&str; 6] = ["-I", "src/host", "-I", "../ccp-rtcp/src/core", "-I", "../ccp-rtcp/src/bpf"];
 
 fn main() -> ccp_build::Result<()> {
-    for directory in ["../ccp-rtcp/src/core", "../ccp-rtcp/src/bpf"] {
+    for directory in ["src/host", "../ccp-rtcp/src/core", "../ccp-rtcp/src/bpf"] {
         ccp_build::watch(directory);
     }
+    // `src/host` goes first: its files take the place of others of the same names.
     cc::Build::new()
-        .file("../ccp-rtcp/src/core/host.c")
+        .file("src/host/host.c")
+        .includes(INCLUDE.iter().filter(|word| **word != "-I"))
         .std("gnu11")
+        .flag("-Wno-unused-parameter")
         .warnings_into_errors(true)
         .compile("ccp_rtcp_core");
-    ccp_build::bind("../ccp-rtcp/src/bpf/rtcp.h")
+    ccp_build::bind_with("src/host/types.h", &INCLUDE)
 }

@@ -12,7 +12,7 @@ fn main() -> ccp_build::Result<()> {
     for directory in ["src/core", "src/bpf", DATAPATH, TRACE] {
         ccp_build::watch(directory);
     }
-    let include = ["-I", "src/core", "-I", DATAPATH, "-I", TRACE, "-Wno-unused-function"];
+    let include = ["-I", "src/core", "-I", "src/bpf", "-I", DATAPATH, "-I", TRACE, "-Wno-unused-function"];
     ccp_build::compile("src/bpf/rtcp.bpf.c", "CCP_RTCP_OBJECT", &include)?;
     ccp_build::compile("src/bpf/replay.bpf.c", "CCP_RTCP_REPLAY_OBJECT", &include)?;
     ccp_build::compile("src/bpf/limit.bpf.c", "CCP_RTCP_LIMIT_OBJECT", &include)?;

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ccp_algs import registry
-from ccp_algs.rtcp.options import Options
 from ccplane.agent.algorithms import compile_programs
 from ccplane.agent.client import Client
 from ccplane.agent.control import control_socket
+from ccplane.agent.features.rtcp.native import trials
 from ccplane.base.errors import CcpError
 from ccplane.datapath import ebpf
 from ccplane.datapath.protocol import DatapathView
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _every_part_loads() -> None:
-    refused = [part for part in ebpf.try_load(Options().to_bytes()) if not part.ok]
+    refused = [part for part in [*ebpf.try_load(), *trials()] if not part.ok]
     if refused:
         raise SmokeError("\n".join(f"{part.name}: {part.detail}" for part in refused))
 

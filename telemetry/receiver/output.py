@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
@@ -13,7 +13,6 @@ from rich.live import Live
 
 from telemetry.bus import Bus, mono_us, wall_us
 from telemetry.receiver import table
-from telemetry.regime.watch import Watch, Watched
 from telemetry.schema import ReceiverSignal, RegimeDecision, kind_of
 
 
@@ -35,52 +34,56 @@ class Moment(NamedTuple):
 
 
 Form = Literal["table", "json", "none"]
-Show = Callable[[Moment, Sequence[ReceiverSignal], Sequence[Watched]], None]
+Decided = tuple[RegimeDecision, Mapping[str, object]]
+"""A decision about a peer, and what else to print of it."""
+Show = Callable[[Moment, Sequence[ReceiverSignal], Sequence[Decided]], None]
 """Shows the signals of an interval and the decisions about peers whose window ended with it."""
 
 _PIPE_WIDTH: Final = 200
 
 
-def printer(form: Form, stack: contextlib.ExitStack, watch: Watch | None, bus: Bus | None) -> Show:
+def printer(
+    form: Form,
+    stack: contextlib.ExitStack,
+    decisions: Callable[[], Mapping[str, RegimeDecision]] | None,
+    bus: Bus | None,
+) -> Show:
     """Return what shows an interval.
 
     Args:
         form: How.
         stack: What has to end with it.
-        watch: Whose decisions stand in the table; None without a detector.
+        decisions: Returns the decision about each peer, for the table; None without a detector.
         bus: Whose state stands below it; None without a broker.
     """
     if form == "none":
-        return lambda _moment, _signals, _watched: None
+        return lambda _moment, _signals, _decided: None
     if form == "json":
         return _print_json
 
     def rendered(signals: Sequence[ReceiverSignal]) -> Any:
-        return table.render(signals, _note(bus), None if watch is None else watch.decisions)
+        return table.render(signals, _note(bus), None if decisions is None else decisions())
 
     if not Console().is_terminal:
         console = Console(width=_PIPE_WIDTH)
-        return lambda _moment, signals, _watched: console.print(rendered(signals))
+        return lambda _moment, signals, _decided: console.print(rendered(signals))
     live = stack.enter_context(Live(auto_refresh=False))
-    return lambda _moment, signals, _watched: live.update(rendered(signals), refresh=True)
+    return lambda _moment, signals, _decided: live.update(rendered(signals), refresh=True)
 
 
-def _print_json(moment: Moment, signals: Sequence[ReceiverSignal], watched: Sequence[Watched]) -> None:
-    for line in json_lines(moment, signals, watched):
+def _print_json(moment: Moment, signals: Sequence[ReceiverSignal], decided: Sequence[Decided]) -> None:
+    for line in json_lines(moment, signals, decided):
         typer.echo(line)
 
 
 def json_lines(
-    moment: Moment, signals: Sequence[ReceiverSignal], watched: Sequence[Watched]
+    moment: Moment, signals: Sequence[ReceiverSignal], decided: Sequence[Decided]
 ) -> Iterator[str]:
     """Yield the signals of an interval, and the decisions about peers whose window ended with it, as JSON."""
     for signal in signals:
         yield json_line(signal, moment)
-    for one in watched:
-        seen = msgspec.structs.asdict(one.observation)
-        del seen["t_s"]  # t_mono_us
-        more = {**seen, "baseline_ms": one.baseline_ms, "switched": one.verdict.switched}
-        yield json_line(one.decision, moment, **more)
+    for decision, more in decided:
+        yield json_line(decision, moment, **more)
 
 
 def json_line(body: ReceiverSignal | RegimeDecision, moment: Moment, **more: object) -> str:

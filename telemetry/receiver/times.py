@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from telemetry.regime.modes import Mode
+from typing import Final, Protocol
 
 INTERVAL_MS: Final = 1000
 PROBE_MS: Final = 50
@@ -15,8 +13,27 @@ LEAST_TTL_MS: Final = 1000
 delay some."""
 
 
+class Pace(Protocol):
+    """What a detector asks of the receiver that feeds it: window, interval and distance of probes [ms]."""
+
+    @property
+    def window_ms(self) -> int:
+        """Length of a window [ms]."""
+        ...
+
+    @property
+    def interval_ms(self) -> int:
+        """Maximum length of an interval [ms]."""
+        ...
+
+    @property
+    def probe_ms(self) -> int:
+        """Time between two probes [ms]."""
+        ...
+
+
 def times(
-    mode: Mode | None, window_ms: int | None, interval_ms: int | None, probe_ms: int | None
+    mode: Pace | None, window_ms: int | None, interval_ms: int | None, probe_ms: int | None
 ) -> tuple[int, int, int]:
     """Return window, interval and distance of probes [ms]: as given, else as the mode has them."""
     if mode is None:

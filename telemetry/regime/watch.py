@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from telemetry.regime.detector import Detector, DetectorOptions, Observation, Verdict
 from telemetry.schema import ReceiverSignal, RegimeDecision
 
@@ -66,6 +68,13 @@ class Watched:
     baseline_ms: float | None
     verdict: Verdict
     decision: RegimeDecision
+
+    @property
+    def details(self) -> dict[str, object]:
+        """What a line of JSON says of it besides the decision."""
+        seen = msgspec.structs.asdict(self.observation)
+        del seen["t_s"]  # t_mono_us
+        return {**seen, "baseline_ms": self.baseline_ms, "switched": self.verdict.switched}
 
 
 @dataclass(slots=True)

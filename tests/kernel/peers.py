@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as File
 
-from ccplane.agent.regime.rules import Treatment, parse_socket_rule
-from ccplane.agent.regime.sockets import SocketActuator
+from ccplane.agent.features.regime.rules import Treatment, parse_socket_rule
+from ccplane.agent.features.regime.sockets import SocketActuator
 from ccplane.base.errors import CcpError
 from experiments.netlab import Host, Lab
 from experiments.netlab.namespace import path_of

@@ -16,7 +16,7 @@ import pytest
 
 from ccp_algs.rtcp import Options
 from ccp_algs.rtcp.limit import RateLimit, letter
-from ccplane.agent.rtcp.tables import known_tables
+from ccplane.agent.features.rtcp.tables import known_tables
 from ccplane.base import _native
 from ccplane.base.errors import CcpError
 from experiments import netlab

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker.embedded import EmbeddedBroker
-from ccplane.agent.regime.actuator import SWITCHED
-from ccplane.agent.regime.rules import Treatment
-from ccplane.agent.regime.sockets import LEASE_S
+from ccplane.agent.features.regime.actuator import SWITCHED
+from ccplane.agent.features.regime.rules import Treatment
+from ccplane.agent.features.regime.sockets import LEASE_S
 from experiments.agent_process import ccp
 from experiments.netlab.sockets import congestion_of, set_congestion
 from telemetry.bus import Bus

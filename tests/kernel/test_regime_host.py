@@ -13,10 +13,10 @@ from pathlib import Path as File
 import pytest
 
 from broker.embedded import EmbeddedBroker
-from ccplane.agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED
-from ccplane.agent.regime.errors import SwitchError
-from ccplane.agent.regime.host import HostActuator
-from ccplane.agent.regime.settings import SYSCTLS, HostSettings
+from ccplane.agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED
+from ccplane.agent.features.regime.errors import SwitchError
+from ccplane.agent.features.regime.host import HostActuator
+from ccplane.agent.features.regime.settings import SYSCTLS, HostSettings
 from experiments.netlab import Host, Lab, Path
 from experiments.netlab.namespace import path_of
 from experiments.netlab.sockets import (
@@ -126,8 +126,8 @@ def test_what_a_killed_one_left_is_put_back_by_the_next(
     before, queues = settings_of(wire.sender), queues_of(wire.sender)
     program = f"""
 import os, signal, pathlib
-from ccplane.agent.regime.host import HostActuator
-from ccplane.agent.regime.settings import HostSettings
+from ccplane.agent.features.regime.host import HostActuator
+from ccplane.agent.features.regime.settings import HostSettings
 from telemetry.regime.follow import Path, Standing
 settings = HostSettings(run_dir=pathlib.Path({str(run_dir)!r}))
 host = HostActuator({single!r}, "reno", settings=settings)

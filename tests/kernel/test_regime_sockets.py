@@ -17,10 +17,10 @@ import msgspec
 import pytest
 
 from broker.embedded import EmbeddedBroker
-from ccplane.agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
-from ccplane.agent.regime.namespace import cookie, inside
-from ccplane.agent.regime.rules import Entry, Treatment
-from ccplane.agent.regime.sockets import cgroup_root
+from ccplane.agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
+from ccplane.agent.features.regime.namespace import cookie, inside
+from ccplane.agent.features.regime.rules import Entry, Treatment
+from ccplane.agent.features.regime.sockets import cgroup_root
 from ccplane.base.errors import CcpError
 from ccplane.datapath import ebpf
 from experiments.agent_process import ccp, running_agent

@@ -12,7 +12,7 @@ from ipaddress import ip_network
 import pytest
 
 from ccp_algs.rtcp import Options
-from ccplane.agent.rtcp.tables import known_clients
+from ccplane.agent.features.rtcp.tables import known_clients
 from experiments.agent_process import ccp
 from experiments.netlab import Host, Path
 from experiments.netlab.emulated import EmulatedNetwork, emulated

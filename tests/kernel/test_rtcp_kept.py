@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from ccp_algs.rtcp import Options
-from ccplane.agent.rtcp.attached import MAX_CLIENTS, Attachment
-from ccplane.agent.rtcp.kept import Kept
-from ccplane.agent.rtcp.rules import parse_bound_rule
-from ccplane.agent.rtcp.tables import KEPT_IN, Clients, known_tables
+from ccplane.agent.features.rtcp import native
+from ccplane.agent.features.rtcp.attached import MAX_CLIENTS, Attachment
+from ccplane.agent.features.rtcp.kept import Kept
+from ccplane.agent.features.rtcp.rules import parse_bound_rule
+from ccplane.agent.features.rtcp.tables import KEPT_IN, Clients, known_tables
 from ccplane.base.errors import CcpError
-from ccplane.datapath import ebpf
 from experiments.agent_process import PIN_DIR, AgentProcess, ccp, running_agent
 from experiments.netlab.emulated import EmulatedNetwork
 from experiments.netlab.sockets import congestion_of, set_congestion
@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
     """Give a folder of the BPF file system, as `ccp rtcp attach` has one."""
     place = Path(f"/sys/fs/bpf/ccplane-rtcp-test-{os.getpid()}")
     yield place
-    ebpf.rtcp_forget(place)
+    native.forget(place)
 
 
 @contextlib.contextmanager
@@ -209,7 +209,7 @@ def test_the_command_keeps_its_table_also_when_it_is_killed(policed: EmulatedNet
         assert "what was known of clients' rate limits" in said
         assert not Path(KEPT_IN).exists()
     finally:
-        ebpf.rtcp_forget(KEPT_IN)
+        native.forget(KEPT_IN)
 
 
 def wait_for_the_names_to_go() -> None:

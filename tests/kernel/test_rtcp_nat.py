@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ccp_algs.rtcp import Options
-from ccplane.agent.rtcp.tables import known_clients
+from ccplane.agent.features.rtcp.tables import known_clients
 from experiments.netlab import Host
 from experiments.netlab.emulated import EmulatedNetwork, emulated
 from experiments.netlab.sockets import set_congestion

@@ -17,14 +17,14 @@ from pathlib import Path as File
 
 import pytest
 
-from ccp_algs.rtcp import Detector, Options
+from ccp_algs.rtcp import Options, new_detector
 from ccp_algs.rtcp.limit import LIMITED_STATES
-from ccplane.agent.ack_trace import START, read_ack_trace
-from ccplane.agent.rtcp.acks import AckRecorder
-from ccplane.agent.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
-from ccplane.agent.rtcp.tables import Clients, known_clients, known_tables
+from ccplane.agent.features.rtcp import native
+from ccplane.agent.features.rtcp.ack_trace import START, read_ack_trace
+from ccplane.agent.features.rtcp.acks import AckRecorder
+from ccplane.agent.features.rtcp.attached import MAX_CLIENTS, Attachment, Verdict
+from ccplane.agent.features.rtcp.tables import Clients, known_clients, known_tables
 from ccplane.base.errors import CcpError
-from ccplane.datapath import ebpf
 from experiments.agent_process import ccp
 from experiments.netlab import Path
 from experiments.netlab.emulated import EmulatedNetwork, emulated
@@ -151,7 +151,7 @@ def test_a_policed_flow_is_found_and_bounded_as_the_reference_says(
     assert known["rate_bytes_per_s"] == pytest.approx(last.rate_bytes_per_s, rel=0.02)
 
     (trace,) = (file for file in tmp_path.iterdir() if not file.name.endswith(f"-{first.client}.csv.gz"))
-    detector, estimates, lost = Detector(), dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+    detector, estimates, lost = new_detector(), dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
     for event, now in read_ack_trace(trace):
         (detector.start if event == START else detector.ack)(now)
         estimates[now.time_us] = (detector.bucket_bytes, detector.rate_bytes_per_s)
@@ -353,9 +353,9 @@ def test_without_privilege_it_says_so() -> None:
 
 
 def test_nothing_is_told_after_the_end() -> None:
-    native = ebpf.rtcp_attached(Options().to_bytes(), max_clients=1, records=False)
-    native.close()
-    native.close()
+    held = native.attached(Options().to_bytes(), max_clients=1, records=False)
+    held.close()
+    held.close()
     with pytest.raises(CcpError) as caught:
-        native.drain()
+        held.drain()
     assert caught.value.slug == "rtcp.closed"

@@ -7,7 +7,7 @@ import pytest
 from ccp_algs.rtcp import Options
 from ccplane.base._native import rtcp_replay
 from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Path, Sender
-from tests.unit.ccp_algs.rtcp.test_exact import RECORDED, recorded
+from tests.unit.ccp_algs.rtcp.test_detector import RECORDED, recorded
 
 pytestmark = pytest.mark.kernel(struct_ops=False)
 

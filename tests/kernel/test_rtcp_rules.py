@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from ccp_algs.rtcp import Options
-from ccplane.agent.regime.rules import Treatment
-from ccplane.agent.rtcp.attached import MAX_CLIENTS, Attachment
-from ccplane.agent.rtcp.rules import parse_bound_rule
-from ccplane.agent.rtcp.tables import known_clients
+from ccplane.agent.features.regime.rules import Treatment
+from ccplane.agent.features.rtcp.attached import MAX_CLIENTS, Attachment
+from ccplane.agent.features.rtcp.rules import parse_bound_rule
+from ccplane.agent.features.rtcp.tables import known_clients
 from ccplane.base.errors import CcpError
 from experiments.agent_process import ccp
 from experiments.netlab import Host

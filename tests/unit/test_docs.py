@@ -15,8 +15,8 @@ from ccp_algs import check_algorithm
 from ccp_algs.example_aimd import AimdFold
 from ccplane.agent import cli
 from ccplane.agent.algorithms import find
-from ccplane.agent.commands.regime import app as regime_app
-from ccplane.agent.commands.rtcp import app as rtcp_app
+from ccplane.agent.features.regime.commands import app as regime_app
+from ccplane.agent.features.rtcp.commands import app as rtcp_app
 from ccplane.base.errors import LangError
 from ccplane.datapath import ebpf
 from experiments.bench.cli import app as bench_app

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ccp_algs.rtcp.options import Options
 from ccplane.agent import console
-from ccplane.agent.regime.needs import needs
+from ccplane.agent.features import features
 from ccplane.agent.runfile import running
 from ccplane.datapath import ebpf
 
@@ -22,8 +21,9 @@ def doctor(
     pin_dir: Annotated[str, typer.Option(help="Directory in a bpffs.")] = ebpf.DEFAULT_PIN_DIR,
 ) -> None:
     """Say what the kernel datapath needs, and load each part to see; exit 0 only if the datapath loads."""
-    tried = ebpf.try_load(Options().to_bytes())
-    capabilities = [*ebpf.probe(), *tried, *needs(available_names())]
+    capabilities = [*ebpf.probe(), *ebpf.try_load()]
+    for feature in features():
+        capabilities += feature.trials(available_names()) if feature.trials is not None else ()
     can_load = all(one.ok for one in capabilities if one.required)
     names = registered_names()
     agent = running(pin_dir)

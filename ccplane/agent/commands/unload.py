@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ccplane.agent.rtcp.tables import KEPT_IN
+from ccplane.agent.features import features
 from ccplane.datapath import ebpf
 
 
@@ -15,8 +15,9 @@ def unload(
 ) -> None:
     """Remove registrations, programs and maps; sockets and defaults get one of the kernel's own."""
     came = ebpf.unload(pin_dir)
-    if ebpf.rtcp_forget(KEPT_IN):
-        typer.echo("removed what was known of clients' rate limits")
+    for feature in features():
+        for line in feature.unload() if feature.unload is not None else ():
+            typer.echo(line)
     for what, lines in (("removed", came.removed), ("moved", came.moved), ("left", came.left)):
         for line in lines:
             typer.echo(f"{what} {line}")

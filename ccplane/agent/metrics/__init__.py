@@ -11,6 +11,6 @@ on a thread of its own.
 from __future__ import annotations
 
 from ccplane.agent.metrics.address import MetricsAddress
-from ccplane.agent.metrics.server import MetricsServer, listening, listening_for_limits
+from ccplane.agent.metrics.server import MetricsServer, listening, serving
 
-__all__ = ["MetricsAddress", "MetricsServer", "listening", "listening_for_limits"]
+__all__ = ["MetricsAddress", "MetricsServer", "listening", "serving"]

@@ -8,29 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
 from socketserver import ThreadingMixIn, UnixStreamServer
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
+from ccplane.agent.features import Collects
 from ccplane.agent.metrics.address import MetricsAddress
 from ccplane.agent.metrics.families import AgentCollector
-from ccplane.agent.metrics.rate_limits import RateLimitCollector, Read
 from ccplane.base.errors import LoadError
 from ccplane.base.extras import extra_part
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
     from ccplane.agent.hearing import Hearing
     from ccplane.agent.inbox import Inbox
     from ccplane.agent.plane import Plane
 
 STOP_TIMEOUT_S: Final = 5.0
-
-
-class Collects(Protocol):
-    """What prometheus-client asks."""
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield metrics."""
 
 
 class _Http(ThreadingHTTPServer):
@@ -125,7 +116,7 @@ def listening(
     plane: Plane,
     hearing: Hearing | None = None,
     inbox: Inbox | None = None,
-    limits: Read = lambda: None,
+    *others: Collects,
 ) -> Iterator[MetricsServer]:
     """Listen for the length of a block.
 
@@ -134,39 +125,28 @@ def listening(
         plane: The agent that is asked about.
         hearing: Its telemetry; None without a bus.
         inbox: Its connection to the bus; None without one.
-        limits: What its algorithms know of rate limits.
+        *others: What else is asked at each scrape, of features.
 
     Raises:
         LoadError: As `MetricsServer`.
     """
-    with _served(address, limits, AgentCollector(plane, hearing, inbox)) as server:
+    with serving(address, AgentCollector(plane, hearing, inbox), *others) as server:
         yield server
 
 
 @contextmanager
-def listening_for_limits(address: MetricsAddress, limits: Read) -> Iterator[None]:
-    """Answer with what is known of rate limits, for the length of a block.
+def serving(address: MetricsAddress, *collectors: Collects) -> Iterator[MetricsServer]:
+    """Listen for the length of a block.
 
     Args:
         address: Where.
-        limits: What is known.
+        *collectors: What is asked at each scrape.
 
     Raises:
         LoadError: As `MetricsServer`.
     """
-    with _served(address, limits) as server:
-        server.start(lambda: None)
-        yield
-
-
-@contextmanager
-def _served(address: MetricsAddress, limits: Read, *others: Collects) -> Iterator[MetricsServer]:
-    known = RateLimitCollector(limits)
+    server = MetricsServer(address, *collectors)
     try:
-        server = MetricsServer(address, *others, known)
-        try:
-            yield server
-        finally:
-            server.close()
+        yield server
     finally:
-        known.close()
+        server.close()

@@ -3,23 +3,23 @@
     for acks in connections(result, "op1-bbr-1"):
         verdict = judged(acks, "r-tcp")
 
-R-TCP's own detector is the one in the kernel, compiled for here. The baselines (`ccp_algs.rtcp.baselines`)
+R-TCP's own detector is the one in the kernel, compiled for here. The baselines (`baselines`)
 see the same ACKs. All of them get one connection at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
-from ccp_algs.rtcp import Detector, Options, Progress
-from ccp_algs.rtcp.baselines import BASELINES, Ack, Finding
-from ccp_algs.rtcp.baselines.acks import MSS_BYTES
-from ccp_algs.rtcp.clients import Clients
-from ccp_algs.rtcp.clients import Flow as ClientFlow
-from ccplane.agent.ack_trace import read_acks
+from ccp_algs.rtcp import Options
+from ccp_algs.rtcp.remote import packed
+from ccplane.agent.features.rtcp.ack_trace import COLUMNS, START, read_ack_rows
 from ccplane.base import _native
 from experiments.metrics import NAN
+from experiments.papers.r_tcp.baselines import BASELINES, Ack, Finding
+from experiments.papers.r_tcp.baselines.acks import MSS_BYTES
 from experiments.papers.r_tcp.operators import limit_of
 from experiments.results import Result
 from experiments.scenario import Flow
@@ -29,7 +29,7 @@ DETECTORS: Final = (R_TCP, *BASELINES)
 
 DIRECTORY: Final = "acks"
 """In a result's: for each flow a directory with a file for each of its connections."""
-CLIENT: Final = "192.0.2.1"
+CLIENT: Final = packed("192.0.2.1")
 """Where all connections of a client go to, for the detector that hears them together."""
 LEAST_PKTS: Final = 50
 """A connection that carried less carried no data."""
@@ -46,6 +46,18 @@ def connections(result: Result, flow: str) -> Iterator[list[Ack]]:
         acks for acks in (list(read_acks(file)) for file in files) if _delivered_pkts(acks) >= LEAST_PKTS
     ]
     yield from sorted(recorded, key=lambda acks: acks[0].time_us)
+
+
+def read_acks(path: Path) -> Iterator[Ack]:
+    """Yield the recorded ACKs of a file.
+
+    Raises:
+        UsageError: `trace.not_readable`, or `trace.bad_row` with the line.
+    """
+    columns = (*COLUMNS, "srtt_us", "app_limited", "prior_delivered")
+    for event, numbers in read_ack_rows(path, columns):
+        time_us, delivered, lost, min_rtt_us, srtt_us, app_limited, prior = numbers
+        yield Ack(event == START, time_us, delivered, lost, min_rtt_us, srtt_us, bool(app_limited), prior)
 
 
 def _delivered_pkts(acks: list[Ack]) -> int:
@@ -74,30 +86,32 @@ def judged(acks: list[Ack], detector: str, options: Options | None = None) -> Fi
     return Finding(True, detected_at_us, bucket_bytes, rate_bytes_per_s, why)
 
 
-def together(several: list[list[Ack]]) -> Detector:
-    """Return R-TCP's detector of a client after all of its connections, as it hears them in the kernel.
+def together(several: list[list[Ack]]) -> _native.RtcpState:
+    """Return what R-TCP's detector of a client knows after all of its connections, as in the kernel.
 
     A connection has nothing to send from the ACK before a start on.
 
     Args:
         several: The ACKs of each connection.
     """
-    clients = Clients()
-    told = [
-        (ack, number, last or acks[place + 1].start)
+    clients = _native.RtcpClients(Options().to_bytes(), MSS_BYTES)
+    events = [
+        (ack, number, place + 1 == len(acks) or acks[place + 1].start)
         for number, acks in enumerate(several)
         for place, ack in enumerate(acks)
-        for last in [place + 1 == len(acks)]
     ]
-    flows: dict[int, ClientFlow] = {}
-    for ack, number, idle in sorted(told, key=lambda one: one[0].time_us):
-        now = Progress(*ack[1:5])
+    flows: dict[int, _native.RtcpConnection] = {}
+    for ack, number, idle in sorted(events, key=lambda one: one[0].time_us):
+        now = ack[1:5]
         if number not in flows:
-            flows[number] = clients.open(CLIENT, now)
-        (flows[number].start if ack.start else flows[number].ack)(now)
-        if idle:
-            flows[number].idle()
-    return flows[0].detector
+            flows[number] = clients.open(CLIENT, 0, now)
+        if ack.start:
+            flows[number].start(now)
+        else:
+            flows[number].ack(now, idle=idle)
+    found = flows[0].detector
+    assert found is not None, "the client of an open connection is known"
+    return found
 
 
 def compared(result: Result, flow: Flow, finding: Finding) -> dict[str, Any]:

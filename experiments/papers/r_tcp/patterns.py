@@ -14,12 +14,12 @@ from typing import Final
 
 import pandas as pd
 
-from ccp_algs.rtcp.baselines import BASELINES
 from experiments import plots
 from experiments.metrics import NAN
 from experiments.papers.estimates import over_runs
 from experiments.papers.paper import Findings, Part, Runs, Size
 from experiments.papers.r_tcp.acks import R_TCP, connections, judged, off, together
+from experiments.papers.r_tcp.baselines import BASELINES
 from experiments.papers.r_tcp.operators import LIMITED, OPERATORS, Pair, limit_of, side_by_side
 from experiments.papers.r_tcp.runs import apart, conditions
 from experiments.papers.r_tcp.traces import CCAS, START_S, recorded

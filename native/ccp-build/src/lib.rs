@@ -101,9 +101,19 @@ fn tokens(text: &str) -> String {
 ///
 /// It cannot be read, or there is no libclang.
 pub fn bind(header: &str) -> Result<()> {
+    bind_with(header, &[])
+}
+
+/// The same with arguments for clang.
+///
+/// # Errors
+///
+/// As [`bind`].
+pub fn bind_with(header: &str, clang_args: &[&str]) -> Result<()> {
     let name = Path::new(header).with_extension("rs");
     bindgen::Builder::default()
         .header(header)
+        .clang_args(clang_args)
         .prepend_enum_name(false)
         .layout_tests(false)
         .derive_default(true)

@@ -5,28 +5,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use ccp_bpf::{Datapath, Error, Observer, Options, Quotas, Update};
-use ccp_rtcp::kept::{self, Kept, Left};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::features::{EXTENSIONS, Extension, Left};
 use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
-use crate::rtcp_attached::of_before;
-
-/// Extensions that ship with ccplane: names and objects.
-pub const EXTENSIONS: [(&str, &[u8]); 1] = [(ccp_rtcp::core::EXTENSION, ccp_rtcp::EXTENSION_OBJECT)];
 
 /// The object of an extension: one that is given, or one that ships with ccplane.
 pub fn extension_object<'a>(name: &str, given: Option<&'a [u8]>) -> ccp_bpf::Result<&'a [u8]> {
-    let shipped = || EXTENSIONS.iter().find(|(known, _)| *known == name).map(|(_, object)| *object);
+    let shipped = || EXTENSIONS.iter().find(|known| known.name == name).map(|known| known.object);
     given.or_else(shipped).ok_or_else(|| unknown_extension(name))
 }
 
 fn unknown_extension(name: &str) -> Error {
-    let known = EXTENSIONS.map(|(name, _)| name).join(", ");
+    let known = EXTENSIONS.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
     Error::new("load.extension", format!("the datapath has no extension `{name}`"))
         .fix(format!("there is {known}; one of your own is named by the path of its object file"))
 }
@@ -58,23 +54,24 @@ pub struct EbpfDatapath {
     programs: Mutex<Programs>,
     names: Mutex<Vec<String>>,
     pin_dir: PathBuf,
-    /// What an agent before us knew of clients.
-    limits_left: Mutex<Option<Left>>,
-    limits_kept: Mutex<Kept>,
+    /// What an agent before has left of extensions that are not loaded yet, by name.
+    left: Mutex<HashMap<&'static str, Box<dyn Left>>>,
+    /// What became of it.
+    resumed: Mutex<HashMap<&'static str, (&'static str, usize)>>,
 }
 
 impl EbpfDatapath {
-    /// After the extension was loaded: goes on with the verdicts of the agent before us.
-    fn keep_limits(&self) -> ccp_rtcp::Result<()> {
-        if let Some(left) = lock(&self.limits_left).take() {
-            *lock(&self.limits_kept) = left.go_on(&extension_folder(&self.pin_dir))?;
-        }
-        kept::tell_layout(&extension_folder(&self.pin_dir))
+    /// After an extension was loaded: resumes with what the agent before has left of it.
+    fn resume(&self, name: &str) -> ccp_bpf::Result<()> {
+        let Some((name, left)) = lock(&self.left).remove_entry(name) else { return Ok(()) };
+        let outcome = left.resume(&extension_folder(&self.pin_dir, name))?;
+        lock(&self.resumed).insert(name, outcome);
+        Ok(())
     }
 }
 
-fn extension_folder(pin_dir: &Path) -> PathBuf {
-    pin_dir.join("extension").join(ccp_rtcp::core::EXTENSION)
+fn extension_folder(pin_dir: &Path, name: &str) -> PathBuf {
+    pin_dir.join("extension").join(name)
 }
 
 #[pymethods]
@@ -116,7 +113,10 @@ impl EbpfDatapath {
         };
         let opened = py.detach(|| {
             // Before: another layout of the datapath takes it away.
-            let left = Left::open(&extension_folder(Path::new(pin_dir)))?;
+            let open = |one: &Extension| {
+                Ok((one.name, (one.open)(&extension_folder(Path::new(pin_dir), one.name))?))
+            };
+            let left = EXTENSIONS.iter().map(open).collect::<ccp_bpf::Result<_>>()?;
             let inner = Datapath::open(&options)?;
             let names = name_table(inner.shared())?;
             Ok((inner, names, left))
@@ -127,8 +127,8 @@ impl EbpfDatapath {
             programs: Mutex::default(),
             names: Mutex::new(names),
             pin_dir: pin_dir.into(),
-            limits_left: Mutex::new(left),
-            limits_kept: Mutex::new(Kept::Nothing),
+            left: Mutex::new(left),
+            resumed: Mutex::default(),
         })
     }
 
@@ -160,18 +160,16 @@ impl EbpfDatapath {
     /// Loads an extension into the kernel, if it is not there yet: one that ships with ccplane, or an object.
     #[pyo3(signature = (name, object = None))]
     fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
-        let loaded = py.detach(|| self.inner.extend(name, extension_object(name, object.as_deref())?));
-        let kept = loaded.and_then(|()| match name {
-            ccp_rtcp::core::EXTENSION => py.detach(|| self.keep_limits()),
-            _ => Ok(()),
+        let loaded = py.detach(|| {
+            self.inner.extend(name, extension_object(name, object.as_deref())?)?;
+            self.resume(name)
         });
-        kept.map_err(|e| errors::raise(py, &e))
+        loaded.map_err(|e| errors::raise(py, &e))
     }
 
-    /// What became of what the agent before us knew of rate limits, and of how many clients.
-    #[getter]
-    fn limits_kept(&self) -> (&'static str, usize) {
-        of_before(*lock(&self.limits_kept))
+    /// What became of what the agent before had in an extension, and of how many things.
+    fn resumed(&self, extension: &str) -> (&'static str, usize) {
+        lock(&self.resumed).get(extension).copied().unwrap_or(("nothing", 0))
     }
 
     /// Loads a program into the kernel; returns its handle.

@@ -3,9 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{
-    arrivals, datapath, emulator, errors, node, plain, program, rtcp_attached, switch, trace, trials,
-};
+use crate::{arrivals, datapath, emulator, errors, node, plain, program, switch, trace, trials};
 
 /// What this machine can do, in the order in which to look at it.
 #[pyfunction]
@@ -38,16 +36,12 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trials::try_load, module)?)?;
     module.add_function(wrap_pyfunction!(drop_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(emulator::emulate, module)?)?;
-    module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_agent_summary, module)?)?;
-    module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_forget, module)?)?;
-    module.add_function(wrap_pyfunction!(rtcp_attached::rtcp_tables, module)?)?;
     module.add_class::<datapath::EbpfDatapath>()?;
     module.add_class::<datapath::EbpfView>()?;
     module.add_class::<trace::TcpTrace>()?;
     module.add_class::<arrivals::TcpArrivals>()?;
     module.add_class::<node::IntNode>()?;
     module.add_class::<plain::PlainCubic>()?;
-    module.add_class::<rtcp_attached::RtcpAttached>()?;
     module.add_class::<switch::SocketSwitch>()?;
     Ok(())
 }

@@ -7,6 +7,8 @@ mod datapath;
 #[cfg(kernel)]
 mod emulator;
 mod errors;
+#[cfg(kernel)]
+mod features;
 mod flows;
 mod ioam;
 #[cfg(kernel)]
@@ -21,8 +23,6 @@ mod programs;
 mod report;
 mod rows;
 mod rtcp;
-#[cfg(kernel)]
-mod rtcp_attached;
 mod sim;
 mod sim_env;
 #[cfg(kernel)]
@@ -46,10 +46,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ioam::ioam_fill, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::int_overhead_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_work, module)?)?;
-    module.add_function(wrap_pyfunction!(rtcp::rtcp_replay, module)?)?;
-    module.add_function(wrap_pyfunction!(rtcp::rtcp_remote_of, module)?)?;
-    module.add_function(wrap_pyfunction!(rtcp::rtcp_member_replay, module)?)?;
-    module.add_function(wrap_pyfunction!(rtcp::rtcp_work, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Portable>()?;
     module.add_class::<program::Interpreter>()?;
@@ -63,6 +59,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<sim::SimDatapath>()?;
     module.add_class::<sim_env::SimEnv>()?;
+    rtcp::register(module)?;
     #[cfg(kernel)]
     kernel::add(module)?;
     no_kernel::add(module)

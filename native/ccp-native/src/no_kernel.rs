@@ -24,6 +24,7 @@ const KERNEL_PART: [&str; 15] = [
     "rtcp_agent_summary",
     "rtcp_forget",
     "rtcp_tables",
+    "rtcp_try_load",
     "verify",
 ];
 
@@ -76,8 +77,7 @@ fn probe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// What loads into this machine's kernel: no part is here to try.
 #[cfg(not(kernel))]
 #[pyfunction]
-fn try_load(rtcp_options: &[u8]) -> Vec<(String, Option<Py<PyAny>>)> {
-    let _ = rtcp_options;
+fn try_load() -> Vec<(String, Option<Py<PyAny>>)> {
     Vec::new()
 }
 

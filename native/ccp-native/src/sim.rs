@@ -8,7 +8,7 @@ use ccp_emu::link_stats;
 use ccp_emu::spec::{Direction, Spec};
 use ccp_error::Error;
 use ccp_record::{Plain, Records, Update, bytes_of};
-use ccp_sim::agent::{AgentFlow, EXTENSIONS, check_letter, no_extension};
+use ccp_sim::agent::AgentFlow;
 use ccp_sim::{Family, Options, Plan, Stop, World};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -20,7 +20,6 @@ use crate::flows::{FlowInfo, FlowStats};
 use crate::program::Program;
 use crate::programs::{Letters, Many, Programs, given, letters_of, lock};
 use crate::report::{Batch, Installed, Names};
-use crate::rtcp;
 use crate::tcp_rows;
 
 /// A world, and how its time passes.
@@ -56,7 +55,9 @@ impl Simulated {
             return Err(Error::new("program.unknown", format!("no program has the handle {program}"))
                 .fix("install the program first"));
         }
-        update.letters.iter().try_for_each(check_letter)?;
+        for message in update.letters {
+            self.world.shared().extension_of(message)?;
+        }
         let flow = self.world.agent_flow_mut(flow_id);
         Ok(flow.map(|flow| flow.update(update)).is_some())
     }
@@ -75,6 +76,11 @@ pub struct SimDatapath {
 }
 
 impl SimDatapath {
+    /// Calls something with the world, for features.
+    pub(crate) fn with_world<T>(&self, call: impl FnOnce(&mut World) -> T) -> T {
+        call(&mut lock(&self.simulated).world)
+    }
+
     fn info(flow: &AgentFlow, names: &[String]) -> FlowInfo {
         let info = flow.info();
         FlowInfo::new(flow.flow_id(), info, names.get(info.cc_id as usize).cloned().unwrap_or_default())
@@ -234,25 +240,6 @@ impl SimDatapath {
         Ok(PyBytes::new(py, &json(&outcomes)?))
     }
 
-    /// Offers R-TCP's CUBIC and BBR to flows.
-    #[pyo3(signature = (options, *, records = false))]
-    fn attach_rtcp(&self, py: Python<'_>, options: &[u8], records: bool) -> PyResult<()> {
-        let options = rtcp::options_of(options)?;
-        lock(&self.simulated).world.attach_rtcp(options, records).map_err(|e| errors::raise(py, &e))
-    }
-
-    /// Its verdicts on clients since the last call.
-    fn verdicts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let rows = lock(&self.simulated).world.take_verdicts();
-        rtcp::verdicts(py, &rows.iter().flat_map(|row| row.octets()).collect::<Vec<_>>())
-    }
-
-    /// ACKs that it has seen since the last call.
-    fn acks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let acks = lock(&self.simulated).world.take_acks();
-        rtcp::acks(py, &acks.iter().flat_map(|ack| ack.octets()).collect::<Vec<_>>())
-    }
-
     /// Offers a congestion-control name to new connections.
     #[pyo3(signature = (cc_name, needs_ecn = false))]
     fn register(&self, py: Python<'_>, cc_name: &str, needs_ecn: bool) -> PyResult<()> {
@@ -270,10 +257,12 @@ impl SimDatapath {
     /// Says whether there is such an extension: the simulator has those that it has, and takes no objects.
     #[pyo3(signature = (name, object = None))]
     fn extend(&self, py: Python<'_>, name: &str, object: Option<Vec<u8>>) -> PyResult<()> {
-        if object.is_none() && EXTENSIONS.contains(&name) {
+        let simulated = lock(&self.simulated);
+        let shared = simulated.world.shared();
+        if object.is_none() && shared.extension_names().contains(&name) {
             return Ok(());
         }
-        Err(errors::raise(py, &no_extension(name)))
+        Err(errors::raise(py, &shared.no_extension(name)))
     }
 
     /// Makes a program available to flows; returns its handle.
@@ -295,13 +284,14 @@ impl SimDatapath {
     /// Lets virtual time pass until the first record, and the agent's latency more; at most so long.
     fn poll(&self, py: Python<'_>, timeout_ms: u64) -> Batch {
         let timeout_ms = if self.is_awake.swap(false, Ordering::Relaxed) { 0 } else { timeout_ms };
-        let (records, names) = py.detach(|| {
+        let (records, names, extensions) = py.detach(|| {
             let mut simulated = lock(&self.simulated);
-            (simulated.poll(timeout_ms), simulated.names())
+            let extensions = simulated.world.shared().extension_names();
+            (simulated.poll(timeout_ms), simulated.names(), extensions)
         });
         let mut programs = lock(&self.programs);
         programs.forget(records.closed().collect());
-        let extensions = EXTENSIONS.map(str::to_owned).to_vec();
+        let extensions = extensions.into_iter().map(str::to_owned).collect();
         Batch::new(records, programs.by_handle.clone(), Names { cc: names, extensions })
     }
 

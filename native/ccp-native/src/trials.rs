@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use ccp_rtcp::core::Options;
 use ccp_trace::{Arrivals, Options as TraceOptions, Trace, Watched};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::datapath::{EXTENSIONS, extension_object};
+use crate::datapath::extension_object;
 use crate::errors;
+use crate::features::EXTENSIONS;
 
 /// Tries what an agent adds to a datapath that it takes over: names and extensions, with their objects.
 #[pyfunction]
@@ -30,18 +29,16 @@ pub fn rehearse(
 
 /// Names of the parts, and what went wrong. Nothing is registered, and nothing stays.
 #[pyfunction]
-pub fn try_load(py: Python<'_>, rtcp_options: &[u8]) -> PyResult<Vec<(String, Option<Py<PyAny>>)>> {
-    let options = Options::from_bytes(rtcp_options)
-        .ok_or_else(|| PyValueError::new_err("these are no options of the detector"))?;
+pub fn try_load(py: Python<'_>) -> PyResult<Vec<(String, Option<Py<PyAny>>)>> {
     let outcomes = py.detach(|| {
-        let mut all = ccp_bpf::try_load(&EXTENSIONS);
+        let extensions = EXTENSIONS.iter().map(|one| (one.name, one.object)).collect::<Vec<_>>();
+        let mut all = ccp_bpf::try_load(&extensions);
         let tracing = || {
             // Of a namespace that does not exist.
             Trace::attach(&TraceOptions { interval_us: 0, netns_inodes: Some(vec![0]), ring_bytes: 0 })?;
             Arrivals::attach(&Watched { netns_inode: 0, minimum_us: 0, max_flows: 1 }).map(drop)
         };
         all.extend([
-            ("rtcp for sockets".to_owned(), ccp_rtcp::Attached::try_load(options)),
             ("socket switch".to_owned(), ccp_switch::Switch::try_load()),
             ("socket tracing".to_owned(), tracing()),
             ("in-band node".to_owned(), ccp_node::Node::try_load()),

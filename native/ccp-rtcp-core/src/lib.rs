@@ -1,47 +1,32 @@
-//! R-TCP's detector and limiter on the host: the same C that the BPF programs of `ccp-rtcp` are made of. It does no input
-//! or output.
+//! R-TCP's detector, limiter and clients on the host: the same C that the BPF programs of `ccp-rtcp` are made of. It does no
+//! input or output.
 
 pub mod replay;
 pub mod work;
 
-/// What the C code remembers, and its parameters, made from `ccp-rtcp/src/bpf/rtcp.h` and `ccp-rtcp/src/core`.
+/// What the C code remembers, and its parameters, made from `src/host/types.h`.
 #[allow(non_camel_case_types, non_upper_case_globals, dead_code, missing_docs)]
 #[allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)]
 pub mod types {
-    include!(concat!(env!("OUT_DIR"), "/rtcp.rs"));
+    include!(concat!(env!("OUT_DIR"), "/types.rs"));
 }
 
 /// The extension of a datapath that keeps flows within rate limits: the name by which algorithms ask for it.
 pub const EXTENSION: &str = "rate_limits";
 
-mod member;
+mod clients;
 
-pub use member::Member;
+pub use clients::{Clients, Connection, Learned};
 pub use types::{rtcp_ack as Ack, rtcp_letter as Letter, rtcp_remote as Remote, rtcp_row as Row};
-pub use types::{rtcp_detector, rtcp_limiter, rtcp_options as Options, rtcp_progress as Progress};
+pub use types::{rtcp_detector, rtcp_options as Options, rtcp_progress as Progress, tcp_sock as Socket};
 
 unsafe extern "C" {
     fn rtcp_host_init(d: *mut rtcp_detector, mss_bytes: u32);
     fn rtcp_host_start(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
     fn rtcp_host_remote_of(remote: *mut Remote, o: *const Options, port: u32);
-    fn rtcp_host_remote_single(remote: *mut Remote, port: u32);
     fn rtcp_host_ack(d: *mut rtcp_detector, o: *const Options, now: *const Progress);
     fn rtcp_host_tokens_bytes(d: *const rtcp_detector, now_us: u64) -> u32;
     fn rtcp_host_last_us(d: *const rtcp_detector) -> u64;
-    fn rtcp_host_limiter_ack(
-        l: *mut rtcp_limiter,
-        d: *mut rtcp_detector,
-        o: *const Options,
-        now: *const Progress,
-    );
-    fn rtcp_host_limiter_rate(
-        l: *const rtcp_limiter,
-        d: *const rtcp_detector,
-        o: *const Options,
-        now: *const Progress,
-    ) -> u64;
-    fn rtcp_host_limiter_seeks(l: *const rtcp_limiter) -> i32;
-    fn rtcp_host_seems_limited(d: *const rtcp_detector, o: *const Options) -> i32;
 }
 
 impl Options {
@@ -121,46 +106,11 @@ impl Remote {
         remote
     }
 
-    /// The client that is nothing but a port (host order) of an address.
-    #[must_use]
-    pub fn single(address: [u8; 16], port: u16) -> Self {
-        let mut remote = Self { address, ..Self::default() };
-        // SAFETY: as above.
-        unsafe { rtcp_host_remote_single(&raw mut remote, u32::from(port)) };
-        remote
-    }
-
-    /// Whether it is that.
-    #[must_use]
-    pub fn is_single(&self) -> bool {
-        self.prefix_bits == 128 && self.first_port == self.last_port
-    }
-
     /// As Python's `Remote.from_bytes` takes it.
     #[must_use]
     pub fn octets(&self) -> [u8; size_of::<Self>()] {
         // SAFETY: integers without gaps between them, as asserted above.
         unsafe { std::mem::transmute_copy(self) }
-    }
-}
-
-impl PartialEq for Remote {
-    fn eq(&self, other: &Self) -> bool {
-        self.octets() == other.octets()
-    }
-}
-
-impl Eq for Remote {}
-
-impl PartialOrd for Remote {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Remote {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.octets().cmp(&other.octets())
     }
 }
 
@@ -197,7 +147,7 @@ impl rtcp_detector {
         unsafe { rtcp_host_tokens_bytes(self, now_us) }
     }
 
-    /// When it was told of something last.
+    /// When it took in something last.
     #[must_use]
     pub fn last_us(&self) -> u64 {
         // SAFETY: as above.
@@ -251,83 +201,9 @@ impl Detector {
     }
 }
 
-/// A detector, and how much it lets the client's flows send.
-pub struct Limiter {
-    detector: Detector,
-    state: rtcp_limiter,
-}
-
-impl Limiter {
-    /// Starts with a detector, which may know of a limit.
-    #[must_use]
-    pub fn new(detector: Detector) -> Self {
-        Self { detector, state: rtcp_limiter::default() }
-    }
-
-    /// Begins a transfer.
-    pub fn start(&mut self, now: &Progress) {
-        self.detector.start(now);
-    }
-
-    /// Takes an ACK in; who only observes is told what is found, and never capped.
-    pub fn ack(&mut self, now: &Progress) {
-        self.detector.ack(now);
-        if self.detector.options.observe != 0 {
-            return;
-        }
-        let (limiter, detector) = (&raw mut self.state, &raw mut self.detector.state);
-        // SAFETY: all four are whole structures, and outlive the call.
-        unsafe { rtcp_host_limiter_ack(limiter, detector, &raw const self.detector.options, now) };
-    }
-
-    /// Goes on with other parameters.
-    ///
-    /// # Panics
-    ///
-    /// The C code has no room for so many candidates.
-    pub fn set_options(&mut self, options: &Options) {
-        assert!(options.usable(), "between 3 and 17 candidates");
-        self.detector.options = *options;
-    }
-
-    /// What all flows together may send, if they are capped.
-    #[must_use]
-    pub fn rate_bytes_per_s(&self, now: &Progress) -> Option<u64> {
-        let (limiter, detector) = (&raw const self.state, &raw const self.detector.state);
-        // SAFETY: as above.
-        let rate =
-            unsafe { rtcp_host_limiter_rate(limiter, detector, &raw const self.detector.options, now) };
-        (rate > 0).then_some(rate)
-    }
-
-    /// Whether a congestion control is to look for more than it has, an `enum rtcp_seeking`.
-    #[must_use]
-    pub fn seeks(&self) -> types::rtcp_seeking {
-        // SAFETY: the state is a whole structure, and outlives the call.
-        unsafe { rtcp_host_limiter_seeks(&raw const self.state) as types::rtcp_seeking }
-    }
-
-    /// Whether an estimate waits for its verdict that is an abrupt reduction of the rate before.
-    #[must_use]
-    pub fn seems_limited(&self) -> bool {
-        // SAFETY: as above.
-        unsafe {
-            rtcp_host_seems_limited(&raw const self.detector.state, &raw const self.detector.options) != 0
-        }
-    }
-
-    /// What it is doing, an `enum rtcp_stage`.
-    #[must_use]
-    pub fn stage(&self) -> types::rtcp_stage {
-        self.state.stage.into()
-    }
-
-    /// What is known of the limit.
-    #[must_use]
-    pub fn detector(&self) -> &Detector {
-        &self.detector
-    }
-}
-
+#[cfg(test)]
+mod limiter;
+#[cfg(test)]
+mod member_tests;
 #[cfg(test)]
 mod tests;

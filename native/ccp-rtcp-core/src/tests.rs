@@ -5,6 +5,7 @@ use super::types::{
     RTCP_STAGE_RAISED, rtcp_mark, rtcp_stage,
 };
 use super::*;
+use crate::limiter::Limiter;
 use crate::work::{State, work};
 use proptest::prelude::*;
 use std::collections::VecDeque;

@@ -3,8 +3,8 @@
 use ccp_tcp::{Bbr, CaState, Congestion, Cubic, RateSample, Reno, Sock, Steered};
 
 use crate::agent::AgentFlow;
+use crate::features::Offered;
 use crate::hybrid::Hybrid;
-use crate::rtcp::{Attached, Ends, NAMES, RtcpBbr, RtcpCubic};
 
 /// The congestion control of a connection.
 pub enum Control {
@@ -18,10 +18,8 @@ pub enum Control {
     Steered(Steered),
     /// CUBIC, or window and rate come from outside.
     Hybrid(Box<Hybrid>),
-    /// CUBIC, bounded by R-TCP.
-    RtcpCubic(Box<RtcpCubic>),
-    /// BBR, bounded by R-TCP.
-    RtcpBbr(Box<RtcpBbr>),
+    /// One of a feature's.
+    Offered(Box<dyn Offered>),
     /// An agent steers.
     Agent(Box<AgentFlow>),
 }
@@ -40,24 +38,10 @@ impl Control {
         })
     }
 
-    /// One of R-TCP's; none if there is none of this name.
-    #[must_use]
-    pub(crate) fn rtcp(name: &str, attached: &Attached, ends: Ends) -> Option<Self> {
-        let [cubic, bbr] = NAMES;
-        if name == cubic {
-            Some(Self::RtcpCubic(Box::new(RtcpCubic::new(attached, ends))))
-        } else if name == bbr {
-            Some(Self::RtcpBbr(Box::new(RtcpBbr::new(attached, ends))))
-        } else {
-            None
-        }
-    }
-
     /// The connection ends.
     pub(crate) fn close(&mut self, sock: &Sock) {
         match self {
-            Self::RtcpCubic(cubic) => cubic.close(sock),
-            Self::RtcpBbr(bbr) => bbr.close(sock),
+            Self::Offered(control) => control.close(sock),
             Self::Agent(flow) => flow.close(sock),
             _ => {}
         }
@@ -84,8 +68,7 @@ macro_rules! each {
             Control::Bbr($inner) => $call,
             Control::Steered($inner) => $call,
             Control::Hybrid($inner) => $call,
-            Control::RtcpCubic($inner) => $call,
-            Control::RtcpBbr($inner) => $call,
+            Control::Offered($inner) => $call,
             Control::Agent($inner) => $call,
         }
     };

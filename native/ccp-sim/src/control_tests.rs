@@ -1,13 +1,8 @@
 //! Congestion controls over whole paths: what each makes of a bottleneck.
 
 use ccp_emu::spec::Spec;
-use ccp_lang::{Source, compile};
-use ccp_record::{Letter, Record, Update};
-use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE};
-use ccp_rtcp_core::{EXTENSION, Options as RtcpOptions};
 
 use super::*;
-use crate::agent::test_letter;
 use crate::{App, Options, Plan, World};
 
 const S: u64 = 1_000_000_000;
@@ -120,35 +115,6 @@ fn a_steered_window_bounds_what_is_on_the_way() {
     let late = sock_after(&mut world, 6);
     let rate = (late.bytes_acked - early.bytes_acked) as f64 / 4.0;
     assert!((620e3..724e3).contains(&rate), "{rate}");
-}
-
-/// A large window, whatever happens.
-const GREEDY: &str =
-    "(def (Report (limit 0))) (when true (:= Cwnd 300000) (:= Report.limit Flow.rate_allowed))";
-
-#[test]
-fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
-    let figures = [0, RTCP_CAP_CWND | RTCP_CAP_RATE].map(|caps| {
-        let mut world = world(
-            r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
-                "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 200000}}"#,
-        );
-        let source = Source { text: GREEDY, name: "p", origin: "here", first_line: 1 };
-        let program = world.shared().install(compile(&source).unwrap()).unwrap();
-        add(&mut world, "ccp");
-        world.run_until(2 * S);
-        let records = world.shared().take_records();
-        let Some(Record::Create(create)) = records.get(0) else { panic!("{records:?}") };
-        let letters = [Letter { extension: EXTENSION, octets: &test_letter(caps, RtcpOptions::usual()) }];
-        let update = Update { program: Some(program), letters: &letters, ..Update::default() };
-        world.agent_flow_mut(create.record.flow_id).unwrap().update(&update);
-        let early = sock_after(&mut world, 6);
-        let late = sock_after(&mut world, 12);
-        let lost = f64::from(late.lost - early.lost) / f64::from(late.delivered - early.delivered);
-        (lost, utilisation(&early, &late))
-    });
-    let [(lost, _), (capped_lost, utilised)] = figures;
-    assert!(lost > 0.2 && capped_lost < 0.03 && utilised > 0.85, "{figures:?}");
 }
 
 #[test]

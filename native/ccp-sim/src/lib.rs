@@ -7,10 +7,11 @@ pub mod agent;
 mod app;
 pub mod control;
 pub mod env;
+pub mod features;
 mod hybrid;
 mod packet;
 mod plan;
-mod rtcp;
+pub mod rtcp;
 mod world;
 
 pub use app::ObjectResult;
@@ -18,7 +19,6 @@ pub use ccp_emu::Error;
 pub use hybrid::Hybrid;
 pub use packet::SimPacket;
 pub use plan::{App, Family, Plan};
-pub use rtcp::{RtcpBbr, RtcpCubic};
 pub use world::{Arrived, Echo, HostCounters, Options, Outcome, Stop, World};
 
 /// Result with this crate's error.

@@ -180,7 +180,6 @@ class FakeDatapath:
         self.successor = False
         self.refuse = set(refuse)
         self.extensions: list[tuple[str, bytes | None]] = []
-        self.limits_kept = ("nothing", 0)
         self._next_handle = 0
 
     def feed(self, *events: Any) -> None:
@@ -191,6 +190,9 @@ class FakeDatapath:
             elif isinstance(event, FakeClosed):
                 self.there.pop(event.flow_id, None)
         self.batches.append(FakeBatch(events))
+
+    def resumed(self, extension: str) -> tuple[str, int]:
+        return ("nothing", 0)
 
     def register(self, cc_name: str, needs_ecn: bool = False) -> None:
         self.names[cc_name] = needs_ecn

@@ -130,8 +130,9 @@ def test_plugin_cannot_take_the_place_of_our_commands(monkeypatch: pytest.Monkey
     assert "cannot be loaded" not in ccp("doctor", "--help").output
 
 
-def test_plugins_are_those_of_the_entry_point_group() -> None:
-    assert set(cli.plugins()) == {one.name for one in metadata.entry_points(group="ccplane.commands")}
+def test_plugins_are_those_of_features_and_of_the_entry_point_group() -> None:
+    others = {one.name for one in metadata.entry_points(group="ccplane.commands")}
+    assert set(cli.plugins()) == others | {"regime", "rtcp"}
 
 
 def test_unknown_command_is_a_usage_error() -> None:
@@ -344,7 +345,7 @@ def test_doctor_says_what_is_missing(
     found: ebpf.Capability, mark: str, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ebpf, "probe", list)
-    monkeypatch.setattr(ebpf, "try_load", lambda options: [found])
+    monkeypatch.setattr(ebpf, "try_load", lambda: [found])
     text, data = ccp("doctor"), ccp("doctor", "--json")
     assert text.exit_code == data.exit_code == exit_code
     assert text.output.startswith(f"{mark}  datapath")
@@ -356,7 +357,7 @@ def test_doctor_says_what_is_missing(
 
 
 def test_doctor_needs_the_compiled_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(options: bytes = b"") -> None:
+    def missing() -> None:
         raise LoadError("load.no_native_module", "missing", fix="install")
 
     monkeypatch.setattr(ebpf, "probe", missing)

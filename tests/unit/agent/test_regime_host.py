@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ccplane.agent.regime import congestion
-from ccplane.agent.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
-from ccplane.agent.regime.errors import SwitchError
-from ccplane.agent.regime.host import NOTHING_DECIDED, HostActuator
-from ccplane.agent.regime.rules import MAX_RATE_BYTES_PER_S
-from ccplane.agent.regime.settings import Before
+from ccplane.agent.features.regime import congestion
+from ccplane.agent.features.regime.actuator import FAIL_SAFE, PUT_BACK, REFUSED, SWITCHED, RegimeEvent
+from ccplane.agent.features.regime.errors import SwitchError
+from ccplane.agent.features.regime.host import NOTHING_DECIDED, HostActuator
+from ccplane.agent.features.regime.rules import MAX_RATE_BYTES_PER_S
+from ccplane.agent.features.regime.settings import Before
 from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
 from telemetry.regime.follow import Path, Standing
 

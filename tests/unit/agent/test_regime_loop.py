@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 from broker.options import BusOptions
 from ccplane.agent import cli
-from ccplane.agent.commands import regime as command
-from ccplane.agent.regime import host
-from ccplane.agent.regime import loop as looping
-from ccplane.agent.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
-from ccplane.agent.regime.errors import SLUGS, SwitchError
-from ccplane.agent.regime.loop import Loop
-from ccplane.agent.regime.namespace import inside
-from ccplane.agent.regime.sockets import cgroup_root
+from ccplane.agent.features.regime import commands as command
+from ccplane.agent.features.regime import host
+from ccplane.agent.features.regime import loop as looping
+from ccplane.agent.features.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes
+from ccplane.agent.features.regime.errors import SLUGS, SwitchError
+from ccplane.agent.features.regime.loop import Loop
+from ccplane.agent.features.regime.namespace import inside
+from ccplane.agent.features.regime.sockets import cgroup_root
 from telemetry.regime.detector import SHARED, SINGLE_OWNER
 from telemetry.regime.follow import Follower, Path
 from telemetry.schema import AgentStatus, Body, FlowId, RegimeDecision, Sample

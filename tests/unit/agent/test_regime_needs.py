@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ccplane.agent.regime.needs import needs
+from ccplane.agent.features.regime.needs import needs
 
 MOUNTS = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
 

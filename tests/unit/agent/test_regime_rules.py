@@ -5,7 +5,7 @@ from pathlib import Path as File
 
 import pytest
 
-from ccplane.agent.regime.rules import (
+from ccplane.agent.features.regime.rules import (
     MAX_ENTRIES,
     UNDECIDED,
     Entry,

@@ -120,28 +120,3 @@ def test_files_that_cannot_be_read_are_refused(content: bytes | None, tmp_path: 
     assert result.exit_code == 1
     assert "trace.not_readable" in result.stderr
     assert str(file) in result.stderr
-
-
-def test_other_detectors_judge_the_same_trace(limited: str, tmp_path: Path) -> None:
-    file = tmp_path / "trace.csv"
-    file.write_text(limited)
-    found = told(file, "--with", "bbr-lt")
-    assert found["limited"]
-    assert found["bucket_bytes"] is None
-    assert "bbr-lt: limited, bucket unknown, " in detect(file, "--with", "bbr-lt").stdout
-    file.write_text("\n".join(limited.splitlines()[:100]))
-    assert detect(file, "--with", "pd").stdout == "pd: not limited: few losses\n"
-
-
-def test_other_detectors_need_more_columns(tmp_path: Path) -> None:
-    file = tmp_path / "trace.csv"
-    file.write_text("ev,time_us,delivered,lost,min_rtt_us\nA,1,1,0,1\n")
-    result = detect(file, "--with", "pd")
-    assert result.exit_code != 0
-    assert "srtt_us" in result.stderr
-
-
-def test_a_detector_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    result = detect(tmp_path / "none.csv", "--with", "guess")
-    assert "rtcp.no_detector" in result.stderr
-    assert "p-modrl-like" in result.stderr

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from ccp_algs.rtcp import Options, Progress
 from ccplane.agent import cli
-from ccplane.agent.ack_trace import ACK, START, read_ack_trace
-from ccplane.agent.rtcp.acks import AckRecorder
-from ccplane.agent.rtcp.settings import options_of
+from ccplane.agent.features.rtcp.ack_trace import ACK, START, read_ack_trace
+from ccplane.agent.features.rtcp.acks import AckRecorder
+from ccplane.agent.features.rtcp.settings import options_of
 from ccplane.base.errors import CcpError, ParamError, Several
 
 FIELDS = [

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ccplane.agent import cli
-from ccplane.agent.rtcp.rules import BoundRule, parse_bound_rule
+from ccplane.agent.features.rtcp.rules import BoundRule, parse_bound_rule
 from ccplane.base.errors import Several, UsageError
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from ccplane.agent import service
 from ccplane.agent.cli import app
-from ccplane.agent.rtcp.tables import KEPT_IN
+from ccplane.agent.features.rtcp.tables import KEPT_IN
 from ccplane.agent.service import Service
 from ccplane.base.errors import UsageError
 

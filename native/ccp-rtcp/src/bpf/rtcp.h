@@ -24,7 +24,7 @@ struct rtcp_key {
 
 /* What is known of a client, and of all connections to it together. */
 struct rtcp_client {
-	__u64 born_us; /* when it was seen first; 0: not yet filled in */
+	__u64 born_us; /* when it was seen first, at least 1; 0: not yet filled in */
 	__u64 over_us; /* it is forgotten then, unless somebody comes back; 0: no connection has ended yet */
 	__u64 delivered_pkts; /* in full segments, as the detector counts */
 	__u32 lost_pkts;
@@ -48,6 +48,12 @@ struct rtcp_client {
  */
 _Static_assert(48 + sizeof(struct rtcp_key) + sizeof(struct rtcp_client) + 8 <= 512,
 	       "clients take elements of 1024 bytes");
+
+/* Whether it was limited, and no connection has come back until its time was up. */
+static inline int is_over(const struct rtcp_client *client, __u64 now_us)
+{
+	return !client->open_flows && client->over_us && now_us > client->over_us;
+}
 
 enum rtcp_verdict {
 	RTCP_OPEN = 0, /* no limit is known */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The table of clients. A timer of its own forgets those whose time is up. It runs as long as somebody has the table open
- * or pinned.
+ * The table of clients, and what clients.h needs of a socket that tcp.h does not have. A timer of its own deletes clients
+ * whose time is up. It runs as long as a program has the table open or pinned.
  */
 #ifndef RTCP_TABLE_H
 #define RTCP_TABLE_H
@@ -13,6 +13,7 @@
 #define SWEEP_AT_ONCE 500 /* clients: the processor does nothing else meanwhile */
 #define SWEEP_ON_NS (10 * USEC_PER_SEC) /* ... then others have it for 10 ms */
 #define CLOCK_MONOTONIC 1
+#define EEXIST 17
 
 struct bpf_map;
 
@@ -29,6 +30,22 @@ struct {
 	__type(key, struct rtcp_key);
 	__type(value, struct rtcp_client);
 } rtcp_clients SEC(".maps");
+
+/* A client that is not filled in yet; too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rtcp_client);
+} rtcp_blank SEC(".maps");
+
+/* Connections that are not bounded, because there was no room for their client. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} rtcp_no_room SEC(".maps");
 
 struct rtcp_sweeper {
 	struct bpf_timer timer;
@@ -53,10 +70,33 @@ static __always_inline void client_unlock(struct rtcp_client *client)
 	__sync_lock_test_and_set(&client->lock, 0);
 }
 
-/* Whether it was limited, and nobody has come back for long. */
-static __always_inline bool is_over(const struct rtcp_client *client, u64 now_us)
+static __always_inline struct rtcp_client *client_find(const struct rtcp_key *key)
 {
-	return !client->open_flows && client->over_us && now_us > client->over_us;
+	return bpf_map_lookup_elem(&rtcp_clients, key);
+}
+
+/* Adds one that is not filled in yet, if there is none. Returns whether there was room. */
+static __always_inline bool client_insert(const struct rtcp_key *key)
+{
+	u32 zero = 0;
+	struct rtcp_client *blank = bpf_map_lookup_elem(&rtcp_blank, &zero);
+	long failed = blank ? bpf_map_update_elem(&rtcp_clients, key, blank, BPF_NOEXIST) : -EEXIST;
+
+	return !failed || failed == -EEXIST;
+}
+
+static __always_inline void client_delete(const struct rtcp_key *key)
+{
+	bpf_map_delete_elem(&rtcp_clients, key);
+}
+
+static __always_inline void count_no_room(void)
+{
+	u32 zero = 0;
+	u64 *count = bpf_map_lookup_elem(&rtcp_no_room, &zero);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
 }
 
 static __always_inline struct rtcp_sweeper *the_sweeper(void)
@@ -103,6 +143,36 @@ static __noinline int sweep_from_now_on(void)
 	    bpf_timer_start(&sweeper->timer, SWEEP_EVERY_NS, 0))
 		sweeper->runs = 0;
 	return 0;
+}
+
+/* --- the socket ------------------------------------------------------------------------------------------------- */
+
+/* As later kernels have it. */
+struct ns_common___id {
+	u64 ns_id;
+} __attribute__((preserve_access_index));
+
+struct net___cookie {
+	struct ns_common___id ns;
+	u64 net_cookie;
+} __attribute__((preserve_access_index));
+
+/* What the kernel numbers namespaces by, one after the other. */
+static __always_inline u64 netns_cookie_of(struct sock *sk)
+{
+	struct net___cookie *net = (void *)sk->__sk_common.skc_net.net;
+
+	if (!net)
+		return 0;
+	if (bpf_core_field_exists(net->net_cookie))
+		return net->net_cookie;
+	return bpf_core_field_exists(net->ns.ns_id) ? net->ns.ns_id : netns_of(sk);
+}
+
+/* Port of the other end. */
+static __always_inline u32 dport_of(struct sock *sk)
+{
+	return bpf_ntohs(sk->__sk_common.skc_dport);
 }
 
 #endif

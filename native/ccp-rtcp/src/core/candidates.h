@@ -1,7 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * What R-TCP's detector computes with: numbers that do not overflow, token buckets, and the candidates for the one that
- * limits a client. Bit by bit as exact.py, tokens.py and candidates.py of ccp_algs/rtcp have them, with their reasons.
+ * What R-TCP's detector computes with: numbers that do not overflow, token buckets, and the candidates for the bucket that
+ * limits a client.
+ *
+ * Integers stand in place of fractions. Rates are whole bytes/s, levels of buckets millionths of a byte. Most numbers have 32
+ * bits, so that a client takes little memory: what could grow beyond that stops at a bound.
+ *
+ * The level of a token bucket is followed from ACK to ACK and kept between 0 and the size, as a real bucket's is; equation
+ * 20 of the paper clamps only the result.
+ *
+ * Candidates are a few bucket sizes, and the lowest rate for each. A bucket of size b that is refilled at rate r lets through
+ * at most b + r t by time t (equation 3). For each size the lowest rate is kept that no ACK so far contradicts; history is
+ * not. Of all candidates the one is best whose line lies closest above what was delivered.
+ *
+ * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026, section
+ * 4.2 and appendices D, E and F. Deviations, with reasons:
+ *
+ * - Two candidates are compared by the height of their lines at half the time, b + r t / 2. That is Theorem 1 (t < 2 p)
+ *   multiplied out: no division, and equal rates are no special case.
+ * - The range is extended only up to what has been delivered: a larger bucket would be a guess.
+ * - The best of all lines, whatever their bucket, goes through the corners of the concave hull of what was delivered, on
+ *   either side of half the time: a steeper or flatter line is higher there. The line of each candidate touches a corner,
+ *   and {B, R} is the line through two of these. A candidate's own rate is wrong by a part of a step over the time: by a
+ *   quarter in the first seconds of a large bucket and a low rate.
  */
 #ifndef RTCP_CANDIDATES_H
 #define RTCP_CANDIDATES_H

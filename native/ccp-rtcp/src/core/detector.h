@@ -1,13 +1,70 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * R-TCP's detector: is a client limited by a token bucket, and by which? ccp_algs/rtcp (Python) is the same, bit by
- * bit; the rules, their sources and their reasons stand there.
+ * R-TCP's detector: is a client limited by a token bucket, and by which?
  *
  *	rtcp_detector_init(d, mss_bytes);
  *	rtcp_detector_start(d, o, &now);	a transfer begins: data is sent, after nothing was in flight
  *	rtcp_detector_ack(d, o, &now);		an ACK
  *	if (d->limited)
  *		... d->bucket_bytes, d->rate_bytes_per_s, rtcp_tokens_bytes(d, now.time_us)
+ *
+ * Each transfer is judged for itself, because tokens gather while a flow idles; one whose losses have started the
+ * estimation, together with those that follow before the bucket can be full again. What is found holds for the client: the
+ * largest bucket of all limited transfers, the rate of the latest. It ends permanently when data gets through too fast.
+ *
+ * In a transfer:
+ *
+ *	WAITING --- first loss --> COUNTING --- more than beta lost within alpha min-RTTs --> ESTIMATING
+ *	   ^--------------------------'  no more than that
+ *
+ * Source: S. Zhu et al., "R-TCP: A Framework to Optimize TCP Performance Over Rate-Limiting Networks", NSDI 2026, sections 4
+ * and 5.3. Where the paper leaves a choice:
+ *
+ * - "ACK h, the highest before detection is triggered" (equation 6) is the last one before the losses became heavy: the last
+ *   of the window, or before it, up to which no more than beta were lost. The ACK that triggers would be later by alpha
+ *   min-RTTs.
+ * - Losses and deliveries are counted from zero in each window (footnote 1), from the ACK before its first loss.
+ * - A window with heavy loss from the first data of the transfer on cannot trigger: it has no h.
+ * - Only an estimate that its own transfer has confirmed counts for the client. Those of a later transfer's first moments are
+ *   far too high, and would end every limit at the next burst.
+ * - A transmission with nothing in flight begins a transfer, unless packets were marked lost since the last ACK: then it is
+ *   a retransmission at the tail of the same one.
+ * - A transfer of more than 2 GB or 35 minutes is cut in two.
+ *
+ * Deviations of a transfer's rules, with reasons:
+ *
+ * - A(t) is what was delivered, selective acknowledgements included, not the cumulative ACK. It is what has passed the
+ *   bucket. The cumulative ACK stands still for seconds while a retransmission is dropped at the limit again and again:
+ *   meanwhile the estimate is a rate near 0, or none.
+ * - The rate may change within the convergence window, and the bucket with it: both are of the line between two candidates,
+ *   which moves a little with every ACK. In the paper the best candidate has to stay the same one. As time goes by larger
+ *   ones become the best, although the limit stays. It may change by a tolerance, and by two packets over the window: where
+ *   an RTT holds less than one, ACKs a packet early or late are more than that.
+ * - At the end of the window deliveries must be at the line, no further below it than the candidate sizes are from each
+ *   other, and must have grown at its rate since the window began, within a tenth. "A(t) should converge to C(t)", but an
+ *   estimate also stays the same while a flow falls behind it, for other reasons. Until they are, the window lasts: a flow
+ *   that waits for a timeout of 20 min-RTTs is below the line meanwhile, and at it again when it has used up what the bucket
+ *   gained. At least eight packets are delivered in it; 96, where transfers follow each other: their estimate has more
+ *   chances to be right for a while.
+ * - The window lasts until something is lost in it: a flow that loses nothing may not have reached the limit, and its
+ *   estimate is too low then.
+ *
+ * Deviations of what holds for the client:
+ *
+ * - A transfer that begins while an estimate waits for its verdict does not reset it (section 4.4 does), unless the bucket
+ *   would be full again by that estimate, at twice its rate. Until then what went through, idle times included, is at most
+ *   B + R t. So several short transfers are judged together, of which none lasts long enough.
+ * - B is also what went through since a series of transfers began, each less than a second after the other, minus what came
+ *   in meanwhile. The transfer that is judged found the bucket nearly empty: its own estimate is what those before had left
+ *   in it, and would have each later one capped from its start.
+ * - The rate falls only when packets are lost while nearly that rate is sent, 0.9 of it over 10 min-RTTs. A flow that sends
+ *   less than it may, or that is kept a little below the limit, shows nothing of a lower one. Its estimate would fall, the
+ *   bound with it, and the estimate again. A loss lowers it by the tolerance at most.
+ * - The end of a limit is found in two ways. The paper's: the estimated rate is no abrupt reduction any more. It is a mean
+ *   since the transfer began, so it needs the longer, the longer the limit has been. Ours adds: more was delivered since
+ *   than another bucket could have let through, one of the estimated size, refilled at theta R_h, the highest rate that would
+ *   still be an abrupt reduction, or at twice the estimated rate. In a transfer not found limited itself it is five times
+ *   the size: the estimate is what was in the bucket when another one began, which may have been little.
  */
 #ifndef RTCP_DETECTOR_H
 #define RTCP_DETECTOR_H

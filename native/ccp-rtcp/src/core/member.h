@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * Whether a connection shares the bucket of its client's others. ccp_algs/rtcp/member.py (Python) is the same, bit by bit;
- * the rule and its reasons stand there.
+ * Whether a connection shares the bucket of its client's others, or is another subscriber's.
+ *
+ * Subscribers behind one address, with ports at random, cannot be told apart by their ends. But an empty bucket drops the
+ * packets of any sender: where one connection loses much and the others, which should have lost as great a share, nearly
+ * nothing, they do not share one.
+ *
+ * A round lasts 2 min-RTTs, one that says nothing up to 8. The connection is one side, all others of its client the other. If
+ * one lost at least 3 packets and a twentieth, the other should have lost that share, as far as it sent; fewer than 4
+ * packets do not count, nor do more than 16. What it should have lost adds to the doubt, and what it lost takes 4 times off;
+ * 48 packets are enough. That is a cumulative sum test (Page, "Continuous Inspection Schemes", Biometrika 1954) of losses as
+ * often as the others' against an eighth of that, for Poisson counts, with a bound as losses come in clumps.
+ *
+ * A round that took longer than 14 min-RTTs speaks only against doubt: a loss that shows in a timeout happened long ago.
  */
 #ifndef RTCP_MEMBER_H
 #define RTCP_MEMBER_H

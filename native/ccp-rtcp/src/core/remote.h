@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /*
- * Which remote ends are one client: those to addresses with a prefix, and to ports of a block. ccp_algs/rtcp/remote.py
- * (Python) is the same, and says why.
+ * Which remote ends are one client, and share its limit: those to addresses with a prefix, and to ports of a block.
+ *
+ * Operators limit subscribers, not addresses. In IPv6 a subscriber has a prefix, at least a /64 (RFC 6177), and its hosts
+ * change addresses in it (RFC 8981). In IPv4 it may have a block of an address' ports, if carrier-grade NAT maps so (RFC
+ * 7422, RFC 7753). Ports below 1024 are one block: NAT leaves the system ports out, and counts from there.
+ *
+ * Not told apart: sets of ports that are no block (MAP-E, RFC 7597), and subscribers who get ports at random.
  */
 #ifndef RTCP_REMOTE_H
 #define RTCP_REMOTE_H

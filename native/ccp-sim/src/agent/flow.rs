@@ -6,13 +6,12 @@ use ccp_ioam::PathEcho;
 use ccp_lang::prims::NOTHING;
 use ccp_lang::{FoldError, Implicit, Machine};
 use ccp_record::{Update, bytes_of, intf};
-use ccp_rtcp_core as rtcp;
 use ccp_tcp::{CaState, Congestion, MIN_CWND_PKTS, RateSample, Sock};
 use intf::{ccp_close, ccp_counts, ccp_create, ccp_flow, ccp_flow_info, ccp_stats};
 
+use super::extend::{Extended, Subject};
 use super::law::Law;
 use super::letter::Letter;
-use super::limit::Limit;
 use super::path::Path;
 use super::primitives::{Counted, Event, Prims};
 use super::shared::{Installed, Shared};
@@ -40,7 +39,8 @@ pub struct AgentFlow {
     /// Boxed: few networks have echoes.
     path: Option<Box<Path>>,
     window: Window,
-    limit: Option<Box<Limit>>,
+    /// What extensions do for it, by their index.
+    extended: Vec<(usize, Box<dyn Extended>)>,
     /// What an extension lets it send; 0: none bounds it.
     rate_allowed_bytes_per_s: u64,
     report_flags: u32,
@@ -69,7 +69,7 @@ impl AgentFlow {
             counted: Counted::default(),
             path: None,
             window: Window::of(&Sock::new(info.mss, 0)),
-            limit: None,
+            extended: Vec::new(),
             rate_allowed_bytes_per_s: 0,
             report_flags: 0,
             mail_applied_us: 0,
@@ -93,7 +93,13 @@ impl AgentFlow {
 
     /// Puts an update into the mailbox: it is applied at the next ACK or timeout, or when sending begins anew.
     pub fn update(&mut self, update: &Update<'_>) {
-        self.letter.get_or_insert_default().add(update);
+        let letter = self.letter.get_or_insert_default();
+        letter.add(update);
+        for message in update.letters {
+            if let Ok(Some(index)) = self.shared.extension_of(message) {
+                letter.add_message(index, message.octets);
+            }
+        }
     }
 
     /// An ACK that comes now brought an echo of the path.
@@ -103,7 +109,9 @@ impl AgentFlow {
 
     /// Ends the flow, with its exit report.
     pub fn close(&mut self, sock: &Sock) {
-        self.end_limit(sock);
+        self.with_extended(|extended, flow, _| extended.release(flow, sock));
+        self.extended.clear();
+        self.forget_bounds();
         self.refresh_stats(sock);
         let record = self.record(intf::CCP_RECORD_CLOSE, sock.mstamp_us);
         let close = ccp_close { record, stats: self.stats, counts: self.counts };
@@ -173,29 +181,33 @@ impl AgentFlow {
         }
     }
 
-    /// What the agent wants: other caps, other options, or none any more.
-    fn set_limit(&mut self, sock: &mut Sock, letter: &rtcp::Letter) {
-        if letter.caps == 0 {
-            if self.end_limit(sock) {
-                self.window.apply_rate(sock);
-            }
-        } else if let Some(limit) = &mut self.limit {
-            limit.change(letter);
-        } else {
-            self.limit = Limit::join(&self.shared, self.flow_id, &self.info, letter, sock).map(Box::new);
+    /// Calls something of each extension that has the flow.
+    fn with_extended(&mut self, mut call: impl FnMut(&mut dyn Extended, &Subject<'_>, &mut Window)) {
+        let Self { shared, flow_id, info, extended, window, .. } = self;
+        for (index, one) in extended {
+            let flow = Subject { shared, index: *index, flow_id: *flow_id, info };
+            call(one.as_mut(), &flow, window);
+            self.rate_allowed_bytes_per_s = one.rate_allowed_bytes_per_s();
         }
     }
 
-    /// Returns whether there was one.
-    fn end_limit(&mut self, sock: &Sock) -> bool {
-        let Some(limit) = self.limit.take() else { return false };
-        limit.leave(&self.shared, sock.mstamp_us);
-        self.forget_limit();
-        true
+    /// A message to an extension, which begins with the flow, continues, or leaves it.
+    fn take_message(&mut self, sock: &mut Sock, index: usize, octets: &[u8]) {
+        let flow = Subject { shared: &self.shared, index, flow_id: self.flow_id, info: &self.info };
+        let Some(place) = self.extended.iter().position(|(known, _)| *known == index) else {
+            let begins = self.shared.extension(index).and_then(|one| one.begin(&flow, octets, sock));
+            self.extended.extend(begins.map(|one| (index, one)));
+            return;
+        };
+        if !self.extended[place].1.message(octets) {
+            self.extended.remove(place).1.release(&flow, sock);
+            self.forget_bounds();
+            self.window.apply_rate(sock);
+        }
     }
 
-    /// No caps, until there is a limit again.
-    fn forget_limit(&mut self) {
+    /// Nothing is bounded, until an extension does it again.
+    fn forget_bounds(&mut self) {
         self.window.forget_caps();
         self.rate_allowed_bytes_per_s = 0;
     }
@@ -212,8 +224,8 @@ impl AgentFlow {
         for (index, value) in letter.controls() {
             self.machine.control[index] = value;
         }
-        if let Some(limit) = &letter.limit {
-            self.set_limit(sock, limit);
+        for (index, octets) in &letter.messages {
+            self.take_message(sock, *index, octets);
         }
         if let Some(cwnd_bytes) = letter.cwnd_bytes.filter(|bytes| *bytes > 0) {
             self.window.apply(sock, cwnd_bytes, self.shared.max_cwnd_bytes());
@@ -244,7 +256,7 @@ impl AgentFlow {
             if !self.law.steers {
                 self.enter_law(sock);
                 self.window.rate_bytes_per_s = 0;
-                self.forget_limit();
+                self.forget_bounds();
                 if is_silent {
                     self.counts.law_cause = intf::CCP_LAW_SILENT;
                 }
@@ -366,10 +378,7 @@ impl Congestion for AgentFlow {
             update_pacing_rate(sock);
             return;
         }
-        if let Some(limit) = &mut self.limit {
-            limit.on_ack(&self.shared, sock, &mut self.window);
-            self.rate_allowed_bytes_per_s = limit.rate_bytes_per_s();
-        }
+        self.with_extended(|extended, flow, window| extended.ack(flow, sock, window));
         if self.window.rate_bytes_per_s == 0 && self.window.pace_most_bytes_per_s == 0 {
             update_pacing_rate(sock);
         }
@@ -397,9 +406,8 @@ impl Congestion for AgentFlow {
     fn tx_start(&mut self, sock: &mut Sock) {
         if !self.has_agent(sock) {
             self.law.cubic.tx_start(sock);
-        } else if let Some(limit) = self.limit.as_mut().filter(|_| sock.app_limited > 0) {
-            limit.on_start(&self.shared, sock, &mut self.window);
-            self.rate_allowed_bytes_per_s = limit.rate_bytes_per_s();
+        } else if sock.app_limited > 0 {
+            self.with_extended(|extended, flow, window| extended.tx_start(flow, sock, window));
         }
     }
 

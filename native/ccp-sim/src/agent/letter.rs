@@ -1,7 +1,6 @@
 //! The agent's letter to a flow: what it is to apply at its next ACK.
 
 use ccp_record::{Update, intf};
-use ccp_rtcp_core as rtcp;
 
 const REGISTERS: usize = intf::CCP_MAX_CONTROL as usize;
 
@@ -12,8 +11,8 @@ pub(super) struct Letter {
     pub stamp: u16,
     pub cwnd_bytes: Option<u64>,
     pub rate_bytes_per_s: Option<u64>,
-    /// To the only extension that there is.
-    pub limit: Option<rtcp::Letter>,
+    /// The latest message to each extension, by its index.
+    pub messages: Vec<(usize, Vec<u8>)>,
     /// Bit i: `control[i]` is new.
     mask: u64,
     control: [u64; REGISTERS],
@@ -26,7 +25,7 @@ impl Default for Letter {
             stamp: 0,
             cwnd_bytes: None,
             rate_bytes_per_s: None,
-            limit: None,
+            messages: Vec::new(),
             mask: 0,
             control: [0; REGISTERS],
         }
@@ -42,15 +41,18 @@ impl Letter {
         }
         self.cwnd_bytes = update.cwnd_bytes.or(self.cwnd_bytes);
         self.rate_bytes_per_s = update.rate_bytes_per_s.or(self.rate_bytes_per_s);
-        for letter in update.letters.iter().filter(|letter| letter.extension == rtcp::EXTENSION) {
-            self.limit = rtcp::Letter::from_bytes(letter.octets).or(self.limit);
-        }
         for &(index, value) in update.controls {
             if let Some(register) = self.control.get_mut(index) {
                 *register = value;
                 self.mask |= 1 << index;
             }
         }
+    }
+
+    /// Adds a message to an extension; it takes the place of an earlier one.
+    pub fn add_message(&mut self, index: usize, octets: &[u8]) {
+        self.messages.retain(|(earlier, _)| *earlier != index);
+        self.messages.push((index, octets.to_vec()));
     }
 
     /// Control registers by index.

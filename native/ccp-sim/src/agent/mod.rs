@@ -4,19 +4,18 @@
 //! the reference interpreter, applies window and rate, and puts reports where the agent finds them ([`Shared`]). Without
 //! a program, or without an agent, CUBIC steers.
 
+mod extend;
 mod flow;
 mod law;
 mod letter;
-mod limit;
 mod path;
 mod primitives;
 mod shared;
 #[cfg(test)]
-mod test_flow;
+pub(crate) mod test_flow;
 mod window;
 
+pub use extend::{Extended, Extension, Subject};
 pub use flow::AgentFlow;
-pub use limit::{EXTENSIONS, check_letter, no_extension};
 pub use shared::{Counters, Shared};
-#[cfg(test)]
-pub(crate) use test_flow::test_letter;
+pub use window::{NO_CWND_CAP, Window};

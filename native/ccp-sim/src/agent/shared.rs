@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_error::Error;
 use ccp_lang::Program;
-use ccp_record::{Records, intf};
+use ccp_record::{Letter, Records, intf};
 
-use crate::rtcp::clients::Clients;
+use super::extend::Extension;
+use crate::features;
 
 /// The handle 0 means "no program".
 const TABLE_SIZE: usize = intf::CCP_MAX_PROGRAMS as usize;
@@ -21,7 +22,7 @@ struct Inner {
     is_silent: AtomicBool,
     table: Mutex<Table>,
     records: Mutex<Records>,
-    clients: Mutex<Clients>,
+    extensions: Vec<Box<dyn Extension>>,
     n_records: AtomicUsize,
     flows_created: AtomicU64,
     flows_active: AtomicU64,
@@ -74,7 +75,7 @@ impl Shared {
             is_silent: AtomicBool::new(false),
             table: Mutex::new(Table { programs: vec![None; TABLE_SIZE], next: 1 }),
             records: Mutex::default(),
-            clients: Mutex::default(),
+            extensions: features::extensions(),
             n_records: AtomicUsize::new(0),
             flows_created: AtomicU64::new(0),
             flows_active: AtomicU64::new(0),
@@ -147,9 +148,50 @@ impl Shared {
         self.0.max_cwnd_bytes
     }
 
-    /// Clients of R-TCP.
-    pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
-        lock(&self.0.clients)
+    /// Names of the extensions, by index.
+    #[must_use]
+    pub fn extension_names(&self) -> Vec<&'static str> {
+        self.0.extensions.iter().map(|one| one.name()).collect()
+    }
+
+    /// The error where an extension is asked for that only the kernel has.
+    #[must_use]
+    pub fn no_extension(&self, name: &str) -> Error {
+        Error::new("load.extension", format!("the simulator has no extension `{name}`"))
+            .fix(format!("there is {}", self.extension_names().join(", ")))
+    }
+
+    pub(super) fn extension(&self, index: usize) -> Option<&dyn Extension> {
+        self.0.extensions.get(index).map(Box::as_ref)
+    }
+
+    /// Index of the extension that a message is to.
+    ///
+    /// # Errors
+    ///
+    /// `load.extension`, if there is none and the message is not empty; `update.extension`: it cannot read the message.
+    pub fn extension_of(&self, message: &Letter<'_>) -> Result<Option<usize>, Error> {
+        let Some(index) = self.0.extensions.iter().position(|one| one.name() == message.extension) else {
+            return if message.octets.is_empty() {
+                Ok(None)
+            } else {
+                Err(self.no_extension(message.extension))
+            };
+        };
+        self.0.extensions[index].check(message.octets)?;
+        Ok(Some(index))
+    }
+
+    pub(super) fn tell_of_extension(&self, index: usize, flow_id: u64, now_us: u64, words: &[u64]) {
+        let head = intf::ccp_record {
+            kind: intf::CCP_RECORD_EXTENSION,
+            program: index as u16,
+            flow_id,
+            now_us,
+            n_fields: words.len() as u16,
+            ..intf::ccp_record::default()
+        };
+        self.tell_fields(&head, words);
     }
 
     /// Whether records wait for the agent.

@@ -3,29 +3,20 @@
 use ccp_lang::{Program, Source, compile};
 use ccp_record::intf::ccp_flow_info;
 use ccp_record::{Record, Records, Update};
-use ccp_rtcp_core::{Letter, Options};
 use ccp_tcp::{CaState, Congestion, RateSample, Sock};
 
 use super::{AgentFlow, Shared};
 
-pub(super) const MSS_BYTES: u64 = 1448;
-pub(super) const FLOW_ID: u64 = 7 << 32 | 3;
-pub(super) const MAX_CWND_BYTES: u64 = 1 << 30;
+pub(crate) const MSS_BYTES: u64 = 1448;
+pub(crate) const FLOW_ID: u64 = 7 << 32 | 3;
+pub(crate) const MAX_CWND_BYTES: u64 = 1 << 30;
 
-pub(super) fn program(text: &str) -> Program {
+pub(crate) fn program(text: &str) -> Program {
     compile(&Source { text, name: "default", origin: "test", first_line: 1 }).unwrap()
 }
 
-/// A letter to the extension for rate limits: `enum rtcp_caps`.
-pub(crate) fn test_letter(caps: u32, options: Options) -> Vec<u8> {
-    let letter = Letter { caps, pad: 0, options };
-    // SAFETY: integers without gaps between them, as many octets as the structure has.
-    let octets = unsafe { std::mem::transmute::<Letter, [u8; size_of::<Letter>()]>(letter) };
-    octets.to_vec()
-}
-
 /// A connection with a window of ten segments, at 1 s.
-pub(super) struct Bench {
+pub(crate) struct Bench {
     pub shared: Shared,
     pub flow: AgentFlow,
     pub sock: Sock,

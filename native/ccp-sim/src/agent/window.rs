@@ -4,12 +4,12 @@ use ccp_record::intf;
 use ccp_tcp::{Congestion, Cubic, Sock, pacing_rate_bytes_per_s};
 
 /// No cap.
-pub(super) const NO_CWND_CAP: u64 = u64::MAX;
+pub const NO_CWND_CAP: u64 = u64::MAX;
 const MIN_CWND_PKTS: u64 = intf::CCP_MIN_CWND_PKTS as u64;
 
 /// What the algorithm asked for, and what bounds it.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub struct Window {
     /// The algorithm's window, with the bytes that whole segments cannot hold.
     pub cwnd_bytes: u64,
     /// `snd_cwnd` in bytes.

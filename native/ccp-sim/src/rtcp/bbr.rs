@@ -4,7 +4,8 @@ use ccp_rtcp_core::types::{RTCP_SEEKS_A_LITTLE, RTCP_SEEKS_MUCH, RTCP_SEEKS_NOTH
 use ccp_tcp::{Bbr, CaState, Congestion, RateSample, Sock};
 
 use super::Attached;
-use super::connection::{Connection, Ends};
+use super::connection::Connection;
+use crate::features::{Ends, Offered};
 
 /// The congestion control `rtcp_bbr`. As in the kernel, it leaves the least burst to the sender.
 pub struct RtcpBbr {
@@ -17,38 +18,40 @@ impl RtcpBbr {
         Self { bbr: Bbr::default(), connection: Connection::new(attached, ends) }
     }
 
-    /// The connection ends.
-    pub(crate) fn close(&mut self, sock: &Sock) {
-        self.connection.end(sock);
-    }
-
     /// BBR's own detector of policers would bound the rate to an estimate of its own (section 4.4).
     fn before(&mut self, sock: &Sock) {
         self.connection.on_ack(sock);
         let member = &self.connection.member;
-        if member.is_limited || member.is_suspected {
+        let seeks = member.seeks();
+        if member.may_be_limited() {
             self.bbr.forget_policer();
         }
-        match (member.seeks, self.connection.sought) {
-            (RTCP_SEEKS_NOTHING, RTCP_SEEKS_MUCH) if member.rate_bytes_per_s > 0 => self.bbr.drain(),
+        match (seeks, self.connection.sought) {
+            (RTCP_SEEKS_NOTHING, RTCP_SEEKS_MUCH) if member.rate_bytes_per_s() > 0 => self.bbr.drain(),
             (RTCP_SEEKS_NOTHING, _) => {}
             (RTCP_SEEKS_A_LITTLE, _) => self.bbr.probe(sock),
             _ => self.bbr.start_up(),
         }
-        self.connection.sought = self.connection.member.seeks;
+        self.connection.sought = seeks;
     }
 
     /// The rate is what bounds; but half a window may leave at once.
     fn bound(&self, sock: &mut Sock) {
         let (member, options) = (&self.connection.member, self.connection.options());
-        if member.rate_bytes_per_s == 0 {
+        if member.rate_bytes_per_s() == 0 {
             return;
         }
         let most = member.pacing_cap_bytes_per_s(options);
         sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(most);
-        if let Some(pkts) = member.window_pkts(sock, options.floor_pkts, true) {
+        if let Some(pkts) = self.connection.window_pkts(sock, options.floor_pkts, true) {
             sock.snd_cwnd = sock.snd_cwnd.min(pkts);
         }
+    }
+}
+
+impl Offered for RtcpBbr {
+    fn close(&mut self, sock: &Sock) {
+        self.connection.end(sock);
     }
 }
 

@@ -1,20 +1,30 @@
 //! A connection with one of R-TCP's congestion controls: what both of them do.
 
-use ccp_rtcp_core::types::rtcp_seeking;
-use ccp_rtcp_core::{Ack, Options, Row};
+use ccp_rtcp_core::types::{minmax, minmax__bindgen_ty_1, rtcp_seeking, sock as Remote};
+use ccp_rtcp_core::{Ack, Connection as Member, Learned, Options, Socket};
 use ccp_tcp::Sock;
 
-use super::clients::Member;
 use super::{Attached, Known};
+use crate::features::Ends;
 
-/// Where a connection begins and ends. Ports in host order.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
-    pub netns: u32,
-    pub saddr: [u8; 16],
-    pub daddr: [u8; 16],
-    pub sport: u16,
-    pub dport: u16,
+/// What R-TCP reads of a socket of a connection.
+pub(super) fn socket(ends: &Ends, sock: &Sock) -> Socket {
+    Socket {
+        sk: Remote { netns: ends.netns, dport: ends.dport, daddr: ends.daddr },
+        tcp_mstamp: sock.mstamp_us,
+        bytes_sent: sock.bytes_sent,
+        // What is not acknowledged yet, as far as the kernel's 32 bits can say.
+        write_seq: (sock.write_seq - sock.snd_una).min(u32::MAX.into()),
+        snd_una: 0,
+        delivered: sock.delivered,
+        lost: sock.lost,
+        in_flight_pkts: sock.packets_in_flight(),
+        packets_out: sock.packets_out,
+        data_segs_out: sock.data_segs_out as u32,
+        mss_cache: sock.mss_bytes,
+        srtt_us: sock.srtt_us << 3,
+        rtt_min: minmax { s: [minmax__bindgen_ty_1 { v: sock.min_rtt_us }] },
+    }
 }
 
 pub(super) struct Connection {
@@ -35,22 +45,19 @@ impl Connection {
     }
 
     pub fn begin(&mut self, sock: &Sock) {
-        let Ends { netns, daddr, dport, .. } = self.ends;
-        let options = self.attached.options();
-        self.member = self.attached.known().clients.join(netns, daddr, dport, sock, options);
+        self.member = self.attached.known().clients.begin(socket(&self.ends, sock), self.options());
         self.sought = 0;
     }
 
     pub fn end(&mut self, sock: &Sock) {
         let member = std::mem::take(&mut self.member);
-        let kept_us = self.options().kept_us;
-        self.attached.known().clients.leave(member, kept_us, sock.mstamp_us);
+        self.attached.known().clients.leave(member, socket(&self.ends, sock), self.options());
     }
 
     pub fn on_ack(&mut self, sock: &Sock) {
         let mut known = self.attached.known();
-        let row = known.clients.ack(&mut self.member, sock, self.attached.options());
-        self.told(&mut known, sock, row, false);
+        let learned = known.clients.ack(&mut self.member, socket(&self.ends, sock), self.attached.options());
+        self.record(&mut known, sock, learned, false);
     }
 
     /// Sending begins anew; a transfer of its own does, if it is the application that had nothing.
@@ -59,21 +66,27 @@ impl Connection {
             return;
         }
         let mut known = self.attached.known();
-        let row = known.clients.start(&mut self.member, sock, self.attached.options());
-        self.told(&mut known, sock, row, true);
+        let learned =
+            known.clients.start(&mut self.member, socket(&self.ends, sock), self.attached.options());
+        self.record(&mut known, sock, learned, true);
     }
 
-    fn told(&self, known: &mut Known, sock: &Sock, row: Option<Row>, starts: bool) {
-        let Some(row) = row else { return };
-        if known.clients.is_news(&self.member, &row) {
-            known.rows.push(row);
+    /// The window that R-TCP lets the connection have, in segments.
+    pub fn window_pkts(&self, sock: &Sock, floor_pkts: u32, is_paced: bool) -> Option<u32> {
+        self.member.window_pkts(socket(&self.ends, sock), floor_pkts, is_paced)
+    }
+
+    fn record(&self, known: &mut Known, sock: &Sock, learned: Option<Learned>, starts: bool) {
+        let Some(learned) = learned else { return };
+        if learned.is_news {
+            known.rows.push(learned.row);
         }
         if self.attached.records() {
-            known.acks.push(self.record(sock, starts));
+            known.acks.push(self.row(sock, starts));
         }
     }
 
-    fn record(&self, sock: &Sock, starts: bool) -> Ack {
+    fn row(&self, sock: &Sock, starts: bool) -> Ack {
         let Ends { saddr, daddr, sport, dport, .. } = self.ends;
         Ack {
             t_us: sock.mstamp_us,

@@ -4,7 +4,8 @@ use ccp_rtcp_core::types::RTCP_SEEKS_NOTHING;
 use ccp_tcp::{CaState, Congestion, Cubic, INFINITE_SSTHRESH, MIN_CWND_PKTS, Sock};
 
 use super::Attached;
-use super::connection::{Connection, Ends};
+use super::connection::Connection;
+use crate::features::{Ends, Offered};
 
 /// The congestion control `rtcp_cubic`.
 pub struct RtcpCubic {
@@ -20,17 +21,12 @@ impl RtcpCubic {
         Self { cubic: Cubic::default(), connection, is_paced_by_us: false }
     }
 
-    /// The connection ends.
-    pub(crate) fn close(&mut self, sock: &Sock) {
-        self.connection.end(sock);
-    }
-
     /// The most segments in flight; a window of that rate is too small where nothing paces.
     fn most_pkts(&self, sock: &Sock) -> u32 {
         let options = self.connection.options();
         let is_paced = options.pace_cubic != 0;
         let floor_pkts = if is_paced { options.floor_pkts } else { MIN_CWND_PKTS };
-        self.connection.member.window_pkts(sock, floor_pkts, is_paced).unwrap_or(u32::MAX)
+        self.connection.window_pkts(sock, floor_pkts, is_paced).unwrap_or(u32::MAX)
     }
 
     fn bound_cwnd(&self, sock: &mut Sock) {
@@ -50,6 +46,12 @@ impl RtcpCubic {
         sock.is_paced = true;
         sock.max_pacing_rate_bytes_per_s = most;
         sock.pacing_rate_bytes_per_s = sock.pacing_rate_bytes_per_s.min(most);
+    }
+}
+
+impl Offered for RtcpCubic {
+    fn close(&mut self, sock: &Sock) {
+        self.connection.end(sock);
     }
 }
 
@@ -78,7 +80,7 @@ impl Congestion for RtcpCubic {
         if sock.ca_state > CaState::Disorder {
             return;
         }
-        let seeks = self.connection.member.seeks;
+        let seeks = self.connection.member.seeks();
         if seeks != RTCP_SEEKS_NOTHING && self.connection.sought == RTCP_SEEKS_NOTHING {
             sock.snd_ssthresh = INFINITE_SSTHRESH; // slow start, as far as it is bounded
         }

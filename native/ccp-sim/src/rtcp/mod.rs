@@ -2,26 +2,28 @@
 //! BBR as they are, bounded by what R-TCP finds of their clients.
 
 mod bbr;
-pub(crate) mod clients;
 mod connection;
 mod cubic;
+mod limit;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccp_error::Error;
-use ccp_rtcp_core::{Ack, Options, Row};
+use ccp_rtcp_core::{Ack, Clients, Options, Row};
 
-pub use bbr::RtcpBbr;
-use clients::Clients;
-pub(crate) use connection::Ends;
-pub use cubic::RtcpCubic;
+use bbr::RtcpBbr;
+use cubic::RtcpCubic;
+pub use limit::RateLimits;
+
+use crate::World;
+use crate::features::{Ends, Offer, Offered};
 
 /// What connections can choose while R-TCP is attached.
 pub const NAMES: [&str; 2] = ["rtcp_cubic", "rtcp_bbr"];
 
 /// R-TCP, attached: a handle on it; each of its connections has one.
 #[derive(Clone)]
-pub(crate) struct Attached(Arc<Inner>);
+pub struct Attached(Arc<Inner>);
 
 struct Inner {
     options: Options,
@@ -39,15 +41,25 @@ struct Known {
 }
 
 impl Attached {
+    /// Offers `rtcp_cubic` and `rtcp_bbr` to the flows of a world: CUBIC and BBR, bounded by R-TCP. `records`: each of their
+    /// ACKs makes a row.
+    ///
     /// # Errors
     ///
-    /// `rtcp.bad_options`: the detector has no room for so many candidates.
-    pub fn new(options: Options, records: bool) -> Result<Self, Error> {
+    /// `rtcp.bad_options`: the detector has no room for so many candidates. `rtcp.name_taken`: they are on offer already.
+    pub fn attach(world: &mut World, options: Options, records: bool) -> Result<Self, Error> {
+        if world.offers(NAMES[0]) {
+            return Err(Error::new("rtcp.name_taken", "R-TCP is attached already")
+                .why("a world has its congestion controls once")
+                .fix("attach it once, with the options of all flows"));
+        }
         if !options.usable() {
             return Err(Error::new("rtcp.bad_options", "these are no options of the detector")
                 .fix("give it what `ccp_algs.rtcp.Options.to_bytes` returns"));
         }
-        Ok(Self(Arc::new(Inner { options, records, known: Mutex::default() })))
+        let attached = Self(Arc::new(Inner { options, records, known: Mutex::default() }));
+        world.offer(Box::new(attached.clone()));
+        Ok(attached)
     }
 
     fn options(&self) -> &Options {
@@ -63,13 +75,26 @@ impl Attached {
     }
 
     /// Verdicts on clients since the last call.
+    #[must_use]
     pub fn take_rows(&self) -> Vec<Row> {
         std::mem::take(&mut self.known().rows)
     }
 
     /// ACKs since the last call.
+    #[must_use]
     pub fn take_acks(&self) -> Vec<Ack> {
         std::mem::take(&mut self.known().acks)
+    }
+}
+
+impl Offer for Attached {
+    fn control(&self, name: &str, ends: Ends) -> Option<Box<dyn Offered>> {
+        let [cubic, bbr] = NAMES;
+        match name {
+            name if name == cubic => Some(Box::new(RtcpCubic::new(self, ends))),
+            name if name == bbr => Some(Box::new(RtcpBbr::new(self, ends))),
+            _ => None,
+        }
     }
 }
 

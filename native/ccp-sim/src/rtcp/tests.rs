@@ -1,11 +1,16 @@
 //! R-TCP's CUBIC and BBR over a path with a token bucket.
 
+use std::ops::{Deref, DerefMut};
+
 use ccp_emu::spec::Spec;
-use ccp_rtcp_core::types::{RTCP_CAPPED, RTCP_GONE};
-use ccp_rtcp_core::{Options, Row};
+use ccp_lang::{Source, compile};
+use ccp_record::{Letter, Record, Update};
+use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_CAPPED, RTCP_GONE};
+use ccp_rtcp_core::{EXTENSION, Options, Row};
 use ccp_tcp::Sock;
 
-use super::NAMES;
+use super::limit::tests::test_letter;
+use super::{Attached, NAMES};
 use crate::{App, Options as WorldOptions, Plan, World};
 
 const S: u64 = 1_000_000_000;
@@ -13,15 +18,24 @@ const S: u64 = 1_000_000_000;
 const LIMIT_BYTES_PER_S: f64 = 250e3 * 1448.0 / 1500.0;
 const BUCKET_BYTES: f64 = 400e3 * 1448.0 / 1500.0;
 
-/// Two hosts, 40 Mbit/s and 36 ms between them, and a bucket of 400 kB that 2 Mbit/s fill.
-fn world() -> World {
-    let json = r#"{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
-        "nodes": [{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]},
-            {"name": "b", "addresses": ["10.0.0.2", "fd00::2"]}],
-        "links": [{"name": "l>", "from": 0, "to": 1, "direction": {"rate_bytes_per_s": 5e6, "delay_us": 18000,
-            "buffer": {"packets": 1000}, "token_bucket": {"rate_bytes_per_s": 250e3, "bucket_bytes": 400000}}},
-            {"name": "l<", "from": 1, "to": 0, "direction": {"delay_us": 18000}}]}"#;
+/// Two hosts, 18 ms from one to the other and back, and the way there.
+fn world_with(there: &str) -> World {
+    let json = format!(
+        r#"{{"seed": 1, "mtu_bytes": 1500, "sample_interval_us": 100000, "routes": [[-1, 0], [1, -1]],
+        "nodes": [{{"name": "a", "addresses": ["10.0.0.1", "fd00::1"]}},
+            {{"name": "b", "addresses": ["10.0.0.2", "fd00::2"]}}],
+        "links": [{{"name": "l>", "from": 0, "to": 1, "direction": {there}}},
+            {{"name": "l<", "from": 1, "to": 0, "direction": {{"delay_us": 18000}}}}]}}"#
+    );
     World::new(Spec::from_json(json.as_bytes()).unwrap(), &WorldOptions::default()).unwrap()
+}
+
+/// 40 Mbit/s, and a bucket of 400 kB that 2 Mbit/s fill.
+fn world() -> World {
+    world_with(
+        r#"{"rate_bytes_per_s": 5e6, "delay_us": 18000, "buffer": {"packets": 1000},
+            "token_bucket": {"rate_bytes_per_s": 250e3, "bucket_bytes": 400000}}"#,
+    )
 }
 
 fn add(world: &mut World, congestion: &str) {
@@ -29,10 +43,30 @@ fn add(world: &mut World, congestion: &str) {
     world.add(Plan::new("a", "b", congestion, app)).unwrap();
 }
 
-fn attached(options: Options, records: bool) -> World {
+/// A world and R-TCP in it.
+struct Bounded {
+    world: World,
+    attached: Attached,
+}
+
+impl Deref for Bounded {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl DerefMut for Bounded {
+    fn deref_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+}
+
+fn attached(options: Options, records: bool) -> Bounded {
     let mut world = world();
-    world.attach_rtcp(options, records).unwrap();
-    world
+    let attached = Attached::attach(&mut world, options, records).unwrap();
+    Bounded { world, attached }
 }
 
 fn sock_at(world: &mut World, seconds: u64) -> Sock {
@@ -49,7 +83,7 @@ fn after_20_s(congestion: &str, options: Options) -> (f64, Vec<Row>) {
     let mut world = attached(options, false);
     add(&mut world, congestion);
     let sock = sock_at(&mut world, 21);
-    (sock.bytes_retrans as f64 / sock.bytes_sent as f64, world.take_verdicts())
+    (sock.bytes_retrans as f64 / sock.bytes_sent as f64, world.attached.take_rows())
 }
 
 #[test]
@@ -115,7 +149,7 @@ fn the_end_of_a_limit_is_found() {
         world.set_link("l>", serde_json::from_str(free).unwrap()).unwrap();
         let early = sock_at(&mut world, 26);
         let late = sock_at(&mut world, 31);
-        let rows = world.take_verdicts();
+        let rows = world.attached.take_rows();
         assert_eq!(rows.last().map(|row| row.verdict), Some(RTCP_GONE), "{name} {rows:?}");
         let rate = (late.bytes_acked - early.bytes_acked) as f64 / 5.0;
         assert!(rate > 4e6, "{name} {rate}");
@@ -128,16 +162,16 @@ fn acks_are_recorded_where_that_is_asked_for() {
     let mut world = attached(Options::usual(), true);
     add(&mut world, "rtcp_bbr");
     world.run_until(3 * S);
-    let acks = world.take_acks();
+    let acks = world.attached.take_acks();
     let sock = world.sender(0, 0).unwrap().sock.clone();
     assert_eq!(acks.first().map(|ack| (ack.starts, ack.delivered_pkts)), Some((1, 0)));
     assert!(acks.windows(2).all(|two| two[0].t_us <= two[1].t_us), "in order");
     assert_eq!(acks.last().map(|ack| ack.delivered_pkts), Some(sock.delivered));
-    assert!(world.take_acks().is_empty());
+    assert!(world.attached.take_acks().is_empty());
     let mut world = attached(Options::usual(), false);
     add(&mut world, "rtcp_bbr");
     world.run_until(3 * S);
-    assert!(world.take_acks().is_empty());
+    assert!(world.attached.take_acks().is_empty());
 }
 
 #[test]
@@ -151,7 +185,41 @@ fn without_r_tcp_there_are_no_such_names_and_it_is_attached_once() {
         assert_eq!(slug(world.register(name, false)), Err("register.bad_name"));
     }
     let bad = Options { n_candidates: 99, ..Options::usual() };
-    assert_eq!(slug(world.attach_rtcp(bad, false)), Err("rtcp.bad_options"));
-    assert_eq!(slug(world.attach_rtcp(Options::usual(), false)), Ok(()));
-    assert_eq!(slug(world.attach_rtcp(Options::usual(), false)), Err("rtcp.name_taken"));
+    assert_eq!(slug(Attached::attach(&mut world, bad, false).map(drop)), Err("rtcp.bad_options"));
+    assert_eq!(slug(Attached::attach(&mut world, Options::usual(), false).map(drop)), Ok(()));
+    assert_eq!(slug(Attached::attach(&mut world, Options::usual(), false).map(drop)), Err("rtcp.name_taken"));
+}
+
+/// A large window, whatever happens.
+const GREEDY: &str =
+    "(def (Report (limit 0))) (when true (:= Cwnd 300000) (:= Report.limit Flow.rate_allowed))";
+
+#[test]
+fn caps_keep_a_greedy_algorithm_within_a_policers_rate() {
+    let figures = [0, RTCP_CAP_CWND | RTCP_CAP_RATE].map(|caps| {
+        let mut world = world_with(
+            r#"{"delay_us": 10000, "rate_bytes_per_s": 1.25e7, "buffer": {"packets": 1000},
+                "token_bucket": {"rate_bytes_per_s": 1.25e6, "bucket_bytes": 200000}}"#,
+        );
+        let source = Source { text: GREEDY, name: "p", origin: "here", first_line: 1 };
+        let program = world.shared().install(compile(&source).unwrap()).unwrap();
+        add(&mut world, "ccp");
+        world.run_until(2 * S);
+        let records = world.shared().take_records();
+        let Some(Record::Create(create)) = records.get(0) else { panic!("{records:?}") };
+        let letters = [Letter { extension: EXTENSION, octets: &test_letter(caps, Options::usual()) }];
+        let update = Update { program: Some(program), letters: &letters, ..Update::default() };
+        world.agent_flow_mut(create.record.flow_id).unwrap().update(&update);
+        let [early, late] = [6, 12].map(|seconds| {
+            while world.now_ns() < seconds * S {
+                world.run_until(seconds * S);
+                let _ = world.shared().take_records();
+            }
+            world.sender(0, 0).unwrap().sock.clone()
+        });
+        let lost = f64::from(late.lost - early.lost) / f64::from(late.delivered - early.delivered);
+        (lost, (late.bytes_acked - early.bytes_acked) as f64 / 6.0 * 1500.0 / 1448.0 / 1.25e6)
+    });
+    let [(lost, _), (capped_lost, utilised)] = figures;
+    assert!(lost > 0.2 && capped_lost < 0.03 && utilised > 0.85, "{figures:?}");
 }

@@ -121,7 +121,7 @@ impl World {
             // the kernel's default does.
             None => {
                 let name = &flow.plan.congestion;
-                let control = self.rtcp_control(name, &key, sender).or_else(|| Control::plain(name));
+                let control = self.offered(name, &key, sender).or_else(|| Control::plain(name));
                 (control.or_else(|| Control::plain("cubic")), false)
             }
         };

@@ -6,9 +6,9 @@ mod connection;
 mod flow;
 mod hosts;
 mod names;
+mod offers;
 mod probes;
 mod rows;
-mod rtcp;
 mod telemetry;
 mod timers;
 mod traffic;
@@ -21,9 +21,9 @@ use ccp_tcp::Sender;
 use crate::Result;
 use crate::agent::{AgentFlow, Shared};
 use crate::control::Control;
+use crate::features::Offer;
 use crate::packet::{SimPacket, Way};
 use crate::plan::Plan;
-use crate::rtcp::Attached;
 use connection::Connection;
 use flow::Flow;
 use hosts::Hosts;
@@ -108,7 +108,7 @@ pub struct World {
     names: Names,
     probes: Probes,
     shared: Shared,
-    rtcp: Option<Attached>,
+    offers: Vec<Box<dyn Offer>>,
     inband: Option<Inband>,
     samples: Option<Samples>,
     sampled: Option<Sampled>,
@@ -153,7 +153,7 @@ impl World {
             names: Names::default(),
             probes: Probes::default(),
             shared: Shared::new(options.max_cwnd_bytes),
-            rtcp: None,
+            offers: Vec::new(),
             inband,
             samples,
             sampled,
@@ -175,7 +175,7 @@ impl World {
     /// `sim.bad_plan`, `sim.no_host`, or `sim.no_congestion_control`; nothing has changed then.
     pub fn add(&mut self, plan: Plan) -> Result<usize> {
         plan.check()?;
-        if !self.offers_rtcp(&plan.congestion) {
+        if !self.offers(&plan.congestion) {
             self.names.check(&plan.congestion)?;
         }
         let flow = self.hosts.flow(plan, self.now_ns)?;

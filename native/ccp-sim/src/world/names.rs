@@ -5,7 +5,7 @@ use ccp_record::intf;
 
 use crate::Result;
 use crate::control::Control;
-use crate::rtcp;
+use crate::features::NAMES;
 
 const MAX_NAMES: usize = intf::CCP_MAX_NAMES as usize;
 /// Without the final zero.
@@ -24,7 +24,7 @@ pub(super) struct Names(Vec<Name>);
 
 /// Whether it is the name of one that is never an agent's.
 fn is_kernels(cc_name: &str) -> bool {
-    Control::plain(cc_name).is_some() || rtcp::NAMES.contains(&cc_name)
+    Control::plain(cc_name).is_some() || NAMES.iter().any(|names| names.contains(&cc_name))
 }
 
 impl Default for Names {

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ccp_algs.rtcp import Detector, Transfer
+from ccp_algs.rtcp import new_detector
+from ccplane.base._native import RtcpDetector, RtcpTransfer
 from tests.unit.ccp_algs.rtcp.network import MBIT, MSS, Bbr, Control, Cubic, Path, Sender
 
 CONTROLS = pytest.mark.parametrize("control", [Cubic, Bbr])
@@ -18,14 +19,11 @@ OPERATORS = [(2.07, 733_000, 0.036), (1.3, 385_000, 0.018), (1.04, 223_000, 0.02
 
 def play(
     path: Path, control: Control, until_s: float, objects: list[tuple[float, float]] | None = None
-) -> tuple[Detector, list[Transfer]]:
-    detector, transfers = Detector(), []
+) -> tuple[RtcpDetector, list[RtcpTransfer]]:
+    detector = new_detector()
     for kind, now in Sender(path, control).run(until_s, objects):
         (detector.start if kind == "S" else detector.ack)(now)
-        assert detector.transfer is not None
-        if not transfers or detector.transfer is not transfers[-1]:
-            transfers.append(detector.transfer)
-    return detector, transfers
+    return detector, detector.transfers
 
 
 @CONTROLS
@@ -140,7 +138,7 @@ def test_a_limit_that_is_lifted_is_noticed(loss_ratio: float) -> None:
         loss_ratio=loss_ratio,
         seed=3,
     )
-    detector, faster_us, before = Detector(), None, None
+    detector, faster_us, before = new_detector(), None, None
     for kind, now in Sender(path, Bbr()).run(35):
         (detector.start if kind == "S" else detector.ack)(now)
         if now.time_us < 20_000_000:

@@ -1,0 +1,52 @@
+"""R-TCP's detector: is a flow limited by a token bucket, and by which?
+
+    detector = new_detector()
+    detector.start(Progress(...))   # a transfer begins: its first data is sent, after nothing was in flight
+    detector.ack(Progress(...))     # an ACK
+    if detector.limited:
+        ... detector.bucket_bytes, detector.rate_bytes_per_s, detector.tokens_bytes(now_us)
+
+It needs no I/O and no clock, and works with any congestion control. It is the kernel's detector, compiled for
+this process: native/ccp-rtcp/src/core/detector.h has rules, sources and reasons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ccp_algs.rtcp.options import Options
+from ccplane.base.native import native_part
+
+if TYPE_CHECKING:
+    from ccplane.base._native import RtcpDetector
+
+
+class Progress(NamedTuple):
+    """The counters of a flow; they never fall.
+
+    Attributes:
+        time_us: When, on any clock that does not go back [us].
+        delivered_pkts: Acknowledged, cumulatively or selectively [packets].
+        lost_pkts: Marked lost, each time a packet is [packets].
+        min_rtt_us: Minimum RTT, less than 2^32 [us].
+    """
+
+    time_us: int
+    delivered_pkts: int
+    lost_pkts: int
+    min_rtt_us: int
+
+
+def new_detector(options: Options | None = None, *, mss_bytes: int = 1448) -> RtcpDetector:
+    """Return a detector of one flow, without knowledge.
+
+    Args:
+        options: Its parameters.
+        mss_bytes: Segment size, less than 2^16 [bytes].
+
+    Raises:
+        LoadError: `load.no_native_module`.
+    """
+    with native_part():
+        from ccplane.base import _native
+    return _native.RtcpDetector((options or Options()).to_bytes(), mss_bytes)

@@ -1,0 +1,179 @@
+"""The paper's way: a whole host follows, by its default congestion control and pacing by fq.
+
+A sysctl knows no flows. So the host is SINGLE_OWNER only while every path that a decision was heard of is;
+connections that are there keep their congestion control, and only new ones begin with the new one.
+
+Source: K. Nguyen, "R-Hybrid", sections 4.4 and 4.5, and the authors' script rhybrid_apply.sh.
+
+Deviations, with reasons:
+
+* fq is put where the paths begin, and only in place of the kernel's own choice, never of a person's.
+* It stays there when the regime changes: to take it away drops what waits in it.
+* Pacing rates are options; the script's "high" and "conservative" pacing are the same `fq pacing 1`.
+* Everything is put back at the end, or when the next one begins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path as File
+from typing import Final
+
+from ccplane.agent.features.regime.actuator import (
+    FAIL_SAFE,
+    PUT_BACK,
+    REFUSED,
+    SWITCHED,
+    RegimeEvent,
+    Regimes,
+)
+from ccplane.agent.features.regime.congestion import stand_in
+from ccplane.agent.features.regime.errors import SwitchError
+from ccplane.agent.features.regime.namespace import inside
+from ccplane.agent.features.regime.rules import MAX_RATE_BYTES_PER_S
+from ccplane.agent.features.regime.settings import HostSettings
+from telemetry.regime.detector import SHARED, SINGLE_OWNER, Regime
+from telemetry.regime.follow import Path
+
+NOTHING_DECIDED: Final = "nothing was decided of this host's paths yet"
+
+
+class HostActuator:
+    """Switches a network namespace as a whole; a `ccplane.agent.features.regime.actuator.Actuator`."""
+
+    def __init__(
+        self,
+        single: str,
+        shared: str,
+        single_rate_bytes_per_s: int | None = None,
+        shared_rate_bytes_per_s: int | None = None,
+        netns: File | None = None,
+        settings: HostSettings | None = None,
+    ) -> None:
+        """Take the host; nothing is switched before `apply`.
+
+        Args:
+            single: Congestion control while all paths are SINGLE_OWNER.
+            shared: Congestion control otherwise.
+            single_rate_bytes_per_s: What each flow may send at most while all are SINGLE_OWNER, where the
+                kernel has fq [bytes/s]; None: no bound.
+            shared_rate_bytes_per_s: The same otherwise [bytes/s].
+            netns: Network namespace; None: that of the calling thread.
+            settings: Of the namespace; None: the kernel's.
+
+        Raises:
+            SwitchError: `switch.no_congestion_control`, `switch.bad_rate`, `switch.no_netns`,
+                `switch.host_in_use` or `switch.not_permitted`.
+        """
+        self._congestion: dict[Regime, str] = {SINGLE_OWNER: stand_in(single), SHARED: stand_in(shared)}
+        self._rates: dict[Regime, int | None] = {
+            SINGLE_OWNER: _rate("single", single_rate_bytes_per_s),
+            SHARED: _rate("shared", shared_rate_bytes_per_s),
+        }
+        self._netns = netns
+        self._regime: Regime | None = None
+        self._ours: dict[Path, bool] = {}
+        self._lost: set[Path] = set()
+        self._looked_at: set[int] = set()
+        self._paced: list[int] = []
+        with inside(self._netns):
+            self._settings = (settings or HostSettings()).__enter__()
+
+    def apply(self, regimes: Regimes) -> list[RegimeEvent]:
+        """Switch, if the regime of the host is another now; paths of other hosts do not count.
+
+        Args:
+            regimes: What holds of each path.
+
+        Returns:
+            `regime:switched`, `regime:fail_safe` of each path, and `regime:refused` where there is no fq.
+
+        Raises:
+            SwitchError: As `ccplane.agent.features.regime.settings.HostSettings.choose`.
+        """
+        with inside(self._netns):
+            paced = len(self._paced)
+            events = [event for path in regimes if path not in self._ours for event in self._meet(path)]
+            self._ours = {path: self._ours[path] for path in regimes}
+            ours = {path: standing for path, standing in regimes.items() if self._ours[path]}
+            events += self._fail_safes(ours)
+            regime, reason = _of_host(ours)
+            if regime != self._regime:
+                before = self._settings.choose(self._congestion[regime])
+                self._regime = regime
+                events.append(_switched(before, self._congestion[regime], regime, reason))
+                paced = 0
+            for index in self._paced[paced:]:
+                self._settings.limit(index, self._rates[regime])
+        return events
+
+    def close(self, *, leave: bool) -> list[RegimeEvent]:
+        """End, and put back what was there before.
+
+        Args:
+            leave: Leave everything as it is now instead.
+
+        Returns:
+            What was put back.
+
+        Raises:
+            SwitchError: `switch.not_permitted`.
+        """
+        with inside(self._netns):
+            if leave:
+                self._settings.leave()
+                return []
+            self._settings.__exit__()
+        if self._regime is None:
+            return []
+        before = self._settings.before.congestion
+        return [_switched(self._congestion[self._regime], before, self._regime, PUT_BACK)]
+
+    def _meet(self, path: Path) -> list[RegimeEvent]:
+        """Look at a path for the first time: is it ours, and can it be paced where it begins?"""
+        self._ours[path] = self._settings.is_here(path.peer)
+        if path.address is None or not self._ours[path]:
+            return []
+        index = self._settings.interface_to(path.address)
+        if index is None or index in self._looked_at:
+            return []
+        self._looked_at.add(index)
+        if why := self._settings.pace(index):
+            return [RegimeEvent(kind=REFUSED, wanted="fq", why=why)]
+        self._paced.append(index)
+        return []
+
+    def _fail_safes(self, ours: Regimes) -> list[RegimeEvent]:
+        """Tell of each path whose decision has just been lost."""
+        lost = {path for path, standing in ours.items() if standing.lost}
+        new, self._lost = lost - self._lost, lost
+        return [RegimeEvent(kind=FAIL_SAFE, why=_said(path, ours)) for path in sorted(new, key=str)]
+
+
+def _of_host(ours: Regimes) -> tuple[Regime, str]:
+    """Return the regime of a host, and why."""
+    if not ours:
+        return SHARED, NOTHING_DECIDED
+    shared = next((path for path, standing in ours.items() if standing.regime == SHARED), None)
+    if shared is None:
+        return SINGLE_OWNER, f"all {len(ours)} paths are"
+    return SHARED, _said(shared, ours)
+
+
+def _said(path: Path, ours: Regimes) -> str:
+    return f"to {path.address or 'everybody'}: {ours[path].reason}"
+
+
+def _switched(before: str, after: str, regime: Regime, reason: str) -> RegimeEvent:
+    return RegimeEvent(kind=SWITCHED, before=before, after=after, regime=regime, reason=reason)
+
+
+def _rate(regime: str, rate_bytes_per_s: int | None) -> int | None:
+    if rate_bytes_per_s is not None and not 1 <= rate_bytes_per_s <= MAX_RATE_BYTES_PER_S:
+        raise SwitchError(
+            "switch.bad_rate",
+            f"{rate_bytes_per_s} bytes/s cannot be the rate of a flow",
+            f"--{regime}-rate",
+            "fq keeps 32 bits of it",
+            f"1 to {MAX_RATE_BYTES_PER_S}, or none for no bound",
+        )
+    return rate_bytes_per_s

@@ -1,0 +1,188 @@
+"""Which sockets follow whose decisions, and the kernel's table that comes of it.
+
+A rule is `CONDITION...` or `CONDITION... -> RECEIVER`, with the conditions of `ccplane.agent.rules`:
+
+    dst=10.0.0.0/8 dport=5001-5010
+    cgroup=/sys/fs/cgroup/web.slice -> 192.0.2.7
+
+Sockets of the first rule follow the decisions about their own paths, those of the second the ones that the
+receiver 192.0.2.7 makes, whatever their own destination is. Where nothing was decided they are SHARED. All
+sockets that no rule matches are left alone; without a rule, those of paths that nothing was decided of.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Final
+
+from msgspec import Struct
+
+from ccplane.agent.conditions import Conditions, conditions_by_key, fields_of
+from ccplane.agent.features.regime.actuator import Regimes
+from ccplane.agent.names import PREFIX
+from ccplane.agent.rules import Network, Value, parse_address
+from ccplane.base.errors import UsageError
+from telemetry.regime.detector import SHARED, Regime
+from telemetry.regime.follow import Path, Standing
+
+MAX_ENTRIES: Final = 4096
+"""Entries of the kernel's table: SWITCH_MAX_RULES of native/ccp-switch."""
+
+MAX_RATE_BYTES_PER_S: Final = 2**32 - 2
+"""fq and sockets keep 32 bits of the rate, and the greatest number means no limit."""
+
+UNDECIDED: Final = Standing(regime=SHARED, reason="nothing was decided of this path yet")
+
+_NEED_ECN: Final = frozenset({"dctcp", "prague"})
+
+
+@dataclass(frozen=True, slots=True)
+class SocketRule:
+    """Which sockets, and whom they follow.
+
+    Attributes:
+        conditions: Value by key; all must hold.
+        receiver: Address of the receiver whose decisions they follow; None: each that of its own destination.
+    """
+
+    conditions: Mapping[str, Value]
+    receiver: str | None = None
+
+
+class Treatment(Struct, frozen=True, kw_only=True):
+    """What sockets get in a regime.
+
+    Attributes:
+        congestion: Congestion control.
+        rate_bytes_per_s: To pace at, at most [bytes/s]; None: as before.
+    """
+
+    congestion: str
+    rate_bytes_per_s: int | None = None
+
+    @property
+    def needs_ecn(self) -> bool:
+        """Whether it is of no use to a connection without ECN."""
+        return self.congestion.removeprefix(PREFIX) in _NEED_ECN
+
+
+class Entry(Conditions, frozen=True, kw_only=True):
+    """An entry of the kernel's table: `Rule` of native/ccp-switch, which says what each field means."""
+
+    congestion: str
+    needs_ecn: bool = False
+    asks_ecn: bool = False
+    rate_bytes_per_s: int | None = None
+    tell: bool = False
+
+
+def parse_socket_rule(text: str) -> SocketRule:
+    """Read one rule.
+
+    Args:
+        text: `CONDITION...` or `CONDITION... -> RECEIVER`, conditions separated by blanks or commas.
+
+    Raises:
+        UsageError: `rule.syntax`, `rule.unknown_key` or `rule.bad_value`.
+        Several: If several conditions are wrong.
+    """
+    left, arrow, right = (part.strip() for part in text.partition("->"))
+    if not left or (arrow and not right):
+        raise UsageError(
+            "rule.syntax",
+            f"`{text}` is no rule",
+            where=f"rule `{text}`",
+            fix="write CONDITION... or CONDITION... -> RECEIVER'S ADDRESS, such as --rule 'dst=10.0.0.0/8'",
+        )
+    values = conditions_by_key(left, text)
+    try:
+        return SocketRule(values, str(parse_address(right)) if right else None)
+    except ValueError as error:
+        raise UsageError(
+            "rule.bad_value",
+            f"`{right}` is no address of a receiver",
+            where=f"rule `{text}`",
+            why=str(error),
+            fix="write the address as the receiver publishes it: `ccp receive` shows it",
+        ) from error
+
+
+def max_paths(rules: Sequence[SocketRule]) -> int:
+    """Return of how many paths decisions fit into the kernel's table."""
+    own = sum(rule.receiver is None for rule in rules)
+    return max(1, (MAX_ENTRIES - len(rules)) // max(1, own))
+
+
+def entries(
+    rules: Sequence[SocketRule],
+    treatments: Mapping[Regime, Treatment],
+    regimes: Regimes,
+    tell: Collection[Path] = (),
+    cgroup: File | None = None,
+) -> list[tuple[Entry, Standing]]:
+    """Return the kernel's table, each entry with what it stands for.
+
+    Args:
+        rules: In order of precedence; if there are none, all paths in `regimes` are meant.
+        treatments: What sockets get in each regime.
+        regimes: What holds of each path.
+        tell: Paths whose sockets shall be told of, switched or not.
+        cgroup: Where sockets must have been made that no rule says it of; None: anywhere.
+    """
+    asks_ecn = any(treatment.needs_ecn for treatment in treatments.values())
+    made: list[tuple[Entry, Standing]] = []
+    for rule in rules or [SocketRule({})]:
+        conditions = {**({} if cgroup is None else {"cgroup": cgroup}), **rule.conditions}
+        for ends, standing, told in _standings(rule, regimes, tell, bool(rules)):
+            treatment = treatments[standing.regime]
+            entry = Entry(
+                **fields_of({**conditions, **ends}),
+                congestion=treatment.congestion,
+                needs_ecn=treatment.needs_ecn,
+                asks_ecn=asks_ecn,
+                rate_bytes_per_s=treatment.rate_bytes_per_s,
+                tell=told,
+            )
+            made.append((entry, standing))
+    return made
+
+
+Ends = Mapping[str, Network]
+"""Own address and the other end's, by key of a condition; what is left out is any."""
+
+
+def _standings(
+    rule: SocketRule, regimes: Regimes, tell: Collection[Path], everywhere: bool
+) -> Iterator[tuple[Ends, Standing, bool]]:
+    """Yield the ends of paths of a rule's sockets, what holds of them, and whether to tell of them."""
+    if rule.receiver is not None:
+        theirs = [path for path in regimes if path.address == rule.receiver]
+        yield {}, _safest([regimes[path] for path in theirs]), any(path in tell for path in theirs)
+        return
+    for path in sorted(regimes, key=lambda path: path.address is None):  # the most exact ones first
+        ends = {"src": _host(path.peer)}
+        if path.address is not None:
+            ends["dst"] = _host(path.address)
+        if all(_within(end, rule.conditions.get(key)) for key, end in ends.items()):
+            yield ends, regimes[path], path in tell
+    if everywhere:
+        yield {}, UNDECIDED, False
+
+
+def _safest(standings: Sequence[Standing]) -> Standing:
+    return next((one for one in standings if one.regime == SHARED), next(iter(standings), UNDECIDED))
+
+
+@functools.lru_cache(2 * MAX_ENTRIES)  # the table of thousands of paths is made anew with each change
+def _host(address: str) -> Network:
+    return ipaddress.ip_network(address)
+
+
+def _within(end: Network, condition: Value | None) -> bool:
+    if not isinstance(condition, Network):
+        return True
+    return end.version == condition.version and end.network_address in condition

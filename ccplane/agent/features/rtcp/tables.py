@@ -1,0 +1,75 @@
+"""What is known of clients, by whatever is attached or was, and by the agent."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ccp_algs.rtcp.limit import LIMIT_STATES
+from ccp_algs.rtcp.remote import Remote
+from ccplane.agent.features.rtcp import native
+from ccplane.datapath import ebpf
+from telemetry.bus import mono_us
+
+KEPT_IN: Final = "/sys/fs/bpf/ccplane-rtcp"
+"""Where the table of `ccp rtcp attach` outlives it."""
+
+
+class Clients(Struct, frozen=True, kw_only=True):
+    """A table of clients.
+
+    Attributes:
+        by: Whose it is: `attach` (`ccp rtcp attach`, which runs or will), `agent` (`ccp run r_tcp_cubic`), or
+            `earlier`: sockets have it from a `ccp rtcp attach` before.
+        max_clients: For so many there is room.
+        no_room: Connections that are not bounded, because there was no room for their client.
+        clients: What is known of each; None: the table is another version's, and cannot be read.
+    """
+
+    by: str
+    max_clients: int
+    no_room: int
+    clients: list[dict[str, Any]] | None
+
+
+def known_tables(pin_dir: str = ebpf.DEFAULT_PIN_DIR, kept_in: str = KEPT_IN) -> list[Clients]:
+    """Return all tables of clients.
+
+    Args:
+        pin_dir: Directory of the agent's datapath.
+        kept_in: Folder of the table that is kept.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+    """
+    return [
+        Clients(
+            by=whose,
+            max_clients=max_clients,
+            no_room=no_room,
+            clients=None if clients is None else list(map(_client, clients)),
+        )
+        for whose, max_clients, no_room, clients in native.client_tables(mono_us(), pin_dir, kept_in)
+    ]
+
+
+def known_clients() -> list[dict[str, Any]]:
+    """Return the clients of what is attached, and of the agent.
+
+    Raises:
+        LoadError: `load.no_native_module`.
+        CcpError: `rtcp.not_attached`, `rtcp.not_permitted` or `rtcp.refused`.
+    """
+    tables = (table for table in known_tables() if table.by != "earlier")
+    return [client for table in tables for client in table.clients or ()]
+
+
+def _client(told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "netns": told.pop("netns"),
+        "client": Remote.from_bytes(told.pop("remote")).name,
+        "state": LIMIT_STATES[told.pop("verdict")],
+        **told,
+    }

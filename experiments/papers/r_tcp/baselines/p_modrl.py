@@ -1,0 +1,66 @@
+"""A stand-in for P-MODRL: the token bucket that fits a whole recorded connection best, if its rate is a fall.
+
+P-MODRL (S. Zhu et al., "On Rate-Limiting in Mobile Data Networks", IEEE Transactions on Mobile Computing,
+2024) judges a connection afterwards. We do not have its rules. What the R-TCP paper says of it: it estimates
+size and rate about as exactly as R-TCP, takes sudden drops of the bandwidth for a limit, with losses or
+without, and does not account for tokens that gather while a connection idles.
+
+Ours: of all lines b + r t that what was delivered nowhere exceeds, the one with the least area between the
+two (equation 5 of the R-TCP paper, whose Theorem 1 makes that the lowest line at half of the time): it goes
+through the upper hull of what was delivered there. The connection is limited if r is less than 0.6 of the
+mean rate up to where the delivered data first meets the line (equation 13), without any condition on losses,
+and if from there on the delivered data stays near the line, as it does where only the bucket limits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from experiments.papers.r_tcp.baselines.acks import MSS_BYTES, US_PER_S, Ack, Finding
+
+REDUCTION: Final = 0.6
+MEETS: Final = 0.05
+"""It has met the line when it is no further below it, over the bucket's size."""
+NEAR: Final = 0.5
+"""How far it may fall below the line afterwards, over the bucket's size."""
+
+_Point = tuple[int, int]
+"""Time since the start [us], delivered since then [bytes]."""
+
+
+def p_modrl_like(acks: Sequence[Ack]) -> Finding:
+    """Return the bucket and rate that fit the connection best, if that is an abrupt reduction."""
+    if not acks:
+        return Finding(limited=False, why="no ACKs")
+    origin = acks[0]
+    points = [
+        (ack.time_us - origin.time_us, (ack.delivered_pkts - origin.delivered_pkts) * MSS_BYTES)
+        for ack in acks
+    ]
+    hull: list[_Point] = []
+    for point in points:
+        while len(hull) >= 2 and not _turns_down(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    half_us = hull[-1][0] / 2
+    edge = next((edge for edge in pairwise(hull) if edge[1][0] > max(edge[0][0], half_us)), None)
+    if edge is None:
+        return Finding(limited=False, why="it took no time")
+    (t_us, size_bytes), (next_us, next_bytes) = edge
+    per_us = (next_bytes - size_bytes) / (next_us - t_us)
+    bucket_bytes = size_bytes - per_us * t_us
+    below_bytes = [bucket_bytes + per_us * at_us - delivered for at_us, delivered in points]
+    met = next(i for i, below in enumerate(below_bytes) if below <= MEETS * bucket_bytes or below <= 0)
+    at_us, delivered_bytes = points[met]
+    if at_us == 0 or not per_us < REDUCTION * delivered_bytes / at_us:
+        return Finding(limited=False, why="no abrupt reduction")
+    if max(below_bytes[met:]) > NEAR * bucket_bytes:
+        return Finding(limited=False, why="what was delivered is not near the line")
+    return Finding(limited=True, bucket_bytes=bucket_bytes, rate_bytes_per_s=per_us * US_PER_S)
+
+
+def _turns_down(first: _Point, second: _Point, third: _Point) -> bool:
+    (x1, y1), (x2, y2), (x3, y3) = first, second, third
+    return (y2 - y1) * (x3 - x2) > (y3 - y2) * (x2 - x1)

@@ -1,0 +1,135 @@
+//! Keeps a flow within the token bucket that limits its client (R-TCP), if the agent asks for that: `limit.bpf.c` of
+//! `ccp-rtcp`.
+//! Whoever steers the flow asks for more at will; window and pacing rate are bounded where they are applied.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccp_error::Error;
+use ccp_rtcp_core::types::{RTCP_CAP_CWND, RTCP_CAP_RATE, RTCP_OPEN};
+use ccp_rtcp_core::{Clients, Connection, EXTENSION, Learned, Letter, Options};
+use ccp_tcp::{MIN_CWND_PKTS, Sock};
+
+use super::connection::socket;
+use crate::agent::{Extended, Extension, NO_CWND_CAP, Subject, Window};
+use crate::features::Ends;
+
+/// The extension, with the clients of all flows.
+#[derive(Default)]
+pub struct RateLimits(Arc<Mutex<Clients>>);
+
+/// What a message asks for; none if the C code has no room for its options.
+fn wanted(octets: &[u8]) -> Option<Letter> {
+    Letter::from_bytes(octets).filter(|letter| letter.options.usable())
+}
+
+impl Extension for RateLimits {
+    fn name(&self) -> &'static str {
+        EXTENSION
+    }
+
+    fn check(&self, octets: &[u8]) -> Result<(), Error> {
+        if Letter::from_bytes(octets).is_some() {
+            return Ok(());
+        }
+        let what = format!("{} octets are no letter to the extension `{EXTENSION}`", octets.len());
+        Err(Error::new("update.extension", what)
+            .why(format!("it takes {}", size_of::<Letter>()))
+            .fix("give it what its documentation says, or nothing to have it leave the flow"))
+    }
+
+    fn begin(&self, flow: &Subject<'_>, octets: &[u8], sock: &Sock) -> Option<Box<dyn Extended>> {
+        let Letter { caps, options, .. } = wanted(octets).filter(|letter| letter.caps != 0)?;
+        let info = flow.info;
+        let ends = Ends { netns: info.netns_inum, daddr: info.daddr, dport: info.dport, ..Ends::default() };
+        let clients = self.0.clone();
+        let connection = lock(&clients).begin(socket(&ends, sock), &options);
+        let mut limit = Limit { kinds: caps, options, clients, connection, ends, known: RTCP_OPEN };
+        if sock.packets_out > 0 {
+            limit.start(flow, sock); // it sends already
+        }
+        Some(Box::new(limit))
+    }
+}
+
+/// What is known of a flow's limit.
+struct Limit {
+    /// `enum rtcp_caps`.
+    kinds: u32,
+    options: Options,
+    clients: Arc<Mutex<Clients>>,
+    connection: Connection,
+    ends: Ends,
+    /// The verdict that the agent knows.
+    known: u32,
+}
+
+fn lock(clients: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
+    clients.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Extended for Limit {
+    fn message(&mut self, octets: &[u8]) -> bool {
+        let stays = Letter::from_bytes(octets).is_some_and(|letter| letter.caps != 0);
+        if let Some(letter) = wanted(octets).filter(|_| stays) {
+            self.options = letter.options;
+            self.kinds = letter.caps;
+        }
+        stays
+    }
+
+    fn ack(&mut self, flow: &Subject<'_>, sock: &mut Sock, window: &mut Window) {
+        let learned = lock(&self.clients).ack(&mut self.connection, socket(&self.ends, sock), &self.options);
+        self.report(flow, learned);
+        self.apply(sock, window);
+    }
+
+    fn tx_start(&mut self, flow: &Subject<'_>, sock: &mut Sock, window: &mut Window) {
+        self.start(flow, sock);
+        self.apply(sock, window);
+    }
+
+    fn rate_allowed_bytes_per_s(&self) -> u64 {
+        self.connection.rate_bytes_per_s()
+    }
+
+    fn release(&mut self, _flow: &Subject<'_>, sock: &Sock) {
+        let connection = std::mem::take(&mut self.connection);
+        lock(&self.clients).leave(connection, socket(&self.ends, sock), &self.options);
+    }
+}
+
+impl Limit {
+    fn start(&mut self, flow: &Subject<'_>, sock: &Sock) {
+        let learned =
+            lock(&self.clients).start(&mut self.connection, socket(&self.ends, sock), &self.options);
+        self.report(flow, learned);
+    }
+
+    fn report(&mut self, flow: &Subject<'_>, learned: Option<Learned>) {
+        let Some(row) = learned.map(|l| l.row).filter(|row| row.verdict != self.known) else { return };
+        self.known = row.verdict;
+        flow.send(row.t_us, &row.words());
+    }
+
+    /// Bounds window and pacing to what the client's limit lets this flow send now.
+    fn apply(&self, sock: &mut Sock, window: &mut Window) {
+        let is_paced = self.kinds & RTCP_CAP_RATE != 0;
+        let floor_pkts = if is_paced { self.options.floor_pkts } else { MIN_CWND_PKTS };
+        let most_pkts = self.connection.window_pkts(socket(&self.ends, sock), floor_pkts, is_paced);
+        let most_pkts = most_pkts.filter(|_| self.kinds & RTCP_CAP_CWND != 0);
+        let mss = u64::from(sock.mss_bytes);
+        window.most_bytes = most_pkts.map_or(NO_CWND_CAP, |pkts| u64::from(pkts) * mss);
+        if u64::from(sock.snd_cwnd) * mss > window.most_bytes {
+            window.apply(sock, window.most_bytes, window.most_bytes);
+        }
+        let pace_most = if is_paced { self.connection.pacing_cap_bytes_per_s(&self.options) } else { 0 };
+        if pace_most != window.pace_most_bytes_per_s {
+            window.pace_most_bytes_per_s = pace_most;
+            window.apply_rate(sock);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+pub(super) mod tests;
