@@ -207,10 +207,22 @@ test-rust: build ## cargo tests, the compiler's also in the kernel with root; PR
 	$(if $(CCPLANE_OUTCOMES),$(FLAKY) cargo) $(CARGO) test --no-fail-fast $(PROFILE) $(CRATES) $(if $(SUDO),--config "target.'cfg(all())'.runner='$(SUDO)'") -- --show-output
 	$(if $(ROOT),,@echo "not root: the differential test compared interpreter and libccp only, not the kernel")
 
+# Papers stand on the core, which knows none: their tests run if papers changed since they passed (or by `make test-long`).
+PAPERS := experiments/papers tests/unit/experiments/papers
+PAPERS_PASSED := tests/unit/experiments/papers/passed.txt
+PAPERS_NOW = $(shell git ls-files -co --exclude-standard $(PAPERS) ':!$(PAPERS_PASSED)' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c -16)
+WITHOUT_PAPERS = $(if $(filter $(PAPERS_NOW),$(shell cat $(PAPERS_PASSED) 2>/dev/null)),--ignore tests/unit/experiments/papers)
+
 .PHONY: test-unit
-test-unit: build .venv/.dev ## unit and property tests; HYPOTHESIS_PROFILE=slow searches longer
+test-unit: build .venv/.dev ## unit and property tests, those of papers if papers changed; HYPOTHESIS_PROFILE=slow searches longer
 	$(PHASE)
-	$(PYTEST) $(SHARED) tests/unit
+	$(PYTEST) $(SHARED) $(WITHOUT_PAPERS) tests/unit
+
+.PHONY: test-papers
+test-papers: build .venv/.dev ## unit tests of papers; if they pass, `make test` leaves them out until papers change
+	$(PHASE)
+	$(PYTEST) $(SHARED) tests/unit/experiments/papers
+	@echo $(PAPERS_NOW) >$(PAPERS_PASSED)
 
 .PHONY: bless
 bless: build .venv/.dev ## accept what algorithms do in simulated scenarios now, and show what changed (ALGORITHM=NAME; else all)
@@ -246,7 +258,7 @@ test-train: build .venv/.dev .venv/.train ## tests of training; they want PyTorc
 	$(PYTEST) tests/train
 
 .PHONY: test-long
-test-long: build .venv/.dev test-train ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root); training
+test-long: build .venv/.dev test-train test-papers ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root); training
 	$(PHASE)
 	$(BIN)/python -m tests.kernel.building
 	$(SUDO) $(PYTEST) $(TOLD) -m long tests/kernel
