@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ccplane.agent")
 
-VERSIONS: Final = (ask.Load, ask.Reload, ask.InstallProgram, ask.EndCanary, ask.Rollback)
-"""Requests that change versions."""
-
-CHANGES: Final = (ask.SetParams, ask.Switch, ask.Stop, *VERSIONS)
-"""Requests that change something."""
-
 Who = dict[str, Any]
 
 Note = Callable[[Future[Any]], None]
@@ -115,7 +109,7 @@ class Audit:
             what: The request.
             frame: What it came in: says who asked.
         """
-        if not isinstance(what, CHANGES) or (isinstance(what, ask.Load) and what.check):
+        if what.changes == "nothing" or (isinstance(what, ask.Load) and what.check):
             return None
         who = peer_of(frame)
         return lambda outcome: self._note(who, what, outcome)
@@ -127,7 +121,7 @@ class Audit:
         more: dict[str, Any] = {}
         if source is not None:
             more["source_sha256"] = hashlib.sha256(source.encode()).hexdigest()
-        if isinstance(what, VERSIONS):
+        if what.changes == "versions":
             more["sha256"] = self._versions()
         error = outcome.exception()
         ended = "done" if error is None else error_from(error).slug

@@ -7,7 +7,7 @@ The answer has the same `id`, and either `ok` or `error`. A stream message has t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -30,7 +30,13 @@ Value = bool | Annotated[int, Meta(ge=-_MAX, le=_MAX)] | float | Annotated[str, 
 
 
 class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
-    """Base of what can be asked for."""
+    """Base of what can be asked for.
+
+    Attributes:
+        changes: What it changes, if anything; such requests are written to the audit log.
+    """
+
+    changes: ClassVar[Literal["nothing", "settings", "versions"]] = "nothing"
 
 
 class Status(Request, frozen=True, kw_only=True, tag="status"):
@@ -57,6 +63,8 @@ class GetParams(Request, frozen=True, kw_only=True, tag="get_params"):
 class SetParams(Request, frozen=True, kw_only=True, tag="set_params"):
     """Set parameters: for all flows, one flow, those of an algorithm, or those that match a rule."""
 
+    changes: ClassVar = "settings"
+
     values: Annotated[dict[Word, Value], Meta(min_length=1, max_length=256)]
     flow: FlowNumber | None = None
     algorithm: Word | None = None
@@ -82,6 +90,8 @@ class Load(Request, frozen=True, kw_only=True, tag="load"):
         seconds: How long the trial lasts [s].
     """
 
+    changes: ClassVar = "versions"
+
     source: Text
     name: Word | None = None
     class_name: Word | None = None
@@ -100,6 +110,8 @@ class Reload(Request, frozen=True, kw_only=True, tag="reload"):
         seconds: As of `Load`.
     """
 
+    changes: ClassVar = "versions"
+
     algorithm: Word | None = None
     canary: Word | None = None
     seconds: Seconds | None = None
@@ -113,12 +125,16 @@ class EndCanary(Request, frozen=True, kw_only=True, tag="end_canary"):
         widen: It takes over; else it is taken back.
     """
 
+    changes: ClassVar = "versions"
+
     algorithm: Word
     widen: bool
 
 
 class Rollback(Request, frozen=True, kw_only=True, tag="rollback"):
     """Let the version before take over again; one that is on trial is taken back instead."""
+
+    changes: ClassVar = "versions"
 
     algorithm: Word
 
@@ -133,6 +149,8 @@ class Switch(Request, frozen=True, kw_only=True, tag="switch"):
         rule: Of flows that match only.
     """
 
+    changes: ClassVar = "settings"
+
     algorithm: Word
     flow: FlowNumber | None = None
     before: Word | None = None
@@ -141,6 +159,8 @@ class Switch(Request, frozen=True, kw_only=True, tag="switch"):
 
 class InstallProgram(Request, frozen=True, kw_only=True, tag="install_program"):
     """Replace a fold program of a running algorithm, or add one."""
+
+    changes: ClassVar = "versions"
 
     algorithm: Word
     program: Word = "default"
@@ -162,6 +182,8 @@ class Events(Request, frozen=True, kw_only=True, tag="events"):
 
 class Stop(Request, frozen=True, kw_only=True, tag="stop"):
     """End the agent, as Ctrl-C does."""
+
+    changes: ClassVar = "settings"
 
 
 Ask = (
