@@ -781,6 +781,7 @@ def rtcp_replay(
         CcpError: `rtcp.not_permitted` or `rtcp.refused`.
     """
 
+@final
 class RtcpTransfer:
     """A transfer, and what became of it; None stands for what has not happened."""
 
@@ -792,6 +793,7 @@ class RtcpTransfer:
     bucket_bytes: int
     rate_bytes_per_s: int
 
+@final
 class RtcpDetector:
     """R-TCP's detector of one flow; `now`: time [us], delivered, lost [packets], minimum RTT [us]."""
 
@@ -804,11 +806,12 @@ class RtcpDetector:
     transfers: list[RtcpTransfer]
     transfer: RtcpTransfer | None
 
-    def __init__(self, options: bytes, mss_bytes: int) -> None: ...
+    def __new__(cls, options: bytes, mss_bytes: int) -> RtcpDetector: ...
     def start(self, now: tuple[int, int, int, int]) -> None: ...
     def ack(self, now: tuple[int, int, int, int]) -> None: ...
     def tokens_bytes(self, now_us: int) -> int: ...
 
+@final
 class RtcpSimulated:
     """`rtcp_cubic` and `rtcp_bbr` for the flows of a simulated datapath: CUBIC and BBR under R-TCP.
 
@@ -818,10 +821,11 @@ class RtcpSimulated:
         CcpError: `rtcp.name_taken`: they are on offer already.
     """
 
-    def __init__(self, datapath: SimDatapath, options: bytes, *, records: bool = False) -> None: ...
+    def __new__(cls, datapath: SimDatapath, options: bytes, *, records: bool = False) -> RtcpSimulated: ...
     def drain(self) -> NDArray[np.void]: ...
     def drain_acks(self) -> NDArray[np.void]: ...
 
+@final
 class RtcpState:
     """What the detector of a client knows."""
 
@@ -835,10 +839,11 @@ class RtcpState:
 
     def tokens_bytes(self, now_us: int) -> int: ...
 
+@final
 class RtcpClients:
     """Detectors of clients, which all connections to a client share; nothing is limited."""
 
-    def __init__(self, options: bytes, mss_bytes: int) -> None: ...
+    def __new__(cls, options: bytes, mss_bytes: int) -> RtcpClients: ...
     def __len__(self) -> int: ...
     def open(self, address: bytes, port: int, now: tuple[int, int, int, int]) -> RtcpConnection:
         """Begin a connection.
@@ -849,6 +854,7 @@ class RtcpClients:
             now: As for `RtcpDetector`: the counters that the connection begins with.
         """
 
+@final
 class RtcpConnection:
     """A connection to a client."""
 

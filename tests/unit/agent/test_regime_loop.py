@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from broker.options import BusOptions
 from ccplane.agent import cli
-from ccplane.agent.commands import regime as command
+from ccplane.agent.features.regime import commands as command
 from ccplane.agent.features.regime import host
 from ccplane.agent.features.regime import loop as looping
 from ccplane.agent.features.regime.actuator import FAIL_SAFE, REFUSED, SWITCHED, RegimeEvent, Regimes

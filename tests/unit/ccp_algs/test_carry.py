@@ -77,7 +77,6 @@ def test_state_is_copied_and_of_the_new_classes(versions: Any) -> None:
     old.slots = before.Slots()
     old.slots.a, old.slots.owner = 5, old
     old.call, old.method, old.where = before.helper, old.on_report, old.flow
-    old._params_set_at = {"beta": 99}
     carry_over(old, new)
     assert new.state is after.State.DRAIN
     assert isinstance(new.point, after.Point)
@@ -91,7 +90,6 @@ def test_state_is_copied_and_of_the_new_classes(versions: Any) -> None:
     assert new.call() == "new"
     assert new.method.__self__ is new
     assert new.where is new.flow is not old.flow
-    assert "_params_set_at" not in vars(new)
 
 
 def test_what_cannot_be_copied_is_shared_and_the_rest_is_not(versions: Any) -> None:

@@ -92,7 +92,7 @@ def test_error_names_the_line_of_the_file_when_the_text_begins_further_down() ->
         lambda: ebpf.compile_program(GOOD),
         ebpf.probe,
         ebpf.drop_capabilities,
-        lambda: ebpf.try_load(b""),
+        ebpf.try_load,
     ],
 )
 def test_every_function_says_so_when_the_native_part_is_missing(call, monkeypatch) -> None:
@@ -115,8 +115,8 @@ def test_what_does_not_load_is_told_with_its_cause(monkeypatch: pytest.MonkeyPat
     refused = LoadError(
         "load.refused", "the kernel refused it", where="prog", why="too large", fix="use less"
     )
-    monkeypatch.setattr(_native, "try_load", lambda options: [("datapath", None), ("switch", refused)])
-    assert ebpf.try_load(b"") == [
+    monkeypatch.setattr(_native, "try_load", lambda: [("datapath", None), ("switch", refused)])
+    assert ebpf.try_load() == [
         ebpf.Capability("datapath", ok=True, required=True, detail="loads", fix=""),
         ebpf.Capability(
             "switch",

@@ -1,0 +1,85 @@
+"""Commands of other packages, and those that a wheel lacks."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from ccplane.agent import cli
+from ccplane.base.errors import CcpError
+
+
+def ccp(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def entry(name: str, value: str) -> metadata.EntryPoint:
+    return metadata.EntryPoint(name, value, cli.COMMANDS)
+
+
+plugged = typer.Typer()
+
+
+@plugged.command()
+def hello(name: str) -> None:
+    """Greet."""
+    typer.echo(f"hello {name}")
+
+
+@plugged.command()
+def fail() -> None:
+    """Fail."""
+    raise CcpError("plug.in", "did not work", fix="try again")
+
+
+def test_plugin_command_runs_and_its_errors_are_shown_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "plugins", lambda: {"extra": entry("extra", f"{__name__}:plugged")})
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: plugged)
+    assert "hello world" in ccp("extra", "hello", "world").output
+    failed = ccp("extra", "fail")
+    assert failed.exit_code == 1
+    assert "plug.in: did not work" in failed.output
+    assert "extra" in ccp("--help").output
+
+
+@pytest.mark.parametrize("value", ["no.such.module:app", "json:loads"], ids=["import error", "no typer app"])
+def test_broken_plugin_is_told_and_breaks_no_other_command(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "plugins", lambda: {"extra": entry("extra", value)})
+    listed = ccp("--help")
+    assert listed.exit_code == 0
+    assert "extra" in listed.output
+    assert "cannot be loaded" in listed.output
+    assert ccp("algorithms").exit_code == 0
+    broken = ccp("extra", "anything", "--at", "all")
+    assert broken.exit_code == 1
+    assert "command.broken" in broken.output
+    assert value in broken.output
+    assert "Traceback" not in broken.output
+
+
+def test_plugin_cannot_take_the_place_of_our_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "plugins", lambda: {"doctor": entry("doctor", "no.such.module:app")})
+    assert "cannot be loaded" not in ccp("doctor", "--help").output
+
+
+def test_plugins_are_those_of_features_and_of_the_entry_point_group() -> None:
+    others = {one.name for one in metadata.entry_points(group="ccplane.commands")}
+    assert set(cli.plugins()) == others | {"regime", "rtcp"}
+
+
+def test_a_command_that_the_wheel_lacks_is_not_listed_and_says_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (found,) = (one for one in metadata.entry_points(group="ccplane.commands") if one.name == "paper")
+    left_out = found._for(found.dist)  # type: ignore[attr-defined]
+    vars(left_out)["value"] = "experiments.no_such_folder.commands:app"
+    monkeypatch.setattr(cli, "plugins", lambda: {"paper": left_out})
+    assert "paper" not in ccp("--help").output
+    refused = ccp("paper", "all")
+    assert refused.exit_code == 1
+    assert "command.not_in_wheel" in refused.output
