@@ -458,6 +458,7 @@ impl Datapath {
     /// Lets the next agent have the datapath.
     pub fn release(&self) {
         self.close();
+        self.frames.release();
         *lock(&self.held) = None;
     }
 }

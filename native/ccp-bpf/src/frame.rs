@@ -1,5 +1,7 @@
 //! The program around a fold, as libbpf fits it to the running kernel, and what is put into it (`bpf/fold.bpf.c`).
 
+use std::sync::{Mutex, PoisonError};
+
 use ccp_load::EchoPin;
 use libbpf_rs::Object;
 
@@ -47,7 +49,7 @@ pub(crate) struct Frame {
 pub(crate) struct Frames {
     frames: Vec<Frame>,
     _object: Object,
-    _echoes: Option<EchoPin>,
+    echoes: Mutex<Option<EchoPin>>,
 }
 
 impl Frame {
@@ -92,6 +94,11 @@ impl Frame {
 }
 
 impl Frames {
+    /// Uses the map that nodes of in-band telemetry share no longer: it can be removed.
+    pub fn release(&self) {
+        *self.echoes.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Fits the frames to the running kernel. `pins` are of the datapath whose flows the folds are for; without any, the
     /// programs can be shown to the verifier, and no more.
     pub fn new(kernel: &Kernel, pins: Option<(&Pins, Sizes)>) -> Result<Self> {
@@ -121,7 +128,7 @@ impl Frames {
             Frame::new(member, program.insns())
         };
         let frames = vec![frame("cong_control", fitting)?, frame("set_state", "fold_on_timeout")?];
-        Ok(Frames { frames, _object: object, _echoes: echoes })
+        Ok(Frames { frames, _object: object, echoes: Mutex::new(echoes) })
     }
 
     /// The frames: that for ACKs, and that for timeouts.
