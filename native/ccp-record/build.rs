@@ -56,7 +56,7 @@ fn facts() -> ccp_build::Result<String> {
         "(&str, &str, usize)",
         columns.collect(),
     )?;
-    table("COUNTED", "The same counters.", "(&str, fn(&intf::ccp_globals) -> u64)", counted.collect())?;
+    table("COUNTED", "The same counters.", "(&str, Counter)", counted.collect())?;
     Ok(text)
 }
 

@@ -20,6 +20,9 @@ pub struct Fact {
     pub doc: &'static str,
 }
 
+/// Reads a counter.
+pub type Counter = fn(&intf::ccp_globals) -> u64;
+
 include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 
 const _: () = assert!(PRIMITIVES.len() == intf::CCP_PRIM_COUNT as usize, "a primitive has no description");
