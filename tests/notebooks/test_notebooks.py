@@ -13,7 +13,6 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from telemetry.bpfcc import why_not
-from tests.lent import TEST, TRIED_AGAIN
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "experiments/notebooks").glob("*.ipynb"))
 PARAMETERS = {
@@ -48,12 +47,6 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
-@pytest.fixture(autouse=True)
-def _count_what_is_lent() -> None:
-    TEST.begin()
-
-
-@TRIED_AGAIN
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run `sudo make test-notebooks`")
 @pytest.mark.timeout(300)
