@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
@@ -31,7 +32,6 @@ from experiments.bench.errors import BenchError
 from experiments.bench.every import BENCHMARKS
 from experiments.bench.result import BenchResult
 from experiments.bench.rounds import LEAST_ROUNDS, Plan
-from experiments.validation.command import validation_command
 
 app = typer.Typer(help="Measure ccplane on this machine, side by side with the kernel.", no_args_is_help=True)
 
@@ -210,4 +210,7 @@ def all_command(keep: Keep = None) -> None:
         raise typer.Exit(1)
 
 
-app.command("validation")(validation_command)
+if importlib.util.find_spec("experiments.validation"):  # the wheel lacks it
+    from experiments.validation.command import validation_command
+
+    app.command("validation")(validation_command)
