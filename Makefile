@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
 PYTHON_PACKAGES := broker ccp_algs ccplane experiments telemetry
-BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
+BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-rtcp-core/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := ccplane/base/_native.abi3.so
 CARGO := scripts/cargo.sh
@@ -136,11 +136,11 @@ export PYTHONHASHSEED ?= $(shell echo $$RANDOM)
 test: export CCPLANE_OUTCOMES := $(OUTCOMES)
 test: no-outcomes test-all ## everything: lint, types, tests of all kinds; what fails runs again, alone
 	$(PHASE)
-	$(FLAKY) settle
+	$(SUDO) $(FLAKY) settle
 
 .PHONY: no-outcomes
 no-outcomes:
-	@rm -rf $(OUTCOMES)
+	@$(SUDO) rm -rf $(OUTCOMES)
 
 .PHONY: test-all
 test-all: MEANWHILE := lint-rust

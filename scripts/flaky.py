@@ -33,7 +33,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     Attributes:
         test: Its name.
-        again: How to run it alone: `pytest` and a node, or a test binary of cargo and its arguments.
+        again: How to run it alone: `pytest` and a node, or a command of cargo.
         message: The first line of what it said.
         seed: What would draw the same random numbers.
         host_took: Share of the machine that the hypervisor gave to others meanwhile.
@@ -140,16 +140,21 @@ def cargo(folder: Path, command: Sequence[str]) -> int:
             lines.append(line)
     status = run.returncode
     seed = f"PROPTEST_RNG_SEED={os.environ.get('PROPTEST_RNG_SEED', 'random')}"
-    found = cargo_failures(lines, seed)
+    found = cargo_failures(lines, command, seed)
     for failure in found:
         add_failure(folder, failure)
     # What failed for something else, such as an error of the compiler or a documentation test, stays failed.
     binaries = sum("test result: FAILED." in line for line in lines)
-    return 0 if status and found and binaries == len({failure.again[0] for failure in found}) else status
+    return (
+        0
+        if status and found and binaries == len({failure.test.partition("::")[0] for failure in found})
+        else status
+    )
 
 
-def cargo_failures(lines: Iterable[str], seed: str) -> list[Failure]:
-    """Return the failed tests in what `cargo test --no-fail-fast` prints."""
+def cargo_failures(lines: Iterable[str], command: Sequence[str], seed: str) -> list[Failure]:
+    """Return the failed tests in what `cargo test --no-fail-fast` prints; the command runs each of them alone."""
+    options = command[: command.index("--")] if "--" in command else command
     binary = None
     messages: dict[str, str] = {}
     found: list[tuple[str, str]] = []
@@ -165,7 +170,7 @@ def cargo_failures(lines: Iterable[str], seed: str) -> list[Failure]:
     return [
         Failure(
             test=f"{Path(binary).name.rpartition('-')[0]}::{name}",
-            again=[str(ROOT / "native" / binary), "--exact", name],
+            again=[*options, "--", "--exact", name],
             message=messages.get(name, "no message"),
             seed=seed,
         )

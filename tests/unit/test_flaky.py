@@ -88,11 +88,10 @@ def test_many_failures_are_not_run_again(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_failed_tests_of_cargo_have_a_command_that_runs_them_alone() -> None:
-    (failure,) = cargo_failures(CARGO.splitlines(keepends=True), "PROPTEST_RNG_SEED=1")
+    command = ["scripts/cargo.sh", "test", "--release", "--", "--show-output"]
+    (failure,) = cargo_failures(CARGO.splitlines(keepends=True), command, "PROPTEST_RNG_SEED=1")
     assert failure.test == "ccp_lang::flatten::tests::two"
-    assert failure.again == [
-        str(ROOT / "native/target/release/deps/ccp_lang-0a1b"), "--exact", "flatten::tests::two",
-    ]  # fmt: skip
+    assert failure.again == [*command[:3], "--", "--exact", "flatten::tests::two"]
     assert failure.message == "panicked at ccp-lang/src/flatten.rs:9:5:"
 
 

@@ -7,6 +7,7 @@ their modules are imported by the hooks.
 
 from __future__ import annotations
 
+import logging
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ccplane.datapath.ebpf import Capability
 
 ENTRY_POINTS: Final = "ccplane.features"
+
+log = logging.getLogger("ccplane.agent")
 
 
 class Collects(Protocol):
@@ -56,5 +59,9 @@ def features() -> tuple[Feature, ...]:
     """Return all features, in the order of their names."""
     own = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     found = {name: import_module(f"{__name__}.{name}").FEATURE for name in own}
-    found |= {entry.name: entry.load() for entry in metadata.entry_points(group=ENTRY_POINTS)}
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:  # one that does not import must not break `ccp` and the other features
+            log.warning("the feature %s = %s is left out: %r", entry.name, entry.value, error)
     return tuple(found[name] for name in sorted(found))

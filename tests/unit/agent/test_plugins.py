@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ccplane.agent import cli
+from ccplane.agent.features import ENTRY_POINTS, features
 from ccplane.base.errors import CcpError
 
 
@@ -83,3 +84,16 @@ def test_a_command_that_the_wheel_lacks_is_not_listed_and_says_where_it_is(
     refused = ccp("paper", "all")
     assert refused.exit_code == 1
     assert "command.not_in_wheel" in refused.output
+
+
+def test_a_feature_that_does_not_import_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = metadata.EntryPoint("other", "no.such.module:FEATURE", ENTRY_POINTS)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [broken] if group == ENTRY_POINTS else [])
+    features.cache_clear()
+    try:
+        assert len(features()) > 0
+    finally:
+        features.cache_clear()
+    assert "no.such.module" in caplog.text

@@ -22,7 +22,7 @@ typedef unsigned long long __u64;
 #endif
 
 enum ccp_limits {
-	CCP_ABI_VERSION = 6,
+	CCP_ABI_VERSION = 7,
 	CCP_MAX_REPORT = 64,
 	CCP_MAX_CONTROL = 64,
 	CCP_MAX_LOCAL = 64,

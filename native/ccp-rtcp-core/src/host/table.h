@@ -11,7 +11,8 @@ struct rtcp_table {
 	struct rtcp_client *(*find)(void *clients, const struct rtcp_key *key);
 	void (*insert)(void *clients, const struct rtcp_key *key);
 	void (*remove)(void *clients, const struct rtcp_key *key);
-	struct rtcp_row row; /* what is known of the client, if there is something new to say of the connection */
+	struct rtcp_row
+		row; /* what is known of the client, if there is something new to say of the connection */
 	__u8 has_row;
 	__u8 is_news; /* bool: the client's verdict is another one than in the row before */
 };
