@@ -153,7 +153,7 @@ def cargo(folder: Path, command: Sequence[str]) -> int:
 
 
 def cargo_failures(lines: Iterable[str], command: Sequence[str], seed: str) -> list[Failure]:
-    """Return the failed tests in what `cargo test --no-fail-fast` prints, each with a command that runs it."""
+    """Return the failed tests in what `cargo test --no-fail-fast` prints, each with its command."""
     options = command[: command.index("--")] if "--" in command else command
     binary = None
     messages: dict[str, str] = {}
