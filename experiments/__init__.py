@@ -6,6 +6,6 @@ scenarios, benchmarks and the demonstration stand on it.
 Entry points: `experiments.scenario` (what is run), `experiments.run`, `experiments.sweep`,
 `experiments.results` (what is left), `experiments.plots`.
 
-May import: every other package. Nothing imports this one: its commands reach the command line `ccp` through
-the entry-point group `ccplane.commands`.
+May import: every other package. Only `ccplane` imports this one, on demand; its commands reach `ccp`
+through the entry-point group `ccplane.commands`.
 """

@@ -600,7 +600,7 @@ class PlainCubic:
 
 @final
 class RtcpAttached:
-    """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open: `agent.rtcp`.
+    """Offers the kernel's CUBIC and BBR, bounded by R-TCP, to sockets while it is open.
 
     Sockets that have one of them keep it to their end.
 

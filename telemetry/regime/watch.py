@@ -2,7 +2,7 @@
 
     watch = Watch(MODES["fast"].options, intervals=1)
     for one in watch.take(signals, now_us, wall_us):
-        channel.publish(one.decision, ttl_ms)
+        bus.publish(one.decision, ttl_ms=ttl_ms)
 
 The receiver's windows may overlap; the detector's intervals must not, or an event would count more than once.
 So each peer is observed once a window, from the signal that ends it. Of an interval in which nothing at all
