@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ccp_algs import Algorithm, Param, Updates, VectorAlgorithm, check_algorithm, register
-    from ccplane import fold, lab, pyportus
+    from ccplane import fold, lab
     from ccplane.agent.client import Client
     from ccplane.agent.client import Client as connect  # noqa: N813 -- it is called like a function
     from ccplane.base.errors import CcpError
@@ -62,7 +62,6 @@ __all__ = [
     "load_result",
     "metrics",
     "plots",
-    "pyportus",
     "register",
     "run",
     "statistics",
@@ -72,7 +71,7 @@ __all__ = [
 
 _HOMES = {
     "ccp_algs": ("Algorithm", "Param", "Updates", "VectorAlgorithm", "check_algorithm", "register"),
-    "ccplane": ("fold", "lab", "pyportus"),
+    "ccplane": ("fold", "lab"),
     "ccplane.agent.client": ("Client", "connect"),
     "ccplane.base.errors": ("CcpError",),
     "ccplane.base.flows": ("FlowInfo", "FlowStats"),

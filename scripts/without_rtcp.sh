@@ -31,6 +31,6 @@ cd ..
 # Left out: tests that go through `experiments.results`, whose tables of R-TCP register nowhere yet, those of Hyvar,
 # which has a variant under R-TCP, and those of the services.
 PYTHONPATH="$copy" "$here/.venv/bin/python" -B -m pytest -p no:cacheprovider -q tests/unit/agent tests/unit/datapath \
-    tests/unit/ccp_algs --ignore tests/unit/agent/test_service.py --ignore tests/unit/datapath/test_carried.py \
+    tests/unit/ccp_algs --ignore tests/unit/agent/test_service.py --ignore tests/unit/datapath/interop/test_carried.py \
     --ignore tests/unit/datapath/test_registry.py --ignore tests/unit/ccp_algs/test_copa.py \
     --ignore tests/unit/ccp_algs/test_hyvar.py

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from ccp_algs import registry
 from ccplane.datapath.ccp_unix.programs import LIBCCP
-from ccplane.datapath.registry import CCP_UNIX, EBPF, QUIC, SIM
+from ccplane.datapath.kinds.interop import CCP_UNIX, QUIC
+from ccplane.datapath.registry import EBPF, SIM
 from experiments.netlab.spec import Buffer, Direction
 from experiments.run import run
 from experiments.runs.shapes import PointToPoint

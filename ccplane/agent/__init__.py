@@ -2,8 +2,7 @@
 
 Purpose: the event loop (`ccplane.agent.plane.Plane`), the choice of an algorithm for a flow
 (`ccplane.agent.rules`), changes while flows run (`ccplane.agent.changes`, `ccplane.agent.reload`,
-`ccplane.agent.control`), the command line `ccp` (`ccplane.agent.cli`), and an API for scripts written for
-pyportus (`ccplane.agent.pyportus`).
+`ccplane.agent.control`), and the command line `ccp` (`ccplane.agent.cli`).
 
 May import: `ccp_algs`, `ccplane.datapath`, `telemetry`, `broker`, `ccplane.base`. Never `experiments`;
 commands of other packages reach `ccp` through the entry-point group `ccplane.commands`.

@@ -30,7 +30,6 @@ from ccplane.agent.commands import (
     probe,
     reload,
     run,
-    serve_ccp,
     service,
     switch,
     tail,
@@ -172,7 +171,6 @@ def root(
 
 
 app.command("run")(run.run)
-app.command("serve-ccp")(serve_ccp.serve_ccp)
 app.command("flows")(flows.flows)
 app.command("top")(top.top)
 app.command("check")(check.check)

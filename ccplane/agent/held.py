@@ -12,9 +12,7 @@ from ccplane.agent.description import Plan
 from ccplane.agent.features import Collects, features
 from ccplane.agent.plane import Plane
 from ccplane.agent.programs import extension_of
-from ccplane.datapath import ebpf
-from ccplane.datapath.ccp_unix.datapath import SOCKET, CcpUnixDatapath
-from ccplane.datapath.ccp_unix.programs import LIBCCP, Limits
+from ccplane.datapath import ebpf, registry
 from ccplane.datapath.protocol import Datapath
 
 if TYPE_CHECKING:
@@ -22,16 +20,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CcpUnixOptions:
-    """How to wait for datapaths that others wrote.
+class SocketOptions:
+    """How to wait for datapaths that connect over a socket.
 
     Attributes:
+        datapath: Their name in `ccplane.datapath.registry`.
         path: The agent's socket.
-        limits: What the datapaths have room for.
     """
 
-    path: Path = SOCKET
-    limits: Limits = LIBCCP
+    datapath: str
+    path: Path
 
 
 class Held(Protocol):
@@ -149,12 +147,12 @@ class HeldKernel:
 
 
 class HeldSocket:
-    """Those that others wrote."""
+    """Datapaths that connect over a socket."""
 
-    def __init__(self, options: CcpUnixOptions) -> None:
+    def __init__(self, options: SocketOptions) -> None:
         """Take the options."""
         self._options = options
-        self._datapath: CcpUnixDatapath | None = None
+        self._datapath: Datapath | None = None
 
     @property
     def place(self) -> str:
@@ -168,7 +166,9 @@ class HeldSocket:
 
     def load(self) -> Datapath:
         """Wait for them."""
-        self._datapath = CcpUnixDatapath(self._options.path, self._options.limits)
+        opens = registry.kind_of(self._options.datapath).opens
+        assert opens is not None, self._options.datapath
+        self._datapath = opens(self._options.path)
         return self._datapath
 
     def loaded(self) -> None:
@@ -192,6 +192,6 @@ class HeldSocket:
         """Do nothing: nothing stays."""
 
 
-def held(options: ebpf.LoadOptions | CcpUnixOptions) -> Held:
+def held(options: ebpf.LoadOptions | SocketOptions) -> Held:
     """Return the datapath that options are for."""
-    return HeldSocket(options) if isinstance(options, CcpUnixOptions) else HeldKernel(options)
+    return HeldSocket(options) if isinstance(options, SocketOptions) else HeldKernel(options)

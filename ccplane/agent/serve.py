@@ -23,7 +23,7 @@ from ccplane.agent.control import ControlOptions, control_socket, try_to_listen
 from ccplane.agent.description import Plan, assembled
 from ccplane.agent.events import Event
 from ccplane.agent.files import Files, ReadingThread
-from ccplane.agent.held import CcpUnixOptions, Held, held
+from ccplane.agent.held import Held, SocketOptions, held
 from ccplane.agent.inbox import Inbox
 from ccplane.agent.known_good import KnownGood
 from ccplane.agent.management import Management, managed
@@ -58,7 +58,7 @@ class ServeOptions:
         known_good: Keeps versions that are known to be good; None keeps none.
     """
 
-    load: ebpf.LoadOptions | CcpUnixOptions = field(default_factory=ebpf.LoadOptions)
+    load: ebpf.LoadOptions | SocketOptions = field(default_factory=ebpf.LoadOptions)
     duration_s: float | None = None
     unload_at_end: bool = False
     keep_capabilities: bool = False

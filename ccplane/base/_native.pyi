@@ -5,7 +5,7 @@ CLOCK_MONOTONIC, or of virtual time in the simulator.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Literal, final
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "IntNode",
     "Interpreter",
     "IoamCapture",
+    "Message",
     "PlainCubic",
     "Portable",
     "Program",
@@ -44,10 +45,13 @@ __all__ = [
     "TcpArrivals",
     "TcpTrace",
     "Told",
+    "WireFlow",
+    "WireLink",
     "compile",
     "drop_capabilities",
     "emulate",
     "facts",
+    "from_bytecode",
     "int_overhead_bytes",
     "ioam_build",
     "ioam_decode",
@@ -56,6 +60,7 @@ __all__ = [
     "ioam_insert",
     "ioam_remove",
     "ioam_work",
+    "portable",
     "probe",
     "rehearse",
     "rtcp_agent_summary",
@@ -65,8 +70,11 @@ __all__ = [
     "rtcp_tables",
     "rtcp_try_load",
     "rtcp_work",
+    "to_bytecode",
     "try_load",
     "verify",
+    "wire_messages",
+    "wire_values",
 ]
 
 KERNEL_PART: Final[tuple[str, ...]]
@@ -93,56 +101,6 @@ class Program:
     def n_instructions(self) -> int: ...
     def disassemble(self) -> str:
         """Return the instructions as text for people."""
-    def to_bytecode(self) -> tuple[int, int, bytes]:
-        """Return how many events and instructions portus' datapaths get, and their octets.
-
-        Raises:
-            LangError: `lang.limit`, with all that such a datapath does not have.
-        """
-    def portable(self, libccp: bool) -> Portable:
-        """Return what datapaths get that speak CCP's wire format.
-
-        Args:
-            libccp: Those that are built on libccp 1.2, with its limits; else what `from_bytecode` takes.
-
-        Raises:
-            LangError: `lang.limit`, with all that such a datapath does not have.
-        """
-    @staticmethod
-    def from_bytecode(
-        n_events: int, n_instrs: int, octets: bytes, name: str, origin: str, with_rtt: bool = False
-    ) -> Program:
-        """Return the program that an agent made with portus has sent; its registers are called r0, c0, l0.
-
-        Raises:
-            LangError: `lang.bytecode` or `lang.limit`; lines are numbers of instructions.
-        """
-
-@final
-class Portable:
-    """A program on its way to a datapath that speaks CCP's wire format."""
-
-    @property
-    def n_events(self) -> int: ...
-    @property
-    def n_instrs(self) -> int: ...
-    @property
-    def octets(self) -> bytes: ...
-    @property
-    def control_kinds(self) -> list[int]:
-        """Kind on the wire of each control register of the program itself."""
-    @property
-    def begin(self) -> list[tuple[int, int]]:
-        """Control registers, by index, that begin with a value which is to be sent with the program."""
-    @property
-    def carried(self) -> list[tuple[str, int, int]]:
-        """Control registers that begin with what the agent knows of the flow: name, register, factor."""
-    @property
-    def head(self) -> list[tuple[str, int]]:
-        """Report registers that the agent wants to know, and their place in a report."""
-    @property
-    def n_reports(self) -> int:
-        """Report registers in all: the program's, and the agent's own behind them."""
 
 @final
 class Interpreter:
@@ -956,3 +914,217 @@ def ioam_fill(packet: bytes, namespace_id: int, node_json: bytes) -> tuple[bytes
     Raises:
         CcpError: `ioam.cannot_write`, or what is wrong with the packet.
     """
+
+# Interop: see `ccplane.datapath.wire`.
+
+def to_bytecode(program: Program) -> tuple[int, int, bytes]:
+    """Return how many events and instructions portus' datapaths get, and their bytes.
+
+    Raises:
+        LangError: `lang.limit`, with all that such a datapath does not have.
+    """
+
+def portable(program: Program, libccp: bool) -> Portable:
+    """Return what datapaths get that speak CCP's wire format.
+
+    Args:
+        program: The program.
+        libccp: For datapaths that are built on libccp 1.2, with its limits; else what `from_bytecode` takes.
+
+    Raises:
+        LangError: `lang.limit`, with all that such a datapath does not have.
+    """
+
+def from_bytecode(
+    n_events: int, n_instrs: int, octets: bytes, name: str, origin: str, with_rtt: bool = False
+) -> Program:
+    """Return the program that an agent made with portus has sent; its registers are called r0, c0, l0.
+
+    Raises:
+        LangError: `lang.bytecode` or `lang.limit`; lines are numbers of instructions.
+    """
+
+def wire_messages(datagram: bytes) -> list[Message]:
+    """Return the messages of a datagram.
+
+    Raises:
+        CcpError: `wire.message`.
+    """
+
+def wire_values(fields: Sequence[tuple[int, int, int]]) -> dict[str, int]:
+    """Return new values by the names that registers of `from_bytecode` have: c0 and so on.
+
+    Window and rate are `cwnd_bytes` and `rate_bytes_per_s`; 0 leaves them as they are, as in libccp.
+
+    Raises:
+        CcpError: `wire.read_only`.
+    """
+
+class Message:
+    """A message of portus' wire protocol; addresses and ports are numbers in network byte order."""
+
+    def octets(self) -> bytes: ...
+
+    @final
+    class Create(Message):
+        """A flow began; an empty `algorithm` asks for the agent's default."""
+
+        def __new__(
+            cls,
+            flow: int,
+            init_cwnd_bytes: int,
+            mss_bytes: int,
+            src_ip: int,
+            src_port: int,
+            dst_ip: int,
+            dst_port: int,
+            algorithm: str,
+        ) -> Message.Create: ...
+        @property
+        def flow(self) -> int: ...
+        @property
+        def init_cwnd_bytes(self) -> int: ...
+        @property
+        def mss_bytes(self) -> int: ...
+        @property
+        def src_ip(self) -> int: ...
+        @property
+        def src_port(self) -> int: ...
+        @property
+        def dst_ip(self) -> int: ...
+        @property
+        def dst_port(self) -> int: ...
+        @property
+        def algorithm(self) -> str: ...
+
+    @final
+    class Measure(Message):
+        """A report of a program, or the end of a flow if there are no fields."""
+
+        def __new__(cls, flow: int, program: int, fields: Sequence[int]) -> Message.Measure: ...
+        @property
+        def flow(self) -> int: ...
+        @property
+        def program(self) -> int: ...
+        @property
+        def fields(self) -> list[int]: ...
+
+    @final
+    class Install(Message):
+        """A program for all flows."""
+
+        def __new__(cls, program: int, n_events: int, n_instrs: int, code: bytes) -> Message.Install: ...
+        @property
+        def program(self) -> int: ...
+        @property
+        def n_events(self) -> int: ...
+        @property
+        def n_instrs(self) -> int: ...
+        @property
+        def code(self) -> bytes: ...
+
+    @final
+    class Update(Message):
+        """New values of registers of a flow."""
+
+        def __new__(cls, flow: int, fields: Sequence[tuple[int, int, int]]) -> Message.Update: ...
+        @property
+        def flow(self) -> int: ...
+        @property
+        def fields(self) -> list[tuple[int, int, int]]: ...
+
+    @final
+    class ChangeProgram(Message):
+        """Another program for a flow, and the registers that begin otherwise than it says."""
+
+        def __new__(
+            cls, flow: int, program: int, fields: Sequence[tuple[int, int, int]]
+        ) -> Message.ChangeProgram: ...
+        @property
+        def flow(self) -> int: ...
+        @property
+        def program(self) -> int: ...
+        @property
+        def fields(self) -> list[tuple[int, int, int]]: ...
+
+    @final
+    class Ready(Message):
+        """A datapath is there."""
+
+        def __new__(cls, datapath: int) -> Message.Ready: ...
+        @property
+        def datapath(self) -> int: ...
+
+@final
+class Portable:
+    """A program on its way to a datapath that speaks CCP's wire format."""
+
+    @property
+    def n_events(self) -> int: ...
+    @property
+    def n_instrs(self) -> int: ...
+    @property
+    def octets(self) -> bytes: ...
+    @property
+    def control_kinds(self) -> list[int]:
+        """Kind on the wire of each control register of the program itself."""
+    @property
+    def begin(self) -> list[tuple[int, int]]:
+        """Control registers, by index, that begin with a value which is to be sent with the program."""
+    @property
+    def carried(self) -> list[tuple[str, int, int]]:
+        """Control registers that begin with what the agent knows of the flow: name, register, factor."""
+    @property
+    def head(self) -> list[tuple[str, int]]:
+        """Report registers that the agent wants to know, and their place in a report."""
+    @property
+    def n_reports(self) -> int:
+        """Report registers in all: the program's, and the agent's own behind them."""
+
+@final
+class WireLink:
+    """A way to an agent; see `ccplane.datapath.wire.link`."""
+
+    def __new__(
+        cls, agent: os.PathLike[str], heard: Callable[[str, Any], bool], own: os.PathLike[str] | None = None
+    ) -> WireLink: ...
+    def announce(
+        self,
+        ends: tuple[tuple[str, int], tuple[str, int]],
+        algorithm: str,
+        window_bytes: int,
+        mss_bytes: int,
+    ) -> int:
+        """Announce a flow to this agent and every later one; return the flow's number."""
+    def measured(self, flow: int, program: int, fields: Sequence[int]) -> None:
+        """Send a report; it waits while the agent has no room."""
+    def remove(self, flow: int) -> None:
+        """Send that a flow closed."""
+    @property
+    def connected(self) -> bool: ...
+    def close(self) -> None: ...
+
+@final
+class WireFlow:
+    """A QUIC connection that an agent may steer. Times are seconds, from any zero."""
+
+    def __new__(
+        cls, link: WireLink, now_s: float, algorithm: str, window_bytes: int, mss_bytes: int
+    ) -> WireFlow: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def is_steered(self) -> bool: ...
+    def hear(self, now_s: float, window_bytes: int) -> bool:
+        """Do what the agent says; return whether its program has the connection."""
+    def sent(self, now_s: float, bytes: int) -> None: ...
+    def acked(self, sent_s: float, bytes: int) -> None:
+        """Take a packet that an ACK acknowledged."""
+    def ack_ended(self, now_s: float, in_flight_bytes: int, is_app_limited: bool) -> None:
+        """Run the program for the packets of an ACK."""
+    def lost(
+        self, now_s: float, *, lost_bytes: int = 0, lost_pkts: int = 0, was_timeout: bool = False
+    ) -> None:
+        """Run the program for what was lost."""
+    def settle(self, window_bytes: int, srtt_s: float) -> int | None:
+        """Keep the window for an agent that comes; return the program's, if it has the connection."""

@@ -1,20 +1,26 @@
 """The datapaths that there are: their names, and what each can measure and set.
 
 `ccp run --datapath`, scenarios and messages take the names from here, and docs/datapaths.md its table.
+Modules of `ccplane/datapath/kinds` add those of features: a module has a sequence `KINDS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pkgutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ccplane.base.names import close_names
 
+if TYPE_CHECKING:
+    from ccplane.datapath.protocol import Datapath
+
 EBPF: Final = "ebpf"
 SIM: Final = "sim"
-CCP_UNIX: Final = "ccp:unix"
-QUIC: Final = "quic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Kind:
         sets: What an algorithm may set.
         programs: How long programs may be.
         alone: What has its flows while no agent has.
+        socket: Where the agent has a socket for its datapaths; None without one.
+        opens: Opens such a socket.
     """
 
     name: str
@@ -44,9 +52,11 @@ class Kind:
     programs: str
     alone: str
     traffic: str = ""
+    socket: Path | None = None
+    opens: Callable[[Path], Datapath] | None = None
 
 
-KINDS: Final = (
+_OWN: Final = (
     Kind(
         name=EBPF,
         flows="this kernel's TCP sockets",
@@ -69,36 +79,25 @@ KINDS: Final = (
         programs="1024 instructions, 64 registers of a kind",
         alone="the fallback law",
     ),
-    Kind(
-        name=CCP_UNIX,
-        flows="those of any datapath that is built on libccp 1.2, over Unix sockets",
-        runs=True,
-        scenarios=False,
-        needs="the datapath, of the same user",
-        measures="CCP's 15, and what is derived from them",
-        sets="window below 1 GiB, rate below 4.3 GB/s, registers",
-        programs="255 instructions, 110 registers of a kind, 8 programs at a time",
-        alone="what the datapath does by itself",
-    ),
-    Kind(
-        name=QUIC,
-        flows="connections of quinn, with the crate `ccp-quic`, and of aioquic, with "
-        "`ccplane.datapath.aioquic`",
-        runs=True,
-        scenarios=False,
-        needs="the program, of the same user",
-        measures="CCP's 15, and what is derived from them",
-        sets="window, rate as a bound of the window, registers",
-        programs="1024 instructions, 64 registers of a kind, 63 programs at a time",
-        alone="quinn's CUBIC, one of aioquic's laws",
-        traffic="quic",
-    ),
 )
+
+
+@cache
+def kinds() -> Sequence[Kind]:
+    """Return all datapaths: first ccplane's own, then those of features."""
+    package = f"{__package__}.kinds"
+    found = pkgutil.iter_modules([str(Path(__file__).with_name("kinds"))])
+    return [*_OWN, *(kind for module in found for kind in import_module(f"{package}.{module.name}").KINDS)]
+
+
+def kind_of(name: str) -> Kind:
+    """Return a datapath by its name, which exists."""
+    return next(kind for kind in kinds() if kind.name == name)
 
 
 def names(*, scenarios: bool) -> Sequence[str]:
     """Return the names of datapaths that `ccp run` serves, or that scenarios run on."""
-    return [kind.name for kind in KINDS if (kind.scenarios if scenarios else kind.runs)]
+    return [kind.name for kind in kinds() if (kind.scenarios if scenarios else kind.runs)]
 
 
 def refusal(name: str, *, scenarios: bool) -> tuple[str, str] | None:
@@ -112,8 +111,8 @@ def refusal(name: str, *, scenarios: bool) -> tuple[str, str] | None:
     if name in known:
         return None
     who = "scenarios" if scenarios else "`ccp run`"
-    there_is = name in [kind.name for kind in KINDS]
-    traffic = next((kind.traffic for kind in KINDS if kind.name == name), "")
+    there_is = name in [kind.name for kind in kinds()]
+    traffic = next((kind.traffic for kind in kinds() if kind.name == name), "")
     message = f"{who} cannot use the datapath `{name}`" if there_is else f"there is no datapath `{name}`"
     if scenarios and traffic:
         return (
@@ -132,16 +131,16 @@ def _in_scenarios(kind: Kind) -> str:
 def table() -> str:
     """Return the table of all datapaths, in Markdown."""
     rows = [
-        ("", [f"`{kind.name}`" for kind in KINDS]),
-        ("flows", [kind.flows for kind in KINDS]),
-        ("needs", [kind.needs for kind in KINDS]),
-        ("primitives", [kind.measures for kind in KINDS]),
-        ("algorithms set", [kind.sets for kind in KINDS]),
-        ("room for", [kind.programs for kind in KINDS]),
-        ("without an agent", [kind.alone for kind in KINDS]),
-        ("`ccp run`", ["yes" if kind.runs else "`ccp simulate`" for kind in KINDS]),
-        ("scenarios", [_in_scenarios(kind) for kind in KINDS]),
+        ("", [f"`{kind.name}`" for kind in kinds()]),
+        ("flows", [kind.flows for kind in kinds()]),
+        ("needs", [kind.needs for kind in kinds()]),
+        ("primitives", [kind.measures for kind in kinds()]),
+        ("algorithms set", [kind.sets for kind in kinds()]),
+        ("room for", [kind.programs for kind in kinds()]),
+        ("without an agent", [kind.alone for kind in kinds()]),
+        ("`ccp run`", ["yes" if kind.runs else "`ccp simulate`" for kind in kinds()]),
+        ("scenarios", [_in_scenarios(kind) for kind in kinds()]),
     ]
     lines = [f"| {' | '.join([name, *cells])} |" for name, cells in rows]
-    lines.insert(1, "| --- " * (len(KINDS) + 1) + "|")
+    lines.insert(1, "| --- " * (len(kinds()) + 1) + "|")
     return "\n".join(lines)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ccplane.datapath import registry
 from experiments.runs import leavings
 from experiments.runs.session import Progress
 from experiments.runs.steering import Steering
@@ -66,7 +65,7 @@ def quic_agent(
         open(directory / leavings.QUIC_AGENT_LOG, "wb") as log,
     ):
         socket = Path(folder, "agent")
-        agent = Steering(variants.over(QUIC), log, None, str(socket), datapath=registry.QUIC)
+        agent = Steering(variants.over(QUIC), log, None, str(socket), datapath=QUIC)
         try:
             yield OfQuic(agent, QuicOptions(socket, scenario.sample_interval_us))
         finally:

@@ -22,12 +22,11 @@ import msgspec
 from broker.options import BusOptions
 from ccplane.agent.control import ControlOptions
 from ccplane.agent.description import Plan, plan
-from ccplane.agent.held import CcpUnixOptions
+from ccplane.agent.held import SocketOptions
 from ccplane.agent.plane import Plane
 from ccplane.agent.serve import ServeOptions, serve
 from ccplane.base.errors import CcpError
 from ccplane.datapath import registry
-from ccplane.datapath.ccp_unix.programs import LIMITS
 from ccplane.datapath.ebpf import LoadOptions
 from experiments.runs import noted
 from experiments.runs.steering import Answer, Order
@@ -85,10 +84,10 @@ def main() -> int:
         return _run(line, order, notes)
 
 
-def _datapath(order: Order) -> LoadOptions | CcpUnixOptions:
+def _datapath(order: Order) -> LoadOptions | SocketOptions:
     if order.datapath == registry.EBPF:
         return LoadOptions(pin_dir=order.place, max_flows=MAX_FLOWS)
-    return CcpUnixOptions(Path(order.place), LIMITS[order.datapath])
+    return SocketOptions(order.datapath, Path(order.place))
 
 
 def _run(line: Line, order: Order, notes: noted.Notes) -> int:

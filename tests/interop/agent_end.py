@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,14 @@ def example(package: str, name: str) -> Path:
     build = ["scripts/cargo.sh", "build", "--release", "--package", package, "--example", name]
     subprocess.run(build, cwd=ROOT, env={**os.environ, "PATH": path}, check=True)
     return ROOT / "native/target/release/examples" / name
+
+
+def agent_at(path: Path) -> socket.socket:
+    """A socket in an agent's place."""
+    path.unlink(missing_ok=True)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    made.bind(os.fspath(path))
+    return made
 
 
 @contextmanager

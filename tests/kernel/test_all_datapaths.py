@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ccplane.datapath.registry import CCP_UNIX, QUIC, SIM
+from ccplane.datapath.kinds.interop import CCP_UNIX, QUIC
+from ccplane.datapath.registry import SIM
 from tests.carrying import CARRIED, must_carry
 
 KINDS = {"cubic", "aimd_vec", "bbr3", "r_tcp_cubic"}

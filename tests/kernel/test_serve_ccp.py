@@ -61,9 +61,9 @@ class Agent:
             for message in wire.messages(datagram):
                 if isinstance(message, Ready):
                     for number, text in ((1, WINDOW), (2, STEP)):
-                        self.tell(Install(number, *ebpf.compile_program(text).to_bytecode()))
+                        self.tell(Install(number, *wire.to_bytecode(ebpf.compile_program(text))))
                 elif isinstance(message, Create):
-                    self.tell(ChangeProgram(message.flow, 1))
+                    self.tell(ChangeProgram(message.flow, 1, []))
                 self.seen.append(message)
 
     def tell(self, message: Message) -> None:

@@ -15,13 +15,11 @@ from ccplane.agent.commands.serving import Given, how_to_use, serving
 from ccplane.agent.commands.told import told
 from ccplane.agent.console import show_error
 from ccplane.agent.description import PLAIN, Plan
-from ccplane.agent.held import CcpUnixOptions
+from ccplane.agent.held import SocketOptions
 from ccplane.agent.known_good import KnownGood
 from ccplane.agent.plane import Plane
 from ccplane.base.errors import CcpError, UsageError
 from ccplane.datapath import registry
-from ccplane.datapath.ccp_unix.datapath import SOCKET
-from ccplane.datapath.ccp_unix.programs import LIMITS
 from ccplane.datapath.ebpf import LoadOptions, compile_program
 
 OF_THE_KERNEL: Final = (
@@ -47,8 +45,11 @@ def run(
         str, typer.Option(help=f"Where the flows are: {', '.join(registry.names(scenarios=False))}.")
     ] = registry.EBPF,
     bind: Annotated[
-        Path, typer.Option(help="The agent's socket, for ccp:unix and quic: where datapaths look for it.")
-    ] = SOCKET,
+        Path | None,
+        typer.Option(
+            help="The agent's socket, where datapaths other than ebpf look for it [default: theirs]."
+        ),
+    ] = None,
     take_over: Annotated[
         bool,
         typer.Option(
@@ -68,8 +69,8 @@ def run(
 ) -> None:
     """Run algorithms on the TCP flows of this machine that choose `ccp` or `ccp.ALGORITHM`, until Ctrl-C.
 
-    It needs root. `ccp simulate` needs none, and simulates the flows; `--datapath ccp:unix` needs none, and
-    has the flows of datapaths that others wrote; `--datapath quic` those of quinn and aioquic.
+    It needs root. `ccp simulate` needs none, and simulates the flows; `--datapath` names other datapaths,
+    which need none (docs/datapaths.md).
     """
     _check_datapath(context, datapath)
     kept = None if known_good is None else KnownGood(known_good, compile_program)
@@ -79,8 +80,10 @@ def run(
         options = replace(options, load=replace(options.load, take_over=take_over))
         given.serve(ready, options, _greet)
     else:
-        options = replace(options, load=CcpUnixOptions(bind, LIMITS[datapath]))
-        given.serve(ready, options, partial(_greet_datapaths, bind))
+        socket = bind or registry.kind_of(datapath).socket
+        assert socket is not None, datapath
+        options = replace(options, load=SocketOptions(datapath, socket))
+        given.serve(ready, options, partial(_greet_datapaths, socket))
 
 
 def _check_datapath(context: typer.Context, datapath: str) -> None:

@@ -1,4 +1,4 @@
-"""Shared by `ccp run` and `ccp serve-ccp`: options of an agent that serves flows, and what it says."""
+"""Options of an agent that serves flows, and what it prints: shared by `ccp run` and commands of features."""
 
 from __future__ import annotations
 

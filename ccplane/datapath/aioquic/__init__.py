@@ -1,10 +1,10 @@
 """A CCP datapath for aioquic: an agent that speaks CCP's wire format steers its connections.
 
-`register` gives aioquic a congestion control. `controller` is what aioquic calls, `fold` a program at work,
-`rates` the delivery rate, `session` what is between the agent's socket and the connections. Without an agent
-one of aioquic's own laws has them.
+`register` gives aioquic a congestion control. `controller` is what aioquic calls, `session` what is between
+the agent's socket and the connections. Fold programs, delivery rates and the socket are those of
+`native/ccp-quic`. Without an agent one of aioquic's own congestion controls has the connections.
 
-Needs the extra `aioquic`. May import: `ccplane.base`, `ccplane.datapath.link`, `ccplane.datapath.wire`.
+Needs the extra `aioquic`. May import: `ccplane.base`, `ccplane.datapath.wire`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ with extra_part():
     from aioquic.quic.congestion.base import register_congestion_control
 
     from ccplane.datapath.aioquic.controller import CcpCongestionControl
-from ccplane.datapath.aioquic.session import AGENT, Session
+from ccplane.datapath.aioquic.session import Session
+from ccplane.datapath.wire import SOCKET as AGENT
 
 __all__ = ["AGENT", "Session", "register"]
 

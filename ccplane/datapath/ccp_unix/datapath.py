@@ -25,6 +25,7 @@ from ccplane.datapath.ccp_unix.peers import AgentSocket, Peer, is_open
 from ccplane.datapath.ccp_unix.programs import LIBCCP, Installed, Limits, Table
 from ccplane.datapath.ccp_unix.reports import Batch, Closed, Created, Report
 from ccplane.datapath.ebpf import compile_program
+from ccplane.datapath.kinds.interop import SOCKET
 from ccplane.datapath.protocol import LAW_PROGRAM, STAMP_SHIFT, Event, handle_of
 from ccplane.datapath.wire import (
     CWND,
@@ -41,9 +42,6 @@ from ccplane.datapath.wire import (
 )
 
 log = logging.getLogger("ccplane.datapath")
-
-SOCKET: Final = Path("/tmp/ccp/portus")
-"""Where agents made with portus have their socket, and datapaths look for it."""
 
 MAX_CWND_BYTES: Final = 1 << 30
 """No window ever gets larger [bytes]; as in the kernel."""

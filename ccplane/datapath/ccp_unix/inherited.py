@@ -9,7 +9,6 @@ answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from ccplane.datapath.ccp_unix.flows import head_of
@@ -52,10 +51,12 @@ class Inherited:
             datapath: Name of its datapath, which has this agent's programs.
             measure: What it said.
         """
-        nothing = Create(measure.flow, 0, UNKNOWN_MSS_BYTES, 0, 0, 0, 0)
+        nothing = Create(measure.flow, 0, UNKNOWN_MSS_BYTES, 0, 0, 0, 0, "")
         create = self._known.get(datapath, {}).get(measure.flow, nothing)
         law = self._law
         if measure.program != law.uid or len(measure.fields) != law.sent.n_reports:
             self._ask(datapath, create)
             return None
-        return replace(create, init_cwnd_bytes=head_of(law, measure.fields)["cwnd_bytes"])
+        ends = create.src_ip, create.src_port, create.dst_ip, create.dst_port
+        cwnd_bytes = head_of(law, measure.fields)["cwnd_bytes"]
+        return Create(create.flow, cwnd_bytes, create.mss_bytes, *ends, create.algorithm)

@@ -63,7 +63,7 @@ class Ledger:
     def closed(self, datapath: str, number: int) -> None:
         """Forget a flow."""
         if self.known.get(datapath, {}).pop(number, None) is not None:
-            self._append(f"{Measure(number, 0).octets().hex()} {datapath}")
+            self._append(f"{Measure(number, 0, []).octets().hex()} {datapath}")
 
     def left(self, datapath: str) -> None:
         """Forget a datapath and its flows."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ccplane.datapath.link import no_socket
-from ccplane.datapath.wire import MAX_MESSAGE_BYTES
+from ccplane.datapath.wire import MAX_MESSAGE_BYTES, no_socket
 
 MOST_WAITING: Final = 4096
 """Messages that wait for a datapath that does not read; then it counts as gone."""

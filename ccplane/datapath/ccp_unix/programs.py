@@ -8,8 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from ccplane.base.errors import ProgramError
-from ccplane.datapath import registry
-from ccplane.datapath.wire import Install
+from ccplane.datapath.wire import Install, portable
 
 if TYPE_CHECKING:
     from ccplane.base import _native
@@ -23,7 +22,7 @@ class Limits:
     """What a kind of datapath has room for.
 
     Attributes:
-        libccp: It is built on libccp 1.2; else it takes what ccplane takes, see `Program.from_bytecode`.
+        libccp: It is built on libccp 1.2; else it takes what ccplane takes, see `wire.from_bytecode`.
         programs: Programs at a time, the law's included; nobody tells when there are too many.
     """
 
@@ -35,9 +34,6 @@ LIBCCP: Final = Limits(libccp=True, programs=9)
 """libccp as others use it has a table of 10 programs, of which 1.2 leaves the last one empty."""
 
 CCPLANE: Final = Limits(libccp=False, programs=64)
-
-LIMITS: Final = {registry.CCP_UNIX: LIBCCP, registry.QUIC: CCPLANE}
-"""Name of a datapath at whose agent's end we are -> what it has room for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +67,7 @@ class Installed:
         Raises:
             LangError: `lang.limit`, with what such a datapath does not have.
         """
-        sent = program.portable(limits.libccp)
+        sent = portable(program, limits.libccp)
         uid = LAW_UID + handle
         fields = program.report_fields
         kinds = zip(sent.control_kinds, range(len(sent.control_kinds)), strict=True)

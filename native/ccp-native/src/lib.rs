@@ -10,6 +10,7 @@ mod errors;
 #[cfg(kernel)]
 mod features;
 mod flows;
+mod interop;
 mod ioam;
 #[cfg(kernel)]
 mod kernel;
@@ -48,7 +49,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ioam::int_overhead_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_work, module)?)?;
     module.add_class::<program::Program>()?;
-    module.add_class::<program::Portable>()?;
     module.add_class::<program::Interpreter>()?;
     module.add_class::<report::Report>()?;
     module.add_class::<report::Batch>()?;
@@ -60,6 +60,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ioam::IoamCapture>()?;
     module.add_class::<sim::SimDatapath>()?;
     module.add_class::<sim_env::SimEnv>()?;
+    interop::register(module)?;
     rtcp::register(module)?;
     #[cfg(kernel)]
     kernel::add(module)?;

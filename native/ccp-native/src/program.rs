@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-use ccp_lang::bytecode::{self, Bytecode};
-use ccp_lang::portable::{CCPLANE, LIBCCP, portable};
 use ccp_lang::prims::{NOTHING, PRIMITIVES};
 use ccp_lang::{Folded, Implicit, Machine, Source};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::errors;
 
@@ -16,7 +13,7 @@ use crate::errors;
 pub struct Program {
     pub inner: ccp_lang::Program,
     #[pyo3(get)]
-    source: String,
+    pub source: String,
 }
 
 #[pymethods]
@@ -57,65 +54,9 @@ impl Program {
         self.inner.disassemble()
     }
 
-    /// What agents made with portus send of a program: how many events, how many instructions, and their octets.
-    fn to_bytecode<'py>(&self, py: Python<'py>) -> PyResult<(u32, u32, Bound<'py, PyBytes>)> {
-        let (n_events, n_instrs, octets) =
-            bytecode::encode(&self.inner).map_err(|e| errors::raise_lang(py, &e))?;
-        Ok((n_events, n_instrs, PyBytes::new(py, &octets)))
-    }
-
-    /// What is sent of a program to datapaths that speak CCP's wire format: to libccp 1.2 with its limits, else to those
-    /// that take what `from_bytecode` takes.
-    fn portable(&self, py: Python<'_>, libccp: bool) -> PyResult<Portable> {
-        let made = portable(&self.inner, if libccp { &LIBCCP } else { &CCPLANE });
-        let made = made.map_err(|e| errors::raise_lang(py, &e))?;
-        Ok(Portable {
-            n_events: made.n_events,
-            n_instrs: made.n_instrs,
-            octets: PyBytes::new(py, &made.octets).unbind(),
-            control_kinds: made.control_kinds,
-            begin: made.begin,
-            carried: made.carried,
-            head: made.head,
-            n_reports: made.n_reports,
-        })
-    }
-
-    /// The program that an agent made with portus has sent; `with_rtt` gives it the smoothed RTT where an ACK brings
-    /// no sample.
-    #[staticmethod]
-    #[pyo3(signature = (n_events, n_instrs, octets, name, origin, with_rtt = false))]
-    fn from_bytecode(
-        py: Python<'_>,
-        n_events: u32,
-        n_instrs: u32,
-        octets: &[u8],
-        name: &str,
-        origin: &str,
-        with_rtt: bool,
-    ) -> PyResult<Program> {
-        let code = Bytecode { n_events, n_instrs, octets, name, origin };
-        let decode = if with_rtt { bytecode::decode_with_rtt } else { bytecode::decode };
-        let inner = decode(&code).map_err(|e| errors::raise_lang(py, &e))?;
-        Ok(Program { inner, source: String::new() })
-    }
-
     fn __repr__(&self) -> String {
         format!("Program({:?}, {} instructions)", self.inner.name, self.inner.instrs.len())
     }
-}
-
-/// A program on its way to a datapath that speaks CCP's wire format; as `ccp_lang::portable::Portable`.
-#[pyclass(frozen, get_all, module = "ccplane.base._native")]
-pub struct Portable {
-    n_events: u32,
-    n_instrs: u32,
-    octets: Py<PyBytes>,
-    control_kinds: Vec<u8>,
-    begin: Vec<(u8, u64)>,
-    carried: Vec<(&'static str, u8, u64)>,
-    head: Vec<(&'static str, u8)>,
-    n_reports: usize,
 }
 
 /// Compiles CCP source. Needs no privilege.

@@ -1,132 +1,123 @@
-//! What quinn calls: a law of its own, or a fold program and its agent.
+//! What quinn calls: a congestion control of its own, or a fold program and its agent.
 //!
-//! quinn tells of an ACK packet by packet, then that it ended, and then what it says is lost or marked. The program runs
-//! when an ACK ends, and once more for a loss or a mark, so that it knows of both at once. A loss that a timer finds
-//! comes without an ACK.
+//! quinn reports an ACK packet by packet, then that it ended, and then what it says is lost or marked. The program runs
+//! when an ACK ends, and once more for a loss or a mark, so that it knows of both simultaneously. A loss that a timer
+//! finds comes without an ACK.
 
 use std::any::Any;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
-use quinn_proto::congestion::Controller;
+use quinn_proto::congestion::{Controller, ControllerFactory};
 
-use crate::flow::Flow;
-use crate::fold::{Fold, Happened};
-use crate::{CcpConfig, law};
+use crate::fold::Happened;
+use crate::steered::Steered;
+use crate::{Link, law};
 
-/// A congestion controller whose law is an agent's, while there is one, and quinn's CUBIC else.
-pub struct Ccp {
-    config: Arc<CcpConfig>,
-    flow: Arc<Flow>,
-    /// A copy that quinn makes for somebody to look at is no flow.
-    is_told: bool,
-    steering: Steering,
-    initial_window_bytes: u64,
-    mss_bytes: u16,
-    srtt: Duration,
-    /// Of the ACK that quinn is telling of.
-    acked_bytes: u64,
-    acked_pkts: u64,
-    newest_sent: Option<Instant>,
-    /// As the last ACK said.
-    is_app_limited: bool,
-    window_bytes: u64,
+/// Connections that an agent steers.
+#[derive(Clone)]
+pub struct CcpConfig {
+    link: Arc<Link>,
+    algorithm: String,
+    ends: Option<(SocketAddr, SocketAddr)>,
 }
 
-enum Steering {
-    Law(Box<dyn Controller>),
-    Fold(Box<Fold>),
+impl CcpConfig {
+    /// Returns the configuration for connections that take the agent's default algorithm.
+    pub fn new(link: Arc<Link>) -> Self {
+        CcpConfig { link, algorithm: String::new(), ends: None }
+    }
+
+    /// Asks the agent for an algorithm by its name, of at most 63 octets.
+    #[must_use]
+    pub fn algorithm(mut self, name: &str) -> Self {
+        self.algorithm = name.to_string();
+        self
+    }
+
+    /// Says between which addresses the connection is: quinn does not tell a controller, and an agent's rules and lists
+    /// want to know. For a configuration that one connection has.
+    #[must_use]
+    pub fn ends(mut self, local: SocketAddr, peer: SocketAddr) -> Self {
+        self.ends = Some((local, peer));
+        self
+    }
+}
+
+impl ControllerFactory for CcpConfig {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Ccp::new(self, law::first(now, current_mtu), current_mtu))
+    }
+}
+
+/// A congestion controller whose law is an agent's, while there is one, and quinn's CUBIC else.
+struct Ccp {
+    config: Arc<CcpConfig>,
+    /// quinn's, while no program has the connection.
+    law: Option<Box<dyn Controller>>,
+    steered: Steered,
+    initial_window_bytes: u64,
+    srtt: Duration,
+    window_bytes: u64,
 }
 
 impl Ccp {
     /// Returns the controller of a connection that `law` has for now.
-    pub(crate) fn new(config: Arc<CcpConfig>, law: Box<dyn Controller>, mss_bytes: u16) -> Self {
-        let flow = Arc::new(config.link.flow(config.ends, &config.algorithm));
+    fn new(config: Arc<CcpConfig>, law: Box<dyn Controller>, mss_bytes: u16) -> Self {
         let window_bytes = law.window();
-        flow.note(window_bytes, mss_bytes, false);
+        let link = Arc::clone(&config.link);
+        let steered = Steered::new(link, config.ends, &config.algorithm, window_bytes, mss_bytes);
         Ccp {
             config,
-            flow,
-            is_told: false,
-            steering: Steering::Law(law),
+            law: Some(law),
+            steered,
             initial_window_bytes: window_bytes,
-            mss_bytes,
             srtt: Duration::ZERO,
-            acked_bytes: 0,
-            acked_pkts: 0,
-            newest_sent: None,
-            is_app_limited: true,
             window_bytes,
         }
     }
 
-    /// Tells the agent of the flow.
-    fn tell(&mut self) {
-        self.is_told = true;
-        self.config.link.add(&self.flow);
+    fn heir(&self, now: Instant) -> Box<dyn Controller> {
+        law::heir(now, self.steered.mss_bytes, self.window_bytes, self.srtt, !self.steered.has_lost)
     }
 
-    /// Goes over to the law if the agent is gone, and does what the agent says if it is there.
     fn hear(&mut self, now: Instant) {
-        let there = self.config.link.agent();
-        if let Steering::Fold(fold) = &self.steering
-            && there != Some(fold.agent)
-        {
-            let never_lost = !fold.has_lost;
-            let law = law::heir(now, self.mss_bytes, self.window_bytes, self.srtt, never_lost);
-            self.steering = Steering::Law(law);
-        }
-        let Some(letter) = self.flow.take().filter(|letter| there == Some(letter.agent)) else { return };
-        match &mut self.steering {
-            Steering::Fold(fold) => fold.obey(now, letter),
-            Steering::Law(law) => {
-                if let Some(program) = letter.program {
-                    let fold = Fold::new(now, law.window(), letter.agent, program, &letter.values);
-                    self.steering = Steering::Fold(Box::new(fold));
-                }
-            }
-        }
-    }
-
-    /// Runs the program, if one has the connection.
-    fn fold(&mut self, now: Instant, mut happened: Happened) {
-        happened.is_app_limited = self.is_app_limited;
-        if let Steering::Fold(fold) = &mut self.steering {
-            fold.run(now, &happened, self.mss_bytes, self.flow.number, &self.config.link);
+        self.steered.hear(now, self.window_bytes);
+        if self.steered.is_steered() {
+            self.law = None;
+        } else if self.law.is_none() {
+            self.law = Some(self.heir(now));
         }
     }
 
     fn settle(&mut self) {
-        self.window_bytes = match &self.steering {
-            Steering::Law(law) => law.window(),
-            Steering::Fold(fold) => fold.window_bytes(self.srtt, self.mss_bytes),
+        self.window_bytes = match &self.law {
+            Some(law) => law.window(),
+            // A byte more, as quinn sends what leaves less than its window in flight: two packets, for which the
+            // receiver acknowledges immediately, would else be one.
+            None => self.steered.window_bytes(self.srtt).map_or(self.window_bytes, |window| window + 1),
         };
-        let is_steered = matches!(self.steering, Steering::Fold(_));
-        self.flow.note(self.window_bytes, self.mss_bytes, is_steered);
+        self.steered.note(self.window_bytes);
     }
 }
 
 impl Controller for Ccp {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        if !self.is_told {
-            self.tell();
-        }
-        match &mut self.steering {
-            Steering::Law(law) => law.on_sent(now, bytes, last_packet_number),
-            Steering::Fold(fold) => fold.sent(now, bytes),
+        self.steered.announce();
+        self.steered.sent(now, bytes);
+        if let Some(law) = &mut self.law {
+            law.on_sent(now, bytes, last_packet_number);
         }
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
         self.srtt = rtt.get();
-        if let Steering::Law(law) = &mut self.steering {
+        self.steered.acked(sent, bytes);
+        if let Some(law) = &mut self.law {
             law.on_ack(now, sent, bytes, app_limited, rtt);
-            return;
         }
-        self.acked_bytes += bytes;
-        self.acked_pkts += 1;
-        self.newest_sent = self.newest_sent.max(Some(sent));
     }
 
     fn on_end_acks(
@@ -136,17 +127,12 @@ impl Controller for Ccp {
         app_limited: bool,
         largest_packet_num_acked: Option<u64>,
     ) {
-        if let Steering::Law(law) = &mut self.steering {
+        if let Some(law) = &mut self.law {
             law.on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
         }
-        self.is_app_limited = app_limited;
+        self.steered.is_app_limited = app_limited;
         self.hear(now);
-        let (acked_bytes, acked_pkts) = (self.acked_bytes, self.acked_pkts);
-        (self.acked_bytes, self.acked_pkts) = (0, 0);
-        if let (Steering::Fold(fold), Some(newest_sent)) = (&mut self.steering, self.newest_sent.take()) {
-            let rtt = fold.acked(now, newest_sent, acked_bytes, in_flight);
-            self.fold(now, Happened { acked_bytes, acked_pkts, rtt, ..Happened::default() });
-        }
+        self.steered.ack_ended(now, in_flight);
         self.settle();
     }
 
@@ -158,20 +144,23 @@ impl Controller for Ccp {
         lost_bytes: u64,
     ) {
         self.hear(now);
-        match &mut self.steering {
-            Steering::Law(law) => law.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes),
-            Steering::Fold(fold) => {
-                fold.lost(lost_bytes);
-                let (was_timeout, is_marked) = (is_persistent_congestion, lost_bytes == 0);
-                self.fold(now, Happened { lost_bytes, is_marked, was_timeout, ..Happened::default() });
-            }
+        if let Some(law) = &mut self.law {
+            law.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
         }
+        let happened = Happened {
+            lost_bytes,
+            lost_pkts: lost_bytes.div_ceil(self.steered.mss_bytes.into()),
+            is_marked: lost_bytes == 0,
+            was_timeout: is_persistent_congestion,
+            ..Happened::default()
+        };
+        self.steered.lost(now, happened);
         self.settle();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.mss_bytes = new_mtu;
-        if let Steering::Law(law) = &mut self.steering {
+        self.steered.mss_bytes = new_mtu;
+        if let Some(law) = &mut self.law {
             law.on_mtu_update(new_mtu);
         }
         self.settle();
@@ -181,16 +170,11 @@ impl Controller for Ccp {
         self.window_bytes
     }
 
-    /// quinn wants a second one when the peer's port changes, or for somebody to look at. If it comes to send, it is a
-    /// flow of its own, which the law has until the agent gives it a program.
+    /// quinn wants a second one when the peer's port changes, or to show it. If it comes to send, it is a flow of its
+    /// own, without a program until the agent gives it one.
     fn clone_box(&self) -> Box<dyn Controller> {
-        let law = match &self.steering {
-            Steering::Law(law) => law.clone_box(),
-            Steering::Fold(fold) => {
-                law::heir(Instant::now(), self.mss_bytes, self.window_bytes, self.srtt, !fold.has_lost)
-            }
-        };
-        Box::new(Ccp::new(Arc::clone(&self.config), law, self.mss_bytes))
+        let law = self.law.as_ref().map_or_else(|| self.heir(Instant::now()), |law| law.clone_box());
+        Box::new(Ccp::new(Arc::clone(&self.config), law, self.steered.mss_bytes))
     }
 
     fn initial_window(&self) -> u64 {
@@ -199,13 +183,5 @@ impl Controller for Ccp {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
-    }
-}
-
-impl Drop for Ccp {
-    fn drop(&mut self) {
-        if self.is_told {
-            self.config.link.remove(&self.flow);
-        }
     }
 }

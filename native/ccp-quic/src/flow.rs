@@ -1,12 +1,12 @@
 //! What a link and a flow's controller share: letters one way, the window of the moment the other.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccp_lang::Program;
 
-use crate::wire::{Create, Values};
+use crate::wire::{Field, Message, Values, end};
 
 /// A program under the number that an agent gave it.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct Flow {
     algorithm: String,
     window_bytes: AtomicU64,
     mss_bytes: AtomicU32,
+    /// Control registers of the program that it was given last.
+    n_controls: AtomicUsize,
     is_steered: AtomicBool,
     letter: Mutex<Letter>,
     has_letter: AtomicBool,
@@ -46,6 +48,7 @@ impl Flow {
             algorithm: algorithm.to_string(),
             window_bytes: AtomicU64::new(0),
             mss_bytes: AtomicU32::new(0),
+            n_controls: AtomicUsize::new(0),
             is_steered: AtomicBool::new(false),
             letter: Mutex::default(),
             has_letter: AtomicBool::new(false),
@@ -66,25 +69,43 @@ impl Flow {
 
     /// Returns the message that announces the flow, as it is now.
     pub fn create(&self) -> Vec<u8> {
-        let create = Create {
+        let ((src_ip, src_port), (dst_ip, dst_port)) =
+            self.ends.map_or(((0, 0), (0, 0)), |(local, peer)| (end(local), end(peer)));
+        let create = Message::Create {
             flow: self.number,
-            cwnd_bytes: self.window_bytes.load(Ordering::Relaxed),
+            init_cwnd_bytes: u32::try_from(self.window_bytes.load(Ordering::Relaxed)).unwrap_or(u32::MAX),
             mss_bytes: self.mss_bytes.load(Ordering::Relaxed),
-            ends: self.ends,
-            algorithm: &self.algorithm,
+            src_ip,
+            src_port,
+            dst_ip,
+            dst_port,
+            algorithm: self.algorithm.clone(),
         };
         create.octets()
     }
 
-    /// Puts in what `agent` wants. A program makes void what the letter before said; another agent, too.
-    pub fn write(&self, agent: u64, program: Option<Numbered>, values: &Values) {
+    /// Puts in what `agent` wants. A program replaces what the letter before said; another agent does also. `Err` says
+    /// what is not to be set; then nothing is.
+    pub fn write(&self, agent: u64, program: Option<Numbered>, fields: &[Field]) -> Result<(), String> {
+        let values = Values::of(fields)?;
+        let n_controls = program
+            .as_ref()
+            .map_or(self.n_controls.load(Ordering::Relaxed), |program| program.program.controls.len());
+        if values.exceed(n_controls) {
+            return Err(format!(
+                "flow {} gets a register beyond the {n_controls} of its program",
+                self.number
+            ));
+        }
+        self.n_controls.store(n_controls, Ordering::Relaxed);
         let mut letter = self.letter.lock().unwrap_or_else(PoisonError::into_inner);
         if program.is_some() || letter.agent != agent {
-            *letter = Letter { agent, program, values: *values };
+            *letter = Letter { agent, program, values };
         } else {
-            letter.values.merge(values);
+            letter.values.merge(&values);
         }
         self.has_letter.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Takes the letter out, if there is one: no lock where there is none.

@@ -23,6 +23,7 @@ pub struct Happened {
     pub acked_pkts: u64,
     pub rtt: Option<Duration>,
     pub lost_bytes: u64,
+    pub lost_pkts: u64,
     /// An ACK said that packets were marked; quinn does not say how many.
     pub is_marked: bool,
     /// Nothing arrived for so long that RFC 9002 calls it persistent congestion.
@@ -48,7 +49,6 @@ pub struct Fold {
     /// What time counts from.
     began: Instant,
     newest_sent: Instant,
-    pub has_lost: bool,
 }
 
 impl Fold {
@@ -66,7 +66,6 @@ impl Fold {
             rates: Rates::new(now),
             began: now,
             newest_sent: now,
-            has_lost: false,
         };
         fold.machine.reset(&fold.program.program, 0);
         fold.set(values);
@@ -97,16 +96,15 @@ impl Fold {
         }
     }
 
-    /// Returns the window [bytes]: of the program, of what its rate needs for one `srtt`, the smaller one. quinn paces by
-    /// window and `srtt`, and by no rate that one could set. An octet more, as quinn sends what leaves less than its window
-    /// in flight: two packets, for which the receiver acknowledges at once, would else be one.
+    /// Returns the window [bytes]: the program's, or what its rate needs for one `srtt`, whichever is smaller. QUIC
+    /// libraries pace by window and `srtt`, and by no rate that one could set.
     pub fn window_bytes(&self, srtt: Duration, mss_bytes: u16) -> u64 {
         let least = MIN_WINDOW_PKTS * u64::from(mss_bytes);
         let by_rate = match self.rate_bytes_per_s {
             0 | NO_RATE.. => u128::MAX,
             rate => u128::from(rate) * srtt.as_micros() / 1_000_000,
         };
-        u128::from(self.cwnd_bytes).min(by_rate).max(u128::from(least)) as u64 + 1
+        u128::from(self.cwnd_bytes).min(by_rate).max(u128::from(least)) as u64
     }
 
     pub fn sent(&mut self, now: Instant, bytes: u64) {
@@ -137,7 +135,6 @@ impl Fold {
 
     pub fn lost(&mut self, bytes: u64) {
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes);
-        self.has_lost = true;
     }
 
     /// Runs the program once, applies window and rate, and reports if it says so. A fold that an operator stopped does
@@ -178,7 +175,7 @@ impl Fold {
             (ACK_BYTES_ACKED, happened.acked_bytes),
             (ACK_ECN_BYTES, marked * mss_bytes),
             (ACK_ECN_PACKETS, marked),
-            (ACK_LOST_PKTS_SAMPLE, happened.lost_bytes.div_ceil(mss_bytes)),
+            (ACK_LOST_PKTS_SAMPLE, happened.lost_pkts),
             (ACK_PACKETS_ACKED, happened.acked_pkts),
             (FLOW_BYTES_IN_FLIGHT, in_flight_bytes),
             (FLOW_BYTES_PENDING, if happened.is_app_limited { 0 } else { mss_bytes }),

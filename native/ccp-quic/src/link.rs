@@ -1,7 +1,7 @@
 //! The socket to an agent: found, spoken to, and found again after it ended.
 //!
-//! As `ccplane/datapath/link.py` does it for the kernel's flows. An agent binds a datagram socket by name and answers to the
-//! name of whoever wrote. Ours is connected, so nobody else's datagrams come in, and the agent's end shows.
+//! An agent binds a datagram socket by name and answers to the name of the socket that wrote. The datapath's is connected,
+//! so no other datagrams come in, and the agent's end shows.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -28,9 +28,24 @@ const MAX_DATAGRAM_BYTES: usize = 1 << 16;
 /// The first program of an agent: all that were there before are void.
 const FIRST_PROGRAM: u32 = 1;
 
+/// What happens on a link, for its owner.
+pub enum Event<'a> {
+    /// An agent is there; so many flows are announced to it.
+    Came { flows: usize },
+    /// The agent is gone.
+    Gone { flows: usize, why: &'a str },
+    /// What the agent sent is not done.
+    Refused { why: &'a str },
+    /// The agent sent this.
+    Datagram(&'a [u8]),
+}
+
+/// Gets events, on any thread, and must not call the link. True: the datagram is done.
+type Listener = Box<dyn Fn(&Path, &Event<'_>) -> bool + Send + Sync>;
+
 /// A way to one agent, for all flows of a process. It ends with its last flow and its last owner.
-#[derive(Debug)]
 pub struct Link {
+    listener: Listener,
     agent: PathBuf,
     own: PathBuf,
     socket: UnixDatagram,
@@ -51,6 +66,7 @@ struct Known {
     waiting: VecDeque<Vec<u8>>,
     peer: Option<Peer>,
     n_agents: u64,
+    is_closed: bool,
 }
 
 /// Which socket is at a name: device, inode, and its time [s, ns], because numbers of inodes are used again.
@@ -67,18 +83,30 @@ pub enum Sent {
 }
 
 impl Link {
-    /// Begins to look for the agent whose socket is, or will be, at `agent`. Our own is in the same directory, which is
-    /// made if there is none.
+    /// Begins to look for the agent whose socket is, or will be, at `agent`. The datapath's own is in the same directory,
+    /// which is made if there is none. What happens goes to `tracing`.
     ///
     /// # Errors
     ///
     /// What the system says if there can be no socket there.
     pub fn open(agent: &Path) -> io::Result<Arc<Link>> {
+        Link::with(agent, Link::beside(agent, "quic"), Box::new(trace))
+    }
+
+    /// Returns a name for a socket next to the agent's that no other link of this process has.
+    pub fn beside(agent: &Path, name: &str) -> PathBuf {
         static LINKS: AtomicU32 = AtomicU32::new(0);
-        let directory = agent.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(directory)?;
         let number = LINKS.fetch_add(1, Ordering::Relaxed);
-        let own = directory.join(format!("quic-{}-{number}", std::process::id()));
+        agent.with_file_name(format!("{name}-{}-{number}", std::process::id()))
+    }
+
+    /// As [`Link::open`], with a socket named `own`, and events for a listener.
+    ///
+    /// # Errors
+    ///
+    /// What the system says if there can be no socket there.
+    pub fn with(agent: &Path, own: PathBuf, listener: Listener) -> io::Result<Arc<Link>> {
+        std::fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
         match std::fs::remove_file(&own) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -87,6 +115,7 @@ impl Link {
         socket.set_read_timeout(Some(LOOK))?;
         let heard = socket.try_clone()?;
         let link = Arc::new(Link {
+            listener,
             agent: agent.to_path_buf(),
             own,
             socket,
@@ -124,12 +153,41 @@ impl Link {
         self.tell(&mut known, flow.create());
     }
 
-    /// Tells that a flow closed.
-    pub(crate) fn remove(&self, flow: &Flow) {
+    /// Announces a flow of which nothing but its reports comes later; returns its number.
+    pub fn announce(
+        &self,
+        ends: Option<(SocketAddr, SocketAddr)>,
+        algorithm: &str,
+        window_bytes: u64,
+        mss_bytes: u16,
+    ) -> u32 {
+        let flow = self.flow(ends, algorithm);
+        flow.note(window_bytes, mss_bytes, false);
+        let number = flow.number;
+        self.add(&Arc::new(flow));
+        number
+    }
+
+    /// Sends that a flow closed.
+    pub fn remove(&self, number: u32) {
         let mut known = self.known();
-        known.flows.remove(&flow.number);
+        known.flows.remove(&number);
+        self.tell(&mut known, Message::Measure { flow: number, program: 0, fields: vec![] }.octets());
+    }
+
+    /// Sends a report, or keeps it while the agent has no room; without an agent it is lost.
+    pub fn measured(&self, flow: u32, program: u32, fields: &[u64]) {
         let mut buffer = [0; wire::MAX_MEASURE_BYTES];
-        self.tell(&mut known, wire::measure(&mut buffer, flow.number, 0, &[]).to_vec());
+        self.tell(&mut self.known(), wire::measure(&mut buffer, flow, program, fields).to_vec());
+    }
+
+    /// Leaves the agent permanently: flows continue without one, and the socket is removed.
+    pub fn close(&self) {
+        let mut known = self.known();
+        known.is_closed = true;
+        self.there.store(0, Ordering::Release);
+        known.waiting.clear();
+        _ = std::fs::remove_file(&self.own);
     }
 
     /// Sends a report, from the path of an ACK: it does not wait.
@@ -192,7 +250,7 @@ impl Link {
 
     fn lose(&self, known: &mut Known, why: &str) {
         if self.there.swap(0, Ordering::AcqRel) != 0 {
-            tracing::warn!(agent = %self.agent.display(), flows = known.flows.len(), "the agent is gone: {why}");
+            (self.listener)(&self.agent, &Event::Gone { flows: known.flows.len(), why });
         }
         known.peer = None;
         known.waiting.clear();
@@ -202,6 +260,9 @@ impl Link {
     /// Sees whether the agent is there still, or again.
     fn look(&self) {
         let mut known = self.known();
+        if known.is_closed {
+            return;
+        }
         match self.peer() {
             Ok(peer) if known.peer == Some(peer) => {
                 self.flush(&mut known);
@@ -231,10 +292,10 @@ impl Link {
 
     /// Tells an agent that knows nothing of us who is here; one that has no room for that is none yet.
     fn greet(&self, known: &mut Known, peer: Peer) {
-        if self.send(&wire::ready(std::process::id())).is_err() {
+        if self.send(&Message::Ready { datapath: std::process::id() }.octets()).is_err() {
             return;
         }
-        tracing::info!(agent = %self.agent.display(), flows = known.flows.len(), "an agent is there");
+        (self.listener)(&self.agent, &Event::Came { flows: known.flows.len() });
         known.n_agents += 1;
         known.peer = Some(peer);
         known.waiting = known.flows.values().map(|flow| flow.create()).collect();
@@ -245,11 +306,17 @@ impl Link {
 
     /// Does what the agent says.
     fn heard(&self, datagram: &[u8]) {
-        let mut known = self.known();
+        if self.agent().is_none() {
+            self.look(); // portus 0.5 sends programs before anything is sent to it
+        }
         let Some(agent) = self.agent() else { return };
+        if (self.listener)(&self.agent, &Event::Datagram(datagram)) {
+            return;
+        }
+        let mut known = self.known();
         for message in wire::messages(datagram) {
             if let Err(why) = message.and_then(|message| known.obey(agent, message)) {
-                tracing::warn!(agent = %self.agent.display(), "what the agent sent is not done: {why}");
+                (self.listener)(&self.agent, &Event::Refused { why: &why });
             }
         }
         self.flush(&mut known);
@@ -259,28 +326,28 @@ impl Link {
 impl Known {
     fn obey(&mut self, agent: u64, message: Message) -> Result<(), String> {
         match message {
-            Message::Install { program, n_events, n_instrs, octets } => {
+            Message::Install { program, n_events, n_instrs, code } => {
                 if program == FIRST_PROGRAM {
                     self.programs.clear();
                 }
                 let name = program.to_string();
-                let code = Bytecode { n_events, n_instrs, octets, name: &name, origin: "<the agent>" };
+                let code = Bytecode { n_events, n_instrs, octets: &code, name: &name, origin: "<the agent>" };
                 let decoded = decode(&code).map_err(|error| error.to_string())?;
                 self.programs.insert(program, Arc::new(decoded));
             }
-            Message::ChangeProgram { flow, program: number, values } => {
+            // When a flow closed meanwhile, the agent will be told.
+            Message::ChangeProgram { flow, program: number, fields } => {
                 let program = self.programs.get(&number);
                 let program = program
                     .ok_or_else(|| format!("flow {flow} gets program {number}, which is not installed"))?;
-                // Of a flow that closed meanwhile, the agent will hear.
-                if let Some(flow) = self.flows.get(&flow) {
-                    flow.write(agent, Some(Numbered { number, program: Arc::clone(program) }), &values);
-                }
+                let program = Numbered { number, program: Arc::clone(program) };
+                self.flows.get(&flow).map_or(Ok(()), |flow| flow.write(agent, Some(program), &fields))?;
             }
-            Message::Update { flow, values } => {
-                if let Some(flow) = self.flows.get(&flow) {
-                    flow.write(agent, None, &values);
-                }
+            Message::Update { flow, fields } => {
+                self.flows.get(&flow).map_or(Ok(()), |flow| flow.write(agent, None, &fields))?;
+            }
+            Message::Create { .. } | Message::Measure { .. } | Message::Ready { .. } => {
+                return Err("agents send no such message".to_string());
             }
         }
         Ok(())
@@ -293,6 +360,18 @@ impl Drop for Link {
     }
 }
 
+/// Writes what happens to the log of a Rust program.
+fn trace(agent: &Path, event: &Event<'_>) -> bool {
+    let agent = agent.display();
+    match event {
+        Event::Came { flows } => tracing::info!(%agent, flows, "an agent is there"),
+        Event::Gone { flows, why } => tracing::warn!(%agent, flows, "the agent is gone: {why}"),
+        Event::Refused { why } => tracing::warn!(%agent, "what the agent sent is not done: {why}"),
+        Event::Datagram(_) => {}
+    }
+    false
+}
+
 fn is_busy(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
@@ -303,7 +382,7 @@ fn hear(link: &Weak<Link>, socket: &UnixDatagram) {
     let mut looked = Instant::now();
     loop {
         let received = socket.recv(&mut buffer);
-        let Some(link) = link.upgrade() else { return };
+        let Some(link) = link.upgrade().filter(|link| !link.known().is_closed) else { return };
         match received {
             Ok(n) => link.heard(&buffer[..n]),
             Err(error) if is_busy(&error) => {}

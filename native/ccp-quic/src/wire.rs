@@ -1,18 +1,20 @@
-//! Messages of portus' wire protocol, as `ccplane/datapath/wire.py` has them for agents: what a datapath writes, and what it
-//! reads.
+//! Messages of portus' wire protocol, between an agent and a datapath.
+//!
+//! Every message begins with its type (16 bits), its length (16 bits, this header included) and the number of a flow
+//! (32 bits), all little-endian; a datagram may hold several. An agent installs programs, gives them to flows and updates
+//! registers; a datapath says that it is ready, and announces flows and their reports. A report without fields says that
+//! the flow closed. `native/ccp-lang/tests/messages.rs` has the same bytes from portus itself.
 
 use std::net::{IpAddr, SocketAddr};
 
 use ccp_lang::MAX_REGISTERS;
 
-/// Octets of a [`Measure`] at most.
+/// Bytes of a report at most.
 pub const MAX_MEASURE_BYTES: usize = HEADER_BYTES + 8 + 8 * MAX_REGISTERS;
 
 const HEADER_BYTES: usize = 8;
-const CREATE_BYTES: usize = HEADER_BYTES + 24 + NAME_BYTES;
 /// Of the algorithm that a flow asks for; the last one is 0.
 const NAME_BYTES: usize = 64;
-const FIELD_BYTES: usize = 13;
 
 const CREATE: u16 = 0;
 const MEASURE: u16 = 1;
@@ -26,56 +28,102 @@ const IMPLICIT: u8 = 2;
 const CWND: u32 = 4;
 const RATE: u32 = 5;
 
-/// Returns the message that says that a datapath is there.
-pub fn ready(datapath: u32) -> Vec<u8> {
-    let mut octets = Vec::with_capacity(HEADER_BYTES + 4);
-    header(&mut octets, READY, HEADER_BYTES + 4, 0);
-    octets.extend(datapath.to_le_bytes());
-    octets
+/// A register and its new value: kind, number, value.
+pub type Field = (u8, u32, u64);
+
+/// A message.
+#[cfg_attr(feature = "python", pyo3::pyclass(eq, module = "ccplane.base._native"))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A flow began. Addresses and ports are in network byte order, as CCP's kernel module sends them; 0 where they are
+    /// IPv6 or unknown. `algorithm` is what it asks for; empty for the agent's default.
+    Create {
+        flow: u32,
+        init_cwnd_bytes: u32,
+        mss_bytes: u32,
+        src_ip: u32,
+        src_port: u32,
+        dst_ip: u32,
+        dst_port: u32,
+        algorithm: String,
+    },
+    /// A report of a program, or the end of a flow if there are no fields.
+    Measure { flow: u32, program: u32, fields: Vec<u64> },
+    /// A program for all flows; `ccp_lang::bytecode` reads and writes its code.
+    Install { program: u32, n_events: u32, n_instrs: u32, code: Vec<u8> },
+    /// New values of registers of a flow.
+    Update { flow: u32, fields: Vec<Field> },
+    /// Another program for a flow, and the registers that begin otherwise than the program says.
+    ChangeProgram { flow: u32, program: u32, fields: Vec<Field> },
+    /// A datapath is there.
+    Ready { datapath: u32 },
 }
 
-/// What an agent is told of a flow that came.
-#[derive(Clone, Debug)]
-pub struct Create<'a> {
-    pub flow: u32,
-    pub cwnd_bytes: u64,
-    pub mss_bytes: u32,
-    /// Of this host and of the peer, if they are known.
-    pub ends: Option<(SocketAddr, SocketAddr)>,
-    /// That the flow asks for; empty for the agent's default.
-    pub algorithm: &'a str,
-}
-
-impl Create<'_> {
-    /// Returns the message. Addresses are in network byte order, as CCP's kernel module sends them; 0 where they are
-    /// IPv6 or unknown.
+#[cfg_attr(feature = "python", pyo3::pymethods)]
+impl Message {
+    /// Returns the bytes. Panics if there are more than 64 KiB, which no program and no flow needs.
     pub fn octets(&self) -> Vec<u8> {
-        let mut octets = Vec::with_capacity(CREATE_BYTES);
-        header(&mut octets, CREATE, CREATE_BYTES, self.flow);
-        octets.extend(u32::try_from(self.cwnd_bytes).unwrap_or(u32::MAX).to_le_bytes());
-        octets.extend(self.mss_bytes.to_le_bytes());
-        let (local, peer) = self.ends.map_or(([0; 8], [0; 8]), |(local, peer)| (end(local), end(peer)));
-        octets.extend(local);
-        octets.extend(peer);
-        let name = &self.algorithm.as_bytes()[..self.algorithm.len().min(NAME_BYTES - 1)];
-        octets.extend(name);
-        octets.resize(CREATE_BYTES, 0);
-        octets
+        match self {
+            Message::Create {
+                flow,
+                init_cwnd_bytes,
+                mss_bytes,
+                src_ip,
+                src_port,
+                dst_ip,
+                dst_port,
+                algorithm,
+            } => {
+                let mut name = algorithm.as_bytes()[..algorithm.len().min(NAME_BYTES - 1)].to_vec();
+                name.resize(NAME_BYTES, 0);
+                let words =
+                    [init_cwnd_bytes, mss_bytes, src_ip, src_port, dst_ip, dst_port].map(|word| *word);
+                framed(CREATE, *flow, &words, &name)
+            }
+            Message::Measure { flow, program, fields } => {
+                let values = fields.iter().flat_map(|field| field.to_le_bytes()).collect::<Vec<_>>();
+                framed(MEASURE, *flow, &[*program, fields.len() as u32], &values)
+            }
+            Message::Install { program, n_events, n_instrs, code } => {
+                framed(INSTALL, 0, &[*program, *n_events, *n_instrs], code)
+            }
+            Message::Update { flow, fields } => {
+                framed(UPDATE, *flow, &[fields.len() as u32], &packed(fields))
+            }
+            Message::ChangeProgram { flow, program, fields } => {
+                framed(CHANGE_PROGRAM, *flow, &[*program, fields.len() as u32], &packed(fields))
+            }
+            Message::Ready { datapath } => framed(READY, 0, &[*datapath], &[]),
+        }
     }
 }
 
-/// An address and its port, 32 bits each.
-fn end(address: SocketAddr) -> [u8; 8] {
-    let mut octets = [0; 8];
-    if let IpAddr::V4(ip) = address.ip() {
-        octets[..4].copy_from_slice(&ip.octets());
-        octets[4..6].copy_from_slice(&address.port().to_be_bytes());
-    }
+fn framed(of_type: u16, flow: u32, words: &[u32], rest: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(HEADER_BYTES + 4 * words.len() + rest.len()).expect("at most 64 KiB");
+    let head = u32::from(of_type) | u32::from(length) << 16;
+    let mut octets = Vec::with_capacity(usize::from(length));
+    [&[head, flow], words].concat().iter().for_each(|word| octets.extend(word.to_le_bytes()));
+    octets.extend(rest);
     octets
 }
 
-/// Writes a report, or the end of a flow where there are no `fields`; returns its octets. It allocates nothing: folds
-/// report from the path of an ACK.
+fn packed(fields: &[Field]) -> Vec<u8> {
+    let octets =
+        |&(kind, index, value): &Field| [&[kind][..], &index.to_le_bytes(), &value.to_le_bytes()].concat();
+    fields.iter().flat_map(octets).collect()
+}
+
+/// Returns address and port as a [`Message::Create`] has them.
+pub fn end(address: SocketAddr) -> (u32, u32) {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => {
+            (u32::from_le_bytes(ip.octets()), u16::from_le_bytes(address.port().to_be_bytes()).into())
+        }
+        IpAddr::V6(_) => (0, 0),
+    }
+}
+
+/// Writes a report; returns its bytes. It allocates nothing: folds report from the path of an ACK.
 ///
 /// Panics:
 ///     If there are more than [`MAX_REGISTERS`] fields, which no program has.
@@ -96,18 +144,83 @@ pub fn measure<'a>(
     &buffer[..length]
 }
 
-fn header(octets: &mut Vec<u8>, of_type: u16, length: usize, flow: u32) {
-    octets.extend(of_type.to_le_bytes());
-    octets.extend((length as u16).to_le_bytes());
-    octets.extend(flow.to_le_bytes());
+/// Reads the messages of a datagram; `Err` says at the first malformed bytes what is wrong with them.
+pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message, String>> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let length =
+            rest.get(2..4).map_or(0, |length| usize::from(u16::from_le_bytes([length[0], length[1]])));
+        if length < HEADER_BYTES || length > rest.len() {
+            let message = format!("{} bytes are not a message, which would have {length}", rest.len());
+            rest = &[];
+            return Some(Err(message));
+        }
+        let (message, others) = rest.split_at(length);
+        rest = others;
+        let of_type = u16::from_le_bytes([message[0], message[1]]);
+        let read = read(of_type, word(message, 4)?, &message[HEADER_BYTES..]);
+        if read.is_none() {
+            rest = &[];
+        }
+        Some(read.ok_or_else(|| format!("{length} bytes are not a message of type {of_type}")))
+    })
 }
 
-/// What an agent says.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Message<'a> {
-    Install { program: u32, n_events: u32, n_instrs: u32, octets: &'a [u8] },
-    ChangeProgram { flow: u32, program: u32, values: Values },
-    Update { flow: u32, values: Values },
+fn read(of_type: u16, flow: u32, body: &[u8]) -> Option<Message> {
+    let at = |place: usize| word(body, 4 * place);
+    Some(match of_type {
+        CREATE => {
+            let name = body.get(24..).filter(|name| name.len() == NAME_BYTES)?;
+            let end = name.iter().position(|octet| *octet == 0)?;
+            Message::Create {
+                flow,
+                init_cwnd_bytes: at(0)?,
+                mss_bytes: at(1)?,
+                src_ip: at(2)?,
+                src_port: at(3)?,
+                dst_ip: at(4)?,
+                dst_port: at(5)?,
+                algorithm: std::str::from_utf8(&name[..end]).ok()?.to_string(),
+            }
+        }
+        MEASURE => {
+            let fields = records(body.get(8..)?, at(1)?)?.into_iter().map(u64::from_le_bytes).collect();
+            Message::Measure { flow, program: at(0)?, fields }
+        }
+        INSTALL => Message::Install {
+            program: at(0)?,
+            n_events: at(1)?,
+            n_instrs: at(2)?,
+            code: body.get(12..)?.to_vec(),
+        },
+        UPDATE => Message::Update { flow, fields: unpacked(body.get(4..)?, at(0)?)? },
+        CHANGE_PROGRAM => {
+            Message::ChangeProgram { flow, program: at(0)?, fields: unpacked(body.get(8..)?, at(1)?)? }
+        }
+        READY if body.len() == 4 => Message::Ready { datapath: at(0)? },
+        _ => return None,
+    })
+}
+
+fn unpacked(octets: &[u8], n: u32) -> Option<Vec<Field>> {
+    let field = |octets: [u8; 13]| {
+        let [kind, i, j, k, l, value @ ..] = octets;
+        (kind, u32::from_le_bytes([i, j, k, l]), u64::from_le_bytes(value))
+    };
+    Some(records(octets, n)?.into_iter().map(field).collect())
+}
+
+/// Splits bytes into `n` records of N bytes each; `None` if there are not just as many.
+fn records<const N: usize>(octets: &[u8], n: u32) -> Option<Vec<[u8; N]>> {
+    let is_whole = octets.len() as u64 == u64::from(n) * N as u64;
+    is_whole.then(|| octets.chunks_exact(N).map(|one| one.try_into().expect("N bytes")).collect())
+}
+
+fn word(octets: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(octets.get(at..at + 4)?.try_into().expect("four bytes")))
 }
 
 /// New values of a flow's registers.
@@ -129,6 +242,39 @@ impl Default for Values {
 }
 
 impl Values {
+    /// Reads registers of a message; `Err` says which one agents cannot set.
+    pub fn of(fields: &[Field]) -> Result<Values, String> {
+        let mut values = Values::default();
+        for &(kind, index, value) in fields {
+            match (kind, index) {
+                (IMPLICIT, CWND) => values.cwnd_bytes = value,
+                (IMPLICIT, RATE) => values.rate_bytes_per_s = value,
+                _ if CONTROL.contains(&kind) && (index as usize) < MAX_REGISTERS => {
+                    values.control[index as usize] = value;
+                    values.controls |= 1 << index;
+                }
+                _ => return Err(format!("a register of kind {kind}, number {index}, cannot be set")),
+            }
+        }
+        Ok(values)
+    }
+
+    /// Returns the values by name: the control registers `c0` and so on, and window and rate if they are not 0.
+    pub fn named(&self) -> Vec<(String, u64)> {
+        let controls = self.control.iter().enumerate().filter(|(i, _)| self.controls >> i & 1 == 1);
+        let own = [("cwnd_bytes", self.cwnd_bytes), ("rate_bytes_per_s", self.rate_bytes_per_s)];
+        let own = own.into_iter().filter(|(_, value)| *value != 0);
+        controls
+            .map(|(i, value)| (format!("c{i}"), *value))
+            .chain(own.map(|(name, value)| (name.to_string(), value)))
+            .collect()
+    }
+
+    /// Whether a control register is set that a program with `n` of them has not.
+    pub fn exceed(&self, n: usize) -> bool {
+        self.controls.checked_shr(n as u32).unwrap_or(0) != 0
+    }
+
     /// Takes over what `later` sets.
     pub fn merge(&mut self, later: &Values) {
         later.write(&mut self.control);
@@ -150,78 +296,6 @@ impl Values {
             }
         }
     }
-}
-
-/// Reads the messages of a datagram; `Err` says at the first octets that are none what is wrong with them.
-pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, String>> {
-    let mut rest = datagram;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let length =
-            rest.get(2..4).map_or(0, |octets| usize::from(u16::from_le_bytes([octets[0], octets[1]])));
-        if length < HEADER_BYTES || length > rest.len() {
-            let message = format!("{} octets are no message", rest.len());
-            rest = &[];
-            return Some(Err(message));
-        }
-        let (message, others) = rest.split_at(length);
-        rest = others;
-        let read = read(message);
-        if read.is_err() {
-            rest = &[];
-        }
-        Some(read)
-    })
-}
-
-fn read(message: &[u8]) -> Result<Message<'_>, String> {
-    let of_type = u16::from_le_bytes([message[0], message[1]]);
-    let malformed = || format!("{} octets are no message of type {of_type} from an agent", message.len());
-    let flow = word(message, 4).ok_or_else(malformed)?;
-    let first = || word(message, 8).ok_or_else(malformed);
-    match of_type {
-        INSTALL => {
-            let (Some(n_events), Some(n_instrs)) = (word(message, 12), word(message, 16)) else {
-                return Err(malformed());
-            };
-            Ok(Message::Install { program: first()?, n_events, n_instrs, octets: &message[20..] })
-        }
-        UPDATE => Ok(Message::Update { flow, values: values(first()?, &message[12..])? }),
-        CHANGE_PROGRAM => {
-            let n = word(message, 12).ok_or_else(malformed)?;
-            Ok(Message::ChangeProgram { flow, program: first()?, values: values(n, &message[16..])? })
-        }
-        _ => Err(malformed()),
-    }
-}
-
-fn values(n: u32, octets: &[u8]) -> Result<Values, String> {
-    if octets.len() as u64 != u64::from(n) * FIELD_BYTES as u64 {
-        return Err(format!("{} octets are no {n} registers", octets.len()));
-    }
-    let mut values = Values::default();
-    for field in octets.chunks_exact(FIELD_BYTES) {
-        let kind = field[0];
-        let index = u32::from_le_bytes(field[1..5].try_into().expect("four octets"));
-        let value = u64::from_le_bytes(field[5..].try_into().expect("eight octets"));
-        match (kind, index) {
-            (IMPLICIT, CWND) => values.cwnd_bytes = value,
-            (IMPLICIT, RATE) => values.rate_bytes_per_s = value,
-            _ if CONTROL.contains(&kind) && (index as usize) < MAX_REGISTERS => {
-                values.control[index as usize] = value;
-                values.controls |= 1 << index;
-            }
-            _ => return Err(format!("a register of kind {kind}, number {index}, cannot be set")),
-        }
-    }
-    Ok(values)
-}
-
-fn word(octets: &[u8], at: usize) -> Option<u32> {
-    let octets = octets.get(at..at + 4)?;
-    Some(u32::from_le_bytes(octets.try_into().expect("four octets")))
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
+use ccp_quic::wire::Message;
 use ccp_quic::{CcpConfig, Link};
 use quinn::{Connection, TransportConfig};
 
 use common::{
-    Agent, CONTROL, CWND, Directory, IMPLICIT, RATE, Said, WATCH, change, connected, install, send_on,
-    update, wait_for,
+    Agent, CONTROL, CWND, Directory, IMPLICIT, RATE, WATCH, change, connected, install, send_on, update,
+    wait_for,
 };
 
 const CWND_BYTES: u64 = 100_000;
@@ -42,11 +43,12 @@ async fn an_agent_has_the_window_the_rate_and_the_program() {
     let agent = Agent::serve(&place.agent(), WATCH, CWND_BYTES);
     let (connection, link) = began(&place.agent()).await;
     let flow = wait_for("flow", || agent.created().first().copied()).await;
-    let Said::Create { mss_bytes, algorithm, ends, .. } = agent.said()[1].clone() else {
+    let [Message::Ready { .. }, Message::Create { mss_bytes, algorithm, src_ip, dst_port, .. }] =
+        &agent.said()[..2]
+    else {
         panic!("{:?}", agent.said())
     };
-    assert_eq!((agent.said()[0].clone(), mss_bytes, algorithm.as_str()), (Said::Ready, 1200, "watched"));
-    assert_eq!(ends, [0; 16]);
+    assert_eq!((*mss_bytes, algorithm.as_str(), *src_ip, *dst_port), (1200, "watched", 0, 0));
     let agent = &agent;
     let reported = |program, window, step| {
         let found = move |fields: &Vec<u64>| fields[1] == window && fields[2] == step;
@@ -97,14 +99,16 @@ async fn agents_that_read_nothing_are_none_and_what_they_send_does_no_harm() {
     let (connection, link) = began(&place.agent()).await;
     let flow = wait_for("flow", || agent.created().first().copied()).await;
     wait_for("report", || agent.reports(1).pop()).await;
-    for octets in [
-        b"".to_vec(),
-        b"abc".to_vec(),
+    for octets in [&b""[..], b"abc"] {
+        agent.tell_octets(octets);
+    }
+    for message in [
         change(flow, 7, &[]),
         update(flow, &[(IMPLICIT, 3, 1)]),
+        update(flow, &[(CONTROL, 1, 1), (IMPLICIT, CWND, 1)]),
         update(flow + 1, &[(IMPLICIT, CWND, 1)]),
     ] {
-        agent.tell(&octets);
+        agent.tell(&message);
     }
     agent.tell(&update(flow, &[(CONTROL, 0, 9)]));
     let fields = wait_for("report", || agent.reports(1).into_iter().find(|fields| fields[2] == 9)).await;

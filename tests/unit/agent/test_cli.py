@@ -178,15 +178,6 @@ def test_run_prints_load_errors_as_one_line_and_exits_with_2(
     assert result.output == "load.capabilities: CAP_BPF is missing (not root); run as root\n"
 
 
-def test_an_agent_of_portus_is_waited_for_as_algorithms_are_run(kernel: Any, tmp_path: Path) -> None:
-    sockets = ["--agent", tmp_path / "theirs", "--bind", tmp_path / "ours", "--control=none"]
-    # Its default: a parameter stays set in this process.
-    result = ccp("serve-ccp", "reno", *sockets, "--duration=0", "-p", "beta=0.5", "--default=reno", "-v")
-    assert result.exit_code == 0, result.output
-    assert f"ccp: waits for the agent at {tmp_path / 'theirs'}, 1 flow adopted; use: " in result.output
-    assert "; flows run the fallback law, " in result.output
-
-
 def test_run_shows_all_problems() -> None:
     result = ccp("run", "reno", "--rule", "nonsense", "--param", "beta")
     assert result.output.count("  fix  ") == 2

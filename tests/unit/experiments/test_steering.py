@@ -22,7 +22,7 @@ from ccplane.agent.algorithms import prepare
 from ccplane.agent.client import Client
 from ccplane.agent.events import Events
 from ccplane.base.errors import LoadError
-from ccplane.datapath import ebpf, registry
+from ccplane.datapath import ebpf
 from experiments.events import SetParam
 from experiments.runs import steering
 from experiments.runs.noted import DECISION_COLUMNS, JUDGED, notes
@@ -111,7 +111,7 @@ def test_the_agent_of_quic_flows_is_at_its_socket_and_takes_changes(tmp_path: Pa
     variant = Variant("cubic", "cubic", {"beta": 0.8}, "quic")
     socket = tmp_path / "agent"
     with open(tmp_path / "log", "wb") as log:
-        agent = steering.Steering([variant], log, None, str(socket), datapath=registry.QUIC)
+        agent = steering.Steering([variant], log, None, str(socket), datapath="quic")
         try:
             assert socket.is_socket()
             agent.set_param(variant, "beta", 0.5)
@@ -127,7 +127,7 @@ def test_the_agent_of_quic_flows_is_at_its_socket_and_takes_changes(tmp_path: Pa
 def test_an_algorithm_that_is_the_kernels_only_is_refused_for_quic_flows(tmp_path: Path) -> None:
     variant = Variant("r_tcp_cubic", "r_tcp_cubic", {}, "quic")
     with open(tmp_path / "log", "wb") as log, pytest.raises(LoadError) as caught:
-        steering.Steering([variant], log, None, str(tmp_path / "agent"), datapath=registry.QUIC)
+        steering.Steering([variant], log, None, str(tmp_path / "agent"), datapath="quic")
     assert caught.value.slug == "load.extension"
     assert "kernel datapath" in caught.value.fix
 

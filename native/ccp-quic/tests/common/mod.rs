@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ccp_lang::{Source, bytecode, compile};
+use ccp_quic::wire::{Field, Message, messages};
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
 
@@ -27,79 +28,25 @@ pub const CONTROL: u8 = 0;
 pub const IMPLICIT: u8 = 2;
 pub const CWND: u32 = 4;
 pub const RATE: u32 = 5;
-pub type Field = (u8, u32, u64);
 
-/// What a datapath said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
-    Ready,
-    Create { flow: u32, cwnd_bytes: u32, mss_bytes: u32, ends: [u8; 16], algorithm: String },
-    Measure { flow: u32, program: u32, fields: Vec<u64> },
+pub fn install(program: u32, text: &str) -> Message {
+    let compiled = compile(&Source { text, name: "test", origin: "<test>", first_line: 1 }).unwrap();
+    let (n_events, n_instrs, code) = bytecode::encode(&compiled).unwrap();
+    Message::Install { program, n_events, n_instrs, code }
 }
 
-fn word(octets: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(octets[at..at + 4].try_into().unwrap())
+pub fn update(flow: u32, fields: &[Field]) -> Message {
+    Message::Update { flow, fields: fields.to_vec() }
 }
 
-fn said(octets: &[u8]) -> Said {
-    assert_eq!(
-        octets.len(),
-        usize::from(u16::from_le_bytes([octets[2], octets[3]])),
-        "one message a datagram"
-    );
-    let flow = word(octets, 4);
-    match octets[0] {
-        0 => Said::Create {
-            flow,
-            cwnd_bytes: word(octets, 8),
-            mss_bytes: word(octets, 12),
-            ends: octets[16..32].try_into().unwrap(),
-            algorithm: String::from_utf8_lossy(&octets[32..]).trim_end_matches('\0').to_string(),
-        },
-        1 => Said::Measure {
-            flow,
-            program: word(octets, 8),
-            fields: octets[16..]
-                .chunks(8)
-                .map(|field| u64::from_le_bytes(field.try_into().unwrap()))
-                .collect(),
-        },
-        5 => Said::Ready,
-        other => panic!("datapaths send no messages of type {other}"),
-    }
-}
-
-fn message(of_type: u16, flow: u32, body: &[u8]) -> Vec<u8> {
-    let length = 8 + body.len() as u16;
-    [&of_type.to_le_bytes()[..], &length.to_le_bytes(), &flow.to_le_bytes(), body].concat()
-}
-
-fn fields(fields: &[Field]) -> Vec<u8> {
-    let octets =
-        |&(kind, index, value): &Field| [&[kind][..], &index.to_le_bytes(), &value.to_le_bytes()].concat();
-    fields.iter().flat_map(octets).collect()
-}
-
-pub fn install(number: u32, text: &str) -> Vec<u8> {
-    let program = compile(&Source { text, name: "test", origin: "<test>", first_line: 1 }).unwrap();
-    let (n_events, n_instrs, octets) = bytecode::encode(&program).unwrap();
-    let head = [number, n_events, n_instrs].map(u32::to_le_bytes).concat();
-    message(2, 0, &[head, octets].concat())
-}
-
-pub fn update(flow: u32, values: &[Field]) -> Vec<u8> {
-    message(3, flow, &[(values.len() as u32).to_le_bytes().to_vec(), fields(values)].concat())
-}
-
-pub fn change(flow: u32, program: u32, values: &[Field]) -> Vec<u8> {
-    let head = [program, values.len() as u32].map(u32::to_le_bytes).concat();
-    message(4, flow, &[head, fields(values)].concat())
+pub fn change(flow: u32, program: u32, fields: &[Field]) -> Message {
+    Message::ChangeProgram { flow, program, fields: fields.to_vec() }
 }
 
 /// An agent as portus makes them: a program for who is ready, and for who comes.
 pub struct Agent {
     socket: Arc<UnixDatagram>,
-    heard: Arc<Mutex<(Vec<Said>, Option<PathBuf>)>>,
+    heard: Arc<Mutex<(Vec<Message>, Option<PathBuf>)>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -108,20 +55,23 @@ impl Agent {
     pub fn serve(path: &Path, text: &str, cwnd_bytes: u64) -> Agent {
         let mut agent = Agent::deaf(path);
         let (socket, heard) = (Arc::clone(&agent.socket), Arc::clone(&agent.heard));
-        let install = install(1, text);
+        let install = install(1, text).octets();
         agent.thread = Some(std::thread::spawn(move || {
             let mut buffer = [0; 2048];
             loop {
                 let (n, from) = socket.recv_from(&mut buffer).unwrap();
                 let Some(from) = from.as_pathname().filter(|_| n > 0).map(Path::to_path_buf) else { return };
-                let said = said(&buffer[..n]);
+                let mut said = messages(&buffer[..n]);
+                let (Some(Ok(said)), None) = (said.next(), said.next()) else {
+                    panic!("one message a datagram")
+                };
                 // A datapath may be gone before it is answered.
                 _ = match &said {
-                    Said::Ready => socket.send_to(&install, &from),
-                    Said::Create { flow, .. } => {
-                        socket.send_to(&change(*flow, 1, &[(IMPLICIT, CWND, cwnd_bytes)]), &from)
+                    Message::Ready { .. } => socket.send_to(&install, &from),
+                    Message::Create { flow, .. } => {
+                        socket.send_to(&change(*flow, 1, &[(IMPLICIT, CWND, cwnd_bytes)]).octets(), &from)
                     }
-                    Said::Measure { .. } => Ok(0),
+                    _ => Ok(0),
                 };
                 let mut heard = heard.lock().unwrap();
                 heard.0.push(said);
@@ -137,19 +87,23 @@ impl Agent {
         Agent { socket: Arc::new(UnixDatagram::bind(path).unwrap()), heard: Arc::default(), thread: None }
     }
 
-    pub fn tell(&self, octets: &[u8]) {
+    pub fn tell(&self, message: &Message) {
+        self.tell_octets(&message.octets());
+    }
+
+    pub fn tell_octets(&self, octets: &[u8]) {
         let to = self.heard.lock().unwrap().1.clone().expect("a datapath");
         self.socket.send_to(octets, to).unwrap();
     }
 
-    pub fn said(&self) -> Vec<Said> {
+    pub fn said(&self) -> Vec<Message> {
         self.heard.lock().unwrap().0.clone()
     }
 
     /// The reports of a program, without the flow's end.
     pub fn reports(&self, of: u32) -> Vec<Vec<u64>> {
         let report = |said| match said {
-            Said::Measure { program, fields, .. } if program == of && !fields.is_empty() => Some(fields),
+            Message::Measure { program, fields, .. } if program == of && !fields.is_empty() => Some(fields),
             _ => None,
         };
         self.said().into_iter().filter_map(report).collect()
@@ -157,14 +111,14 @@ impl Agent {
 
     pub fn created(&self) -> Vec<u32> {
         let flow = |said| match said {
-            Said::Create { flow, .. } => Some(flow),
+            Message::Create { flow, .. } => Some(flow),
             _ => None,
         };
         self.said().into_iter().filter_map(flow).collect()
     }
 
     pub fn closed(&self, of: u32) -> bool {
-        self.said().contains(&Said::Measure { flow: of, program: 0, fields: vec![] })
+        self.said().contains(&Message::Measure { flow: of, program: 0, fields: vec![] })
     }
 }
 

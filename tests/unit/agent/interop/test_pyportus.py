@@ -10,8 +10,8 @@ import pytest
 
 import ccplane.pyportus as portus
 from ccplane.agent import serve as serving
+from ccplane.agent.features.interop.pyportus import DatapathInfo, PyDatapath, PyReport
 from ccplane.agent.plane import Plane
-from ccplane.agent.pyportus import DatapathInfo, PyDatapath, PyReport
 from ccplane.agent.serve import ServeOptions
 from ccplane.base.errors import ParamError, ProgramError, RegisterError
 from ccplane.datapath import ebpf
@@ -353,7 +353,7 @@ def test_default_options_load_the_default_datapath(
         seen.append(options)
         return serving.serve(plan, ServeOptions(duration_s=0.0, run_dir=tmp_path), on_start=on_start)
 
-    monkeypatch.setattr("ccplane.agent.pyportus.serve", serve)
+    monkeypatch.setattr("ccplane.agent.features.interop.pyportus.serve", serve)
     assert portus.start("netlink", Halving()) == 0
     assert seen[0].load == ebpf.LoadOptions()
     assert seen[0].duration_s is None

@@ -195,7 +195,7 @@ def test_a_flow_closes_when_a_report_is_empty_and_when_its_datapath_ends(
     datapath: CcpUnixDatapath, peer: Peer, clock: Clock
 ) -> None:
     first, second = flow_of(datapath, peer, 3), flow_of(datapath, peer, 4)
-    peer.send(Measure(3, 0))
+    peer.send(Measure(3, 0, []))
     (closed,) = datapath.poll(POLL_MS).events()
     assert (closed.EVENT_KIND, closed.flow_id) == ("closed", first.flow_id)  # type: ignore[union-attr]
     assert not datapath.update(first.flow_id, 20_000)
@@ -212,7 +212,7 @@ def test_the_lower_half_of_a_flows_number_is_a_slot_of_which_few_are_needed(
     """Vectorised algorithms have arrays by it."""
     ids = [flow_of(datapath, peer, number).flow_id for number in (3, 4, 5)]
     for number in (3, 4):
-        peer.send(Measure(number, 0))
+        peer.send(Measure(number, 0, []))
     assert len(datapath.poll(POLL_MS).events()) == 2
     ids += [flow_of(datapath, peer, number).flow_id for number in (6, 7, 8)]
     assert [one & 0xFFFF_FFFF for one in ids] == [0, 1, 2, 0, 1, 3]
@@ -399,7 +399,7 @@ def test_a_plane_runs_on_it_as_on_any_other(datapath: CcpUnixDatapath, peer: Pee
     plane.turn(POLL_MS)
     assert (plane.counters.reports, plane.counters.algorithm_errors) == (1, 0)
     plane.changes.set_params({"beta": 0.6}, Which())
-    peer.send(Measure(3, 0))
+    peer.send(Measure(3, 0, []))
     plane.turn(POLL_MS)
     assert plane.counters.flows_closed == 1
 
@@ -410,7 +410,7 @@ def test_flows_of_an_agent_before_are_asked_and_those_that_answer_go_on(tmp_path
     peer = Peer(path, tmp_path / "peer")
     for number in (3, 4, 5):
         peer.create(number, "cubic")
-    peer.send(Measure(5, LAW_UID))
+    peer.send(Measure(5, LAW_UID, []))
     killed.poll(POLL_MS)
     assert killed._ledger is not None
     killed._ledger.close()
@@ -452,7 +452,7 @@ def test_a_datapath_that_begins_anew_has_none_of_the_flows_of_before(tmp_path: P
         peer.create(3)
         first.poll(POLL_MS)
     with CcpUnixDatapath(path) as second:
-        peer.send(Ready(1), Create(1, 14_480, 1448, 0, 0, 0, 0))
+        peer.send(Ready(1), Create(1, 14_480, 1448, 0, 0, 0, 0, ""))
         second.poll(POLL_MS)
     peer.all_heard()
     with CcpUnixDatapath(path):
@@ -479,7 +479,7 @@ def test_the_ledger_is_written_anew_when_most_of_it_is_over(
     monkeypatch.setattr("ccplane.datapath.ccp_unix.ledger.MOST_OLD_LINES", 10)
     ledger = Ledger(tmp_path / "ledger")
     ledger.joined("peer")
-    creates = [Create(number, 14_480, 1448, 0, 0, 0, 0) for number in range(1, 31)]
+    creates = [Create(number, 14_480, 1448, 0, 0, 0, 0, "") for number in range(1, 31)]
     for create in creates:
         ledger.created("peer", create)
         if create.flow > 3:

@@ -50,7 +50,7 @@ def test_others_see_and_change_what_it_runs(agent: Path, tmp_path: Path) -> None
         peer.bind(str(tmp_path / "peer"))
         peer.settimeout(30)
         ends = (0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(5001))
-        peer.sendto(Ready(1).octets() + Create(3, 14_480, 1448, *ends).octets(), str(agent))
+        peer.sendto(Ready(1).octets() + Create(3, 14_480, 1448, *ends, "").octets(), str(agent))
         assert [type(one) for one in messages(peer.recv(65_536))] == [Install]
         view = view_of(str(agent))
         wait_until(lambda: len(view.flows()) == 1)
@@ -133,7 +133,7 @@ def test_an_algorithm_that_exits_does_not_end_the_agent(tmp_path: Path) -> None:
         said = Ready(1).octets()
         for flow, port in ((3, 5001), (4, 5002)):
             said += Create(
-                flow, 14_480, 1448, 0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(port)
+                flow, 14_480, 1448, 0x0100000A, socket.htons(40_000), 0x0200000A, socket.htons(port), ""
             ).octets()
         peer.sendto(said, str(path))
         with Client(pin_dir=str(path)) as client:

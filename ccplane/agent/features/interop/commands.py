@@ -12,11 +12,10 @@ import typer
 from ccplane.agent.algorithms import Running
 from ccplane.agent.commands.serving import Given, how_to_use, serving
 from ccplane.agent.description import Plan
+from ccplane.agent.features.interop.session import Session
 from ccplane.agent.plane import Plane
-from ccplane.agent.wire import session as wire_session
-from ccplane.agent.wire.session import Session
 from ccplane.base.errors import UsageError
-from ccplane.datapath.link import Link
+from ccplane.datapath import wire
 
 NAME = "portus"
 """What rules and `ccp flows` call the agent's algorithm."""
@@ -25,6 +24,10 @@ SOCKETS = Path("/tmp/ccp")
 """Where portus has its sockets."""
 
 
+app = typer.Typer()
+
+
+@app.command("serve-ccp")
 @serving
 def serve_ccp(
     given: Given,
@@ -52,9 +55,8 @@ def serve_ccp(
             why="`netlink` and `char` are portus' ways to its own kernel module",
             fix="start the agent with --ipc unix",
         )
-    wire_session.log.setLevel(logging.INFO)  # people wait for the agent
-    with closing(Link(agent, bind)) as link:
-        session = Session(link, NAME)
+    wire.log.setLevel(logging.INFO)  # people wait for the agent
+    with closing(Session(agent, bind, NAME)) as session:
         steered = Running(session.algorithm(), session.name, {}, initial=None)
         ready = given.planned(beside or [], also=[steered])
 

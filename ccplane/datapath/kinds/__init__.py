@@ -1,0 +1,1 @@
+"""Datapaths of features; see `ccplane.datapath.registry`."""

@@ -1,0 +1,142 @@
+//! One connection that an agent may steer: what the controllers of quinn and of aioquic share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::flow::Flow;
+use crate::fold::{Fold, Happened};
+use crate::link::Link;
+
+/// A connection and its fold program, while an agent gives it one. All of it is one thread's.
+pub struct Steered {
+    link: Arc<Link>,
+    flow: Arc<Flow>,
+    is_announced: bool,
+    fold: Option<Box<Fold>>,
+    pub mss_bytes: u16,
+    /// As the last ACK said.
+    pub is_app_limited: bool,
+    pub has_lost: bool,
+    /// Of the ACK whose packets come in.
+    acked_bytes: u64,
+    acked_pkts: u64,
+    newest_sent: Option<Instant>,
+}
+
+impl Steered {
+    /// Begins without a program, with a window of `window_bytes`.
+    pub fn new(
+        link: Arc<Link>,
+        ends: Option<(SocketAddr, SocketAddr)>,
+        algorithm: &str,
+        window_bytes: u64,
+        mss_bytes: u16,
+    ) -> Self {
+        let flow = Arc::new(link.flow(ends, algorithm));
+        flow.note(window_bytes, mss_bytes, false);
+        Steered {
+            link,
+            flow,
+            is_announced: false,
+            fold: None,
+            mss_bytes,
+            is_app_limited: true,
+            has_lost: false,
+            acked_bytes: 0,
+            acked_pkts: 0,
+            newest_sent: None,
+        }
+    }
+
+    /// The flow's number on the wire.
+    pub fn number(&self) -> u32 {
+        self.flow.number
+    }
+
+    /// Whether a program of an agent has the connection.
+    pub fn is_steered(&self) -> bool {
+        self.fold.is_some()
+    }
+
+    /// Announces the flow to the agent, once.
+    pub fn announce(&mut self) {
+        if !self.is_announced {
+            self.is_announced = true;
+            self.link.add(&self.flow);
+        }
+    }
+
+    /// Lets the program go if its agent is gone, and does what the agent says if it is there. `window_bytes` is the
+    /// window that there is.
+    pub fn hear(&mut self, now: Instant, window_bytes: u64) {
+        let there = self.link.agent();
+        if self.fold.as_ref().is_some_and(|fold| there != Some(fold.agent)) {
+            self.fold = None;
+        }
+        let Some(letter) = self.flow.take().filter(|letter| there == Some(letter.agent)) else { return };
+        if let Some(fold) = &mut self.fold {
+            fold.obey(now, letter);
+        } else if let Some(program) = letter.program {
+            (self.acked_bytes, self.acked_pkts, self.newest_sent) = (0, 0, None);
+            self.fold = Some(Box::new(Fold::new(now, window_bytes, letter.agent, program, &letter.values)));
+        }
+    }
+
+    pub fn sent(&mut self, now: Instant, bytes: u64) {
+        if let Some(fold) = &mut self.fold {
+            fold.sent(now, bytes);
+        }
+    }
+
+    /// Takes a packet that an ACK acknowledged.
+    pub fn acked(&mut self, sent: Instant, bytes: u64) {
+        self.acked_bytes += bytes;
+        self.acked_pkts += 1;
+        self.newest_sent = self.newest_sent.max(Some(sent));
+    }
+
+    /// Runs the program for the packets of an ACK; `in_flight_bytes` are left.
+    pub fn ack_ended(&mut self, now: Instant, in_flight_bytes: u64) {
+        let (acked_bytes, acked_pkts) = (self.acked_bytes, self.acked_pkts);
+        (self.acked_bytes, self.acked_pkts) = (0, 0);
+        if let (Some(fold), Some(newest_sent)) = (&mut self.fold, self.newest_sent.take()) {
+            let rtt = fold.acked(now, newest_sent, acked_bytes, in_flight_bytes);
+            self.run(now, Happened { acked_bytes, acked_pkts, rtt, ..Happened::default() });
+        }
+    }
+
+    /// Runs the program for what was lost, marked, or timed out.
+    pub fn lost(&mut self, now: Instant, happened: Happened) {
+        self.has_lost = true;
+        if let Some(fold) = &mut self.fold {
+            fold.lost(happened.lost_bytes);
+            self.run(now, happened);
+        }
+    }
+
+    fn run(&mut self, now: Instant, mut happened: Happened) {
+        happened.is_app_limited = self.is_app_limited;
+        if let Some(fold) = &mut self.fold {
+            fold.run(now, &happened, self.mss_bytes, self.flow.number, &self.link);
+        }
+    }
+
+    /// Returns the window that the program and its agent want [bytes], `None` without a program.
+    pub fn window_bytes(&self, srtt: Duration) -> Option<u64> {
+        self.fold.as_ref().map(|fold| fold.window_bytes(srtt, self.mss_bytes))
+    }
+
+    /// Keeps the window for an agent that takes over.
+    pub fn note(&self, window_bytes: u64) {
+        self.flow.note(window_bytes, self.mss_bytes, self.is_steered());
+    }
+}
+
+impl Drop for Steered {
+    fn drop(&mut self) {
+        if self.is_announced {
+            self.link.remove(self.flow.number);
+        }
+    }
+}
