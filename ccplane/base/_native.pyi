@@ -751,6 +751,12 @@ def emulate(spec_json: bytes, tun_fds: list[int], control_fd: int) -> None:
 def facts() -> dict[str, list[tuple[str, str, str, str, str]]]:
     """Return what intf.h describes: name, type, unit, tag and text, by subject."""
 
+WIRE_MAX_BYTES: Final[int]
+WIRE_IMPLICIT: Final[tuple[int, int, int]]
+
+def wire_read(datagram: bytes) -> tuple[int, tuple[Any, ...], int]: ...
+def wire_write(of_type: int, said: tuple[Any, ...]) -> bytes: ...
+def wire_values(fields: Sequence[tuple[int, int, int]]) -> dict[str, int]: ...
 def int_overhead_bytes(source_spec_json: bytes) -> int:
     """Return by how many bytes a source of in-band telemetry makes packets longer.
 

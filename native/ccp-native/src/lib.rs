@@ -32,6 +32,7 @@ mod tcp_rows;
 mod trace;
 #[cfg(kernel)]
 mod trials;
+mod wire;
 
 use pyo3::prelude::*;
 
@@ -61,6 +62,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sim::SimDatapath>()?;
     module.add_class::<sim_env::SimEnv>()?;
     rtcp::register(module)?;
+    wire::register(module)?;
     #[cfg(kernel)]
     kernel::add(module)?;
     no_kernel::add(module)
