@@ -30,12 +30,12 @@ class Field(NamedTuple):
     """
 
     kind: int
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     value: int
 
 
 class _Message:
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def octets(self) -> bytes:
         """Return the message.
