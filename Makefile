@@ -260,7 +260,6 @@ test-train: build .venv/.dev .venv/.train ## tests of training; they want PyTorc
 .PHONY: test-long
 test-long: build .venv/.dev test-train test-papers ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root); training
 	$(PHASE)
-	$(BIN)/python -m tests.kernel.building
 	$(SUDO) $(PYTEST) $(TOLD) -m long tests/kernel
 
 .PHONY: test-notebooks

@@ -34,6 +34,7 @@ def test_every_client_is_known_and_every_figure_is_measured() -> None:
     assert metrics["core_ns.waiting"].value < metrics["core_ns.limited"].value
 
 
+@pytest.mark.long
 def test_clients_behind_token_buckets_are_found_limited() -> None:
     pairs, _ = rtcp.measure(Plan(1, 1), Clients(COUNT // 10, Load.LIMITED))
     assert [one.congestion for one in pairs] == list(rtcp.OURS)
