@@ -170,7 +170,7 @@ class Plant:
     def start_sender(self, peer: str, address: str) -> None:
         """Start the sender whose clock can be shifted: it says the same of a path twice a second."""
         self._sender = subprocess.Popen(
-            [sys.executable, "-m", "experiments.soak.shifted", self.url, peer, address],
+            [sys.executable, "-P", "-m", "experiments.soak.shifted", self.url, peer, address],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
