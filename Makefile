@@ -291,7 +291,7 @@ test-compose: build .venv/.dev ## all services of docker-compose.yml, by podman 
 soak soak-vm: HOURS ?= 1
 flaky: HOURS ?= 8
 SEED ?=
-# More options of `python -m experiments.soak`, such as --broker mosquitto.
+# More options of `python -m experiments.soak`, such as --pairs 2.
 SOAK ?=
 
 .PHONY: soak

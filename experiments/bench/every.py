@@ -42,7 +42,6 @@ BENCHMARKS: Final = {
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
     "rtcp": Benchmark(Plan(max_rounds=6), (25, 25)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
-    "int": Benchmark(Plan(max_rounds=12), (2, 5)),
 }
 """Name -> benchmark, in the order in which all are run."""
 

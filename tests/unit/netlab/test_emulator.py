@@ -88,21 +88,9 @@ def test_a_trace_goes_as_its_times(tmp_path: Path) -> None:
         ({"pcap": {"link": "x.pcapng"}}, "pcap"),
         ({"sample_interval_us": 0}, "sample_interval_us"),
         ({"samples_path": "/nowhere/links.csv"}, "samples_path"),
-        ({"backend": "ns3"}, "backend"),
-        ({"backend": "netem", "pcap": {"link>": "x.pcapng"}}, "pcap"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_built(options: dict[str, object], where: str) -> None:
     with pytest.raises(LabError) as caught, emulated(point_to_point(Direction()), **options):  # type: ignore[arg-type]
         pytest.fail("it was built")
     assert caught.value.where == where
-
-
-def test_netem_cannot_give_hosts_more_addresses() -> None:
-    more = {"receiver": ["198.18.0.1"]}
-    with (
-        pytest.raises(LabError) as caught,
-        emulated(point_to_point(Direction()), backend="netem", more_addresses=more),
-    ):
-        pytest.fail("it was built")
-    assert (caught.value.slug, caught.value.where) == ("lab.netem_cannot", "more_addresses")
