@@ -27,7 +27,6 @@ __all__ = [
     "IntNode",
     "Interpreter",
     "IoamCapture",
-    "PlainCubic",
     "Portable",
     "Program",
     "Report",
@@ -579,24 +578,6 @@ class IntNode:
         """Return what happened so far, also after the end, as JSON: `telemetry.inband.node.Counters`."""
     def close(self) -> None:
         """Take the programs off the device, and write what came until then."""
-
-@final
-class PlainCubic:
-    """Offers the kernel's CUBIC as a congestion control in BPF without an agent, while it is open.
-
-    Sockets that have it keep it to their end. It is what benchmarks measure ccplane's beside.
-
-    Raises:
-        LoadError: `load.*`.
-    """
-
-    def __new__(cls) -> PlainCubic:
-        """Register it."""
-    @property
-    def name(self) -> str:
-        """What sockets choose."""
-    def close(self) -> None:
-        """Take the name away."""
 
 @final
 class RtcpAttached:

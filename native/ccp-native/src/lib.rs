@@ -16,8 +16,6 @@ mod kernel;
 mod no_kernel;
 #[cfg(kernel)]
 mod node;
-#[cfg(kernel)]
-mod plain;
 mod program;
 mod programs;
 mod report;

@@ -13,7 +13,6 @@ const KERNEL_PART: [&str; 16] = [
     "EbpfDatapath",
     "EbpfView",
     "IntNode",
-    "PlainCubic",
     "RtcpAttached",
     "SocketSwitch",
     "TcpArrivals",
