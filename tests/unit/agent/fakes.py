@@ -14,7 +14,16 @@ import numpy as np
 
 from ccplane.base.errors import CcpError, VerifierError
 from ccplane.base.flows import FlowInfo, FlowStats
-from ccplane.datapath.protocol import REPORT_HEAD, STAMP_SHIFT, Datapath, handle_of
+from ccplane.datapath.protocol import (
+    CLOSED,
+    CREATED,
+    REPORT,
+    REPORT_HEAD,
+    STAMP_SHIFT,
+    TOLD,
+    Datapath,
+    handle_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +55,20 @@ class FakeStats(FlowStats):
 
 @dataclass(frozen=True, slots=True)
 class FakeCreated:
-    EVENT_KIND: ClassVar = "created"
+    EVENT_KIND: ClassVar = CREATED
     info: FakeInfo
 
 
 @dataclass(frozen=True, slots=True)
 class FakeClosed:
-    EVENT_KIND: ClassVar = "closed"
+    EVENT_KIND: ClassVar = CLOSED
     flow_id: int
     stats: FakeStats
 
 
 @dataclass(frozen=True, slots=True)
 class FakeTold:
-    EVENT_KIND: ClassVar = "told"
+    EVENT_KIND: ClassVar = TOLD
     flow_id: int
     octets: bytes
     extension: str = "counter"
@@ -72,7 +81,7 @@ def stamped(handle: int, changes: int) -> int:
 
 
 class FakeReport:
-    EVENT_KIND = "report"
+    EVENT_KIND = REPORT
     __slots__ = (
         "_registers",
         "cwnd_bytes",
