@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final, Protocol, SupportsFloat, SupportsIndex, cast
+from typing import Any, Final, Protocol, SupportsFloat, SupportsIndex
 
 from ccp_algs.api import check_event
 from ccplane.agent.programs import Installed, ProgramSet
@@ -169,8 +169,13 @@ class FlowControl:
         if self._letter is not None:
             self._letter.add(cwnd_bytes, rate_bytes_per_s, _checked(self._assumed(), registers))
             return
-        checked = _checked(self._installed, registers) if registers else None
-        if not self._writes.update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked):
+        update = self._writes.update
+        try:
+            written = update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, registers or None)
+        except (TypeError, OverflowError, RegisterError):  # what is right need not be looked at here first
+            checked = _checked(self._installed, registers)
+            written = update(self._flow_id, cwnd_bytes, rate_bytes_per_s, None, checked)
+        if not written:
             self._gone()
 
     def set_program(
@@ -357,22 +362,18 @@ class FlowControl:
 
 
 def _checked(installed: Installed | None, registers: dict[str, Number]) -> dict[str, int]:
-    """Return the same dictionary, its values made whole numbers."""
-    if not registers:
-        return {}
-    if installed is None:
+    """Return the registers, their values made whole numbers."""
+    if installed is None and registers:
         raise ProgramError(
             "program.none",
             f"cannot set {', '.join(f'`{name}`' for name in registers)}: the flow has no program",
             why="control registers belong to a fold program",
             fix="call flow.set_program(NAME, ...) first",
         )
-    for name, value in registers.items():
-        if name not in installed.registers:
+    for name in registers:
+        if installed is not None and name not in installed.registers:
             raise _no_register(name, installed)
-        if type(value) is not int or not 0 <= value <= MAX_REGISTER:
-            registers[name] = whole_number(value, name, 0, MAX_REGISTER)
-    return cast("dict[str, int]", registers)
+    return {name: whole_number(value, name, 0, MAX_REGISTER) for name, value in registers.items()}
 
 
 class _Letter:

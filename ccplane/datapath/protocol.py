@@ -246,6 +246,10 @@ class Datapath(Protocol):
 
         Returns:
             False if the flow is gone.
+
+        Raises:
+            RegisterError: If the program has no such register.
+            TypeError, OverflowError: If the value of a register is no integer, or has more than 64 bits.
         """
         ...
 
