@@ -2,6 +2,7 @@
 
 #[cfg(kernel)]
 mod arrivals;
+mod base;
 #[cfg(kernel)]
 mod datapath;
 #[cfg(kernel)]
@@ -57,6 +58,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flows::Closed>()?;
     module.add_class::<flows::Told>()?;
     module.add_class::<ioam::IoamCapture>()?;
+    module.add_class::<base::Datapath>()?;
     module.add_class::<sim::SimDatapath>()?;
     module.add_class::<sim_env::SimEnv>()?;
     rtcp::register(module)?;
