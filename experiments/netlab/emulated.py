@@ -16,7 +16,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -187,7 +186,6 @@ def emulated(
     backend: Backend = "emulator",
     summaries_fd: int | None = None,
     records_path: str | os.PathLike[str] | None = None,
-    more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({}),
     pin_dir: str = DEFAULT_PIN_DIR,
 ) -> Iterator[EmulatedNetwork]:
     """Give a network that does to packets what a topology says.
@@ -204,7 +202,6 @@ def emulated(
             JSON each (`telemetry.schema.IntSummary`); if None, they are kept for `summaries()`. What a full
             pipe does not take is lost.
         records_path: CSV file for what sinks saw of every packet, where the telemetry keeps `records`.
-        more_addresses: Host -> addresses whose packets go to it, too; whether it takes them is its business.
         pin_dir: Directory of the agent's datapath, whose flows get echoes of the path.
 
     Yields:
@@ -227,12 +224,10 @@ def emulated(
         )
     if backend == "emulator":
         recording = {"sample_interval_us": sample_interval_us, "samples_path": samples and str(samples)}
-        spec = emulator_spec(graph, seed, more_addresses) | recording | {"pcap": _pcap(graph, pcap)}
+        spec = emulator_spec(graph, seed) | recording | {"pcap": _pcap(graph, pcap)}
     elif backend == "netem":
         if pcap:
             raise cannot("write packets to a file", "pcap")
-        if more_addresses:
-            raise cannot("send more addresses to a host", "more_addresses")
         netem.check(graph)
     else:
         raise bad_value(f"no backend `{backend}`", "backend", "give `emulator` or `netem`")
