@@ -27,7 +27,7 @@ from experiments.netlab import traces
 from experiments.netlab.routes import Graph, graph_of
 from experiments.netlab.spec import Direction
 from experiments.runs import reading
-from experiments.traffic.spec import QUIC, QUINN, TCP, Dash, Quic, ShortVideo, Transport, transport_of
+from experiments.traffic.spec import QUIC, QUINN, TCP, Dash, Quic, Transport, transport_of
 from telemetry.receiver.times import times
 from telemetry.regime.errors import RegimeError
 from telemetry.regime.modes import mode_of, with_settings
@@ -305,7 +305,7 @@ class _Check:
             if isinstance(flow.traffic, Quic):
                 why = "a program made with quinn carries it, and the simulator has TCP only"
                 self._tell("scenario.bad_field", "QUIC cannot be simulated", f"{at}.traffic", why, sockets)
-            if isinstance(flow.traffic, Dash | ShortVideo):
+            if isinstance(flow.traffic, Dash):
                 why = "a player decides what is loaded, and the simulator has none"
                 self._tell("scenario.bad_field", "no video can be simulated", f"{at}.traffic", why, sockets)
             if flow.algorithm.startswith(KERNEL) and flow.algorithm not in SIMULATED:
