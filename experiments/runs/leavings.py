@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from experiments.features import Feature, features
+from experiments.features import features
 from experiments.netlab.inband import node_ids
 from experiments.runs.check import ours_of
 from experiments.runs.recording import IntFiles, RegimeFiles
@@ -96,19 +96,19 @@ def reports(scenario: Scenario, directory: Path) -> dict[str, tuple[Path, ...]]:
     agent = bool(ours_of(scenario, (TCP,)))
     found = {}
     for feature in features():
-        own = [reported(directory, feature)] if feature.serves(scenario) else []
+        own = [reported(directory, feature.name)] if feature.serves(scenario) else []
         found[feature.name] = (
             *own,
-            *([agent_events(directory, feature)] if agent and feature.events else []),
+            *([agent_events(directory, feature.name)] if agent and feature.events else []),
         )
     return found
 
 
-def agent_events(directory: Path, feature: Feature) -> Path:
+def agent_events(directory: Path, feature: str) -> Path:
     """Return the file for the agent's events that a feature keeps."""
-    return directory / f"{feature.name}-agent.jsonl"
+    return directory / f"{feature}-agent.jsonl"
 
 
-def reported(directory: Path, feature: Feature) -> Path:
+def reported(directory: Path, feature: str) -> Path:
     """Return the file for what a feature reports of its own congestion controls."""
-    return directory / f"{feature.name}-kernel.jsonl"
+    return directory / f"{feature}-kernel.jsonl"

@@ -117,7 +117,7 @@ def _of_features(directory: str | Path | None) -> Iterator[tuple[Path, str, Call
         return
     for feature in features():
         if feature.events:
-            yield leavings.agent_events(Path(directory), feature), feature.events, feature.line_of
+            yield leavings.agent_events(Path(directory), feature.name), feature.events, feature.line_of
 
 
 def _writer(

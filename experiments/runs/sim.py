@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ccplane.agent.changes import Which
 from ccplane.agent.description import assembled, plan
 from ccplane.agent.hearing import Hearing
 from ccplane.agent.inbox import FLOW_KINDS
 from ccplane.agent.plane import POLL_MS, Plane
 from ccplane.agent.reload import Loader, T
+from ccplane.agent.rules import Which
 from ccplane.agent.source import read
 from ccplane.datapath import ebpf, sim
 from experiments.events import Event, ParamValue

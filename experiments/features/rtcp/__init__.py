@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from experiments.features import Feature
+from experiments.features.rtcp import params, tables
+from experiments.features.rtcp.names import CONGESTION, NAME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,33 +26,22 @@ if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
 
-CONGESTION: Final = {"rtcp/cubic": "rtcp_cubic", "rtcp/bbr": "rtcp_bbr"}
-
-
 class _Rtcp(Feature):
-    name = "rate-limits"
+    name = NAME
     title = "R-TCP"
     congestion: Mapping[str, str] = CONGESTION
     events = "rate_limit:changed"
 
     def problems(self, scenario: Scenario) -> Iterator[ScenarioError]:
-        from experiments.features.rtcp import params
-
         return params.problems(scenario)
 
     def line_of(self, event: Event) -> bytes:
-        from experiments.features.rtcp import tables
-
         return tables.line_of(event)
 
     def columns(self) -> Mapping[str, Mapping[str, pa.DataType]]:
-        from experiments.features.rtcp import tables
-
         return tables.COLUMNS
 
     def tables(self, recording: Recording) -> Mapping[str, pd.DataFrame]:
-        from experiments.features.rtcp import tables
-
         return tables.made(recording)
 
     def live(

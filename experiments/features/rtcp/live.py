@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from experiments.features.rtcp import FEATURE
+from experiments.features.rtcp.names import NAME
 from experiments.features.rtcp.params import wanted
 from experiments.netlab import process
 from experiments.runs.leavings import reported
@@ -55,7 +55,7 @@ def attached(
         RunError: `run.feature`.
     """
     progress("attaching R-TCP", 0.0)
-    program = attach(reported(directory, FEATURE), *arguments_of(scenario, directory))
+    program = attach(reported(directory, NAME), *arguments_of(scenario, directory))
     try:
         program.wait_ready()
         yield program

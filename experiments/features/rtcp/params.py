@@ -9,7 +9,7 @@ from ccplane.agent.features.rtcp.settings import options_of
 from ccplane.base.errors import Collector, ParamError
 from experiments.errors import ScenarioError
 from experiments.events import ParamValue
-from experiments.features.rtcp import CONGESTION
+from experiments.features.rtcp.names import CONGESTION
 
 if TYPE_CHECKING:
     from experiments.scenario import Flow, Scenario

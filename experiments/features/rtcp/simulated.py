@@ -13,8 +13,8 @@ from ccplane.agent.features.rtcp.acks import AckRecorder
 from ccplane.agent.features.rtcp.attached import verdict_of
 from ccplane.agent.features.rtcp.settings import options_of
 from ccplane.base.native import native_part
-from experiments.features.rtcp import FEATURE
 from experiments.features.rtcp.live import ACKS, sort_acks
+from experiments.features.rtcp.names import NAME
 from experiments.features.rtcp.params import wanted
 from experiments.runs.leavings import reported
 from experiments.runs.recording import Recording
@@ -44,7 +44,7 @@ def attached(
         from ccplane.base._native import RtcpSimulated
     simulated = RtcpSimulated(datapath, options_of(settings).to_bytes(), records=records)
     recorder = AckRecorder(directory / ACKS) if records else None
-    with open(reported(directory, FEATURE), "wb") as lines:
+    with open(reported(directory, NAME), "wb") as lines:
 
         def take() -> None:
             for row in simulated.drain():

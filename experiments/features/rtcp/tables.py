@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ccp_algs.rtcp.remote import Remote
 from ccplane.agent.events import Event
-from experiments.features.rtcp import FEATURE
+from experiments.features.rtcp.names import NAME
 from experiments.runs.messages import lines_of
 from experiments.runs.recording import Recording
 
@@ -47,7 +47,7 @@ def line_of(event: Event) -> bytes:
 
 def made(recording: Recording) -> dict[str, pd.DataFrame]:
     """Return the table of a recording by its name; none if it can have no rows."""
-    files = recording.reported.get(FEATURE.name)
+    files = recording.reported.get(NAME)
     if not files:
         return {}
     senders = {one.sockets.netns: one.sender for one in recording.flows if one.sockets is not None}
