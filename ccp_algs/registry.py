@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
