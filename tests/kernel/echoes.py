@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import ipaddress
 import re
 import socket
 import struct
+import termios
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -128,7 +130,7 @@ def transfer(client: socket.socket, server: socket.socket, total_bytes: int) -> 
     while total_bytes:
         total_bytes -= len(server.recv(1 << 16))
     sending.join()
-    wait_until(lambda: not unacknowledged_bytes(client))
+    wait_until(lambda: fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)) == bytes(4))  # all is acknowledged
 
 
 def untraced() -> int:
