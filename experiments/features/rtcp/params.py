@@ -51,5 +51,5 @@ def _flows(scenario: Scenario) -> Iterator[tuple[int, Flow]]:
     return ((i, flow) for i, flow in enumerate(scenario.flows) if flow.algorithm in CONGESTION)
 
 
-def _settings_of(flow: Flow) -> Mapping[str, ParamValue]:
+def _settings_of(flow: Flow) -> dict[str, ParamValue]:
     return {name: value for name, value in flow.params.items() if name != RECORD}
