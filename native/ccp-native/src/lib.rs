@@ -2,6 +2,7 @@
 
 #[cfg(kernel)]
 mod arrivals;
+mod base;
 #[cfg(kernel)]
 mod datapath;
 #[cfg(kernel)]
@@ -17,8 +18,6 @@ mod kernel;
 mod no_kernel;
 #[cfg(kernel)]
 mod node;
-#[cfg(kernel)]
-mod plain;
 mod program;
 mod programs;
 mod report;
@@ -58,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<flows::Closed>()?;
     module.add_class::<flows::Told>()?;
     module.add_class::<ioam::IoamCapture>()?;
+    module.add_class::<base::Datapath>()?;
     module.add_class::<sim::SimDatapath>()?;
     module.add_class::<sim_env::SimEnv>()?;
     interop::register(module)?;
