@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -136,7 +135,3 @@ class Table:
     def of_uid(self, uid: int) -> Installed | None:
         """Return a program by its number on the wire."""
         return self._by_handle.get(uid - LAW_UID)
-
-    def __iter__(self) -> Iterator[Installed]:
-        """Yield the programs."""
-        return iter(self._by_handle.values())

@@ -1,17 +1,10 @@
 //! A datapath that somebody else could have built: flows of `ccp-tcp` with libccp 1.2 in charge of their windows, in real
-//! time, over a bottleneck in this process, or over UDP to another one.
+//! time, over a bottleneck in this process: `libccp_path mbit=20 rtt_ms=20`.
 //!
-//! ```sh
-//! libccp_path mbit=20 rtt_ms=20
-//! libccp_path at=0.0.0.0:5001                     # receives one flow, until it is killed
-//! libccp_path to=10.0.0.2:5001 every_s=0.02       # sends it
-//! ```
-//!
-//! Arguments: NAME=VALUE, see `Options`. It says `ready` when flows begin, and at the end one line a flow, as JSON.
+//! Arguments: NAME=VALUE, see `Options`. It says `ready` when the flow begins, and at the end one line of JSON.
 
 mod network;
 mod steered;
-mod udp;
 
 use std::ffi::CString;
 use std::os::fd::RawFd;
@@ -21,9 +14,8 @@ use std::time::Instant;
 use ccp_difftest as _; // libccp is in it
 use ccp_tcp::{Config, Receiver, Sender};
 
-use network::{Bottleneck, Network, Packet};
+use network::{Bottleneck, Packet};
 use steered::Steered;
-use udp::Udp;
 
 unsafe extern "C" {
     fn path_start(agent: *const libc::c_char, own: *const libc::c_char, age_us: u64) -> i32;
@@ -36,21 +28,14 @@ unsafe extern "C" {
 struct Options {
     agent: String,
     bind: String,
-    flows: usize,
-    algorithm: String,
     mbit: f64,
     rtt_ms: f64,
     buffer_bytes: f64,
-    /// Ends then at the latest, and when every flow has had so many bytes acknowledged.
+    /// Ends then at the latest, and when so many bytes are acknowledged.
     seconds: f64,
     bytes: u64,
-    /// Every so many packets one is lost; 0: none but what the buffer has no room for.
-    lose_every: u64,
     /// Tell an agent that comes later of everything, which libccp does not by itself.
     again: bool,
-    /// Where to send over UDP, and where to receive; without either there is a bottleneck in this process.
-    to: String,
-    at: String,
     /// The datapath is that old: programs count `Ack.now` from when it began, and some agents want it old.
     age_s: f64,
     /// So often it says how far each flow is; 0: never.
@@ -62,17 +47,12 @@ impl Options {
         let mut options = Options {
             agent: "/tmp/ccp/portus".into(),
             bind: "/tmp/ccp/libccp".into(),
-            flows: 1,
-            algorithm: String::new(),
             mbit: 20.0,
             rtt_ms: 20.0,
             buffer_bytes: 50_000.0,
             seconds: 10.0,
             bytes: u64::MAX,
-            lose_every: 0,
             again: true,
-            to: String::new(),
-            at: String::new(),
             age_s: 0.0,
             every_s: 0.0,
         };
@@ -82,32 +62,18 @@ impl Options {
             match name {
                 "agent" => options.agent = value.into(),
                 "bind" => options.bind = value.into(),
-                "flows" => options.flows = number() as usize,
-                "algorithm" => options.algorithm = value.into(),
                 "mbit" => options.mbit = number(),
                 "rtt_ms" => options.rtt_ms = number(),
                 "buffer_bytes" => options.buffer_bytes = number(),
                 "seconds" => options.seconds = number(),
                 "bytes" => options.bytes = number() as u64,
-                "lose_every" => options.lose_every = number() as u64,
                 "again" => options.again = number() != 0.0,
-                "to" => options.to = value.into(),
-                "at" => options.at = value.into(),
                 "age_s" => options.age_s = number(),
                 "every_s" => options.every_s = number(),
                 other => panic!("no option is called {other}"),
             }
         }
         options
-    }
-
-    fn network(&self) -> Box<dyn Network> {
-        if self.to.is_empty() {
-            let (rate_bytes_per_s, delay_ns) = (self.mbit * 125e3, (self.rtt_ms * 0.5e6) as u64);
-            Box::new(Bottleneck::new(rate_bytes_per_s, delay_ns, self.buffer_bytes, self.lose_every))
-        } else {
-            Box::new(Udp::open(&self.to).expect("an address"))
-        }
     }
 }
 
@@ -120,10 +86,10 @@ struct Flow {
 impl Flow {
     fn begin(options: &Options, config: &Config) -> Self {
         let (mss, cwnd) = (config.mss_bytes, config.init_cwnd);
-        let algorithm = text(&options.algorithm);
+        let algorithm = text("");
         // SAFETY: C copies the name.
         let number = unsafe { path_flow(mss, cwnd * mss, algorithm.as_ptr()) };
-        assert!(number >= 0, "there is no room for another flow");
+        assert!(number >= 0, "there is no room for a flow");
         let handshake_rtt_us = Some((1000.0 * options.rtt_ms) as u32);
         let mut sender = Sender::new(config, Steered::new(number, mss, cwnd), 0, handshake_rtt_us);
         sender.write_endless(0);
@@ -165,34 +131,31 @@ fn agent(options: &Options) -> Option<(u64, i64, i64)> {
 
 fn main() {
     let options = Options::read();
-    if !options.at.is_empty() {
-        udp::receive(&options.at).expect("an address to receive at");
-    }
     let (theirs, own) = (text(&options.agent), text(&options.bind));
     // SAFETY: C copies the names.
     let fd = unsafe { path_start(theirs.as_ptr(), own.as_ptr(), (options.age_s * 1e6) as u64) };
     assert!(fd >= 0, "the datapath does not start: {fd}");
     let config = Config::default();
-    let mut flows: Vec<Flow> = (0..options.flows).map(|_| Flow::begin(&options, &config)).collect();
+    let mut flow = Flow::begin(&options, &config);
     println!("ready");
     let start = Instant::now();
-    carry(&options, &mut flows, fd, start);
+    carry(&options, &mut flow, fd, start);
     // SAFETY: plain calls.
     unsafe { path_end() };
-    flows.iter().for_each(|flow| flow.tell(start.elapsed().as_nanos() as u64));
+    flow.tell(start.elapsed().as_nanos() as u64);
     let _ = std::fs::remove_file(&options.bind);
 }
 
-/// Lets flows send to their end.
-fn carry(options: &Options, flows: &mut [Flow], fd: RawFd, start: Instant) {
-    let mut network = options.network();
-    let readable: Vec<RawFd> = [Some(fd), network.fd()].into_iter().flatten().collect();
+/// Lets the flow send to its end.
+fn carry(options: &Options, flow: &mut Flow, fd: RawFd, start: Instant) {
+    let (rate_bytes_per_s, delay_ns) = (options.mbit * 125e3, (options.rtt_ms * 0.5e6) as u64);
+    let mut network = Bottleneck::new(rate_bytes_per_s, delay_ns, options.buffer_bytes);
     let mut there = agent(options);
     let (mut look_ns, mut tell_ns) = (0, if options.every_s > 0.0 { 0 } else { u64::MAX });
     let end_ns = (options.seconds * 1e9) as u64;
     loop {
         let now_ns = start.elapsed().as_nanos() as u64;
-        if now_ns >= end_ns || flows.iter().all(|flow| flow.sender.sock.bytes_acked >= options.bytes) {
+        if now_ns >= end_ns || flow.sender.sock.bytes_acked >= options.bytes {
             return;
         }
         if now_ns >= look_ns {
@@ -206,50 +169,44 @@ fn carry(options: &Options, flows: &mut [Flow], fd: RawFd, start: Instant) {
         }
         if now_ns >= tell_ns {
             tell_ns = now_ns + (options.every_s * 1e9) as u64;
-            flows.iter().for_each(|flow| flow.tell(now_ns));
+            flow.tell(now_ns);
         }
         // SAFETY: plain calls.
         unsafe { path_receive() };
+        let Flow { sender, receiver } = &mut *flow;
         while let Some((at_ns, packet)) = network.arrived(now_ns) {
             match packet {
-                Packet::Data(i, data) => {
-                    for ack in flows[i].receiver.on_data(at_ns, &data, false) {
-                        network.send(at_ns, Packet::Ack(i, ack));
+                Packet::Data(data) => {
+                    for ack in receiver.on_data(at_ns, &data, false) {
+                        network.send(at_ns, Packet::Ack(ack));
                     }
                 }
-                Packet::Ack(i, ack) => flows[i].sender.on_ack(now_ns, &ack),
+                Packet::Ack(ack) => sender.on_ack(now_ns, &ack),
             }
         }
         let mut next_ns = network.next_ns().unwrap_or(look_ns).min(look_ns).min(tell_ns);
-        for (i, Flow { sender, receiver }) in flows.iter_mut().enumerate() {
-            if sender.due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
-                sender.on_timer(now_ns);
-            }
-            if receiver.due_ns().is_some_and(|at_ns| at_ns <= now_ns)
-                && let Some(ack) = receiver.on_timer(now_ns)
-            {
-                network.send(now_ns, Packet::Ack(i, ack));
-            }
-            while let Some(data) = sender.next_segment(now_ns) {
-                network.send(now_ns, Packet::Data(i, data));
-            }
-            for due_ns in [sender.due_ns(), receiver.due_ns()].into_iter().flatten() {
-                next_ns = next_ns.min(due_ns);
-            }
+        if sender.due_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            sender.on_timer(now_ns);
         }
-        wait(&readable, Some(next_ns.saturating_sub(start.elapsed().as_nanos() as u64)));
+        if receiver.due_ns().is_some_and(|at_ns| at_ns <= now_ns)
+            && let Some(ack) = receiver.on_timer(now_ns)
+        {
+            network.send(now_ns, Packet::Ack(ack));
+        }
+        while let Some(data) = sender.next_segment(now_ns) {
+            network.send(now_ns, Packet::Data(data));
+        }
+        for due_ns in [sender.due_ns(), receiver.due_ns()].into_iter().flatten() {
+            next_ns = next_ns.min(due_ns);
+        }
+        wait(fd, next_ns.saturating_sub(start.elapsed().as_nanos() as u64));
     }
 }
 
-/// Waits so long, or until one of these is readable.
-fn wait(fds: &[RawFd], ns: Option<u64>) {
-    let mut polls: Vec<libc::pollfd> =
-        fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    let time = ns.map(|ns| libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as i64,
-        tv_nsec: (ns % 1_000_000_000) as i64,
-    });
-    let most = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+/// Waits so long, or until it is readable.
+fn wait(fd: RawFd, ns: u64) {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
     // SAFETY: all of it lives for the length of the call.
-    unsafe { libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, most, std::ptr::null()) };
+    unsafe { libc::ppoll(&mut poll, 1, &time, std::ptr::null()) };
 }

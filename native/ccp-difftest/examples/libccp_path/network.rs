@@ -1,30 +1,14 @@
-//! What carries packets: a bottleneck in this process, or UDP.
+//! A bottleneck in this process.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::os::fd::RawFd;
 
 use ccp_tcp::{Ack, Data};
 
-/// One of a flow.
+/// A packet of the flow.
 pub enum Packet {
-    Data(usize, Data),
-    Ack(usize, Ack),
-}
-
-/// Carries packets between senders and receivers.
-pub trait Network {
-    /// Takes a packet to be carried.
-    fn send(&mut self, now_ns: u64, packet: Packet);
-
-    /// Gives the next packet that is there, with when it came.
-    fn arrived(&mut self, now_ns: u64) -> Option<(u64, Packet)>;
-
-    /// When the next one comes, if that is known.
-    fn next_ns(&self) -> Option<u64>;
-
-    /// What is readable when one comes, if that is not known.
-    fn fd(&self) -> Option<RawFd>;
+    Data(Data),
+    Ack(Ack),
 }
 
 /// A bottleneck and its buffer; ACKs are only delayed.
@@ -32,8 +16,6 @@ pub struct Bottleneck {
     pub rate_bytes_per_s: f64,
     pub delay_ns: u64,
     pub buffer_bytes: f64,
-    /// Every so many packets one is lost; 0: none but what the buffer has no room for.
-    pub lose_every: u64,
     free_ns: u64,
     due: BinaryHeap<Reverse<(u64, u64)>>,
     packets: HashMap<u64, Packet>,
@@ -41,12 +23,11 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    pub fn new(rate_bytes_per_s: f64, delay_ns: u64, buffer_bytes: f64, lose_every: u64) -> Self {
+    pub fn new(rate_bytes_per_s: f64, delay_ns: u64, buffer_bytes: f64) -> Self {
         Self {
             rate_bytes_per_s,
             delay_ns,
             buffer_bytes,
-            lose_every,
             free_ns: 0,
             due: BinaryHeap::new(),
             packets: HashMap::new(),
@@ -59,20 +40,17 @@ impl Bottleneck {
         let wire_bytes = f64::from(data.len_bytes) + 52.0;
         let begin_ns = self.free_ns.max(now_ns);
         let queue_bytes = (begin_ns - now_ns) as f64 * 1e-9 * self.rate_bytes_per_s;
-        let is_lost = self.lose_every > 0 && (self.n_sent + 1).is_multiple_of(self.lose_every);
-        if is_lost || queue_bytes + wire_bytes > self.buffer_bytes {
-            self.n_sent += u64::from(is_lost); // or the next one would be lost, too
+        if queue_bytes + wire_bytes > self.buffer_bytes {
             return None;
         }
         self.free_ns = begin_ns + (wire_bytes / self.rate_bytes_per_s * 1e9) as u64;
         Some(self.free_ns + self.delay_ns)
     }
-}
 
-impl Network for Bottleneck {
-    fn send(&mut self, now_ns: u64, packet: Packet) {
+    /// Takes a packet to be carried.
+    pub fn send(&mut self, now_ns: u64, packet: Packet) {
         let at_ns = match &packet {
-            Packet::Data(_, data) => self.passes(now_ns, data),
+            Packet::Data(data) => self.passes(now_ns, data),
             Packet::Ack(..) => Some(now_ns + self.delay_ns),
         };
         if let Some(at_ns) = at_ns {
@@ -82,17 +60,15 @@ impl Network for Bottleneck {
         }
     }
 
-    fn arrived(&mut self, now_ns: u64) -> Option<(u64, Packet)> {
+    /// Gives the next packet that is there, with when it came.
+    pub fn arrived(&mut self, now_ns: u64) -> Option<(u64, Packet)> {
         let at_ns = self.next_ns().filter(|at_ns| *at_ns <= now_ns)?;
         let Reverse((_, number)) = self.due.pop()?;
         Some((at_ns, self.packets.remove(&number)?))
     }
 
-    fn next_ns(&self) -> Option<u64> {
+    /// When the next one comes.
+    pub fn next_ns(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((at_ns, _))| *at_ns)
-    }
-
-    fn fd(&self) -> Option<RawFd> {
-        None
     }
 }
