@@ -5,7 +5,6 @@ results:
 
     make bench KEEP=docs/results/bench                                          docs/benchmarks.md
     ccp bench validation --draw N --seed S --keep docs/results/validation       docs/validation.md
-    ccp paper NAME --part PART --tenth-of SIMULATED --keep docs/results/papers  docs/validation.md
     ccp paper NAME --part PART --keep docs/results/papers                       docs/papers
 
 A page of a paper has a block for each part, and its claims with their verdicts where the block's name is

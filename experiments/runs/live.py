@@ -44,7 +44,6 @@ class MustRun(Protocol):
 
     def must_run(self) -> None:
         """Find out whether it lives; raises a `RunError` if it does not."""
-        ...
 
 
 _LOOK_S: Final = 0.02
