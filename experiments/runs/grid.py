@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +36,98 @@ from experiments.scenario import Scenario
 
 FORMAT: Final = 1
 _ALL: Final = "*"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of the axes' points.
+
+    Attributes:
+        axes: Point of each axis, by the axis' name: a value, or the name of a point that has one.
+        scenario: What it makes of the base.
+    """
+
+    axes: dict[str, Any]
+    scenario: Scenario
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """What stands in a YAML file of a grid."""
+
+    base: str | dict[str, Any]
+    axes: dict[str, list[Any] | dict[str, dict[str, Any]]]
+    format: Annotated[int, Meta(ge=1, le=FORMAT)] = FORMAT
+    name: str = ""
+    repeats: PositiveInt = 1
+    own_networks: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A scenario and the axes along which it varies.
+
+    Attributes:
+        base: The scenario.
+        axes: Field's path -> its values; or any other name -> name of a point -> values by field's path.
+        name: What people call it; the base's name, if empty.
+        repeats: How often each point is run, each time with another seed.
+        directory: What paths of files in the axes are relative to.
+        own_networks: Whether each repeat has a network of its own (`experiments.runs.own_network`).
+    """
+
+    base: Scenario
+    axes: Mapping[str, Sequence[Any] | Mapping[str, Mapping[str, Any]]]
+    name: str = ""
+    repeats: int = 1
+    directory: Path = field(default_factory=Path)
+    own_networks: bool = False
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a YAML file; paths in it are relative to its directory.
+
+        Raises:
+            ScenarioError: What is wrong with it, or with its base.
+            Several: If several things are.
+        """
+        path = Path(path)
+        raw = reading.parse_yaml(reading.read_text(path), str(path))
+        file = reading.convert(raw, _File, str(path))
+        if isinstance(file.base, str):
+            base = Scenario.load(path.parent / file.base)
+        else:
+            base = Scenario.parse(file.base, f"{path}: base", path.parent)
+        return cls(base, file.axes, file.name, file.repeats, path.parent, file.own_networks)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name or self.base.name
+
+    def points(self) -> list[Point]:
+        """Return all combinations; the last axis varies fastest.
+
+        Raises:
+            ScenarioError: The problem, if one of them cannot be; `where` says which.
+            Several: All problems, if there are more.
+        """
+        problems = Collector()
+        found: list[Point] = []
+        told: set[tuple[str, str, str]] = set()
+        for combination in itertools.product(*(_points(name, axis) for name, axis in self.axes.items())):
+            axes = {name: shown for name, (shown, _) in zip(self.axes, combination, strict=True)}
+            changes = {path: value for _, values in combination for path, value in values.items()}
+            try:
+                found.append(Point(axes, changed(self.base, changes, self.directory)))
+            except CcpError as error:
+                at = ", ".join(f"{name}={shown}" for name, shown in axes.items())
+                for one in error.errors if isinstance(error, Several) else (error,):
+                    if (one.slug, one.message, one.where) not in told:  # once, not at every point
+                        told.add((one.slug, one.message, one.where))
+                        where = f"{one.where} (at {at})" if one.where else at
+                        problems.errors.append(ScenarioError(one.slug, one.message, where, one.why, one.fix))
+        problems.finish()
+        return found
 
 
 def _points(
