@@ -26,8 +26,8 @@ PIN_DIR: Final = "/sys/fs/bpf/ccplane-lab"
 
 
 def ccp(*arguments: str) -> list[str]:
-    """Return the command `ccp ...`, whatever is called `ccp` where the user happens to be."""
-    return [sys.executable, "-c", "from ccplane.agent.entry import main; main()", *arguments]
+    """Return the command `ccp ...`; nothing in the current directory is imported for it."""
+    return [sys.executable, "-P", "-c", "from ccplane.agent.entry import main; main()", *arguments]
 
 
 class AgentProcess:

@@ -62,7 +62,7 @@ def _receive(options: BusOptions, kind: str, count: int, rate: float) -> tuple[l
     inbox.start()
     try:
         _wait(lambda: inbox.ready, "the subscription")
-        command = [sys.executable, "-m", "experiments.bench.bus_load"]
+        command = [sys.executable, "-P", "-m", "experiments.bench.bus_load"]
         arguments = [
             str(options.port),
             str(count),

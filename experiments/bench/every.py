@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from rich.console import Console
 
+from experiments.agent_process import ccp
 from experiments.bench.rounds import Plan
 
 
@@ -40,9 +40,7 @@ BENCHMARKS: Final = {
     "latency": Benchmark(Plan(max_rounds=12, precision=0.1), (2, 4)),
     "reports": Benchmark(Plan(max_rounds=12), (2, 4)),
     "flows": Benchmark(Plan(max_rounds=12), (3, 7)),
-    "rtcp": Benchmark(Plan(max_rounds=6), (25, 25)),
     "bus": Benchmark(Plan(max_rounds=8, precision=0.1), (4, 6)),
-    "int": Benchmark(Plan(max_rounds=12), (2, 5)),
 }
 """Name -> benchmark, in the order in which all are run."""
 
@@ -64,7 +62,7 @@ def run(console: Console, keep: Path | None = None) -> list[str]:
     for name in BENCHMARKS:
         begun_s = time.monotonic()
         kept = [] if keep is None else ["--keep", str(keep)]
-        command = [sys.executable, "-c", "from ccplane.agent.entry import main; main()", "bench", name, *kept]
+        command = ccp("bench", name, *kept)
         done = subprocess.run(command, check=False)
         minutes, seconds = divmod(round(time.monotonic() - begun_s), 60)
         console.print(f"{name} took {minutes}:{seconds:02}", highlight=False)

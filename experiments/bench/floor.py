@@ -44,7 +44,7 @@ def wake_ups(waiter: int, waker: int) -> NDArray[np.float64]:
         waker: Processor of the process that wakes it.
     """
     late_us = []
-    command = [sys.executable, "-m", __name__, str(waker)]
+    command = [sys.executable, "-P", "-m", __name__, str(waker)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0) as process, on_processor(waiter):
         assert process.stdout is not None
         while told := process.stdout.read(_STAMP.size):

@@ -194,7 +194,7 @@ def open_load(
         LabError: `lab.command_failed`, if sender or receiver gives up or takes too long.
     """
     port = str(path.receiver.new_port())
-    load = [sys.executable, "-m", LOAD]
+    load = [sys.executable, "-P", "-m", LOAD]
     counted = ["--count", str(count)]
     env = load_environment()
     pipe = subprocess.PIPE

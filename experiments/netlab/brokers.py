@@ -16,7 +16,7 @@ from experiments.netlab.lab import Lab
 @contextlib.contextmanager
 def broker_on(host: Host) -> Iterator[None]:
     """Run a broker on all addresses of a host."""
-    command = [sys.executable, "-m", "broker.embedded", "--host", "0.0.0.0", "--anonymous"]
+    command = [sys.executable, "-P", "-m", "broker.embedded", "--host", "0.0.0.0", "--anonymous"]
     running = host.popen([*command, "--port", str(PORT)], stdout=subprocess.DEVNULL)
     try:
         wait_until_listening(host, PORT, running)

@@ -53,7 +53,7 @@ class Pair:
         options = ["--count", load.count, "--per-s", load.per_s, "--talk-s", load.talk_s, "--seed", seed]
         self._running = subprocess.Popen(
             [
-                *(sys.executable, "-m", "experiments.soak.traffic", *ends, path.receiver.ipv4),
+                *(sys.executable, "-P", "-m", "experiments.soak.traffic", *ends, path.receiver.ipv4),
                 *map(str, options),
             ],
             stdin=subprocess.PIPE,

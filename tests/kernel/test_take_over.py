@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 import pytest
 
 from ccplane.base.errors import LoadError
+from ccplane.datapath import ebpf
 from experiments.agent_process import AgentProcess, running_agent
 from experiments.netlab import Path
 from tests.kernel.driving import loaded, wait_until
@@ -96,3 +97,10 @@ def test_the_new_agent_listens_where_the_old_one_did(tmp_path: FilePath) -> None
                 socket.create_connection(("127.0.0.1", port), timeout=5).close()
         finally:
             new.stop()
+
+
+def test_a_rehearsal_leaves_no_directory_of_pins_where_there_was_none() -> None:
+    pin_dir = FilePath("/sys/fs/bpf/ccplane-rehearsed")
+    with pytest.raises(LoadError, match="extension"):
+        ebpf.rehearse(str(pin_dir), [], [("broken", b"not an object")])
+    assert not pin_dir.exists()

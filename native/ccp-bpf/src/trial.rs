@@ -52,12 +52,16 @@ pub fn rehearse(pin_dir: &Path, cc_names: &[String], extensions: &[(&str, &[u8])
     if extensions.is_empty() {
         return Ok(());
     }
+    let was_there = pin_dir.exists();
     let stage = pins.stage();
     if stage.dir().exists() {
         pins::remove(&stage)?; // what an agent left that was killed here
     }
     let outcomes = stage.create().and_then(|()| load_in(&stage, extensions));
     let removed = pins::remove(&stage);
+    if !was_there {
+        let _ = fs::remove_dir(pin_dir); // there, if not empty by now, another agent has begun
+    }
     outcomes?.into_iter().try_for_each(|(_, outcome)| outcome)?;
     removed.map(drop)
 }
