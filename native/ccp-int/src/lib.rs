@@ -4,7 +4,7 @@
 //! Times come in as numbers, packets as octets: there are no clocks, and nothing is opened here. The format is that of
 //! `ccp-ioam`; what is measured how is told in `docs/inband.md`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod counts;
 mod flow;
@@ -13,6 +13,7 @@ mod lines;
 mod meter;
 mod nodes;
 mod recent;
+mod rules;
 mod sink;
 mod source;
 mod spec;
