@@ -22,12 +22,10 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from ccplane.base.names import close_names
-from ccplane.base.pins import DEFAULT_PIN_DIR
 from experiments.netlab import inband, netem, tun
 from experiments.netlab.control import EmulatorProcess
 from experiments.netlab.cpu import process_cpu_s
 from experiments.netlab.errors import LabError, bad_value
-from experiments.netlab.held import readers_on
 from experiments.netlab.host import Host
 from experiments.netlab.inband import Summaries
 from experiments.netlab.lab import Lab
@@ -188,7 +186,6 @@ def emulated(
     summaries_fd: int | None = None,
     records_path: str | os.PathLike[str] | None = None,
     more_addresses: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    pin_dir: str = DEFAULT_PIN_DIR,
 ) -> Iterator[EmulatedNetwork]:
     """Give a network that does to packets what a topology says.
 
@@ -205,7 +202,6 @@ def emulated(
             pipe does not take is lost.
         records_path: CSV file for what sinks saw of every packet, where the telemetry keeps `records`.
         more_addresses: Host -> addresses whose packets go to it, too; whether it takes them is its business.
-        pin_dir: Directory of the agent's datapath, whose flows get echoes of the path.
 
     Yields:
         The network; gone after the block.
@@ -246,8 +242,6 @@ def emulated(
                     summaries_fd = summaries.fd
                 spec["int"] = inband.plain(graph, summaries_fd, records_path)
             links = _Emulator(lab, graph, spec, [] if summaries_fd is None else [summaries_fd])
-            if graph.telemetry is not None and graph.telemetry.echo:
-                around.enter_context(readers_on(links.hosts.values(), pin_dir))
         else:
             links = netem.NetemLinks(lab, graph, seed)
             if samples is not None:

@@ -88,6 +88,17 @@ impl Told {
     }
 }
 
+/// A use of the map of echoes, which ends when it is dropped: also where the node cannot be attached after all.
+struct Echoes(Option<EchoPin>);
+
+impl Drop for Echoes {
+    fn drop(&mut self) {
+        if let Some(pin) = self.0.take() {
+            let _ = pin.end(); // `ccp unload` says what could not be removed
+        }
+    }
+}
+
 /// The programs, attached to their device. Dropping it takes them off.
 pub struct Node {
     /// Programs that are filters: before Linux 6.6.
@@ -103,7 +114,7 @@ pub struct Node {
     drops: Vec<Link>,
     radio_drops: Option<Link>,
     /// Of a reader, while it is open.
-    echoes: Option<EchoPin>,
+    echoes: Echoes,
     object: Object,
 }
 
@@ -126,12 +137,12 @@ impl Node {
         let records = records.map(Records::create).transpose()?;
         let mut open = opened(spec)?;
         let echoes = spec.roles.contains(&Role::Reader).then(|| EchoPin::begin(&spec.pin_dir)).transpose();
-        let echoes = echoes.map_err(|e| not_shared(&spec.pin_dir, e))?;
-        if let Some(echoes) = &echoes {
+        let echoes = Echoes(echoes.map_err(|e| not_shared(&spec.pin_dir, e))?);
+        if let Some(echoes) = &echoes.0 {
             echoes.share(&mut open).map_err(|e| refused(&e))?;
         }
         let object = open.load().map_err(|e| refused(&e))?;
-        if let Some(echoes) = &echoes {
+        if let Some(echoes) = &echoes.0 {
             echoes.hand_over().map_err(|e| not_shared(&spec.pin_dir, e))?;
         }
         find_device(&object)?;
@@ -280,9 +291,7 @@ impl Node {
         }
         self.drops.clear();
         self.radio_drops = None;
-        if let Some(echoes) = self.echoes.take() {
-            let _ = echoes.end(); // `ccp unload` says what could not be removed
-        }
+        self.echoes = Echoes(None);
         self.reader.close()
     }
 }
