@@ -62,8 +62,9 @@ def test_sockets_are_told_what_packets_found_if_the_topology_says_so(tmp_path: P
         assert (heard, echoes, reflected) == (None, [], 0)
         return
     assert heard is not None
-    assert reflected == heard.echoes == len(echoes) > 20
-    last = echoes[-1]
+    assert reflected == heard.echoes > 20
+    assert 0 <= len(echoes) - reflected <= 2  # the connection's end is acknowledged, too
+    last = echoes[reflected - 1]
     assert (heard.hops, heard.hop, heard.node_id) == (last.hops, last.hop, last.node_id)
     assert (heard.queue_pkts, heard.free_pkts, heard.flow_count) == (
         last.queue_pkts,
