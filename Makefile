@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := $(CURDIR)/.venv/bin
 PYTHON_PACKAGES := broker ccp_algs ccplane experiments telemetry
-BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-rtcp-core/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
+BPF_SOURCES := $(wildcard native/ccp-bpf/src/bpf/*.[ch] native/ccp-node/src/bpf/*.[ch] native/ccp-int/src/host/*.[ch] native/ccp-rtcp/src/*/*.[ch] native/ccp-rtcp-core/src/*/*.[ch] native/ccp-switch/src/bpf/*.[ch] native/ccp-trace/src/bpf/*.[ch] tests/kernel/extensions/*.c)
 NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f -print)
 EXTENSION := ccplane/base/_native.abi3.so
 CARGO := scripts/cargo.sh

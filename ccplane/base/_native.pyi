@@ -56,7 +56,6 @@ __all__ = [
     "ioam_fill",
     "ioam_insert",
     "ioam_remove",
-    "ioam_work",
     "probe",
     "rehearse",
     "rtcp_agent_summary",
@@ -873,9 +872,6 @@ def rtcp_work(options: bytes, state: str, acks: int) -> None:
         state: What it is busy with: `waiting`, `triggered` or `limited`.
         acks: How many.
     """
-
-def ioam_work(what: str, packets: int) -> None:
-    """Do `source`, `fill`, `read`, `sink` or `remove` for so many packets, to measure how long it takes."""
 
 def ioam_decode(packet: bytes) -> bytes:
     """Return what an IPv6 packet carries, as JSON; `telemetry.ioam` has the classes.

@@ -96,9 +96,10 @@ def record(scenario: Scenario, recording: Recording, directory: Path, progress: 
                 pcap={name: directory / f"{name}.pcapng" for name in scenario.captures},
                 summaries_fd=outlet.summaries_fd,
                 records_path=leavings.records_path(scenario, directory),
-                pin_dir=PIN_DIR,
             )
         )
+        if scenario.network.telemetry is not None and scenario.network.telemetry.echo:
+            after.enter_context(inband.readers_on(net.hosts.values(), PIN_DIR))
         agent = after.enter_context(_agent(scenario, variants, directory, lock, recording, broker, progress))
         recording.telemetry = leavings.int_files(scenario, directory)
         recording.addresses = {name: (host.ipv4, host.ipv6) for name, host in net.hosts.items()}
