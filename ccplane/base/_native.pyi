@@ -54,7 +54,6 @@ __all__ = [
     "ioam_fill",
     "ioam_insert",
     "ioam_remove",
-    "ioam_work",
     "probe",
     "rehearse",
     "rtcp_agent_summary",
@@ -90,8 +89,6 @@ class Program:
     def primitives(self) -> list[str]: ...
     @property
     def n_instructions(self) -> int: ...
-    def disassemble(self) -> str:
-        """Return the instructions as text for people."""
     def to_bytecode(self) -> tuple[int, int, bytes]:
         """Return how many events and instructions portus' datapaths get, and their octets.
 
@@ -892,9 +889,6 @@ def rtcp_work(options: bytes, state: str, acks: int) -> None:
         state: What it is busy with: `waiting`, `triggered` or `limited`.
         acks: How many.
     """
-
-def ioam_work(what: str, packets: int) -> None:
-    """Do `source`, `fill`, `read`, `sink` or `remove` for so many packets, to measure how long it takes."""
 
 def ioam_decode(packet: bytes) -> bytes:
     """Return what an IPv6 packet carries, as JSON; `telemetry.ioam` has the classes.

@@ -53,7 +53,6 @@ def main() -> int:
             runs.append(ended)
             if arguments.keep:
                 results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s, tested)
-                results.write_page()
     except VmError as problem:
         print(f"vm: {problem}", file=sys.stderr)
         return 1
@@ -67,7 +66,7 @@ def _arguments() -> argparse.Namespace:
         "--kernel", action="append", choices=kernels.KERNELS, help="only this one; may be repeated"
     )
     add_options(parser, timeout_s=2700)
-    parser.add_argument("--keep", action="store_true", help="keep the results in docs/kernels.json and .md")
+    parser.add_argument("--keep", action="store_true", help="keep the results, for the page's table")
     parser.add_argument(
         "pytest", nargs="*", help="arguments for pytest, after --; default: those of the datapath"
     )

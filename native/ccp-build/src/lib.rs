@@ -10,7 +10,6 @@ use std::process::Command;
 
 pub use sources::{hash_of_program, hash_of_sources};
 
-/// Result of a build script.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Has the script run again when a directory changes.
@@ -109,7 +108,6 @@ impl Described {
         self.doc.split_once('[').and_then(|(_, after)| after.split_once(']')).map_or("", |(unit, _)| unit)
     }
 
-    /// Its type in Rust.
     pub fn rust_type(&self) -> &str {
         match (self.tag.as_str(), self.kind.as_str()) {
             ("flag", _) => "bool",

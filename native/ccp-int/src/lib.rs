@@ -16,7 +16,6 @@ mod recent;
 mod sink;
 mod source;
 mod spec;
-mod work;
 
 pub use counts::{FlowCount, FlowCounts};
 pub use flow::{FlowKey, Protocol};
@@ -26,7 +25,6 @@ pub use nodes::{NodeInfo, NodeTable, Unit};
 pub use sink::{Came, FlowId, Hop, LossCause, RecordRow, Sink, SinkSpec, Summary};
 pub use source::Source;
 pub use spec::SourceSpec;
-pub use work::{WORK, work};
 
 pub use ccp_ioam::{Error, Result};
 

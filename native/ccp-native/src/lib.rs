@@ -44,7 +44,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ioam::ioam_remove, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::ioam_fill, module)?)?;
     module.add_function(wrap_pyfunction!(ioam::int_overhead_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(ioam::ioam_work, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<program::Portable>()?;
     module.add_class::<program::Interpreter>()?;

@@ -17,13 +17,9 @@ const MAX_CONNECTIONS: u32 = 16_384;
 /// A direction of a TCP connection, as its packets have it; IPv4 addresses are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Address of the sender.
     pub src: Ipv6Addr,
-    /// Address of the receiver.
     pub dst: Ipv6Addr,
-    /// Port of the sender.
     pub src_port: u16,
-    /// Port of the receiver.
     pub dst_port: u16,
 }
 
