@@ -255,7 +255,6 @@ test-train: build .venv/.dev .venv/.train ## tests of training; they want PyTorc
 .PHONY: test-long
 test-long: build .venv/.dev test-train test-papers ## the larger versions of tests: every algorithm on real sockets, whole sweeps (root); training
 	$(PHASE)
-	$(BIN)/python -m tests.kernel.building
 	$(SUDO) $(PYTEST) $(TOLD) -m long tests/kernel
 
 .PHONY: test-notebooks
@@ -286,7 +285,7 @@ test-compose: build .venv/.dev ## all services of docker-compose.yml, by podman 
 
 soak soak-vm: HOURS ?= 1
 SEED ?=
-# More options of `python -m experiments.soak`, such as --broker mosquitto.
+# More options of `python -m experiments.soak`, such as --pairs 2.
 SOAK ?=
 
 .PHONY: soak

@@ -53,9 +53,6 @@ def test_a_network_is_written_with_indices_for_names() -> None:
         {"name": "left", "addresses": [], "tun": None},
         {"name": "right", "addresses": [], "tun": None},
     ]
-    more = emulator_spec(graph_of(dumbbell(1, bottleneck)), seed=7, more_addresses={"r1": ["198.18.0.1"]})
-    assert more["nodes"][1]["addresses"] == ["10.78.0.2", "fd78::2", "198.18.0.1"]
-    assert more["nodes"][0] == spec["nodes"][0]
     assert [(link["name"], link["from"], link["to"]) for link in spec["links"]] == [
         ("bottleneck>", 2, 3),
         ("bottleneck<", 3, 2),
@@ -88,21 +85,9 @@ def test_a_trace_goes_as_its_times(tmp_path: Path) -> None:
         ({"pcap": {"link": "x.pcapng"}}, "pcap"),
         ({"sample_interval_us": 0}, "sample_interval_us"),
         ({"samples_path": "/nowhere/links.csv"}, "samples_path"),
-        ({"backend": "ns3"}, "backend"),
-        ({"backend": "netem", "pcap": {"link>": "x.pcapng"}}, "pcap"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_built(options: dict[str, object], where: str) -> None:
     with pytest.raises(LabError) as caught, emulated(point_to_point(Direction()), **options):  # type: ignore[arg-type]
         pytest.fail("it was built")
     assert caught.value.where == where
-
-
-def test_netem_cannot_give_hosts_more_addresses() -> None:
-    more = {"receiver": ["198.18.0.1"]}
-    with (
-        pytest.raises(LabError) as caught,
-        emulated(point_to_point(Direction()), backend="netem", more_addresses=more),
-    ):
-        pytest.fail("it was built")
-    assert (caught.value.slug, caught.value.where) == ("lab.netem_cannot", "more_addresses")
