@@ -11,7 +11,6 @@ from rich.table import Table
 from scripts.vm import kernels, machine, results
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT
-from scripts.vm.problem import VmError
 
 TESTS = tuple(
     f"tests/kernel/test_{name}.py"
@@ -42,19 +41,15 @@ SLOWER = 10
 def main() -> int:
     """Run what the command line asks for; return the exit status."""
     arguments = _arguments()
-    try:
-        parts = gather(arguments, PACKAGES, needs_headers=True)
-        tested = results.revision()
-        names = arguments.kernel or list(kernels.KERNELS)
-        runs = []
-        for name in names:
-            ended = parts.run(name, _command(arguments.pytest), OUT / f"out-{name}")
-            runs.append(ended)
-            if arguments.keep:
-                results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s, tested)
-    except VmError as problem:
-        print(f"vm: {problem}", file=sys.stderr)
-        return 1
+    parts = gather(arguments, PACKAGES, needs_headers=True)
+    tested = results.revision()
+    names = arguments.kernel or list(kernels.KERNELS)
+    runs = []
+    for name in names:
+        ended = parts.run(name, _command(arguments.pytest), OUT / f"out-{name}")
+        runs.append(ended)
+        if arguments.keep:
+            results.keep(name, ended.kernel.version, ended.out / REPORT, ended.wall_s, tested)
     parts.console.print(_table(runs))
     return 0 if all(run.status == 0 for run in runs) else 1
 

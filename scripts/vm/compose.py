@@ -19,7 +19,7 @@ from scripts.vm.images import make_images
 from scripts.vm.machine import Run
 from scripts.vm.parts import add_options, gather
 from scripts.vm.places import OUT, ROOT
-from scripts.vm.problem import VmError, need_programs
+from scripts.vm.problem import need_programs
 from scripts.vm.results import revision
 
 PACKAGES: Final = ["crun", "dbus", "netavark", "podman", "systemd-sysv"]
@@ -47,26 +47,22 @@ def main() -> int:
     add_options(parser, timeout_s=TIMEOUT_S)
     parser.set_defaults(memory=MEMORY_MB)
     arguments = parser.parse_args()
-    try:
-        need_programs(["podman"], "scripts/setup-vm.sh podman")
-        tested = revision()
-        parts = gather(arguments, PACKAGES)
-        release = userland.choose_userland()
-        containers = OUT / "containers"
-        containers.mkdir(parents=True, exist_ok=True)
-        with parts.console.status("images"):
-            make_images(release, parts.mirrors, containers, update=arguments.update)
-            userland.install(release, [PODMAN_COMPOSE], containers / "python")
-        ended = parts.run(
-            arguments.kernel,
-            COMMAND,
-            OUT / f"out-compose-{arguments.kernel}",
-            shares={"containers": containers},
-            init="systemd-init.sh",
-        )
-    except VmError as problem:
-        print(f"vm: {problem}", file=sys.stderr)
-        return 1
+    need_programs(["podman"], "scripts/setup-vm.sh podman")
+    tested = revision()
+    parts = gather(arguments, PACKAGES)
+    release = userland.choose_userland()
+    containers = OUT / "containers"
+    containers.mkdir(parents=True, exist_ok=True)
+    with parts.console.status("images"):
+        make_images(release, parts.mirrors, containers, update=arguments.update)
+        userland.install(release, [PODMAN_COMPOSE], containers / "python")
+    ended = parts.run(
+        arguments.kernel,
+        COMMAND,
+        OUT / f"out-compose-{arguments.kernel}",
+        shares={"containers": containers},
+        init="systemd-init.sh",
+    )
     result = ended.out / RESULT
     if result.exists():
         parts.console.print_json(result.read_text())

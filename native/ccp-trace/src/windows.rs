@@ -1,6 +1,5 @@
 //! The congestion window of each connection, kept in the kernel, for whoever handles the packets behind it.
 
-use std::fmt::Debug;
 use std::net::Ipv6Addr;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
@@ -50,12 +49,6 @@ pub struct Windows {
     _links: Vec<Link>,
     windows: MapHandle,
     _object: Object,
-}
-
-impl Debug for Windows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Windows").finish_non_exhaustive()
-    }
 }
 
 impl Windows {
