@@ -91,8 +91,6 @@ class Program:
     def primitives(self) -> list[str]: ...
     @property
     def n_instructions(self) -> int: ...
-    def disassemble(self) -> str:
-        """Return the instructions as text for people."""
     def to_bytecode(self) -> tuple[int, int, bytes]:
         """Return how many events and instructions portus' datapaths get, and their octets.
 

@@ -88,18 +88,10 @@ def test_results_are_kept_by_kernel_with_what_failed_and_why_tests_were_skipped(
     one = found["6.12"]
     assert (one["passed"], one["failed"], one["skipped"]) == (2, ["a::bad", "a::broken"], {"needs time": 2})
     assert (one["kernel"], one["seconds"]) == ("6.12.0-1", 90)
-    shown = results.page(f"above\n{results.BEGIN}old\n{results.END}below\n", found)
-    assert shown.startswith("above\n")
-    assert shown.endswith("below\n")
-    assert "old" not in shown
+    shown = results.table(found)
     assert f"| 6.12.0-1 | 2 | 2 | 2 | 1.5 | {one['revision']} | {one['date']} |" in shown
     assert "| needs time | 2 | 2 | 2 |" in shown
     assert "Failed on 7:\n\n- `a::bad`" in shown
-
-
-def test_the_page_shows_what_is_kept() -> None:
-    text = results.PAGE.read_text()
-    assert results.page(text, json.loads(results.KEPT.read_text())) == text, "python -m scripts.vm.results"
 
 
 def test_security_suites_have_their_own_mirror() -> None:

@@ -52,11 +52,6 @@ impl Program {
         self.inner.instrs.len()
     }
 
-    /// The instructions as text for people.
-    fn disassemble(&self) -> String {
-        self.inner.disassemble()
-    }
-
     /// What agents made with portus send of a program: how many events, how many instructions, and their octets.
     fn to_bytecode<'py>(&self, py: Python<'py>) -> PyResult<(u32, u32, Bound<'py, PyBytes>)> {
         let (n_events, n_instrs, octets) =

@@ -21,5 +21,4 @@ pub use packet::SimPacket;
 pub use plan::{App, Family, Plan};
 pub use world::{Arrived, Echo, HostCounters, Options, Outcome, Stop, World};
 
-/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
